@@ -22,11 +22,11 @@ from pathlib import Path
 import torch
 
 from pipelines.files import write_json
-from pipelines.policies.detectors.token_classifier import DESCRIPTION, weights_digest
 from pipelines.policies.detectors.token_compact import low_rank, save_compact
+from pipelines.policies.detectors.trained_folder import DESCRIPTION, detector_digest
 from pipelines.policies.learning.encoder import train_encoder
 from pipelines.policies.learning.examples import Example, make_example, read_conll
-from pipelines.policies.learning.names import name_of
+from pipelines.policies.learning.names import draw_name
 
 LAYERS, RANK, EPOCHS, SEED, THRESHOLD = 3, 112, 2, 20261122, 0.5
 LEARNT = {"PERSON", "LOCATION", "ORG"}
@@ -54,7 +54,7 @@ def written(rng: random.Random, number: int) -> list[Example]:
         frame = rng.choice(frames)
         for slot in re.finditer(re.escape("{n}"), frame):
             text += frame[at : slot.start()]
-            name = name_of(rng)
+            name = draw_name(rng)
             spans.append((len(text), len(text) + len(name), "PERSON"))
             text, at = text + name, slot.end()
         made.append(make_example(text + frame[at:], spans))
@@ -97,7 +97,7 @@ def main() -> None:
         base="minilm",
         layers=LAYERS,
         epochs=EPOCHS,
-        names=name_of,
+        names=draw_name,
         seed=SEED,
         prepare=low_rank(RANK),
         progress=lambda done, total: print(done, total, file=sys.stderr, flush=True) if done % 50 == 0 else None,
@@ -121,7 +121,7 @@ def describe(folder: Path, parts: list[str]) -> None:
         "thresholds": dict.fromkeys(sorted(LEARNT), THRESHOLD),
         "trained_on": parts,
         "seed": SEED,
-        "weights_sha256": weights_digest(folder),
+        "weights_sha256": detector_digest(folder),
     }
     write_json(folder / DESCRIPTION, document)
 

@@ -71,7 +71,7 @@ def detector_document(
         write_noted(folder, learnt_from)
 
     show = _show if sys.stderr.isatty() else None
-    document = train_detector(examples, out, sources=sources, progress=show, beside=note, **options)
+    document = train_detector(examples, out, sources=sources, progress=show, add_files=note, **options)
     return {**document, "folder": str(out.absolute())}
 
 

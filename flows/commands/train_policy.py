@@ -46,7 +46,7 @@ def train_document(
         write_noted(folder, learnt_from)
 
     show = _show if sys.stderr.isatty() else None
-    document = train_classifier(rows, out, progress=show, beside=note, **options)
+    document = train_classifier(rows, out, progress=show, add_files=note, **options)
     return {**document, "folder": str(out.absolute())}
 
 

@@ -34,7 +34,8 @@ from typing import Any, Final, NamedTuple
 from pipelines.miss_rate.gold_labels import gold_rows, labelled_documents
 from pipelines.miss_rate.review import REASONS, Reason, StabilityVerdict
 from pipelines.miss_rate.sampling import Partition, SentenceId, joined
-from pipelines.policies.judging.by_hand import Range, Tokenise, mask_by_hand, whole_tokens
+from pipelines.policies.detectors.finds import Range
+from pipelines.policies.judging.by_hand import Tokenise, mask_by_hand, whole_tokens
 from pipelines.policies.judging.judge import Request
 from pipelines.tables import Table
 

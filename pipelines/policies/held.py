@@ -1,7 +1,7 @@
-"""Rows that the gate holds back: they would be public, and hold unmasked what is masked elsewhere.
+"""Rows that the gate holds back because they would publish a string that is masked in other rows.
 
-A held row goes to the private side, and what was found in it is masked there: methods that read redacted text without
-noise must not read it either.
+A held row moves to the private side, with the string masked, because methods that read redacted text without noise must
+not read it either.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pipelines.mask import MASK
+from pipelines.policies.redact import replace_ranges
 from pipelines.tables import ROW, Table, fields, schema
 
 HELD: Final = schema("held", f"{ROW}, ranges: range[]", range=pa.struct(fields("start: uint32, end: uint32")))
-"""Rows of the training fold that would be public and hold a string that is masked elsewhere; and where in their text it
-stands, as half-open ranges of characters that do not overlap. Of one partition, or of all."""
+"""Rows of the training fold that would be public and hold a string that is masked elsewhere. The ranges are half-open,
+and give the characters of that string without overlaps. A table covers one partition or all."""
 
 Place = tuple[str, int]
 """``doc_id`` and ``sentence_index``."""
@@ -27,30 +28,26 @@ Range = tuple[int, int]
 
 
 def masked_text(text: str, ranges: Iterable[Range]) -> str:
-    """A text with a mask in the place of each range; these are in order and do not overlap."""
-    pieces, at = [], 0
-    for start, end in ranges:
-        pieces += [text[at:start], MASK]
-        at = end
-    return "".join((*pieces, text[at:]))
+    """Returns the text with a mask in place of each range. The ranges are in order and do not overlap."""
+    return replace_ranges(text, ((start, end, MASK) for start, end in ranges))
 
 
 def held_rows(tables: Iterable[Table]) -> dict[Place, list[Range]]:
-    """The rows of tables `HELD`, with their ranges."""
+    """Returns the rows of tables `HELD`, with their ranges."""
     return {
-        (row["doc_id"], row["sentence_index"]): [(found["start"], found["end"]) for found in row["ranges"]]
+        (row["doc_id"], row["sentence_index"]): [(pair["start"], pair["end"]) for pair in row["ranges"]]
         for table in tables
         for row in table.rows()
     }
 
 
 def table_of_held(rows: Mapping[Place, Sequence[Range]]) -> Iterator[dict[str, Any]]:
-    """The inverse of `held_rows`: rows of a table `HELD`."""
+    """Yields the rows of a table `HELD`. This is the inverse of `held_rows`."""
     for (doc_id, sentence_index), ranges in rows.items():
         pairs = [{"start": start, "end": end} for start, end in ranges]
         yield dict(zip(HELD.names, (doc_id, sentence_index, pairs), strict=True))
 
 
 def digest_of_held(rows: Mapping[Place, Sequence[Range]]) -> str:
-    """Tells held rows of one partition from others. Private."""
+    """Returns a digest that identifies the held rows of a partition. It is private."""
     return hashlib.sha256(json.dumps([[*place, *ranges] for place, ranges in rows.items()]).encode()).hexdigest()

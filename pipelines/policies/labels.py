@@ -1,8 +1,8 @@
 """The labels of reviews: one short list onto which the labels of every policy map.
 
-Policies call what they find by some sixty names, several at once where a mask has several causes. Rates by label have
-bounds that hold for all labels at once, so each further label widens all of them. What a policy's labels count as
-stands in its spec (`PolicySpec.review_labels`); names that people use elsewhere are in `COMMON`.
+Policies have some sixty labels, and a mask with several causes has several labels at once. Rates by label have bounds
+that hold for all labels at once, so each further label widens all bounds. The spec of a policy maps its labels
+(`PolicySpec.review_labels`). `COMMON` maps other common labels.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NUMBER: Final = "NUMBER"
 OTHER: Final = "OTHER"
 
 REVIEW_LABELS: Final = (PERSON, CREDENTIAL, CONTACT, ID, LOCATION, ORGANISATION, DATE, NUMBER, OTHER)
-"""The list by default. Of several labels of one mask the first one counts: what says most about who somebody is."""
+"""The default list. If a mask has several labels, the first one counts, which identifies a person best."""
 
 COMMON: Final[Mapping[str, str]] = {
     **dict.fromkeys(("PER", "NAME", "FIRST_NAME", "LAST_NAME", "FULL_NAME", "TITLE"), PERSON),
@@ -42,12 +42,12 @@ COMMON: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class ReviewLabels:
-    """Which label of reviews any other label counts as.
+    """A map from any label to a label of reviews.
 
     Attributes:
-        names: the list, first ones first; the last takes what nothing else says.
-        own: the user's word, by label: it counts before all else, for labels of policies and of `REVIEW_LABELS`.
-        declared: what specs of policies say, by policy.
+        names: list of labels, by rank. The last one is for labels that map to no other.
+        own: user's label by label of a policy or of `REVIEW_LABELS`. It has precedence over all other maps.
+        declared: maps of the specs, by policy.
     """
 
     names: tuple[str, ...] = REVIEW_LABELS
@@ -55,27 +55,28 @@ class ReviewLabels:
     declared: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def of(self, label: str, policy: str | None = None) -> str:
-        """The label of the list that a label counts as.
+        """Returns the label of the list that a label maps to.
 
         Args:
-            label: of a policy's find or of a review; several joined by ``+`` count as their first one in the list.
-            policy: that found it, where that is known.
+            label: label of a policy's find or of a review. Of several labels joined by ``+``, the first in the list
+                counts.
+            policy: policy that found it, if known.
         """
         return self.first((part, policy) for part in label.split("+"))
 
-    def first(self, found: Iterable[tuple[str, str | None]]) -> str:
-        """Of several (label, policy), the first one in the list; the last of the list without any."""
-        return min((self._one(*pair) for pair in found), key=self.names.index, default=self.names[-1])
+    def first(self, pairs: Iterable[tuple[str, str | None]]) -> str:
+        """Maps pairs (label, policy), and returns the first result in the list, or its last label without pairs."""
+        return min((self._one(*pair) for pair in pairs), key=self.names.index, default=self.names[-1])
 
     def _one(self, label: str, policy: str | None) -> str:
         if label in self.own:
             return self.own[label]
         if label in self.names:
             return label
-        found = self.declared.get(policy or "", {}).get(label) or self._declared_anywhere(label) or COMMON.get(label)
-        found = self.own.get(found or OTHER, found)
-        return found if found in self.names else self.names[-1]
+        mapped = self.declared.get(policy or "", {}).get(label) or self._declared_anywhere(label) or COMMON.get(label)
+        mapped = self.own.get(mapped or OTHER, mapped)
+        return mapped if mapped in self.names else self.names[-1]
 
     def _declared_anywhere(self, label: str) -> str | None:
-        """Reviews do not say which policy a label is from; a label that two policies use in two ways is rare."""
+        # Reviews do not record the policy of a label. Two policies rarely map one label in two ways.
         return next((known[label] for _, known in sorted(self.declared.items()) if label in known), None)

@@ -1,7 +1,7 @@
-"""What a redaction policy is: text and tokens in, token spans out.
+"""The protocol of redaction policies: text and tokens in, token spans out.
 
-A policy sees one sentence at a time and nothing else, so its spans depend on that sentence alone. What is fitted on
-other rows, or carried over from them within a document, couples records, and the guarantee says so.
+A policy sees one sentence at a time and nothing else, so its spans depend on that sentence alone. A policy that is
+fitted on other rows, or carries finds over from other rows of a document, couples records, and the guarantee says so.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
     from spacy.tokens import Doc
 
 LABEL_PATTERN: Final = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
-"""Labels are counted in the figures, so their alphabet leaves no room for a copied secret with spaces or digits."""
+"""The form of labels. Figures show labels, so it excludes spaces and lower-case letters, as in a copied secret."""
 
 
 class Span(NamedTuple):
@@ -26,9 +26,9 @@ class Span(NamedTuple):
 
     Attributes:
         start_token, end_token: token positions in the sentence, ``start_token < end_token``.
-        label: what was found, matching `LABEL_PATTERN`.
-        policy: which policy found it, as named in the settings.
-        score: the policy's confidence in [0, 1]; 1.0 where the detector gives none.
+        label: kind of the find, matching `LABEL_PATTERN`.
+        policy: name of the policy that found it, as in the settings.
+        score: confidence of the policy in [0, 1], or 1.0 if the detector gives none.
     """
 
     start_token: int
@@ -40,13 +40,13 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One sentence as the sentences table holds it.
+    """A sentence as in the sentences table.
 
     Attributes:
-        text: the original text.
+        text: original text.
         starts, ends: character offsets of the tokens, half-open, increasing, not overlapping.
-        doc: a spaCy Doc over exactly these tokens (token i is ``doc[i]``; its character offsets may differ where the
-            text holds unusual white space), for policies whose ``needs`` is not empty; None for the others.
+        doc: spaCy Doc over exactly these tokens, for policies whose ``needs`` is not empty. None for other policies.
+            Token i is ``doc[i]``. Its character offsets may differ if the text has unusual white space.
     """
 
     text: str
@@ -60,42 +60,44 @@ class Sentence:
         return len(self.starts)
 
     def tokens(self) -> list[str]:
-        """The text of every token."""
+        """Returns the text of every token."""
         return [self.text[start:end] for start, end in zip(self.starts, self.ends, strict=True)]
 
     def widen(self, start: int, end: int) -> tuple[int, int] | None:
-        """The smallest run of whole tokens that covers characters ``[start, end)``; None if it touches no token."""
+        """Returns the smallest run of whole tokens that covers characters ``[start, end)``, or None without a token."""
         first = bisect_right(self.ends, start)
         last = bisect_left(self.starts, end)
         return (first, last) if start < end and first < last else None
 
-    def spans(self, found: Iterable[tuple[int, int, str]], policy: str, score: float = 1.0) -> list[Span]:
-        """Character finds ``(start, end, label)`` as token spans; a find that touches no token is dropped."""
-        widened = ((self.widen(start, end), label) for start, end, label in found)
+    def spans(self, finds: Iterable[tuple[int, int, str]], policy: str, score: float = 1.0) -> list[Span]:
+        """Converts character finds ``(start, end, label)`` to token spans. Drops a find that touches no token."""
+        widened = ((self.widen(start, end), label) for start, end, label in finds)
         return [Span(*tokens, label, policy, score) for tokens, label in widened if tokens is not None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class PolicySpec:
-    """What a policy is, as settings, keys, claims, the report and the documentation say it.
+    """The description of a policy for settings, keys, claims, the report and the documentation.
 
     Attributes:
-        name: in the settings.
-        description: what it masks, in a sentence without its full stop.
+        name: name in the settings.
+        description: phrase that says which text the policy masks.
         reference: ``module:Class`` of a built-in policy.
-        components: spaCy components whose annotation it reads, as `Policy.needs`.
-        reads_documents: it looks at whole documents, so that it couples their rows (`DocumentPolicy`).
-        is_fitted: it was fitted on text, so that it couples rows where that text is the corpus.
-        reads_context: its finds hang on what surrounds them; a policy with ``components`` always counts as one.
-        is_stable: it masks the same tokens when those that it masks are replaced by others of their kind. Claims
-            believe that of built-in policies only.
-        packages: distributions whose version enters keys.
-        options: its settings: fields of ``[redact]`` for a built-in policy, ``[redact.options.NAME]`` for a plug-in. A
-            method ``references()`` of the model names the modules and files that they select, which count by content.
-        requires: fields of ``options`` of which it needs one, and which are refused without it.
-        labels: what it may call its finds; None where that is known only when it is made.
-        review_labels: which label of reviews (`pipelines.policies.labels.REVIEW_LABELS`) each of its labels counts as;
-            what is not named here counts by its name where that is a common one, else as OTHER.
+        components: spaCy components whose annotation the policy reads, as in `Policy.needs`.
+        reads_documents: flag that the policy reads whole documents, so that it couples their rows (`DocumentPolicy`).
+        is_fitted: flag that the policy was fitted on text, so that it couples rows if that text is the corpus.
+        reads_context: flag that its finds depend on the words around them. It holds for every policy with
+            ``components``.
+        is_stable: flag that the policy masks the same tokens if other tokens of their kind replace them. Claims rely on
+            this for built-in policies only.
+        packages: distributions whose version is part of keys.
+        options: model of its settings: fields of ``[redact]`` for a built-in policy, ``[redact.options.NAME]`` for a
+            plug-in. A method ``references()`` of the model returns the modules and files that the settings select.
+            They count by content.
+        requires: fields of ``options`` of which the policy needs one. They are refused without the policy.
+        labels: labels of its finds. None if they are known only after the policy is made.
+        review_labels: label of reviews (`pipelines.policies.labels.REVIEW_LABELS`) by label of the policy. A label that
+            is missing here maps by its name if that is a common one, else to OTHER.
     """
 
     name: str
@@ -114,7 +116,7 @@ class PolicySpec:
 
     @property
     def couples_rows(self) -> bool:
-        """Whether a mask may depend on other rows than its own."""
+        """True if a mask may depend on other rows than its own."""
         return self.reads_documents or self.is_fitted
 
 
@@ -165,33 +167,36 @@ class PolicyOptions:
 class Policy(Protocol):
     """A redaction policy, made as ``Class(options)``.
 
-    ``find`` must be a pure function of the sentence. An exception or a malformed span fails closed: the whole row is
-    masked. A conservative policy is the same thing; only whether it finds anything at all counts.
+    ``find`` must be a pure function of the sentence. If it raises an exception or returns a malformed span, the whole
+    row is masked. A conservative policy has the same protocol. For it, only the presence of a find counts.
 
-    A policy may also have a method ``wants(sentence) -> frozenset[str]``. It is called once ``needs`` is annotated and
-    names what the sentence must be annotated with besides before ``find`` is called, for annotation that few need.
+    A policy may also have a method ``wants(sentence) -> frozenset[str]``, for annotation that few sentences need. It
+    runs after the components in ``needs``. It returns further components that must annotate the sentence before
+    ``find``.
 
-    Another one, ``prepare(sentences) -> None``, is shown what ``find`` will be called on next, so that a model on a GPU
-    may read it at once. It changes no find: ``find`` answers the same without it.
+    Another optional method, ``prepare(sentences) -> None``, gets the next sentences of ``find``, so that a model on a
+    GPU can read them at once. It changes no find: ``find`` returns the same without it.
 
-    With ``redact.stabilise`` a policy is asked several times about a sentence, with a placeholder in place of what was
-    found (`pipelines.policies.judging.stabilise`). Policies without ``needs`` go first; one of them whose finds hang on
-    their surroundings, as those of a model do, says so by an attribute ``reads_context = True``, or in its spec, and
-    goes with the others.
+    With ``redact.stabilise``, ``find`` reads a sentence several times, with a placeholder in place of each find
+    (`pipelines.policies.judging.stabilise`). Policies without ``needs`` run first. If the finds of such a policy depend
+    on the words around them, as those of a model do, set an attribute ``reads_context = True``, or set it in the spec.
+    The policy then runs with the others.
 
-    A policy of another package may say what it is by an attribute ``spec`` of its class, a `PolicySpec`.
+    A policy of another package may describe itself by an attribute ``spec`` of its class, a `PolicySpec`.
     """
 
     needs: frozenset[str]
-    """Names of the spaCy pipeline components whose annotation ``find`` reads; empty when it needs no Doc."""
+    """Names of the spaCy components whose annotation ``find`` reads. Empty if it needs no Doc."""
 
     def find(self, sentence: Sentence) -> Sequence[Span]:
-        """The spans to mask; they may overlap and come in any order."""
+        """Returns the spans to mask. They may overlap and come in any order."""
         ...
 
 
 class NamedPolicy:
-    """A policy that needs to be told its name alone."""
+    """A policy that keeps its name. Its spans need the name, and it reads no annotation."""
+
+    needs: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, options: PolicyOptions) -> None:
         self._name = options.name
@@ -199,22 +204,22 @@ class NamedPolicy:
 
 @runtime_checkable
 class DocumentPolicy(Policy, Protocol):
-    """A policy that looks at a whole document, after all others. It ties the document's rows together."""
+    """A policy that reads a whole document, after all other policies. It couples the document's rows."""
 
     def find_in_document(
         self, sentences: Sequence[Sentence], found: Sequence[Sequence[Span]]
     ) -> Sequence[Sequence[Span]]:
-        """More spans for each sentence of a document.
+        """Returns more spans for each sentence of a document.
 
         Args:
             sentences: all sentences of one document, in order.
-            found: what the other policies found in each.
+            found: spans of the other policies in each sentence.
         """
         ...
 
 
 def check_offsets(text: str, starts: Sequence[int], ends: Sequence[int]) -> None:
-    """Refuses token offsets that leave text outside all tokens, because no policy could ever mask it.
+    """Refuses token offsets that leave text outside all tokens, because no policy could mask such text.
 
     Raises:
         ValueError: offsets overlap, run past the text, are empty, or leave visible characters uncovered.
@@ -233,10 +238,10 @@ def check_offsets(text: str, starts: Sequence[int], ends: Sequence[int]) -> None
 
 
 def check_spans(spans: Iterable[Any], num_tokens: int) -> list[Span]:
-    """The spans as `Span` values, sorted, repeats removed.
+    """Returns the spans as `Span` values, sorted, without repeats.
 
     Raises:
-        ValueError: a span is malformed, empty, out of range, or its label or score is not allowed.
+        ValueError: a span is malformed, empty, out of range, or has a label or score that is not allowed.
     """
     checked: set[Span] = set()
     for start, end, label, policy, score in spans:

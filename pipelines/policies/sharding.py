@@ -1,4 +1,4 @@
-"""Public or private: Confidentially Redacted Training, Algorithm 1, lines 3 and 4, and A.5 item 5."""
+"""Divides rows into public and private (Confidentially Redacted Training, Algorithm 1, lines 3 and 4; A.5 item 5)."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ _METADATA = "speaker: string?, domain: string?, label: string?"
 SHARD: Final = schema(
     "shard", f"{ROW}, redacted_text: string, num_tokens: uint32, num_masked_tokens: uint32, {_METADATA}"
 )
-"""Public and private shards share one schema: no offsets, training fold only."""
+"""The schema of public and private shards. They have no offsets and hold the training fold only."""
 
 PUBLISHED: Final = schema(
     "published", f"row_id: string, redacted_text: string, num_tokens: uint32, {_METADATA}", hashes=("row_id",)
 )
-"""The public side as it is published: with identifiers of its own, for gaps in the others show where private sentences
-stand."""
+"""The published public side. It has identifiers of its own, because gaps in the other identifiers show the places of
+private sentences."""
 
 PUBLIC_IDS: Final = schema("public_ids", f"row_id: string, {ROW}", hashes=("row_id",))
-"""Maps identifiers of `PUBLISHED` to the others. Private."""
+"""A private map from the identifiers of `PUBLISHED` to those of the corpus."""
 
 
 def is_private(row: Mapping[str, Any]) -> bool:
-    """Whether a row of the redacted table needs protection: any mask from any cause, or flagged.
+    """Returns true if a row of the redacted table has any mask from any cause, or is flagged.
 
-    A row with a mask must be private whatever the cause: the policy may have missed a secret in the neighbouring
-    world, and there the row would be trained on without noise (A.5 item 5).
+    A row with a mask must be private for any cause, because the policy may have missed a secret in the neighbouring
+    world. In that world the row would be trained on without noise (A.5 item 5).
     """
     return bool(
         row["num_masked_tokens"] > 0
@@ -47,9 +47,9 @@ def is_private(row: Mapping[str, Any]) -> bool:
 
 
 def check_public(row: Mapping[str, Any]) -> None:
-    """The last gate before the public root, independent of `is_private`.
+    """Refuses a row with a mask, as the last gate before the public root and independently of `is_private`.
 
-    Call it for every row of a partition before the public file is opened: then no row was written when it raises.
+    Call it for every row of a partition before you open the public file, so that no row is written if it raises.
 
     Raises:
         PrivacyGateError: a row with a mask was about to be published.
@@ -61,10 +61,10 @@ def check_public(row: Mapping[str, Any]) -> None:
 
 
 def content_key(row: Mapping[str, Any]) -> bytes:
-    """SHA-256 of (speaker, domain, label, redacted_text), each field with its length, absent ones marked apart.
+    """Returns the SHA-256 of (speaker, domain, label, redacted_text), each with its length and a mark if it is absent.
 
-    Public rows are published and trained on in this order. The public pass has no noise, so corpus order, which
-    moves when a neighbouring row changes sides, would be visible (design, section 5).
+    Public rows are published and trained on in the order of this key. The public pass has no noise. Corpus order would
+    be visible in it, and changes if a neighbouring row changes sides (design, section 5).
     """
     digest = hashlib.sha256()
     for name in ("speaker", "domain", "label", "redacted_text"):
@@ -77,14 +77,14 @@ def content_key(row: Mapping[str, Any]) -> bytes:
 class ContentOrder:
     """Sorts rows by `content_key`, then ``doc_id`` and ``sentence_index``, in bounded memory.
 
-    Rows go to files by the leading bits of their key, which are uniform, so each file holds a share of about
-    ``ROWS_PER_BUCKET`` (more only past ``MAX_BUCKETS`` files) and is sorted by itself; read in turn, the files are
-    the whole order. Equal contents share a file: a sentence repeated without end must be held at once, which dedup
-    rules out.
+    Rows go to files by the leading bits of their key. These bits are uniform, so each file holds about
+    ``ROWS_PER_BUCKET`` rows (more only if there are ``MAX_BUCKETS`` files). Each file is sorted separately, and all
+    files in turn give the whole order. Equal contents share a file, so all copies of a sentence must fit in memory.
+    Dedup ensures that there are few.
 
     Args:
-        scratch: for the files.
-        max_rows: an upper bound on the rows to come.
+        scratch: folder of the files.
+        max_rows: upper bound on the number of rows.
     """
 
     def __init__(self, scratch: Target, max_rows: int) -> None:
@@ -102,14 +102,14 @@ class ContentOrder:
             file.close()
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Adds one row; its values must be JSON values."""
+        """Adds one row, whose values must be JSON values."""
         key = content_key(row)
         bucket = int.from_bytes(key[:8], "big") * self._num_buckets >> 64
         line = json.dumps([key.hex(), row["doc_id"], row["sentence_index"], dict(row)])
         self._files[bucket].write(line.encode() + b"\n")
 
     def sorted_rows(self) -> Iterator[dict[str, Any]]:
-        """All rows in order; nothing may be added afterwards."""
+        """Yields all rows in order. Add no row afterwards."""
         for file, name in zip(self._files, self._names, strict=True):
             file.close()
             rows = [json.loads(line) for line in Source(folder=self._scratch.folder).lines(name)]

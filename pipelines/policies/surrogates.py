@@ -1,15 +1,15 @@
-"""Surrogates: realistic stand-ins for what was masked, which the trusted side turns back.
+"""Surrogates: realistic replacements of masked text, which the trusted side can reverse.
 
-A surrogate is drawn by an HMAC, under a key, of the secret, its label and, where it is to be consistent in a document
-only, the document. The generator is told the label and the HMAC's bytes and nothing else: neither the length of the
-secret nor its letters, digits or language show in it. Mail addresses, hosts and phone numbers belong to nobody
-(RFC 2606, RFC 5737, 555-01xx), and first names say no gender.
+An HMAC under a key selects a surrogate. Its input is the secret, its label and, if the surrogate is consistent only
+within a document, the document. The generator gets the label and the HMAC's bytes and nothing else. So a surrogate
+shows neither the length of the secret nor its letters, digits or language. Mail addresses, hosts and phone numbers are
+reserved ones that belong to nobody (RFC 2606, RFC 5737, 555-01xx). First names are in use for all genders.
 
-What a surrogate gives away by design: which mentions are of one secret, and of which label. A masked secret is then
-not the same text in the neighbouring worlds of the claims, so redaction gives no credit for text with surrogates.
+A surrogate reveals two things by design: the mentions of one secret, and its label. A masked secret is then not the
+same text in the neighbouring worlds of the claims, so redaction gives no credit for text with surrogates.
 
-What stands in a row depends on this row, the key and the document's name, and on no other row: one changed sentence
-changes one record. So no surrogate is avoided because it stands elsewhere, as a surrogate or as somebody's name.
+The text of a row depends on this row, the key and the document's name, and on no other row. One changed sentence
+changes one record. So a surrogate may also occur elsewhere, as a surrogate or as a person's name.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pipelines.mask import MASK
 from pipelines.policies import labels
 from pipelines.policies.labels import ReviewLabels
 from pipelines.policies.protocol import Span
-from pipelines.policies.redact import masked_runs, token_mask
+from pipelines.policies.redact import masked_runs, replace_ranges, token_mask
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -54,31 +54,31 @@ _LETTERS: Final = "ABCDEFGHJKLMNPQRSTUVWXYZ"
 _ALPHABET: Final = _LETTERS + _LETTERS.lower() + "23456789"
 _ATTEMPTS: Final = 64
 _UNNAMED: Final = frozenset({"FAILED_CLOSED", "LITERAL_MASK"})
-"""Labels of text that nobody found to be anything: it stays a mask."""
+"""Labels of text in which no policy found a secret. Such text stays a mask."""
 
 
 class Draws:
-    """Numbers from the HMAC's bytes, without end.
+    """An endless sequence of numbers from the HMAC's bytes.
 
     Args:
-        digest: of the secret.
+        digest: HMAC of the secret.
     """
 
     def __init__(self, digest: bytes) -> None:
         self._digest, self._number = digest, 0
 
     def below(self, limit: int) -> int:
-        """A number from 0 to ``limit`` - 1; the bias is below 2^-50."""
+        """Returns a number from 0 to ``limit`` - 1. Its bias is below 2^-50."""
         self._number += 1
         block = hashlib.sha256(self._digest + self._number.to_bytes(4, "big")).digest()
         return int.from_bytes(block[:8], "big") % limit
 
     def one(self, among: Sequence[str]) -> str:
-        """One of several."""
+        """Draws one of several strings."""
         return among[self.below(len(among))]
 
     def some(self, alphabet: str, number: int) -> str:
-        """So many characters."""
+        """Draws a number of characters."""
         return "".join(self.one(alphabet) for _ in range(number))
 
 
@@ -101,7 +101,7 @@ _BY_LABEL: Final[Mapping[str, Maker]] = {
     **dict.fromkeys(("USERNAME", "USER_NAME", "HANDLE"), lambda d: f"{d.one(_FIRST).lower()}_{_digits(d, 5)}"),
     "ADDRESS": lambda d: f"{1 + d.below(998)} {d.one(_LAST)} Street, {d.one(_PLACES)}",
 }
-"""By the policy's own label, where it says more than the label of reviews."""
+"""Makers by the policy's own label, if that is more specific than the label of reviews."""
 
 _BY_REVIEW_LABEL: Final[Mapping[str, Maker]] = {
     labels.PERSON: lambda d: f"{d.one(_FIRST)} {d.one(_LAST)}",
@@ -117,11 +117,11 @@ _BY_REVIEW_LABEL: Final[Mapping[str, Maker]] = {
 
 
 Replace = Callable[[Mapping[str, Any], Sequence[Span]], str]
-"""The redacted text of a row of the sentences table, given what was found in it."""
+"""A function that returns the redacted text of a row of the sentences table, given its spans."""
 
 
 class Replaced(NamedTuple):
-    """A stand-in and what stands behind it."""
+    """A surrogate and the text that it replaces."""
 
     surrogate: str
     original: str
@@ -129,31 +129,31 @@ class Replaced(NamedTuple):
 
 
 def review_label_of(spans: Iterable[Span], names: ReviewLabels) -> tuple[str, str]:
-    """The label of reviews of a masked run, and the policy's label that it is from."""
-    found = [(names.of(span.label, span.policy), span.label) for span in spans]
+    """Returns the label of reviews of a masked run, and the policy's label that it comes from."""
+    mapped = [(names.of(span.label, span.policy), span.label) for span in spans]
     first = names.first((span.label, span.policy) for span in spans)
-    return first, min((own for label, own in found if label == first), default=first)
+    return first, min((own for label, own in mapped if label == first), default=first)
 
 
 def typed_text(
     text: str, starts: Sequence[int], ends: Sequence[int], spans: Sequence[Span], names: ReviewLabels
 ) -> str:
-    """The text with ``<LABEL>`` of reviews for every masked run; ``<MASK>`` where nothing says what it is."""
+    """Returns the text with ``<LABEL>`` of reviews for every masked run, and ``<MASK>`` for a run without a label."""
     pieces = [
-        (start, end, MASK if is_unnamed else f"<{review_label_of(found, names)[0]}>")
-        for start, end, found, is_unnamed in _runs(text, starts, ends, spans)
+        (start, end, MASK if is_unnamed else f"<{review_label_of(inside, names)[0]}>")
+        for start, end, inside, is_unnamed in _runs(text, starts, ends, spans)
     ]
-    return _written(text, pieces)
+    return replace_ranges(text, pieces)
 
 
 class Surrogates:
-    """Writes surrogates for what was masked.
+    """Writes surrogates for masked text.
 
     Args:
-        key: secret; whoever has it and guesses a secret can check the guess.
+        key: secret key. Whoever has it can check a guess of a secret.
         names: labels of reviews.
-        consistent: ``document``: a secret has one surrogate in a document, and others in other documents; ``corpus``:
-            one in all, so that mentions can be linked over the whole corpus.
+        consistent: ``document`` if a secret has one surrogate per document. ``corpus`` if it has one in the whole
+            corpus, so that its mentions can be linked across documents.
     """
 
     def __init__(self, key: bytes, names: ReviewLabels, consistent: str = "document") -> None:
@@ -164,72 +164,63 @@ class Surrogates:
     def text(
         self, document: str, text: str, starts: Sequence[int], ends: Sequence[int], spans: Sequence[Span]
     ) -> tuple[str, list[Replaced]]:
-        """The text with surrogates, and what they stand for.
+        """Returns the text with surrogates, and the text that each one replaces.
 
-        `restored` gives the original text back, which is checked here: where a surrogate also stands in the text, or
-        runs into its neighbours, another one is drawn. Runs that nobody named, and all of a text that has no way back,
-        stay masks.
+        `restored` returns the original text, and this method checks that. If a surrogate also occurs in the text, or
+        merges with its neighbours, it draws another one. Runs without a label stay masks. If no draw can be reversed,
+        all runs stay masks.
 
         Args:
-            document: names it; part of what surrogates are drawn by, unless they are consistent in the corpus.
-            text: the original.
-            starts, ends: its tokens.
-            spans: what policies found.
+            document: name of the document. It is an input of the draw, unless surrogates are consistent in the corpus.
+            text: original text.
+            starts, ends: character offsets of its tokens.
+            spans: spans that policies found.
         """
         runs = list(_runs(text, starts, ends, spans))
         for attempt in range(_ATTEMPTS):
             table: dict[str, Replaced] = {}
             pieces = []
-            for start, end, found, is_unnamed in runs:
+            for start, end, inside, is_unnamed in runs:
                 if is_unnamed:
                     pieces.append((start, end, MASK))
                     continue
-                label, own = review_label_of(found, self._names)
+                label, own = review_label_of(inside, self._names)
                 original = text[start:end]
                 surrogate = self._draw(document, label, own, original, attempt)
                 pieces.append((start, end, surrogate))
                 table[surrogate] = Replaced(surrogate, original, label)
-            written = _written(text, pieces)
-            wanted = _written(text, [piece for piece in pieces if piece[2] == MASK])
+            written = replace_ranges(text, pieces)
+            wanted = replace_ranges(text, [piece for piece in pieces if piece[2] == MASK])
             if restored(written, table.values()) == wanted:
                 return written, list(table.values())
-        return _written(text, [(start, end, MASK) for start, end, *_ in runs]), []
+        return replace_ranges(text, [(start, end, MASK) for start, end, *_ in runs]), []
 
     def _draw(self, document: str, label: str, own: str, original: str, attempt: int) -> str:
         scope = document if self._consistent == "document" else None
-        said = json.dumps([scope, label, own if own in _BY_LABEL else "", original, attempt])
-        draws = Draws(hmac.digest(self._key, said.encode(), "sha256"))
+        message = json.dumps([scope, label, own if own in _BY_LABEL else "", original, attempt])
+        draws = Draws(hmac.digest(self._key, message.encode(), "sha256"))
         return (_BY_LABEL.get(own) or _BY_REVIEW_LABEL.get(label) or _BY_REVIEW_LABEL[labels.OTHER])(draws)
 
 
 def restored(text: str, table: Iterable[Replaced]) -> str:
-    """The text with every surrogate turned back; of two that begin at one place, the longer one is.
+    """Returns the text with the original for every surrogate. If two begin at one place, the longer one counts.
 
     Args:
-        text: with surrogates; it may have been edited, or quoted by a model.
-        table: of the document.
+        text: text with surrogates. It may be edited, or written by a model.
+        table: surrogates of the document.
     """
     known = {row.surrogate: row.original for row in table}
     if not known:
         return text
     longest_first = sorted(known, key=lambda surrogate: (-len(surrogate), surrogate))
-    return re.sub("|".join(map(re.escape, longest_first)), lambda found: known[found[0]], text)
+    return re.sub("|".join(map(re.escape, longest_first)), lambda match: known[match[0]], text)
 
 
 def _runs(
     text: str, starts: Sequence[int], ends: Sequence[int], spans: Sequence[Span]
 ) -> Iterable[tuple[int, int, list[Span], bool]]:
-    """Masked runs: their characters, the spans in them, and whether nobody says what they are."""
+    """Yields masked runs: their characters, the spans in them, and true if no policy labelled them."""
     for first, last in masked_runs(text, starts, ends, token_mask(len(starts), spans)):
         inside = [span for span in spans if span.start_token < last and span.end_token > first]
         is_unnamed = any(span.label in _UNNAMED for span in inside)
         yield starts[first], ends[last - 1], inside, is_unnamed
-
-
-def _written(text: str, pieces: Iterable[tuple[int, int, str]]) -> str:
-    parts: list[str] = []
-    at = 0
-    for start, end, instead in pieces:
-        parts += (text[at:start], instead)
-        at = end
-    return "".join([*parts, text[at:]])

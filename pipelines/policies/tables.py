@@ -18,7 +18,7 @@ REDACTED: Final = schema(
     "fold: string, label: string?",
     span=pa.struct(fields(_SPAN)),
 )
-"""``redacted_text`` has one <MASK> (label, surrogate) per maximal run; token counts are taken before collapsing."""
+"""``redacted_text`` has one <MASK> (label, surrogate) per maximal run. Token counts are taken before collapsing."""
 
 SURROGATES: Final = schema("surrogates", f"{ROW}, surrogate: string, original: string, label: string")
-"""What surrogates stand for, in the row's order. Only where ``redact.replacement`` is ``surrogate``; the way back."""
+"""The original text of surrogates, in the row's order. Written only if ``redact.replacement`` is ``surrogate``."""

@@ -1,22 +1,19 @@
-"""Street addresses, as people write them: several countries' orders, abbreviations, lower case, split over lines.
+"""A policy for street addresses in the forms of several countries, with abbreviations, lower case and line breaks.
 
-Entity models know places and miss streets. An address is found by its core (a house number with a street, a post box,
-a military address), which is then followed through whatever continues it: flat, town, region, country, postcode.
+Entity models find places and miss streets. This policy finds the core of an address (a house number with a street, a
+post box, a military address) and then its continuation: flat, town, region, country, postcode.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import ClassVar, Final
+from typing import Final
 
-from pipelines.policies.detectors.specs import SPECS
+from pipelines.policies.detectors.finds import Range, merge_ranges
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS
 from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.protocol import NamedPolicy, Sentence, Span
-
-Find = tuple[int, int]
-
 
 _LISTS: Final = word_lists("street_words")
 
@@ -46,15 +43,14 @@ _CUE: Final = re.compile(
 _LETTERS: Final = r"[^\W\d_]"
 _WORD: Final = rf"(?:{_LETTERS}+(?:['’/-]{_LETTERS}+)*\.?)"
 CAPITALISED: Final = rf"(?:(?-i:[^\W\d_a-zß-ÿ]){_LETTERS}*(?:['’/-]{_LETTERS}+)*)"
-"""A word that begins with a capital, whatever the flags of the pattern around it."""
+"""A word that begins with a capital, even in a pattern that ignores case."""
 
 _CAPITAL: Final = rf"(?:{CAPITALISED}\.?)"
 _NUMBER: Final = r"\d{1,6}(?:[ -]?[A-Za-z]\b|[-/]\d{1,4}[A-Za-z]?\b)?"
 _GAP: Final = r"[\s>?|*]+"
-"""White space, line breaks, and the marks that quoted mail begins its lines with."""
+"""White space, line breaks, and the marks at the start of lines in quoted mail."""
+
 _SEPARATOR: Final = r"[\s,;>?|*()\[\]]*"
-
-
 _TYPE: Final = rf"{_any(_STRONG)}\b\.?(?:\s+(?:n\.?e|n\.?w|s\.?e|s\.?w|north|south|east|west|[nsew])\b\.?)?"
 _UNIT: Final = re.compile(
     r"(?<!\w)(?:(?:apartment|apt|suite|ste|unit|flat|room|rm|floor|fl|bldg|building|block|door|house|no)\b\.?\s*(?:#|no\.?)?\s*"
@@ -121,7 +117,7 @@ _CITY_STATE_ZIP: Final = re.compile(
     rf"(?<!\w)(?:{_CAPITAL}[ ]?){{1,3}},\s*(?-i:{_any(_STATES)})\.?\s+\d{{5}}(?:-\d{{4}})?\b"
 )
 
-# What may follow a core, each after separators: a flat, a postcode, a place of a few capitalised words.
+# Parts that may follow a core, each after separators: a flat, a postcode, a place of a few capitalised words.
 _TAIL_POSTCODE: Final = re.compile(
     r"(?-i:[A-Z]{1,3})?[ -]?\d{4,6}(?:-\d{3,4})?\b|[A-Z]{1,2}\d[A-Z\d]?\s?\d[A-Z]{2}\b|\d{3}\s\d{2}\b", re.I
 )
@@ -132,17 +128,18 @@ _TAIL_PLACE: Final = re.compile(
 _TAIL_WORD: Final = re.compile(rf"[ ]?{_WORD}(?!\w)")
 _TAIL_GAP: Final = re.compile(r"(?:\.(?=\s*(?:\n|(?i:apt|suite|ste|unit|flat))))?[\s,;>?|*]*")
 _MAX_TAIL_PARTS: Final = 7
+_NUMBER_BEFORE: Final = re.compile(r"(?<![\w.,/-])\d{1,6}[A-Za-z]?,?[\s>?|*]+$")
 _PLAIN_WORDS: Final = COMMON_WORDS | NUMBER_WORDS
 _STOP_TAIL: Final = _LISTS["stop_tail"]
+_PARTICLES: Final = _LISTS["particles"]
+"""Function words of English that are parts of street names in other languages."""
 
 
 class AddressesPolicy(NamedPolicy):
-    """Masks street addresses, post boxes and postcodes. All by pattern, so every score is 1."""
-
-    needs: ClassVar[frozenset[str]] = SPECS["addresses"].components
+    """Masks street addresses, post boxes and postcodes. All finds are by pattern, so every score is 1."""
 
     def find(self, sentence: Sentence) -> list[Span]:
-        """All addresses, overlapping finds as one."""
+        """Returns all addresses. Overlapping finds are merged."""
         if not _may_hold_address(sentence.text):
             return []
         return sentence.spans(((a, b, "ADDRESS") for a, b in find_addresses(sentence.text)), self._name)
@@ -152,23 +149,15 @@ def _may_hold_address(text: str) -> bool:
     return any(c.isdigit() for c in text) or _NAMED_STREET.search(text) is not None
 
 
-def find_addresses(text: str) -> list[Find]:
-    """The addresses of a text as characters, sorted, without overlaps."""
-    cores = sorted(set(_cores(text)))
-    found = [(_from_number(text, start), _extended(text, end)) for start, end in cores]
-    found += [m.span() for m in _POSTCODES.finditer(text)]
-    found += [m.span() for m in _CITY_STATE_ZIP.finditer(text)]
-    merged: list[Find] = []
-    for start, end in sorted(found):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((start, end))
-    return merged
+def find_addresses(text: str) -> list[Range]:
+    """Returns the addresses of a text as characters, sorted, without overlaps."""
+    parts = [(_start_with_number(text, start), _end_of_tail(text, end)) for start, end in set(_cores(text))]
+    parts += [match.span() for pattern in (_POSTCODES, _CITY_STATE_ZIP) for match in pattern.finditer(text)]
+    return merge_ranges(parts)
 
 
-def _cores(text: str) -> Iterator[Find]:
-    for pattern in (_BOX, MILITARY):
+def _cores(text: str) -> Iterator[Range]:
+    for pattern in (_BOX, MILITARY, _FOREIGN_AFTER, _CORNER, _NAMED_STREET, _DANGLING):
         yield from (match.span() for match in pattern.finditer(text))
     for match in _TYPED.finditer(text):
         if _could_name_a_street(match[2], strong=True):
@@ -184,25 +173,19 @@ def _cores(text: str) -> Iterator[Find]:
             start = _first_of_name(match[1], match.start(1))
             if start is not None:
                 yield start, match.end()
-    for pattern in (_FOREIGN_AFTER, _CORNER):
-        yield from (match.span() for match in pattern.finditer(text))
     for match in _CROSSING.finditer(text):
         if _CUE.search(text, max(0, match.start() - 80), match.start()):
             yield match.span()
-    for match in _NAMED_STREET.finditer(text):
-        yield match.span()
     for match in _UNIT.finditer(text):
         if match[0][0].isupper() or match[0].lower().startswith(("apt", "suite", "ste")):
             yield match.span()
-    yield from (match.span() for match in _DANGLING.finditer(text))
     yield from _cued(text)
-    lines = [match for match in _LINE.finditer(text) if not _has_plain_word(match[1])]
     if "\n" in text:
-        yield from (match.span(1) for match in lines)
+        yield from (match.span(1) for match in _LINE.finditer(text) if not _has_plain_word(match[1]))
 
 
-def _cued(text: str) -> Iterator[Find]:
-    """A number with capitalised words that are no street by themselves, behind words that announce an address."""
+def _cued(text: str) -> Iterator[Range]:
+    """Yields a number with capitalised words that are no street alone, after words that announce an address."""
     for match in _CUED.finditer(text):
         if not (match[1] or match[3]) or _has_plain_word(match[2]):
             continue
@@ -211,7 +194,7 @@ def _cued(text: str) -> Iterator[Find]:
 
 
 def _first_of_name(words: str, at: int) -> int | None:
-    """Where the name of a street begins among words before its number: behind the last plain word; None if nowhere."""
+    """Returns the start of a street's name, after the last plain word before the number. None if there is no name."""
     parts = list(re.finditer(r"\S+", words))
     first = len(parts)
     while first > 0 and not _has_plain_word(parts[first - 1][0]):
@@ -224,7 +207,7 @@ def _lower_words(words: str) -> list[str]:
 
 
 def _could_name_a_street(words: str, *, strong: bool) -> bool:
-    """Whether the words between a house number and a street's type can be the street's name ("2 hours on the road")."""
+    """Returns true if words between a house number and a street's type can name it. Not "2 hours on the road"."""
     lower = [word for word in _lower_words(words) if word]
     if any(word in _NOT_STREETS or word in FUNCTION_WORDS for word in lower):
         return False
@@ -234,7 +217,7 @@ def _could_name_a_street(words: str, *, strong: bool) -> bool:
 
 
 def _is_name(words: str) -> bool:
-    """Whether words between two numbers can be a street: nothing that counts, dates or binds, and no plain prose."""
+    """Returns true if words between two numbers can name a street: no units, dates or function words, and no prose."""
     lower = [word for word in _lower_words(words) if word]
     if not lower or any(word in _NOT_STREETS or word in FUNCTION_WORDS for word in lower):
         return False
@@ -242,7 +225,7 @@ def _is_name(words: str) -> bool:
 
 
 def _has_plain_word(words: str) -> bool:
-    """Whether any of the words is one that no street is named by, or is written small and of every day."""
+    """Returns true if any of the words is never part of a street's name, or is an everyday word in lower case."""
     for word in words.split():
         lower = word.strip(".,>?|*'’-()").lower()
         if lower in _NOT_STREETS or (lower in FUNCTION_WORDS and lower not in _PARTICLES):
@@ -252,12 +235,8 @@ def _has_plain_word(words: str) -> bool:
     return False
 
 
-_PARTICLES: Final = _LISTS["particles"]
-"""Function words of English that are parts of streets' names in other languages."""
-
-
 def _after_place(text: str, at: int) -> int:
-    """The end of a town written small: up to four words that are not of every day; ``at`` if there are none."""
+    """Returns the end of a town in lower case: up to four unusual words. Returns ``at`` without such words."""
     for _ in range(4):
         word = _TAIL_WORD.match(text, at)
         if word is None or _lower_words(word[0])[0] in _PLAIN_WORDS:
@@ -266,17 +245,14 @@ def _after_place(text: str, at: int) -> int:
     return at
 
 
-_NUMBER_BEFORE: Final = re.compile(r"(?<![\w.,/-])\d{1,6}[A-Za-z]?,?[\s>?|*]+$")
-
-
-def _from_number(text: str, start: int) -> int:
-    """The start of an address with the number that stands right before its core."""
+def _start_with_number(text: str, start: int) -> int:
+    """Returns the start of an address, including a number directly before its core."""
     before = _NUMBER_BEFORE.search(text, max(0, start - 12), start)
     return before.start() if before is not None else start
 
 
-def _extended(text: str, end: int) -> int:
-    """How far an address goes on after its core."""
+def _end_of_tail(text: str, end: int) -> int:
+    """Returns the end of an address that continues after its core."""
     for _ in range(_MAX_TAIL_PARTS):
         gap = _TAIL_GAP.match(text, end)
         at = gap.end() if gap is not None else end

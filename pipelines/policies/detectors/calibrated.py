@@ -1,18 +1,19 @@
 """A fitted conservative policy: a sentence is public only if no word of it scores like a part of a secret.
 
-It knows six times as many words as `conservative`, and reads where they stand, by a model that was fitted on public
-labelled text (`pipelines.policies.english.contexts`). What that lets pass is read by another, `noisy_entities`. Limits
-were set on text that the first was not fitted on (``benchmarks/calibrated_policy.py``), and misses counted on text that
-neither was fitted on (``benchmarks/public_side.py``). A bound from such a count holds with its confidence for sentences
-that are exchangeable with those: drawn as they were. It says nothing sure of another corpus. So it is an estimate, and
-no claim rests on it; what a run states comes from its own labels.
+It knows six times as many words as `conservative`. A model that was fitted on public labelled text scores them by their
+context (`pipelines.policies.english.contexts`). A second model, `noisy_entities`, reads the sentences that pass. The
+limits were set on text that the first model was not fitted on (``benchmarks/calibrated_policy.py``). Misses were
+counted on text that neither model was fitted on (``benchmarks/public_side.py``). A bound from such a count holds with
+its confidence for sentences that are exchangeable with those, which means drawn in the same way. It says nothing
+certain about another corpus. So it is an estimate, and no claim rests on it. The figures of a run come from its own
+labels.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import ClassVar, Final
+from typing import Final
 
 from pipelines.policies.detectors.conservative import (
     DIVIDES,
@@ -26,8 +27,8 @@ from pipelines.policies.detectors.conservative import (
     number_positions,
     unstretched,
 )
+from pipelines.policies.detectors.finds import Find
 from pipelines.policies.detectors.noisy_entities import NoisyEntitiesPolicy
-from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.english.common_words import (
     AMBIGUOUS_WORDS,
     COURTESY_WORDS,
@@ -48,7 +49,7 @@ from pipelines.policies.english.contexts import (
 from pipelines.policies.english.everyday_use import DETERMINERS, name_like
 from pipelines.policies.english.triggers import find_triggered
 from pipelines.policies.english.word_lists import word_lists
-from pipelines.policies.protocol import PolicyOptions, Sentence, Span
+from pipelines.policies.protocol import NamedPolicy, PolicyOptions, Sentence, Span
 
 LIMITS: Final = {
     # (the sentence begins with a capital, `conservative` finds nothing)
@@ -57,40 +58,38 @@ LIMITS: Final = {
     (False, True): -UNITS_PER_NAT // 2,
     (False, False): -2 * UNITS_PER_NAT,
 }
-"""The highest score that a word of a public sentence may have. Who begins a sentence with a capital writes names with
-one too, and a capital inside a sentence is forbidden already; so the limits are lower where there is none."""
+"""The highest score of a word in a public sentence. Writers who begin a sentence with a capital also capitalise names,
+and a capital inside a sentence is already forbidden. So the limits are lower for sentences without a first capital."""
 
 MAX_PROBABILITY: Final = 0.2
-"""A sentence stays private where `noisy_entities` gives a word a higher probability of being part of a name. Of what
-were public without this, nine tenths stay so, in WikiText-2 valid and in MultiDoGO dev."""
+"""A sentence stays private if `noisy_entities` gives a word a higher probability of being part of a name. Nine tenths
+of the sentences that would be public without this rule stay public, in WikiText-2 valid and in MultiDoGO dev."""
 
 _CLOSED: Final = FUNCTION_WORDS | COURTESY_WORDS | NUMBER_WORDS | LISTS["chat"]
-"""Words that are no name by themselves, however they are spelt; the model takes "okey" for one."""
+"""Words that are never names, in any spelling. The model labels "okey" as a name."""
 
 _BORDERS: Final = _CLOSED | DETERMINERS | VERB_FORMS
 _TOKEN: Final = re.compile(r"@[-,.]@|[^\W\d_]+(?:['’][^\W\d_]+)*|\S")
 _CUT_MARK: Final = re.compile("@([-,.])@")
 _JOINERS: Final = PUNCTUATION | {"-", "–", "—", "@-@"}
-"""Marks that say nothing; WikiText-2 writes a hyphen as "@-@"."""
+"""Marks without information. WikiText-2 writes a hyphen as "@-@"."""
 
 _GAPS: Final = {**DIVIDES, "–": ", ", "—": ", "}
 _CLITICS: Final = frozenset({"s", "t", "ll", "ve", "re", "d", "m", "n't"})
-"""What is left of "it's" or "don't" where marks stand apart, as in text that was cut into tokens."""
+"""Remainders of "it's" or "don't" in tokenised text, which separates the marks."""
 
 _OPENS_SPEECH: Final = frozenset({'"', "“", ":"})
 _WRITTEN: Final = KNOWN - word_lists("common_words")["health"]
 
-Find = tuple[int, int, str]
-
 
 class Reading:
-    """A sentence as the model reads it, and what forbids it whatever the model says.
+    """A sentence as the model reads it, and the finds that make it private without the model.
 
     Attributes:
-        forbidden: characters ``(start, end, label)``.
+        forbidden: finds ``(start, end, label)`` as characters.
         places: characters of each word.
-        seen: the words.
-        is_cased: it begins with a capital, and is not all in capitals.
+        seen: words of the sentence.
+        is_cased: flag that the sentence begins with a capital, and is not all in capitals.
     """
 
     def __init__(self, text: str) -> None:
@@ -117,7 +116,7 @@ class Reading:
         self.is_cased = bool(lower) and text[self.places[0][0]].isupper() and not text.isupper()
 
     def _words(self, text: str, tokens: list[re.Match[str]]) -> tuple[list[str], list[str]]:
-        """Words in lower case, and what stands before each, as `find_triggered` wants it."""
+        """Returns the words in lower case, and the gap before each word in the form that `find_triggered` reads."""
         lower: list[str] = []
         gaps: list[str] = []
         starts_sentence, opens_speech, gap = True, False, ". "
@@ -140,7 +139,7 @@ class Reading:
             elif word not in _WRITTEN and word != "n't":
                 self.forbidden.append((*place, "WORD"))
             elif has_case and word not in PRONOUN_I and not written.islower():
-                # "Bill is right": a capital says nothing where a sentence begins, unless the word is listed as a name.
+                # "Bill is right": a capital at the start of a sentence does not count, unless a list has the name.
                 opens = (starts_sentence and word not in LISTS["surnames"]) or (
                     opens_speech and word in FUNCTION_WORDS - AMBIGUOUS_WORDS
                 )
@@ -154,7 +153,7 @@ class Reading:
 
 
 def _phrases(words: list[str]) -> Iterator[tuple[int, int]]:
-    """Where phrases of the list stand, in the plural too."""
+    """Yields the positions of listed phrases, also in the plural."""
     for start in range(len(words) - 1):
         for end in range(start + 2, min(start + LONGEST_PHRASE, len(words)) + 1):
             if not PHRASES.isdisjoint([(*words[start : end - 1], words[end - 1].removesuffix(s)) for s in ("", "s")]):
@@ -162,7 +161,7 @@ def _phrases(words: list[str]) -> Iterator[tuple[int, int]]:
 
 
 def _premises(words: list[str], begins: list[bool]) -> Iterator[tuple[int, int]]:
-    """Where a building or a business stands behind plain words without a determiner: together they may be its name."""
+    """Yields a building or a business with the plain words before it. Without a determiner, they may be its name."""
     for end, word in enumerate(words):
         start = end if word in PREMISES else 0
         while start and not begins[start] and words[start - 1] not in _BORDERS:
@@ -173,7 +172,7 @@ def _premises(words: list[str], begins: list[bool]) -> Iterator[tuple[int, int]]
 
 
 def _known(word: str) -> str:
-    """The word, or what it is short for where only that is known: without stretched letters, without "'s"."""
+    """Returns the word, or a known form of it without stretched letters or without "'s"."""
     if word in _WRITTEN:
         return word
     short = unstretched(word)
@@ -182,43 +181,42 @@ def _known(word: str) -> str:
     return word[:-2] if word.endswith("'s") and word[:-2] in _WRITTEN else word
 
 
-class CalibratedPolicy:
-    """Flags a sentence by finding anything in it; each find says why.
+class CalibratedPolicy(NamedPolicy):
+    """Flags a sentence by any find in it. The label of a find is the reason.
 
     Reasons (the labels):
-        CHARACTER, WORD, CAPITAL, NUMBER_WORDS, NAME_WORD, TIES: as `ConservativePolicy`, with more words, hyphens, and
-            a capital where speech begins; NAME_WORD only behind a trigger such as "my name is".
+        CHARACTER, WORD, CAPITAL, NUMBER_WORDS, NAME_WORD, TIES: reasons of `ConservativePolicy`. This policy knows more
+            words, and allows hyphens and a capital at the start of speech. NAME_WORD needs a trigger such as "my name
+            is".
         BARE: a function word alone, or a piece that begins with punctuation.
         PHRASE: known words that together are an illness, a crime or a name ("slipped disc"), or may be the name of a
             building or a business ("sunny days nursery").
-        CONTEXT: a word whose score is above the limit: it is used as a name, a place or an answer may be.
-        ENTITY: a word that a second model, `noisy_entities`, takes for a part of a name: what the first makes of
-            classes of words, it makes of their meanings.
+        CONTEXT: a word whose score is above the limit. Names, places or answers may be used in the same way.
+        ENTITY: a word that a second model, `noisy_entities`, labels as a part of a name. The first model reads classes
+            of words, and the second reads meanings.
     """
 
-    needs: ClassVar[frozenset[str]] = SPECS["calibrated"].components
-
     def __init__(self, options: PolicyOptions) -> None:
-        self._name = options.name
+        super().__init__(options)
         self._everyday = ConservativePolicy(options)
         self._entities = NoisyEntitiesPolicy(options)
 
     def find(self, sentence: Sentence) -> list[Span]:
-        """Why the sentence may not be public; empty when it may."""
+        """Returns the reasons why the sentence may not be public. Without reasons, it may be."""
         reading = Reading(sentence.text)
         if reading.forbidden or not reading.places:
             return sentence.spans(reading.forbidden, self._name)
         limit = LIMITS[reading.is_cased, not self._everyday.find(sentence)]
-        found = [
+        finds = [
             (*place, "CONTEXT")
             for place, score in zip(reading.places, scores(reading.seen), strict=True)
             if score > limit
         ]
-        return sentence.spans(found or self._entities_in(sentence.text, reading), self._name)
+        return sentence.spans(finds or self._entities_in(sentence.text, reading), self._name)
 
     def _entities_in(self, text: str, reading: Reading) -> list[Find]:
         starts, ends = zip(*reading.places, strict=True)
-        # of the same length: "@-" would be read as a handle
+        # The replacement has the same length. The model would read "@-" as a handle.
         words = Sentence(_CUT_MARK.sub(r" \1 ", text), starts, ends)
         return [
             (*place, "ENTITY")

@@ -1,34 +1,34 @@
 """A sequence classifier over windows of tokens (Domain Private Transformers, section 5.1): `reticent train-policy`.
 
-A window is masked when the classifier gives some domain more than the threshold. What is masked is the union of the
-windows' tokens in the original sentence; masking one window before reading the next would show the classifier masks.
-The classifier was fitted on other rows, so it ties records together, and the guarantee says so.
+A window is masked if the classifier gives some domain a probability above the threshold. The policy masks the union of
+the windows' tokens in the original sentence. It does not mask one window before it reads the next, because the
+classifier would then see masks. The classifier was fitted on other rows, so it couples records, and the guarantee says
+so.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 from pathlib import Path
 from typing import Any, ClassVar, Final
+
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from pipelines.errors import ConfigError
 from pipelines.policies.detectors.keywords import label_of
 from pipelines.policies.detectors.specs import SPECS
+from pipelines.policies.detectors.trained_folder import read_classifier
 from pipelines.policies.detectors.windows import windows
-from pipelines.policies.protocol import PolicyOptions, Sentence, Span
+from pipelines.policies.protocol import NamedPolicy, PolicyOptions, Sentence, Span
+from pipelines.quiet import quiet_transformers
 
 MAX_PIECES: Final = 512
-"""What models of this kind read at once."""
-
-DESCRIPTION: Final = "reticent.json"
-"""Beside the model: the domains, the window, and the digest of the weights, which stands for them in keys."""
+"""Word pieces that models of this kind read at once."""
 
 
-class ClassifierPolicy:
-    """Masks windows that the classifier is sure of; the label is the domain, the score its probability."""
+class ClassifierPolicy(NamedPolicy):
+    """Masks windows above the threshold. The label is the domain, and the score is its probability."""
 
-    needs: ClassVar[frozenset[str]] = SPECS["classifier"].components
     reads_context: ClassVar[bool] = SPECS["classifier"].reads_context
 
     def __init__(self, options: PolicyOptions) -> None:
@@ -38,12 +38,9 @@ class ClassifierPolicy:
                 "redact.classifier to its folder"
             )
         folder = Path(options.classifier)
-        described = read_description(folder)
-        from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
-        from pipelines.quiet import quiet_transformers
-
-        self._name, self._threshold = options.name, options.classifier_threshold
+        described = read_classifier(folder)
+        super().__init__(options)
+        self._threshold = options.classifier_threshold
         self._labels = [label_of(domain) for domain in described["domains"]]
         self._window, self._overlap = int(described["window_tokens"]), int(described["overlap_tokens"])
         with quiet_transformers():
@@ -51,13 +48,11 @@ class ClassifierPolicy:
             self._model: Any = AutoModelForSequenceClassification.from_pretrained(folder, local_files_only=True).eval()
 
     def find(self, sentence: Sentence) -> list[Span]:
-        """The windows above the threshold. One sentence at a time, so that a score depends on nothing else.
+        """Returns the windows above the threshold. A score depends on nothing but the sentence.
 
         Raises:
-            ValueError: one token alone is more than the model can read.
+            ValueError: a single token is longer than the model can read.
         """
-        import torch
-
         cuts = [
             part
             for window in windows(sentence.num_tokens, self._window, self._overlap)
@@ -78,10 +73,10 @@ class ClassifierPolicy:
         return spans
 
     def _readable(self, sentence: Sentence, window: tuple[int, int]) -> list[tuple[int, int]]:
-        """A window, or its halves, or theirs: the model would leave unread what is beyond its last word piece."""
+        """Halves a window until the model can read each part. The model would ignore the word pieces past its limit."""
         first, last = window
         start, end = sentence.starts[first], sentence.ends[last - 1]
-        # A character is four pieces (the bytes of UTF-8) at most, and two pieces are the model's own.
+        # A character has at most four pieces (the bytes of UTF-8), and the model adds two special tokens.
         if (
             4 * (end - start) + 2 <= MAX_PIECES
             or len(self._tokenizer(sentence.text[start:end])["input_ids"]) <= MAX_PIECES
@@ -91,27 +86,3 @@ class ClassifierPolicy:
             raise ValueError("a token is longer than the classifier can read")
         middle = (first + last) // 2
         return [*self._readable(sentence, (first, middle)), *self._readable(sentence, (middle, last))]
-
-
-def weights_digest(folder: Path) -> str:
-    """SHA-256 of a model's weights."""
-    with (folder / "model.safetensors").open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def read_description(folder: Path) -> dict[str, Any]:
-    """What `reticent train-policy` wrote beside a model.
-
-    Raises:
-        ConfigError: the folder holds no classifier, or other weights than it was written with.
-    """
-    try:
-        described: dict[str, Any] = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
-        digest = weights_digest(folder)
-    except (OSError, ValueError):
-        raise ConfigError(
-            f"redact.classifier: {folder} holds no classifier; `reticent train-policy` writes one"
-        ) from None
-    if described.get("weights_sha256") != digest:
-        raise ConfigError(f"redact.classifier: the weights in {folder} are not those that {DESCRIPTION} names")
-    return described

@@ -1,4 +1,4 @@
-"""Fits the classifier of `ClassifierPolicy` to texts with domains."""
+"""Trains the classifier of `ClassifierPolicy` on texts with domains."""
 
 from __future__ import annotations
 
@@ -7,19 +7,23 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
 from pipelines.corpus.split import Splitter
 from pipelines.errors import ConfigError, InputError
 from pipelines.files import write_json
-from pipelines.policies.detectors.classifier import DESCRIPTION, weights_digest
 from pipelines.policies.detectors.keywords import label_of
+from pipelines.policies.detectors.trained_folder import DESCRIPTION, classifier_digest
 from pipelines.policies.detectors.windows import windows
+from pipelines.quiet import quiet_transformers
 
 MINILM: Final = "minilm"
 _MAX_PIECES: Final = 128
 
 
 def base_model(name: str) -> str:
-    """Where a base model is: the wheel's folder for ``minilm``, else a folder or a name that is in the local cache.
+    """Returns the folder of the installed wheel for ``minilm``, and any other name as it is.
 
     Raises:
         ConfigError: the wheel is not installed.
@@ -45,32 +49,30 @@ def train_classifier(
     learning_rate: float = 5e-5,
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
-    beside: Callable[[Path], None] | None = None,
+    add_files: Callable[[Path], None] | None = None,
 ) -> dict[str, Any]:
-    """Trains on windows of the rows, a fifth of the rows held out, and writes a folder that the policy reads.
+    """Trains on windows of four fifths of the rows, and writes a folder that the policy reads.
 
     Args:
-        rows: text and domain of each.
-        out: the folder; made if missing.
+        rows: text and domain of each row.
+        out: folder to write. It is created if missing.
         base: ``minilm``, a folder, or a model's name, e.g. ``roberta-base``.
-        window_tokens, overlap_tokens: of the windows, in training and in the policy.
-        epochs, batch_size, learning_rate: of AdamW.
-        seed: of the split, the order and the new layer.
-        progress: called with steps done and in all.
-        beside: called with the folder, the weights in it, before it counts as a classifier, to write more into it.
+        window_tokens, overlap_tokens: tokens of a window, and tokens that neighbours share, in training and in the
+            policy.
+        epochs, batch_size, learning_rate: settings of AdamW.
+        seed: seed of the split, the order and the new layer.
+        progress: function that gets the number of steps done and of all steps.
+        add_files: function that writes more files into the folder. It runs after the weights are written, and before
+            the description makes the folder a classifier.
 
     Returns:
-        Counts and the accuracy on held-out windows; no text.
+        The counts and the accuracy on held-out windows, without text.
 
     Raises:
-        ConfigError: the base model cannot be loaded, the windows overlap whole, or the folder holds something else.
-        InputError: fewer than two domains, or too few rows to hold any out.
+        ConfigError: the base model cannot be loaded, the overlap is not smaller than the window, or the folder holds
+            something else.
+        InputError: there are fewer than two domains, or too few rows to hold some out.
     """
-    import torch
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
-    from pipelines.quiet import quiet_transformers
-
     if overlap_tokens >= window_tokens:
         raise ConfigError(f"--overlap {overlap_tokens} must be smaller than --window {window_tokens}")
     if out.exists() and not (out.is_dir() and ((out / DESCRIPTION).exists() or not any(out.iterdir()))):
@@ -103,12 +105,12 @@ def train_classifier(
     splitter = Splitter()
 
     def cut(part: Sequence[tuple[str, str]]) -> list[tuple[str, int]]:
-        found = []
+        labelled = []
         for text, domain in part:
             starts, ends = splitter.tokens(text)
             cuts = windows(len(starts), window_tokens, overlap_tokens)
-            found += [(text[starts[a] : ends[b - 1]], domains.index(domain)) for a, b in cuts]
-        return found
+            labelled += [(text[starts[a] : ends[b - 1]], domains.index(domain)) for a, b in cuts]
+        return labelled
 
     train, held_out = cut(shuffled[num_held_out:]), cut(shuffled[:num_held_out])
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate)
@@ -119,7 +121,7 @@ def train_classifier(
         for step in range(steps_per_epoch):
             batch = train[step * batch_size : (step + 1) * batch_size]
             optimizer.zero_grad()
-            _logits(model, tokenizer, [text for text, _ in batch], labels=[label for _, label in batch]).loss.backward()
+            _output(model, tokenizer, [text for text, _ in batch], labels=[label for _, label in batch]).loss.backward()
             optimizer.step()
             if progress is not None:
                 progress(epoch * steps_per_epoch + step + 1, epochs * steps_per_epoch)
@@ -128,7 +130,7 @@ def train_classifier(
     with torch.no_grad():
         for at in range(0, len(held_out), 64):
             batch = held_out[at : at + 64]
-            guesses = _logits(model, tokenizer, [text for text, _ in batch]).logits.argmax(dim=-1).tolist()
+            guesses = _output(model, tokenizer, [text for text, _ in batch]).logits.argmax(dim=-1).tolist()
             num_right += sum(guess == label for guess, (_, label) in zip(guesses, batch, strict=True))
     out.mkdir(parents=True, exist_ok=True)
     with quiet_transformers():
@@ -141,16 +143,14 @@ def train_classifier(
         "num_training_windows": len(train),
         "num_held_out_windows": len(held_out),
         "held_out_accuracy": num_right / len(held_out) if held_out else None,
-        "weights_sha256": weights_digest(out),
+        "weights_sha256": classifier_digest(out),
     }
-    if beside is not None:
-        beside(out)
+    if add_files is not None:
+        add_files(out)
     write_json(out / DESCRIPTION, document)
     return document
 
 
-def _logits(model: Any, tokenizer: Any, texts: list[str], labels: list[int] | None = None) -> Any:
-    import torch
-
+def _output(model: Any, tokenizer: Any, texts: list[str], labels: list[int] | None = None) -> Any:
     inputs = tokenizer(texts, padding=True, truncation=True, max_length=_MAX_PIECES, return_tensors="pt")
     return model(**inputs, **({"labels": torch.tensor(labels)} if labels is not None else {}))

@@ -1,18 +1,18 @@
-"""A simple conservative policy: a sentence is public only if every word of it is an everyday word, used as one.
+"""A simple conservative policy: a sentence is public only if each word is an everyday word that is used as one.
 
-Algorithm 1 of Confidentially Redacted Training asks for a policy of nearly perfect recall that decides, for a whole
-sentence, whether it may be trained on without noise. This one reads no meaning: a sentence of everyday words can still
-give something away ("i lost my job"), so it protects identifiers, not circumstances. How often it lets a secret pass
-is to be measured (the second bound of the miss rate), never assumed.
+Algorithm 1 of Confidentially Redacted Training needs a policy of nearly perfect recall that decides, for a whole
+sentence, whether it may be trained on without noise. This policy does not read meaning. A sentence of everyday words
+can still reveal something ("i lost my job"), so the policy protects identifiers and not circumstances. Measure how
+often it lets a secret pass (the second bound of the miss rate), and never assume a rate.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import ClassVar, Final
+from typing import Final
 
-from pipelines.policies.detectors.specs import SPECS
+from pipelines.policies.detectors.finds import Find
 from pipelines.policies.english.common_words import (
     COMMON_WORDS,
     COURTESY_WORDS,
@@ -30,51 +30,49 @@ from pipelines.policies.protocol import NamedPolicy, Sentence, Span
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*|\S")
 PUNCTUATION: Final = frozenset(".,!?;:'\"()’‘“”…")
 EMOTICONS: Final = re.compile("[\U0001f600-\U0001f64f\u2764\U0001f44d\ufe0f\U0001f3fb-\U0001f3ff]")
-"""Faces, hearts and thumbs, and what varies them: unlike other pictures they stand for no thing and no place."""
+"""Faces, hearts and thumbs, and their modifiers. Unlike other pictures they depict no thing and no place."""
 
 _STRETCHED: Final = re.compile(r"([^\W\d_])\1{2,}")
 ENDS_SENTENCE: Final = frozenset(".!?…")
 DIVIDES: Final = {**{mark: f"{mark} " for mark in ".,!?;:…"}, "(": ": ", ")": ", "}
-"""Marks that divide a sentence, as `find_triggered` reads them."""
+"""Marks that divide a sentence, in the form that `find_triggered` reads."""
 
 PRONOUN_I: Final = frozenset({"i", "i'm", "i've", "i'd", "i'll", "ok"})
 _HEALTH: Final = word_lists("common_words")["health"]
-"""Words of every day that an illness is named by ("heart failure", "trouble sleeping")."""
+"""Everyday words in the names of illnesses ("heart failure", "trouble sleeping")."""
 
 MIN_SHOUTED: Final = 3
-"""So many words, all in capitals, are a sentence without case, not names."""
+"""Minimum number of words in capitals that count as a sentence without case, and not as names."""
 
 _BEFORE_A_NUMBER: Final = word_lists("common_words")["before_a_number"]
-"""Words behind which a number that ends a sentence is an age, the end of a card, a room."""
+"""Words before a number that ends a sentence and is an age, the end of a card number or a room."""
 
 _EVERYDAY: Final = (COMMON_WORDS | NUMBER_WORDS | {"u"}) - _HEALTH
 
 
 class ConservativePolicy(NamedPolicy):
-    """Flags a sentence by finding anything in it; each find says why.
+    """Flags a sentence by any find in it. The label of a find is the reason.
 
     Reasons (the labels):
-        CHARACTER: a digit, a symbol such as ``@ / # < -``, or anything that is neither a word nor plain punctuation.
-        WORD: a word outside the closed list of everyday words, among them every unusual name in any case.
+        CHARACTER: a digit, a symbol such as ``@ / # < -``, or any other character outside words and plain punctuation.
+        WORD: a word outside the closed list of everyday words. Every unusual name is such a word, in any case.
         CAPITAL: a capital inside a sentence, or a word in capitals, unless the whole sentence is in capitals.
-        NAME_WORD: an everyday word where a name stands (`everyday_use`), or behind a trigger such as
+        NAME_WORD: an everyday word in the position of a name (`everyday_use`), or after a trigger such as
             "my name is" or "the password is" (`triggers`).
         NUMBER_WORDS: two or more number words or single letters, as in a dictated number or spelling; a number above
-            three; a small one that counts or numbers something ("two kids", "room two").
-        TIES: whatever somebody works for, lives in, comes from or goes to.
+            three; a small number that counts or numbers something ("two kids", "room two").
+        TIES: an employer, a home, an origin or a destination.
         BARE: no function word and no courtesy word, or a single word that is no courtesy, or a piece that begins with
-            punctuation: an answer or a fragment and not a sentence ("blue horse").
+            punctuation. Such a piece is an answer or a fragment and not a sentence ("blue horse").
     """
 
-    needs: ClassVar[frozenset[str]] = SPECS["conservative"].components
-
     def find(self, sentence: Sentence) -> list[Span]:
-        """Why the sentence may not be public; empty when it may."""
+        """Returns the reasons why the sentence may not be public. Without reasons, it may be."""
         return sentence.spans(_reasons(sentence.text), self._name)
 
 
-def _reasons(text: str) -> list[tuple[int, int, str]]:
-    found: list[tuple[int, int, str]] = []
+def _reasons(text: str) -> list[Find]:
+    reasons: list[Find] = []
     matches = list(_WORD.finditer(text))
     words: list[re.Match[str]] = []
     lower: list[str] = []
@@ -88,40 +86,40 @@ def _reasons(text: str) -> list[tuple[int, int, str]]:
                 starts_sentence = starts_sentence or token in ENDS_SENTENCE
                 gap = DIVIDES.get(token, gap)
             elif EMOTICONS.fullmatch(token) is None:
-                found.append((match.start(), match.end(), "CHARACTER"))
+                reasons.append((*match.span(), "CHARACTER"))
                 gap = ", "
             continue
         word = token.lower().replace("’", "'")
         if word not in _EVERYDAY:
             word = unstretched(word)
         if word not in _EVERYDAY:
-            found.append((match.start(), match.end(), "WORD"))
+            reasons.append((*match.span(), "WORD"))
         elif (
             has_case
             and word not in PRONOUN_I
             and not (token.islower() or (starts_sentence and is_capitalised_first(text, match)))
         ):
-            found.append((match.start(), match.end(), "CAPITAL"))
+            reasons.append((*match.span(), "CAPITAL"))
         words.append(match)
         lower.append(word)
         gaps.append(gap)
         starts_sentence, gap = False, " "
-    found += [(words[i].start(), words[i].end(), "NUMBER_WORDS") for i in number_positions(lower)]
-    found += [(words[i].start(), words[i].end(), "NAME_WORD") for i in name_like(lower, [gap != " " for gap in gaps])]
-    found += [(words[i].start(), words[i].end(), label) for i, label in find_triggered(lower, gaps)]
+    reasons += [(*words[i].span(), "NUMBER_WORDS") for i in number_positions(lower)]
+    reasons += [(*words[i].span(), "NAME_WORD") for i in name_like(lower, [gap != " " for gap in gaps])]
+    reasons += [(*words[i].span(), label) for i, label in find_triggered(lower, gaps)]
     is_sentence = not COURTESY_WORDS.isdisjoint(lower) or (len(lower) > 1 and not FUNCTION_WORDS.isdisjoint(lower))
     if words and (not is_sentence or matches[0][0] in ",;:.'’)"):
-        found.append((words[0].start(), words[-1].end(), "BARE"))
-    return found
+        reasons.append((words[0].start(), words[-1].end(), "BARE"))
+    return reasons
 
 
 def is_capitalised_first(text: str, match: re.Match[str]) -> bool:
-    """Whether a word is written as one that begins a sentence; "A" is where it is no initial ("A. Day")."""
+    """Returns true if a word has the case of a first word. "A" has it if it is no initial ("A. Day")."""
     return match[0][1:].islower() or (match[0] == "A" and text[match.end() : match.end() + 1].isspace())
 
 
 def unstretched(word: str) -> str:
-    """A word of at least three letters without its letters that are written thrice or more ("pleeease", "sooo")."""
+    """Shortens letters that are written three or more times, if that gives an everyday word ("pleeease", "sooo")."""
     for kept in (r"\1", r"\1\1"):
         short = _STRETCHED.sub(kept, word)
         if len(short) > 1 and short in _EVERYDAY:
@@ -130,7 +128,7 @@ def unstretched(word: str) -> str:
 
 
 def number_positions(words: list[str]) -> Iterator[int]:
-    """Positions of the number words, and of letters said one by one, that may be somebody's number."""
+    """Yields the positions of number words, and of letters said one by one, that may be a person's number."""
     if NUMBER_WORDS.isdisjoint(words) and all(len(word) > 1 or word in "ai" for word in words):
         return
     num_spelled = sum(word in NUMBER_WORDS or (len(word) == 1 and word not in "ai") for word in words)

@@ -1,14 +1,14 @@
-"""The contextual levels of Just Fine-tune Twice, section 4, and the variant that its authors' code runs.
+"""Policies for the contextual levels of Just Fine-tune Twice, section 4, and for the variant in its authors' code.
 
-The paper: *low contextual* masks all entities, proper nouns, pronouns, and the subjects and objects of sentences; *high
-contextual* masks all verbs as well. The levels are nested: each masks at least what the one below it masks.
+In the paper, *low contextual* masks all entities, proper nouns, pronouns, and the subjects and objects of sentences.
+*High contextual* also masks all verbs. The levels are nested: each masks at least the tokens of the level below it.
 
-The code that the authors published decides by dependency label: any label that contains ``subj`` or ``obj`` counts,
-so the object of a preposition does and the indirect object (``dative``) does not; at the top level the root of the
-parse and tokens tagged ``VERB`` (not auxiliaries) are masked too. Its top level also asks a semantic role labeller for
-predicates, which is not run here: nearly all predicates are verbs or roots.
+The authors' published code decides by dependency label. Any label that contains ``subj`` or ``obj`` counts, so the
+object of a preposition counts and the indirect object (``dative``) does not. Its top level also masks the root of the
+parse and tokens tagged ``VERB`` (not auxiliaries). Its top level also uses a semantic role labeller for predicates. The
+policies here omit that, because nearly all predicates are verbs or roots.
 
-Either way the token itself is masked and never its subtree.
+Both variants mask the token itself and never its subtree.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 SUBJECT_LABELS: Final = frozenset({"nsubj", "nsubjpass", "csubj", "csubjpass", "nsubj:pass", "csubj:pass"})
 OBJECT_LABELS: Final = frozenset({"dobj", "obj", "iobj", "dative", "pobj"})
-"""Dependency labels of subjects and objects: those of spaCy's English models, and their Universal Dependencies kin."""
+"""Dependency labels of subjects and objects, in spaCy's English models and in Universal Dependencies."""
 
 VERB_TAGS: Final = frozenset({"VERB", "AUX"})
-"""The paper says all verbs, so auxiliaries too."""
+"""Tags of verbs. The paper masks all verbs, which include auxiliaries."""
 
 
 class LowContextualPolicy(NamedPolicy):
@@ -35,10 +35,10 @@ class LowContextualPolicy(NamedPolicy):
     needs: ClassVar[frozenset[str]] = SPECS["low_contextual"].components
 
     def find(self, sentence: Sentence) -> list[Span]:
-        """Entities by type, then every other token that has a reason.
+        """Returns the entities by type, and every token that has a label of its own.
 
         Raises:
-            ValueError: the sentence carries no Doc.
+            ValueError: the sentence has no Doc.
         """
         if sentence.doc is None:
             raise ValueError("a contextual policy needs a Doc")
@@ -50,7 +50,7 @@ class LowContextualPolicy(NamedPolicy):
         return spans
 
     def _label(self, token: Token) -> str | None:
-        """Why a token is masked whether or not it is part of an entity; None if it is not."""
+        """Returns the reason to mask a token for its role. None if there is no reason."""
         if token.pos_ in ("PROPN", "PRON"):
             return str(token.pos_)
         if token.dep_ in SUBJECT_LABELS:
@@ -59,17 +59,17 @@ class LowContextualPolicy(NamedPolicy):
 
 
 class HighContextualPolicy(LowContextualPolicy):
-    """Masks what the low contextual level masks, and all verbs."""
+    """Masks the tokens of the low contextual level, and all verbs."""
 
     def _label(self, token: Token) -> str | None:
         return super()._label(token) or ("VERB" if token.pos_ in VERB_TAGS else None)
 
 
 class JftCodeLowPolicy(LowContextualPolicy):
-    """The low contextual level as the authors' code runs it: labels that contain ``subj`` or ``obj``."""
+    """Masks the low contextual level of the authors' code: labels that contain ``subj`` or ``obj``."""
 
     def _label(self, token: Token) -> str | None:
-        # The code writes the part of speech over the dependency, and "obj" over "subj", where both hold.
+        # In the code, the part of speech has precedence over the dependency, and "obj" over "subj".
         if token.pos_ in ("PROPN", "PRON"):
             return str(token.pos_)
         dependency = token.dep_.lower()
@@ -77,7 +77,7 @@ class JftCodeLowPolicy(LowContextualPolicy):
 
 
 class JftCodePolicy(JftCodeLowPolicy):
-    """The high contextual level as the authors' code runs it, short of its semantic role labeller."""
+    """Masks the high contextual level of the authors' code, without its semantic role labeller."""
 
     def _label(self, token: Token) -> str | None:
         if token.pos_ == "VERB":

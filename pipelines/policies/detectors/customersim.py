@@ -1,18 +1,18 @@
-"""Customer-service secrets by regular expression: name, address, phone, order number, tracking number.
+"""A policy for customer-service secrets by regular expression: name, address, phone, order and tracking number.
 
 These are the five secrets of CustomerSim (Selective Differential Privacy for Language Modeling, section 4; used again
-by Confidentially Redacted Training, section 4). The formats are those of US addresses and telephone numbers, written
-for text in general and not for one simulator's templates.
+by Confidentially Redacted Training, section 4). The formats are those of US addresses and telephone numbers. They fit
+general text and not only the templates of one simulator.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import ClassVar, Final
+from typing import Final
 
 from pipelines.policies.detectors.addresses import CAPITALISED, MILITARY, find_addresses
-from pipelines.policies.detectors.specs import SPECS
+from pipelines.policies.detectors.finds import Find, find_all
 from pipelines.policies.english.common_words import (
     AMBIGUOUS_WORDS,
     COMMON_WORDS,
@@ -24,8 +24,6 @@ from pipelines.policies.english.name_lists import personal_names
 from pipelines.policies.english.spoken_numbers import find_spoken_numbers
 from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.protocol import NamedPolicy, Sentence, Span
-
-Find = tuple[int, int, str]
 
 # --- order, tracking, phone -------------------------------------------------------------------------------------
 
@@ -65,7 +63,7 @@ _DANGLING: Final = r"(?:,?\s*\b(?:apartment|apt|suite|ste|unit)\b\.?\s*$)"  # th
 _ZIP: Final = r"\d{5}(?:-\d{4})?\b"
 _STATE_ZIP: Final = rf"\b[A-Z]{{2}}\.?,?\s+{_ZIP}"
 
-# From a house number to a state and ZIP code there is nothing but the address, whatever its words are.
+# All words from a house number to a state and ZIP code belong to the address.
 _FULL: Final = re.compile(rf"(?<![\w.-])\d{{1,6}}[A-Za-z]?,?\s+[^?!;:\n]{{2,110}}?{_STATE_ZIP}")
 _STREET: Final = re.compile(
     rf"(?<![\w.-])\d{{1,6}}[A-Za-z]?,?\s+((?:{_PART}\s+){{1,4}}?){_SUFFIX}(?:{_UNIT}|{_DANGLING})?(?:,?\s*\(?(?:{_PART},?\s+){{1,4}}?{_STATE_ZIP})?",
@@ -106,42 +104,38 @@ _CUED: Final = re.compile(
     rf"(?:\s+for)?|tell|told|hi|hey|hello|dear|thanks|thank\s+you|speaking\s+(?:to|with)|customer\s+is|i['’]?m|i\s+am"
     rf"|this\s+is|card)\b[,:]?)\s+((?:{_PLAIN_WORD}\.?\s+){{0,2}}{_PLAIN_WORD})"
 )
-"""Behind these, small unknown words are a name: "dr kowalczyk", "tell thuy"."""
+"""Cues of names in lower case: "dr kowalczyk", "tell thuy"."""
 
 _INITIAL_NAME: Final = re.compile(rf"(?<![\w.])[^\W\d_]\.\s?({_PLAIN_WORD})")
 _NO_NAME_PART: Final = (FUNCTION_WORDS | COURTESY_WORDS) - AMBIGUOUS_WORDS
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
-
-
 _POSSESSIVE: Final = re.compile(r"['’]s$")
 _TITLES: Final = frozenset({"mr", "mrs", "ms", "mx", "dr", "prof", "sir", "madam"})
 _BETWEEN_NAMES: Final = re.compile(r"\.?,?\s{1,2}|-")
 
 
 class CustomerSimPolicy(NamedPolicy):
-    """Masks NAME, ADDRESS, PHONE, ORDER and TRACKING. All by pattern, so every score is 1."""
-
-    needs: ClassVar[frozenset[str]] = SPECS["customersim"].components
+    """Masks NAME, ADDRESS, PHONE, ORDER and TRACKING. All finds are by pattern, so every score is 1."""
 
     def find(self, sentence: Sentence) -> list[Span]:
-        """All finds; those of one kind do not overlap, those of two kinds may."""
+        """Returns all finds. Finds of one kind do not overlap, and finds of two kinds may."""
         text = sentence.text
         exact = [*_numbers(text), *_addresses(text), *_names(text)]
-        # What only looks like a code, an address or a name is added where no pattern has said what it is.
+        # A find of these general rules counts only outside the finds of an exact pattern.
         rough = [
             *_codes(text),
             *((a, b, "ADDRESS") for a, b in find_addresses(text)),
             *_cued_names(text),
             *_listed_names(text),
         ]
-        found = exact + [r for r in rough if not any(e[0] <= r[0] and r[1] <= e[1] for e in exact)]
-        return sentence.spans(_merged(found), self._name)
+        finds = exact + [r for r in rough if not any(e[0] <= r[0] and r[1] <= e[1] for e in exact)]
+        return sentence.spans(_merged(finds), self._name)
 
 
-def _merged(found: list[Find]) -> list[Find]:
-    """Overlapping finds of one kind as one: several patterns see parts of the same address."""
+def _merged(finds: list[Find]) -> list[Find]:
+    """Merges overlapping finds of one kind, because several patterns match parts of one address."""
     merged: list[Find] = []
-    for start, end, label in sorted(found, key=lambda find: (find[2], find[0], find[1])):
+    for start, end, label in sorted(finds, key=lambda find: (find[2], find[0], find[1])):
         if merged and merged[-1][2] == label and start < merged[-1][1]:
             merged[-1] = (merged[-1][0], max(end, merged[-1][1]), label)
         else:
@@ -150,27 +144,22 @@ def _merged(found: list[Find]) -> list[Find]:
 
 
 def _numbers(text: str) -> Iterator[Find]:
-    for match in _ORDER.finditer(text):
-        yield match.start(), match.end(), "ORDER"
-    for match in _PHONE.finditer(text):
-        yield match.start(), match.end(), "PHONE"
+    yield from find_all(text, "ORDER", _ORDER, _HASH)
+    yield from find_all(text, "PHONE", _PHONE)
     for match in _TOKEN_10.finditer(text):
-        # Some tracking numbers are letters only; an everyday word in capitals is not one of them.
+        # Some tracking numbers are letters only, but an everyday word in capitals is no tracking number.
         token = match[0]
         if token.isupper() and token.isalpha() and token.lower() not in COMMON_WORDS:
-            yield match.start(), match.end(), "TRACKING"
-    for match in _TRACKING_NAMED.finditer(text):
-        yield match.start(1), match.end(1), "TRACKING"
+            yield *match.span(), "TRACKING"
+    yield from find_all(text, "TRACKING", _TRACKING_NAMED, group=1)
     for match in _CODE_NAMED.finditer(text):
         if match[1].lower() not in COMMON_WORDS:
-            yield match.start(1), match.end(1), "ORDER" if match[1].isdigit() else "TRACKING"
-    for match in _HASH.finditer(text):
-        yield match.start(), match.end(), "ORDER"
+            yield *match.span(1), "ORDER" if match[1].isdigit() else "TRACKING"
     yield from find_spoken_numbers(text)
 
 
 def _codes(text: str) -> Iterator[Find]:
-    """Whatever is written like a number or code, however it is grouped: several pieces with digits in a row."""
+    """Yields runs of pieces with digits, in any grouping."""
     for match in _JOINED.finditer(text):
         pieces = re.split(r"[-_/#.]", match[0])
         if any(c.isdigit() for c in match[0]) and not any(piece.lower() in COMMON_WORDS for piece in pieces):
@@ -188,11 +177,9 @@ def _codes(text: str) -> Iterator[Find]:
 
 
 def _addresses(text: str) -> Iterator[Find]:
-    for pattern in (_FULL, _CITY, MILITARY, _SMALL, _ZIP_ALONE):
-        for match in pattern.finditer(text):
-            yield match.start(), match.end(), "ADDRESS"
+    yield from find_all(text, "ADDRESS", _FULL, _CITY, MILITARY, _SMALL, _ZIP_ALONE)
     for match in _STREET.finditer(text):
-        # "2 hours on the road": a street's own name holds no function word and no everyday lower-case word.
+        # Not "2 hours on the road": the name of a street has no function word and no everyday word in lower case.
         words = match[1].split()
         if not any(word in COMMON_WORDS or word.lower() in FUNCTION_WORDS for word in words):
             yield match.start(), match.end(), "ADDRESS"
@@ -201,9 +188,9 @@ def _addresses(text: str) -> Iterator[Find]:
 def _names(text: str) -> Iterator[Find]:
     for pattern in (_NAMED, _TITLED, _AFTER_COMMA, _BARE, _LEADING):
         for match in pattern.finditer(text):
-            found = _capitalised_name(match[1], match.start(1), opens_sentence=pattern in (_BARE, _LEADING))
-            if found is not None:
-                yield (*found, "NAME")
+            name = _capitalised_name(match[1], match.start(1), opens_sentence=pattern in (_BARE, _LEADING))
+            if name is not None:
+                yield (*name, "NAME")
     bare = _BARE_LOWER.match(text)
     if bare is not None and not any(_is_everyday(word) for word in bare[1].split()):
         yield bare.start(1), bare.end(1), "NAME"
@@ -218,7 +205,7 @@ def _names(text: str) -> Iterator[Find]:
 
 
 def _cued_names(text: str) -> Iterator[Find]:
-    """Unknown words where a name is due, however written, with everyday words among them that are names as well."""
+    """Yields unknown words after a cue of a name, in any case, with everyday words among them that are also names."""
     for match in _CUED.finditer(text):
         end = match.start(1)
         is_known = True
@@ -236,7 +223,7 @@ def _cued_names(text: str) -> Iterator[Find]:
 
 
 def _listed_names(text: str) -> Iterator[Find]:
-    """Runs of words with a known name that is no everyday word: "smith, john", "J. SMITH", "john quaxley"."""
+    """Yields runs of words with a known name that is no everyday word: "smith, john", "J. SMITH", "john quaxley"."""
     names = personal_names()
     words = list(_WORD.finditer(text))
     at = 0
@@ -259,7 +246,7 @@ def _listed_names(text: str) -> Iterator[Find]:
 
 
 def _is_part(text: str, word: re.Match[str], names: frozenset[str]) -> bool:
-    """Whether a word can stand in a name: unknown, an initial, or a name that is a word too and written as a name."""
+    """Returns true if a word can be part of a name: an unknown word, an initial, or a capitalised name."""
     written = word[0]
     if len(written) == 1:
         return written.isupper() and text[word.end() : word.end() + 1] == "."
@@ -274,10 +261,10 @@ def _is_everyday(word: str) -> bool:
 
 
 def _capitalised_name(words: str, at: int, *, opens_sentence: bool) -> tuple[int, int] | None:
-    """The part of some capitalised words that is a name, as characters; None if they are no name.
+    """Returns the characters of the name among some capitalised words. None if they are no name.
 
-    A word that is not an everyday word settles it. Of everyday words alone (Major Wood, Customer Support), several in
-    title case are a name inside a sentence; at its start only if one of them is known to be a name as well.
+    Words with an unusual word are a name. Several everyday words in title case (Major Wood, Customer Support) are a
+    name inside a sentence. At its start, they are one only if one of the words is also a known name.
     """
     parts = list(_WORD.finditer(words))
     while parts and parts[0][0].lower() in _NO_NAME_PART:

@@ -1,20 +1,15 @@
-"""Masks every token that holds a digit: the secrets of WikiText-2 in the confidentiality paper, section 4."""
+"""A policy for tokens with digits: the secrets of WikiText-2 in Confidentially Redacted Training, section 4."""
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.protocol import NamedPolicy, Sentence, Span
 
 
 class DigitsPolicy(NamedPolicy):
-    """A token is masked when any of its characters is a digit in Unicode's sense (superscripts included)."""
-
-    needs: ClassVar[frozenset[str]] = SPECS["digits"].components
+    """Masks every token with a character that is a digit in Unicode, including superscripts."""
 
     def find(self, sentence: Sentence) -> list[Span]:
-        """One span a token."""
+        """Returns one span per token with a digit."""
         return [
             Span(i, i + 1, "DIGITS", self._name)
             for i, token in enumerate(sentence.tokens())

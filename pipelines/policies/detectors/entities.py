@@ -1,7 +1,7 @@
-"""Named entities by spaCy's model: the low and high entity policies (Just Fine-tune Twice, section on detectors).
+"""Policies for named entities of spaCy's model: low and high entity (Just Fine-tune Twice, section on detectors).
 
-Both read the same Doc, so selecting both costs one pass. Each row is one sentence, and the entity recogniser has its
-own token vectors, so neither parser nor tagger runs.
+Both policies read the same Doc, so selecting both costs one pass. Each row is one sentence, and the entity recogniser
+has its own token vectors, so neither the parser nor the tagger runs.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ class HighEntityPolicy(NamedPolicy):
     labels: ClassVar[frozenset[str]] = HIGH_LABELS
 
     def find(self, sentence: Sentence) -> list[Span]:
-        """The entities of the wanted types.
+        """Returns the entities of the policy's types.
 
         Raises:
-            ValueError: the sentence carries no Doc.
+            ValueError: the sentence has no Doc.
         """
         if sentence.doc is None:
             raise ValueError("an entity policy needs a Doc")

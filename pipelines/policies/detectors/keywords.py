@@ -1,21 +1,20 @@
-"""Lists of keywords by domain (Domain Private Transformers, section 5.1): ``redact.keywords``."""
+"""A policy for lists of keywords by domain (Domain Private Transformers, section 5.1): ``redact.keywords``."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Final
+from typing import Final
 
 from pipelines.errors import ConfigError
 from pipelines.policies.detectors.phrases import PhraseTable, pieces
-from pipelines.policies.detectors.specs import SPECS
-from pipelines.policies.protocol import LABEL_PATTERN, PolicyOptions, Sentence, Span
+from pipelines.policies.protocol import LABEL_PATTERN, NamedPolicy, PolicyOptions, Sentence, Span
 
 MAX_WORDS: Final = 3
 
 
 def label_of(domain: str) -> str:
-    """The label of a domain's keywords: ``AIRLINE`` for ``airline``."""
+    """Returns the label of a domain's keywords: ``AIRLINE`` for ``airline``."""
     return re.sub(r"[^A-Z0-9]+", "_", domain.upper()).strip("_")
 
 
@@ -23,7 +22,7 @@ def check_keywords(keywords: Mapping[str, Sequence[str]]) -> None:
     """Checks the lists without making the policy.
 
     Raises:
-        ValueError: a domain has no usable name or no keyword, or a keyword has no word or more than three.
+        ValueError: a domain has no usable name or no keywords, or a keyword has no word or more than three words.
     """
     for domain, listed in keywords.items():
         if LABEL_PATTERN.fullmatch(label_of(domain)) is None:
@@ -35,25 +34,23 @@ def check_keywords(keywords: Mapping[str, Sequence[str]]) -> None:
                 raise ValueError(f"keyword {number} of domain '{domain}' must have 1 to {MAX_WORDS} words")
 
 
-class KeywordsPolicy:
-    """Masks every listed 1- to 3-gram of every domain; the domain is the label, so coverage can be told apart."""
-
-    needs: ClassVar[frozenset[str]] = SPECS["keywords"].components
+class KeywordsPolicy(NamedPolicy):
+    """Masks every listed 1- to 3-gram of every domain. The domain is the label, so coverage is known by domain."""
 
     def __init__(self, options: PolicyOptions) -> None:
-        self._name = options.name
+        super().__init__(options)
         try:
             check_keywords(options.keywords)
         except ValueError as error:
             raise ConfigError(f"redact.keywords: {error}") from None
         if not options.keywords:
             raise ConfigError("policy 'keywords' needs lists: set redact.keywords = {DOMAIN = [...]}")
-        # A table for each domain: a word that two domains list counts for both.
+        # One table per domain, so that a word of two domains counts for both.
         self._tables = [
             PhraseTable((keyword, label_of(domain)) for keyword in listed)
             for domain, listed in sorted(options.keywords.items())
         ]
 
     def find(self, sentence: Sentence) -> list[Span]:
-        """All listed keywords."""
+        """Returns all listed keywords."""
         return [span for table in self._tables for span in sentence.spans(table.find(sentence.text), self._name)]

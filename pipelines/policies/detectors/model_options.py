@@ -12,7 +12,7 @@ from pipelines.policies.protocol import LABEL_PATTERN
 from pipelines.pretrained import folder_files, hub_commit, is_hub_name
 
 OUTSIDE = "O"
-"""What a class that masks nothing is called."""
+"""The name of a class that masks nothing."""
 
 
 GLINER_LABELS: Final = {
@@ -27,14 +27,14 @@ GLINER_LABELS: Final = {
     "date of birth": "DATE",
     "account number": "ID_NUMBER",
 }
-"""What a GLiNER model is asked for, and our label for it."""
+"""Our label by the kind of secret that a GLiNER model looks for."""
 
 
 def absolute(path: str | None) -> str | None:
-    """The same path.
+    """Returns the same path.
 
     Raises:
-        ValueError: it is not absolute.
+        ValueError: the path is not absolute.
     """
     if path is not None and not Path(path).is_absolute():
         raise ValueError("the path must be absolute")
@@ -55,12 +55,12 @@ def _checked(labels: dict[str, str]) -> dict[str, str]:
 
 
 def identity_of(field: str, name: str | None, revision: str | None) -> dict[str, Any]:
-    """What stands for a model in keys beside its files: nothing of where it lies, but the commit of a hub model.
+    """Returns the part of keys that identifies a model, in addition to its files. It does not contain a path.
 
     Args:
-        field: the setting that names it.
-        name: its value.
-        revision: of a hub model.
+        field: setting that names the model.
+        name: value of the setting.
+        revision: revision of a hub model.
     """
     if name is None:
         return {}
@@ -70,7 +70,7 @@ def identity_of(field: str, name: str | None, revision: str | None) -> dict[str,
 
 
 def files_of(name: str | None) -> tuple[str, ...]:
-    """The files of a model in a folder, its inner folders included; none for another."""
+    """Returns the files of a model in a folder and its inner folders. A hub model has no such files."""
     if name is None or not Path(name).is_absolute():
         return ()
     inner = sorted(path for path in Path(name).rglob("*") if path.is_file() and path.parent != Path(name))
@@ -78,10 +78,10 @@ def files_of(name: str | None) -> tuple[str, ...]:
 
 
 def location_of(field: str, name: str, revision: str | None) -> tuple[str, str | None]:
-    """A folder or the name of a hub model, and the commit of the latter. The network is not asked.
+    """Returns a folder, or the name and commit of a hub model, without network access.
 
     Raises:
-        ConfigError: there is no such folder, the local cache has no such model, or a folder was given a revision.
+        ConfigError: there is no such folder, the local cache has no such model, or a folder has a revision.
     """
     if Path(name).is_absolute():
         if revision is not None:

@@ -1,7 +1,7 @@
 """Checks and compiles the caller's regular expressions.
 
-Apart from the policy that runs them, since settings are checked whether or not that policy is selected, and an edit to
-a policy that is not selected must rerun nothing.
+This module is separate from the policy `regex`, because settings are checked even if that policy is not selected. An
+edit to a policy that is not selected must rerun nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def compile_patterns(patterns: Mapping[str, str]) -> dict[str, regex.Pattern[str]]:
     """Compiles patterns by label, in the order of the labels, in the syntax of the module ``regex``.
 
-    That module knows all that ``re`` knows, and can stop a match that takes too long.
+    That module has the syntax of ``re``, and can stop a match that takes too long.
 
     Raises:
         ValueError: a label is not allowed, a pattern does not compile, or it matches the empty string.

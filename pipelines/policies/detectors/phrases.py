@@ -1,4 +1,4 @@
-"""Looks up many phrases in a text at once: by whole words, whatever their case and the punctuation between them."""
+"""Looks up many phrases in a text at once, by whole words, in any case and with any punctuation between them."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Final
 
 _PIECE: Final = re.compile(r"[^\W_]+")
 _MAX_GAP_CHARS: Final = 3
-"""Between two words of a phrase: "Smith, John", "Mary-Ann", a line break with an indent."""
+"""Maximum between two words of a phrase: "Smith, John", "Mary-Ann", a line break with an indent."""
 
 
 def pieces(text: str) -> tuple[str, ...]:
-    """The words of a phrase as they are compared: runs of letters and digits, case folded."""
+    """Returns the words of a phrase for comparison: runs of letters and digits, case folded."""
     return tuple(match[0].casefold() for match in _PIECE.finditer(text))
 
 
 class PhraseTable:
-    """Phrases with a label each; a lookup costs one dictionary access a word of the text.
+    """A table of phrases with labels. A lookup costs one dictionary access per word of the text.
 
     Args:
-        phrases: pairs of phrase and label; those without a letter or digit are left out.
+        phrases: pairs of phrase and label. Phrases without a letter or digit are ignored.
     """
 
     def __init__(self, phrases: Iterable[tuple[str, str]]) -> None:
@@ -37,14 +37,14 @@ class PhraseTable:
         return bool(self._by_first)
 
     def find(self, text: str) -> Iterator[tuple[int, int, str]]:
-        """Every place where a phrase stands, as characters; at one place the longest phrase only."""
-        found = list(_PIECE.finditer(text))
-        words = [match[0].casefold() for match in found]
+        """Yields the characters and label of every phrase, and only the longest one of those that begin at a word."""
+        matches = list(_PIECE.finditer(text))
+        words = [match[0].casefold() for match in matches]
         for i, word in enumerate(words):
             for phrase, label in self._by_first.get(word, ()):
                 last = i + len(phrase) - 1
                 if tuple(words[i : last + 1]) == phrase and all(
-                    found[j + 1].start() - found[j].end() <= _MAX_GAP_CHARS for j in range(i, last)
+                    matches[j + 1].start() - matches[j].end() <= _MAX_GAP_CHARS for j in range(i, last)
                 ):
-                    yield found[i].start(), found[last].end(), label
+                    yield matches[i].start(), matches[last].end(), label
                     break

@@ -1,9 +1,9 @@
-"""The parts of Presidio's analyzer that are no public interface, and gates that know its patterns; all in this module.
+"""All uses of private parts of Presidio's analyzer, and gates that depend on its patterns.
 
-Written for presidio-analyzer 2.2.362. Private: ``AnalyzerEngine._enhance_using_context``,
-``SpacyNlpEngine._doc_to_nlp_artifact``, ``SpacyNlpEngine.nlp`` set from outside, the fields of
-``ner_model_configuration``, and the metadata by which the context step knows a result's recogniser.
-``tests/policies/detectors/test_policies_presidio_engine.py`` names the one that an upgrade changed.
+Written for presidio-analyzer 2.2.362. The private parts are ``AnalyzerEngine._enhance_using_context``,
+``SpacyNlpEngine.nlp`` set from outside, the fields of ``ner_model_configuration``, and the metadata that tell the
+context step the recogniser of a result. If an upgrade changes one of them,
+``tests/policies/detectors/test_policies_presidio_engine.py`` names it.
 """
 
 from __future__ import annotations
@@ -13,17 +13,22 @@ import importlib
 import importlib.metadata
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import tldextract
+from presidio_analyzer import AnalyzerEngine, EntityRecognizer, PatternRecognizer, RecognizerResult
+from presidio_analyzer.nlp_engine import NlpArtifacts, SpacyNlpEngine
+from presidio_analyzer.predefined_recognizers import EmailRecognizer
+from presidio_analyzer.recognizer_registry import RecognizerRegistryProvider
+from spacy.tokens import Doc
+from spacy.tokens import Span as DocSpan
 
 from pipelines.errors import ConfigError
+from pipelines.language import load_pipeline
 from pipelines.policies.protocol import LABEL_PATTERN
 
-if TYPE_CHECKING:
-    from presidio_analyzer import AnalyzerEngine
-    from spacy.tokens import Doc
-
 Found = tuple[str, int, int, float]
-"""Type, start, end, score; characters of a Doc's text."""
+"""Type, start, end, score. The offsets are characters of a Doc's text."""
 
 CONTEXT: Final = frozenset({"tagger", "attribute_ruler", "lemmatizer"})
 """spaCy components that the context step reads."""
@@ -45,10 +50,10 @@ def _digits(count: int) -> Callable[[str], bool]:
 
 
 def _may_hold_phone(text: str) -> bool:
-    """Whether some digits, at most a few characters apart, could be a telephone number of any default region.
+    """Returns true if digits that are at most a few characters apart could be a telephone number of a default region.
 
-    The shortest valid ones have four digits and are German; of the numbers of four digits only a few are (years are
-    none of them), so a run of just four is looked at. With a ``+`` anything goes.
+    The shortest valid numbers have four digits and are German. Only a few numbers of four digits are valid, and years
+    are not, so the first digits of a run of exactly four decide. With a ``+`` in the text, every run counts.
     """
     for match in _DIGIT_RUN.finditer(text):
         digits = "".join(_DIGIT.findall(match[0]))
@@ -79,33 +84,29 @@ GATES: Final[Mapping[str, Callable[[str], bool]]] = {
     "UrlRecognizer": _found_by(_URL),
     "EmailRecognizer": lambda text: "@" in text,
 }
-"""Necessary conditions by class of recogniser: text that fails the test cannot hold a find of it."""
+"""Necessary conditions by class of recogniser. Text that fails the test cannot hold a find of the recogniser."""
 
 GATES_MADE_FOR: Final = "2.2.362"
-"""The release of presidio-analyzer whose patterns the gates were made for; another may have wider ones."""
+"""The release of presidio-analyzer for whose patterns the gates were made. Another release may have wider patterns."""
 
 
 def gates() -> Mapping[str, Callable[[str], bool]]:
-    """`GATES`, or none of them for a release that they were not made for."""
+    """Returns `GATES`, or no gates if another release is installed."""
     return GATES if importlib.metadata.version("presidio-analyzer") == GATES_MADE_FOR else {}
 
 
 def kind_of(recognizer: Any) -> str:
-    """The class that a recogniser's gate is for."""
+    """Returns the class name under which `GATES` has a recogniser."""
     return recognizer.GATED_AS if hasattr(recognizer, "GATED_AS") else type(recognizer).__name__
 
 
 def reads_text_only(recognizer: Any) -> bool:
-    """Whether a recogniser is one of patterns and nothing more, so that it needs no annotation."""
-    from presidio_analyzer import PatternRecognizer
-
+    """Returns true if a recogniser uses patterns only, so that it needs no annotation."""
     return isinstance(recognizer, PatternRecognizer) and type(recognizer).analyze is PatternRecognizer.analyze
 
 
 def identified(results: Sequence[Any], recognizer: Any) -> list[Any]:
-    """Results that say which recogniser they are from, as the context step asks."""
-    from presidio_analyzer import RecognizerResult
-
+    """Adds the recogniser to the metadata of results, because the context step reads it there."""
     for result in results:
         metadata = result.recognition_metadata = result.recognition_metadata or {}
         metadata.setdefault(RecognizerResult.RECOGNIZER_IDENTIFIER_KEY, recognizer.id)
@@ -114,27 +115,24 @@ def identified(results: Sequence[Any], recognizer: Any) -> list[Any]:
 
 
 def scored_entities(engine: AnalyzerEngine, entities: Sequence[tuple[int, int, str]]) -> list[Found]:
-    """A model's entities (start, end, label) by Presidio's types, with its scores; those that it ignores left out."""
+    """Converts a model's entities (start, end, label) to Presidio's types and scores, without those that it ignores."""
     nlp_engine: Any = engine.nlp_engine
     settings = nlp_engine.ner_model_configuration
-    found: list[Found] = []
+    scored: list[Found] = []
     for start, end, label in entities:
         kind = settings.model_to_presidio_entity_mapping.get(label, label)
         if label in settings.labels_to_ignore or kind in settings.labels_to_ignore:
             continue
         is_low = kind in settings.low_score_entity_names
         score = settings.default_score * (settings.low_confidence_score_multiplier if is_low else 1)
-        found.append((kind, start, end, float(score)))
-    return found
+        scored.append((kind, start, end, float(score)))
+    return scored
 
 
 def artifacts_of(engine: AnalyzerEngine, doc: Doc, entities: Sequence[Found], language: str) -> Any:
-    """A Doc and its entities (tokens, from `scored_entities`) as the analyzer's recognisers read them."""
-    import spacy.tokens
-    from presidio_analyzer.nlp_engine import NlpArtifacts
-
+    """Returns a Doc and its entities (tokens, from `scored_entities`) as the analyzer's recognisers read them."""
     return NlpArtifacts(
-        entities=[spacy.tokens.Span(doc, start, end, label=kind) for kind, start, end, _ in entities],
+        entities=[DocSpan(doc, start, end, label=kind) for kind, start, end, _ in entities],
         tokens=doc,
         tokens_indices=[token.idx for token in doc],
         lemmas=[token.lemma_ for token in doc],
@@ -147,9 +145,7 @@ def artifacts_of(engine: AnalyzerEngine, doc: Doc, entities: Sequence[Found], la
 def last_steps(
     engine: AnalyzerEngine, text: str, results: Sequence[Any], artifacts: Any, recognizers: Sequence[Any]
 ) -> list[Found]:
-    """The analyzer's own last steps: context words raise scores, finds inside others go, low scores go."""
-    from presidio_analyzer import EntityRecognizer
-
+    """Runs the analyzer's last steps: raises scores by context words, and drops nested finds and low scores."""
     enhanced = engine._enhance_using_context(text, list(results), artifacts, recognizers, None)
     return [
         (str(r.entity_type), int(r.start), int(r.end), float(r.score))
@@ -158,34 +154,18 @@ def last_steps(
     ]
 
 
-def plain_analyze(engine: AnalyzerEngine, doc: Doc, language: str) -> list[Found]:
-    """What ``AnalyzerEngine.analyze`` finds, without any short cut, in a Doc that a whole pipeline annotated."""
-    nlp_engine: Any = engine.nlp_engine
-    artifacts = nlp_engine._doc_to_nlp_artifact(doc, language)
-    results = engine.analyze(doc.text, language=language, nlp_artifacts=artifacts)
-    return [(r.entity_type, r.start, r.end, r.score) for r in results]
-
-
 @functools.lru_cache(maxsize=2)
 def make_analyzer(model: str, needs: frozenset[str], language: str, recognizers: tuple[str, ...]) -> AnalyzerEngine:
-    """One analyzer a process, on the run's model, with the e-mail recogniser cut off from the network.
+    """Makes the analyzer of a process on the run's model, with an e-mail recogniser that uses no network.
 
     Raises:
-        ConfigError: a recogniser of the caller's cannot be imported or made, or Presidio knows no such language.
+        ConfigError: a recogniser of the caller cannot be imported or made, or Presidio does not support the language.
     """
-    import tldextract
-    from presidio_analyzer import AnalyzerEngine
-    from presidio_analyzer.nlp_engine import SpacyNlpEngine
-    from presidio_analyzer.predefined_recognizers import EmailRecognizer
-    from presidio_analyzer.recognizer_registry import RecognizerRegistryProvider
-
-    from pipelines.language import load_pipeline
-
-    # No cache folder and no list address: the suffix list that the package ships is the only one it can use.
+    # Without a cache folder and an address, it can use only the suffix list of its package.
     extract = tldextract.TLDExtract(cache_dir=None, suffix_list_urls=())
 
     class OfflineEmailRecognizer(EmailRecognizer):  # type: ignore[misc]
-        """Presidio's own recogniser, checking domains against the shipped suffix list only."""
+        """Presidio's recogniser, with domains checked against the suffix list of the package only."""
 
         GATED_AS = "EmailRecognizer"
 
@@ -193,7 +173,7 @@ def make_analyzer(model: str, needs: frozenset[str], language: str, recognizers:
             return bool(extract(pattern_text).fqdn)
 
     engine: Any = SpacyNlpEngine(models=[{"lang_code": language, "model_name": model}])
-    # Set here, or load() would look for a download.
+    # Without this, load() would try to download the model.
     engine.nlp = {language: load_pipeline(model, needs)}
     registry = RecognizerRegistryProvider(
         registry_configuration={"supported_languages": [language]}
@@ -207,18 +187,16 @@ def make_analyzer(model: str, needs: frozenset[str], language: str, recognizers:
 
 
 def _own_recognizer(reference: str) -> Any:
-    from presidio_analyzer import EntityRecognizer
-
     module, _, name = reference.partition(":")
     try:
-        made = getattr(importlib.import_module(module), name)()
+        recognizer = getattr(importlib.import_module(module), name)()
     except Exception as error:
         raise ConfigError(
             f"redact.recognizers: '{reference}' cannot be imported and made ({type(error).__name__}); it must be the "
             "import path package.module:Class of a recogniser that takes no arguments"
         ) from error
-    if not isinstance(made, EntityRecognizer):
+    if not isinstance(recognizer, EntityRecognizer):
         raise ConfigError(f"redact.recognizers: '{reference}' is no presidio_analyzer.EntityRecognizer")
-    if any(LABEL_PATTERN.fullmatch(entity) is None for entity in made.supported_entities):
+    if any(LABEL_PATTERN.fullmatch(entity) is None for entity in recognizer.supported_entities):
         raise ConfigError(f"redact.recognizers: entities of '{reference}' must be capitals, digits and underscores")
-    return made
+    return recognizer

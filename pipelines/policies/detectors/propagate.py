@@ -1,41 +1,38 @@
-"""What is found once is masked in the whole document: names and codes return without the context that gave them away.
+"""A policy that masks every find in the whole document, because names and codes recur without revealing context.
 
-This ties the rows of a document together (whether a word is masked in one depends on the others), so a guarantee for
-single sentences has to suppose that a secret does not change what is masked elsewhere.
+This couples the rows of a document, because other rows decide whether a word of a row is masked. So a guarantee for
+single sentences has to suppose that a secret does not change the masks of other rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Final
+from typing import Final
 
 from pipelines.policies.detectors.phrases import PhraseTable, pieces
-from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.english.common_words import COMMON_WORDS, NUMBER_WORDS
 from pipelines.policies.protocol import NamedPolicy, Sentence, Span
 
 GRAMMATICAL_LABELS: Final = frozenset({"PRON", "PROPN", "SUBJ", "OBJ", "VERB", "ROOT", "LITERAL_MASK", "FAILED_CLOSED"})
-"""Labels of finds that say what a word does in its sentence and not what it is."""
+"""Labels that describe the role of a word in its sentence and not the word itself."""
 
 _NAME_LABELS: Final = frozenset({"PERSON", "NAME"})
 _MIN_CHARS: Final = 3
 
 
 class PropagatePolicy(NamedPolicy):
-    """Masks, anywhere in a document, what another policy masked somewhere in it.
+    """Masks every mention in a document of a find of another policy in the document.
 
-    A find is carried over whole, and a person's name word by word too. Everyday words and short numbers are not, since
-    they stand for something else elsewhere.
+    It looks for the whole find, and also for the single words of a person's name. It ignores everyday words and short
+    numbers, because they usually mean something else elsewhere.
     """
 
-    needs: ClassVar[frozenset[str]] = SPECS["propagate"].components
-
     def find(self, sentence: Sentence) -> list[Span]:
-        """Nothing: one sentence alone has nothing to carry over."""
+        """Returns no spans, because the policy needs the whole document."""
         return []
 
     def find_in_document(self, sentences: Sequence[Sentence], found: Sequence[Sequence[Span]]) -> list[list[Span]]:
-        """The other places of what was found; nothing where the document is a single sentence without repeats."""
+        """Returns all mentions of the finds in the document."""
         phrases: dict[str, str] = {}
         for sentence, spans in zip(sentences, found, strict=True):
             for span in spans:
@@ -56,5 +53,5 @@ class PropagatePolicy(NamedPolicy):
 
 
 def _is_distinctive(word: str) -> bool:
-    """Whether a word is rare enough to be the same thing wherever it stands."""
+    """Returns true if a word is rare enough to mean the same everywhere in a document."""
     return len(word) >= _MIN_CHARS and word not in COMMON_WORDS and word not in NUMBER_WORDS

@@ -1,25 +1,20 @@
-"""The caller's own regular expressions, ``redact.patterns = {LABEL = "..."}``."""
+"""A policy for the caller's regular expressions, ``redact.patterns = {LABEL = "..."}``."""
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from pipelines.errors import ConfigError
 from pipelines.policies.detectors.patterns import compile_patterns
-from pipelines.policies.detectors.specs import SPECS
-from pipelines.policies.protocol import PolicyOptions, Sentence, Span
+from pipelines.policies.protocol import NamedPolicy, PolicyOptions, Sentence, Span
 
 
-class RegexPolicy:
+class RegexPolicy(NamedPolicy):
     """Masks every token that a match touches.
 
-    A pattern that takes longer than ``redact.pattern_seconds`` on one sentence has failed on it, so its row is masked.
+    A pattern that takes longer than ``redact.pattern_seconds`` on one sentence fails, so the row is masked whole.
     """
 
-    needs: ClassVar[frozenset[str]] = SPECS["regex"].components
-
     def __init__(self, options: PolicyOptions) -> None:
-        self._name = options.name
+        super().__init__(options)
         self._seconds = options.pattern_seconds
         try:
             self._patterns = compile_patterns(options.patterns)
@@ -27,14 +22,14 @@ class RegexPolicy:
             raise ConfigError(f"redact.patterns: {error}") from None
 
     def find(self, sentence: Sentence) -> list[Span]:
-        """All matches of all patterns.
+        """Returns all matches of all patterns.
 
         Raises:
             TimeoutError: a pattern took too long.
         """
-        found = (
-            (match.start(), match.end(), label)
+        finds = (
+            (*match.span(), label)
             for label, pattern in self._patterns.items()
             for match in pattern.finditer(sentence.text, timeout=self._seconds)
         )
-        return sentence.spans(found, self._name)
+        return sentence.spans(finds, self._name)

@@ -1,7 +1,8 @@
 """Small files for token classifiers of the BERT family: weights of 8 bits, word embeddings of low rank.
 
-A matrix ``(rows, columns)`` is whole numbers of 8 bits and a scale for each row; word embeddings are the product of
-such a matrix ``(words, rank)`` and one ``(rank, width)``; all else has 16 bits. Opened, it is an ordinary model.
+A matrix ``(rows, columns)`` is stored as integers of 8 bits and one scale per row. Word embeddings are stored as the
+product of such a matrix ``(words, rank)`` and a matrix ``(rank, width)`` of 16 bits. All other weights have 16 bits.
+Loading a file gives an ordinary model.
 """
 
 from __future__ import annotations
@@ -11,17 +12,24 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-COMPACT: Final = "model.int8.safetensors"
+import torch
+from safetensors.torch import load_file, save_file
+from tokenizers import BertWordPieceTokenizer
+from transformers import BertConfig, BertForTokenClassification, PreTrainedTokenizerFast
+
+from pipelines.policies.detectors.trained_folder import COMPACT
+
 _VOCABULARY: Final = "vocab.txt"
 _EMBEDDINGS: Final = "embeddings.word_embeddings.weight"
 
 
 def low_rank(rank: int) -> Callable[[Any], None]:
-    """Something that gives a model's word embeddings that rank and 8 bits, as `save_compact` will; before training."""
+    """Returns a function that reduces a model's word embeddings to this rank and to 8 bits, as `save_compact` does.
+
+    Call the function before training.
+    """
 
     def reduce(model: Any) -> None:
-        import torch
-
         embeddings = model.base_model.get_input_embeddings().weight
         with torch.no_grad():
             words, directions = _factors(embeddings.detach().double(), rank)
@@ -36,12 +44,10 @@ def save_compact(model: Any, tokenizer: Any, folder: Path, rank: int) -> None:
 
     Args:
         model: a BERT token classifier.
-        tokenizer: its own: lower case, word pieces.
-        folder: to write into.
-        rank: of the word embeddings.
+        tokenizer: tokenizer of the model, with lower case and word pieces.
+        folder: existing folder that the files are written into.
+        rank: rank of the word embeddings.
     """
-    from safetensors.torch import save_file
-
     stored: dict[str, Any] = {}
     for name, value in model.state_dict().items():
         if name.endswith(_EMBEDDINGS):
@@ -59,12 +65,11 @@ def save_compact(model: Any, tokenizer: Any, folder: Path, rank: int) -> None:
 
 
 def load_compact(folder: Path) -> tuple[Any, Any]:
-    """The tokenizer and the model. Raises OSError, ValueError or RuntimeError where the files do not fit together."""
-    import torch
-    from safetensors.torch import load_file
-    from tokenizers import BertWordPieceTokenizer
-    from transformers import BertConfig, BertForTokenClassification, PreTrainedTokenizerFast
+    """Loads the tokenizer and the model.
 
+    Raises:
+        OSError, ValueError, RuntimeError: the files do not fit together.
+    """
     stored = load_file(folder / COMPACT)
     weights: dict[str, Any] = {}
     for name, value in stored.items():
@@ -94,16 +99,12 @@ def load_compact(folder: Path) -> tuple[Any, Any]:
 
 
 def _factors(matrix: Any, rank: int) -> tuple[Any, Any]:
-    """``(rows, rank)`` and ``(rank, columns)`` whose product is nearest to a matrix of doubles."""
-    import torch
-
+    """Returns ``(rows, rank)`` and ``(rank, columns)`` whose product is nearest to a matrix of doubles."""
     _, vectors = torch.linalg.eigh(matrix.T @ matrix)
     directions = vectors[:, -rank:].T.half().double()
     return matrix @ torch.linalg.pinv(directions), directions.float()
 
 
 def _rounded(matrix: Any) -> tuple[Any, Any]:
-    import torch
-
     scales = (matrix.abs().amax(dim=1, keepdim=True) / 127).clamp(min=1e-12)
     return torch.round(matrix / scales).to(torch.int8), scales.float()

@@ -1,4 +1,4 @@
-"""Reads text by a token classifier of Hugging Face transformers, in overlapping windows of fixed shapes."""
+"""Reads text with a token classifier of Hugging Face transformers, in overlapping windows of fixed shapes."""
 
 from __future__ import annotations
 
@@ -8,47 +8,51 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import torch
+from transformers import AutoConfig, AutoModelForTokenClassification, AutoTokenizer
+
 from pipelines.errors import ConfigError
-from pipelines.policies.detectors.token_classifier import DEFAULT_THRESHOLD
-from pipelines.policies.detectors.token_compact import COMPACT, load_compact
-from pipelines.policies.detectors.token_labels import groups_of, thresholds_of
+from pipelines.policies.detectors.token_compact import load_compact
+from pipelines.policies.detectors.token_labels import choose_thresholds, group_classes
+from pipelines.policies.detectors.trained_folder import COMPACT
 from pipelines.policies.protocol import Sentence
 from pipelines.pretrained import first_position
+from pipelines.quiet import quiet_transformers
 
 MAX_PIECES: Final = 256
-"""Word pieces of a window, the model's own marks included, where the model reads so many."""
+"""Word pieces of a window, special tokens included. A model that reads fewer pieces gets shorter windows."""
 
 GPU_WINDOWS: Final = 32
-"""Windows that a GPU reads at once, always so many."""
+"""Windows in every batch on a GPU."""
 
 UNREAD: Final = "UNREAD"
-"""Label of a word that the model's vocabulary cannot tell from others: nobody knows what it is."""
+"""Label of a word that the model's vocabulary does not cover. Its content is unknown to the model."""
 
 CPU_WINDOWS: Final = (8, 2)
-"""How many windows the CPU reads at once, where that changes no bit; else one."""
+"""Windows in a batch on the CPU, if that changes no bit. Otherwise the CPU reads single windows."""
 
 _SHAPES: Final = (*range(8, 65, 8), 96, 128, 192, MAX_PIECES)
 
 Window = tuple[tuple[int, ...], tuple[tuple[int, int], ...]]
-"""Ids of word pieces, and the characters ``(start, end)`` of each; the model's own marks have none."""
+"""Ids of word pieces, and the characters ``(start, end)`` of each piece. The range of a special token is empty."""
 
-Found = Mapping[str, list[float]]
-"""By label the probability of each piece of a window."""
+Probabilities = Mapping[str, list[float]]
+"""Probability of each piece of a window, by label."""
 
 
 class EncoderReader:
     """A token classifier and its tokenizer.
 
     Args:
-        location: a folder, or a name on the hub.
-        commit: of a hub model in the local cache.
-        labels: our label by the model's.
-        threshold, thresholds: of the settings, for all labels and for single ones.
-        described: thresholds that the model's folder names.
+        location: folder of the model, or its name on the hub.
+        commit: commit of a hub model in the local cache. None for a folder.
+        labels: our label by the model's label.
+        threshold, thresholds: thresholds of the settings, for all labels and for single labels.
+        described: thresholds in the model's folder.
         device: ``cpu``, ``cuda``, or ``auto``.
 
     Raises:
-        ConfigError: it cannot be loaded, is no token classifier, or has no tokenizer that tells offsets.
+        ConfigError: the model cannot be loaded, is no token classifier, or its tokenizer gives no offsets.
     """
 
     def __init__(
@@ -62,18 +66,12 @@ class EncoderReader:
         described: Mapping[str, float],
         device: str,
     ) -> None:
-        import torch
-
         self._tokenizer, self._model = _load(location, commit)
         config = self._model.config
-        self._groups = groups_of({int(i): str(name) for i, name in config.id2label.items()}, labels)
+        self._groups = group_classes({int(i): str(name) for i, name in config.id2label.items()}, labels)
         self.labels = frozenset({*self._groups, UNREAD})
-        self.thresholds = thresholds_of(
-            frozenset(self._groups),
-            default=DEFAULT_THRESHOLD,
-            given=threshold,
-            by_label=thresholds,
-            described=described,
+        self.thresholds = choose_thresholds(
+            frozenset(self._groups), given=threshold, by_label=thresholds, described=described
         )
         if device == "cuda" and not torch.cuda.is_available():
             raise ConfigError("redact.token_classifier_device = 'cuda', but torch sees no GPU; set cpu or auto")
@@ -87,21 +85,21 @@ class EncoderReader:
             raise ConfigError(f"redact.token_classifier: the model reads {self._reads} word pieces; that is too few")
         self._rows = GPU_WINDOWS if self._device == "cuda" else None
         self._windows: dict[str, list[Window]] = {}
-        self._seen: dict[tuple[int, ...], Found] = {}
+        self._seen: dict[tuple[int, ...], Probabilities] = {}
         self._exact: dict[tuple[int, int, bool], bool] = {}
 
     def prepare(self, sentences: Sequence[Sentence]) -> None:
-        """Evaluates the windows of these sentences many at once, and forgets those of before."""
+        """Evaluates the windows of these sentences in batches, and forgets the windows of earlier sentences."""
         self._windows, self._seen = {}, {}
         texts = list(dict.fromkeys(s.text for s in sentences if s.text))
         self._windows = dict(zip(texts, self._cut(texts), strict=True))
         self._seen = self._evaluate([ids for windows in self._windows.values() for ids, _ in windows])
 
     def find(self, sentence: Sentence) -> list[tuple[int, int, str, float]]:
-        """Runs of tokens ``(start, end, label, probability)`` above the label's threshold.
+        """Returns runs of tokens ``(start, end, label, probability)`` above the label's threshold.
 
         Raises:
-            ValueError: the model gave something that is no number.
+            ValueError: the model returned a value that is not a finite number.
         """
         scores, unread = self.scores(sentence)
         runs = []
@@ -110,14 +108,19 @@ class EncoderReader:
         return [*runs, *_runs([1.0 if flag else None for flag in unread], UNREAD)]
 
     def scores(self, sentence: Sentence) -> tuple[dict[str, list[float]], list[bool]]:
-        """Of every token: by label the highest probability of a piece of it, and whether the model cannot read it."""
+        """Returns the probabilities and the unread flag of every token.
+
+        Returns:
+            By label, the highest probability of any piece of each token. And for each token, true if the model cannot
+            read it.
+        """
         num_tokens = sentence.num_tokens
         scores = {label: [0.0] * num_tokens for label in self._groups}
         known = [False] * num_tokens
         windows = self.windows(sentence.text)
         new = self._evaluate([ids for ids, _ in windows if ids not in self._seen])
         for ids, offsets in windows:
-            found = self._seen[ids] if ids in self._seen else new[ids]
+            probabilities = self._seen[ids] if ids in self._seen else new[ids]
             for at, (start, end) in enumerate(offsets):
                 covered = sentence.widen(start, end)
                 if covered is None:
@@ -125,16 +128,15 @@ class EncoderReader:
                 for token in range(*covered):
                     known[token] = known[token] or ids[at] != self._tokenizer.unk_token_id
                     for label, values in scores.items():
-                        values[token] = max(values[token], found[label][at])
-        unread = [not k and _says_something(token) for k, token in zip(known, sentence.tokens(), strict=True)]
+                        values[token] = max(values[token], probabilities[label][at])
+        unread = [not k and _has_word_character(token) for k, token in zip(known, sentence.tokens(), strict=True)]
         return scores, unread
 
     def windows(self, text: str) -> list[Window]:
-        """Windows over the word pieces of a text; neighbours share a quarter."""
+        """Returns the windows over the word pieces of a text. Neighbours share a quarter of their pieces."""
         return self._windows[text] if text in self._windows else self._cut([text])[0]
 
     def _cut(self, texts: Sequence[str]) -> list[list[Window]]:
-        """The windows of each text."""
         if not texts:
             return []
         room = self._reads - self._num_marks
@@ -154,24 +156,25 @@ class EncoderReader:
                 cut[number].append((tuple(ids), tuple(_trimmed(texts[number], *place) for place in offsets)))
         return cut
 
-    def _evaluate(self, windows: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], Found]:
-        """What the model gives for each window."""
+    def _evaluate(self, windows: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], Probabilities]:
         groups: dict[tuple[int, bool], list[tuple[int, ...]]] = {}
         for ids in dict.fromkeys(windows):
             shape = min(next(s for s in _SHAPES if s >= len(ids)), self._reads)
             groups.setdefault((shape, len(ids) == shape), []).append(ids)
-        seen: dict[tuple[int, ...], Found] = {}
+        seen: dict[tuple[int, ...], Probabilities] = {}
         for (shape, _), group in sorted(groups.items()):
             for batch in self._batches(group, shape):
                 for ids, probabilities in zip(batch, self._probabilities(batch, shape), strict=True):
                     seen[ids] = {
-                        label: [min(1.0, round(value, 6)) for value in probabilities[: len(ids), of].sum(-1).tolist()]
-                        for label, of in self._groups.items()
+                        label: [
+                            min(1.0, round(value, 6)) for value in probabilities[: len(ids), classes].sum(-1).tolist()
+                        ]
+                        for label, classes in self._groups.items()
                     }
         return seen
 
     def _batches(self, group: Sequence[tuple[int, ...]], shape: int) -> Iterator[Sequence[tuple[int, ...]]]:
-        """What is evaluated at once, of windows of one shape that are all full, or all shorter."""
+        """Yields batches of windows of one shape that are all full, or all shorter."""
         at = 0
         if self._rows is not None:
             yield from (group[at : at + self._rows] for at in range(0, len(group), self._rows))
@@ -183,12 +186,10 @@ class EncoderReader:
         yield from ([ids] for ids in group[at:])
 
     def _is_exact(self, batch: Sequence[tuple[int, ...]], shape: int) -> bool:
-        """Whether the CPU gives a batch the bits that it gives its windows alone. Kernels decide that, and no text.
+        """Returns true if the CPU computes the same bits for a batch as for its windows one at a time.
 
-        So it is tried once for each shape, in each process; where it is false, windows are read one at a time.
+        This depends on the kernel and not on the text. So it is tested once per shape in each process.
         """
-        import torch
-
         case = (len(batch), shape, len(batch[0]) == shape)
         if case not in self._exact:
             alone = torch.cat([self._probabilities([ids], shape) for ids in batch])
@@ -196,17 +197,15 @@ class EncoderReader:
         return self._exact[case]
 
     def _probabilities(self, batch: Sequence[tuple[int, ...]], shape: int) -> Any:
-        """Softmax ``(windows, shape, classes)``. A GPU always reads as many rows, so that its kernel stays the same.
+        """Computes the softmax ``(windows, shape, classes)``.
 
-        A mask of ones alone is no mask to some models, which then run another kernel: rows that fill a batch up are
-        full where the windows are.
+        A GPU always gets the same number of rows, so that it runs the same kernel. Some models treat an attention mask
+        of ones as no mask and then run another kernel. So the rows that pad a batch are full if its windows are full.
         """
-        import torch
-
         rows = len(batch) if self._rows is None else self._rows
         ids = torch.full((rows, shape), self._tokenizer.pad_token_id or 0)
         mask = torch.zeros((rows, shape), dtype=torch.long)
-        mask[:, : shape if len(batch[0]) == shape else 1] = 1  # a row of padding attends to something
+        mask[:, : shape if len(batch[0]) == shape else 1] = 1  # a row of padding needs a position to attend to
         for row, window in enumerate(batch):
             ids[row, : len(window)] = torch.tensor(window)
             mask[row, : len(window)] = 1
@@ -220,9 +219,7 @@ class EncoderReader:
 
 @contextlib.contextmanager
 def one_thread(device: str) -> Iterator[None]:
-    """One thread inside: how many there are changes the last bits of a product of matrices."""
-    import torch
-
+    """Makes torch use one CPU thread in the body, because the number of threads changes the last bits of a product."""
     before = torch.get_num_threads()
     if device == "cpu" and before != 1:
         torch.set_num_threads(1)
@@ -242,10 +239,6 @@ def _load(location: str, commit: str | None) -> tuple[Any, Any]:
                 f"redact.token_classifier: the files of the model do not fit together ({type(error).__name__}); copy "
                 "it again, or train it anew"
             ) from None
-    from transformers import AutoConfig, AutoModelForTokenClassification, AutoTokenizer
-
-    from pipelines.quiet import quiet_transformers
-
     try:
         with quiet_transformers():
             config = AutoConfig.from_pretrained(location, revision=commit, local_files_only=True)
@@ -269,7 +262,7 @@ def _load(location: str, commit: str | None) -> tuple[Any, Any]:
 
 
 def _runs(scores: Sequence[float | None], label: str) -> list[tuple[int, int, str, float]]:
-    """Maximal runs of tokens that have a score, with the highest of it."""
+    """Returns maximal runs of tokens that have a score, each with its highest score."""
     runs: list[tuple[int, int, str, float]] = []
     for token, score in enumerate(scores):
         if score is None:
@@ -282,12 +275,12 @@ def _runs(scores: Sequence[float | None], label: str) -> list[tuple[int, int, st
 
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """Offsets of a piece without the white space that some tokenizers count to it."""
+    """Removes the leading white space that some tokenizers include in a piece."""
     while start < end and text[start].isspace():
         start += 1
     return start, end
 
 
-def _says_something(token: str) -> bool:
-    """Whether a token holds a letter or a digit; emojis, marks and joiners say nothing of anybody."""
+def _has_word_character(token: str) -> bool:
+    """Returns true if a token holds a letter or a number. Emojis, marks and joiners are neither."""
     return any(unicodedata.category(c)[0] in "LN" for c in token)

@@ -1,4 +1,4 @@
-"""Classes of token-classification models: BIO, BILOU, BIOES or plain, and what we call them."""
+"""Maps the classes of token-classification models (BIO, BILOU, BIOES or plain) to our labels and thresholds."""
 
 from __future__ import annotations
 
@@ -21,42 +21,44 @@ USUAL: Final[Mapping[str, str]] = {
     "CORPORATION": "ORG",
     "GROUP": "ORG",
 }
-"""Usual labels of models, and what other policies call the same. All others keep their name."""
+"""Our label by the common label of a model. All other labels keep their name."""
+
+DEFAULT_THRESHOLD: Final = 0.5
 
 _OUTSIDE: Final = frozenset({"O", "OUT", "OUTSIDE", "OTHER"})
 _PREFIXED: Final = re.compile(r"([BILUESM])[-_](.+)")
 _NAMELESS: Final = re.compile(r"LABEL_\d+")
 
 
-def ungrouped(label: str) -> str:
-    """A class without its place in a chunk: ``PER`` for ``B-PER``, ``O`` for the class outside of all."""
+def strip_prefix(label: str) -> str:
+    """Removes the chunk prefix of a class: ``PER`` for ``B-PER``, ``O`` for the class outside all entities."""
     if label.upper() in _OUTSIDE:
         return OUTSIDE
     prefixed = _PREFIXED.fullmatch(label)
     return prefixed[2] if prefixed else label
 
 
-def groups_of(classes: Mapping[int, str], told: Mapping[str, str]) -> dict[str, list[int]]:
-    """Our labels, and the classes that make up each. The class outside of all entities is left out.
+def group_classes(classes: Mapping[int, str], labels: Mapping[str, str]) -> dict[str, list[int]]:
+    """Returns the classes that make up each of our labels. The class outside all entities is left out.
 
     Args:
-        classes: of the model (``config.id2label``).
-        told: our label by the model's, with or without its prefix; ``O`` masks nothing.
+        classes: names of the model's classes (``config.id2label``).
+        labels: our label by the model's label, with or without its prefix. ``O`` masks nothing.
 
     Raises:
-        ConfigError: a name in ``told`` is none of the model's, the classes have no names, or no class is outside.
+        ConfigError: the model has no label that ``labels`` names, the classes have no names, or no class is outside.
     """
-    plain = {index: ungrouped(label) for index, label in classes.items()}
+    plain = {index: strip_prefix(label) for index, label in classes.items()}
     known = {*classes.values(), *plain.values()}
-    for name in told:
+    for name in labels:
         if name not in known:
             raise ConfigError(
                 f"redact.token_classifier_labels: the model has no label '{name}'; it has {', '.join(sorted(known))}"
             )
     groups: dict[str, list[int]] = {}
-    outside = False
+    has_outside = False
     for index in sorted(classes):
-        name = told.get(classes[index]) or told.get(plain[index]) or ""
+        name = labels.get(classes[index]) or labels.get(plain[index]) or ""
         if not name:
             if _NAMELESS.fullmatch(classes[index]):
                 raise ConfigError(
@@ -65,7 +67,7 @@ def groups_of(classes: Mapping[int, str], told: Mapping[str, str]) -> dict[str, 
                 )
             name = OUTSIDE if plain[index] == OUTSIDE else USUAL.get(label_of(plain[index]), label_of(plain[index]))
         if name == OUTSIDE:
-            outside = True
+            has_outside = True
             continue
         if LABEL_PATTERN.fullmatch(name) is None:
             raise ConfigError(
@@ -73,7 +75,7 @@ def groups_of(classes: Mapping[int, str], told: Mapping[str, str]) -> dict[str, 
                 "token_classifier_labels"
             )
         groups.setdefault(name, []).append(index)
-    if not outside:
+    if not has_outside:
         raise ConfigError(
             "redact.token_classifier: no class of the model means 'no entity'; set it to \"O\" in "
             "token_classifier_labels"
@@ -83,23 +85,24 @@ def groups_of(classes: Mapping[int, str], told: Mapping[str, str]) -> dict[str, 
     return groups
 
 
-def thresholds_of(
-    labels: frozenset[str],
-    *,
-    default: float,
-    given: float | None,
-    by_label: Mapping[str, float],
-    described: Mapping[str, float],
+def choose_thresholds(
+    labels: frozenset[str], *, given: float | None, by_label: Mapping[str, float], described: Mapping[str, float]
 ) -> dict[str, float]:
-    """The threshold of every label: that of the settings, else of the model's folder, else the default.
+    """Returns the threshold of every label: from the settings, else from the model's folder, else the default.
+
+    Args:
+        labels: labels that the model finds.
+        given: threshold of the settings for all labels, if they have one.
+        by_label: thresholds of the settings for single labels.
+        described: thresholds in the model's folder.
 
     Raises:
-        ConfigError: a label of the settings is none of the model's.
+        ConfigError: the model does not find a label that the settings name.
     """
     for name in by_label:
         if name not in labels:
             raise ConfigError(
                 f"redact.token_classifier_thresholds: the model finds no '{name}'; it finds {', '.join(sorted(labels))}"
             )
-    fallback = {label: given if given is not None else float(described.get(label, default)) for label in labels}
+    fallback = {label: float(described.get(label, DEFAULT_THRESHOLD)) if given is None else given for label in labels}
     return fallback | dict(by_label)

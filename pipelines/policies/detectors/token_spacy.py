@@ -1,4 +1,4 @@
-"""Reads text by the entity recogniser of a spaCy pipeline in a folder, such as one of `reticent train-detector`."""
+"""Reads text with the entity recogniser of a spaCy pipeline in a folder, e.g. one of `reticent train-detector`."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import spacy
+
 from pipelines.errors import ConfigError
 from pipelines.language import make_doc
-from pipelines.policies.detectors.token_labels import groups_of
+from pipelines.policies.detectors.token_labels import group_classes
 from pipelines.policies.protocol import Sentence
 
 
 class SpacyReader:
-    """The entity recogniser, and what it reads of the pipeline before it.
+    """An entity recogniser and the components of its pipeline that it reads.
 
     Args:
-        folder: of ``nlp.to_disk``.
-        labels: our label by the model's.
+        folder: folder that ``nlp.to_disk`` wrote.
+        labels: our label by the model's label.
 
     Raises:
-        ConfigError: it cannot be loaded, or has no entity recogniser.
+        ConfigError: the pipeline cannot be loaded, or has no entity recogniser.
     """
 
     def __init__(self, folder: Path, labels: Mapping[str, str]) -> None:
-        import spacy
-
         try:
             self._nlp = spacy.load(folder)
         except Exception as error:
@@ -39,15 +39,15 @@ class SpacyReader:
         self._nlp.select_pipes(enable=[name for name in self._nlp.pipe_names if name in keep])
         ner: Any = self._nlp.get_pipe("ner")
         classes = {-1: "O", **dict(enumerate(ner.labels))}
-        groups = groups_of(classes, labels)
+        groups = group_classes(classes, labels)
         self._ours = {classes[index]: label for label, indices in groups.items() for index in indices}
         self.labels = frozenset(groups)
 
     def prepare(self, sentences: Sequence[Sentence]) -> None:
-        """Does nothing: a Doc is fast alone."""
+        """Does nothing, because spaCy reads single sentences fast."""
 
     def find(self, sentence: Sentence) -> list[tuple[int, int, str, float]]:
-        """The entities; spaCy gives no confidence, so the score is 1."""
+        """Returns the entities. Their score is 1 because spaCy gives no confidence."""
         with self._nlp.memory_zone():
             doc = make_doc(self._nlp, sentence.text, sentence.starts, sentence.ends)
             for _, component in self._nlp.pipeline:

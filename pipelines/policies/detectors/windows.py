@@ -1,12 +1,12 @@
-"""Overlapping windows over tokens."""
+"""Cuts sequences of tokens into overlapping windows."""
 
 from __future__ import annotations
 
 
 def windows(num_tokens: int, size: int, overlap: int) -> list[tuple[int, int]]:
-    """Half-open runs of at most ``size`` tokens, neighbours sharing at least ``overlap``, that cover all tokens.
+    """Returns half-open runs of at most ``size`` tokens that cover all tokens. Neighbours share at least ``overlap``.
 
-    The last one ends with the last token and is as long as the others, so no short rest is judged without context.
+    The last run ends with the last token and is as long as the others, so no short rest is judged without context.
 
     Raises:
         ValueError: the overlap is not smaller than the size.

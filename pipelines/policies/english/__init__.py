@@ -1,1 +1,1 @@
-"""Everyday English: which words are common, and when they stand as such."""
+"""Everyday English: lists of common words, and rules that separate their everyday use from names."""

@@ -1,8 +1,8 @@
 """A closed list of everyday English words, written for `ConservativePolicy`.
 
-What is not here is treated as a possible secret, so the list leaves out on purpose: names of people, places, firms,
-days and months; words of health, faith, origin, politics, crime and sex; and number words, which the policy counts on
-their own. Inflected forms are made by rule; a form that is not a word can do no harm, since nobody writes it.
+The policy treats all other words as possible secrets. So the list omits names of people, places, firms, days and
+months. It also omits words of health, faith, origin, politics, crime and sex, and number words, which the policy counts
+separately. Rules make the inflected forms. A form that is not a word does no harm, because nobody writes it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _LISTS: Final = word_lists("common_words")
 
 
 def _doubles(verb: str) -> bool:
-    """Whether a short verb doubles its last letter: stop, stopping."""
+    """Returns true if a short verb doubles its last letter: stop, stopping."""
     return 3 <= len(verb) <= 4 and verb[-1] not in "aeiouwxy" and verb[-2] in "aeiou" and verb[-3] not in "aeiou"
 
 
@@ -36,35 +36,35 @@ def _inflect_noun(noun: str) -> set[str]:
 
 
 FUNCTION_WORDS: Final = _LISTS["function"]
-"""Closed-class words: a sentence without any of them, or of the courtesy words, is no ordinary sentence."""
+"""Closed-class words. A sentence without any of them, or of the courtesy words, is no ordinary sentence."""
 
 COURTESY_WORDS: Final = _LISTS["courtesy"]
-"""Greetings, thanks, assent: these alone can make up an ordinary sentence."""
+"""Greetings, thanks, assent. They can form an ordinary sentence alone."""
 
 NUMBER_WORDS: Final = _LISTS["numbers"]
-"""Number words, and the words that dictate a number: one alone is harmless, a row of them is a number."""
+"""Number words, and words for dictating a number. A single one is harmless, and a row of them is a number."""
 
 SMALL_NUMBERS: Final = _LISTS["small_numbers"]
-"""Those of them that say nothing by themselves."""
+"""Number words that are harmless alone."""
 
 UNITS: Final = _LISTS["units"]
-"""Words that make a number, even a small one, the answer to how many, how long, how old."""
+"""Words that turn any number into a count, a duration or an age."""
 
 AMBIGUOUS_WORDS: Final = _LISTS["ambiguous"]
 """Everyday words that are also names."""
 
 BASE_VERBS: Final = _LISTS["verbs"]
-"""Regular verbs, as they stand behind "to" and "will"."""
+"""Regular verbs in the infinitive."""
 
 VERB_FORMS: Final = frozenset(form for verb in BASE_VERBS for form in _inflect_verb(verb)) | _LISTS["irregular"]
 """Every form of a verb, and a few irregular nouns."""
 
 NOUNS: Final = frozenset(form for noun in _LISTS["nouns"] for form in _inflect_noun(noun))
-"""Nouns, one and many."""
+"""Nouns in singular and plural."""
 
 COMMON_WORDS: Final = (
     (FUNCTION_WORDS | COURTESY_WORDS | AMBIGUOUS_WORDS | VERB_FORMS | _LISTS["other"] | NOUNS)
     - _LISTS["names"]
     - _LISTS["choices"]
 )
-"""Every word that may stand in a public sentence, lower case, number words aside."""
+"""Every word of public sentences in lower case, except number words."""

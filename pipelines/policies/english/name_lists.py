@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+from collections.abc import Iterator
 from typing import Final
 
 LOCALES: Final = (
@@ -14,21 +15,24 @@ LOCALES: Final = (
 
 @functools.cache
 def personal_names() -> frozenset[str]:
-    """Single names in lower case, given and family names together."""
-    return given_names() | _names("last_names")
+    """Returns single given and family names in lower case."""
+    return given_names() | _single_names("last_names")
 
 
 @functools.cache
 def given_names() -> frozenset[str]:
-    """Single given names in lower case."""
-    return _names("first_names")
+    """Returns single given names in lower case."""
+    return _single_names("first_names")
 
 
-def _names(prefix: str) -> frozenset[str]:
-    names: set[str] = set()
-    for locale in LOCALES.split():
-        provider = importlib.import_module(f"faker.providers.person.{locale}").Provider
-        for attribute in dir(provider):
-            if attribute.startswith(prefix):
-                names.update(part for name in getattr(provider, attribute) for part in name.lower().split())
-    return frozenset(name for name in names if len(name) > 1)
+def names_of(locale: str, prefix: str) -> Iterator[str]:
+    """Yields the names of a locale from all lists of ``faker`` whose attribute begins with a prefix."""
+    provider = importlib.import_module(f"faker.providers.person.{locale}").Provider
+    for attribute in dir(provider):
+        if attribute.startswith(prefix):
+            yield from getattr(provider, attribute)
+
+
+def _single_names(prefix: str) -> frozenset[str]:
+    names = (name for locale in LOCALES.split() for name in names_of(locale, prefix))
+    return frozenset(part for name in names for part in name.lower().split() if len(part) > 1)

@@ -1,4 +1,4 @@
-"""Numbers and codes that are dictated: "five five two oh one", "double seven three", "k x as in xray four"."""
+"""Finds dictated numbers and codes: "five five two oh one", "double seven three", "k x as in xray four"."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _PHONE_DIGITS: Final = 7
 
 
 def find_spoken_numbers(text: str) -> Iterator[tuple[int, int, str]]:
-    """Runs of at least four digits or letters, three of them other than "a" and "i", said one by one.
+    """Yields runs of at least four digits or letters, said one by one. At least three are not "a", "i" or "o".
 
     Yields:
-        Characters ``start, end``, and PHONE for seven digits or more, ORDER for fewer, TRACKING where letters are said.
+        The characters ``start, end``, and PHONE for seven digits or more, ORDER for fewer, TRACKING with letters.
     """
     for match in _RUN.finditer(text):
         pieces = [piece[0].lower() for piece in _PIECE.finditer(match[0])]

@@ -1,4 +1,4 @@
-"""Trigger words: behind "my name is" or "works for" the next word is a name or a place, however everyday it is."""
+"""Finds words after triggers: after "my name is" or "works for", any word is a name or a place."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _USED_AS: Final = re.compile(
     rf"|\buse {_ONE}(?: \S+){{0,3}}? (?:to|for) (?:log|sign|get|login|logging|signing) ?(?:in|on)?\b"
 )
 _OF_A_CREDENTIAL: Final = _LISTS["of_a_credential"]
-"""What a credential may be said to be without giving it away."""
+"""Words after a credential that do not reveal it."""
 
 _BEHIND_A_CREDENTIAL: Final = FUNCTION_WORDS | COURTESY_WORDS | _OF_A_CREDENTIAL
 
@@ -43,14 +43,14 @@ _TRIGGERS: Final = _LISTS["triggers"]
 
 
 def find_triggered(words: Sequence[str], gaps: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Words that stand behind trigger words.
+    """Yields the words after triggers.
 
     Args:
-        words: of one sentence, in lower case.
-        gaps: what stands before each: a space, behind the last punctuation mark if there is one.
+        words: words of one sentence, in lower case.
+        gaps: text before each word: a space, after the last punctuation mark if there is one.
 
     Yields:
-        The position of a word, and NAME_WORD or TIES. A word may come more than once.
+        The position of a word, and NAME_WORD or TIES. A word may occur more than once.
     """
     if _TRIGGERS.isdisjoint(words):
         return

@@ -1,6 +1,6 @@
-"""Tells text that is plainly in another language than the policies were made for, before any work is done on it.
+"""Refuses text that is clearly in another language than that of the policies.
 
-Entity models find next to nothing in a language that they were not trained on, and say nothing about it.
+Entity models find almost nothing in a language that they were not trained on, and do not report this.
 """
 
 from __future__ import annotations
@@ -22,22 +22,21 @@ _OR_NO_CHECK: Final = (
 
 
 def check_text(texts: Iterable[str], language: str) -> None:
-    """Compares the share of stop words of a few languages, and looks at the script.
+    """Compares the shares of stop words of a few languages, and checks the script.
 
-    Too little text, names and numbers only, or a mixture pass: this refuses what is certainly wrong, no more.
+    Short text, text of names and numbers only, and mixtures pass. The check refuses only clear cases.
 
     Args:
-        texts: a sample.
-        language: the language code that the policies are for; one that is not in `LANGUAGES` is not checked.
+        texts: sample of the texts.
+        language: language code of the policies. A code outside `LANGUAGES` is not checked.
 
     Raises:
-        ConfigError: at least a fifth of the words are stop words of another language, and twice as many as of
-            ``language``; or fewer than half of the letters are Latin.
+        ConfigError: at least a fifth of the words are stop words of another language, and more than twice as many as
+            those of ``language``; or fewer than half of the letters are Latin.
     """
     if language not in LANGUAGES:
         return
-    found = (match[0].casefold() for text in texts for match in WORD.finditer(text))
-    words = list(islice(found, _MAX_WORDS))
+    words = list(islice((match[0].casefold() for text in texts for match in WORD.finditer(text)), _MAX_WORDS))
     if len(words) < _MIN_WORDS:
         return
     if not is_latin(words):

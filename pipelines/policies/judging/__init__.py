@@ -1,1 +1,1 @@
-"""Runs policies over rows: in one pass, in several processes, failing closed, until nothing new is found."""
+"""Runs policies over rows, in one pass and in several processes. A row is masked whole if a policy fails on it."""

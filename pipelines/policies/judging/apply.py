@@ -1,7 +1,7 @@
-"""Runs policies over many sentences: every distinct sentence once, in this process or in several.
+"""Runs policies over many sentences: over every distinct sentence once, in this process or in several.
 
-Worker processes own a model each and return integer offsets; the parent keeps order, so the answer is the same for any
-number of them.
+Each worker process has its own model and returns integer offsets. The parent keeps the order, so the results are the
+same for any number of workers.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from pipelines.processes import die_with_parent, worker_pool
 
 CHUNK_SENTENCES: Final = 1_024
 WORKER_CHUNK_SENTENCES: Final = 128
-"""Small, so that no worker waits long for another at the end."""
+"""Small enough that no worker waits long for another at the end."""
 
 _TOKENS_PER_SENTENCE: Final = 64
-"""Sentences longer than this on average make a chunk of fewer, since annotated tokens are what takes memory."""
+"""Average length above which a chunk has fewer sentences, because annotated tokens take most of the memory."""
 
 MAX_REMEMBERED: Final = 500_000
 _MANY_LANGUAGES: Final = "xx"
-"""spaCy's code for models that are for no single language."""
+"""spaCy's code for models of many languages."""
 
 _PRELOAD: Final = ["spacy", "pipelines.policies.judging.judge"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class RedactorSpec:
-    """Everything that a redactor is made from, so that a worker process can make its own.
+    """The arguments of a redactor, from which a worker process makes its own.
 
     Attributes:
-        policies, conservative, observed: names, as in the settings.
-        options: what all policies are told.
-        own: what single ones are told besides, by their name (`PolicyOptions.own`).
-        exclude, exclude_labels: as `Exclusions`.
-        separator, stabilise: as `Judge`.
+        policies, conservative, observed: names of policies, as in the settings.
+        options: options of all policies.
+        own: options of single policies, by policy name (`PolicyOptions.own`).
+        exclude, exclude_labels: arguments of `Exclusions`.
+        separator, stabilise: arguments of `Judge`.
     """
 
     policies: tuple[str, ...]
@@ -60,19 +60,19 @@ class RedactorSpec:
         """Makes the policies and loads the model.
 
         Raises:
-            ConfigError: a policy or the model cannot be loaded, or the model is for another language; before any work.
+            ConfigError: a policy or the model cannot be loaded, or the model is for another language.
         """
 
-        def made(name: str, setting: str) -> Policy:
+        def make_policy(name: str, setting: str) -> Policy:
             return registry.make_policy(PolicyOptions(name=name, own=self.own.get(name), **self.options), setting)
 
         model = self.options.get("model", PolicyOptions.model)
         language = self.options.get("language", PolicyOptions.language)
         judge = Judge(
-            {name: made(name, "redact.policies") for name in self.policies},
-            made(self.conservative, "redact.conservative") if self.conservative is not None else None,
+            {name: make_policy(name, "redact.policies") for name in self.policies},
+            make_policy(self.conservative, "redact.conservative") if self.conservative is not None else None,
             model,
-            observed={name: made(name, "redact.also_levels") for name in self.observed},
+            observed={name: make_policy(name, "redact.also_levels") for name in self.observed},
             exclusions=Exclusions(self.exclude, self.exclude_labels),
             separator=self.separator,
             stabilise=self.stabilise,
@@ -101,14 +101,14 @@ def _judge_in_worker(requests: list[Request]) -> list[Verdict]:
 
 
 class Redactor:
-    """Judges any number of sentences; what it saw before it does not judge again.
+    """Judges any number of sentences, and each distinct sentence once.
+
+    Use it as a context manager if there are worker processes.
 
     Args:
-        judge: judges in this process, and documents always.
-        spec: what worker processes make their own judge from; needed for more than one.
-        workers: processes that judge; with 1, this one does.
-
-    Use as a context manager where there are worker processes.
+        judge: judge of this process. It always judges whole documents.
+        spec: arguments from which worker processes make their own judges. Required for more than one worker.
+        workers: number of processes that judge. With 1, this process judges.
     """
 
     def __init__(self, judge: Judge, spec: RedactorSpec | None = None, workers: int = 1) -> None:
@@ -123,26 +123,26 @@ class Redactor:
 
     @classmethod
     def from_spec(cls, spec: RedactorSpec, workers: int = 1) -> Redactor:
-        """A redactor with policies by name. Raises as `RedactorSpec.make`."""
+        """Makes a redactor with policies by name. Raises the errors of `RedactorSpec.make`."""
         return cls(spec.make(), spec, workers)
 
     @property
     def looks_at_documents(self) -> bool:
-        """Whether `judge` has to be given whole documents."""
+        """True if `judge` needs whole documents."""
         return self._judge.looks_at_documents
 
     def judge(self, requests: Sequence[Request], documents: Sequence[str] | None = None) -> list[Verdict]:
-        """One verdict a request, in order.
+        """Returns one verdict per request, in order.
 
         Args:
-            requests: the rows.
-            documents: the document that each row is part of. Rows of one document stand together, and all of them are
-                given in one call. None: every row is a document of its own.
+            requests: rows to judge.
+            documents: document of each row. The rows of one document are adjacent, and one call gets all of them. With
+                None, every row is its own document.
 
         Raises:
             ValueError: a request's token offsets do not fit its text (see `protocol.check_offsets`).
             StageError: a worker process died.
-            MemoryError: never taken for a failing policy, since a rerun would then give other bytes.
+            MemoryError: memory ran out. This never counts as a failed policy, because a rerun would give other bytes.
         """
         verdicts = self._judge_rows(requests)
         if not self.looks_at_documents:
@@ -179,12 +179,12 @@ class Redactor:
                 yield self._judge.judge([request for _, request in chunk])
             return
         try:
-            waiting: list[Future[list[Verdict]]] = []
+            pending: list[Future[list[Verdict]]] = []
             for chunk in chunks:
-                if len(waiting) >= self._in_flight:
-                    yield waiting.pop(0).result()
-                waiting.append(self._pool.submit(_judge_in_worker, [request for _, request in chunk]))
-            for future in waiting:
+                if len(pending) >= self._in_flight:
+                    yield pending.pop(0).result()
+                pending.append(self._pool.submit(_judge_in_worker, [request for _, request in chunk]))
+            for future in pending:
                 yield future.result()
         except BrokenProcessPool:
             raise StageError("a worker process died; it may have run out of memory: use fewer workers") from None
@@ -198,7 +198,10 @@ class Redactor:
 
 
 def _chunks(pending: Iterable[tuple[bytes, Request]], max_sentences: int) -> Iterator[list[tuple[bytes, Request]]]:
-    """Requests in order, in chunks of bounded numbers of sentences and, but for a single one, of tokens."""
+    """Yields requests in order, in chunks of bounded numbers of sentences and tokens.
+
+    A single request with too many tokens is a chunk of its own.
+    """
     chunk: list[tuple[bytes, Request]] = []
     num_tokens = 0
     for key, request in pending:
@@ -212,5 +215,5 @@ def _chunks(pending: Iterable[tuple[bytes, Request]], max_sentences: int) -> Ite
 
 
 def _identity(request: Request) -> bytes:
-    """What a verdict depends on, as 16 bytes: text, offsets, and what is asked."""
+    """Returns 16 bytes that identify everything that a verdict depends on: text, offsets, and ``redact``."""
     return digest_of((request.text, request.starts, request.ends), request.redact)

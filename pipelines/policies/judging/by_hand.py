@@ -1,35 +1,36 @@
-"""The neighbouring world of CRT, Definition 2: a sentence with a mask written in the place of secrets, by hand."""
+"""Builds the neighbouring world of CRT, Definition 2: a sentence in which a person overwrote secrets with a mask."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pipelines.mask import MASK
+from pipelines.policies.detectors.finds import Range, merge_ranges
 from pipelines.policies.judging.judge import Request
-
-Range = tuple[int, int]
-"""Half-open."""
+from pipelines.policies.redact import replace_ranges
 
 Tokenise = Callable[[str], tuple[Sequence[int], Sequence[int]]]
-"""The starts and ends of a text's tokens, as the pipeline cuts them."""
+"""A function that returns the starts and ends of a text's tokens, as the pipeline cuts them."""
 
 
 def mask_by_hand(sentence: Request, secrets: Iterable[Range], tokenise: Tokenise) -> Request:
-    """The sentence as it is where somebody overwrote secrets with ``<MASK>`` before the pipeline read it.
+    """Returns the sentence as if somebody had overwritten secrets with ``<MASK>`` before the pipeline read it.
 
-    Secrets that overlap or touch get one mask. Tokens are those that the pipeline cuts: a run of characters without
-    white space that a mask stands in is cut anew, all others keep their tokens.
+    Secrets that overlap or touch get one mask. A run of characters without white space gets new tokens if it contains
+    a mask. All other runs keep their tokens.
 
     Args:
-        sentence: the original; not changed.
-        secrets: characters of it; not empty, in any order.
-        tokenise: how the pipeline cuts a run without white space.
+        sentence: original sentence, which stays unchanged.
+        secrets: ranges of the sentence's characters. They are not empty, and in any order.
+        tokenise: tokeniser of the pipeline, for a run without white space.
 
     Raises:
         ValueError: a secret does not lie inside the sentence.
     """
     text = sentence.text
-    merged = _merged(secrets, len(text))
+    ranges = list(secrets)
+    if not all(0 <= start < end <= len(text) for start, end in ranges):
+        raise ValueError("a secret does not lie inside its sentence")
     parts: list[str] = []
     starts: list[int] = []
     ends: list[int] = []
@@ -45,13 +46,9 @@ def mask_by_hand(sentence: Request, secrets: Iterable[Range], tokenise: Tokenise
         length += until - at
         at = until
 
-    for (low, high), inside in _runs(text, merged):
+    for (low, high), inside in _runs(text, merge_ranges(ranges)):
         copy(low)
-        pieces, behind = [], low
-        for start, end in inside:
-            pieces += [text[behind:start], MASK]
-            behind = end
-        run = "".join([*pieces, text[behind:high]])
+        run = replace_ranges(text[low:high], ((start - low, end - low, MASK) for start, end in inside))
         new_starts, new_ends = tokenise(run)
         starts += [length + s for s in new_starts]
         ends += [length + e for e in new_ends]
@@ -65,10 +62,10 @@ def mask_by_hand(sentence: Request, secrets: Iterable[Range], tokenise: Tokenise
 
 
 def whole_tokens(sentence: Request, secret: Range) -> Range:
-    """The characters of the tokens that a secret touches: what counts as masked is whole tokens.
+    """Returns the characters of the tokens that a secret touches, because policies mask whole tokens.
 
     Returns:
-        The secret itself where it touches no token.
+        The range of the touched tokens, or the secret itself if it touches no token.
     """
     touched = [
         (start, end)
@@ -78,20 +75,8 @@ def whole_tokens(sentence: Request, secret: Range) -> Range:
     return (min(secret[0], touched[0][0]), max(secret[1], touched[-1][1])) if touched else secret
 
 
-def _merged(secrets: Iterable[Range], length: int) -> list[Range]:
-    merged: list[Range] = []
-    for start, end in sorted(secrets):
-        if not 0 <= start < end <= length:
-            raise ValueError("a secret does not lie inside its sentence")
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((start, end))
-    return merged
-
-
 def _runs(text: str, secrets: Sequence[Range]) -> Iterator[tuple[Range, list[Range]]]:
-    """The stretches that are cut anew, each with its secrets: from white space to white space around them."""
+    """Yields the runs between white space that need new tokens, each with its secrets."""
     low = high = -1
     inside: list[Range] = []
     for start, end in secrets:

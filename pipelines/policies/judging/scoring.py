@@ -1,10 +1,10 @@
-"""How good policies are on labelled text: token and span recall, precision and F2, with intervals.
+"""Scores policies on labelled text: token and span recall, precision and F2, with intervals.
 
-Recall is by gold label, whatever label the policy gave: a masked name is masked. Precision is by the policy's label:
-how much of what it masked under that label is labelled at all. A span counts as found when all its tokens are masked.
-F2 weighs recall four times as much as precision. Spans of one text tend to be missed together, so intervals treat
-texts as clusters; that of F2 combines the ends of the other two, which is wide enough since F2 grows with both. The
-interval of the share of texts missed is Clopper and Pearson's, for independent texts.
+Recall is by gold label, whatever label the policy gave, because a masked name is masked. Precision is by the policy's
+label: the share of its masks under that label that have any gold label. A span counts as found if all its tokens are
+masked. F2 weighs recall four times as much as precision. Spans of one text tend to be missed together, so the intervals
+treat texts as clusters. The interval of F2 combines the ends of the other two intervals, which is wide enough because
+F2 grows with both. The interval of the share of missed texts is Clopper and Pearson's, for independent texts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ALL: Final = "ALL"
 
 @dataclass
 class _Clusters:
-    """Hits and units of one measure, by text."""
+    """The hits and units of one measure, by text."""
 
     hits: list[int] = field(default_factory=list)
     units: list[int] = field(default_factory=list)
@@ -35,7 +35,7 @@ class _Clusters:
             self.units.append(units)
 
     def rate(self, confidence: float) -> dict[str, Any]:
-        """Value and interval; null where nothing was counted."""
+        """Returns the value and its interval. They are None if nothing was counted."""
         hits, units = sum(self.hits), sum(self.units)
         if not units:
             return {"value": None, "low": None, "high": None, "num_hits": 0, "num_units": 0}
@@ -44,10 +44,10 @@ class _Clusters:
 
 
 class Scores:
-    """Adds up texts, then gives the table.
+    """The scores of policies, added up text by text.
 
     Args:
-        confidence: of every interval, two-sided.
+        confidence: two-sided confidence of every interval.
     """
 
     def __init__(self, confidence: float = 0.95) -> None:
@@ -63,30 +63,27 @@ class Scores:
         """Adds one text.
 
         Args:
-            judged: what the policies found.
-            gold: character spans ``(start, end, label)`` of what should be masked.
+            judged: finds of the policies.
+            gold: character spans ``(start, end, label)`` that should be masked.
         """
         num_tokens = len(judged.starts)
         sentence = Sentence(judged.text, judged.starts, judged.ends)
         mask = judged.mask()
         spans = [(tokens, label) for start, end, label in gold if (tokens := sentence.widen(start, end)) is not None]
-        is_gold = bytearray(num_tokens)
         by_label: dict[str, list[tuple[int, int]]] = {}
-        for (first, last), label in spans:
-            is_gold[first:last] = b"\x01" * (last - first)
-            by_label.setdefault(label, []).append((first, last))
-        for label, found in [*by_label.items(), (ALL, [tokens for tokens, _ in spans])]:
-            wanted = bytearray(num_tokens)
-            num_found = 0
-            for first, last in found:
-                wanted[first:last] = b"\x01" * (last - first)
-                num_found += all(mask[first:last])
-            num_hits = sum(a & b for a, b in zip(wanted, mask, strict=True))
-            self._add(label, "token_recall", num_hits, sum(wanted))
-            self._add(label, "span_recall", num_found, len(found))
+        for tokens, label in spans:
+            by_label.setdefault(label, []).append(tokens)
+        all_ranges = [tokens for tokens, _ in spans]
+        is_gold = token_mask(num_tokens, all_ranges)
+        for label, ranges in [*by_label.items(), (ALL, all_ranges)]:
+            labelled = token_mask(num_tokens, ranges)
+            num_found = sum(all(mask[first:last]) for first, last in ranges)
+            num_hits = sum(a & b for a, b in zip(labelled, mask, strict=True))
+            self._add(label, "token_recall", num_hits, sum(labelled))
+            self._add(label, "span_recall", num_found, len(ranges))
             if label != ALL:
-                self._missed[label] += len(found) - num_found
-                self._missed_tokens[label] += sum(wanted) - num_hits
+                self._missed[label] += len(ranges) - num_found
+                self._missed_tokens[label] += sum(labelled) - num_hits
         masks = {ALL: mask}
         for label in {span.label for span in judged.spans}:
             masks[label] = token_mask(num_tokens, [span for span in judged.spans if span.label == label])
@@ -108,7 +105,7 @@ class Scores:
         self._measures.setdefault((label, measure), _Clusters()).add(hits, units)
 
     def document(self) -> dict[str, Any]:
-        """All figures as JSON values; no text."""
+        """Returns all figures as JSON values, without text."""
         labels = sorted({label for label, _ in self._measures} - {ALL})
         low, high = clopper_pearson(self._bearing_untouched, self._bearing, self._confidence)
         missed = [
@@ -131,7 +128,7 @@ class Scores:
             "overall": self._row(ALL),
             "by_label": {label: self._row(label) for label in labels},
             "most_missed": missed,
-            # What a conservative policy is judged by: the texts that it would leave public.
+            # The texts that a conservative policy would leave public.
             "texts": {
                 "share_without_a_find": self._untouched / self._num_texts if self._num_texts else None,
                 "num_bearing_a_secret": self._bearing,
@@ -154,17 +151,17 @@ class Scores:
 
 
 def f2(precision: float | None, recall: float | None) -> float | None:
-    """5PR / (4P + R): the F measure that holds recall twice as important; None where either is unknown."""
+    """Returns 5PR / (4P + R), the F measure that treats recall as twice as important. None if either is unknown."""
     if precision is None or recall is None:
         return None
     return 5 * precision * recall / (4 * precision + recall) if precision + recall > 0 else 0.0
 
 
 def gold_spans(record: Mapping[str, Any]) -> Sequence[tuple[int, int, str]]:
-    """The spans of a gold record, checked.
+    """Returns the checked spans of a gold record.
 
     Raises:
-        ValueError: what is wrong, without quoting anything.
+        ValueError: the record is malformed. The message quotes nothing of it.
     """
     text, spans = record.get("text"), record.get("spans")
     if not isinstance(text, str) or not isinstance(spans, list):

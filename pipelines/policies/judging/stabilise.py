@@ -1,25 +1,25 @@
-"""Redaction that does not depend on what a mask hides: policies are asked until they find nothing new.
+"""Makes redaction independent of the hidden text: policies read placeholders until they find nothing new.
 
-Confidentiality compares two worlds: a secret, and a mask written in its place by hand (CRT, Definition 2). A masked
-secret costs nothing only if the redacted corpus is the same in both (the proof of Proposition 5). A model that looks
-for entities breaks that: what it finds beside a name depends on the name.
+Confidentiality compares two worlds: one with a secret, and one in which a person overwrote the secret with a mask (CRT,
+Definition 2). A masked secret costs nothing only if the redacted corpus is the same in both worlds (the proof of
+Proposition 5). A model that looks for entities breaks this, because its finds near a name depend on the name.
 
-So no policy reads here what another one has found. A *reading* is the sentence with one placeholder word for every
-masked run, masks that stood in the original text included. Policies that read patterns go first, since a pattern does
-not mind its neighbours; then those that read a model; and both again, until neither finds anything in the reading that
-is left.
+So no policy reads the text that another policy found. A *reading* is the sentence with one placeholder word for every
+masked run, including masks in the original text. Policies that match patterns run first, because a pattern ignores the
+words around it. Policies that use a model run next. Both groups run again until neither finds anything in the last
+reading.
 
 Formal guarantees, for policies that are functions of the sentence:
 
-* *Ends*: every round but the last of a sentence masks one more token.
-* *Idempotent*: the answer is the set M of tokens that were masked at the end, and no policy finds anything in the
-  reading of M. The sentence with all of M masked by hand has that very reading from the start, so M is its answer too:
-  masking by hand everything that was masked changes nothing. (The tokens outside M must be the same in both worlds.)
-* *What patterns find first*: where the patterns find the same in both worlds, every later reading is the same too, so
-  nothing that a model finds can depend on the value of a secret that patterns find.
+* *Termination*: every round of a sentence except the last masks at least one more token.
+* *Idempotence*: the result is the set M of tokens that are masked at the end, and no policy finds anything in the
+  reading of M. The sentence with all of M masked by hand has this same reading from the start, so M is its result too.
+  Masking by hand everything that was masked changes nothing. (The tokens outside M must be the same in both worlds.)
+* *Independence of pattern finds*: if the patterns find the same in both worlds, every later reading is the same too. So
+  no find of a model can depend on the value of a secret that patterns find.
 
-Masking *one* of several finds by hand may still change the others: that is measured
-(`pipelines.miss_rate.stability`), and a secret of which it is true counts as missed.
+Masking *one* of several finds by hand may still change the others. `pipelines.miss_rate.stability` measures this, and a
+secret whose masking by hand changes other finds counts as missed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from pipelines.policies.protocol import Span
 from pipelines.policies.redact import masked_runs
 
 PLACEHOLDER: Final = "John"
-"""The word that stands for a masked run in a reading. Why this one: docs/policies.md, "Stable redaction"."""
+"""The word that replaces a masked run in a reading. docs/policies.md, "Stable redaction", gives the reason for it."""
 
 MAX_REMEMBERED: Final = 100_000
 
@@ -41,10 +41,10 @@ Tokens = tuple[str, tuple[int, ...], tuple[int, ...]]
 """A text with the offsets of its tokens."""
 
 Find = Callable[[Sequence[Tokens]], "list[list[Span] | str]"]
-"""What policies find in each text; the name of the policy that failed on it, where one did."""
+"""A function that returns the finds of policies in each text, or the name of the policy that failed on it."""
 
 Marked = tuple[str, Sequence[int], Sequence[int], Sequence[Span]]
-"""A sentence: text, starts, ends, and what is masked from the start."""
+"""A sentence: text, starts, ends, and the spans that are masked from the start."""
 
 
 class Reading(NamedTuple):
@@ -52,8 +52,8 @@ class Reading(NamedTuple):
 
     Attributes:
         tokens: text and offsets, with a placeholder for every masked run.
-        back: for each token of it, the half-open range of the sentence's tokens that it stands for.
-        is_placeholder: for each token of it, whether it stands for a masked run.
+        back: half-open range of the sentence's tokens that each token of the reading represents.
+        is_placeholder: flag of each token of the reading that it replaces a masked run.
     """
 
     tokens: Tokens
@@ -68,13 +68,13 @@ def reading_of(
     mask: bytes | bytearray,
     placeholder: str = PLACEHOLDER,
 ) -> Reading:
-    """The sentence with a placeholder for every masked run; as it is where nothing is masked.
+    """Returns the sentence with a placeholder for every masked run.
 
     Args:
-        text: of the sentence.
+        text: text of the sentence.
         starts, ends: character offsets of its tokens.
-        mask: one byte a token, 1 where it is masked.
-        placeholder: one word.
+        mask: one byte per token, 1 if it is masked.
+        placeholder: single word.
     """
     pieces: list[str] = []
     new_starts: list[int] = []
@@ -109,14 +109,14 @@ def reading_of(
 
 
 def digest_of(tokens: tuple[str, Sequence[int], Sequence[int]], *flags: bool) -> bytes:
-    """What policies may look at, and flags beside it, as 16 bytes."""
+    """Returns 16 bytes that identify the text and token offsets that policies read, and some flags."""
     text, starts, ends = tokens
     header = struct.pack(f"<{len(flags)}?Q{2 * len(starts)}I", *flags, len(starts), *starts, *ends)
     return hashlib.blake2b(header + text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 class _State:
-    """How far one sentence is."""
+    """The masks of one sentence so far, and the readings that each finder has seen."""
 
     def __init__(self, sentence: Marked, num_finders: int, placeholder: str) -> None:
         self._text, self._starts, self._ends, given = sentence
@@ -137,11 +137,11 @@ class _State:
         self.digest = digest_of(self.reading.tokens)
 
     def is_done(self) -> bool:
-        """Whether there is nothing left to ask: a policy failed, or every finder has seen the reading that is left."""
+        """Returns true if a policy failed, or every finder has seen the current reading."""
         return self.failed is not None or all(digest == self.digest for digest in self.read_by)
 
     def add(self, finds: Sequence[Span]) -> None:
-        """Takes over what was found in the reading. What is masked already is no find."""
+        """Masks the finds in the current reading. A placeholder is no find."""
         before = self._mask.count(1)
         for find in finds:
             first, last = find.start_token, find.end_token
@@ -158,11 +158,11 @@ class _State:
 
 
 class Stabiliser:
-    """Finds in sentences what a union of policies masks; policies read placeholders in place of finds.
+    """Finds the spans that a union of policies masks. The policies read placeholders in place of finds.
 
     Args:
-        finders: what is asked in turn, those that read patterns first. Each must be a function of the text alone.
-        placeholder: one word.
+        finders: functions to call in turn, patterns first. Each must be a function of the text alone.
+        placeholder: single word.
     """
 
     def __init__(self, finders: Sequence[Find], placeholder: str = PLACEHOLDER) -> None:
@@ -171,13 +171,13 @@ class Stabiliser:
         self._known: tuple[dict[bytes, list[Span] | str], ...] = tuple({} for _ in self._finders)
 
     def find_all(self, sentences: Sequence[Marked]) -> list[set[Span] | str]:
-        """What is to be masked in each sentence.
+        """Finds the spans to mask in each sentence.
 
         Args:
-            sentences: each with the spans that are masked from the start (masks in the original text).
+            sentences: sentences with the spans that are masked from the start (masks in the original text).
 
         Returns:
-            The spans, those that were given included; the name of the policy that failed, where one did.
+            For each sentence the spans, including the given ones, or the name of the policy that failed on it.
         """
         states = [_State(sentence, len(self._finders), self._placeholder) for sentence in sentences]
         live = [state for state in states if not state.is_done()]
@@ -188,19 +188,19 @@ class Stabiliser:
         return [state.spans if state.failed is None else state.failed for state in states]
 
     def _ask(self, number: int, states: Sequence[_State]) -> None:
-        """Lets one finder read what it has not read yet; equal readings once."""
+        """Lets one finder read the readings that it has not seen yet. Equal readings are read once."""
         todo = [s for s in states if s.failed is None and s.read_by[number] != s.digest]
         known = self._known[number]
         unread = {s.digest: s.reading.tokens for s in todo if s.digest not in known}
-        found = dict(zip(unread, self._finders[number](list(unread.values())), strict=True)) if unread else {}
+        new = dict(zip(unread, self._finders[number](list(unread.values())), strict=True)) if unread else {}
         for state in todo:
-            finds = found[state.digest] if state.digest in found else known[state.digest]
+            finds = new[state.digest] if state.digest in new else known[state.digest]
             state.read_by[number] = state.digest
             if isinstance(finds, str):
                 state.failed = finds
             else:
                 state.add(finds)
-        for digest, finds in found.items():
+        for digest, finds in new.items():
             if len(known) >= MAX_REMEMBERED:
                 break
             known[digest] = finds

@@ -1,4 +1,4 @@
-"""Rows in and out of the redact stage, and its figures."""
+"""The input and output rows of the redact stage, and its figures."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pipelines.mask import MASK
+from pipelines.policies.english.wrong_language import check_text
 from pipelines.policies.redact import redact_text, token_mask
 from pipelines.tables import Table, side_by_side
 
@@ -34,16 +35,16 @@ _CARRIED = ("doc_id", "sentence_index", "speaker", "domain", "fold", "label")
 def lockstep(
     sentences: Table, decisions: Table, batch_rows: int, *, whole_documents: bool = False
 ) -> Iterator[tuple[list[dict[str, Any]], int]]:
-    """Reads both tables side by side, in batches.
+    """Reads both tables in parallel, in batches.
 
     Args:
-        sentences: a sentences table.
-        decisions: which of them dedup masks, the same rows in the same order.
-        batch_rows: at most so many rows are held.
-        whole_documents: no document is cut by a batch; up to one document more than ``batch_rows`` is then held.
+        sentences: sentences table.
+        decisions: table of the sentences that dedup masks, with the same rows in the same order.
+        batch_rows: maximum number of rows in memory.
+        whole_documents: true if no batch may split a document. Memory then holds up to one document more.
 
     Yields:
-        The rows of a batch (sentence columns and ``is_duplicate``), and the number of rows in all.
+        The rows of a batch (sentence columns and ``is_duplicate``), and the total number of rows.
 
     Raises:
         StageError: the two tables do not hold the same rows in the same order.
@@ -60,7 +61,7 @@ def lockstep(
             held += rows
             cut = len(held)
             while cut > 0 and held[cut - 1]["doc_id"] == held[-1]["doc_id"]:
-                cut -= 1  # the last document may go on in the next batch
+                cut -= 1  # the last document may continue in the next batch
             rows, held = held[:cut], held[cut:]
         if rows:
             yield rows, total
@@ -69,13 +70,11 @@ def lockstep(
 
 
 def check_language(sentences: Table, language: str) -> None:
-    """Looks at the first sentences of a table, before any work.
+    """Checks the language of the first sentences of a table.
 
     Raises:
-        ConfigError: they are plainly in another language.
+        ConfigError: the sentences are clearly in another language.
     """
-    from pipelines.policies.english.wrong_language import check_text
-
     first = next(iter(sentences.batches(("text",), LANGUAGE_SAMPLE_ROWS)), None)
     if first is not None:
         check_text(first.column("text").to_pylist(), language)
@@ -84,7 +83,10 @@ def check_language(sentences: Table, language: str) -> None:
 def redacted(
     text: str, starts: Sequence[int], ends: Sequence[int], verdict: Verdict, *, collapse: bool
 ) -> tuple[str, int]:
-    """Text and masked tokens of a row that is no duplicate; one on which a policy failed is one mask in any case."""
+    """Returns the text and the number of masked tokens of a row that is no duplicate.
+
+    A row on which a policy failed becomes one mask in any case.
+    """
     if verdict.failed_closed:
         return MASK, len(starts)
     mask = token_mask(len(starts), verdict.spans)
@@ -94,16 +96,16 @@ def redacted(
 def redacted_row(
     row: Mapping[str, Any], verdict: Verdict, *, collapse: bool, replace: Replace | None = None
 ) -> dict[str, Any]:
-    """One row of the redacted table.
+    """Returns one row of the redacted table.
 
-    A duplicate, and a row on which a policy failed, become one mask token whatever ``collapse`` and ``replace`` say:
-    their length must not tell them apart from any other fully masked row. What was found in a duplicate is not kept.
+    A duplicate, and a row on which a policy failed, become one mask token for any ``collapse`` and ``replace``, so that
+    their length does not distinguish them from any other fully masked row. The finds in a duplicate are dropped.
 
     Args:
-        row: of the sentences table, with ``is_duplicate``.
-        verdict: what was found in it.
-        collapse: whether a run of masked tokens is one mask.
-        replace: writes something else than masks.
+        row: row of the sentences table, with ``is_duplicate``.
+        verdict: verdict on the row.
+        collapse: true if a run of masked tokens becomes one mask.
+        replace: function that writes other text than masks.
     """
     starts, ends = row["token_starts"], row["token_ends"]
     spans = () if row["is_duplicate"] else verdict.spans
@@ -125,26 +127,24 @@ def redacted_row(
 
 
 def text_with_masks(row: Mapping[str, Any]) -> str:
-    """The redacted text of a row with collapsed masks, whatever ``redact.replacement`` wrote.
+    """Returns the redacted text of a row with collapsed masks, for any ``redact.replacement``.
 
     Args:
-        row: columns of the sentences and the redacted table, side by side.
+        row: columns of the sentences table and of the redacted table together.
     """
     if row["is_duplicate"] or row["failed_closed"]:
         return MASK
-    mask = bytearray(len(row["token_starts"]))
-    for span in row["spans"]:
-        mask[span["start_token"] : span["end_token"]] = b"\x01" * (span["end_token"] - span["start_token"])
+    mask = token_mask(len(row["token_starts"]), [(span["start_token"], span["end_token"]) for span in row["spans"]])
     return redact_text(row["text"], row["token_starts"], row["token_ends"], mask)
 
 
 @dataclass(kw_only=True)
 class RedactionFigures:
-    """Counts over one partition; no text. Token counts are taken before collapsing.
+    """The counts over one partition, without text. Token counts are taken before collapsing.
 
-    Masked tokens are those that the policies mask, on rows that are no duplicates; a token under two labels counts
-    once for each label and once in the total. Observed tokens are those that each policy of ``also_levels`` would have
-    masked on the same rows. ``descriptions`` are what the specs of plug-ins say, by name.
+    Masked tokens are those that the policies mask on rows that are no duplicates. A token under two labels counts once
+    for each label and once in the total. Observed tokens are those that each policy of ``also_levels`` would have
+    masked on the same rows. ``descriptions`` holds the descriptions in the specs of plug-ins, by name.
     """
 
     policies: tuple[str, ...]
@@ -195,5 +195,5 @@ class RedactionFigures:
                 counter[name] += sum(token_mask(num_tokens, spans))
 
     def counts(self) -> dict[str, int]:
-        """The plain counts, for people to look at."""
+        """Returns the counts that are single numbers, for display."""
         return {name: value for name, value in vars(self).items() if isinstance(value, int)}

@@ -1,7 +1,7 @@
-"""Whole texts through policies: tokenised as the pipeline does it, of any length, with offsets into the text.
+"""Judges whole texts of any length, with the pipeline's tokens and with offsets into the text.
 
-Models read a text of up to `WINDOW_TOKENS` tokens at once. A longer one is read in windows that overlap, so that what
-stands at a border of one window stands well inside another, and what any window finds is masked. None is cut off.
+Models read up to `WINDOW_TOKENS` tokens at once. They read a longer text completely, in windows that overlap, so that a
+secret at a border of one window is well inside another. A find of any window is masked.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ RENDERINGS: Final = ("collapsed", "tokens", "jft", "jft-typed")
 
 @dataclass(frozen=True, slots=True)
 class JudgedText:
-    """What policies found in one text.
+    """The finds of policies in one text.
 
     Attributes:
-        text: the text.
-        starts, ends: character offsets of its tokens.
-        spans: sorted; tokens of the whole text.
-        failed_closed: a policy failed on a part of it, which is masked whole.
-        flagged: the conservative policy would keep some part of it private.
-        conservative_failed: it failed on a part of it.
+        text: original text.
+        starts, ends: character offsets of the text's tokens.
+        spans: sorted spans over the tokens of the whole text.
+        failed_closed: flag that a policy failed on a part of the text, which is masked whole.
+        flagged: flag that the conservative policy would keep some part of the text private.
+        conservative_failed: flag that the conservative policy failed on a part of the text.
     """
 
     text: str
@@ -44,22 +44,22 @@ class JudgedText:
     conservative_failed: bool
 
     def mask(self) -> bytearray:
-        """One byte a token, 1 where it is masked."""
+        """Returns one byte per token, 1 if it is masked."""
         return token_mask(len(self.starts), self.spans)
 
     def rendered(self, rendering: str = "collapsed") -> str:
-        """The redacted text, in one of `RENDERINGS`."""
+        """Returns the redacted text in one of `RENDERINGS`."""
         if rendering.startswith("jft"):
             return render_jft(self.text, self.starts, self.ends, self.spans, typed=rendering == "jft-typed")
         return redact_text(self.text, self.starts, self.ends, self.mask(), collapse=rendering == "collapsed")
 
 
 class TextJudge:
-    """Judges whole texts by a `Redactor`, each text being one document.
+    """Judges whole texts by a `Redactor`. Each text is one document.
 
     Args:
-        redactor: judges rows.
-        language: whose tokeniser is used.
+        redactor: redactor that judges rows.
+        language: language of the tokeniser.
     """
 
     def __init__(self, redactor: Redactor, language: str = "en") -> None:
@@ -67,7 +67,7 @@ class TextJudge:
         self._splitter = Splitter(language=language)
 
     def judge(self, texts: Sequence[str]) -> list[JudgedText]:
-        """One answer a text, in order."""
+        """Returns one result per text, in order."""
         tokens = [self._splitter.tokens(text) for text in texts]
         requests: list[Request] = []
         documents: list[str] = []
@@ -87,14 +87,14 @@ class TextJudge:
         verdicts = iter(self._redactor.judge(requests, documents))
         judged = []
         for text, (starts, ends), parts in zip(texts, tokens, cuts, strict=True):
-            found = [(first, next(verdicts)) for first, _ in parts]
+            of_windows = [next(verdicts) for _ in parts]
             spans = {
                 span._replace(start_token=span.start_token + first, end_token=span.end_token + first)
-                for first, verdict in found
+                for (first, _), verdict in zip(parts, of_windows, strict=True)
                 for span in verdict.spans
             }
-            failed = any(verdict.failed_closed for _, verdict in found)
-            flagged = any(verdict.flagged for _, verdict in found)
-            unvouched = any(verdict.conservative_failed for _, verdict in found)
-            judged.append(JudgedText(text, starts, ends, tuple(sorted(spans)), failed, flagged, unvouched))
+            failed = any(verdict.failed_closed for verdict in of_windows)
+            flagged = any(verdict.flagged for verdict in of_windows)
+            conservative_failed = any(verdict.conservative_failed for verdict in of_windows)
+            judged.append(JudgedText(text, starts, ends, tuple(sorted(spans)), failed, flagged, conservative_failed))
         return judged

@@ -11,23 +11,20 @@ from typing import Any, Literal
 
 from pipelines.errors import ConfigError
 from pipelines.files import write_json
-from pipelines.policies.detectors.token_classifier import DESCRIPTION, weights_digest
-from pipelines.policies.learning.examples import Example, checked, sentences_of
-from pipelines.policies.learning.recall import by_label, measured, thresholds_for
+from pipelines.policies.detectors.trained_folder import DESCRIPTION, detector_digest
+from pipelines.policies.learning.examples import Example, check_examples, sentences_of
+from pipelines.policies.learning.names import draw_name
+from pipelines.policies.learning.recall import measure_finds
 
-Kind = Literal["spacy", "encoder"]
-Progress = Callable[[int, int], None]
-
-LEAST_TEXTS = 20
+MIN_TEXTS = 20
 _CARD = "README.md"
-_LEANINGS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 
 
 def train_detector(
     examples: Sequence[Example],
     out: Path,
     *,
-    kind: Kind = "encoder",
+    kind: Literal["spacy", "encoder"] = "encoder",
     base: str = "minilm",
     language: str = "en",
     layers: int | None = None,
@@ -38,113 +35,78 @@ def train_detector(
     names: bool = True,
     seed: int = 0,
     sources: Sequence[str] = (),
-    progress: Progress | None = None,
-    beside: Callable[[Path], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    add_files: Callable[[Path], None] | None = None,
 ) -> dict[str, Any]:
     """Trains on most of the texts, and writes a folder that ``redact.token_classifier`` may name.
 
     Args:
-        examples: labelled texts; a text without spans says that nothing in it is sensitive.
-        out: the folder; one that a detector stands in is replaced, as a whole and at the end.
-        kind: ``encoder``, or ``spacy``: faster and weaker.
-        base, layers: of an encoder (`pipelines.policies.learning.encoder.train_encoder`).
-        language: code of the text.
-        recall: the share of tokens to be found on the held-out part, of every label (spaCy: of all labels together).
-        held_out: share of the texts that thresholds are set, and figures measured on.
-        epochs: passes; by default 3 for an encoder and 15 for spaCy.
-        noise, names: whether texts are learnt with noise, and with other names in place of some persons.
-        seed: of everything random; the same on one machine gives the same weights.
-        sources: where the texts are from, for the model card.
-        progress: called with steps done and in all.
-        beside: called with the folder before it appears, to write more into it.
+        examples: labelled texts. A text without spans is an example of text without anything sensitive.
+        out: folder to write. A detector in it is replaced as a whole, at the end.
+        kind: ``encoder``, or ``spacy``, which is faster and weaker.
+        base, layers: encoder and its layers (`pipelines.policies.learning.encoder.train_encoder`).
+        language: language code of the texts.
+        recall: share of the held-out tokens to find, of every label (spaCy: of all labels together).
+        held_out: share of the texts on which thresholds are set and figures are measured.
+        epochs: passes. The default is 3 for an encoder and 15 for spaCy.
+        noise, names: flags that add noise to the training texts, and replace the names of some persons.
+        seed: seed of everything random. The same seed on one machine gives the same weights.
+        sources: sources of the texts, for the model card.
+        progress: function that gets the number of steps done and of all steps.
+        add_files: function that writes more files into the folder, before the folder appears.
 
     Returns:
-        Counts and figures; no text.
+        The counts and figures, without text.
 
     Raises:
         ConfigError: the folder holds something else, or the base cannot be loaded.
-        InputError: too few texts, or none with a span.
+        InputError: there are too few texts, or none has a span.
     """
     _check_folder(out)
     if not 0 < recall < 1 or not 0 < held_out < 1:
         raise ConfigError("--recall and --held-out must be between 0 and 1")
-    distinct = list({example.text: example for example in checked(examples, LEAST_TEXTS)}.values())
+    distinct = list({example.text: example for example in check_examples(examples, MIN_TEXTS)}.values())
     random.Random(seed).shuffle(distinct)  # noqa: S311 - no secret depends on it
-    parts = max(1, round(held_out * len(distinct)))
-    aside, learnt = distinct[:parts], checked(distinct[parts:], LEAST_TEXTS // 2)
-    judged = list(sentences_of(aside, language))
+    num_held_out = max(1, round(held_out * len(distinct)))
+    training = check_examples(distinct[num_held_out:], MIN_TEXTS // 2)
+    judged = list(sentences_of(distinct[:num_held_out], language))
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as scratch:
         folder = Path(scratch) / "detector"
         folder.mkdir()
-        from pipelines.policies.learning.names import name_of
-
-        told: dict[str, Any] = {"noise": noise, "names": name_of if names else None, "seed": seed, "progress": progress}
+        drawn = draw_name if names else None
+        options: dict[str, Any] = {"noise": noise, "names": drawn, "seed": seed, "progress": progress}
+        thresholds: dict[str, float] = {}
+        # Only one of the two modules is imported: the first loads spaCy, the second torch.
         if kind == "spacy":
-            thresholds, finds = _spacy(learnt, folder, judged, recall, language, epochs or 15, told)
+            from pipelines.policies.learning.spacy_ner import fit_spacy
+
+            options |= {"language": language, "epochs": epochs or 15}
+            finds = fit_spacy(training, folder, judged, recall, **options)
         else:
-            more = {"base": base, "layers": layers, "epochs": epochs or 3}
-            thresholds, finds = _encoder(learnt, folder, judged, recall, {**told, **more})
-        figures = measured(finds, judged)
+            from pipelines.policies.learning.encoder import fit_encoder
+
+            options |= {"base": base, "layers": layers, "epochs": epochs or 3}
+            thresholds, finds = fit_encoder(training, folder, judged, recall, **options)
         document = {
             "kind": "detector",
             "model": kind,
             "base": base if kind == "encoder" and not Path(base).is_absolute() else None,
             "language": language,
-            "labels": sorted({label for example in learnt for *_, label in example.spans}),
+            "labels": sorted({label for example in training for *_, label in example.spans}),
             "thresholds": thresholds,
             "wanted_recall": recall,
-            "num_training_texts": len(learnt),
-            "held_out": figures,
+            "num_training_texts": len(training),
+            "held_out": measure_finds(finds, judged),
             "seed": seed,
-            "weights_sha256": weights_digest(folder),
+            "weights_sha256": detector_digest(folder),
         }
         write_json(folder / DESCRIPTION, document)
         (folder / _CARD).write_text(_card(document, sources), encoding="utf-8")
-        if beside is not None:
-            beside(folder)
+        if add_files is not None:
+            add_files(folder)
         _publish(folder, out)
     return document
-
-
-def _encoder(
-    learnt: Sequence[Example], folder: Path, judged: Any, recall: float, told: dict[str, Any]
-) -> tuple[dict[str, float], list[Any]]:
-    from pipelines.policies.detectors.token_encoder import EncoderReader
-    from pipelines.policies.learning.encoder import train_encoder
-    from pipelines.quiet import quiet_transformers
-
-    model, tokenizer = train_encoder(learnt, **told)
-    with quiet_transformers():
-        model.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-    reader = EncoderReader(str(folder), None, labels={}, threshold=None, thresholds={}, described={}, device="auto")
-    reader.thresholds = thresholds_for(reader, judged, recall)
-    return reader.thresholds, [reader.find(sentence) for sentence, _ in judged]
-
-
-def _spacy(
-    learnt: Sequence[Example],
-    folder: Path,
-    judged: Any,
-    recall: float,
-    language: str,
-    epochs: int,
-    told: dict[str, Any],
-) -> tuple[dict[str, float], list[Any]]:
-    from pipelines.policies.detectors.token_spacy import SpacyReader
-    from pipelines.policies.learning.spacy_ner import lean_to_entities, train_spacy
-
-    nlp = train_spacy(learnt, language=language, epochs=epochs, **told)
-    finds: list[Any] = []
-    for before, leaning in zip((0.0, *_LEANINGS), _LEANINGS, strict=False):
-        lean_to_entities(nlp, leaning - before)
-        nlp.to_disk(folder)
-        reader = SpacyReader(folder, {})
-        finds = [reader.find(sentence) for sentence, _ in judged]
-        if (measured(finds, judged)["token_recall"] or 0.0) >= recall:
-            break
-    return {}, finds
 
 
 def _check_folder(out: Path) -> None:
@@ -153,7 +115,7 @@ def _check_folder(out: Path) -> None:
 
 
 def _publish(folder: Path, out: Path) -> None:
-    """Puts a finished folder in its place: readers see the old one or the new one, and nothing between."""
+    """Moves a finished folder to its location."""
     old = folder.with_name("old")
     if out.exists():
         out.rename(old)
@@ -165,8 +127,8 @@ def _publish(folder: Path, out: Path) -> None:
 def _card(document: dict[str, Any], sources: Sequence[str]) -> str:
     held_out = document["held_out"]
     rows = "\n".join(
-        f"| {label} | {document['thresholds'].get(label, 'none')} | {recall} | {number} |"
-        for label, recall, number in by_label(held_out)
+        f"| {label} | {document['thresholds'].get(label, 'none')} | {recall} | {held_out['tokens_by_label'][label]} |"
+        for label, recall in held_out["recall_by_label"].items()
     )
     what = "spaCy's entity recogniser" if document["model"] == "spacy" else f"an encoder ({document['base'] or 'own'})"
     return f"""# A detector of `reticent train-detector`
@@ -182,6 +144,6 @@ On {held_out["num_texts"]:,} held-out texts: token recall {held_out["token_recal
 {held_out["token_precision"]}, masked share {held_out["masked_share"]}. Thresholds were set on these texts for a recall
 of {document["wanted_recall"]}, so the recall looks better than it is; other text has other figures.
 
-This model was trained on text that may be private. It may tell of it: do not publish it, and train no released model
-from it. Sentences that it learnt from say nothing about what it misses: judge others.
+This model was trained on text that may be private, and it may reveal that text: do not publish it, and train no
+released model from it. To measure what it misses, judge sentences that it was not trained on.
 """

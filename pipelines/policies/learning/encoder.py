@@ -1,20 +1,49 @@
-"""Trains a token classifier on an encoder such as MiniLM: a head over its last layer, plain labels."""
+"""Trains a token classifier on an encoder such as MiniLM: a head over its last layer, with labels without prefixes."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Final
+
+import torch
+from transformers import AutoModelForTokenClassification, AutoTokenizer
 
 from pipelines.errors import ConfigError
 from pipelines.policies.detectors.classifier_training import base_model
 from pipelines.policies.detectors.model_options import OUTSIDE
-from pipelines.policies.learning.examples import Example, noisy
+from pipelines.policies.detectors.token_encoder import EncoderReader
+from pipelines.policies.learning.examples import Example, add_noise
+from pipelines.policies.learning.recall import HeldOut, choose_thresholds
+from pipelines.quiet import quiet_transformers
 
 MAX_PIECES: Final = 128
-"""Word pieces of a window in training; longer texts are cut in several."""
+"""Word pieces of a window in training. A longer text gives several windows."""
 
-Progress = Callable[[int, int], None]
+
+def fit_encoder(
+    examples: Sequence[Example], folder: Path, held_out: HeldOut, recall: float, **options: Any
+) -> tuple[dict[str, float], list[Any]]:
+    """Trains a token classifier, writes it, and sets its thresholds on held-out texts.
+
+    Args:
+        examples: texts with spans.
+        folder: folder to write into.
+        held_out: held-out sentences and their spans.
+        recall: wanted token recall of every label.
+        options: arguments of `train_encoder`.
+
+    Returns:
+        The thresholds by label, and the finds in every held-out sentence.
+    """
+    model, tokenizer = train_encoder(examples, **options)
+    with quiet_transformers():
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+    reader = EncoderReader(str(folder), None, labels={}, threshold=None, thresholds={}, described={}, device="auto")
+    reader.thresholds = choose_thresholds(reader, held_out, recall)
+    return reader.thresholds, [reader.find(sentence) for sentence, _ in held_out]
 
 
 def train_encoder(
@@ -29,31 +58,29 @@ def train_encoder(
     names: Callable[[random.Random], str] | None = None,
     seed: int = 0,
     prepare: Callable[[Any], None] | None = None,
-    progress: Progress | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Any, Any]:
-    """Fits a token classifier; the word embeddings stay as they are.
+    """Trains a token classifier without changing the word embeddings.
 
     Args:
         examples: texts with spans.
         base: ``minilm``, a folder, or a model in the local cache.
-        layers: of the encoder that are kept, from the first on; None keeps all.
+        layers: number of the encoder's first layers to keep. None keeps all.
         epochs: passes over the examples.
-        batch_size: windows of a step.
-        learning_rate: its peak, of AdamW; ten times that for the head.
-        noise: whether every pass sees the texts with other noise (`pipelines.policies.learning.examples.noisy`).
-        names: makes names that stand in place of some persons.
-        seed: of the head, the order and the noise.
-        prepare: may change the encoder's weights before training.
-        progress: called with steps done and in all.
+        batch_size: texts of a step.
+        learning_rate: peak learning rate of AdamW. The head's is ten times as high.
+        noise: true if every pass adds other noise to the texts (`pipelines.policies.learning.examples.add_noise`).
+        names: function that draws names to replace some persons.
+        seed: seed of the head, the order and the noise.
+        prepare: function that may change the model's weights before training.
+        progress: function that gets the number of steps done and of all steps.
 
     Returns:
         The model, on the CPU, and its tokenizer.
 
     Raises:
-        ConfigError: the base cannot be loaded, or its tokenizer does not tell offsets.
+        ConfigError: the base cannot be loaded, or its tokenizer gives no offsets.
     """
-    import torch
-
     labels = sorted({label for example in examples for *_, label in example.spans})
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -75,14 +102,14 @@ def train_encoder(
         peaks = [group["lr"] for group in optimizer.param_groups]
         order = random.Random(seed)  # noqa: S311 - no secret depends on it
         steps = max(1, epochs * -(-len(examples) // batch_size))
-        waiting: list[Example] = []
+        pending: list[Example] = []
         for step in range(steps):
-            while len(waiting) < batch_size:
-                waiting += order.sample(list(examples), len(examples))
-            batch, waiting = waiting[:batch_size], waiting[batch_size:]
+            while len(pending) < batch_size:
+                pending += order.sample(list(examples), len(examples))
+            batch, pending = pending[:batch_size], pending[batch_size:]
             if noise:
-                batch = [noisy(example, order, names) for example in batch]
-            inputs, targets = encoded(tokenizer, batch, labels)
+                batch = [add_noise(example, order, names) for example in batch]
+            inputs, targets = _encode(tokenizer, batch, labels)
             factor = min(1.0, (step + 1) / (0.1 * steps)) * (1 - step / steps)
             for group, peak in zip(optimizer.param_groups, peaks, strict=True):
                 group["lr"] = peak * factor
@@ -99,10 +126,8 @@ def train_encoder(
     return model.to("cpu").eval(), tokenizer
 
 
-def encoded(tokenizer: Any, batch: Sequence[Example], labels: Sequence[str]) -> tuple[dict[str, Any], Any]:
-    """Word pieces ``(windows, pieces)`` of a batch, and the class of each; -100 for the model's own marks."""
-    import torch
-
+def _encode(tokenizer: Any, batch: Sequence[Example], labels: Sequence[str]) -> tuple[dict[str, Any], Any]:
+    """Returns the word pieces ``(windows, pieces)`` of a batch, and the class of each, -100 for special tokens."""
     read = tokenizer(
         [example.text for example in batch],
         truncation=True,
@@ -115,15 +140,15 @@ def encoded(tokenizer: Any, batch: Sequence[Example], labels: Sequence[str]) -> 
         return_tensors="pt",
     )
     targets = torch.full(read["input_ids"].shape, -100)
-    for row, of in enumerate(read["overflow_to_sample_mapping"].tolist()):
-        text, spans = batch[of].text, batch[of].spans
-        for at, ((start, end), mark) in enumerate(
+    for row, number in enumerate(read["overflow_to_sample_mapping"].tolist()):
+        text, spans = batch[number].text, batch[number].spans
+        for at, ((start, end), is_special) in enumerate(
             zip(read["offset_mapping"][row].tolist(), read["special_tokens_mask"][row].tolist(), strict=True)
         ):
-            if mark or start >= end:
+            if is_special or start >= end:
                 continue
             if start < len(text) and text[start].isspace():
-                start += 1  # some tokenizers count the space ahead to a piece
+                start += 1  # some tokenizers include the space before a piece
             targets[row, at] = next(
                 (labels.index(label) + 1 for a, b, label in spans if a < max(end, start + 1) and start < b), 0
             )
@@ -132,10 +157,6 @@ def encoded(tokenizer: Any, batch: Sequence[Example], labels: Sequence[str]) -> 
 
 
 def _load(base: str, classes: Sequence[str]) -> tuple[Any, Any]:
-    from transformers import AutoModelForTokenClassification, AutoTokenizer
-
-    from pipelines.quiet import quiet_transformers
-
     place = base_model(base)
     try:
         with quiet_transformers():
@@ -160,8 +181,8 @@ def _load(base: str, classes: Sequence[str]) -> tuple[Any, Any]:
 
 
 def _keep_layers(model: Any, layers: int) -> None:
-    found = getattr(getattr(model.base_model, "encoder", None), "layer", None)
-    if found is None or not 1 <= layers <= len(found):
-        raise ConfigError(f"--layers {layers}: the encoder has {len(found) if found is not None else 'no'} layers")
-    model.base_model.encoder.layer = found[:layers]
+    present = getattr(getattr(model.base_model, "encoder", None), "layer", None)
+    if present is None or not 1 <= layers <= len(present):
+        raise ConfigError(f"--layers {layers}: the encoder has {len(present) if present is not None else 'no'} layers")
+    model.base_model.encoder.layer = present[:layers]
     model.config.num_hidden_layers = layers

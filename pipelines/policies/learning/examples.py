@@ -1,4 +1,4 @@
-"""Texts with labelled spans, from CoNLL files and from tables, and what they look like with noise."""
+"""Texts with labelled spans, from CoNLL files and from tables, and copies of them with noise."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from pipelines.corpus.split import Splitter
 from pipelines.errors import InputError
 from pipelines.policies.detectors.keywords import label_of
 from pipelines.policies.detectors.model_options import OUTSIDE
-from pipelines.policies.detectors.token_labels import USUAL, ungrouped
+from pipelines.policies.detectors.token_labels import USUAL, strip_prefix
 from pipelines.policies.protocol import LABEL_PATTERN, Sentence
 
 Spans = tuple[tuple[int, int, str], ...]
 """Half-open runs of characters and their label, sorted, not overlapping."""
 
-_NO_SPACE_BEHIND: Final = frozenset("@#")
+_NO_SPACE_AFTER: Final = frozenset("@#")
 _MAX_CHARACTERS: Final = 10_000
 
 
 @dataclass(frozen=True)
 class Example:
-    """A text and what is sensitive in it."""
+    """A text and its sensitive spans."""
 
     text: str
     spans: Spans
 
 
 def make_example(text: str, spans: Iterable[tuple[int, int, str]]) -> Example:
-    """An example with labels as policies write them; of spans that overlap, the first and longer one is kept.
+    """Returns an example with labels as policies write them. Of overlapping spans, it keeps the first and longer one.
 
     Raises:
         InputError: a label has no usable name.
@@ -47,22 +47,23 @@ def make_example(text: str, spans: Iterable[tuple[int, int, str]]) -> Example:
 
 
 def sentences_of(examples: Iterable[Example], language: str = "en") -> Iterator[tuple[Sentence, Spans]]:
-    """Examples as policies see text: with tokens, and the spans ``(start_token, end_token, label)``."""
+    """Yields examples as policies see text: with tokens, and the spans ``(start_token, end_token, label)``."""
     splitter = Splitter(language=language)
     for example in examples:
         sentence = Sentence(example.text, *splitter.tokens(example.text))
         spans = ((sentence.widen(start, end), label) for start, end, label in example.spans)
-        taken: list[tuple[int, int, str]] = []
+        kept: list[tuple[int, int, str]] = []
         for tokens, label in spans:
-            if tokens is not None and (not taken or tokens[0] >= taken[-1][1]):
-                taken.append((*tokens, label))
-        yield sentence, tuple(taken)
+            if tokens is not None and (not kept or tokens[0] >= kept[-1][1]):
+                kept.append((*tokens, label))
+        yield sentence, tuple(kept)
 
 
 def read_conll(lines: Iterable[str], source: str) -> Iterator[Example]:
-    """Examples of a CoNLL file: a token and, last, its tag a line; an empty line between texts.
+    """Yields the examples of a CoNLL file.
 
-    Tokens are joined by spaces, but ``@`` and ``#`` stand at the word behind them.
+    A line holds a token and, last, its tag. An empty line separates texts. Spaces join the tokens, except that ``@``
+    and ``#`` are joined directly to the next word.
 
     Raises:
         InputError: a line has no tag.
@@ -73,9 +74,9 @@ def read_conll(lines: Iterable[str], source: str) -> Iterator[Example]:
         if line.startswith("-DOCSTART-"):
             continue
         if line.strip():
-            token, parted, tag = line.rpartition("\t") if "\t" in line else line.rpartition(" ")
-            if not parted or not tag.strip():
-                raise InputError(f"{source}, line {number}: a token and its tag, parted by a tab or a space")
+            token, separator, tag = line.rpartition("\t") if "\t" in line else line.rpartition(" ")
+            if not separator or not tag.strip():
+                raise InputError(f"{source}, line {number}: a token and its tag, separated by a tab or a space")
             words += [(word, tag.strip()) for word in token.split()[:1]]  # a token of white space is none
         elif words:
             yield _joined(words)
@@ -89,11 +90,11 @@ def _joined(words: Sequence[tuple[str, str]]) -> Example:
     spans: list[tuple[int, int, str]] = []
     before = ""
     for word, tag in words:
-        text += " " if text and before not in _NO_SPACE_BEHIND else ""
-        label = ungrouped(tag)
+        text += " " if text and before not in _NO_SPACE_AFTER else ""
+        label = strip_prefix(tag)
         if label != OUTSIDE:
-            goes_on = spans and spans[-1][2] == label and (tag[:2] in ("I-", "L-", "E-", "M-") or before == "@")
-            start = spans.pop()[0] if goes_on else len(text)
+            continues = spans and spans[-1][2] == label and (tag[:2] in ("I-", "L-", "E-", "M-") or before == "@")
+            start = spans.pop()[0] if continues else len(text)
             spans.append((start, len(text) + len(word), label))
         text, before = text + word, word
     return make_example(text, spans)
@@ -102,13 +103,13 @@ def _joined(words: Sequence[tuple[str, str]]) -> Example:
 Noise = Callable[[random.Random, str], str]
 
 
-def noisy(example: Example, rng: random.Random, names: Callable[[random.Random], str] | None = None) -> Example:
-    """The example with one kind of noise, or none, and other names in place of some persons.
+def add_noise(example: Example, rng: random.Random, names: Callable[[random.Random], str] | None = None) -> Example:
+    """Returns the example with one kind of noise, or none, and with other names in place of some persons.
 
     Args:
-        example: as it was.
-        rng: of all choices.
-        names: makes a person's name; None keeps the names.
+        example: original example, which stays unchanged.
+        rng: generator of all choices.
+        names: function that draws a person's name. None keeps the names.
     """
     noise = rng.choice(NOISES)
     text, spans, at = "", [], 0
@@ -124,42 +125,32 @@ def noisy(example: Example, rng: random.Random, names: Callable[[random.Random],
 
 
 def _typos(rng: random.Random, text: str) -> str:
-    def changed(letter: re.Match[str]) -> str:
+    def change(letter: re.Match[str]) -> str:
         kind = rng.random()
         return letter[0] if kind > 0.04 else "" if kind < 0.015 else letter[0] * 2
 
-    return re.sub(r"(?<=[A-Za-z])[a-z]", changed, text)
+    return re.sub(r"(?<=[A-Za-z])[a-z]", change, text)
 
 
 def _hashtags(rng: random.Random, text: str) -> str:
     return re.sub(r"(?<![\w@#])[A-Za-z]{4,}", lambda word: "#" * (rng.random() < 0.1) + word[0], text)
 
 
-def _plain(rng: random.Random, text: str) -> str:
-    del rng
-    return text
+NOISES: Final[tuple[Noise, ...]] = (
+    *[lambda _, text: text] * 2,
+    *[lambda _, text: text.lower()] * 2,
+    lambda _, text: text.upper(),
+    lambda _, text: re.sub(r"(?<=\w)['’](?=\w)", "", text),  # no apostrophes
+    _typos,
+    _hashtags,
+)
 
 
-def _lower(rng: random.Random, text: str) -> str:
-    return _plain(rng, text).lower()
-
-
-def _upper(rng: random.Random, text: str) -> str:
-    return _plain(rng, text).upper()
-
-
-def _no_apostrophes(rng: random.Random, text: str) -> str:
-    return re.sub(r"(?<=\w)['’](?=\w)", "", _plain(rng, text))
-
-
-NOISES: Final[tuple[Noise, ...]] = (_plain, _plain, _lower, _lower, _upper, _no_apostrophes, _typos, _hashtags)
-
-
-def checked(examples: Sequence[Example], least: int) -> list[Example]:
-    """The examples that can be learnt from: not empty, not longer than is sensible.
+def check_examples(examples: Sequence[Example], least: int) -> list[Example]:
+    """Returns the examples that are neither empty nor very long.
 
     Raises:
-        InputError: there are too few, or none has a span.
+        InputError: there are too few such examples, or none has a span.
     """
     kept = [e for e in examples if e.text.strip() and len(e.text) <= _MAX_CHARACTERS]
     if len(kept) < least:

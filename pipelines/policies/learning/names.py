@@ -1,32 +1,24 @@
-"""Names of persons of two dozen countries, as people write them, for training."""
+"""Draws names of persons of two dozen countries, as people write them, for training."""
 
 from __future__ import annotations
 
 import functools
 import random
-from typing import Any
 
-from pipelines.policies.english.name_lists import LOCALES
+from pipelines.policies.english.name_lists import LOCALES, names_of
 
 
 @functools.cache
 def _lists() -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
-    import importlib
-
-    made = []
-    for locale in LOCALES.split():
-        provider: Any = importlib.import_module(f"faker.providers.person.{locale}").Provider
-        parts = []
-        for kind in ("first_names", "last_names"):
-            found = {str(n) for a in dir(provider) if a.startswith(kind) for n in getattr(provider, a)}
-            parts.append(tuple(sorted(found)))
-        if all(parts):
-            made.append((parts[0], parts[1]))
-    return tuple(made)
+    by_locale = (
+        (tuple(sorted(set(names_of(locale, "first_names")))), tuple(sorted(set(names_of(locale, "last_names")))))
+        for locale in LOCALES.split()
+    )
+    return tuple((first, last) for first, last in by_locale if first and last)
 
 
-def name_of(rng: random.Random) -> str:
-    """A first name, a last name, or both."""
+def draw_name(rng: random.Random) -> str:
+    """Draws a first name, a last name, or both."""
     first, last = rng.choice(_lists())
     kind = rng.random()
     if kind < 0.45:

@@ -31,14 +31,14 @@ def judged_labels(redact: RedactConfig) -> frozenset[str]:
     Raises:
         ConfigError: the classifier's folder holds none.
     """
-    from pipelines.policies.detectors.classifier import read_description
     from pipelines.policies.detectors.keywords import label_of
+    from pipelines.policies.detectors.trained_folder import read_classifier
 
     used, domains = judging_policies(redact), set[str]()
     if "keywords" in used:
         domains.update(redact.keywords)
     if "classifier" in used and redact.classifier is not None:
-        domains.update(read_description(Path(redact.classifier))["domains"])
+        domains.update(read_classifier(Path(redact.classifier))["domains"])
     return frozenset(map(label_of, domains))
 
 

@@ -12,7 +12,7 @@ from pipelines.policies.detectors import presidio_engine as engine
 def test_the_gates_are_for_the_installed_release():
     assert importlib.metadata.version("presidio-analyzer") == engine.GATES_MADE_FOR, (
         "another release of presidio-analyzer: compare the patterns of its recognisers with GATES, see that "
-        "PresidioPolicy.self_test() and benchmarks/redaction.py find no difference, then raise GATES_MADE_FOR"
+        "test_policies_presidio.py and benchmarks/redaction.py find no difference, then raise GATES_MADE_FOR"
     )
     assert engine.gates() == engine.GATES
     from presidio_analyzer import predefined_recognizers

@@ -11,9 +11,9 @@ from support.simple_offsets import words_of
 from support.tiny_token_classifier import write_model, write_tokenizer
 
 from pipelines.errors import ConfigError
-from pipelines.policies.detectors.token_classifier import DESCRIPTION
 from pipelines.policies.detectors.token_encoder import EncoderReader
-from pipelines.policies.detectors.token_labels import groups_of
+from pipelines.policies.detectors.token_labels import group_classes
+from pipelines.policies.detectors.trained_folder import DESCRIPTION, detector_digest
 from pipelines.policies.judging.apply import Redactor, RedactorSpec
 from pipelines.policies.judging.judge import FAILED_LABEL, Request
 from pipelines.policies.protocol import PolicyOptions, Sentence
@@ -83,21 +83,21 @@ def test_thresholds_and_labels_of_the_settings(folder):
     ],
 )
 def test_bio_bilou_and_plain_labels(classes, groups):
-    assert groups_of(dict(enumerate(classes)), {}) == groups
+    assert group_classes(dict(enumerate(classes)), {}) == groups
 
 
 def test_labels_without_names_or_without_an_outside_are_refused():
     with pytest.raises(ConfigError, match="LABEL_0"):
-        groups_of({0: "LABEL_0", 1: "LABEL_1"}, {})
-    assert groups_of({0: "LABEL_0", 1: "LABEL_1"}, {"LABEL_0": "O", "LABEL_1": "PERSON"}) == {"PERSON": [1]}
+        group_classes({0: "LABEL_0", 1: "LABEL_1"}, {})
+    assert group_classes({0: "LABEL_0", 1: "LABEL_1"}, {"LABEL_0": "O", "LABEL_1": "PERSON"}) == {"PERSON": [1]}
     with pytest.raises(ConfigError, match="no entity"):
-        groups_of({0: "B-PER", 1: "I-PER"}, {})
+        group_classes({0: "B-PER", 1: "I-PER"}, {})
     with pytest.raises(ConfigError, match="nothing is masked"):
-        groups_of({0: "O", 1: "B-PER"}, {"PER": "O"})
+        group_classes({0: "O", 1: "B-PER"}, {"PER": "O"})
     with pytest.raises(ConfigError, match=r"no label 'PRE'.*PER"):
-        groups_of({0: "O", 1: "B-PER"}, {"PRE": "PERSON"})
+        group_classes({0: "O", 1: "B-PER"}, {"PRE": "PERSON"})
     with pytest.raises(ConfigError, match="gives no label of ours"):
-        groups_of({0: "O", 1: "B-名"}, {})
+        group_classes({0: "O", 1: "B-名"}, {})
 
 
 def test_text_of_any_length_is_read_in_windows_that_overlap(folder):
@@ -244,10 +244,8 @@ def test_bad_models_are_refused_before_any_work(folder, tmp_path, monkeypatch):
 
 
 def test_a_description_holds_thresholds_and_guards_the_weights(tmp_path):
-    from pipelines.policies.detectors.token_classifier import weights_digest
-
     folder = write_model(tmp_path / "m", words=KNOWN)
-    described = {"kind": "detector", "thresholds": {"LOCATION": 0.9999}, "weights_sha256": weights_digest(folder)}
+    described = {"kind": "detector", "thresholds": {"LOCATION": 0.9999}, "weights_sha256": detector_digest(folder)}
     (folder / DESCRIPTION).write_text(json.dumps(described))
     assert found(policy(folder), "mary in paris") == {(0, 1, "PERSON")}
     (folder / DESCRIPTION).write_text(json.dumps(described | {"weights_sha256": "0"}))

@@ -2,6 +2,7 @@
 
 import gc
 import random
+import sys
 
 import pytest
 import spacy
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from pipelines import language
 from pipelines.errors import ConfigError
 from pipelines.language import load_pipeline, make_doc, model_module
-from pipelines.policies.detectors import presidio, presidio_engine
+from pipelines.policies import detectors
 from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.judging import apply
 from pipelines.policies.judging import judge as judging
@@ -84,8 +85,10 @@ def test_presidio_finds_an_email_and_a_card_without_the_network(cut, patch):
     assert "EMAIL_ADDRESS" not in {s.label for s in near_miss.spans}
 
 
-def test_a_broken_install_is_told_before_any_row(patch):
-    presidio_engine.make_analyzer.cache_clear()
+def test_a_broken_install_is_told_before_any_row(patch, monkeypatch):
+    for name in ("presidio", "presidio_engine"):
+        monkeypatch.delitem(sys.modules, f"{detectors.__name__}.{name}", raising=False)
+        monkeypatch.delattr(detectors, name, raising=False)
     patch.missing_module("presidio_analyzer")
     with pytest.raises(ConfigError, match=r"policy 'presidio' cannot be imported: module 'presidio_analyzer'"):
         make_policy(PolicyOptions(name="presidio"))
@@ -294,22 +297,6 @@ def test_a_gpu_is_asked_for_where_the_model_is_a_transformer(patch):
     assert asked == []
     assert load_pipeline.__wrapped__("some_model_trf", NER).pipe_names == ["ner"]
     assert asked == [True]
-
-
-def test_presidios_short_cuts_find_what_plain_analyze_finds():
-    policy = make_policy(PolicyOptions(name="presidio", model=MODEL))
-    assert policy.self_test() == []
-    # The test sees a gate that keeps a recogniser from text that it finds something in.
-    policy._text_only = [(r, lambda text: "@" not in text) for r, _ in policy._text_only]
-    assert policy.self_test() == [i for i, text in enumerate(presidio.SELF_TEST) if "@" in text]
-
-
-def test_another_release_of_presidio_runs_every_recogniser(patch):
-    patch.constant(presidio_engine, "GATES_MADE_FOR", "0.0")
-    policy = make_policy(PolicyOptions(name="presidio", model=MODEL))
-    assert all(gate is None for _, gate in policy._text_only)
-    assert policy.needs == presidio.PresidioPolicy.needs
-    assert policy.self_test() == []
 
 
 PIECES = st.lists(st.sampled_from(["Ann", "Bo ||x", "||", "at", "the Mill.", "["]), min_size=1, max_size=4)

@@ -10,11 +10,14 @@ from support.simple_offsets import words_of
 from support.tiny_token_classifier import write_model
 
 from pipelines.errors import ConfigError, InputError
-from pipelines.policies.detectors.token_classifier import DESCRIPTION
+from pipelines.policies.detectors.token_encoder import EncoderReader
+from pipelines.policies.detectors.token_spacy import SpacyReader
+from pipelines.policies.detectors.trained_folder import DESCRIPTION
 from pipelines.policies.learning.detector import train_detector
-from pipelines.policies.learning.examples import NOISES, Example, make_example, noisy, read_conll, sentences_of
-from pipelines.policies.learning.names import name_of
-from pipelines.policies.learning.recall import measured, thresholds_for
+from pipelines.policies.learning.examples import NOISES, Example, add_noise, make_example, read_conll, sentences_of
+from pipelines.policies.learning.names import draw_name
+from pipelines.policies.learning.recall import choose_thresholds, measure_finds
+from pipelines.policies.learning.spacy_ner import favour_entities, train_spacy
 from pipelines.policies.protocol import PolicyOptions, Sentence
 from pipelines.policies.registry import make_policy
 
@@ -71,7 +74,7 @@ def test_noise_never_moves_a_span_off_its_secret(seed, with_names):
     """Noise drops letters anywhere, the last ones of a secret too; brackets it leaves, so they show the borders."""
     text = "don't tell [<Mary O'Neill>] of {(Saint Ives)}, ok?"
     marked = [(text.index("<"), text.index(">") + 1, "PERSON"), (text.index("("), text.index(")") + 1, "LOC")]
-    made = noisy(make_example(text, marked), random.Random(seed), name_of if with_names else None)
+    made = add_noise(make_example(text, marked), random.Random(seed), draw_name if with_names else None)
     assert [label for *_, label in made.spans] == ["PERSON", "LOCATION"]
     (first, first_end, _), (second, second_end, _) = made.spans
     assert made.text[first:first_end].strip() == made.text[first:first_end] != ""
@@ -92,8 +95,8 @@ def test_every_kind_of_noise_changes_some_text_and_keeps_words():
 
 
 def test_names_are_of_many_kinds_and_follow_the_seed():
-    made = [name_of(random.Random(seed)) for seed in range(200)]
-    assert made == [name_of(random.Random(seed)) for seed in range(200)]
+    made = [draw_name(random.Random(seed)) for seed in range(200)]
+    assert made == [draw_name(random.Random(seed)) for seed in range(200)]
     assert len(set(made)) > 150
     assert any(" " in name for name in made)
 
@@ -133,9 +136,6 @@ def test_a_spacy_pipeline_learns_and_leans_to_recall(tmp_path):
 
 
 def test_leaning_finds_more(tmp_path):
-    from pipelines.policies.detectors.token_spacy import SpacyReader
-    from pipelines.policies.learning.spacy_ner import lean_to_entities, train_spacy
-
     nlp = train_spacy(examples(30), epochs=1, noise=False)
     judged = [sentence for sentence, _ in sentences_of(examples(30, seed=2))]
     found = []
@@ -143,22 +143,20 @@ def test_leaning_finds_more(tmp_path):
         nlp.to_disk(tmp_path / "s")
         reader = SpacyReader(tmp_path / "s", {})
         found.append(sum(end - start for s in judged for start, end, *_ in reader.find(s)))
-        lean_to_entities(nlp, 4.0)
+        favour_entities(nlp, 4.0)
     assert found[0] < found[2]
     assert found == sorted(found)
 
 
 def test_thresholds_are_the_highest_that_reach_the_recall(trained):
-    from pipelines.policies.detectors.token_encoder import EncoderReader
-
     reader = EncoderReader(str(trained[0]), None, labels={}, threshold=None, thresholds={}, described={}, device="cpu")
     judged = list(sentences_of(examples(40, seed=9)))
     for recall in (0.3, 0.8, 1.0):
-        reader.thresholds = thresholds_for(reader, judged, recall)
-        figures = measured([reader.find(sentence) for sentence, _ in judged], judged)
+        reader.thresholds = choose_thresholds(reader, judged, recall)
+        figures = measure_finds([reader.find(sentence) for sentence, _ in judged], judged)
         assert figures["recall_by_label"]["PERSON"] >= recall
-    reader.thresholds = {"PERSON": thresholds_for(reader, judged, 0.3)["PERSON"] + 1e-5}
-    figures = measured([reader.find(sentence) for sentence, _ in judged], judged)
+    reader.thresholds = {"PERSON": choose_thresholds(reader, judged, 0.3)["PERSON"] + 1e-5}
+    figures = measure_finds([reader.find(sentence) for sentence, _ in judged], judged)
     assert figures["recall_by_label"]["PERSON"] < 0.3
 
 

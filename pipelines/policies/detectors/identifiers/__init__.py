@@ -1,1 +1,1 @@
-"""Policy ``identifiers``: what points at one person, account or thing, by the form of it or by what announces it."""
+"""The policy ``identifiers``: finds identifiers of one person, account or thing by their form or by cues."""

@@ -1,4 +1,4 @@
-"""What words announce: user names, passwords and codes behind "username is", "password:", "order no."."""
+"""Finds values that words announce: user names, passwords and codes after "username is", "password:", "order no."."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from pipelines.policies.detectors.identifiers.codes import Find
+from pipelines.policies.detectors.finds import Find
 from pipelines.policies.english.common_words import COMMON_WORDS, COURTESY_WORDS, FUNCTION_WORDS, NUMBER_WORDS
 from pipelines.policies.english.word_lists import word_lists
 
@@ -70,11 +70,11 @@ _CUES: Final = {
 }
 
 CUES: Final = frozenset(_CUES) | {"log", "logged", "logging", "sign", "signed", "signing"}
-"""Words in lower case without one of which nothing is announced."""
+"""Words in lower case. A text without any of them announces nothing."""
 
 
 def find_announced(text: str) -> Iterator[Find]:
-    """What stands behind a cue, if its form or the words between allow it to be a value."""
+    """Yields the value after a cue, if its form or the words between them are those of a value."""
     end_of_last = 0
     for cue in _WORD.finditer(text):
         kind = _CUES.get(cue[0].lower())
@@ -88,25 +88,25 @@ def find_announced(text: str) -> Iterator[Find]:
         link = _LINK.match(text, cue.end())
         if link is None or (link.end() == cue.end()):
             continue
-        found = _value(text, cue, link, kind)
-        if found is not None:
-            end_of_last = found[1]
-            yield found
+        value = _value(text, cue, link, kind)
+        if value is not None:
+            end_of_last = value[1]
+            yield value
     for match in _FOLLOW.finditer(text):
         if match[1].lower() not in _PLAIN and match[1].lower() not in _NO_VALUE:
             yield match.start(1), match.end(1), "USERNAME"
     for match in _AFTERWARDS.finditer(text):
         group = next(number for number in (1, 3, 4) if match[number] is not None)
-        value = match[group].strip("\"'“”‘’`")
+        written = match[group].strip("\"'“”‘’`").lower()
         kind = (
             "USERNAME" if group == 3 or (match[2] or "").lower().startswith(("user", "login", "handle")) else "PASSWORD"
         )
-        if value.lower() not in _PLAIN and value.lower() not in _NO_VALUE:
-            yield match.start(group), match.end(group), kind
+        if written not in _PLAIN and written not in _NO_VALUE:
+            yield *match.span(group), kind
 
 
 def _value(text: str, cue: re.Match[str], link: re.Match[str], kind: str) -> Find | None:
-    """The find behind a cue and what links it to its value, if there is one."""
+    """Returns the value after a cue and the words that link them, if there is one."""
     marks = any(c in ":=#>|" for c in link["link"])
     says = bool(link["link"].strip())
     if kind not in ("user", "site") and (spoken := _SPOKEN.match(text, link.end())) is not None:
@@ -141,7 +141,7 @@ def _password(
     says: bool,
     short: bool,
 ) -> Find | None:
-    """A password, in which any character may stand, or several words to the end of a clause."""
+    """Returns a password with any characters, or of several words up to the end of a clause."""
     if quoted is not None:
         return link.end(), quoted.end(1), "PASSWORD"
     whole = _WHOLE.match(text, link.start("open")) or _WHOLE.match(text, link.end())
@@ -158,7 +158,7 @@ def _password(
 
 
 def _is_formed(value: str) -> bool:
-    """Whether a word is written as no word of a language is: digits or marks inside, capitals in the middle."""
+    """Returns true if a word has a form that words of a language lack: inner digits, marks or capitals."""
     inner = value[1:-1]
     return (
         (any(map(str.isdigit, value)) and any(map(str.isalpha, value)))

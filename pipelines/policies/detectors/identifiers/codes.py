@@ -1,7 +1,7 @@
-"""Codes and long numbers, told by their form: mixed letters and digits, phone and card numbers, plates.
+"""Finds codes and long numbers by their form: mixed letters and digits, phone and card numbers, plates.
 
-Every pattern reads a text from left to right without going back: what it repeats and what may follow are disjoint. What
-is then judged is one piece of bounded kinds, so the time is linear in the text.
+Every pattern reads a text from left to right without backtracking, because the characters that it repeats and those
+that may follow are disjoint. The checks of a match are bounded. So the time is linear in the text.
 """
 
 from __future__ import annotations
@@ -11,12 +11,10 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
+from pipelines.policies.detectors.finds import Find
 from pipelines.policies.english.common_words import COMMON_WORDS, UNITS
 from pipelines.policies.english.spoken_numbers import find_spoken_numbers
 from pipelines.policies.english.word_lists import word_lists
-
-Find = tuple[int, int, str]
-"""Characters ``start, end`` and a label."""
 
 _LISTS: Final = word_lists("identifiers")
 _MEASURES: Final = _LISTS["measures"] | UNITS
@@ -29,7 +27,7 @@ _CHUNK: Final = re.compile(r"(?<![^\W_])[^\W_]+(?:[-–_/#][^\W_]+)*")
 _PART: Final = re.compile(r"\d+|[^\W\d_]+")
 _LETTERS: Final = re.compile("[A-Z]{6,12}")
 _HARD: Final = re.compile("[^AEIOUY]{5}|[^AEIOUY]{4}.?[^AEIOUY]")
-"""What is hard to say is no word: an airline's booking code."""
+"""Groups of consonants that words do not have, and booking codes of airlines do."""
 
 _SPACED: Final = re.compile(r"(?<![^\W_])(?:[A-Za-z0-9][ -]){3,}[A-Za-z0-9](?![^\W_])")
 _GROUPED: Final = re.compile(
@@ -41,11 +39,16 @@ _YEAR: Final = re.compile(r"1[5-9]\d\d|20\d\d")
 _SPAN_OF_TIME: Final = re.compile(r"\d{1,4}(?:s|st|nd|rd|th|am|pm|bc|ad)", re.I)
 _ENOUGH_LETTERS: Final = 4
 _ENOUGH: Final = 6
-"""Letters and digits of a code that stands without a cue."""
+"""Minimum number of letters and digits of a code without a cue."""
+
+_PIECE: Final = re.compile(r"\S+")
+_CONSONANTS: Final = re.compile("[b-df-hj-np-tv-z]+", re.I)
+_MAX_BARE: Final = 40
+_MAX_PIECES: Final = 5
 
 
 def find_codes(text: str) -> Iterator[Find]:
-    """Codes of a text that holds a digit, and what is spelled in single letters."""
+    """Yields codes with a digit, and codes that are spelled in single letters."""
     for match in _CHUNK.finditer(text):
         chunk = match[0]
         if ("_" in chunk or any(map(str.isdigit, chunk))) and (label := _kind_of_chunk(chunk)):
@@ -69,13 +72,8 @@ def find_codes(text: str) -> Iterator[Find]:
             yield start, end, "CODE"
 
 
-_PIECE: Final = re.compile(r"\S+")
-_MAX_BARE: Final = 40
-_MAX_PIECES: Final = 5
-
-
 def find_letter_codes(text: str, words: Sequence[re.Match[str]]) -> Iterator[Find]:
-    """Words in capitals that no one could say, in a text that is not all in capitals."""
+    """Yields unpronounceable words in capitals, in a text that is not all in capitals."""
     for word in words:
         written = word[0]
         if written.isupper() and _LETTERS.fullmatch(written) and _HARD.search(written) and not text.isupper():
@@ -83,7 +81,7 @@ def find_letter_codes(text: str, words: Sequence[re.Match[str]]) -> Iterator[Fin
 
 
 def _is_bare_code(pieces: list[str]) -> bool:
-    """Whether a line that holds nothing else is a code: digits, and groups of a few letters with digits among them."""
+    """Returns true if the pieces of a whole line are a code: groups with digits, and groups of a few letters."""
     if len(pieces) > _MAX_PIECES or (len(pieces) == 1 and _YEAR.fullmatch(pieces[0])):
         return False
     numbers = [piece for piece in pieces if any(map(str.isdigit, piece)) and not _is_measure(piece)]
@@ -94,12 +92,12 @@ def _is_bare_code(pieces: list[str]) -> bool:
 
 
 def _counts_up(pieces: list[str]) -> bool:
-    """Whether digits are an ordinary row: 1 2 3 4 5."""
+    """Returns true if each digit is one more than the digit before it: 1 2 3 4 5."""
     return all(int(b) - int(a) == 1 for a, b in pairwise(pieces))
 
 
 def _is_measure(run: str) -> bool:
-    """Digits and units in turn: 10km, 5ft11in, 1h30m, 4x100m, 1990s, 21st."""
+    """Returns true for digits and units in turn: 10km, 5ft11in, 1h30m, 4x100m, 1990s, 21st."""
     parts = _PART.findall(run)
     if not parts[0].isdigit() or len(parts) == 1:
         return False
@@ -109,7 +107,7 @@ def _is_measure(run: str) -> bool:
 
 
 def _kind_of_chunk(chunk: str) -> str | None:
-    """What a run of letters and digits with at least one of each is; None for designations, measures and years."""
+    """Returns the label of a run with letters and digits. None for designations, measures and years."""
     num_digits = sum(map(str.isdigit, chunk))
     num_letters = sum(map(str.isalpha, chunk))
     if not num_letters:
@@ -159,7 +157,7 @@ def _kind_of_run(run: str, num_digits: int, num_letters: int) -> str | None:
 
 
 def _grouped(match: re.Match[str]) -> Iterator[Find]:
-    """Groups of letters and digits in turn: "fab 276586786", "u 67 h 68". Plain words cut them."""
+    """Yields groups of letters and digits in turn: "fab 276586786", "u 67 h 68". Plain words separate them."""
     run: list[re.Match[str]] = []
     for piece in [*_PIECE.finditer(match[0]), None]:
         if piece is not None and (piece[0].isdigit() or len(piece[0]) == 1 or piece[0].lower() not in COMMON_WORDS):
@@ -185,9 +183,6 @@ def _is_grouped_code(pieces: list[str]) -> bool:
     return len(letters) <= 3 or _CONSONANTS.fullmatch(letters) is not None  # but "Hill 971"
 
 
-_CONSONANTS: Final = re.compile("[b-df-hj-np-tv-z]+", re.I)
-
-
 # --- numbers --------------------------------------------------------------------------------------------------------
 
 _NUMBER: Final = re.compile(
@@ -202,10 +197,11 @@ _NEXT_WORD: Final = re.compile(r"[ -]?([^\W\d_]+|%)")
 _MONEY: Final = frozenset("$€£¥₹")
 _LONG: Final = 5
 _PHONE: Final = 7
+_LAST_YEAR: Final = 2100
 
 
 def find_numbers(text: str) -> Iterator[Find]:
-    """Long numbers in any grouping: cards, telephones, accounts. Amounts, years, dates and scores are left."""
+    """Yields long numbers in any grouping: cards, telephones, accounts. Skips amounts, years, dates and scores."""
     for match in _NUMBER.finditer(text):
         start, end = match.span()
         before = text[start - 1 : start]
@@ -254,7 +250,7 @@ def _kind_of_number(text: str, start: int, end: int) -> str | None:
 
 
 def _is_short_number(text: str, end: int, written: str) -> bool:
-    """Whether four digits are neither a year, nor round, nor a number of something."""
+    """Returns true if four digits are neither a year, nor round, nor a count of something."""
     if len(written) != _LONG - 1 or not written.isdigit() or (written[0] != "0" and int(written) <= _LAST_YEAR):
         return False
     following = _NEXT_WORD.match(text, end)
@@ -262,11 +258,8 @@ def _is_short_number(text: str, end: int, written: str) -> bool:
     return not written.endswith("00") and not counts and text[end : end + 1] not in (".", "/", "-", "–", ":")
 
 
-_LAST_YEAR: Final = 2100
-
-
 def passes_luhn(digits: str) -> bool:
-    """The check of card numbers (ISO/IEC 7812-1, annex B)."""
+    """Computes the check of card numbers (ISO/IEC 7812-1, annex B)."""
     values = [int(digit) for digit in reversed(digits)]
     doubled = (value * 2 - 9 * (value > 4) for value in values[1::2])
     return (sum(values[::2]) + sum(doubled)) % 10 == 0 and any(values)
@@ -284,7 +277,7 @@ _PLATE: Final = re.compile(
 
 
 def find_plates(text: str) -> Iterator[Find]:
-    """Licence plates as several countries write them, in capitals: without a cue small letters say nothing."""
+    """Yields licence plates in the forms of several countries. Without a cue, only capitals count."""
     for match in _PLATE.finditer(text):
         if not (match[0][:4].isdigit() and _YEAR.fullmatch(match[0][:4])):
             yield match.start(), match.end(), "LICENSE_PLATE"

@@ -1,4 +1,4 @@
-"""Mail addresses and handles, also spelled out ("jo dot bloggs at example dot com") or with their marks lost."""
+"""Finds mail addresses and handles, also in words ("jo dot bloggs at example dot com") or with their marks missing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from pipelines.policies.detectors.identifiers.codes import Find
+from pipelines.policies.detectors.finds import Find, find_all
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS
 
 _PROVIDER: Final = (
@@ -39,7 +39,7 @@ _WORDED: Final = re.compile(
 )
 _MAIL_CUE: Final = re.compile(r"e-?mail|\bmail|write (?:to|me)|reach me|forward|send|contact|\bcc\b|\bto:|from:", re.I)
 _LOST_MARKS: Final = re.compile(r"(?<![\w@.])[a-z0-9]{7,60}com(?!\w)")
-"""No word of English is so long and ends like that."""
+"""A form that no English word has: a long word that ends in "com"."""
 
 _PIECE: Final = re.compile(r"\S+")
 _REACH: Final = 60
@@ -52,29 +52,28 @@ _HANDLE_PAGE: Final = re.compile(
     r"|snapchat|pinterest|medium|patreon|paypal|venmo|t|wa)\.(?:com|me|tv)/[^\s<>\"')]{2,128}",
     re.I,
 )
+_BARE_PROVIDER: Final = re.compile(rf"{_PROVIDER}[ .]?(?:dot ?)?com", re.I)
 _PLAIN: Final = COMMON_WORDS | FUNCTION_WORDS | NUMBER_WORDS
+_CUES: Final = frozenset({"email", "emil", "mail", "id", "is", "e-mail", "add", "address", "ssn"})
 
 
 def find_contacts(text: str) -> Iterator[Find]:
-    """Mail addresses and handles with their mark, and pages of people."""
+    """Yields mail addresses and handles that have their mark."""
     for match in _MAIL.finditer(text):
         end = match.start() + len(match[0].rstrip(".!?"))
         if any(map(str.isalnum, text[match.start() : end].split("@")[0])):
             yield match.start(), end, "EMAIL_ADDRESS"
-    for match in _SPACED_MAIL.finditer(text):
-        yield match.start(), match.end(), "EMAIL_ADDRESS"
-    for match in _HANDLE.finditer(text):
-        yield match.start(), match.end(), "USERNAME"
+    yield from find_all(text, "EMAIL_ADDRESS", _SPACED_MAIL)
+    yield from find_all(text, "USERNAME", _HANDLE)
 
 
 def find_pages(text: str) -> Iterator[Find]:
-    """Addresses of accounts on known sites."""
-    for match in _HANDLE_PAGE.finditer(text):
-        yield match.start(), match.end(), "USERNAME"
+    """Yields addresses of accounts on known sites."""
+    yield from find_all(text, "USERNAME", _HANDLE_PAGE)
 
 
 def find_spelled_mail(text: str) -> Iterator[Find]:
-    """Mail addresses in words, or run together: "jo at gmail dot com", "jo 56 gmailcom"."""
+    """Yields mail addresses in words, or run together: "jo at gmail dot com", "jo 56 gmailcom"."""
     for match in _SPELLED.finditer(text):
         has_dot_in_words = "dot" in match[2].lower()
         if has_dot_in_words or not text[match.end(1) : match.end(1) + 4].lstrip().lower().startswith("at "):
@@ -89,12 +88,11 @@ def find_spelled_mail(text: str) -> Iterator[Find]:
             yield _local_start(text, match.start()), match.end(), "EMAIL_ADDRESS"
     if "com" in text.lower():
         yield from _merged(text)
-        for match in _LOST_MARKS.finditer(text):
-            yield match.start(), match.end(), "EMAIL_ADDRESS"
+        yield from find_all(text, "EMAIL_ADDRESS", _LOST_MARKS)
 
 
 def _merged(text: str) -> Iterator[Find]:
-    """Addresses whose marks are lost, with the pieces of the local part before them."""
+    """Yields addresses without their marks, with the pieces of the local part before them."""
     for match in _MERGED.finditer(text):
         start = _local_start(text, match.start())
         if start < match.start() or _BARE_PROVIDER.fullmatch(match[0]) is None:
@@ -102,13 +100,9 @@ def _merged(text: str) -> Iterator[Find]:
 
 
 def _local_start(text: str, start: int) -> int:
-    """Where the pieces of a local part begin that stand before a find: what is no plain word."""
+    """Returns the start of the local part before a find. Its pieces are no plain words."""
     for piece in reversed(list(_PIECE.finditer(text, max(0, start - _REACH), start))[-_MAX_PIECES:]):
         if piece[0].lower() in _PLAIN or piece[0].lower() in _CUES or not piece[0].isalnum():
             break
         start = piece.start()
     return start
-
-
-_BARE_PROVIDER: Final = re.compile(rf"{_PROVIDER}[ .]?(?:dot ?)?com", re.I)
-_CUES: Final = frozenset({"email", "emil", "mail", "id", "is", "e-mail", "add", "address", "ssn"})

@@ -1,4 +1,4 @@
-"""Bank account numbers (IBAN, ISO 13616), also grouped, in small letters, or with a digit too many or missing."""
+"""Finds bank account numbers (IBAN, ISO 13616), also grouped, in lower case, or with too many or too few digits."""
 
 from __future__ import annotations
 
@@ -6,20 +6,23 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from pipelines.policies.detectors.identifiers.codes import Find
+from pipelines.policies.detectors.finds import Find
 from pipelines.policies.english.word_lists import word_lists
 
 _LENGTHS: Final = {entry[:2].upper(): int(entry[2:]) for entry in word_lists("identifiers")["iban_lengths"]}
-"""Letters and digits in all, by country."""
+"""Number of letters and digits, by country."""
 
 _HEAD: Final = re.compile(r"(?<![A-Za-z0-9])([A-Za-z]{2})[ ]?\d{2}(?=[ -]{0,2}[A-Za-z0-9])")
 _GROUP: Final = re.compile(r"[ .-]{0,2}([A-Za-z0-9]+)")
 _SLACK: Final = 3
 _MOST: Final = 36
+_COUNTRY: Final = 2
+_BANK_CODE: Final = 4
+_BANK: Final = 8
 
 
 def find_ibans(text: str) -> Iterator[Find]:
-    """IBANs with a right check sum, and what has the form of one but for a few characters."""
+    """Yields IBANs with a correct check sum, and strings that differ from the form of one by a few characters."""
     for head in _HEAD.finditer(text):
         wanted = _LENGTHS.get(head[1].upper())
         if wanted is None:
@@ -37,7 +40,10 @@ def find_ibans(text: str) -> Iterator[Find]:
 
 
 def _ends_of_groups(text: str, start: int) -> list[tuple[int, int]]:
-    """Where the groups behind a head end, with the letters and digits up to there; words end the row."""
+    """Returns the ends of the groups after a head, each with the number of letters and digits before it.
+
+    A word ends the groups.
+    """
     ends = []
     at, length = start, 0
     while length <= _MOST and (group := _GROUP.match(text, at)) is not None:
@@ -50,12 +56,7 @@ def _ends_of_groups(text: str, start: int) -> list[tuple[int, int]]:
     return ends
 
 
-_COUNTRY: Final = 2
-_BANK_CODE: Final = 4
-_BANK: Final = 8
-
-
 def passes_mod_97(written: str) -> bool:
-    """The check of ISO 7064, MOD 97-10."""
+    """Computes the check of ISO 7064, MOD 97-10."""
     plain = "".join(filter(str.isalnum, written)).upper()
     return int("".join(str(int(c, 36)) for c in plain[4:] + plain[:4])) % 97 == 1

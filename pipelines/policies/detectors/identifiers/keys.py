@@ -1,4 +1,4 @@
-"""Keys, tokens, hexadecimal strings and addresses of machines: what no person says, and no text needs."""
+"""Finds keys, tokens, hexadecimal strings and addresses of machines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from pipelines.policies.detectors.identifiers.codes import Find
+from pipelines.policies.detectors.finds import Find, find_all
 
 _PREFIXED: Final = re.compile(
     r"(?<![A-Za-z0-9])(?:"
@@ -52,56 +52,48 @@ _MAC: Final = re.compile(
     re.I,
 )
 _MIN_BITS_PER_CHARACTER: Final = 3.5
-"""Of the letters of a long string; prose in one word ("honorificabilitudinitatibus") has less."""
+"""Entropy of a key's characters. Prose in one word ("honorificabilitudinitatibus") has less."""
 
+_MIN_KEY: Final = 8
 LONG_WORD: Final = re.compile(r"[^\s]{16}")
-"""What any key holds, for a first look."""
+"""A part of every key that `find_keys` finds, for a fast first test."""
 
 
 def find_keys(text: str) -> Iterator[Find]:
-    """Keys and tokens, by prefix, by what announces them, or by how random they look."""
-    for match in _PREFIXED.finditer(text):
-        yield match.start(), match.end(), "SECRET_KEY"
-    for match in _IN_ADDRESS.finditer(text):
-        yield match.start(), match.end(), "SECRET_KEY"
+    """Yields keys and tokens, by their prefix, their place in an address, or their randomness."""
+    yield from find_all(text, "SECRET_KEY", _PREFIXED, _IN_ADDRESS)
     for match in _BLOB.finditer(text):
         if _is_random(match[0]):
-            yield match.start(), match.end(), "SECRET_KEY"
+            yield *match.span(), "SECRET_KEY"
     if "-----BEGIN" in text:
-        for match in _PEM.finditer(text):
-            yield match.start(), match.end(), "SECRET_KEY"
+        yield from find_all(text, "SECRET_KEY", _PEM)
 
 
 def find_announced_keys(text: str) -> Iterator[Find]:
-    """What stands behind "Bearer", "api key:", "client_secret="."""
+    """Yields the values after "Bearer", "api key:" and "client_secret="."""
     for match in _AUTHORIZATION.finditer(text):
         value = match[1].rstrip(".!?)")
         if len(value) >= _MIN_KEY and any(map(str.isdigit, value)):
             yield match.start(1), match.start(1) + len(value), "SECRET_KEY"
 
 
-_MIN_KEY: Final = 8
-
-
 def find_hexadecimal(text: str) -> Iterator[Find]:
-    """UUIDs and hexadecimal strings that hold digits and letters."""
-    for match in _UUID.finditer(text):
-        yield match.start(), match.end(), "CODE"
+    """Yields UUIDs, and hexadecimal strings with digits and letters."""
+    yield from find_all(text, "CODE", _UUID)
     for match in _HEX.finditer(text):
         if match[0][:2].lower() == "0x" or not (match[0].isdigit() or match[0].isalpha()):
-            yield match.start(), match.end(), "CODE"
+            yield *match.span(), "CODE"
 
 
 def find_machines(text: str) -> Iterator[Find]:
-    """IP addresses of both versions, and MAC addresses."""
+    """Yields IP addresses of both versions, and MAC addresses."""
     for match in _IPV4.finditer(text):
         if all(int(part) < 256 for part in re.split("[/:]", match[0])[0].split(".")):
-            yield match.start(), match.end(), "IP_ADDRESS"
+            yield *match.span(), "IP_ADDRESS"
     for match in _IPV6.finditer(text):
         if match[0].count(":") >= 2 and _is_ipv6(match[0].rstrip(":") if not match[0].endswith("::") else match[0]):
-            yield match.start(), match.end(), "IP_ADDRESS"
-    for match in _MAC.finditer(text):
-        yield match.start(), match.end(), "MAC_ADDRESS"
+            yield *match.span(), "IP_ADDRESS"
+    yield from find_all(text, "MAC_ADDRESS", _MAC)
 
 
 def _is_ipv6(written: str) -> bool:
@@ -113,7 +105,7 @@ def _is_ipv6(written: str) -> bool:
 
 
 def _is_random(word: str) -> bool:
-    """Whether a long string mixes digits with letters of both cases, and repeats little."""
+    """Returns true if a long string mixes digits with letters and has a high entropy."""
     if not any(map(str.isdigit, word)) or not any(map(str.isalpha, word)):
         return False
     if "-" in word and not any(c.isupper() for c in word):

@@ -1,4 +1,4 @@
-"""Persons, where a title or a cue announces them, and where a name is on the lists, in small letters too."""
+"""Finds persons by titles, cues and lists of names, in lower case too."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from pipelines.policies.detectors.identifiers.codes import Find
+from pipelines.policies.detectors.finds import Find
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS
 from pipelines.policies.english.name_lists import given_names, personal_names
 from pipelines.policies.english.word_lists import word_lists
@@ -27,34 +27,33 @@ _GREETED: Final = re.compile(
     r"([^\W\d_]{2,20}(?:[ -][^\W\d_]{2,20}){0,2})(?=[ ]{0,2}(?:[,.!<>(:;-]|\n|\Z))",
     re.I,
 )
+_GAPS: Final = frozenset({" ", "  ", ". ", ".", "-"})
 _SHORT: Final = 2
+_MIDDLE: Final = 4
+_LONG: Final = 6
 _MOST: Final = 4
 _NO_SEED: Final = frozenset({"john"})
-"""It stands for every find where a policy reads placeholders (`judging.stabilise`): what follows one is no surname."""
+"""The placeholder of finds (`judging.stabilise`), which is a word of this list. The word after it is no surname."""
 
 
 @functools.cache
 def listed_names() -> frozenset[str]:
-    """Names of the lists that are no words of another meaning."""
+    """Returns the names of the lists that have no other meaning."""
     return frozenset(name for name in personal_names() if len(name) > _SHORT) - _EVERYDAY - _NO_SEED
 
 
 @functools.cache
 def _lone_names() -> frozenset[str]:
-    """Names that are one in small letters and alone: short family names are too often another word mistyped."""
+    """Returns the names that count in lower case and alone. A short family name is too often a typing error."""
     return frozenset(name for name in listed_names() if len(name) >= (_LONG if name not in given_names() else _MIDDLE))
 
 
-_MIDDLE: Final = 4
-_LONG: Final = 6
-
-
 def find_persons(text: str, words: Sequence[re.Match[str]]) -> Iterator[Find]:
-    """Names of persons.
+    """Yields names of persons.
 
     Args:
-        text: of a sentence.
-        words: its words, in order.
+        text: text of a sentence.
+        words: words of the sentence, in order.
     """
     names = listed_names()
     at = 0
@@ -80,28 +79,28 @@ def find_persons(text: str, words: Sequence[re.Match[str]]) -> Iterator[Find]:
 
 
 def _run(text: str, words: Sequence[re.Match[str]], at: int, names: frozenset[str], *, is_title: bool) -> int:
-    """The last word of a name that begins at a word: known names, and capitals behind a capital; initials between.
+    """Returns the last word of a name that begins at a word.
 
-    Behind a title, and where a cue stands before, one unknown word in small letters counts as well.
+    A name has known names, capitals after a capital, and initials between them. After a title or a cue, one unknown
+    word in lower case also counts.
     """
     last = at
     while last + 1 < len(words) and last - at < _MOST:
         gap, following = text[words[last].end() : words[last + 1].start()], words[last + 1][0]
-        if len(following) == 1 and last + 2 < len(words) and _is_gap(gap):  # an initial
+        if len(following) == 1 and last + 2 < len(words) and gap in _GAPS:  # an initial
             after = words[last + 2][0]
-            if _is_gap(text[words[last + 1].end() : words[last + 2].start()]) and _is_part(
-                after, words[at][0], names, False
-            ):
+            gap_after = text[words[last + 1].end() : words[last + 2].start()]
+            if gap_after in _GAPS and _is_part(after, words[at][0], names, False):
                 last += 2
                 continue
-        if not _is_gap(gap) or not _is_part(following, words[at][0], names, is_title and last == at):
+        if gap not in _GAPS or not _is_part(following, words[at][0], names, is_title and last == at):
             break
         last += 1
     return last
 
 
 def _is_greeted(words: str) -> bool:
-    """Whether what stands between a greeting and a mark is a name, be it one that is a word as well."""
+    """Returns true if the words between a greeting and a mark are a name. It may also be a word."""
     parts = words.lower().replace("-", " ").split()
     return any(part in personal_names() for part in parts) and not any(
         part in FUNCTION_WORDS or part in COMMON_WORDS for part in parts
@@ -109,20 +108,13 @@ def _is_greeted(words: str) -> bool:
 
 
 def _first(text: str, words: Sequence[re.Match[str]], at: int) -> int:
-    """The first word of a name that holds a known one: a name before it that is a word as well counts, in capitals."""
+    """Returns the first word of a name with a known part. A name before it that is also a word counts, in capitals."""
     if at and words[at][0][0].isupper() and words[at - 1][0][0].isupper():
         before = words[at - 1][0].lower()
         is_name = before in personal_names() and before not in COMMON_WORDS and before not in FUNCTION_WORDS
-        if is_name and _is_gap(text[words[at - 1].end() : words[at].start()]):
+        if is_name and text[words[at - 1].end() : words[at].start()] in _GAPS:
             return at - 1
     return at
-
-
-def _is_gap(gap: str) -> bool:
-    return gap in _GAPS
-
-
-_GAPS: Final = frozenset({" ", "  ", ". ", ".", "-"})
 
 
 def _is_part(word: str, first: str, names: frozenset[str], unknown: bool) -> bool:

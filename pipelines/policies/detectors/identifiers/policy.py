@@ -1,19 +1,14 @@
-"""The policy ``identifiers``: every kind of its finds, each looked for only where the text could hold one."""
+"""The policy ``identifiers``. It looks for each kind of find only in text that could hold one."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import ClassVar, Final
+from typing import Final
 
+from pipelines.policies.detectors.finds import Find
 from pipelines.policies.detectors.identifiers.announced import CUES, find_announced
-from pipelines.policies.detectors.identifiers.codes import (
-    Find,
-    find_codes,
-    find_letter_codes,
-    find_numbers,
-    find_plates,
-)
+from pipelines.policies.detectors.identifiers.codes import find_codes, find_letter_codes, find_numbers, find_plates
 from pipelines.policies.detectors.identifiers.contacts import find_contacts, find_pages, find_spelled_mail
 from pipelines.policies.detectors.identifiers.ibans import find_ibans
 from pipelines.policies.detectors.identifiers.keys import (
@@ -24,40 +19,34 @@ from pipelines.policies.detectors.identifiers.keys import (
     find_machines,
 )
 from pipelines.policies.detectors.identifiers.persons import find_persons
-from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.protocol import NamedPolicy, Sentence, Span
 
-_ORDER: Final = {
-    label: number
-    for number, label in enumerate(
-        (
-            *("SECRET_KEY", "PASSWORD", "IBAN_CODE", "CREDIT_CARD", "EMAIL_ADDRESS", "IP_ADDRESS", "MAC_ADDRESS"),
-            *("DATE_OF_BIRTH", "LICENSE_PLATE", "PHONE_NUMBER", "PERSON", "USERNAME", "CODE", "ID_NUMBER"),
-        )
-    )
-}
-"""Labels from the most to the least certain: one of them is told where several stand for the same characters."""
+_RANKED: Final = (
+    *("SECRET_KEY", "PASSWORD", "IBAN_CODE", "CREDIT_CARD", "EMAIL_ADDRESS", "IP_ADDRESS", "MAC_ADDRESS"),
+    *("DATE_OF_BIRTH", "LICENSE_PLATE", "PHONE_NUMBER", "PERSON", "USERNAME", "CODE", "ID_NUMBER"),
+)
+"""Labels from the most to the least certain. Of several labels for the same characters, the first counts."""
 
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_PARTS: Final = re.compile("['’-]")
 _DIGIT: Final = re.compile(r"\d")
 _KEY_WORDS: Final = frozenset({"bearer", "authorization", "basic", "key", "apikey", "token", "secret", "api", "client"})
 _AT_WORDS: Final = frozenset({"at", "com", "dot"})
+_MIN_SPELLED: Final = 4
 
 
 class IdentifiersPolicy(NamedPolicy):
-    """Masks what points at one person, account or thing. All by pattern, so every score is 1."""
-
-    needs: ClassVar[frozenset[str]] = SPECS["identifiers"].components
+    """Masks identifiers of one person, account or thing. All finds are by pattern, so every score is 1."""
 
     def find(self, sentence: Sentence) -> list[Span]:
-        """All finds; they may overlap."""
+        """Returns all finds, which may overlap."""
         return sentence.spans(find_identifiers(sentence.text), self._name)
 
 
 def find_identifiers(text: str) -> list[Find]:
-    """The identifiers of a text, as characters, sorted; none lies in another one, but they may overlap."""
+    """Returns the identifiers of a text, sorted. They may overlap, but none lies inside another one."""
     kept: list[Find] = []
-    for find in sorted(_all(text), key=lambda find: (find[0], -find[1], _ORDER[find[2]])):
+    for find in sorted(_all(text), key=lambda find: (find[0], -find[1], _RANKED.index(find[2]))):
         if not kept or find[1] > kept[-1][1]:
             kept.append(find)
     return kept
@@ -79,7 +68,7 @@ def _all(text: str) -> Iterator[Find]:
     if "/" in text:
         yield from find_pages(text)
     has_digit = _DIGIT.search(text) is not None
-    if has_digit or "_" in text or len(words) >= _SPELLED:
+    if has_digit or "_" in text or len(words) >= _MIN_SPELLED:
         yield from find_codes(text)
     if has_digit:
         yield from find_numbers(text)
@@ -90,7 +79,3 @@ def _all(text: str) -> Iterator[Find]:
         yield from find_machines(text)
     if "-----BEGIN" in text or LONG_WORD.search(text):
         yield from find_keys(text)
-
-
-_PARTS: Final = re.compile("['’-]")
-_SPELLED: Final = 4

@@ -1,9 +1,9 @@
-"""How likely a word of plain written English, where it stands, is part of a secret: a linear model of words in context.
+"""Scores words of plain written English by how likely they are part of a secret: a linear model of words in context.
 
-A word is seen as itself and as its class (which list it is on, and its ending), together with two or three words or
-classes to either side. Weights are whole numbers in a hashed table, so that scores are the same on every machine. Lists
-and weights are made by ``benchmarks/calibrated_policy.py`` from public labelled text and WordNet, and from nobody's
-corpus; the attribution is in ``NOTICE.txt``.
+The features of a word are the word, its class (its list and its ending), and two or three words or classes on either
+side. Weights are integers in a hashed table, so that scores are the same on every machine.
+``benchmarks/calibrated_policy.py`` makes the lists and weights from public labelled text and WordNet, and from no
+user's corpus. ``NOTICE.txt`` has the attribution.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib import resources
 from typing import Any, Final, NamedTuple
+
+import numpy as np
 
 from pipelines.policies.english.common_words import (
     AMBIGUOUS_WORDS,
@@ -28,7 +30,7 @@ from pipelines.policies.english.everyday_use import SUSPECTS
 
 NUM_BUCKETS: Final = 1 << 20
 UNITS_PER_NAT: Final = 16
-"""Weights and scores are in sixteenths of a natural logarithm of the odds."""
+"""The unit of weights and scores: one sixteenth of a nat of log odds."""
 
 UNKNOWN: Final = "<u>"
 _BEFORE, _BEHIND = "<s>", "</s>"
@@ -45,31 +47,31 @@ def _lists() -> Mapping[str, frozenset[str]]:
 
 _TABLE: Final = _lists()
 LISTS: Final = {name: words for name, words in _TABLE.items() if name not in ("phrases", "premises")}
-"""Words that WikiText-2 or GPT-2's vocabulary write in small letters, by how often WikiText-2 capitalises them inside a
-sentence (``rank_0`` almost never, ``rank_4`` up to three times in five; ``rare``: too seldom there to tell); ``chat``:
-spellings of chats; ``surnames``: some that are names too, of families or by WordNet."""
+"""Lower-case words of WikiText-2 or GPT-2's vocabulary, by how often WikiText-2 capitalises them inside a sentence
+(``rank_0`` almost never, ``rank_4`` up to three times in five; ``rare``: too rare there to decide). ``chat`` has
+spellings of chats. ``surnames`` has words that are also names, of families or in WordNet."""
 
 PHRASES: Final = frozenset(tuple(phrase.split("_")) for phrase in _TABLE["phrases"])
-"""Illnesses, crimes and names that are made of known words ("slipped disc", "salt lake city")."""
+"""Illnesses, crimes and names that consist of known words ("slipped disc", "salt lake city")."""
 
 PREMISES: Final = _TABLE["premises"]
-"""Known words for a building or a business, which the name of one may end in ("sunny days nursery")."""
+"""Known words for a building or a business, which may end its name ("sunny days nursery")."""
 
 LONGEST_PHRASE: Final = max(map(len, PHRASES))
 
 _LISTED: Final = {word: name for name, words in LISTS.items() for word in words}
 KNOWN: Final = COMMON_WORDS | NUMBER_WORDS | {"u"} | frozenset(_LISTED)
-"""Words with a class of their own. All others are one unknown word."""
+"""Words that the model knows. All other words share one feature."""
 
 
 class Words(NamedTuple):
     """The words of a sentence, as the model reads them.
 
     Attributes:
-        words: in lower case.
-        begins: for each, whether a mark divides it from the one before, or there is none.
-        notes: for each, what rules say of it.
-        is_bare: there is no function word and no courtesy word among them.
+        words: words in lower case.
+        begins: flag of each word that it is the first, or that a mark separates it from the word before.
+        notes: labels that rules give to each word.
+        is_bare: flag that there is no function word and no courtesy word among them.
     """
 
     words: Sequence[str]
@@ -80,7 +82,10 @@ class Words(NamedTuple):
 
 @functools.cache
 def _classes(word: str) -> tuple[str, str]:
-    """The class as a neighbour (function words, courtesies and numbers are their own), and as the word itself."""
+    """Returns the class of a word as a neighbour and as the scored word.
+
+    As neighbours, function words, courtesy words and numbers are their own class.
+    """
     for name, words in (("F", FUNCTION_WORDS), ("C", COURTESY_WORDS), ("D", NUMBER_WORDS)):
         if word in words:
             return word, name
@@ -95,7 +100,7 @@ def _classes(word: str) -> tuple[str, str]:
 
 
 def features(seen: Words) -> Iterator[list[int]]:
-    """For each word the buckets of its features, repeats removed."""
+    """Yields the buckets of each word's features, without repeats."""
     words = [word if word in KNOWN else UNKNOWN for word in seen.words]
     classes = [_classes(word) for word in seen.words]
     last = len(words) - 1
@@ -153,14 +158,12 @@ def features(seen: Words) -> Iterator[list[int]]:
 
 @functools.cache
 def _weights() -> tuple[Any, int]:
-    """``int8 (NUM_BUCKETS,)`` and what every score begins with."""
-    import numpy as np
-
+    """Returns the weights, ``int64 (NUM_BUCKETS,)``, and the bias of every score."""
     with resources.files(__package__).joinpath("weights.npz").open("rb") as file, np.load(file) as stored:
         return stored["weights"].astype(np.int64), int(stored["bias"])
 
 
 def scores(seen: Words) -> list[int]:
-    """For each word the log odds that it is part of a secret, in `UNITS_PER_NAT`."""
+    """Returns the log odds that each word is part of a secret, in units of 1 / `UNITS_PER_NAT`."""
     weights, bias = _weights()
     return [bias + int(weights[buckets].sum()) for buckets in features(seen)]

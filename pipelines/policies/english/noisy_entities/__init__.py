@@ -1,6 +1,6 @@
-"""A small model for entities in informal English, as data: how it was made says `benchmarks/train_english_detector.py`.
+"""A small model for entities in informal English, as data. `benchmarks/train_english_detector.py` made it.
 
-The attribution of what it was made from is in ``NOTICE.txt``.
+``NOTICE.txt`` has the attribution of its sources.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Lists of words, as data: in a package, for data counts as code of every module that it lies beside."""
+"""Lists of words, as data. They have their own package, because data count as code of every module in their folder."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from importlib import resources
 
 @functools.cache
 def word_lists(name: str) -> Mapping[str, frozenset[str]]:
-    """The lists of ``NAME.toml``, by name."""
+    """Returns the lists of ``NAME.toml``, by name."""
     text = resources.files(__name__).joinpath(f"{name}.toml").read_text("utf-8")
     return {key: frozenset(words.split()) for key, words in tomllib.loads(text).items()}
