@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 class StageConfig(BaseModel):
-    """One TOML table. Each stage's own subclass lives beside its ``run`` function.
+    """One TOML table. The table's own subclass lives in `pipelines.settings`.
 
     ``SENSITIVE`` names the fields that may quote private text: no command prints them, no report shows them.
     ``UNKEYED`` names the fields that cannot change the stage's output bytes and so stay out of its key.

@@ -75,7 +75,7 @@ class Stage:
         title: what it does, in a line.
         table: the TOML table that configures it and the name shown to users.
         step: tells steps of the same shown stage apart (dedup has three); None otherwise.
-        module: holds ``run(ctx)``, and the Config class of each table that it owns.
+        module: module that holds ``run(ctx)``.
         configs: the tables whose settings it reads, each with the class that validates it, ``module:Class``.
         fields: narrows a table to the settings that this step uses; absent means all.
         own_partitions: whether it is partitioned in a way of its own, as its settings say

@@ -29,7 +29,7 @@ from pydantic import ValidationError
 from pipelines.corpus.records import is_unicode
 from pipelines.errors import ConfigError, InputError
 from pipelines.policies.protocol import DocumentPolicy, Policy, PolicyOptions, PolicySpec, Sentence, Span
-from pipelines.stages.prepare.redact import RedactConfig
+from pipelines.settings.redact import RedactConfig
 
 if TYPE_CHECKING:  # spaCy is slow to import
     from pipelines.policies.judging.texts import JudgedText

@@ -20,7 +20,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from flows.settings import load_settings
 from pipelines.accounting.claim_builder import Claim
 from pipelines.accounting.ledger import Release
 from pipelines.encryption.sources import KeySource
@@ -29,6 +28,7 @@ from pipelines.files import read_json
 from pipelines.frames import scan
 from pipelines.graph import GRAPH
 from pipelines.graph_names import FIGURES
+from pipelines.settings.loading import load_settings
 from pipelines.store.ledger.ledger import read_ledger
 from pipelines.store.objects import manifest as manifests
 from pipelines.store.objects import runs

@@ -13,7 +13,7 @@ from pipelines.corpus.options import SourceOptions, source_of
 from pipelines.corpus.readers import read_documents
 from pipelines.corpus.scan import scan
 from pipelines.errors import InputError
-from pipelines.stages.prepare.split import CorpusConfig
+from pipelines.settings.corpus import CorpusConfig
 
 FILES = {
     "notes/a.txt": "Plain text.",

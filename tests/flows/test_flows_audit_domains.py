@@ -24,10 +24,10 @@ from test_flows_audit_command import _environment
 from flows.commands.plan import plan_document
 from flows.commands.run import requested, run_job
 from flows.running.spec import AUDIT
-from flows.settings import load_settings
 from pipelines.artifacts import Source, Target
 from pipelines.corpus.tables import SENTENCES
 from pipelines.errors import ConfigError
+from pipelines.settings.loading import load_settings
 from pipelines.stages.audit import domain_models as audit_domain_models
 from pipelines.stages.audit import domains as audit_domains
 from pipelines.stages.audit import training as audit_training

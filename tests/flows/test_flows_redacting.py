@@ -21,7 +21,7 @@ from pipelines.corpus.languages import stop_words
 from pipelines.errors import ConfigError, InputError
 from pipelines.policies.judging.stabilise import PLACEHOLDER
 from pipelines.policies.protocol import PolicyOptions, Sentence, Span
-from pipelines.stages.prepare.redact import RedactConfig
+from pipelines.settings.redact import RedactConfig
 
 
 def lines_of(

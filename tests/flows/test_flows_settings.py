@@ -10,8 +10,8 @@ from support import REPOSITORY
 
 from flows.commands.init import OWN_POLICIES, write_starter
 from flows.docs.reference import settings_markdown
-from flows.settings import load_settings, tables
 from pipelines.errors import ConfigError, InputError
+from pipelines.settings.loading import load_settings, tables
 
 
 def _write(tmp_path: Path, text: str) -> Path:

@@ -17,8 +17,8 @@ from pipelines.policies.judging.apply import Redactor
 from pipelines.policies.judging.judge import Request
 from pipelines.policies.protocol import DocumentPolicy, PolicyOptions, PolicySpec, Sentence, Span
 from pipelines.report import words
-from pipelines.stages.prepare.dedup import DedupConfig
-from pipelines.stages.prepare.redact import RedactConfig
+from pipelines.settings.dedup import DedupConfig
+from pipelines.settings.redact import RedactConfig
 from pipelines.store.objects.code import CodeDigests
 from pipelines.store.place.statcache import StatCache
 

@@ -11,10 +11,10 @@ from support.tables import read_table
 from pipelines.mask import MASK
 from pipelines.methods.registry import METHODS
 from pipelines.policies.surrogates import Replaced, restored
+from pipelines.settings.gate import GateConfig
+from pipelines.settings.redact import RedactConfig
+from pipelines.settings.shard import ShardConfig
 from pipelines.stages.prepare import gate, gate_strings, shard
-from pipelines.stages.prepare.gate import GateConfig
-from pipelines.stages.prepare.redact import RedactConfig
-from pipelines.stages.prepare.shard import ShardConfig
 
 SECRET = b"s" * 32
 

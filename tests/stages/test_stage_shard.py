@@ -16,7 +16,8 @@ from pipelines.mask import MASK
 from pipelines.policies import sharding
 from pipelines.policies.held import HELD
 from pipelines.policies.sharding import ContentOrder, check_public, content_key, is_private
-from pipelines.stages.prepare.shard import ShardConfig, run
+from pipelines.settings.shard import ShardConfig
+from pipelines.stages.prepare.shard import run
 from pipelines.tables import TableWriter
 
 ROW = DEFAULTS["redacted"] | {"doc_id": "d0", "redacted_text": "hello there", "num_tokens": 2}

@@ -16,10 +16,10 @@ from pipelines.artifacts import Target
 from pipelines.gate.strings import words_of
 from pipelines.gate.tables import GATE_INDEX
 from pipelines.mask import MASK
+from pipelines.settings.synthesize import SynthesizeConfig
+from pipelines.settings.train import TrainConfig
 from pipelines.stages.audit import opening as audit_opening
 from pipelines.stages.synthesize import check as synthesize_check
-from pipelines.stages.synthesize.config import SynthesizeConfig
-from pipelines.stages.train.config import TrainConfig
 from pipelines.synthesis import downstream as downstream_scores
 from pipelines.synthesis.finds import finds_in
 from pipelines.synthesis.quality import distances, divergence, sampled

@@ -13,11 +13,11 @@ from test_synthesize_claim import claims
 from pipelines.artifacts import Target
 from pipelines.errors import ConfigError
 from pipelines.graph import GRAPH
+from pipelines.settings.synthesize import SynthesizeConfig
+from pipelines.settings.train import TrainConfig
 from pipelines.stages.audit import opening as audit_opening
 from pipelines.stages.synthesize import rows as synthesize_rows
 from pipelines.stages.synthesize import synthesize
-from pipelines.stages.synthesize.config import SynthesizeConfig
-from pipelines.stages.train.config import TrainConfig
 
 SETTINGS = {"rows": 30, "partition_rows": 12, "max_new_tokens": 6, "batch_size": 5}
 

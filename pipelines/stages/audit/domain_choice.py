@@ -13,7 +13,7 @@ from pipelines.context import Piece
 from pipelines.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pipelines.stages.prepare.redact import RedactConfig
+    from pipelines.settings.redact import RedactConfig
 
 DOMAIN_POLICIES: Final = ("classifier", "keywords")
 """The policies whose labels are domains."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pipelines.context import StageContext
 from pipelines.errors import ConfigError
-from pipelines.stages.audit.config import AuditConfig
+from pipelines.settings.audit import AuditConfig
 
 if TYPE_CHECKING:
     from pipelines.attacks.domains import Prompts

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from pipelines.context import StageContext
-from pipelines.stages.audit.config import AuditConfig
+from pipelines.settings.audit import AuditConfig
 from pipelines.tables import schema
 
 EXTRACTED: Final = schema("extracted", "label: string, string: string, match: string")

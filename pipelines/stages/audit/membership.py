@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pipelines.context import StageContext
-from pipelines.stages.audit.config import AuditConfig
+from pipelines.settings.audit import AuditConfig
 
 _LEAST_RECORDS: Final = 8
 """Of each kind: below, an interval of the AUC says nothing."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pipelines.context import StageContext
-from pipelines.stages.audit.config import AuditConfig
+from pipelines.settings.audit import AuditConfig
 
 
 def run(ctx: StageContext) -> dict[str, Any]:

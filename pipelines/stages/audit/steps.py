@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from pipelines.accounting.events import Event, PoissonSampled
     from pipelines.attacks.training_game import PlayedTraining, TrainingGame
-    from pipelines.stages.train.config import TrainConfig
+    from pipelines.settings.train import TrainConfig
 
 NOT_PLAYED: Final = (
     "the method is of another package and could not be planned on canaries ({}): the steps that it takes were not "

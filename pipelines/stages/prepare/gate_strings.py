@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipelines.context import StageContext
-from pipelines.stages.prepare.gate import GateConfig
+from pipelines.settings.gate import GateConfig
 
 
 def run(ctx: StageContext) -> Mapping[str, Any]:

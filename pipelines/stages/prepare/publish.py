@@ -9,19 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipelines.context import StageContext, pseudonym
-from pipelines.stages.prepare.shard import ShardConfig
-
-
-def publishes(shard: ShardConfig, method: str) -> bool:
-    """Whether a run with this training method publishes the rows of the public side."""
-    from pipelines.methods import registry
-
-    return shard.publish == "always" or (shard.publish == "auto" and registry.method(method).trains_on_public_rows)
-
-
-def publishes_rows(configs: Mapping[str, Any], method: str) -> bool:
-    """Whether a run publishes rows: without a conservative policy none is on the public side."""
-    return publishes(configs["shard"], method) and configs["redact"].conservative is not None
+from pipelines.settings.shard import publishes
 
 
 def run(ctx: StageContext) -> Mapping[str, Any]:

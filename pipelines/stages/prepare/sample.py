@@ -6,57 +6,11 @@ Just Fine-tune Twice, section 3.1: independent replicates, each a small random p
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import Field
-
-from pipelines.config import StageConfig
 from pipelines.context import StageContext
 from pipelines.errors import InputError
-
-
-class SampleConfig(StageConfig):
-    """The ``[sample]`` table."""
-
-    replicates: int = Field(
-        default=10, ge=1, le=1_000, description="Independent samples; their spread gives the paper's interval."
-    )
-    fraction: float = Field(
-        default=0.0001,
-        ge=0,
-        le=1,
-        description="Share of the training sentences in each replicate. 1 reviews them all: figures are then exact.",
-    )
-    min_sentences: int = Field(
-        default=1, ge=1, description="Fewest sentences in each replicate, where the fraction would give fewer."
-    )
-    stratify: Literal["none", "domain"] = Field(
-        default="none",
-        description="domain: every replicate is drawn from each domain on its own, so that small ones are looked at.",
-    )
-    min_sentences_per_domain: int = Field(
-        default=1, ge=1, description="With stratify = domain: fewest sentences of each domain in each replicate."
-    )
-    draw: int = Field(
-        default=1,
-        ge=1,
-        description="Which sample: another number draws other sentences, of the same design. Needed where a policy was "
-        "trained on, or chosen by, the sentences of an earlier one; reviews of that stay.",
-    )
-    large_sentences: float = Field(
-        default=0.25,
-        ge=0,
-        le=1,
-        description="Sentences drawn beside the replicates among the large ones, such as lists of names, as a share of "
-        "the replicates' sentences. Bounds on gamma and delta2 are far wider without them.",
-    )
-    screening_fraction: float = Field(
-        default=0.001,
-        ge=0,
-        le=1,
-        description="Share of the training sentences in the manual-screening set (JFT, 6.2), a sample of its own that "
-        "is reviewed only with `reticent review --screening`.",
-    )
+from pipelines.settings.sample import SampleConfig
 
 
 def run(ctx: StageContext) -> dict[str, Any]:

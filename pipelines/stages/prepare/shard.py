@@ -6,29 +6,9 @@ Confidentially Redacted Training, Algorithm 1, lines 3 and 4.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import Field
-
-from pipelines.config import StageConfig
 from pipelines.context import StageContext
-
-
-class ShardConfig(StageConfig):
-    """The ``[shard]`` table. What is private follows from the masks, the flags, and what the gate holds."""
-
-    publish: Literal["auto", "always", "never"] = Field(
-        default="auto",
-        description="Whether the rows that nothing was found in are published as a table. auto: only where the method "
-        "trains on them as public ones (crt). A missed secret in a published row is given away whatever the method "
-        "is, so claims then rest on delta2.",
-    )
-    keep_superseded: bool = Field(
-        default=False,
-        strict=True,
-        description="Whether tables and reports of earlier runs stay in the public root when a run has published "
-        "others in their place. Claims do not cover them, and say so.",
-    )
 
 
 def run(ctx: StageContext) -> Mapping[str, Any]:

@@ -13,7 +13,7 @@ from pipelines.context import StageContext, derived_key
 from pipelines.tables import schema
 
 if TYPE_CHECKING:
-    from pipelines.stages.synthesize.config import SynthesizeConfig
+    from pipelines.settings.synthesize import SynthesizeConfig
     from pipelines.synthesis.downstream import Network
     from pipelines.tables import Table
     from pipelines.training.trained import TrainedModel

@@ -13,8 +13,8 @@ from pipelines.context import StageContext
 from pipelines.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pipelines.stages.synthesize.config import SynthesizeConfig
-    from pipelines.stages.train.config import TrainConfig
+    from pipelines.settings.synthesize import SynthesizeConfig
+    from pipelines.settings.train import TrainConfig
 
 
 def check_writes_rows(train: TrainConfig) -> None:
@@ -89,7 +89,7 @@ def _passed(texts: Sequence[str], policies: Sequence[str]) -> list[bool]:
         return [True] * len(texts)
     from pipelines.policies.judging.apply import Redactor
     from pipelines.policies.judging.texts import TextJudge
-    from pipelines.stages.prepare.redact import RedactConfig
+    from pipelines.settings.redact import RedactConfig
 
     with Redactor.from_spec(
         RedactConfig(policies=tuple(policies), check_language=False).redactor_spec(), 1

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pipelines.context import StageContext
 
 if TYPE_CHECKING:
-    from pipelines.stages.synthesize.config import SynthesizeConfig
+    from pipelines.settings.synthesize import SynthesizeConfig
 
 _TOLD = ("turns", "lengths", "temperature", "top_p", "max_new_tokens", "seed", "filter", "batch_size")
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pipelines.context import StageContext
 
 if TYPE_CHECKING:
-    from pipelines.stages.train.config import TrainConfig
+    from pipelines.settings.train import TrainConfig
     from pipelines.training.data.held_out import Encoder, HeldOut
 
 

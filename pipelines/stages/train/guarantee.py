@@ -11,70 +11,16 @@ private text.
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any
 
-from pydantic import Field, field_validator, model_validator
-
-from pipelines.config import StageConfig
 from pipelines.context import Releases, StageContext
+from pipelines.settings.guarantee import GuaranteeConfig
 
 if TYPE_CHECKING:
     from pipelines.accounting.composition import Publication
     from pipelines.accounting.ledger import Release
 
 _TRUSTED_SOURCES = frozenset({"gold", "human"})
-
-
-class GuaranteeConfig(StageConfig):
-    """The ``[guarantee]`` table."""
-
-    groups: tuple[int, ...] = Field(
-        default=(2, 10),
-        max_length=20,
-        description="Numbers of unique secrets to state group confidentiality for, each at least 1.",
-    )
-
-    budget_epsilon: float | None = Field(
-        default=None,
-        gt=0,
-        allow_inf_nan=False,
-        description="Most unamplified epsilon that all releases on overlapping data may spend together; a training "
-        "that would exceed it is refused before it starts. Unset: no limit, the ledger is kept all the same.",
-    )
-    budget_delta: float | None = Field(
-        default=None,
-        gt=0,
-        lt=1,
-        description="Delta of budget_epsilon; unset: train.target_delta of the run that asks.",
-    )
-    budget_scope: Literal["overlap", "store"] = Field(
-        default="overlap",
-        description="Which releases compose. overlap: those that share a document, a file name or file content, in "
-        "chains. store: all of this store; for documents that are edited and move between files.",
-    )
-
-    chosen_by: Literal["public_scores", "private_scores"] = Field(
-        default="public_scores",
-        description="How this model was chosen among those trained on these files, by `reticent compare` or otherwise. "
-        "public_scores: by figures on held-out text, which is taken to be public, or not at all; models of comparisons "
-        "are composed with it. private_scores: by training losses, audits, figures on what the policies found, or "
-        "held-out text that is private: no claim is a guarantee then, and each says why.",
-    )
-
-    UNKEYED: ClassVar[frozenset[str]] = frozenset({"budget_epsilon", "budget_delta", "budget_scope"})
-
-    @model_validator(mode="after")
-    def _budget_is_whole(self) -> GuaranteeConfig:
-        if self.budget_delta is not None and self.budget_epsilon is None:
-            raise ValueError("budget_delta needs budget_epsilon")
-        return self
-
-    @field_validator("groups")
-    @classmethod
-    def _at_least_one(cls, groups: tuple[int, ...]) -> tuple[int, ...]:
-        if any(size < 1 for size in groups):
-            raise ValueError("every group must have at least 1 secret")
-        return tuple(sorted(set(groups)))
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
@@ -158,7 +104,7 @@ def _publication(ctx: StageContext, method: str, releases: Releases) -> tuple[Pu
     """What the run publishes, and the other releases that may share a record with its model."""
     from pipelines.accounting.composition import Publication
     from pipelines.methods.registry import method as described
-    from pipelines.stages.prepare.publish import publishes_rows
+    from pipelines.settings.shard import publishes_rows
 
     shard, report = ctx.configs["shard"], ctx.configs["report"]
     known, redactions = releases.published, releases.redactions

@@ -8,7 +8,7 @@ from pipelines.context import StageContext
 from pipelines.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
-    from pipelines.stages.train.config import TrainConfig
+    from pipelines.settings.train import TrainConfig
 
 
 def run(ctx: StageContext) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pipelines.context import Environment, Progress, StageContext
 from pipelines.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pipelines.stages.train.config import TrainConfig
+    from pipelines.settings.train import TrainConfig
     from pipelines.training.machines import Machines
 
 

@@ -11,34 +11,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import Field
-
 from pipelines.artifacts import Target
-from pipelines.config import StageConfig
 from pipelines.context import StageContext
+from pipelines.settings.report import ReportConfig
 
 _KEY_CHARACTERS = 12
-
-
-class ReportConfig(StageConfig):
-    """The ``[report]`` table."""
-
-    title: str = Field(
-        default="Privacy and utility report",
-        min_length=1,
-        max_length=200,
-        description="Heading of the report. It is published: put no secret into it.",
-    )
-    public: bool = Field(
-        default=True,
-        description="Whether to write the public version as well, without what epsilon does not cover.",
-    )
-    publish_counts: bool = Field(
-        default=False,
-        strict=True,
-        description="Whether the public version has the rates that were counted on private text (m, gamma, delta2, "
-        "recall) and the claims that rest on them. No noise is added, so all claims are about the model alone then.",
-    )
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
@@ -50,8 +27,8 @@ def run(ctx: StageContext) -> dict[str, Any]:
     from pipelines.report.figures import Sources, build, data_warnings
     from pipelines.report.public import public_version
     from pipelines.report.settings import shown_settings
+    from pipelines.settings.shard import publishes_rows
     from pipelines.signatures import own_fingerprint
-    from pipelines.stages.prepare.publish import publishes_rows
 
     config: ReportConfig = ctx.configs["report"]
     train = ctx.input("train")

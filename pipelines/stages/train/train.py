@@ -12,7 +12,7 @@ from pipelines import memory_files
 from pipelines.artifacts import Target
 from pipelines.context import Spent, StageContext
 from pipelines.errors import ConfigError, InputError
-from pipelines.stages.train.config import TrainConfig
+from pipelines.settings.train import TrainConfig
 
 if TYPE_CHECKING:
     from torch import Tensor

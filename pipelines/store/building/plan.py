@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pipelines.graph import GRAPH, config_class, config_references
+from pipelines.graph import GRAPH, config_references
+from pipelines.settings.tables import config_class
 from pipelines.stage import LEFT_OUT, OUTSIDE, OVERLAY, RELEASES, REVIEWS, SOURCE, Stage
 from pipelines.store.building.lookup import DATA_FILE, find, fresh_key_of, kept_of_earlier_run, key_of, must_build
 from pipelines.store.objects import manifest as manifests
@@ -89,7 +90,7 @@ def check_settings(session: Session, plan: Iterable[Planned]) -> None:
             for table in stage.configs:
                 session.configs[table].check(stage.name)
     if planned & {"train_phase1", "train"}:
-        from pipelines.stages.train.checks import check_replacement
+        from pipelines.settings.train_checks import check_replacement
 
         train: Any = session.configs["train"]
         redact: Any = session.configs["redact"]

@@ -18,7 +18,7 @@ from pipelines.policies.judging.apply import Redactor, RedactorSpec
 from pipelines.policies.judging.judge import FAILED_LABEL, Request
 from pipelines.policies.protocol import PolicyOptions, Sentence
 from pipelines.policies.registry import make_policy
-from pipelines.stages.prepare.redact import RedactConfig
+from pipelines.settings.redact import RedactConfig
 
 KNOWN = {"mary": 1, "jones": 2, "paris": 3}
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from pydantic import Field, field_validator, model_validator
 
 from pipelines.config import StageConfig
+from pipelines.policies import registry
+from pipelines.policies.detectors.specs import SPECS
 
 if TYPE_CHECKING:
     from pipelines.synthesis.plan import Lengths, Plan
@@ -103,8 +105,6 @@ class SynthesizeConfig(StageConfig):
     @field_validator("filter")
     @classmethod
     def _public_policies(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        from pipelines.policies.detectors.specs import SPECS
-
         for name in names:
             spec = SPECS.get(name)
             # The models of these two come with the package, and were fitted on public text.
@@ -159,8 +159,6 @@ class SynthesizeConfig(StageConfig):
 
     def code_references(self, stage: str | None = None) -> tuple[str, ...]:
         """The modules of the policies that drop rows."""
-        from pipelines.policies import registry
-
         del stage
         return (*registry.policy_modules(self.filter), "pipelines.policies.registry") if self.filter else ()
 

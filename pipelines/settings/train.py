@@ -11,8 +11,11 @@ from pipelines.errors import ConfigError
 from pipelines.methods import registry as methods
 from pipelines.methods.view import unread_stages
 from pipelines.plugins import LAYER_RULES, installed, nearest
-from pipelines.stages.train.checks import check_together
-from pipelines.stages.train.settings import TrainSettings
+from pipelines.pretrained import hub_commit
+from pipelines.settings.train_checks import check_together
+from pipelines.settings.train_fields import TrainSettings
+from pipelines.training.models.sources import distributions_of, find_model, model_files, origin_of
+from pipelines.training.recipes import recipe_of
 from pipelines.training.tasks import registry as tasks
 
 
@@ -94,9 +97,6 @@ class TrainConfig(TrainSettings):
         return unused
 
     def _identity_of_the_model(self) -> dict[str, Any]:
-        from pipelines.pretrained import hub_commit
-        from pipelines.training.models.sources import origin_of
-
         if not self.is_pretrained():
             return {}
         origin = origin_of(self.model)
@@ -107,20 +107,14 @@ class TrainConfig(TrainSettings):
     def check(self, stage: str) -> None:
         """Finds a pretrained model."""
         if stage == "train" and self.is_pretrained():
-            from pipelines.training.models.sources import find_model
-
             find_model(self.model, self.model_revision)
 
     def data_files(self) -> tuple[str, ...]:
         """The files of a model in a folder, which count by content."""
-        from pipelines.training.models.sources import model_files
-
         return tuple(map(str, model_files(self.model))) if self.is_pretrained() else ()
 
     def data_packages(self) -> tuple[str, ...]:
         """The packages that a model comes in."""
-        from pipelines.training.models.sources import distributions_of
-
         return tuple(distributions_of(self.model))
 
     def package_references(self) -> tuple[str, ...]:
@@ -129,8 +123,6 @@ class TrainConfig(TrainSettings):
 
     def recipe(self, stage: str) -> dict[str, int]:
         """The versions of the engine, of reading records, of the method and of the task."""
-        from pipelines.training.recipes import recipe_of
-
         is_first_phase = stage == "train_phase1"
         if is_first_phase and self.method_spec().first_phase is None:
             return {}
@@ -141,8 +133,6 @@ class TrainConfig(TrainSettings):
 
         Of our own models' layers all rules are ours; which layers another model has shows when it is loaded.
         """
-        from pipelines.training.models.sources import origin_of
-
         is_ours = not self.is_pretrained() or origin_of(self.model) not in ("hub", "folder")
         rules = () if is_ours else (reference.partition(":")[0] for reference in installed(LAYER_RULES).values())
         method, task = self.method_spec(), self.task_spec()

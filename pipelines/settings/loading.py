@@ -13,24 +13,24 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from flows.own_tables import OWN_TABLES, WITHDRAWN, RunConfig, RuntimeConfig, StoreConfig, SweepConfig
 from pipelines.config import StageConfig
 from pipelines.context import Runtime
 from pipelines.encryption.sources import KeySource
 from pipelines.errors import ConfigError, InputError
-from pipelines.graph import config_class, config_references
 from pipelines.methods.registry import PROTECTIONS
+from pipelines.settings.general import GENERAL_TABLES, WITHDRAWN, RunConfig, RuntimeConfig, StoreConfig, SweepConfig
+from pipelines.settings.tables import STAGE_TABLES, config_class
 
 ENV_PREFIX = "RETICENT__"
 
 
 def tables() -> dict[str, type[StageConfig]]:
     """Every TOML table with the class that validates it."""
-    return {**OWN_TABLES, **{table: config_class(reference) for table, reference in config_references().items()}}
+    return {**GENERAL_TABLES, **{table: config_class(reference) for table, reference in STAGE_TABLES.items()}}
 
 
 @dataclass(frozen=True)
-class Settings:
+class ProjectSettings:
     """A validated settings file.
 
     Attributes:
@@ -85,7 +85,7 @@ class Settings:
         return Runtime(**self.runtime.model_dump())
 
 
-def load_settings(path: Path, environ: Mapping[str, str], *, refuses_idle: bool = True) -> Settings:
+def load_settings(path: Path, environ: Mapping[str, str], *, refuses_idle: bool = True) -> ProjectSettings:
     """Reads and validates a settings file.
 
     Args:
@@ -141,13 +141,13 @@ def load_settings(path: Path, environ: Mapping[str, str], *, refuses_idle: bool 
     if problems:
         raise ConfigError("\n".join(problems))
     warnings = tuple(f"{sources.where('train', name)}: train.{name} has no effect {_with(train)}" for name in idle)
-    stages = {name: config for name, config in validated.items() if name not in OWN_TABLES}
+    stages = {name: config for name, config in validated.items() if name not in GENERAL_TABLES}
     run, store, runtime, sweep = (validated[name] for name in ("run", "store", "runtime", "sweep"))
     assert isinstance(run, RunConfig)  # noqa: S101  (narrows the type)
     assert isinstance(store, StoreConfig)  # noqa: S101
     assert isinstance(runtime, RuntimeConfig)  # noqa: S101
     assert isinstance(sweep, SweepConfig)  # noqa: S101
-    return Settings(path, run, store, runtime, sweep, stages, warnings)
+    return ProjectSettings(path, run, store, runtime, sweep, stages, warnings)
 
 
 def idle_settings(train: Any) -> tuple[str, ...]:

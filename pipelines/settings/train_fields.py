@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from pipelines.config import StageConfig
+from pipelines.mask import MASK
 from pipelines.methods import registry as methods
 from pipelines.methods.settings import MethodSettings, Size
 from pipelines.methods.view import with_typed_masks
 from pipelines.plugins import own_settings
+from pipelines.training.data.record_unit import RecordUnit
+from pipelines.training.models.shape import PRESETS, ModelShape, resolve_shape
 from pipelines.training.tasks import registry as tasks
 from pipelines.training.tasks.spec import ClassificationSettings, TaskSettings
 
@@ -18,8 +21,6 @@ if TYPE_CHECKING:
     from pipelines.methods.spec import MethodSpec
     from pipelines.methods.view import View
     from pipelines.training.data.control import AddedTokens
-    from pipelines.training.data.record_unit import RecordUnit
-    from pipelines.training.models.shape import ModelShape
     from pipelines.training.tasks.spec import TaskSpec
 
 
@@ -230,8 +231,6 @@ class TrainSettings(tasks.SettingsOfTasks, methods.SettingsOfMethods, StageConfi
 
     def is_pretrained(self) -> bool:
         """Whether the architecture, and unless it starts from scratch the weights, come from somewhere else."""
-        from pipelines.training.models.shape import PRESETS
-
         return self.model not in PRESETS
 
     def tokenizer_kind(self) -> str:
@@ -244,8 +243,6 @@ class TrainSettings(tasks.SettingsOfTasks, methods.SettingsOfMethods, StageConfi
 
     def shape(self) -> ModelShape:
         """The sizes of a model from scratch."""
-        from pipelines.training.models.shape import resolve_shape
-
         return resolve_shape(
             self.model,
             num_layers=self.num_layers,
@@ -256,8 +253,6 @@ class TrainSettings(tasks.SettingsOfTasks, methods.SettingsOfMethods, StageConfi
 
     def unit(self) -> RecordUnit:
         """What one record is."""
-        from pipelines.training.data.record_unit import RecordUnit
-
         return RecordUnit(kind=self.record, sentences_per_block=self.sentences_per_block)
 
     def architecture(self) -> str:
@@ -271,8 +266,7 @@ class TrainSettings(tasks.SettingsOfTasks, methods.SettingsOfMethods, StageConfi
 
     def control_tokens(self) -> AddedTokens:
         """Those that the vocabulary has beside begin, end and padding."""
-        from pipelines.mask import MASK
-        from pipelines.training.data.control import AddedTokens
+        from pipelines.training.data.control import AddedTokens  # numpy is slow to import
 
         if not self.has_added_tokens():
             return AddedTokens(masks=(), has_speakers=False)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pipelines.errors import ConfigError
 from pipelines.mask import Replacement
-from pipelines.stages.train.settings import TrainSettings
+from pipelines.settings.train_fields import TrainSettings
+from pipelines.training.models.sources import origin_of
+from pipelines.training.tasks.templates import choose_template
 
 
 def check_together(config: TrainSettings) -> None:
@@ -42,8 +44,6 @@ def check_replacement(config: TrainSettings, replacement: Replacement) -> None:
 
 
 def _check_task(config: TrainSettings) -> None:
-    from pipelines.training.tasks.templates import choose_template
-
     task, method = config.task_spec(), config.method_spec()
     if config.record != task.record_of(config.record):
         raise ConfigError(
@@ -64,8 +64,6 @@ def _check_task(config: TrainSettings) -> None:
 
 
 def _check_pretrained(config: TrainSettings) -> None:
-    from pipelines.training.models.sources import origin_of
-
     if origin_of(config.model) != "hub" and config.model_revision is not None:
         raise ConfigError("model_revision belongs to a model on the hub, and to no other")
     if origin_of(config.model) == "folder" and not config.model_is_public:
@@ -96,7 +94,7 @@ def _check_scratch(config: TrainSettings) -> None:
 def _check_tokens(config: TrainSettings) -> None:
     if not (config.typed_masks or config.conversation_tokens or config.domain_tokens):
         return
-    from pipelines.training.data.control import RESERVED, name_token
+    from pipelines.training.data.control import RESERVED, name_token  # numpy is slow to import
 
     taken = {*RESERVED, *map(name_token, config.speakers)}
     for field, names in (("domains", config.domains), ("typed_masks", config.typed_masks)):

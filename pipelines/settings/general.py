@@ -1,14 +1,14 @@
-"""The tables of ``reticent.toml`` that are no stage's: ``[run]``, ``[store]``, ``[runtime]``, ``[sweep]``."""
+"""Settings that belong to no stage: ``[run]``, ``[store]``, ``[runtime]`` and ``[sweep]``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
 from pipelines.config import StageConfig
-from pipelines.store.upkeep.mirror import url_problem
 
 
 class RunConfig(StageConfig):
@@ -49,8 +49,16 @@ class StoreConfig(StageConfig):
     @field_validator("mirror_url")
     @classmethod
     def _check_url(cls, url: str | None) -> str | None:
-        if url is not None and (problem := url_problem(url)):
-            raise ValueError(problem)
+        if url is None:
+            return None
+        parts = urlsplit(url)
+        if not parts.scheme or not (parts.netloc or parts.path.strip("/")):
+            raise ValueError("must be a URL such as s3://bucket/folder")
+        if parts.password is not None or parts.query:
+            raise ValueError(
+                "must hold no password or parameters; give them as the storage's own tools ask for them (environment, "
+                "profile, role of the machine)"
+            )
         return url
 
     @model_validator(mode="after")
@@ -159,7 +167,7 @@ WITHDRAWN: Mapping[tuple[str, str], str] = {
 }
 """Settings of earlier versions, and what to do instead."""
 
-OWN_TABLES: Mapping[str, type[StageConfig]] = {
+GENERAL_TABLES: Mapping[str, type[StageConfig]] = {
     "run": RunConfig,
     "store": StoreConfig,
     "runtime": RuntimeConfig,

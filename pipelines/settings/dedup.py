@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from pipelines.config import StageConfig
+from pipelines.dedup import against
 from pipelines.dedup.hash_ranges import MAX_BUCKETS, bucket_names, usual_buckets
 
 
@@ -115,9 +116,7 @@ class DedupConfig(StageConfig):
         """The other corpus, which counts by content."""
         if not self.against:
             return ()
-        from pipelines.dedup.against import data_files
-
-        return tuple(map(str, data_files(self.against)))
+        return tuple(map(str, against.data_files(self.against)))
 
     def key_scheme(self, split: Any) -> dict[str, Any]:
         """What a key of a text depends on but the text, for saved filters.

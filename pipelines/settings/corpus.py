@@ -1,0 +1,193 @@
+"""Settings of ``[corpus]``: which text is read, and how its files hold it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from pipelines.config import StageConfig
+from pipelines.corpus import formats
+from pipelines.corpus.options import KeepOrDrop, ReadOptions, SourceOptions
+from pipelines.corpus.plugin import make_reader
+from pipelines.corpus.records import PAIR
+from pipelines.plugins import check_options, nearest, option_references
+
+
+class CorpusSource(StageConfig):
+    """Table ``[[corpus.source]]``: files that are read in another way than the rest; what is left out is as there."""
+
+    pattern: str = Field(min_length=1, description="Pattern of names of files in the corpus; * crosses folders.")
+    format: str = Field("auto", description="Their format; auto goes by suffix, with tables in text and mail.")
+    txt_document: Literal["file", "line", "paragraph"] | None = None
+    quoting: Literal["auto", "double", "none"] | None = None
+    delimiter: Literal["auto", ",", ";", "tab", "|"] | None = None
+    text_field: str | None = None
+    id_field: str | None = None
+    domain_field: str | None = None
+    fold_field: str | None = None
+    label_field: str | None = None
+    gold_field: str | None = None
+
+    @field_validator("format")
+    @classmethod
+    def _known_format(cls, name: str) -> str:
+        if name != "auto" and name not in formats.FORMATS:
+            raise ValueError(
+                f"unknown format '{name}'; {nearest(name, formats.FORMATS)}known: auto, {', '.join(formats.FORMATS)}; "
+                "a reader of your own stands in corpus.format"
+            )
+        return name
+
+    def options(self) -> SourceOptions:
+        """The same, for readers."""
+        fields = self.model_dump(exclude={"pattern", "format"}, exclude_none=True)
+        return SourceOptions(pattern=self.pattern, format=self.format, fields=tuple(sorted(fields.items())))
+
+
+class CorpusConfig(StageConfig):
+    """Table ``[corpus]``: which text to read, and how its files hold it."""
+
+    UNKEYED: ClassVar[frozenset[str]] = frozenset(
+        {"inputs", "name_folds", "partition_documents", "max_rejected_fraction"}
+    )
+
+    inputs: tuple[str, ...] = Field(
+        ("corpus",),
+        description="Files, folders (searched in full for the suffixes of the format) or glob patterns, relative to "
+        "this file. Hidden files and files named README, LICENSE or NOTICE in folders are left out. Any file may be "
+        "compressed (.gz, .zst), Parquet and Arrow aside.",
+    )
+    format: str = Field(
+        "auto",
+        description="Format of the files: auto, a name of docs/corpora.md, or the import path of a reader of your own. "
+        "auto goes by .txt, .jsonl, .parquet, .arrow and, where named or matched by a pattern, .csv and .tsv. json: an "
+        "array of objects. huggingface: a folder saved by the datasets library. wikitext: a document an article. "
+        "dialogue: lines 'SPEAKER: utterance'; a dialogue ends with the file or before a line that starts with "
+        "<|endoftext|>. multidogo, personachat: their own files, a document a conversation. e2e, dart, glue: their "
+        "own files, a document a row, two texts joined by ' || '.",
+    )
+    txt_document: Literal["file", "line", "paragraph"] = Field(
+        "file", description="What one document is in a txt file; paragraphs are separated by blank lines."
+    )
+    quoting: Literal["auto", "double", "none"] = Field(
+        "auto",
+        description="Whether columns of a csv or tsv file may stand in double quotes; auto: between tabs no, else yes.",
+    )
+    delimiter: Literal["auto", ",", ";", "tab", "|"] = Field(
+        "auto", description="What stands between the columns of a csv or tsv file; auto: commas in csv, tabs in tsv."
+    )
+    wikitext_joiners: Literal["keep", "undo"] = Field(
+        "keep", description="wikitext: undo turns ' @-@ ', ' @,@ ' and ' @.@ ' back into the characters they stand for."
+    )
+    text_field: str = Field(
+        "text", description="Name of the field (jsonl, json) or column (tables) with the text; required in every row."
+    )
+    id_field: str = Field("id", description="Name of the field or column with the document's own id (optional).")
+    domain_field: str = Field(
+        "domain", description="Name of the field or column with the domain (optional). It is never redacted."
+    )
+    fold_field: str = Field("fold", description="Name of the field or column with train, valid or test (optional).")
+    name_folds: formats.NameFolds = Field(
+        "auto",
+        description="Whether names of files and of their folders say the fold (train, valid, dev, test), in corpora by "
+        "name, where a row does not: always, never, or auto, which draws the folds if all files are named for the same "
+        "one and it is not train.",
+    )
+    label_field: str = Field(
+        "label", description="Name of the field or column with the class label (optional). It is never redacted."
+    )
+    gold_field: str = Field(
+        "spans",
+        description="Name of the field or column with the known secrets (optional), a list of {start, end, label} "
+        "with half-open character offsets in the text; as JSON in csv and tsv.",
+    )
+    partition_documents: int = Field(
+        1000, ge=1, description="Rows in a partition at most; a partition is the unit of parallel and repeated work."
+    )
+    mail_headers: tuple[str, ...] = Field(
+        ("Subject",),
+        description="mail, mbox: headers that become lines of the text, and are redacted like it; all others, "
+        "which name people, are left out.",
+    )
+    mail_quotes: KeepOrDrop = Field(
+        "drop", description="mail, mbox: lines behind '>', what announces them, and the mail below an original one."
+    )
+    mail_signatures: KeepOrDrop = Field(
+        "drop", description="mail, mbox: what stands below the line '-- ', and 'Sent from my …'."
+    )
+    max_document_chars: int = Field(
+        1_000_000, ge=1, le=2**31, description="Longest document in characters; a longer one is rejected as over_long."
+    )
+    max_rejected_fraction: float = Field(
+        0.01, ge=0, le=1, description="Share of rejected rows (0 to 1) above which the run stops."
+    )
+
+    source: tuple[CorpusSource, ...] = Field(
+        (),
+        description="Files of one pattern that are read in another way: tables [[corpus.source]] with pattern, format, "
+        "text_field, id_field, domain_field, fold_field, label_field, gold_field, txt_document, quoting, delimiter. "
+        "The first one whose pattern matches a file's name counts (*: any characters, / too); folders are searched for "
+        "them as well.",
+    )
+
+    options: dict[str, Any] = Field(
+        default_factory=dict, description="Options that a plug-in reader declares: a table [corpus.options]."
+    )
+
+    SENSITIVE: ClassVar[frozenset[str]] = frozenset({"options", "source"})
+
+    @field_validator("format")
+    @classmethod
+    def _known_format(cls, name: str) -> str:
+        formats.check_name(name)
+        return name
+
+    @model_validator(mode="after")
+    def _options_fit(self) -> CorpusConfig:
+        if self.options:
+            if not formats.is_plugin(self.format):
+                raise ValueError(f"options: the format '{self.format}' takes none")
+            check_options(formats.format_spec(self.format).options, self.options, "options")
+        return self
+
+    @field_validator("inputs")
+    @classmethod
+    def _inputs_are_named(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not value or not all(item.strip() for item in value):
+            raise ValueError("name at least one file, folder or pattern")
+        return value
+
+    def separator(self) -> str | None:
+        """What stands between the two texts of a row, where the format has rows of two."""
+        named = (self.format, *(source.format for source in self.source))
+        return PAIR if any(n != "auto" and formats.format_spec(n).holds_pairs for n in named) else None
+
+    def read_options(self) -> ReadOptions:
+        """How rows become documents."""
+        sources = tuple(source.options() for source in self.source)
+        return replace(self.other_options(), sources=sources)
+
+    def other_options(self) -> ReadOptions:
+        """How rows of another corpus become documents: those of ``dedup.against``."""
+        fields = set(ReadOptions.__dataclass_fields__) - {"plugin", "sources"}
+        return ReadOptions(**self.model_dump(include=fields), plugin=json.dumps(self.options, sort_keys=True))
+
+    def check(self, stage: str) -> None:
+        """Makes a plug-in reader."""
+        if stage == "split" and formats.is_plugin(self.format):
+            make_reader(self.format, self.read_options())
+
+    def code_references(self, stage: str | None = None) -> tuple[str, ...]:
+        """The module of a plug-in reader, and what its options select."""
+        del stage
+        if not formats.is_plugin(self.format):
+            return ()
+        own = check_options(formats.format_spec(self.format).options, self.options, "options")
+        return (formats.reference(self.format).partition(":")[0], *option_references(own))
+
+    def package_references(self) -> tuple[str, ...]:
+        """What a plug-in reader declares."""
+        return formats.format_spec(self.format).packages if formats.is_plugin(self.format) else ()

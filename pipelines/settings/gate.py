@@ -1,0 +1,74 @@
+"""Settings of ``[gate]``: which masked strings must not stand unmasked in anything public."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from pydantic import Field
+
+from pipelines.config import StageConfig
+
+if TYPE_CHECKING:
+    from pipelines.gate.strings import Choice
+
+
+class GateConfig(StageConfig):
+    """The ``[gate]`` table: which masked strings must not stand unmasked in anything public."""
+
+    SENSITIVE: ClassVar[frozenset[str]] = frozenset({"ignore"})
+
+    enabled: bool = Field(default=True, description="Whether to search. Without it nothing stops such a leak.")
+    on_hit: Literal["hold", "stop"] = Field(
+        default="hold",
+        description="What a find in a sentence does. hold: the sentence is kept on the private side, and what was "
+        "found in it is masked there; `reticent inspect gate` shows which, and why. stop: the run ends with exit code "
+        "4. A find in a speaker's name, a domain, a label, or in a file that is no table of sentences always ends it.",
+    )
+    max_held_fraction: float = Field(
+        default=0.02,
+        ge=0,
+        le=1,
+        description="Share of the training sentences that may be held; with more the run ends with exit code 4, for "
+        "then the policies miss much, or mask what is no secret.",
+    )
+    labels: tuple[str, ...] = Field(
+        default=(),
+        description="Labels whose masked strings are searched for. Empty: all but those that describe and do not "
+        "identify (spaCy's CARDINAL, DATE, GPE, ORG and the like; Presidio's DATE_TIME, LOCATION, NRP, URL).",
+    )
+    min_characters: int = Field(
+        default=3,
+        ge=1,
+        le=1_000,
+        description="Letters and digits that a string needs to be searched for; shorter ones hit by chance.",
+    )
+    everyday_words: bool = Field(
+        default=False,
+        description="Whether to search as well for everyday English: single words (hope, young), which are names in "
+        "some sentences, and several of which no list of names holds one (email address, isn't, good bye). Together "
+        "with a name (Rich Hall), with two number words, or several as a password, they are always searched for.",
+    )
+    case_sensitive: bool = Field(default=False, description="Whether upper and lower case must agree.")
+    ignore: tuple[str, ...] = Field(
+        default=(),
+        description="Strings that are no secret although they were masked, for false alarms. Never shown by any "
+        "command, nor in a report.",
+    )
+
+    @property
+    def holds(self) -> bool:
+        """Whether a sentence with a find is held, and does not end the run."""
+        return self.enabled and self.on_hit == "hold"
+
+    def choice(self) -> Choice:
+        """These settings as the search takes them."""
+        from pipelines.gate.everyday import is_everyday
+        from pipelines.gate.strings import Choice
+
+        return Choice(
+            labels=frozenset(self.labels),
+            min_characters=self.min_characters,
+            case_sensitive=self.case_sensitive,
+            ignore=self.ignore,
+            is_everyday=None if self.everyday_words else is_everyday,
+        )

@@ -1,0 +1,38 @@
+"""Settings of ``[shard]``, and whether a run publishes rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field
+
+from pipelines.config import StageConfig
+from pipelines.methods import registry
+
+
+class ShardConfig(StageConfig):
+    """The ``[shard]`` table. What is private follows from the masks, the flags, and what the gate holds."""
+
+    publish: Literal["auto", "always", "never"] = Field(
+        default="auto",
+        description="Whether the rows that nothing was found in are published as a table. auto: only where the method "
+        "trains on them as public ones (crt). A missed secret in a published row is given away whatever the method "
+        "is, so claims then rest on delta2.",
+    )
+    keep_superseded: bool = Field(
+        default=False,
+        strict=True,
+        description="Whether tables and reports of earlier runs stay in the public root when a run has published "
+        "others in their place. Claims do not cover them, and say so.",
+    )
+
+
+def publishes(shard: ShardConfig, method: str) -> bool:
+    """Whether a run with this training method publishes the rows of the public side."""
+    return shard.publish == "always" or (shard.publish == "auto" and registry.method(method).trains_on_public_rows)
+
+
+def publishes_rows(configs: Mapping[str, Any], method: str) -> bool:
+    """Whether a run publishes rows: without a conservative policy none is on the public side."""
+    return publishes(configs["shard"], method) and configs["redact"].conservative is not None
