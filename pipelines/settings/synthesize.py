@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from pydantic import Field, field_validator, model_validator
 
 from pipelines.config import StageConfig
+from pipelines.errors import ConfigError
 from pipelines.policies import registry
 from pipelines.policies.detectors.specs import SPECS
+from pipelines.training.tasks.registry import TASKS
 
 if TYPE_CHECKING:
+    from pipelines.settings.train import TrainConfig
     from pipelines.synthesis.plan import Lengths, Plan
     from pipelines.training.trained import TrainedModel
 
@@ -161,6 +164,20 @@ class SynthesizeConfig(StageConfig):
         """The modules of the policies that drop rows."""
         del stage
         return (*registry.policy_modules(self.filter), "pipelines.policies.registry") if self.filter else ()
+
+
+def check_writes_rows(train: TrainConfig) -> None:
+    """Checks that the model writes rows.
+
+    Raises:
+        ConfigError: the model writes no text, or only of an input that would come from the corpus.
+    """
+    task = TASKS.get(train.task)
+    if task is None or not task.writes_text or not task.has_speakers:
+        raise ConfigError(
+            f"[synthesize]: a model for the task {train.task} writes no rows of its own accord; it needs one that "
+            "goes on after a speaker and a domain, such as train.task = 'language_modelling'"
+        )
 
 
 def _check_shares(given: Mapping[str, float]) -> None:

@@ -13,7 +13,7 @@ from test_synthesize_claim import claims
 from pipelines.artifacts import Target
 from pipelines.errors import ConfigError
 from pipelines.graph import GRAPH
-from pipelines.settings.synthesize import SynthesizeConfig
+from pipelines.settings.synthesize import SynthesizeConfig, check_writes_rows
 from pipelines.settings.train import TrainConfig
 from pipelines.stages.audit import opening as audit_opening
 from pipelines.stages.synthesize import rows as synthesize_rows
@@ -112,5 +112,5 @@ def test_only_the_report_reads_what_was_counted():
 
 def test_a_model_that_writes_no_rows_is_refused():
     with pytest.raises(ConfigError, match="writes no rows of its own accord"):
-        synthesize_rows.check_writes_rows(TrainConfig(task="table_to_text", method="dpsgd"))
-    synthesize_rows.check_writes_rows(TrainConfig(task="dialogue", method="dpsgd"))
+        check_writes_rows(TrainConfig(task="table_to_text", method="dpsgd"))
+    check_writes_rows(TrainConfig(task="dialogue", method="dpsgd"))

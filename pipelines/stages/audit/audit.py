@@ -5,15 +5,25 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+import numpy as np
+
+from pipelines.accounting.accountants import epsilon
+from pipelines.accounting.events import NeighboringRelation, adds_no_noise, from_json, is_silent
+from pipelines.attacks.conformance import combined
+from pipelines.attacks.engine_power import measured_power
+from pipelines.attacks.epsilon_comparison import ClaimedProfile, claim_p_value
+from pipelines.attacks.epsilon_estimates import epsilon_estimates
+from pipelines.attacks.epsilon_trials import Trials
+from pipelines.attacks.nights import Nights
+from pipelines.attacks.summary import ACROSS_DOMAINS, LEFT_OPEN, estimates_shown, extraction_summary, membership_summary
+from pipelines.attacks.white_box import ENGINE_PLANS
 from pipelines.context import StageContext
 from pipelines.settings.audit import AuditConfig
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from pipelines.attacks.epsilon_trials import Trials
+from pipelines.stages.audit.canaries import EXPOSURES
+from pipelines.stages.audit.canary_table import CANARIES
+from pipelines.stages.audit.steps import played_games
 
 SCHEMA_VERSION: Final = 1
 ESTIMATOR: Final = "f_dp"
@@ -25,18 +35,6 @@ MODEL: Final = "the audit's model"
 
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes ``audit.json``: figures of all attacks, bounds on epsilon, and whether they refute the claim. Private."""
-    import numpy as np
-
-    from pipelines.accounting.events import from_json, is_silent
-    from pipelines.attacks.nights import Nights
-    from pipelines.attacks.summary import (
-        ACROSS_DOMAINS,
-        LEFT_OPEN,
-        estimates_shown,
-        extraction_summary,
-        membership_summary,
-    )
-
     # Identifiers of games are fresh, as their coins are: what several nights say together counts each coin once.
     rng = np.random.default_rng(ctx.seed if ctx.configs["train"].insecure_test_seed else None)
     found = {
@@ -110,8 +108,6 @@ class AuditedGame:
 
 def _power(ctx: StageContext) -> dict[str, Any] | None:
     """How often faults of such steps were caught (`pipelines.attacks.engine_power`)."""
-    from pipelines.attacks.engine_power import measured_power
-
     takes_spans: bool = ctx.configs["train"].method_spec().needs_lstm
     return measured_power(ctx.configs["audit"].num_trials, takes_spans=takes_spans)
 
@@ -128,11 +124,6 @@ def _lower_bound(attack: AuditedGame | None) -> dict[str, Any]:
 
 def _attack_on_model(ctx: StageContext, rng: np.random.Generator) -> AuditedGame:
     """Which canaries the audit's own model trained on, by its losses."""
-    from pipelines.accounting.accountants import epsilon
-    from pipelines.accounting.events import NeighboringRelation, adds_no_noise, from_json
-    from pipelines.attacks.epsilon_comparison import ClaimedProfile, claim_p_value
-    from pipelines.attacks.epsilon_estimates import epsilon_estimates
-
     config: AuditConfig = ctx.configs["audit"]
     events = ctx.input("audit_model").json("events.json")
     event, delta, relation = from_json(events["event"]), events["target_delta"], NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -154,10 +145,6 @@ def _trials(ctx: StageContext) -> tuple[str, Trials]:
 
     Identified by the canaries' own names, which are random: another training has others.
     """
-    from pipelines.attacks.epsilon_trials import Trials
-    from pipelines.stages.audit.canaries import EXPOSURES
-    from pipelines.stages.audit.canary_table import CANARIES
-
     rows = ctx.input("audit_canaries").table(EXPOSURES).rows(("canary_id", "variant", "loss", "loss_released"))
     scores = {
         row["canary_id"]: row["loss_released"] - row["loss"] for row in rows if row["variant"] == _ATTACKED_VARIANT
@@ -172,11 +159,6 @@ def _trials(ctx: StageContext) -> tuple[str, Trials]:
 
 def _games_on_steps(ctx: StageContext, rng: np.random.Generator) -> tuple[list[AuditedGame], str | None]:
     """The games on the method's noised steps (`pipelines.stages.audit.steps`), and why one was not played."""
-    from pipelines.attacks.conformance import combined
-    from pipelines.attacks.epsilon_estimates import epsilon_estimates
-    from pipelines.attacks.white_box import ENGINE_PLANS
-    from pipelines.stages.audit.steps import played_games
-
     config: AuditConfig = ctx.configs["audit"]
     delta = ctx.input("audit_model").json("events.json")["target_delta"]
     games, not_played = played_games(ctx)

@@ -7,16 +7,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
+from pipelines.attacks.candidates import CandidateScorer, NormalisedScorer, canary_losses, enumerated_ranks
+from pipelines.attacks.exposure import TIE_NATS, Rank, exposure_of, sampled_exposure
+from pipelines.attacks.exposure_null import judge_exposures
+from pipelines.attacks.miss_rates import ScoredCanary, by_miss_rate
 from pipelines.context import StageContext
 from pipelines.settings.audit import AuditConfig
+from pipelines.stages.audit.canary_table import VARIANTS, pattern_of, read_canaries
+from pipelines.stages.audit.opening import open_audited, reason_not_to_open
 from pipelines.tables import schema
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from pipelines.attacks.canaries import Canary
     from pipelines.attacks.candidates import Indices, Scorer
-    from pipelines.attacks.exposure import Exposure, FloatArray, Rank
+    from pipelines.attacks.exposure import Exposure, FloatArray
 
 EXPOSURES: Final = schema(
     "exposures",
@@ -38,13 +44,6 @@ _LEVEL: Final = 0.05
 
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes ``exposures.parquet``, and ``exposure.json`` with what they say together. Private."""
-    import numpy as np
-
-    from pipelines.attacks.candidates import CandidateScorer, canary_losses
-    from pipelines.attacks.miss_rates import ScoredCanary, by_miss_rate
-    from pipelines.stages.audit.canary_table import VARIANTS, pattern_of, read_canaries
-    from pipelines.stages.audit.opening import open_audited, reason_not_to_open
-
     config: AuditConfig = ctx.configs["audit"]
     pattern = pattern_of(ctx)
     canaries, coins = read_canaries(ctx.input("audit_model"), pattern)
@@ -140,11 +139,6 @@ class Rankings:
             trained_on: all canaries that the audit's model read. They are no strangers to each other: each is ranked
                 among candidates that the model never read.
         """
-        import numpy as np
-
-        from pipelines.attacks.candidates import NormalisedScorer, canary_losses, enumerated_ranks
-        from pipelines.attacks.exposure import exposure_of, sampled_exposure
-
         ours, theirs = self.losses
         found = {}
         for name, scorer, losses in (
@@ -174,8 +168,6 @@ def among_strangers(
         canaries: those that are ranked.
         trained_on: canaries of the same form.
     """
-    from pipelines.attacks.exposure import TIE_NATS, Rank
-
     indices = sorted({canary.index for canary in (*canaries, *trained_on)})
     losses = dict(zip(indices, scorer.losses(indices, in_double=True).tolist(), strict=True))
     found = {}
@@ -199,8 +191,6 @@ def summaries(
     level: float,
 ) -> list[dict[str, Any]]:
     """What the exposures of each group say together; ranks of canaries that were left out, too, to be compared with."""
-    from pipelines.attacks.exposure_null import judge_exposures
-
     rows = []
     for name, of, is_in in _GROUPS:
         ranks = {canary: exposure.rank for canary, exposure in found[of].items() if coins[canary] is is_in}

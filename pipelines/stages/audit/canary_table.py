@@ -6,16 +6,17 @@ import secrets
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from pipelines.artifacts import Source
+from pipelines.attacks.canaries import Canary, draw_canaries, flip_coins
+from pipelines.attacks.patterns import Pattern
 from pipelines.context import StageContext
 from pipelines.errors import ConfigError
 from pipelines.tables import schema
 
 if TYPE_CHECKING:
     from pipelines.artifacts import Artifact, Target
-    from pipelines.attacks.canaries import Canary
-    from pipelines.attacks.patterns import Pattern
-
 CANARIES: Final = schema(
     "canaries",
     "canary_id: string, variant: string, text: string, num_copies: uint32, is_flagged: bool, is_included: bool",
@@ -34,10 +35,6 @@ def drawn(ctx: StageContext) -> tuple[list[Canary], dict[str, bool]]:
     Raises:
         ConfigError: there are to be public ones, and no row of this run is public, or the method reads none as such.
     """
-    import numpy as np
-
-    from pipelines.attacks.canaries import draw_canaries, flip_coins
-
     config, scratch = ctx.configs["audit"], ctx.out.scratch
     num_detected = config.num_canaries if config.num_detected_canaries is None else config.num_detected_canaries
     numbers = {"missed": config.num_canaries, "detected": num_detected, "public": config.num_public_canaries}
@@ -78,8 +75,6 @@ def pattern_of(ctx: StageContext) -> Pattern:
     Raises:
         ConfigError: it cannot be read.
     """
-    from pipelines.attacks.patterns import Pattern
-
     return Pattern.parse(ctx.configs["audit"].canary_form)
 
 
@@ -99,8 +94,6 @@ def write_canaries(out: Target, canaries: Iterable[Canary], coins: dict[str, boo
 
 def read_canaries(artifact: Artifact, pattern: Pattern) -> tuple[list[Canary], dict[str, bool]]:
     """The inverse of `write_canaries`."""
-    from pipelines.attacks.canaries import Canary
-
     rows = list(artifact.table(CANARIES).rows())
     canaries = [
         Canary(

@@ -10,7 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pipelines.context import Piece
+from pipelines.corpus.items import Document
+from pipelines.corpus.readers import read_documents
 from pipelines.errors import ConfigError
+from pipelines.policies.detectors.classifier import read_description
+from pipelines.policies.detectors.keywords import label_of
 
 if TYPE_CHECKING:
     from pipelines.settings.redact import RedactConfig
@@ -31,9 +35,6 @@ def judged_labels(redact: RedactConfig) -> frozenset[str]:
     Raises:
         ConfigError: the classifier's folder holds none.
     """
-    from pipelines.policies.detectors.classifier import read_description
-    from pipelines.policies.detectors.keywords import label_of
-
     used, domains = judging_policies(redact), set[str]()
     if "keywords" in used:
         domains.update(redact.keywords)
@@ -48,8 +49,6 @@ def attacked_domains(domains: Iterable[str | None], redact: RedactConfig) -> tup
     Raises:
         ConfigError: they are fewer than two, or two of them have one label.
     """
-    from pipelines.policies.detectors.keywords import label_of
-
     known = judged_labels(redact)
     found = sorted({domain for domain in domains if domain and label_of(domain) in known})
     if len(found) < _FEWEST:
@@ -95,10 +94,6 @@ def check_domain_audit(configs: Mapping[str, Any], pieces: Iterable[Piece]) -> N
 
 def _first_known(configs: Mapping[str, Any], pieces: Iterable[Piece]) -> set[str]:
     """Domains of the corpus that the policies know: two of them, or all if they are fewer."""
-    from pipelines.corpus.items import Document
-    from pipelines.corpus.readers import read_documents
-    from pipelines.policies.detectors.keywords import label_of
-
     known, options = judged_labels(configs["redact"]), configs["corpus"].read_options()
     found: set[str] = set()
     for piece in pieces:

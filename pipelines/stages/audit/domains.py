@@ -6,9 +6,27 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
+from pipelines.attacks.domain_scores import document
+from pipelines.attacks.domains import (
+    PAPER_DECODING,
+    LabelledPolicies,
+    attack,
+    attack_references,
+    dialogue_prompts,
+    sentence_prompts,
+)
 from pipelines.context import StageContext
+from pipelines.corpus.tables import SENTENCES
 from pipelines.errors import ConfigError
+from pipelines.policies.judging.apply import Redactor
+from pipelines.policies.judging.texts import TextJudge
 from pipelines.settings.audit import AuditConfig
+from pipelines.stages.audit.domain_choice import judging_policies
+from pipelines.stages.audit.domain_models import REFERENCES
+from pipelines.stages.audit.opening import open_audited, open_reference
+from pipelines.stages.audit.records import HELD_OUT
 
 if TYPE_CHECKING:
     from pipelines.attacks.domains import Prompts
@@ -27,16 +45,6 @@ def run(ctx: StageContext) -> dict[str, Any]:
     Raises:
         ConfigError: no held-out conversation of some domain can be continued.
     """
-    import numpy as np
-
-    from pipelines.attacks.domain_scores import document
-    from pipelines.attacks.domains import PAPER_DECODING, LabelledPolicies, attack, attack_references
-    from pipelines.policies.judging.apply import Redactor
-    from pipelines.policies.judging.texts import TextJudge
-    from pipelines.stages.audit.domain_choice import judging_policies
-    from pipelines.stages.audit.domain_models import REFERENCES
-    from pipelines.stages.audit.opening import open_audited, open_reference
-
     config: AuditConfig = ctx.configs["audit"]
     rng = np.random.default_rng(ctx.seed)
     model = open_audited(ctx, "train")
@@ -60,8 +68,6 @@ def run(ctx: StageContext) -> dict[str, Any]:
 
 def _prompts(ctx: StageContext, domain: str, rng: Any, models: list[TrainedModel]) -> Prompts:
     """Beginnings of held-out conversations of one domain, spread over as many as there are."""
-    from pipelines.attacks.domains import dialogue_prompts, sentence_prompts
-
     config: AuditConfig = ctx.configs["audit"]
     most = config.domain_prompts
     if ctx.configs["train"].unit().kind == "sentence":
@@ -77,9 +83,6 @@ def _prompts(ctx: StageContext, domain: str, rng: Any, models: list[TrainedModel
 
 
 def _held_out_rows(ctx: StageContext) -> Iterator[dict[str, Any]]:
-    from pipelines.corpus.tables import SENTENCES
-    from pipelines.stages.audit.records import HELD_OUT
-
     for artifact in ctx.inputs["split"]:
         for row in artifact.table(SENTENCES).rows(("doc_id", "text", "speaker", "domain", "fold")):
             if row["fold"] in HELD_OUT:
@@ -88,8 +91,6 @@ def _held_out_rows(ctx: StageContext) -> Iterator[dict[str, Any]]:
 
 def _judging_spec(ctx: StageContext) -> RedactorSpec:
     """The run's own policies, of all those that say which domain a find is of."""
-    from pipelines.stages.audit.domain_choice import judging_policies
-
     redact = ctx.configs["redact"]
     whole: RedactorSpec = redact.redactor_spec()
     return replace(whole, policies=judging_policies(redact), conservative=None, observed=(), own={})

@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+import numpy as np
+
+from pipelines.attacks import extraction
+from pipelines.attacks.prompting import EMPTY, Decoding, fitted
 from pipelines.context import StageContext
+from pipelines.corpus.tables import SENTENCES
+from pipelines.policies.tables import REDACTED
 from pipelines.settings.audit import AuditConfig
-from pipelines.tables import schema
+from pipelines.stages.audit.opening import open_audited, reason_not_to_open
+from pipelines.stages.audit.records import HELD_OUT, left_out_rows
+from pipelines.tables import schema, side_by_side
 
 EXTRACTED: Final = schema("extracted", "label: string, string: string, match: string")
 """Secrets that came out, in the form in which they are compared. Private."""
@@ -17,13 +25,6 @@ _MOST_TAGS: Final = 32
 
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes ``extraction.json`` (counts by label) and ``extracted.parquet``, what came out; private, both."""
-    import numpy as np
-
-    from pipelines.attacks import extraction
-    from pipelines.attacks.prompting import EMPTY, Decoding, fitted
-    from pipelines.stages.audit.opening import open_audited, reason_not_to_open
-    from pipelines.stages.audit.records import HELD_OUT, left_out_rows
-
     config: AuditConfig = ctx.configs["audit"]
     with ctx.out.table(EXTRACTED) as writer:
         if (reason := reason_not_to_open(ctx, writes=True)) is not None:
@@ -82,10 +83,6 @@ def run(ctx: StageContext) -> dict[str, Any]:
 
 def _rows(ctx: StageContext, *folds: str) -> Iterator[dict[str, Any]]:
     """The rows of some folds with what was masked in them."""
-    from pipelines.corpus.tables import SENTENCES
-    from pipelines.policies.tables import REDACTED
-    from pipelines.tables import side_by_side
-
     columns = ("doc_id", "sentence_index")
     for sentences, redacted in zip(ctx.inputs["split"], ctx.inputs["redact"], strict=True):
         wanted = (*columns, "text", "speaker", "domain", "fold")

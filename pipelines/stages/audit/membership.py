@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import numpy as np
+
+from pipelines.attacks.membership import MembershipSettings, attack_membership
 from pipelines.context import StageContext
 from pipelines.settings.audit import AuditConfig
+from pipelines.stages.audit.opening import open_audited, reason_not_to_open
+from pipelines.stages.audit.records import Records, left_out_rows
 
 _LEAST_RECORDS: Final = 8
 """Of each kind: below, an interval of the AUC says nothing."""
@@ -13,12 +18,6 @@ _LEAST_RECORDS: Final = 8
 
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes ``membership.json``: figures of each attack, and none of single records."""
-    import numpy as np
-
-    from pipelines.attacks.membership import MembershipSettings, attack_membership
-    from pipelines.stages.audit.opening import open_audited, reason_not_to_open
-    from pipelines.stages.audit.records import Records, left_out_rows
-
     config: AuditConfig = ctx.configs["audit"]
     if (reason := reason_not_to_open(ctx)) is not None:
         ctx.out.json("membership.json", {"not_attacked": reason})

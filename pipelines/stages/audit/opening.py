@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipelines.context import StageContext
+from pipelines.training.trained import open_trained
 
 if TYPE_CHECKING:
     from pipelines.training.trained import TrainedModel
@@ -30,8 +31,6 @@ def open_reference(ctx: StageContext, stage: str, folder: str) -> TrainedModel:
     Raises:
         ConfigError: its folder holds no causal language model.
     """
-    from pipelines.training.trained import open_trained
-
     return open_trained(ctx.input(stage).blob(folder), device=ctx.runtime.device, task=ctx.configs["train"].task)
 
 
@@ -41,8 +40,6 @@ def open_audited(ctx: StageContext, stage: str) -> TrainedModel:
     Raises:
         ConfigError: its folder holds no causal language model.
     """
-    from pipelines.training.trained import open_trained
-
     config = ctx.configs["train"]
     artifact = ctx.input(stage)
     is_public = stage == "train" and config.method_spec().publishes_model

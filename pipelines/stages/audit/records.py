@@ -13,7 +13,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from pipelines.context import StageContext
+from pipelines.corpus.tables import DOCUMENTS, SENTENCES
+from pipelines.policies.sharding import is_private
+from pipelines.policies.tables import REDACTED
 from pipelines.tables import schema
+from pipelines.training.data.row_store import RowStore, document_lengths
+from pipelines.training.data.rows import original_rows
 
 if TYPE_CHECKING:
     from pipelines.training.data.row_store import RecordRows, StoredRecords
@@ -79,11 +84,6 @@ class Records:
 
 
 def _stored(ctx: StageContext, fold: str) -> StoredRecords:
-    from pipelines.corpus.tables import DOCUMENTS, SENTENCES
-    from pipelines.policies.tables import REDACTED
-    from pipelines.training.data.row_store import RowStore, document_lengths
-    from pipelines.training.data.rows import original_rows
-
     config, split = ctx.configs["train"], ctx.inputs["split"]
     redacted = [artifact.table(REDACTED) for artifact in ctx.inputs["redact"]]
     lengths = document_lengths(a.table(DOCUMENTS) for a in split if config.conversation_tokens)
@@ -95,9 +95,6 @@ def _stored(ctx: StageContext, fold: str) -> StoredRecords:
 
 
 def _is_private(ctx: StageContext, fold: str) -> Iterator[bool]:
-    from pipelines.policies.sharding import is_private
-    from pipelines.policies.tables import REDACTED
-
     flags = ("num_masked_tokens", "is_duplicate", "failed_closed", "flagged_by_conservative")
     columns = ("redacted_text", *flags, "fold")
     for artifact in ctx.inputs["redact"]:

@@ -6,14 +6,19 @@ import secrets
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from pipelines.accounting.events import PoissonSampled, SelfComposed, from_json
+from pipelines.attacks.attack_training import play_training
+from pipelines.attacks.training_game import TrainingGame
 from pipelines.context import StageContext
+from pipelines.methods.registry import METHODS
+from pipelines.stages.train.ranks import on_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pipelines.accounting.events import Event, PoissonSampled
-    from pipelines.attacks.training_game import PlayedTraining, TrainingGame
+    from pipelines.accounting.events import Event
+    from pipelines.attacks.training_game import PlayedTraining
     from pipelines.settings.train import TrainConfig
 
 NOT_PLAYED: Final = (
@@ -48,15 +53,10 @@ def played_games(ctx: StageContext) -> tuple[list[tuple[TrainingGame, PlayedTrai
 
 def is_ours(method: str) -> bool:
     """Whether a method is one of this package."""
-    from pipelines.methods.registry import METHODS
-
     return method in METHODS
 
 
 def _games(ctx: StageContext) -> Iterator[TrainingGame]:
-    from pipelines.accounting.events import from_json
-    from pipelines.attacks.training_game import TrainingGame
-
     events, figures = (ctx.input("audit_model").json(name) for name in ("events.json", "figures.json"))
     config: TrainConfig = ctx.configs["train"]
     own: dict[str, Any] = {
@@ -82,15 +82,11 @@ def _games(ctx: StageContext) -> Iterator[TrainingGame]:
 
 def _sampled(event: Event) -> PoissonSampled | None:
     """The noised step of a phase; None where it has none."""
-    from pipelines.accounting.events import PoissonSampled, SelfComposed
-
     step = event.event if isinstance(event, SelfComposed) else None
     return step if isinstance(step, PoissonSampled) else None
 
 
 def _played(ctx: StageContext, game: TrainingGame) -> PlayedTraining:
-    from pipelines.stages.train.ranks import on_ranks
-
     config: TrainConfig = ctx.configs["train"]
     # Fresh coins each night, or what several nights say together would count one coin twice.
     seed = ctx.seed if config.insecure_test_seed else secrets.randbits(63)
@@ -102,7 +98,5 @@ def _played(ctx: StageContext, game: TrainingGame) -> PlayedTraining:
 
 def play(ctx: StageContext, game: TrainingGame, seed: int, folder: Path) -> dict[str, Any]:
     """Plays a game, in this process or in each of those that train together; ``folder`` is for checkpoints."""
-    from pipelines.attacks.attack_training import play_training
-
     del ctx
     return {"played": play_training(game, seed, folder)}

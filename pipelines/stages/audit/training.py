@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 from pipelines.artifacts import Artifact, Output, Source, Target
 from pipelines.context import StageContext
+from pipelines.stages.train import phase1 as train_phase1
+from pipelines.stages.train import train
+from pipelines.training.data.overlay import write_overlay_of_run
 
 if TYPE_CHECKING:
     from pipelines.training.data.overlay import AddedRow, Place
@@ -73,10 +76,6 @@ def _trained(
     ctx: StageContext, work: Target, rows: Sequence[AddedRow], excluded: Sequence[Place]
 ) -> tuple[Source, Source]:
     """Trains in a folder; the model, and the private output of the training with its events and figures."""
-    from pipelines.stages.train import phase1 as train_phase1
-    from pipelines.stages.train import train
-    from pipelines.training.data.overlay import write_overlay_of_run
-
     overlay = work.fresh("overlay")
     # Every row says what is masked in it.
     write_overlay_of_run(overlay, rows, excluded, configs=ctx.configs, secret=ctx.run.secret, redactor=None)

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from pipelines.context import StageContext
+from pipelines.dedup.bloom import ScalableBloomFilter
+from pipelines.dedup.hash_ranges import items_per_bucket, num_buckets, prefixes
+from pipelines.dedup.kernels import compiled
+from pipelines.dedup.key_tables import FOUND, KEYS
+from pipelines.dedup.keys import KeyMaker
+from pipelines.dedup.other_corpus import OtherCorpus, ReadCounts, read_keys
+from pipelines.dedup.resolve import KeyBatch, Tally, resolve, resolve_unverified
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     from pipelines.dedup.bloom import UInt64Array
-    from pipelines.dedup.other_corpus import OtherCorpus, ReadCounts
-    from pipelines.dedup.resolve import KeyBatch
     from pipelines.tables import Table
 
 
@@ -20,11 +28,6 @@ def _read_keys(
     keys: Table, bucket: str, other: OtherCorpus | None, ctx: StageContext, *, in_order: bool
 ) -> Iterator[KeyBatch]:
     """The bucket's rows of one partition: by prefix, or in the order of the text."""
-    import numpy as np
-
-    from pipelines.dedup.hash_ranges import prefixes
-    from pipelines.dedup.resolve import KeyBatch
-
     columns = ["prefix", "row", "doc_id", "sentence_index", "key_high", "key_low", "in_scope"]
     if other is not None:
         columns += ["text_key_high", "text_key_low"]
@@ -58,9 +61,7 @@ def _open_other(ctx: StageContext, counts: ReadCounts, kernels: ModuleType | Non
     Raises:
         InputError: it cannot be read, or too many of its rows were rejected.
     """
-    from pipelines.corpus.split import Splitter
-    from pipelines.dedup.keys import KeyMaker
-    from pipelines.dedup.other_corpus import OtherCorpus, read_keys
+    from pipelines.corpus.split import Splitter  # spaCy is slow to import
 
     config, corpus, split = (ctx.configs[name] for name in ("dedup", "corpus", "split"))
 
@@ -82,17 +83,6 @@ def _open_other(ctx: StageContext, counts: ReadCounts, kernels: ModuleType | Non
 
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes ``found.parquet`` (duplicates only, of all partitions) and ``figures.json``."""
-    import functools
-
-    import numpy as np
-
-    from pipelines.dedup.bloom import ScalableBloomFilter
-    from pipelines.dedup.hash_ranges import items_per_bucket, num_buckets
-    from pipelines.dedup.kernels import compiled
-    from pipelines.dedup.key_tables import FOUND, KEYS
-    from pipelines.dedup.other_corpus import ReadCounts
-    from pipelines.dedup.resolve import Tally, resolve, resolve_unverified
-
     config, bucket = ctx.configs["dedup"], str(ctx.partition)
     tables = [artifact.table(KEYS) for artifact in ctx.inputs["dedup_keys"]]
     num_rows = sum(table.num_rows for table in tables) // num_buckets(bucket)

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from pipelines.context import StageContext
+from pipelines.corpus.tables import SENTENCES
+from pipelines.dedup.hash_ranges import PREFIX_BITS
+from pipelines.dedup.kernels import compiled
+from pipelines.dedup.key_tables import KEYS
+from pipelines.dedup.keys import DocumentKeys, KeyMaker, place_keys
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
-    import pyarrow as pa
 
     from pipelines.dedup.bloom import UInt64Array
-    from pipelines.dedup.keys import KeyMaker
     from pipelines.tables import Table
 
     Keys = tuple[
@@ -33,10 +40,6 @@ def _lengths(sentences: Table) -> Iterator[npt.NDArray[np.int32]]:
 
 
 def _of_sentences(sentences: Table, maker: KeyMaker, min_tokens: int, *, of_text: bool) -> Iterator[Keys]:
-    from itertools import repeat
-
-    import pyarrow.compute as pc
-
     batches = sentences.batches(_COLUMNS, as_dictionary=_REPEATED)
     counted: Iterable[npt.NDArray[np.int32] | int] = _lengths(sentences) if min_tokens else repeat(0)
     for batch, lengths in zip(batches, counted, strict=False):
@@ -50,11 +53,6 @@ def _of_sentences(sentences: Table, maker: KeyMaker, min_tokens: int, *, of_text
 
 def _of_documents(sentences: Table, maker: KeyMaker, min_tokens: int, *, of_text: bool) -> Iterator[Keys]:
     """Every row has the key of its document and its place in it, so that equal documents agree row by row."""
-    import numpy as np
-    import pyarrow.compute as pc
-
-    from pipelines.dedup.keys import DocumentKeys, place_keys
-
     keys, text_keys = DocumentKeys(), DocumentKeys()
     for batch, _, high, low, text_high, text_low in _of_sentences(sentences, maker, 0, of_text=of_text):
         keys.add(batch.column("doc_id"), high, low)
@@ -80,15 +78,6 @@ def _of_documents(sentences: Table, maker: KeyMaker, min_tokens: int, *, of_text
 
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes ``keys.parquet``: one row per sentence, by prefix of the key, so that a bucket's rows lie together."""
-    import numpy as np
-    import pyarrow as pa
-
-    from pipelines.corpus.tables import SENTENCES
-    from pipelines.dedup.hash_ranges import PREFIX_BITS
-    from pipelines.dedup.kernels import compiled
-    from pipelines.dedup.key_tables import KEYS
-    from pipelines.dedup.keys import KeyMaker
-
     config = ctx.configs["dedup"]
     sentences = ctx.input("split").table(SENTENCES)
     maker = KeyMaker(config.normalise, config.hash_seed, compiled(sentences.num_rows))

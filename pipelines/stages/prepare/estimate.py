@@ -54,8 +54,22 @@ import dataclasses
 from typing import Any
 
 from pipelines.context import StageContext
+from pipelines.corpus.tables import DOCUMENTS, SENTENCES
 from pipelines.errors import InputError
+from pipelines.miss_rate.estimate import Labelled, measured, not_measured
+from pipelines.miss_rate.gold_labels import coverage, review_all
+from pipelines.miss_rate.judgements import HumanJudge, review_judged, screened_rows
+from pipelines.miss_rate.large import Large, find_large
+from pipelines.miss_rate.learnt import DRAW_ANEW, Learnt, read_learnt
+from pipelines.miss_rate.review import ReviewTable, SecretSpan
+from pipelines.miss_rate.review_log import ballots_of, read_decisions, sentence_key
+from pipelines.miss_rate.sampling import TRAIN_FOLD, Partition
+from pipelines.miss_rate.tables import SAMPLE, STABILITY
+from pipelines.miss_rate.weights import Weights
+from pipelines.policies.judging.apply import Redactor
+from pipelines.policies.judging.judge import Request
 from pipelines.policies.labels import ReviewLabels
+from pipelines.policies.sharding import SHARD
 from pipelines.settings.estimate import EstimateConfig
 
 
@@ -66,19 +80,6 @@ def run(ctx: StageContext) -> dict[str, Any]:
         InputError: gold labels, or reviews, are asked for and there are none.
         StageError: the sample and the redacted rows do not fit together.
     """
-    from pipelines.corpus.tables import DOCUMENTS, SENTENCES
-    from pipelines.miss_rate.estimate import Labelled, measured, not_measured
-    from pipelines.miss_rate.gold_labels import coverage, review_all
-    from pipelines.miss_rate.judgements import HumanJudge, review_judged, screened_rows
-    from pipelines.miss_rate.large import Large, find_large
-    from pipelines.miss_rate.learnt import DRAW_ANEW, Learnt, read_learnt
-    from pipelines.miss_rate.review import ReviewTable
-    from pipelines.miss_rate.review_log import ballots_of, read_decisions, sentence_key
-    from pipelines.miss_rate.sampling import TRAIN_FOLD, Partition
-    from pipelines.miss_rate.tables import SAMPLE, STABILITY
-    from pipelines.miss_rate.weights import Weights
-    from pipelines.policies.sharding import SHARD
-
     config: EstimateConfig = ctx.configs["estimate"]
     sample = ctx.input("sample")
     sampling = sample.json("figures.json")
@@ -209,10 +210,6 @@ def _source(config: EstimateConfig, *, has_reviews: bool, covered: Any) -> str:
 
 def _proxy(ctx: StageContext, config: EstimateConfig, labels: ReviewLabels) -> Any:
     """A judge that takes the union of the proxy policies for the truth; a run of masked tokens is one secret."""
-    from pipelines.miss_rate.review import SecretSpan
-    from pipelines.policies.judging.apply import Redactor
-    from pipelines.policies.judging.judge import Request
-
     # The proxy reads the options of [redact], but nothing that [redact] was told to leave alone is left alone here.
     spec = dataclasses.replace(
         ctx.configs["redact"].redactor_spec(ctx.configs["corpus"].separator()),

@@ -11,6 +11,22 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pipelines.context import StageContext
+from pipelines.gate.finds import (
+    Finds,
+    explained,
+    first_masked,
+    judged_to_be_none,
+    public_parts,
+    search_rows,
+    write_held,
+)
+from pipelines.gate.index import write_index
+from pipelines.gate.masked import MaskedStrings
+from pipelines.gate.search import Hits, num_training_rows, row_words
+from pipelines.gate.strings import StringIndex
+from pipelines.gate.tables import GATE_HITS, GATE_INDEX, GATE_PLACES, GATE_STRINGS
+from pipelines.miss_rate.review_log import ballots_of, read_decisions, sentence_key
+from pipelines.policies.tables import REDACTED
 from pipelines.settings.gate import GateConfig
 
 if TYPE_CHECKING:
@@ -32,23 +48,6 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
         PrivacyGateError: a masked string stands in a speaker's name, a domain or a label that would be public; in a
             sentence, where finds stop the run; or in too many of them. Where it stands is told in a private table.
     """
-    from pipelines.gate.finds import (
-        Finds,
-        explained,
-        first_masked,
-        judged_to_be_none,
-        public_parts,
-        search_rows,
-        write_held,
-    )
-    from pipelines.gate.index import write_index
-    from pipelines.gate.masked import MaskedStrings
-    from pipelines.gate.search import Hits, num_training_rows, row_words
-    from pipelines.gate.strings import StringIndex
-    from pipelines.gate.tables import GATE_HITS, GATE_INDEX, GATE_PLACES, GATE_STRINGS
-    from pipelines.miss_rate.review_log import read_decisions
-    from pipelines.policies.tables import REDACTED
-
     config: GateConfig = ctx.configs["gate"]
     choice = config.choice()
     in_tags, num_public, parts, dismissed = Hits(), 0, set[str](), set[str]()
@@ -114,8 +113,6 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
 
 def _reviewed(decisions: Sequence[Decision], secret: bytes) -> Callable[[str], list[Range] | None]:
     """What reviewers call sensitive in a sentence; None of one that nobody judged."""
-    from pipelines.miss_rate.review_log import ballots_of, sentence_key
-
     ballots = ballots_of(decisions)
 
     def secrets_of(text: str) -> list[Range] | None:

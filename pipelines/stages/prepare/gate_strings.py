@@ -6,6 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipelines.context import StageContext
+from pipelines.corpus.tables import SENTENCES
+from pipelines.gate.search import spans_of
+from pipelines.gate.strings import MaskedString, masked_strings
+from pipelines.gate.tables import GATE_PLACES, GATE_STRINGS
+from pipelines.policies.tables import REDACTED
 from pipelines.settings.gate import GateConfig
 
 
@@ -15,12 +20,6 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
     Raises:
         StageError: the sentences and their redaction are not the same rows.
     """
-    from pipelines.corpus.tables import SENTENCES
-    from pipelines.gate.search import spans_of
-    from pipelines.gate.strings import MaskedString, masked_strings
-    from pipelines.gate.tables import GATE_PLACES, GATE_STRINGS
-    from pipelines.policies.tables import REDACTED
-
     config: GateConfig = ctx.configs["gate"]
     strings: list[MaskedString] = []
     if config.enabled:

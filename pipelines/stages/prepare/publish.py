@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipelines.context import StageContext, pseudonym
+from pipelines.policies.sharding import PUBLIC_IDS, PUBLISHED, SHARD, check_public, content_key
 from pipelines.settings.shard import publishes
 
 
@@ -21,8 +22,6 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
     Raises:
         PrivacyGateError: a row with a mask was about to be published.
     """
-    from pipelines.policies.sharding import PUBLIC_IDS, PUBLISHED, SHARD, check_public, content_key
-
     source = ctx.input("shard").table(SHARD, "public")
     columns = [name for name in PUBLISHED.names if name != "row_id"]
     rows = 0

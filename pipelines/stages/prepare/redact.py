@@ -10,7 +10,14 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from pipelines.context import StageContext
+from pipelines.corpus.tables import SENTENCES
+from pipelines.dedup.tables import MASKED
 from pipelines.errors import StageError
+from pipelines.policies.judging.apply import Redactor
+from pipelines.policies.judging.judge import Request
+from pipelines.policies.judging.tables import RedactionFigures, check_language, lockstep, redacted_row
+from pipelines.policies.replacement import replacement_writer
+from pipelines.policies.tables import REDACTED, SURROGATES
 from pipelines.settings.redact import RedactConfig
 
 if TYPE_CHECKING:
@@ -29,14 +36,6 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
         ConfigError: a policy or the model cannot be loaded, or the text is in another language.
         StageError: the sentences and the dedup decisions are not the same rows, or token offsets do not fit.
     """
-    from pipelines.corpus.tables import SENTENCES
-    from pipelines.dedup.tables import MASKED
-    from pipelines.policies.judging.apply import Redactor
-    from pipelines.policies.judging.judge import Request
-    from pipelines.policies.judging.tables import RedactionFigures, check_language, lockstep, redacted_row
-    from pipelines.policies.replacement import replacement_writer
-    from pipelines.policies.tables import REDACTED, SURROGATES
-
     config: RedactConfig = ctx.configs["redact"]
     sentences = ctx.input("split").table(SENTENCES)
     decisions = ctx.input("dedup_mask").table(MASKED)

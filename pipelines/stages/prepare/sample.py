@@ -9,7 +9,25 @@ import math
 from typing import Any
 
 from pipelines.context import StageContext
+from pipelines.corpus.tables import SENTENCES
 from pipelines.errors import InputError
+from pipelines.miss_rate.large import COLUMNS, LARGE_STREAM, find_large
+from pipelines.miss_rate.sampling import (
+    SCREENING_STREAM,
+    TRAIN_FOLD,
+    by_domain,
+    count_population,
+    distinct,
+    draw_replicate,
+    everything,
+    gather,
+    make_strata,
+    replicate_size,
+    seed_of_draw,
+    write_chosen,
+    write_sample,
+)
+from pipelines.miss_rate.tables import SAMPLE
 from pipelines.settings.sample import SampleConfig
 
 
@@ -34,25 +52,6 @@ def run(ctx: StageContext) -> dict[str, Any]:
     Raises:
         InputError: the corpus has no training sentence.
     """
-    from pipelines.corpus.tables import SENTENCES
-    from pipelines.miss_rate.large import COLUMNS, LARGE_STREAM, find_large
-    from pipelines.miss_rate.sampling import (
-        SCREENING_STREAM,
-        TRAIN_FOLD,
-        by_domain,
-        count_population,
-        distinct,
-        draw_replicate,
-        everything,
-        gather,
-        make_strata,
-        replicate_size,
-        seed_of_draw,
-        write_chosen,
-        write_sample,
-    )
-    from pipelines.miss_rate.tables import SAMPLE
-
     config: SampleConfig = ctx.configs["sample"]
     has_domains = config.stratify == "domain"
     partitions = [(a.partition or "", a.table(SENTENCES)) for a in ctx.inputs["split"]]

@@ -9,6 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipelines.context import StageContext
+from pipelines.errors import StageError
+from pipelines.mask import MASK
+from pipelines.policies.held import HELD, held_rows, masked_text
+from pipelines.policies.sharding import SHARD, ContentOrder, check_public, is_private
+from pipelines.policies.tables import REDACTED
 
 
 def run(ctx: StageContext) -> Mapping[str, Any]:
@@ -22,12 +27,6 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
         PrivacyGateError: a row with a mask was about to be put on the public side.
         StageError: the gate holds rows that are not there, or are private anyway.
     """
-    from pipelines.errors import StageError
-    from pipelines.mask import MASK
-    from pipelines.policies.held import HELD, held_rows, masked_text
-    from pipelines.policies.sharding import SHARD, ContentOrder, check_public, is_private
-    from pipelines.policies.tables import REDACTED
-
     source = ctx.input("redact").table(REDACTED)
     flags = ("is_duplicate", "failed_closed", "flagged_by_conservative", "fold")
     total = source.num_rows

@@ -8,20 +8,19 @@ from contextlib import ExitStack
 from typing import Any
 
 from pipelines.context import Piece, StageContext
+from pipelines.corpus.documents import DocumentNames, fold_of, map_gold
+from pipelines.corpus.forgotten import is_forgotten
+from pipelines.corpus.items import Document, held_back
+from pipelines.corpus.languages import other_language
+from pipelines.corpus.readers import read_documents
+from pipelines.corpus.split import Splitter
+from pipelines.corpus.tables import DOCUMENTS, GOLD, REJECTED, SENTENCES
 from pipelines.settings.corpus import CorpusConfig
 from pipelines.settings.split import SplitConfig
 
 
 def run(ctx: StageContext) -> Mapping[str, Any]:
     """Writes sentences, documents, rejected, gold and figures of one partition."""
-    from pipelines.corpus.documents import DocumentNames, fold_of, map_gold
-    from pipelines.corpus.forgotten import is_forgotten
-    from pipelines.corpus.items import Document, held_back
-    from pipelines.corpus.languages import other_language
-    from pipelines.corpus.readers import read_documents
-    from pipelines.corpus.split import Splitter
-    from pipelines.corpus.tables import DOCUMENTS, GOLD, REJECTED, SENTENCES
-
     corpus: CorpusConfig = ctx.configs["corpus"]
     settings: SplitConfig = ctx.configs["split"]
     options = corpus.read_options()

@@ -13,18 +13,24 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pipelines.context import StageContext
+from pipelines.miss_rate.judgements import HumanJudge, tokens_of
+from pipelines.miss_rate.review import worse
+from pipelines.miss_rate.review_log import ballots_of, read_decisions
+from pipelines.miss_rate.sampling import Partition
+from pipelines.miss_rate.stability import Mark, gold_marks, judge_all, scopes
+from pipelines.miss_rate.tables import CHOSEN, STABILITY
+from pipelines.policies.judging.apply import Redactor
+from pipelines.policies.judging.tables import redacted, text_with_masks
 
 if TYPE_CHECKING:
-    from contextlib import ExitStack
-
     from pipelines.miss_rate.review import StabilityVerdict
     from pipelines.miss_rate.sampling import SentenceId
-    from pipelines.miss_rate.stability import Mark, Scope
-    from pipelines.policies.judging.apply import Redactor
+    from pipelines.miss_rate.stability import Scope
     from pipelines.policies.judging.judge import Request
 
 _SENTENCES_WORTH_A_PROCESS = 5_000
@@ -38,11 +44,6 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
         ConfigError: a policy or the model cannot be loaded.
         StageError: a sampled sentence is missing from the tables.
     """
-    from contextlib import ExitStack
-
-    from pipelines.miss_rate.review import worse
-    from pipelines.miss_rate.tables import STABILITY
-
     reasons: Counter[str] = Counter()
     num_secrets = num_unstable_together = 0
     with ExitStack() as stack, ctx.out.table(STABILITY) as writer:
@@ -73,10 +74,7 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
 
 def _judged(ctx: StageContext, stack: ExitStack) -> Iterable[tuple[Scope, list[StabilityVerdict]]]:
     """The caught secrets of the partition with their verdicts. Policies are loaded only where there are some."""
-    from pipelines.corpus.split import Splitter
-    from pipelines.miss_rate.sampling import Partition
-    from pipelines.miss_rate.stability import gold_marks, judge_all, scopes
-    from pipelines.miss_rate.tables import CHOSEN
+    from pipelines.corpus.split import Splitter  # spaCy is slow to import
 
     source, redact, how = ctx.configs["estimate"].source, ctx.configs["redact"], ctx.configs["split"]
     if source in ("none", "proxy"):
@@ -106,8 +104,6 @@ def _with_masks(scope: Scope) -> Scope:
 
     What stands in their place is another text in every world; claims give no credit for it.
     """
-    from pipelines.policies.judging.tables import text_with_masks
-
     return dataclasses.replace(scope, rows=[{**row, "redacted_text": text_with_masks(row)} for row in scope.rows])
 
 
@@ -115,17 +111,11 @@ class _Reviewers:
     """The secrets that people see in a sentence."""
 
     def __init__(self, ctx: StageContext) -> None:
-        from pipelines.miss_rate.judgements import HumanJudge
-        from pipelines.miss_rate.review_log import ballots_of, read_decisions
-
         self._judge = HumanJudge(
             ctx.run.secret, ballots_of(read_decisions(*ctx.outside.reviews)) if ctx.outside.reviews else {}
         )
 
     def __call__(self, row: Mapping[str, Any]) -> Iterable[Mark]:
-        from pipelines.miss_rate.judgements import tokens_of
-        from pipelines.miss_rate.stability import Mark
-
         judgement = self._judge.judgement(row) if self._judge.ballots else None
         for number, secret in enumerate(judgement.secrets if judgement else ()):
             tokens = tokens_of(secret, row["token_starts"], row["token_ends"])
@@ -146,8 +136,6 @@ class _Policies:
 
     @cached_property
     def _redactor(self) -> Redactor:
-        from pipelines.policies.judging.apply import Redactor
-
         spec = dataclasses.replace(self._redact.redactor_spec(self._separator), conservative=None, observed=())
         return self._stack.enter_context(Redactor.from_spec(spec, self._workers))
 
@@ -156,8 +144,6 @@ class _Policies:
         return self._redactor.looks_at_documents
 
     def __call__(self, documents: Sequence[Sequence[Request]]) -> list[list[str]]:
-        from pipelines.policies.judging.tables import redacted
-
         requests = [request for rows in documents for request in rows]
         names = [str(number) for number, rows in enumerate(documents) for _ in rows]
         verdicts = iter(self._redactor.judge(requests, names))

@@ -9,15 +9,33 @@ import copy
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+import torch
+
 from pipelines.context import StageContext, derived_key
+from pipelines.corpus.tables import SENTENCES
+from pipelines.dp.language import base_of
+from pipelines.gate.tables import GATE_INDEX
+from pipelines.mask import MASK
+from pipelines.policies.sharding import PUBLISHED
+from pipelines.policies.tables import REDACTED
+from pipelines.stages.audit.opening import open_audited
+from pipelines.stages.train.train import open_network
+from pipelines.synthesis.downstream import MOST_ROWS, worth
+from pipelines.synthesis.finds import finds_in
+from pipelines.synthesis.networks import Trial, is_affordable
+from pipelines.synthesis.quality import distances, drawn_of
+from pipelines.synthesis.replay import Passages, lines_of, replayed
+from pipelines.synthesis.tables import SYNTHETIC
+from pipelines.synthesis.writing import Decoding, write
 from pipelines.tables import schema
+from pipelines.training.models.lstm import LSTMLanguageModel, build_lstm
+from pipelines.training.trained import TrainedModel
 
 if TYPE_CHECKING:
     from pipelines.settings.synthesize import SynthesizeConfig
     from pipelines.synthesis.downstream import Network
     from pipelines.tables import Table
-    from pipelines.training.trained import TrainedModel
-
 FINDS: Final = schema("finds", "row: uint32, string: string, label: string")
 """Masked strings that stand in rows of the table, counted from 0, in the form in which they are compared. Private."""
 _PURPOSE: Final = "passages of synthetic text"
@@ -25,18 +43,6 @@ _PURPOSE: Final = "passages of synthetic text"
 
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes ``check.json``: replay, finds of the gate's strings, distance from real text, and what it teaches."""
-    import numpy as np
-
-    from pipelines.corpus.tables import SENTENCES
-    from pipelines.gate.tables import GATE_INDEX
-    from pipelines.policies.sharding import PUBLISHED
-    from pipelines.policies.tables import REDACTED
-    from pipelines.stages.audit.opening import open_audited
-    from pipelines.synthesis.downstream import MOST_ROWS, worth
-    from pipelines.synthesis.finds import finds_in
-    from pipelines.synthesis.quality import distances, drawn_of
-    from pipelines.synthesis.replay import Passages, lines_of, replayed
-
     config: SynthesizeConfig = ctx.configs["synthesize"]
     table = _table(ctx)
     columns = ("doc_id", "text", "fold")
@@ -108,8 +114,6 @@ def run(ctx: StageContext) -> dict[str, Any]:
 
 
 def _table(ctx: StageContext) -> Table:
-    from pipelines.synthesis.tables import SYNTHETIC
-
     is_published = ctx.configs["train"].method_spec().publishes_model
     made = ctx.input("synthesize")
     return made.public.table(SYNTHETIC) if is_published else made.table(SYNTHETIC, "private_synthetic")
@@ -124,8 +128,6 @@ def _rows(
     tables: Sequence[Table], cluster: str, text: str, folds: Collection[str] | None = None
 ) -> Iterator[dict[str, Any]]:
     """Rows that say something, without masks, as `pipelines.synthesis.downstream.worth` reads them."""
-    from pipelines.mask import MASK
-
     columns = (cluster, text, "domain", "speaker", *(("fold",) if folds else ()))
     for table in tables:
         for row in table.rows(columns):
@@ -140,8 +142,6 @@ def _rows(
 
 def _written_at_the_start(ctx: StageContext, config: SynthesizeConfig, model: TrainedModel) -> list[str]:
     """What the model would have written to the same plan before it was trained: the first rows."""
-    from pipelines.synthesis.writing import Decoding, write
-
     start = _at_the_start(ctx, model, ctx.seed)
     plan = config.plan(model, ctx.seed)
     num_rows = min(config.rows, config.baseline_rows // config.turns * config.turns)
@@ -151,8 +151,6 @@ def _written_at_the_start(ctx: StageContext, config: SynthesizeConfig, model: Tr
 
 def _trial(ctx: StageContext, config: SynthesizeConfig, model: TrainedModel, word: str) -> Network | None:
     """What trains the run's network on text of each kind; None where the settings, or its size, leave that out."""
-    from pipelines.synthesis.networks import Trial, is_affordable
-
     if not config.downstream_steps or not is_affordable(model):
         return None
     return Trial(
@@ -166,13 +164,6 @@ def _trial(ctx: StageContext, config: SynthesizeConfig, model: TrainedModel, wor
 
 def _at_the_start(ctx: StageContext, model: TrainedModel, seed: int) -> TrainedModel:
     """The model with the weights that a training of it begins with: pretrained ones, or random ones of a seed."""
-    import torch
-
-    from pipelines.dp.language import base_of
-    from pipelines.stages.train.train import open_network
-    from pipelines.training.models.lstm import LSTMLanguageModel, build_lstm
-    from pipelines.training.trained import TrainedModel
-
     config, vocabulary = ctx.configs["train"], model.vocabulary
     base = base_of(model.model)
     if isinstance(base, LSTMLanguageModel):

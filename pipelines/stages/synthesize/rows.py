@@ -7,30 +7,16 @@ that it does not matter how many workers write them, nor how often one of them i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipelines.context import StageContext
-from pipelines.errors import ConfigError
-
-if TYPE_CHECKING:
-    from pipelines.settings.synthesize import SynthesizeConfig
-    from pipelines.settings.train import TrainConfig
-
-
-def check_writes_rows(train: TrainConfig) -> None:
-    """Refuses models that write no rows.
-
-    Raises:
-        ConfigError: the model writes no text, or only of an input that would come from the corpus.
-    """
-    from pipelines.training.tasks.registry import TASKS
-
-    task = TASKS.get(train.task)
-    if task is None or not task.writes_text or not task.has_speakers:
-        raise ConfigError(
-            f"[synthesize]: a model for the task {train.task} writes no rows of its own accord; it needs one that "
-            "goes on after a speaker and a domain, such as train.task = 'language_modelling'"
-        )
+from pipelines.policies.judging.apply import Redactor
+from pipelines.settings.redact import RedactConfig
+from pipelines.settings.synthesize import SynthesizeConfig, check_writes_rows
+from pipelines.stages.audit.opening import open_audited
+from pipelines.synthesis.plan import rows_of
+from pipelines.synthesis.tables import SYNTHETIC
+from pipelines.synthesis.writing import Decoding, write
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
@@ -39,11 +25,6 @@ def run(ctx: StageContext) -> dict[str, Any]:
     Raises:
         ConfigError: the model has no token for a name, or no room for such long texts.
     """
-    from pipelines.stages.audit.opening import open_audited
-    from pipelines.synthesis.plan import rows_of
-    from pipelines.synthesis.tables import SYNTHETIC
-    from pipelines.synthesis.writing import Decoding, write
-
     config: SynthesizeConfig = ctx.configs["synthesize"]
     check_writes_rows(ctx.configs["train"])
     rows = rows_of(str(ctx.partition))
@@ -87,9 +68,7 @@ def _passed(texts: Sequence[str], policies: Sequence[str]) -> list[bool]:
     """Whether public policies find nothing in each text. One that a policy fails on is dropped."""
     if not policies:
         return [True] * len(texts)
-    from pipelines.policies.judging.apply import Redactor
-    from pipelines.policies.judging.texts import TextJudge
-    from pipelines.settings.redact import RedactConfig
+    from pipelines.policies.judging.texts import TextJudge  # spaCy is slow to import
 
     with Redactor.from_spec(
         RedactConfig(policies=tuple(policies), check_language=False).redactor_spec(), 1

@@ -13,7 +13,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from pipelines.accounting.synthetic_text import claim_of_text
 from pipelines.context import StageContext
+from pipelines.report.numbers import coarse
+from pipelines.synthesis.tables import SYNTHETIC
 
 if TYPE_CHECKING:
     from pipelines.settings.synthesize import SynthesizeConfig
@@ -23,10 +26,6 @@ _TOLD = ("turns", "lengths", "temperature", "top_p", "max_new_tokens", "seed", "
 
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes the table and ``synthetic.json``, to the root that the model lies in."""
-    from pipelines.accounting.synthetic_text import claim_of_text
-    from pipelines.report.numbers import coarse
-    from pipelines.synthesis.tables import SYNTHETIC
-
     config: SynthesizeConfig = ctx.configs["synthesize"]
     train = ctx.configs["train"]
     is_published = train.method_spec().publishes_model

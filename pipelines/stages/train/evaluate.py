@@ -9,6 +9,19 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from pipelines.context import StageContext
+from pipelines.corpus.tables import DOCUMENTS, SENTENCES
+from pipelines.policies.tables import REDACTED
+from pipelines.training.data.held_out import read_held_out
+from pipelines.training.data.row_store import document_lengths
+from pipelines.training.description import UntoldEncodingError
+from pipelines.training.devices import cpu_threads_for
+from pipelines.training.model_folder import open_folder
+from pipelines.training.models.adaptation import count_parameters
+from pipelines.training.scoring.evaluation import unscored
+from pipelines.training.scoring.figures import figures_document
+from pipelines.training.scoring.tables import GENERATED, TOKEN_SCORES
+from pipelines.training.scoring.token_scores import write_token_scores
+from pipelines.training.tasks.base import TaskModel
 
 if TYPE_CHECKING:
     from pipelines.settings.train import TrainConfig
@@ -17,15 +30,6 @@ if TYPE_CHECKING:
 
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes ``figures.json``, the texts that the model generates, and what it scores on each token. Private."""
-    from pipelines.training.description import UntoldEncodingError
-    from pipelines.training.devices import cpu_threads_for
-    from pipelines.training.model_folder import open_folder
-    from pipelines.training.models.adaptation import count_parameters
-    from pipelines.training.scoring.figures import figures_document
-    from pipelines.training.scoring.tables import GENERATED, TOKEN_SCORES
-    from pipelines.training.scoring.token_scores import write_token_scores
-    from pipelines.training.tasks.base import TaskModel
-
     config: TrainConfig = ctx.configs["train"]
     trained = ctx.input("train")
     ctx.run.progress(0, None, "loading the model")
@@ -57,11 +61,6 @@ def run(ctx: StageContext) -> dict[str, Any]:
 
 def _read(ctx: StageContext, config: TrainConfig, task: Encoder) -> HeldOut:
     """The records that the training was evaluated on."""
-    from pipelines.corpus.tables import DOCUMENTS, SENTENCES
-    from pipelines.policies.tables import REDACTED
-    from pipelines.training.data.held_out import read_held_out
-    from pipelines.training.data.row_store import document_lengths
-
     ctx.run.progress(0, None, "reading rows")
     split, redact = ctx.inputs["split"], ctx.inputs.get("redact", ())
     return read_held_out(
@@ -78,9 +77,6 @@ def _read(ctx: StageContext, config: TrainConfig, task: Encoder) -> HeldOut:
 
 def _taken_over(ctx: StageContext) -> dict[str, Any]:
     """What a training of version 0.1.0 measured itself, where its folder does not say how records are encoded."""
-    from pipelines.training.scoring.evaluation import unscored
-    from pipelines.training.scoring.figures import figures_document
-
     trained = ctx.input("train")
     names = figures_document(unscored(""), {}, evaluate_fold="", num_available=0)
     measured = {name: value for name, value in trained.json("figures.json").items() if name in names}

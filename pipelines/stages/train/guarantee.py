@@ -13,11 +13,22 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+from pipelines.accounting.claim_documents import withheld
+from pipelines.accounting.claims import Review, build_claims
+from pipelines.accounting.composition import Publication
+from pipelines.accounting.corpus_facts import corpus_facts, stability_of_dedup
+from pipelines.accounting.decisions import made
+from pipelines.accounting.facts import parse_training
+from pipelines.accounting.ledger import releases_digest
+from pipelines.accounting.withdrawn import withdrawals
 from pipelines.context import Releases, StageContext
+from pipelines.methods.registry import method as described
+from pipelines.methods.registry import rule_of
+from pipelines.miss_rate.rates import delta2_of, false_negative_rate_of, stability_of, worst_label_of
 from pipelines.settings.guarantee import GuaranteeConfig
+from pipelines.settings.shard import publishes_rows
 
 if TYPE_CHECKING:
-    from pipelines.accounting.composition import Publication
     from pipelines.accounting.ledger import Release
 
 _TRUSTED_SOURCES = frozenset({"gold", "human"})
@@ -29,16 +40,6 @@ def run(ctx: StageContext) -> dict[str, Any]:
     Raises:
         UnsupportedEventError: training reports something that no accountant covers.
     """
-    from pipelines.accounting.claim_documents import withheld
-    from pipelines.accounting.claims import Review, build_claims
-    from pipelines.accounting.corpus_facts import corpus_facts, stability_of_dedup
-    from pipelines.accounting.decisions import made
-    from pipelines.accounting.facts import parse_training
-    from pipelines.accounting.ledger import releases_digest
-    from pipelines.accounting.withdrawn import withdrawals
-    from pipelines.methods.registry import rule_of
-    from pipelines.miss_rate.rates import delta2_of, false_negative_rate_of, stability_of, worst_label_of
-
     config: GuaranteeConfig = ctx.configs["guarantee"]
     redact, report = ctx.configs["redact"], ctx.configs["report"]
     training = parse_training(ctx.input("train").json("events.json"))
@@ -102,10 +103,6 @@ def _noted(releases: Releases, key: str) -> frozenset[str]:
 
 def _publication(ctx: StageContext, method: str, releases: Releases) -> tuple[Publication, list[Release]]:
     """What the run publishes, and the other releases that may share a record with its model."""
-    from pipelines.accounting.composition import Publication
-    from pipelines.methods.registry import method as described
-    from pipelines.settings.shard import publishes_rows
-
     shard, report = ctx.configs["shard"], ctx.configs["report"]
     known, redactions = releases.published, releases.redactions
     key = releases.trained_as(ctx.input("train").key)

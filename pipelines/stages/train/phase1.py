@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pipelines.context import StageContext
+from pipelines.dp.ranks import Ranks
 from pipelines.errors import ConfigError, InputError
+from pipelines.methods.jft import LEAST_MISS_RATE
+from pipelines.miss_rate.rates import miss_rate_of
+from pipelines.stages.train.ranks import check_ranks, on_ranks
+from pipelines.stages.train.train import hooks, open_network, read, seed_of, settings_of
+from pipelines.training.crossings import crossings_in
+from pipelines.training.devices import choose_device, cpu_threads_for, freed_memory_kept
+from pipelines.training.methods.jft_phase_one import prepare_phase_one
+from pipelines.training.methods.phases import write_no_phase, write_phase
 
 if TYPE_CHECKING:
     from pipelines.settings.train import TrainConfig
@@ -13,27 +22,16 @@ if TYPE_CHECKING:
 
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes ``phase.json`` and, for jft, ``weights.safetensors``. Other methods have no first phase."""
-    from pipelines.training.methods.phases import write_no_phase
-
     config: TrainConfig = ctx.configs["train"]
     if config.method_spec().first_phase is None:
         write_no_phase(ctx.out)
         return {}
-    from pipelines.stages.train.ranks import check_ranks, on_ranks
-
     check_ranks(ctx)
     return on_ranks(ctx, redacted_fine_tune)
 
 
 def redacted_fine_tune(ctx: StageContext) -> dict[str, Any]:
     """The phase, in this process or in each of those that train together; the first one writes."""
-    from pipelines.dp.ranks import Ranks
-    from pipelines.stages.train.train import hooks, open_network, read, seed_of, settings_of
-    from pipelines.training.crossings import crossings_in
-    from pipelines.training.devices import choose_device, cpu_threads_for, freed_memory_kept
-    from pipelines.training.methods.jft_phase_one import prepare_phase_one
-    from pipelines.training.methods.phases import write_phase
-
     config: TrainConfig = ctx.configs["train"]
     phase = config.method_spec().first_phase
     assert phase is not None  # noqa: S101  # or `run` had stopped
@@ -76,9 +74,6 @@ def _miss_rate(ctx: StageContext, config: TrainConfig) -> dict[str, Any] | None:
     Raises:
         ConfigError: it was neither set nor measured.
     """
-    from pipelines.methods.jft import LEAST_MISS_RATE
-    from pipelines.miss_rate.rates import miss_rate_of
-
     if not config.is_light_noise():
         return None
     if (given := config.jft_miss_rate) is not None:

@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.context import Environment, Progress, StageContext
 from pipelines.errors import ConfigError
+from pipelines.training.crossings import note_crossing
+from pipelines.training.devices import check_devices, is_on_gpu
+from pipelines.training.launch import launch
+from pipelines.training.machines import Machines
+from pipelines.training.team import check_interface
 
 if TYPE_CHECKING:
     from pipelines.settings.train import TrainConfig
-    from pipelines.training.machines import Machines
 
 
 def is_alone(ctx: StageContext) -> bool:
@@ -28,9 +32,6 @@ def check_ranks(ctx: StageContext) -> None:
     config: TrainConfig = ctx.configs["train"]
     if is_alone(ctx):
         return
-    from pipelines.training.devices import check_devices
-    from pipelines.training.team import check_interface
-
     if not config.method_spec().shares_steps:
         raise ConfigError(
             f"method {config.method} trains in one process: each of its updates starts where the one before it in the "
@@ -51,10 +52,6 @@ def on_ranks(ctx: StageContext, work: Callable[..., dict[str, Any]], *arguments:
     """
     if is_alone(ctx):
         return work(ctx, *arguments)
-    from pipelines.training.crossings import note_crossing
-    from pipelines.training.devices import is_on_gpu
-    from pipelines.training.launch import launch
-
     lent, machines = replace(ctx, run=Environment(processes=ctx.run.processes)), _machines(ctx)
     if machines is None:
         ctx.run.progress(0, None, f"starting {ctx.runtime.num_processes} training processes")
@@ -77,8 +74,6 @@ def on_ranks(ctx: StageContext, work: Callable[..., dict[str, Any]], *arguments:
 def _machines(ctx: StageContext) -> Machines | None:
     if ctx.runtime.num_machines == 1:
         return None
-    from pipelines.training.machines import Machines
-
     if ctx.run.meeting is None:
         raise ConfigError("runtime.num_machines needs a store, in whose private root machines meet")
     read = [artifact for artifacts in ctx.inputs.values() for artifact in artifacts]

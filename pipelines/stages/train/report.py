@@ -13,7 +13,14 @@ from typing import Any
 
 from pipelines.artifacts import Target
 from pipelines.context import StageContext
+from pipelines.report.cards import data_card, model_card_sections
+from pipelines.report.figures import Sources, build, data_warnings
+from pipelines.report.public import public_version
+from pipelines.report.render import render_html
+from pipelines.report.settings import shown_settings
 from pipelines.settings.report import ReportConfig
+from pipelines.settings.shard import publishes_rows
+from pipelines.signatures import own_fingerprint
 
 _KEY_CHARACTERS = 12
 
@@ -23,13 +30,6 @@ def run(ctx: StageContext) -> dict[str, Any]:
 
     Beside the public one stand ``model_card.md`` and ``data_card.md``.
     """
-    from pipelines.report.cards import data_card, model_card_sections
-    from pipelines.report.figures import Sources, build, data_warnings
-    from pipelines.report.public import public_version
-    from pipelines.report.settings import shown_settings
-    from pipelines.settings.shard import publishes_rows
-    from pipelines.signatures import own_fingerprint
-
     config: ReportConfig = ctx.configs["report"]
     train = ctx.input("train")
     claims = ctx.input("guarantee").json("claims.json")
@@ -76,7 +76,5 @@ def _read(ctx: StageContext, stage: str, file: str) -> Any:
 
 
 def _write(report: dict[str, Any], out: Target) -> None:
-    from pipelines.report.render import render_html
-
     out.json("report.json", report)
     out.text("report.html", render_html(report))

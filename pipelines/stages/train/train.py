@@ -9,19 +9,43 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipelines import memory_files
+from pipelines.accounting.events import to_json
+from pipelines.accounting.facts import is_from_private_text
 from pipelines.artifacts import Target
 from pipelines.context import Spent, StageContext
+from pipelines.corpus.tables import DOCUMENTS, SENTENCES
+from pipelines.dp.ranks import Ranks
 from pipelines.errors import ConfigError, InputError
+from pipelines.methods.registry import rule_of
+from pipelines.policies.held import HELD
+from pipelines.policies.sharding import SHARD
+from pipelines.policies.tables import REDACTED
+from pipelines.randomness import of_training
 from pipelines.settings.train import TrainConfig
+from pipelines.stages.train.ranks import check_ranks, is_alone, on_ranks
+from pipelines.training import outputs
+from pipelines.training.checkpoint import Checkpoints
+from pipelines.training.crossings import crossings_in
+from pipelines.training.data.corpus import CorpusSettings, TrainingTables, read_corpus
+from pipelines.training.devices import autocast, choose_device, cpu_threads_for, freed_memory_kept
+from pipelines.training.methods.base import Hooks, Settings
+from pipelines.training.methods.phases import load_phase
+from pipelines.training.models.adaptation import Adaptation
+from pipelines.training.models.loading import open_model
+from pipelines.training.models.network import DEFAULT_CONTEXT_LENGTH, NetworkFromScratch, PretrainedNetwork
+from pipelines.training.models.shape import MIN_CONTEXT_LENGTH
+from pipelines.training.run import Run
+from pipelines.training.scoring.evaluation import Evaluation, unscored
+from pipelines.training.tasks.base import TaskModel, has_targets
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from pipelines.methods.view import View
-    from pipelines.training.data.corpus import TrainingCorpus, TrainingTables
+    from pipelines.training.data.corpus import TrainingCorpus
     from pipelines.training.data.records import Batch
     from pipelines.training.data.vocabulary import Vocabulary
-    from pipelines.training.methods.base import Account, Hooks, Settings, Training
+    from pipelines.training.methods.base import Account, Training
     from pipelines.training.methods.phases import FinishedPhase
     from pipelines.training.models.loading import OpenedModel
     from pipelines.training.models.network import Network
@@ -30,9 +54,6 @@ if TYPE_CHECKING:
 
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes events, figures and curves (private), and the model folder (public, or private without a bound)."""
-    from pipelines.accounting.events import to_json
-    from pipelines.stages.train.ranks import check_ranks, is_alone, on_ranks
-
     config: TrainConfig = ctx.configs["train"]
     check_ranks(ctx)
     prepared = _prepare(ctx)
@@ -69,10 +90,6 @@ def prepare_and_train(ctx: StageContext, noise_multiplier: float | None, spent: 
 
 def release_facts(config: TrainConfig, corpus: TrainingCorpus, account: Account) -> dict[str, Any]:
     """What the ledger keeps of a training beside its event (`pipelines.accounting.facts.ReleaseFacts`)."""
-    from pipelines.accounting.events import to_json
-    from pipelines.accounting.facts import is_from_private_text
-    from pipelines.methods.registry import rule_of
-
     rule = rule_of(config.method, account.variant)
     phases = account.phases or ((config.method, rule.rows or "original", account.event),)
     return {
@@ -99,8 +116,6 @@ class _Prepared(NamedTuple):
 
 
 def _prepare(ctx: StageContext) -> _Prepared:
-    from pipelines.training.methods.phases import load_phase
-
     config: TrainConfig = ctx.configs["train"]
     first = load_phase(ctx.input("train_phase1")) if config.method_spec().first_phase else None
     start = open_network(ctx, config, seed_of(ctx, config) if first is None else first.seed)
@@ -115,12 +130,6 @@ def _train(
     ctx: StageContext, prepared: _Prepared, noise_multiplier: float | None, spent: Spent | None
 ) -> dict[str, Any]:
     """Trains, alone or with others, and writes what comes of it if this process is the first."""
-    from pipelines.dp.ranks import Ranks
-    from pipelines.training import outputs
-    from pipelines.training.crossings import crossings_in
-    from pipelines.training.devices import choose_device, cpu_threads_for, freed_memory_kept
-    from pipelines.training.run import Run
-
     config: TrainConfig = ctx.configs["train"]
     first, start, corpus, task, training = prepared
     network = start.build()
@@ -171,10 +180,6 @@ def read(ctx: StageContext, config: TrainConfig, view: View, network: Network) -
         ConfigError: the texts to be generated do not fit into the model's context.
         InputError: there is no row to train on, or nothing to learn from any.
     """
-    from pipelines.training.data.corpus import CorpusSettings, read_corpus
-    from pipelines.training.models.shape import MIN_CONTEXT_LENGTH
-    from pipelines.training.tasks.base import TaskModel, has_targets
-
     spec = config.task_spec()
     if spec.generates and network.context_length < config.max_new_tokens + MIN_CONTEXT_LENGTH:
         raise ConfigError(
@@ -213,12 +218,6 @@ def read(ctx: StageContext, config: TrainConfig, view: View, network: Network) -
 
 def _tables(ctx: StageContext, config: TrainConfig, view: View) -> TrainingTables:
     """The tables among the inputs that are read for this view."""
-    from pipelines.corpus.tables import DOCUMENTS, SENTENCES
-    from pipelines.policies.held import HELD
-    from pipelines.policies.sharding import SHARD
-    from pipelines.policies.tables import REDACTED
-    from pipelines.training.data.corpus import TrainingTables
-
     split, shard = ctx.inputs["split"], ctx.inputs.get("shard", ())
     redacted = ctx.inputs.get("redact", ()) if ctx.stage == "train" else ()
     estimate = ctx.inputs.get("estimate", ()) if view.plain == "screened" else ()
@@ -244,8 +243,6 @@ def seed_of(ctx: StageContext, config: TrainConfig) -> int:
 
 def settings_of(ctx: StageContext, config: TrainConfig, phase_one: Mapping[str, Any] | None = None) -> Settings:
     """What a method is told."""
-    from pipelines.training.methods.base import Settings
-
     return Settings(
         epochs=config.epochs,
         public_batch_size=config.public_batch_size,
@@ -267,9 +264,6 @@ def open_network(ctx: StageContext, config: TrainConfig, seed: int) -> Network:
     Raises:
         ConfigError: the model cannot be used.
     """
-    from pipelines.dp.ranks import Ranks
-    from pipelines.training.models.network import NetworkFromScratch, PretrainedNetwork
-
     own: dict[str, Any] = {"tokenizer_kind": config.tokenizer_kind(), "vocab_size": config.vocab_size, "seed": seed}
     own["added"] = config.control_tokens()
     network: Network
@@ -284,10 +278,6 @@ def open_network(ctx: StageContext, config: TrainConfig, seed: int) -> Network:
 
 
 def _open_model(ctx: StageContext, config: TrainConfig, seed: int) -> OpenedModel:
-    from pipelines.training.models.adaptation import Adaptation
-    from pipelines.training.models.loading import open_model
-    from pipelines.training.models.network import DEFAULT_CONTEXT_LENGTH
-
     ctx.run.progress(0, None, "loading the model")
     return open_model(
         config.model,
@@ -310,8 +300,6 @@ def _open_model(ctx: StageContext, config: TrainConfig, seed: int) -> OpenedMode
 
 def _own_scratch(ctx: StageContext) -> Target:
     """Where this process keeps the corpus."""
-    from pipelines.dp.ranks import Ranks
-
     ranks = Ranks.here()
     return ctx.out.scratch if ranks.is_first else ctx.out.scratch.below(f"rank-{ranks.rank}")
 
@@ -321,12 +309,6 @@ def hooks(ctx: StageContext, config: TrainConfig, corpus: TrainingCorpus, task: 
 
     It is good for any number of processes: what they hold is the same, and only samples still to be drawn differ.
     """
-    from pipelines.dp.ranks import Ranks
-    from pipelines.randomness import of_training
-    from pipelines.training.checkpoint import Checkpoints
-    from pipelines.training.devices import autocast
-    from pipelines.training.methods.base import Hooks
-    from pipelines.training.scoring.evaluation import Evaluation, unscored
 
     def losses(network: Any, batch: Batch) -> Tensor:
         with autocast(batch.inputs.device, ctx.runtime.dtype):

@@ -8,14 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 from pipelines.context import StageContext
+from pipelines.policies.tables import REDACTED
+from pipelines.training.scoring.tables import TOKEN_SCORES
+from pipelines.training.scoring.utility import split_utility
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes ``figures.json``, private."""
-    from pipelines.policies.tables import REDACTED
-    from pipelines.training.scoring.tables import TOKEN_SCORES
-    from pipelines.training.scoring.utility import split_utility
-
     found = split_utility(
         ctx.input("evaluate").table(TOKEN_SCORES),
         [artifact.table(REDACTED) for artifact in ctx.inputs["redact"]],
