@@ -28,7 +28,8 @@ from pydantic import ValidationError
 
 from pipelines.corpus.records import is_unicode
 from pipelines.errors import ConfigError, InputError
-from pipelines.policies.protocol import DocumentPolicy, Policy, PolicyOptions, PolicySpec, Sentence, Span
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import DocumentPolicy, Policy, PolicySpec, Sentence, Span
 from pipelines.settings.redact import RedactConfig
 
 if TYPE_CHECKING:  # spaCy is slow to import

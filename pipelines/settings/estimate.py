@@ -11,7 +11,7 @@ from pipelines.config import StageConfig
 from pipelines.policies import registry
 from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.labels import REVIEW_LABELS, ReviewLabels
-from pipelines.policies.protocol import LABEL_PATTERN
+from pipelines.policies.options import LABEL_PATTERN
 
 
 class EstimateConfig(StageConfig):

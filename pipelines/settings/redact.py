@@ -13,17 +13,10 @@ from pipelines.mask import Replacement
 from pipelines.plugins import nearest, option_references
 from pipelines.policies import registry
 from pipelines.policies.detectors.keywords import check_keywords
-from pipelines.policies.detectors.model_options import GlinerOptions, TokenClassifierOptions, files_of, identity_of
+from pipelines.policies.detectors.model_options import files_of, identity_of
 from pipelines.policies.detectors.patterns import compile_patterns
-from pipelines.policies.detectors.specs import (
-    POLICY_FIELDS,
-    SPECS,
-    ClassifierOptions,
-    KeywordsOptions,
-    NamesOptions,
-    PresidioOptions,
-    RegexOptions,
-)
+from pipelines.policies.detectors.specs import POLICY_FIELDS, SPECS
+from pipelines.policies.options import BuiltInOptions
 
 if TYPE_CHECKING:
     from pipelines.policies.judging.apply import RedactorSpec
@@ -58,16 +51,7 @@ class _Selection(StageConfig):
     )
 
 
-class RedactConfig(
-    TokenClassifierOptions,
-    GlinerOptions,
-    ClassifierOptions,
-    PresidioOptions,
-    KeywordsOptions,
-    NamesOptions,
-    RegexOptions,
-    _Selection,
-):
+class RedactConfig(BuiltInOptions, _Selection):
     """The ``[redact]`` table: which policies mask, and which one decides what is public."""
 
     exclude: tuple[str, ...] = Field(

@@ -10,18 +10,16 @@ from pipelines.config import StageConfig
 from pipelines.mask import MASK
 from pipelines.methods import registry as methods
 from pipelines.methods.settings import MethodSettings, Size
-from pipelines.methods.view import with_typed_masks
+from pipelines.methods.view import View, with_typed_masks
 from pipelines.plugins import own_settings
 from pipelines.training.data.record_unit import RecordUnit
 from pipelines.training.models.shape import PRESETS, ModelShape, resolve_shape
 from pipelines.training.tasks import registry as tasks
-from pipelines.training.tasks.spec import ClassificationSettings, TaskSettings
+from pipelines.training.tasks.spec import ClassificationSettings, TaskSettings, TaskSpec
 
 if TYPE_CHECKING:
     from pipelines.methods.spec import MethodSpec
-    from pipelines.methods.view import View
     from pipelines.training.data.control import AddedTokens
-    from pipelines.training.tasks.spec import TaskSpec
 
 
 class TrainWhen(BaseModel):

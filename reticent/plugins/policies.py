@@ -13,6 +13,7 @@
 [Span(start_token=1, end_token=2, label='CAPITALS', policy='capitals', score=1.0)]
 """
 
-from pipelines.policies.protocol import DocumentPolicy, Policy, PolicyOptions, PolicySpec, Sentence, Span
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import DocumentPolicy, Policy, PolicySpec, Sentence, Span
 
 __all__ = ["DocumentPolicy", "Policy", "PolicyOptions", "PolicySpec", "Sentence", "Span"]

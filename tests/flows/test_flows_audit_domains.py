@@ -174,8 +174,8 @@ def test_the_stage_tells_rates_and_c_of_every_ordered_pair_and_no_text(tmp_path:
     both, *single = ([Record(texts=[SAID[d]], speakers=["USR"]) for d in ds] for ds in (SAID, ["media"], ["travel"]))
     models = {"train": trained_on(both, 60), "reference-1": trained_on(single[0], 40)}
     models["reference-0"] = trained_on(single[1], 40)
-    patch("pipelines.stages.audit.opening", "open_audited", lambda ctx, stage: models[stage])
-    patch("pipelines.stages.audit.opening", "open_reference", lambda ctx, stage, folder: models[folder])
+    patch(audit_domains, "open_audited", lambda ctx, stage: models[stage])
+    patch(audit_domains, "open_reference", lambda ctx, stage, folder: models[folder])
     references = Target(folder=tmp_path / "references")
     references.folder.mkdir()
     with references.table(audit_domain_models.REFERENCES) as writer:

@@ -20,7 +20,8 @@ from flows.commands.redact import redact_lines, redactor_spec, settings_options
 from pipelines.corpus.languages import stop_words
 from pipelines.errors import ConfigError, InputError
 from pipelines.policies.judging.stabilise import PLACEHOLDER
-from pipelines.policies.protocol import PolicyOptions, Sentence, Span
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import Sentence, Span
 from pipelines.settings.redact import RedactConfig
 
 

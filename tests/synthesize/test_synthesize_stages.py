@@ -15,7 +15,6 @@ from pipelines.errors import ConfigError
 from pipelines.graph import GRAPH
 from pipelines.settings.synthesize import SynthesizeConfig, check_writes_rows
 from pipelines.settings.train import TrainConfig
-from pipelines.stages.audit import opening as audit_opening
 from pipelines.stages.synthesize import rows as synthesize_rows
 from pipelines.stages.synthesize import synthesize
 
@@ -24,7 +23,7 @@ SETTINGS = {"rows": 30, "partition_rows": 12, "max_new_tokens": 6, "batch_size":
 
 def written(folder, patch, method="dpsgd", order=1, **changes):
     """Both stages in one go: their contexts' outputs."""
-    patch(audit_opening, "open_audited", lambda ctx, stage: writer())
+    patch(synthesize_rows, "open_audited", lambda ctx, stage: writer())
     configs = {
         "synthesize": SynthesizeConfig.model_validate({**SETTINGS, **changes}),
         "train": TrainConfig.model_validate({"method": method}),

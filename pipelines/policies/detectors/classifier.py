@@ -16,7 +16,8 @@ from pipelines.errors import ConfigError
 from pipelines.policies.detectors.keywords import label_of
 from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.detectors.windows import windows
-from pipelines.policies.protocol import PolicyOptions, Sentence, Span
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import Sentence, Span
 
 MAX_PIECES: Final = 512
 """What models of this kind read at once."""

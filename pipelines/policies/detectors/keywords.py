@@ -9,7 +9,8 @@ from typing import ClassVar, Final
 from pipelines.errors import ConfigError
 from pipelines.policies.detectors.phrases import PhraseTable, pieces
 from pipelines.policies.detectors.specs import SPECS
-from pipelines.policies.protocol import LABEL_PATTERN, PolicyOptions, Sentence, Span
+from pipelines.policies.options import LABEL_PATTERN, PolicyOptions
+from pipelines.policies.protocol import Sentence, Span
 
 MAX_WORDS: Final = 3
 

@@ -8,7 +8,8 @@ from typing import ClassVar
 from pipelines.errors import ConfigError
 from pipelines.policies.detectors.phrases import PhraseTable
 from pipelines.policies.detectors.specs import SPECS
-from pipelines.policies.protocol import PolicyOptions, Sentence, Span
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import Sentence, Span
 
 
 class NamesPolicy:

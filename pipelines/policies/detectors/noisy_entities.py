@@ -14,7 +14,8 @@ from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.detectors.token_classifier import read_description
 from pipelines.policies.detectors.token_encoder import EncoderReader
 from pipelines.policies.english.noisy_entities import FOLDER
-from pipelines.policies.protocol import PolicyOptions, Sentence, Span
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import Sentence, Span
 
 
 class NoisyEntitiesPolicy:

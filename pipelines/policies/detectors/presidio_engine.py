@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pipelines.errors import ConfigError
-from pipelines.policies.protocol import LABEL_PATTERN
+from pipelines.policies.options import LABEL_PATTERN
 
 if TYPE_CHECKING:
     from presidio_analyzer import AnalyzerEngine

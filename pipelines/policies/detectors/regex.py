@@ -7,7 +7,8 @@ from typing import ClassVar
 from pipelines.errors import ConfigError
 from pipelines.policies.detectors.patterns import compile_patterns
 from pipelines.policies.detectors.specs import SPECS
-from pipelines.policies.protocol import PolicyOptions, Sentence, Span
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import Sentence, Span
 
 
 class RegexPolicy:

@@ -16,7 +16,8 @@ from typing import Any, ClassVar, Final, Protocol
 from pipelines.errors import ConfigError
 from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.detectors.token_compact import COMPACT
-from pipelines.policies.protocol import PolicyOptions, Sentence, Span
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import Sentence, Span
 
 DESCRIPTION: Final = "reticent.json"
 """What `reticent train-detector` writes beside a model: labels, thresholds, and what it was judged on."""

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from pipelines.errors import ConfigError
 from pipelines.policies.detectors.classifier_training import base_model
-from pipelines.policies.detectors.model_options import OUTSIDE
 from pipelines.policies.learning.examples import Example, noisy
+from pipelines.policies.options import OUTSIDE
 
 MAX_PIECES: Final = 128
 """Word pieces of a window in training; longer texts are cut in several."""

@@ -27,15 +27,15 @@ from pipelines.stages.audit.steps import played_games
 
 SCHEMA_VERSION: Final = 1
 ESTIMATOR: Final = "f_dp"
-"""The estimator whose bound is shown first: it supposes nothing but fair coins. Fixed, whatever the others give."""
+"""The estimator whose bound is shown first, because it assumes only fair coins. It is fixed before any result."""
 _ATTACKED_VARIANT: Final = "missed"
 MODEL: Final = "the audit's model"
-"""What is attacked beside the method's steps, as the report names it."""
+"""The name in the report of the attacked model; the method's steps are the other target."""
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes ``audit.json``: figures of all attacks, bounds on epsilon, and whether they refute the claim. Private."""
-    # Identifiers of games are fresh, as their coins are: what several nights say together counts each coin once.
+    # Identifiers of games are as fresh as their coins: evidence of several nights counts each coin once.
     rng = np.random.default_rng(ctx.seed if ctx.configs["train"].insecure_test_seed else None)
     found = {
         name: ctx.input(f"audit_{stage}").json(f"{name}.json")
@@ -57,9 +57,9 @@ def run(ctx: StageContext) -> dict[str, Any]:
         games += on_steps
         if not_played is not None:
             not_attacked["steps"] = not_played
-    # The games on steps first: they are the stronger tests, and the stake falls from one to the next.
+    # Games on steps come first: they are the stronger tests, and the stake falls from one game to the next.
     evidence = [(game.identifier, game.p_value) for game in reversed(games) if game.p_value is not None]
-    # What several nights say together, the ledger keeps (`flows.running.auditing`): this is what this one says alone.
+    # This is the evidence of this audit alone. The ledger keeps that of all nights (`flows.running.auditing`).
     state = Nights()
     for identifier, p_value in evidence:
         state = state.after(identifier, p_value)
@@ -86,16 +86,16 @@ def run(ctx: StageContext) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class AuditedGame:
-    """A game of coins that was played, and what it says.
+    """The result of one game of coins.
 
     Attributes:
-        name: for people.
-        identifier: of its coins: evidence of the same coins counts once.
+        name: name of the game in reports.
+        identifier: identifier of the coins; evidence of the same coins counts once.
         claimed: the accountant's epsilon of what was attacked, for the game's relation, delta and group size; None
             where nothing finite is claimed.
-        estimates: documents of the lower bounds, the one that is shown first at the front.
-        p_value: of the claim; None where there is none.
-        attacked: which code, of which method, and the p-value of each test; None for a model.
+        estimates: documents of the lower bounds; the report shows the first one first.
+        p_value: p-value of the claim; None without a claim.
+        attacked: code and method that were attacked, with the p-value of each test; None for a model.
     """
 
     name: str
@@ -107,7 +107,7 @@ class AuditedGame:
 
 
 def _power(ctx: StageContext) -> dict[str, Any] | None:
-    """How often faults of such steps were caught (`pipelines.attacks.engine_power`)."""
+    """Returns how often faults of such steps were caught (`pipelines.attacks.engine_power`)."""
     takes_spans: bool = ctx.configs["train"].method_spec().needs_lstm
     return measured_power(ctx.configs["audit"].num_trials, takes_spans=takes_spans)
 
@@ -123,13 +123,13 @@ def _lower_bound(attack: AuditedGame | None) -> dict[str, Any]:
 
 
 def _attack_on_model(ctx: StageContext, rng: np.random.Generator) -> AuditedGame:
-    """Which canaries the audit's own model trained on, by its losses."""
+    """Guesses from losses which canaries the audit's own model was trained on."""
     config: AuditConfig = ctx.configs["audit"]
     events = ctx.input("audit_model").json("events.json")
     event, delta, relation = from_json(events["event"]), events["target_delta"], NeighboringRelation.ADD_OR_REMOVE_ONE
     identifier, trials = _trials(ctx)
     made = epsilon_estimates(trials, delta=delta, confidence=config.confidence, rng=rng, group_size=config.copies)
-    # An epsilon of single records says nothing of a coin that adds several.
+    # An epsilon of single records does not bound a coin that adds several records.
     is_claimed = config.copies == 1 and not adds_no_noise(event)
     return AuditedGame(
         name=MODEL,
@@ -141,9 +141,10 @@ def _attack_on_model(ctx: StageContext, rng: np.random.Generator) -> AuditedGame
 
 
 def _trials(ctx: StageContext) -> tuple[str, Trials]:
-    """The canaries that no policy found, and what each is scored: how much less the audit's model loses on it.
+    """Returns the scores of the canaries that no policy found, with an identifier of their coins.
 
-    Identified by the canaries' own names, which are random: another training has others.
+    A score is the loss of the released model on a canary, minus the loss of the audit's model. The identifier is a
+    digest of the canaries' names, which are random and differ between trainings.
     """
     rows = ctx.input("audit_canaries").table(EXPOSURES).rows(("canary_id", "variant", "loss", "loss_released"))
     scores = {
@@ -158,7 +159,7 @@ def _trials(ctx: StageContext) -> tuple[str, Trials]:
 
 
 def _games_on_steps(ctx: StageContext, rng: np.random.Generator) -> tuple[list[AuditedGame], str | None]:
-    """The games on the method's noised steps (`pipelines.stages.audit.steps`), and why one was not played."""
+    """Plays the games on the method's noised steps (`pipelines.stages.audit.steps`); says why one was not played."""
     config: AuditConfig = ctx.configs["audit"]
     delta = ctx.input("audit_model").json("events.json")["target_delta"]
     games, not_played = played_games(ctx)

@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from pipelines.attacks.candidates import CandidateScorer, NormalisedScorer, canary_losses, enumerated_ranks
-from pipelines.attacks.exposure import TIE_NATS, Rank, exposure_of, sampled_exposure
+from pipelines.attacks.candidates import (
+    CandidateScorer,
+    Indices,
+    NormalisedScorer,
+    Scorer,
+    canary_losses,
+    enumerated_ranks,
+)
+from pipelines.attacks.exposure import TIE_NATS, Exposure, FloatArray, Rank, exposure_of, sampled_exposure
 from pipelines.attacks.exposure_null import judge_exposures
 from pipelines.attacks.miss_rates import ScoredCanary, by_miss_rate
 from pipelines.context import StageContext
@@ -21,15 +28,13 @@ from pipelines.tables import schema
 
 if TYPE_CHECKING:
     from pipelines.attacks.canaries import Canary
-    from pipelines.attacks.candidates import Indices, Scorer
-    from pipelines.attacks.exposure import Exposure, FloatArray
 
 EXPOSURES: Final = schema(
     "exposures",
     "canary_id: string, variant: string, is_included: bool, loss: float64, loss_released: float64, exposure: float64, "
     "exposure_normalised: float64, exposure_released: float64",
 )
-"""Of each canary on the audit's model and on the released one, which saw none: losses in nats, exposures in bits."""
+"""Losses (nats) and exposures (bits) of each canary on the audit's model and on the released one, which saw none."""
 
 _GROUPS: Final = (
     ("trained on", "model", True),
@@ -37,13 +42,13 @@ _GROUPS: Final = (
     ("left out by a coin", "model", False),
     ("on the released model, which saw none", "released", True),
 )
-"""Of each variant: what they are called, which exposures are judged, and whether those are of included canaries."""
+"""Groups of each variant: name, kind of exposure that is judged, and whether the canaries were trained on."""
 _LEVEL: Final = 0.05
-"""Of all groups of an audit together (Bonferroni)."""
+"""The level of all groups of an audit together (Bonferroni)."""
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
-    """Writes ``exposures.parquet``, and ``exposure.json`` with what they say together. Private."""
+    """Writes ``exposures.parquet``, and ``exposure.json`` with summaries of groups. Both are private."""
     config: AuditConfig = ctx.configs["audit"]
     pattern = pattern_of(ctx)
     canaries, coins = read_canaries(ctx.input("audit_model"), pattern)
@@ -61,7 +66,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
             ctx.run.progress(0, None, f"ranking canaries ({variant})")
             own = [canary for canary in canaries if canary.variant == variant]
             is_marked = variant == "detected" and bool(ctx.configs["train"].view().marks_tokens)
-            if is_marked not in rankings:  # what a model reads of a canary is mostly the same for both variants
+            if is_marked not in rankings:  # models mostly read canaries of both variants alike
                 scorers = [CandidateScorer(model, pattern, marks_holes=is_marked) for model in models]
                 rankings[is_marked] = Rankings.of(scorers[0], scorers[1], config.candidates, rng)
             ranking = rankings[is_marked]
@@ -107,8 +112,8 @@ class Rankings:
 
     Attributes:
         model, released: the audit's model and the released one.
-        indices: the candidates: all of them, or drawn with replacement.
-        losses: of each on both models, in nats.
+        indices: candidates: all of them, or a sample with replacement.
+        losses: loss of each candidate on both models, in nats.
     """
 
     model: Scorer
@@ -121,9 +126,9 @@ class Rankings:
         """Scores the candidates.
 
         Args:
-            model, released: of one form.
-            candidates: how many to draw; 0, or as many as there are, takes all.
-            rng: draws them.
+            model, released: scorers of canaries of one form.
+            candidates: number of candidates to draw; 0, or at least the number of all candidates, takes all of them.
+            rng: generator that draws the candidates.
         """
         size = model.pattern.size
         is_exhaustive = _is_exhaustive(size, candidates)
@@ -132,12 +137,15 @@ class Rankings:
         return cls(model=model, released=released, indices=indices, losses=losses)
 
     def exposures(self, canaries: Sequence[Canary], trained_on: Sequence[Canary]) -> dict[str, dict[str, Exposure]]:
-        """On the audit's model, on the difference to the released one, and on that; by name and identifier.
+        """Returns exposures on the audit's model, on its difference to the released model, and on the released model.
 
         Args:
-            canaries: whose exposure is wanted.
-            trained_on: all canaries that the audit's model read. They are no strangers to each other: each is ranked
-                among candidates that the model never read.
+            canaries: canaries to rank.
+            trained_on: all canaries that the audit's model was trained on. A canary is not ranked against them, but
+                against candidates that the model never read.
+
+        Returns:
+            Exposure by kind (``model``, ``normalised``, ``released``) and identifier of the canary.
         """
         ours, theirs = self.losses
         found = {}
@@ -160,13 +168,13 @@ class Rankings:
 def among_strangers(
     scorer: Scorer, ranks: Mapping[str, Rank], canaries: Sequence[Canary], trained_on: Sequence[Canary]
 ) -> dict[str, Rank]:
-    """Ranks among all candidates, without the other canaries that the model read.
+    """Corrects ranks among all candidates: the other canaries that the model was trained on no longer count.
 
     Args:
-        scorer: that the ranks are of.
-        ranks: by identifier, among all candidates.
-        canaries: those that are ranked.
-        trained_on: canaries of the same form.
+        scorer: scorer that the ranks were made with.
+        ranks: ranks among all candidates, by identifier.
+        canaries: canaries that are ranked.
+        trained_on: canaries of the same form that the model was trained on.
     """
     indices = sorted({canary.index for canary in (*canaries, *trained_on)})
     losses = dict(zip(indices, scorer.losses(indices, in_double=True).tolist(), strict=True))
@@ -190,7 +198,7 @@ def summaries(
     *,
     level: float,
 ) -> list[dict[str, Any]]:
-    """What the exposures of each group say together; ranks of canaries that were left out, too, to be compared with."""
+    """Summarises the exposures of each group. Canaries that were left out are a group too, for comparison."""
     rows = []
     for name, of, is_in in _GROUPS:
         ranks = {canary: exposure.rank for canary, exposure in found[of].items() if coins[canary] is is_in}

@@ -1,6 +1,6 @@
-"""Audit across domains: which domains are attacked, and what is refused before anything runs.
+"""Audit across domains: the choice of the attacked domains, and checks before anything runs.
 
-Loads neither torch nor spaCy: `plan` asks it.
+This module loads neither torch nor spaCy, because ``reticent plan`` imports it.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _FEWEST: Final = 2
 
 
 def judging_policies(redact: RedactConfig) -> tuple[str, ...]:
-    """Those of the run's masking policies that say what is sensitive to which domain."""
+    """Returns the masking policies of the run whose labels are domains."""
     return tuple(name for name in DOMAIN_POLICIES if name in redact.policies)
 
 
 def judged_labels(redact: RedactConfig) -> frozenset[str]:
-    """The labels of the domains that these policies know.
+    """Returns the labels of the domains that these policies know.
 
     Raises:
-        ConfigError: the classifier's folder holds none.
+        ConfigError: the classifier's folder holds no classifier.
     """
     used, domains = judging_policies(redact), set[str]()
     if "keywords" in used:
@@ -44,10 +44,10 @@ def judged_labels(redact: RedactConfig) -> frozenset[str]:
 
 
 def attacked_domains(domains: Iterable[str | None], redact: RedactConfig) -> tuple[str, ...]:
-    """The domains of a corpus that the run's policies know, sorted.
+    """Returns the domains of a corpus that the run's policies know, sorted.
 
     Raises:
-        ConfigError: they are fewer than two, or two of them have one label.
+        ConfigError: fewer than two such domains exist, or two of them have the same label.
     """
     known = judged_labels(redact)
     found = sorted({domain for domain in domains if domain and label_of(domain) in known})
@@ -63,14 +63,14 @@ def attacked_domains(domains: Iterable[str | None], redact: RedactConfig) -> tup
 
 
 def check_domain_audit(configs: Mapping[str, Any], pieces: Iterable[Piece]) -> None:
-    """Refuses what the attack across domains cannot be run on, before a run begins.
+    """Checks before a run that the attack across domains can be made.
 
     Args:
-        configs: all settings, by table.
-        pieces: the corpus; read until two domains are found that the run's policies know.
+        configs: settings by table.
+        pieces: corpus, which is read until two domains are found that the run's policies know.
 
     Raises:
-        ConfigError: see the messages.
+        ConfigError: the task, the policies, the tokenizer or the corpus does not allow the attack.
         InputError: the corpus cannot be read.
     """
     train, redact = configs["train"], configs["redact"]
@@ -93,7 +93,7 @@ def check_domain_audit(configs: Mapping[str, Any], pieces: Iterable[Piece]) -> N
 
 
 def _first_known(configs: Mapping[str, Any], pieces: Iterable[Piece]) -> set[str]:
-    """Domains of the corpus that the policies know: two of them, or all if they are fewer."""
+    """Returns two domains of the corpus that the policies know, or fewer if the corpus has no more."""
     known, options = judged_labels(configs["redact"]), configs["corpus"].read_options()
     found: set[str] = set()
     for piece in pieces:

@@ -11,11 +11,11 @@ from pipelines.stages.audit.training import train_each_without
 from pipelines.tables import schema
 
 REFERENCES: Final = schema("references", "domain: string, folder: string")
-"""For each domain, the folder of the model that was trained without it."""
+"""The folder of the model that was trained without a domain, by domain."""
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
-    """Writes a folder for each model, and ``references.parquet``. Private.
+    """Writes a folder for each model, and ``references.parquet``. All of them are private.
 
     Raises:
         ConfigError: the training fold has fewer than two domains that the run's policies know.

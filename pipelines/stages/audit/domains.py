@@ -1,4 +1,4 @@
-"""Audit, domains: what the released model, asked about one domain, writes of another one (Kabra and Elenberg 2023)."""
+"""Audit, domains: text of one domain in what the released model writes about another (Kabra and Elenberg 2023)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pipelines.attacks.domain_scores import document
 from pipelines.attacks.domains import (
     PAPER_DECODING,
     LabelledPolicies,
+    Prompts,
     attack,
     attack_references,
     dialogue_prompts,
@@ -20,7 +21,7 @@ from pipelines.attacks.domains import (
 from pipelines.context import StageContext
 from pipelines.corpus.tables import SENTENCES
 from pipelines.errors import ConfigError
-from pipelines.policies.judging.apply import Redactor
+from pipelines.policies.judging.apply import Redactor, RedactorSpec
 from pipelines.policies.judging.texts import TextJudge
 from pipelines.settings.audit import AuditConfig
 from pipelines.stages.audit.domain_choice import judging_policies
@@ -29,18 +30,16 @@ from pipelines.stages.audit.opening import open_audited, open_reference
 from pipelines.stages.audit.records import HELD_OUT
 
 if TYPE_CHECKING:
-    from pipelines.attacks.domains import Prompts
-    from pipelines.policies.judging.apply import RedactorSpec
     from pipelines.training.trained import TrainedModel
 
 _ANY_FIND: Final = 0.0
-"""z: whatever the run's own policy would mask is a leak. The classifier's threshold is the policy's."""
+"""The threshold z: all that the run's own policy would mask is a leak. The classifier has its own threshold."""
 _ENDS: Final = 2
-"""Tokens after a text: the end of a turn, and of a conversation."""
+"""Number of tokens after a text: the end of a turn, and of a conversation."""
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
-    """Writes ``domains.json``: rates, likelihood ratios and C of every ordered pair; no text.
+    """Writes ``domains.json``: rates, likelihood ratios and C of every ordered pair of domains, without any text.
 
     Raises:
         ConfigError: no held-out conversation of some domain can be continued.
@@ -67,7 +66,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
 
 
 def _prompts(ctx: StageContext, domain: str, rng: Any, models: list[TrainedModel]) -> Prompts:
-    """Beginnings of held-out conversations of one domain, spread over as many as there are."""
+    """Returns beginnings of held-out conversations of one domain, from as many conversations as possible."""
     config: AuditConfig = ctx.configs["audit"]
     most = config.domain_prompts
     if ctx.configs["train"].unit().kind == "sentence":
@@ -90,7 +89,7 @@ def _held_out_rows(ctx: StageContext) -> Iterator[dict[str, Any]]:
 
 
 def _judging_spec(ctx: StageContext) -> RedactorSpec:
-    """The run's own policies, of all those that say which domain a find is of."""
+    """Returns the run's own policies whose labels are domains."""
     redact = ctx.configs["redact"]
     whole: RedactorSpec = redact.redactor_spec()
     return replace(whole, policies=judging_policies(redact), conservative=None, observed=(), own={})

@@ -1,4 +1,4 @@
-"""Audit, extraction: which masked secrets of its training rows does the released model write?"""
+"""Audit, extraction: a search for masked secrets of training rows in the text that the released model writes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from pipelines.stages.audit.records import HELD_OUT, left_out_rows
 from pipelines.tables import schema, side_by_side
 
 EXTRACTED: Final = schema("extracted", "label: string, string: string, match: string")
-"""Secrets that came out, in the form in which they are compared. Private."""
+"""Extracted secrets, in the form in which strings are compared. Private."""
 _LIKELIEST: Final = ("greedy", "beams")
 _MOST_TAGS: Final = 32
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
-    """Writes ``extraction.json`` (counts by label) and ``extracted.parquet``, what came out; private, both."""
+    """Writes ``extraction.json`` (counts by label) and ``extracted.parquet`` (extracted secrets). Both are private."""
     config: AuditConfig = ctx.configs["audit"]
     with ctx.out.table(EXTRACTED) as writer:
         if (reason := reason_not_to_open(ctx, writes=True)) is not None:
@@ -35,7 +35,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
         model, reference = open_audited(ctx, "train"), open_audited(ctx, "audit_model")
         ctx.run.progress(0, None, "choosing prompts")
         left_out = left_out_rows(ctx)
-        # The reference model read all rows but these, so only theirs tell what the model has from reading them.
+        # The reference model did not read these rows, so only their secrets show what the model learnt from them.
         given = extraction.targets(_rows_at(ctx, left_out), choice, config.num_prompts, rng)
         room = config.max_new_tokens
         prompts = [fitted(target.prompt, room, model, reference) for target in given]
@@ -82,7 +82,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
 
 
 def _rows(ctx: StageContext, *folds: str) -> Iterator[dict[str, Any]]:
-    """The rows of some folds with what was masked in them."""
+    """Yields the rows of some folds with their masked spans."""
     columns = ("doc_id", "sentence_index")
     for sentences, redacted in zip(ctx.inputs["split"], ctx.inputs["redact"], strict=True):
         wanted = (*columns, "text", "speaker", "domain", "fold")
@@ -94,11 +94,11 @@ def _rows(ctx: StageContext, *folds: str) -> Iterator[dict[str, Any]]:
 
 
 def _rows_at(ctx: StageContext, places: frozenset[tuple[str, int]]) -> Iterator[dict[str, Any]]:
-    """The rows of the training fold at some places."""
+    """Yields the rows of the training fold at some places."""
     return (row for row in _rows(ctx, "train") if (row["doc_id"], row["sentence_index"]) in places)
 
 
 def _secrets(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Label and string of what was masked in some rows."""
+    """Yields label and string of each masked span."""
     for row in rows:
         yield from ((span["label"], row["text"][span["start"] : span["end"]]) for span in row["spans"])

@@ -1,4 +1,4 @@
-"""Audit, model: one more training by the run's recipe, with canaries and without the records that attacks judge."""
+"""Audit, model: one more training by the run's recipe, with canaries and without the records under attack."""
 
 from __future__ import annotations
 

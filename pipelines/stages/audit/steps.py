@@ -6,9 +6,9 @@ import secrets
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from pipelines.accounting.events import PoissonSampled, SelfComposed, from_json
+from pipelines.accounting.events import Event, PoissonSampled, SelfComposed, from_json
 from pipelines.attacks.attack_training import play_training
-from pipelines.attacks.training_game import TrainingGame
+from pipelines.attacks.training_game import PlayedTraining, TrainingGame
 from pipelines.context import StageContext
 from pipelines.methods.registry import METHODS
 from pipelines.stages.train.ranks import on_ranks
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pipelines.accounting.events import Event
-    from pipelines.attacks.training_game import PlayedTraining
     from pipelines.settings.train import TrainConfig
 
 NOT_PLAYED: Final = (
@@ -30,11 +28,11 @@ NOT_PLAYED: Final = (
 def played_games(ctx: StageContext) -> tuple[list[tuple[TrainingGame, PlayedTraining]], str | None]:
     """Plays a game for each kind of noised step that the run's method takes, with its noise and rate.
 
-    The games have records of their own. What is claimed of them is finite, whatever else the training did, and whatever
-    a canary of the audit's model is. They run in as many processes of this machine as the training.
+    The games have records of their own, so their claim is finite whatever else the training did, and whatever a canary
+    of the audit's model is. They run in as many processes of this machine as the training.
 
     Returns:
-        The games, and why one could not be played; None where all were.
+        The games, and the reason if one could not be played; None if all were.
 
     Raises:
         PrivacyGateError: a training took other steps than it planned.
@@ -52,7 +50,7 @@ def played_games(ctx: StageContext) -> tuple[list[tuple[TrainingGame, PlayedTrai
 
 
 def is_ours(method: str) -> bool:
-    """Whether a method is one of this package."""
+    """Checks that a method is one of this package."""
     return method in METHODS
 
 
@@ -81,14 +79,14 @@ def _games(ctx: StageContext) -> Iterator[TrainingGame]:
 
 
 def _sampled(event: Event) -> PoissonSampled | None:
-    """The noised step of a phase; None where it has none."""
+    """Returns the noised step of a phase; None for a phase without noise."""
     step = event.event if isinstance(event, SelfComposed) else None
     return step if isinstance(step, PoissonSampled) else None
 
 
 def _played(ctx: StageContext, game: TrainingGame) -> PlayedTraining:
     config: TrainConfig = ctx.configs["train"]
-    # Fresh coins each night, or what several nights say together would count one coin twice.
+    # Each night has fresh coins; otherwise the evidence of several nights would count one coin twice.
     seed = ctx.seed if config.insecure_test_seed else secrets.randbits(63)
     count = ctx.runtime.num_processes if config.method_spec().shares_steps else 1
     here = replace(ctx, runtime=replace(ctx.runtime, num_processes=count, num_machines=1))
@@ -97,6 +95,6 @@ def _played(ctx: StageContext, game: TrainingGame) -> PlayedTraining:
 
 
 def play(ctx: StageContext, game: TrainingGame, seed: int, folder: Path) -> dict[str, Any]:
-    """Plays a game, in this process or in each of those that train together; ``folder`` is for checkpoints."""
+    """Plays a game in this process, or in each process that trains together; ``folder`` holds checkpoints."""
     del ctx
     return {"played": play_training(game, seed, folder)}

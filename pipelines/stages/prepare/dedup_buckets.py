@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pipelines.context import StageContext
-from pipelines.dedup.bloom import ScalableBloomFilter
+from pipelines.dedup.bloom import ScalableBloomFilter, UInt64Array
 from pipelines.dedup.hash_ranges import items_per_bucket, num_buckets, prefixes
 from pipelines.dedup.kernels import compiled
 from pipelines.dedup.key_tables import FOUND, KEYS
@@ -20,7 +20,6 @@ from pipelines.dedup.resolve import KeyBatch, Tally, resolve, resolve_unverified
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from pipelines.dedup.bloom import UInt64Array
     from pipelines.tables import Table
 
 

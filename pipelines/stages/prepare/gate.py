@@ -25,12 +25,11 @@ from pipelines.gate.masked import MaskedStrings
 from pipelines.gate.search import Hits, num_training_rows, row_words
 from pipelines.gate.strings import StringIndex
 from pipelines.gate.tables import GATE_HITS, GATE_INDEX, GATE_PLACES, GATE_STRINGS
-from pipelines.miss_rate.review_log import ballots_of, read_decisions, sentence_key
+from pipelines.miss_rate.review_log import Decision, Range, ballots_of, read_decisions, sentence_key
 from pipelines.policies.tables import REDACTED
 from pipelines.settings.gate import GateConfig
 
 if TYPE_CHECKING:
-    from pipelines.miss_rate.review_log import Decision, Range
     from pipelines.tables import Table
 
 

@@ -19,18 +19,15 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.context import StageContext
 from pipelines.miss_rate.judgements import HumanJudge, tokens_of
-from pipelines.miss_rate.review import worse
+from pipelines.miss_rate.review import StabilityVerdict, worse
 from pipelines.miss_rate.review_log import ballots_of, read_decisions
-from pipelines.miss_rate.sampling import Partition
-from pipelines.miss_rate.stability import Mark, gold_marks, judge_all, scopes
+from pipelines.miss_rate.sampling import Partition, SentenceId
+from pipelines.miss_rate.stability import Mark, Scope, gold_marks, judge_all, scopes
 from pipelines.miss_rate.tables import CHOSEN, STABILITY
 from pipelines.policies.judging.apply import Redactor
 from pipelines.policies.judging.tables import redacted, text_with_masks
 
 if TYPE_CHECKING:
-    from pipelines.miss_rate.review import StabilityVerdict
-    from pipelines.miss_rate.sampling import SentenceId
-    from pipelines.miss_rate.stability import Scope
     from pipelines.policies.judging.judge import Request
 
 _SENTENCES_WORTH_A_PROCESS = 5_000

@@ -21,21 +21,19 @@ from pipelines.policies.sharding import PUBLISHED
 from pipelines.policies.tables import REDACTED
 from pipelines.stages.audit.opening import open_audited
 from pipelines.stages.train.train import open_network
-from pipelines.synthesis.downstream import MOST_ROWS, worth
+from pipelines.synthesis.downstream import MOST_ROWS, Network, worth
 from pipelines.synthesis.finds import finds_in
 from pipelines.synthesis.networks import Trial, is_affordable
 from pipelines.synthesis.quality import distances, drawn_of
 from pipelines.synthesis.replay import Passages, lines_of, replayed
 from pipelines.synthesis.tables import SYNTHETIC
 from pipelines.synthesis.writing import Decoding, write
-from pipelines.tables import schema
+from pipelines.tables import Table, schema
 from pipelines.training.models.lstm import LSTMLanguageModel, build_lstm
 from pipelines.training.trained import TrainedModel
 
 if TYPE_CHECKING:
     from pipelines.settings.synthesize import SynthesizeConfig
-    from pipelines.synthesis.downstream import Network
-    from pipelines.tables import Table
 FINDS: Final = schema("finds", "row: uint32, string: string, label: string")
 """Masked strings that stand in rows of the table, counted from 0, in the form in which they are compared. Private."""
 _PURPOSE: Final = "passages of synthetic text"

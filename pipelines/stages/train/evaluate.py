@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pipelines.context import StageContext
 from pipelines.corpus.tables import DOCUMENTS, SENTENCES
 from pipelines.policies.tables import REDACTED
-from pipelines.training.data.held_out import read_held_out
+from pipelines.training.data.held_out import Encoder, HeldOut, read_held_out
 from pipelines.training.data.row_store import document_lengths
 from pipelines.training.description import UntoldEncodingError
 from pipelines.training.devices import cpu_threads_for
@@ -25,7 +25,6 @@ from pipelines.training.tasks.base import TaskModel
 
 if TYPE_CHECKING:
     from pipelines.settings.train import TrainConfig
-    from pipelines.training.data.held_out import Encoder, HeldOut
 
 
 def run(ctx: StageContext) -> dict[str, Any]:

@@ -11,7 +11,7 @@ private text.
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipelines.accounting.claim_documents import withheld
 from pipelines.accounting.claims import Review, build_claims
@@ -19,7 +19,7 @@ from pipelines.accounting.composition import Publication
 from pipelines.accounting.corpus_facts import corpus_facts, stability_of_dedup
 from pipelines.accounting.decisions import made
 from pipelines.accounting.facts import parse_training
-from pipelines.accounting.ledger import releases_digest
+from pipelines.accounting.ledger import Release, releases_digest
 from pipelines.accounting.withdrawn import withdrawals
 from pipelines.context import Releases, StageContext
 from pipelines.methods.registry import method as described
@@ -27,9 +27,6 @@ from pipelines.methods.registry import rule_of
 from pipelines.miss_rate.rates import delta2_of, false_negative_rate_of, stability_of, worst_label_of
 from pipelines.settings.guarantee import GuaranteeConfig
 from pipelines.settings.shard import publishes_rows
-
-if TYPE_CHECKING:
-    from pipelines.accounting.ledger import Release
 
 _TRUSTED_SOURCES = frozenset({"gold", "human"})
 

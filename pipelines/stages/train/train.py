@@ -26,30 +26,24 @@ from pipelines.stages.train.ranks import check_ranks, is_alone, on_ranks
 from pipelines.training import outputs
 from pipelines.training.checkpoint import Checkpoints
 from pipelines.training.crossings import crossings_in
-from pipelines.training.data.corpus import CorpusSettings, TrainingTables, read_corpus
+from pipelines.training.data.corpus import CorpusSettings, TrainingCorpus, TrainingTables, read_corpus
 from pipelines.training.devices import autocast, choose_device, cpu_threads_for, freed_memory_kept
-from pipelines.training.methods.base import Hooks, Settings
-from pipelines.training.methods.phases import load_phase
+from pipelines.training.methods.base import Account, Hooks, Settings, Training
+from pipelines.training.methods.phases import FinishedPhase, load_phase
 from pipelines.training.models.adaptation import Adaptation
-from pipelines.training.models.loading import open_model
-from pipelines.training.models.network import DEFAULT_CONTEXT_LENGTH, NetworkFromScratch, PretrainedNetwork
+from pipelines.training.models.loading import OpenedModel, open_model
+from pipelines.training.models.network import DEFAULT_CONTEXT_LENGTH, Network, NetworkFromScratch, PretrainedNetwork
 from pipelines.training.models.shape import MIN_CONTEXT_LENGTH
 from pipelines.training.run import Run
 from pipelines.training.scoring.evaluation import Evaluation, unscored
-from pipelines.training.tasks.base import TaskModel, has_targets
+from pipelines.training.tasks.base import Task, TaskModel, has_targets
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from pipelines.methods.view import View
-    from pipelines.training.data.corpus import TrainingCorpus
     from pipelines.training.data.records import Batch
     from pipelines.training.data.vocabulary import Vocabulary
-    from pipelines.training.methods.base import Account, Training
-    from pipelines.training.methods.phases import FinishedPhase
-    from pipelines.training.models.loading import OpenedModel
-    from pipelines.training.models.network import Network
-    from pipelines.training.tasks.base import Task
 
 
 def run(ctx: StageContext) -> dict[str, Any]:

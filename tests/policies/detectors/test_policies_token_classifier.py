@@ -16,7 +16,8 @@ from pipelines.policies.detectors.token_encoder import EncoderReader
 from pipelines.policies.detectors.token_labels import groups_of
 from pipelines.policies.judging.apply import Redactor, RedactorSpec
 from pipelines.policies.judging.judge import FAILED_LABEL, Request
-from pipelines.policies.protocol import PolicyOptions, Sentence
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import Sentence
 from pipelines.policies.registry import make_policy
 from pipelines.settings.redact import RedactConfig
 

@@ -15,7 +15,8 @@ from pipelines.policies.learning.detector import train_detector
 from pipelines.policies.learning.examples import NOISES, Example, make_example, noisy, read_conll, sentences_of
 from pipelines.policies.learning.names import name_of
 from pipelines.policies.learning.recall import measured, thresholds_for
-from pipelines.policies.protocol import PolicyOptions, Sentence
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import Sentence
 from pipelines.policies.registry import make_policy
 
 NAMES = ["mary", "jones"]
