@@ -1,4 +1,4 @@
-"""Dedup, step 2 of 4: which sentences of one hash bucket are duplicates, and of which, in the whole corpus."""
+"""Dedup, step 2 of 4: the duplicates among the sentences of one hash bucket, over the whole corpus."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 def _read_keys(
     keys: Table, bucket: str, other: OtherCorpus | None, ctx: StageContext, *, in_order: bool
 ) -> Iterator[KeyBatch]:
-    """The bucket's rows of one partition: by prefix, or in the order of the text."""
+    """Yields the bucket's rows of one partition: by prefix, or in the order of the text."""
     columns = ["prefix", "row", "doc_id", "sentence_index", "key_high", "key_low", "in_scope"]
     if other is not None:
         columns += ["text_key_high", "text_key_low"]
     first, end = prefixes(bucket)
     batches = keys.batches(columns, as_dictionary=["doc_id"], near=("prefix", first, end))
-    if in_order:  # of a filter that holds them all
+    if in_order:  # a plain filter has one bucket, which holds all rows
         batches = iter(keys.read().sort_by("row").to_batches())
     for batch in batches:
         if not in_order:
@@ -55,10 +55,10 @@ def _read_keys(
 
 
 def _open_other(ctx: StageContext, counts: ReadCounts, kernels: ModuleType | None) -> OtherCorpus:
-    """What ``dedup.against`` names.
+    """Opens the other corpus, which ``dedup.against`` names.
 
     Raises:
-        InputError: it cannot be read, or too many of its rows were rejected.
+        InputError: the other corpus cannot be read, or too many of its rows were rejected.
     """
     from pipelines.corpus.split import Splitter  # spaCy is slow to import
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Keys = tuple[
         pa.RecordBatch, npt.NDArray[np.bool_], UInt64Array, UInt64Array, UInt64Array | None, UInt64Array | None
     ]
-    """Rows of sentences, which are in scope, the halves of their keys, and those of their text alone."""
+    """Rows of sentences, flags of rows in scope, both halves of the keys, and both halves of keys of the text alone."""
 
 _COLUMNS = ["doc_id", "sentence_index", "text", "speaker", "domain", "fold", "label"]
 _REPEATED = ["speaker", "domain", "fold", "label"]
@@ -34,7 +34,7 @@ _WRITTEN_ROWS = 65_536  # at a time, in the order of the keys
 
 
 def _lengths(sentences: Table) -> Iterator[npt.NDArray[np.int32]]:
-    """Tokens of each sentence. Read only where they matter: offsets of tokens take more room than the texts."""
+    """Yields the number of tokens of each sentence. Callers read it only if needed: offsets are larger than texts."""
     for batch in sentences.batches(["token_starts"]):
         yield batch.column("token_starts").value_lengths().to_numpy(zero_copy_only=False)
 
@@ -52,7 +52,7 @@ def _of_sentences(sentences: Table, maker: KeyMaker, min_tokens: int, *, of_text
 
 
 def _of_documents(sentences: Table, maker: KeyMaker, min_tokens: int, *, of_text: bool) -> Iterator[Keys]:
-    """Every row has the key of its document and its place in it, so that equal documents agree row by row."""
+    """Yields rows with the key of their document and of their place in it, so that equal documents agree row by row."""
     keys, text_keys = DocumentKeys(), DocumentKeys()
     for batch, _, high, low, text_high, text_low in _of_sentences(sentences, maker, 0, of_text=of_text):
         keys.add(batch.column("doc_id"), high, low)
@@ -77,7 +77,7 @@ def _of_documents(sentences: Table, maker: KeyMaker, min_tokens: int, *, of_text
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
-    """Writes ``keys.parquet``: one row per sentence, by prefix of the key, so that a bucket's rows lie together."""
+    """Writes ``keys.parquet``: one row per sentence, sorted by key prefix, so that a bucket's rows lie together."""
     config = ctx.configs["dedup"]
     sentences = ctx.input("split").table(SENTENCES)
     maker = KeyMaker(config.normalise, config.hash_seed, compiled(sentences.num_rows))
@@ -90,7 +90,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
         rows = np.arange(num_rows, num_rows + batch.num_rows, dtype=np.uint64)
         absent = pa.nulls(batch.num_rows, pa.uint64())
         columns = {
-            # Rows that are out of scope have no key, and are only counted: by all buckets alike.
+            # Rows out of scope have no key. They are only counted, and are spread evenly over the buckets.
             "prefix": np.where(in_scope, high >> np.uint64(64 - PREFIX_BITS), rows).astype(np.uint16),
             "row": rows,
             "doc_id": batch.column("doc_id"),

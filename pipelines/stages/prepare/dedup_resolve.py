@@ -1,4 +1,4 @@
-"""Dedup, step 3 of 4: what the buckets found, brought together by partition."""
+"""Dedup, step 3 of 4: the duplicates of all buckets, by partition."""
 
 from __future__ import annotations
 

@@ -1,51 +1,52 @@
-"""Estimate: what the redaction missed, from the sample and reviews, gold labels or a proxy.
+"""Estimate: rates of missed secrets, from the sample and reviews, gold labels or a proxy.
 
-``screened.parquet`` (a ``shard`` table): JFT's manual-screening set as far as it was reviewed, every secret masked that
-a reviewer saw. ``figures.json``, flat:
+``screened.parquet`` (a ``shard`` table) holds the reviewed part of JFT's manual-screening set, with every secret masked
+that a reviewer saw. ``figures.json`` is flat:
 
-- ``source``: ``human``, ``gold``, ``proxy`` (no guarantee rests on it), or ``not_measured`` (then every measured figure
-  is null).
-- ``is_census``: every training document carries labels and every training sentence was reviewed, so there is no
-  sampling error. ``covers_corpus``: every training document carries labels (a list, be it an empty one);
-  ``labelled_share``: of the training sentences, those in such documents. Only they are judged: where they are a part
-  of the corpus, all rates describe that part alone, and no claim about the corpus rests on them.
-  Where people reviewed, both speak of the sampled sentences instead: all reviewed, and the share that is.
-  ``num_unreviewed_sentences`` (of the replicates), ``num_disputed_sentences`` (reviewers disagree, not settled) and
-  ``num_trusted_spans`` (secrets because they were masked at review and the reviewer let that stand) are null otherwise.
-- ``large_sentences``: of the large sentences (`pipelines.miss_rate.large`), ``num_reviewed``, ``num_unreviewed`` of the
-  sample's large part (null unless people review), ``is_reviewed`` (that part counts), and ``most_missed_secrets``:
-  the cap that bounds allow for in its place, one secret a token, where it does not count.
-- ``num_learnt_sentences``: those that policies learnt from, known by the lists beside their models
-  (`pipelines.miss_rate.learnt`). Sampled ones among them are left out: they show nothing of what such a policy misses.
-- ``num_screened_sentences``: rows of ``screened.parquet``. ``num_population_sentences``: of the training fold.
-- ``confidence``: of two-sided intervals, and of each one-sided bound on its own. ``mu``: what gamma and delta2 average
-  over.
+- ``source``: ``human``, ``gold``, ``proxy`` (no guarantee rests on it), or ``not_measured`` (every measured figure is
+  null).
+- ``is_census``: true if every training document has labels and every training sentence was reviewed, so that no
+  sampling error exists. ``covers_corpus``: true if every training document has labels (a list, which may be empty).
+  ``labelled_share``: share of the training sentences that lie in such documents. Only these sentences are judged. If
+  they are a part of the corpus, all rates describe that part alone, and no claim about the corpus rests on them.
+  If people reviewed, both figures describe the sampled sentences instead: true if all were reviewed, and the reviewed
+  share. ``num_unreviewed_sentences`` (of the replicates), ``num_disputed_sentences`` (reviewers disagree, not settled)
+  and ``num_trusted_spans`` (masked at review, and left masked by the reviewer) are null otherwise.
+- ``large_sentences``: for the large sentences (`pipelines.miss_rate.large`), ``num_reviewed`` and ``num_unreviewed`` of
+  the sample's large part (null unless people review), ``is_reviewed`` (true if that part counts), and
+  ``most_missed_secrets``: the cap that bounds use if that part does not count, one secret per token.
+- ``num_learnt_sentences``: number of sentences that policies learnt from, by the lists next to their models
+  (`pipelines.miss_rate.learnt`). The sample leaves them out, because they do not show what such a policy misses.
+- ``num_screened_sentences``: number of rows of ``screened.parquet``. ``num_population_sentences``: number of sentences
+  of the training fold.
+- ``confidence``: confidence of two-sided intervals, and of each one-sided bound on its own. ``mu``: the population that
+  gamma and delta2 average over.
 - ``num_sampled_sentences`` (distinct, in labelled documents), ``num_kept_sentences`` (of those, not duplicates),
   ``num_tokens``, ``num_sensitive_tokens``, ``num_missed_tokens`` (over all sampled sentences, duplicates masked whole);
-  ``num_secret_spans``, ``num_missed_spans``, ``num_escaped_spans`` (over kept ones; a secret over several sentences
-  is one, and missed if any piece of it is).
+  ``num_secret_spans``, ``num_missed_spans``, ``num_escaped_spans`` (over kept sentences; a secret over several
+  sentences counts once, and is missed if any piece of it is).
 - ``num_missed_spans`` is the sum of ``num_unmasked_spans`` (some token of the secret is unmasked) and
   ``num_unstable_spans`` (masked, but masking it by hand would change what else is masked:
-  `pipelines.miss_rate.stability`). ``num_unstable_together_spans``: stable alone, not known to be stable together with
-  other secrets of the sentence. ``num_unstable_elsewhere_spans``: of the unstable ones, those that change other
-  sentences. The last three are null where a proxy judged: nothing was measured.
+  `pipelines.miss_rate.stability`). ``num_unstable_together_spans``: number of spans that are stable alone, and not
+  known to be stable together with other secrets of the sentence. ``num_unstable_elsewhere_spans``: number of unstable
+  spans that change other sentences. The last three are null if a proxy judged, because nothing was measured.
 - ``miss_rate``: m, missed sensitive tokens over all tokens: ``value``, ``mean_of_replicates``, intervals
   ``student_t`` (the paper's), ``student_t_clipped``, ``clopper_pearson``, ``cluster_robust``, ``bootstrap``,
-  ``recommended``, with ``recommended_method``, ``reason``, ``design_effect``. Null for an interval that does
-  not exist.
+  ``recommended``, with ``recommended_method``, ``reason``, ``design_effect``. An interval that does not exist is null.
 - ``false_negative_rate``: gamma, ``value`` and one-sided ``upper`` with its ``confidence``: any token of a secret
-  stays unmasked, or its redaction is unstable. ``false_negative_rate_masked``: the former alone; no claim takes it.
-- ``delta2``: likewise, and its sentence is public as well. Without a conservative policy every row is private, and
-  the guarantee stage takes 0 instead.
+  stays unmasked, or its redaction is unstable. ``false_negative_rate_masked``: the former alone; no claim uses it.
+- ``delta2``: the same rate for secrets whose sentence is public as well. Without a conservative policy every row is
+  private, and the guarantee stage uses 0 instead.
 - ``escape_per_sentence``: share of all training sentences that are public and hold a missed secret (``value``,
   ``upper``, ``num_sentences`` in the sample).
 - ``recall`` = found / (found + missed) and ``precision`` = found / masked, in tokens of kept sentences;
-  ``recall_as_in_jft`` = 1 - missed / masked, as in the paper, which flatters: it credits false positives.
+  ``recall_as_in_jft`` = 1 - missed / masked, as in the paper. That figure is too high, because it credits false
+  positives.
 - ``by_label``: gamma by label of the secret, with bounds that hold for all labels at once. ``worst_label``: the largest
-  ``false_negative_rate`` and ``delta2`` of any label, likewise; null where no secret was seen.
-- ``by_domain``: likewise for domains, where there are several. ``planning``: design effect and units per sentence, for
-  `reticent sample --plan`.
-- ``assumptions``, ``warnings``: in words. Where domains were drawn on their own, all rates are weighted accordingly.
+  ``false_negative_rate`` and ``delta2`` of any label, likewise; null if no secret was seen.
+- ``by_domain``: the same for domains, if the corpus has several. ``planning``: design effect and units per sentence,
+  for `reticent sample --plan`.
+- ``assumptions``, ``warnings``: sentences. If each domain was sampled on its own, all rates are weighted accordingly.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
     """Writes ``figures.json`` and ``screened.parquet``.
 
     Raises:
-        InputError: gold labels, or reviews, are asked for and there are none.
+        InputError: the settings ask for gold labels or reviews, and none exist.
         StageError: the sample and the redacted rows do not fit together.
     """
     config: EstimateConfig = ctx.configs["estimate"]
@@ -103,7 +104,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
     learnt = left_out()
     source = _source(config, has_reviews=bool(decisions), covered=covered)
     redacted = {artifact.partition: artifact for artifact in ctx.inputs["redact"]}
-    # A proxy is no ground for a guarantee, so nothing was masked by hand for it.
+    # No guarantee rests on a proxy, so no stability was measured for it.
     measured_stability = ctx.inputs["stability"] if source in ("gold", "human") else ()
     stability = {artifact.partition: artifact.table(STABILITY) for artifact in measured_stability}
     partitions = [
@@ -150,7 +151,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
         )
         num_unreviewed_large = 0
         if weights.with_large and num_unreviewed:
-            # A large part that is reviewed in part only does not count: its inclusion probabilities are unknown.
+            # A large part with unreviewed sentences does not count: its inclusion probabilities are unknown.
             alone = Weights(strata, num_replicates, large, with_large=False)
             judge_alone, learnt_alone = HumanJudge(ctx.run.secret, decisions, labels), left_out()
             without = review_judged(
@@ -192,7 +193,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
 
 
 def _source(config: EstimateConfig, *, has_reviews: bool, covered: Any) -> str:
-    """Who is to be believed."""
+    """Chooses whose labels count: people, gold labels, a proxy, or nobody."""
     has_gold = covered.num_labelled_documents > 0
     if config.source == "gold" and not has_gold:
         raise InputError(
@@ -209,8 +210,8 @@ def _source(config: EstimateConfig, *, has_reviews: bool, covered: Any) -> str:
 
 
 def _proxy(ctx: StageContext, config: EstimateConfig, labels: ReviewLabels) -> Any:
-    """A judge that takes the union of the proxy policies for the truth; a run of masked tokens is one secret."""
-    # The proxy reads the options of [redact], but nothing that [redact] was told to leave alone is left alone here.
+    """Makes a judge that takes the union of the proxy policies for the truth. A run of masked tokens is one secret."""
+    # The proxy has the options of [redact], without its exclusions.
     spec = dataclasses.replace(
         ctx.configs["redact"].redactor_spec(ctx.configs["corpus"].separator()),
         policies=config.proxy,

@@ -1,7 +1,7 @@
-"""Gate: before anything is published, every masked string is searched in everything that will be public.
+"""Gate: a search, before anything is published, for every masked string in everything that will be public.
 
-The policies are not asked again: what they masked in one sentence, in any spelling of case and punctuation, must not
-stand unmasked in another one that is published. A sentence in which it does is held: it goes to the private side.
+The policies do not run again. A string that they masked in one sentence, in any spelling of case and punctuation, must
+not stand unmasked in another sentence that is published. The gate holds such a sentence: it goes to the private side.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
 
 
 def run(ctx: StageContext) -> Mapping[str, Any]:
-    """Writes to the private root: the strings searched for; held rows, of each partition and of all; finds; counts.
+    """Writes the searched strings, the held rows of each partition and of all, the finds and counts. All are private.
 
-    A string of which reviewers said that it is no secret, in a sentence that is held for it, is searched for no more.
+    If a sentence is held for a string that reviewers called no secret there, the gate stops searching for that string.
 
-    ``passed.json`` is the same whatever was searched for, so that later stages run again only for their own reasons.
-    ``held.json`` has the same bytes where no row is held, and others for other held rows: it enters the key of
-    trainings that read the text of held rows elsewhere than in the shards (`TrainConfig.files_read`). Likewise
+    ``passed.json`` has the same bytes whatever was searched for, so that later stages run again only for their own
+    reasons. ``held.json`` has the same bytes if no row is held, and other bytes for other held rows: it enters the key
+    of trainings that read the text of held rows outside the shards (`TrainConfig.files_read`). The same is true of
     ``held_by_label.json``, which the private report shows.
 
     Raises:
         PrivacyGateError: a masked string stands in a speaker's name, a domain or a label that would be public; in a
-            sentence, where finds stop the run; or in too many of them. Where it stands is told in a private table.
+            sentence, if finds stop the run; or in too many sentences. A private table lists the places.
     """
     config: GateConfig = ctx.configs["gate"]
     choice = config.choice()
@@ -111,7 +111,7 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
 
 
 def _reviewed(decisions: Sequence[Decision], secret: bytes) -> Callable[[str], list[Range] | None]:
-    """What reviewers call sensitive in a sentence; None of one that nobody judged."""
+    """Returns a function that gives the sensitive ranges of a sentence as reviewers see them; None for no judgement."""
     ballots = ballots_of(decisions)
 
     def secrets_of(text: str) -> list[Range] | None:
@@ -123,7 +123,7 @@ def _reviewed(decisions: Sequence[Decision], secret: bytes) -> Callable[[str], l
 
 
 def _why_stop(config: GateConfig, num_held: int, num_training: int) -> str | None:
-    """Why finds in sentences end the run, as the error says it; None where these are held."""
+    """Returns the words of the error if finds in sentences end the run; None if the sentences are held."""
     if num_held and config.on_hit == "stop":
         return " (gate.on_hit = 'hold' keeps such rows on the private side instead)"
     if num_held <= config.max_held_fraction * num_training:

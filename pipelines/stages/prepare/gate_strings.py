@@ -1,4 +1,4 @@
-"""Gate, first step: the distinct strings that were masked in one partition, as they are compared."""
+"""Gate, first step: the distinct masked strings of one partition, in the form in which they are compared."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Publish: the rows of the public side, as a table that anybody may read, where the method or the settings ask for it.
+"""Publish: the rows of the public side as a table that anybody may read, if the method or the settings ask for it.
 
-A step of its own, so that another training method publishes, or not, without anything being prepared anew.
+Publishing is a step of its own, so that a change of the training method does not repeat any preparation.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from pipelines.settings.shard import publishes
 
 
 def run(ctx: StageContext) -> Mapping[str, Any]:
-    """Writes ``public.parquet`` to the public root, without rows unless they are to be published.
+    """Writes ``public.parquet`` to the public root. The table has no rows unless the run publishes rows.
 
     A published row has an identifier of its own. Document and sentence number stay in the private root, in
-    ``public_ids.parquet``, which maps one to the other: the gaps between them would show where private sentences stand.
+    ``public_ids.parquet``, which maps one to the other: gaps in these numbers would show the places of private
+    sentences.
 
     Raises:
         PrivacyGateError: a row with a mask was about to be published.

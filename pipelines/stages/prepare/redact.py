@@ -1,4 +1,4 @@
-"""Redact: mask what the policies find, and flag what the conservative policy will not vouch for.
+"""Redact: mask what the policies find, and flag the sentences that the conservative policy does not accept.
 
 Confidentially Redacted Training, Algorithm 1, lines 2 and 3.
 """
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 _BATCH_ROWS = 4_096
 _ROWS_WORTH_A_PROCESS = 5_000
-"""Starting a process and loading a model in it takes as long as so many rows do."""
+"""Rows that take as long as starting a process and loading a model in it."""
 
 
 def run(ctx: StageContext) -> Mapping[str, Any]:
-    """Writes ``redacted.parquet`` and ``figures.json`` to the private root; for surrogates, what they stand for.
+    """Writes ``redacted.parquet``, ``figures.json`` and the originals of surrogates to the private root.
 
     Raises:
         ConfigError: a policy or the model cannot be loaded, or the text is in another language.
@@ -60,7 +60,7 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
         whole = redactor.looks_at_documents
         for rows, total in lockstep(sentences, decisions, _BATCH_ROWS, whole_documents=whole):
             requests = [
-                # What stands in a duplicate is carried over to the rest of its document, although it is masked itself.
+                # A find in a duplicate is carried over to the rest of its document, though the duplicate is masked.
                 Request(row["text"], row["token_starts"], row["token_ends"], redact=whole or not row["is_duplicate"])
                 for row in rows
             ]

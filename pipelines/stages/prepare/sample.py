@@ -1,4 +1,4 @@
-"""Sample: which training sentences to review, drawn before anything is redacted.
+"""Sample: the training sentences to review, drawn before anything is redacted.
 
 Just Fine-tune Twice, section 3.1: independent replicates, each a small random part of the training sentences.
 """
@@ -34,11 +34,11 @@ from pipelines.settings.sample import SampleConfig
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes ``sample.parquet``, ``screening.parquet`` (both sorted by replicate and corpus order), ``figures.json``.
 
-    The large part of the sample (`pipelines.miss_rate.large`) stands in ``sample.parquet`` as the replicate after the
-    last one. The replicates are the same with and without it.
+    The large part of the sample (`pipelines.miss_rate.large`) is the replicate after the last one in
+    ``sample.parquet``. The other replicates are the same with and without the large part.
 
-    For each partition ``{partition}.parquet`` lists its sampled sentences once, so that what is measured of them stays
-    measured when another partition changes.
+    ``{partition}.parquet`` lists the sampled sentences of a partition once, so that measurements of these sentences
+    stay valid if another partition changes.
 
     Figures: ``num_population_sentences`` and ``num_population_tokens`` (training fold, duplicates included),
     ``replicates`` (``num_sentences`` of each), ``fraction``, ``stratify``, ``strata`` (``domain``,

@@ -1,4 +1,4 @@
-"""Shard: part the training rows into public and private.
+"""Shard: divides the training rows into public and private ones.
 
 Confidentially Redacted Training, Algorithm 1, lines 3 and 4.
 """
@@ -19,13 +19,13 @@ from pipelines.policies.tables import REDACTED
 def run(ctx: StageContext) -> Mapping[str, Any]:
     """Writes ``private.parquet``, ``public.parquet`` and ``figures.json``, all of them to the private root.
 
-    Only rows of the fold ``train`` are written. Private rows keep corpus order; public rows are in the order of
-    their contents' hash. The stage `publish` decides whether they are published, and how. A row that the
-    gate holds is private, and what was found in it is masked: some methods read private rows without noise.
+    Only rows of the fold ``train`` are written. Private rows keep corpus order. Public rows are in the order of the
+    hash of their contents. The stage `publish` decides if and how public rows are published. A row that the gate holds
+    is private, and the gate's find in it is masked, because some methods read private rows without noise.
 
     Raises:
         PrivacyGateError: a row with a mask was about to be put on the public side.
-        StageError: the gate holds rows that are not there, or are private anyway.
+        StageError: the gate holds rows that do not exist, or that are private anyway.
     """
     source = ctx.input("redact").table(REDACTED)
     flags = ("is_duplicate", "failed_closed", "flagged_by_conservative", "fold")

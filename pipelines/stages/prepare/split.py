@@ -1,4 +1,4 @@
-"""Stage 1: input files to sentences (design, section 5, Split)."""
+"""Split: input files to sentences."""
 
 from __future__ import annotations
 

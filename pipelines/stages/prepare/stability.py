@@ -1,11 +1,11 @@
-"""Stability: which caught secrets of the sample are redacted stably (`pipelines.miss_rate.stability`).
+"""Stability: a measurement of which caught secrets of the sample are redacted stably (`pipelines.miss_rate.stability`).
 
-``stability.parquet``, one row for each run of tokens that is a caught secret, or a piece of one, of a reviewed
-sentence: ``is_stable``, ``is_stable_together``, ``reason``. Nothing is measured, and the table is empty, where nobody
-says what is a secret on whom a guarantee may rest (``estimate.source`` is proxy or none).
+``stability.parquet`` has one row for each run of tokens of a reviewed sentence that is a caught secret, or a piece of
+one: ``is_stable``, ``is_stable_together``, ``reason``. The table is empty, and nothing is measured, if no guarantee may
+rest on the source of secrets (``estimate.source`` is proxy or none).
 
-The policies run once more on these sentences, so this is a step of its own, and partition by partition: what was
-finished outlasts a kill, and another partition's sentences measure nothing anew here.
+The policies run once more on these sentences. So this is a step of its own, and works by partition: a killed run keeps
+its finished partitions, and a change of one partition measures no other partition again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pipelines.policies.judging.judge import Request
 
 _SENTENCES_WORTH_A_PROCESS = 5_000
-"""As in `pipelines.stages.prepare.redact`."""
+"""The same number as in `pipelines.stages.prepare.redact`."""
 
 
 def run(ctx: StageContext) -> Mapping[str, Any]:
@@ -70,7 +70,7 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
 
 
 def _judged(ctx: StageContext, stack: ExitStack) -> Iterable[tuple[Scope, list[StabilityVerdict]]]:
-    """The caught secrets of the partition with their verdicts. Policies are loaded only where there are some."""
+    """Yields the caught secrets of the partition with their verdicts. Loads policies only if there are such secrets."""
     from pipelines.corpus.split import Splitter  # spaCy is slow to import
 
     source, redact, how = ctx.configs["estimate"].source, ctx.configs["redact"], ctx.configs["split"]
@@ -97,15 +97,15 @@ def _judged(ctx: StageContext, stack: ExitStack) -> Iterable[tuple[Scope, list[S
 
 
 def _with_masks(scope: Scope) -> Scope:
-    """The scope as masks would leave it: whether policies find the same again is asked of masks.
+    """Returns the scope with masks in place of labels or surrogates, because stability is a property of masks.
 
-    What stands in their place is another text in every world; claims give no credit for it.
+    Labels and surrogates are another text in every world, and claims give no credit for them.
     """
     return dataclasses.replace(scope, rows=[{**row, "redacted_text": text_with_masks(row)} for row in scope.rows])
 
 
 class _Reviewers:
-    """The secrets that people see in a sentence."""
+    """The secrets of a sentence that people see."""
 
     def __init__(self, ctx: StageContext) -> None:
         self._judge = HumanJudge(
@@ -121,9 +121,9 @@ class _Reviewers:
 
 
 class _Policies:
-    """The policies of ``[redact]``, as the redact stage runs them; loaded when they are first asked.
+    """The policies of ``[redact]`` as the redact stage runs them. They are loaded at the first call.
 
-    The conservative policy and those that are only watched mask nothing, and are left out.
+    The conservative policy and ``also_levels`` mask nothing, and are left out.
     """
 
     def __init__(self, ctx: StageContext, stack: ExitStack, *, num_sentences: int) -> None:
@@ -137,7 +137,7 @@ class _Policies:
         return self._stack.enter_context(Redactor.from_spec(spec, self._workers))
 
     def look_at_documents(self) -> bool:
-        """Whether any of them wants to see whole documents."""
+        """Checks that a policy looks at whole documents."""
         return self._redactor.looks_at_documents
 
     def __call__(self, documents: Sequence[Sequence[Request]]) -> list[list[str]]:

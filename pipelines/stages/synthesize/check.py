@@ -1,6 +1,7 @@
-"""Synthesize, step 3: what of the private text stands in the table, counted on the trusted side, when it is published.
+"""Synthesize, step 3: counts of private text in the synthetic table, made on the trusted side after publication.
 
-Nothing that is published follows from it. ``check.json`` and ``finds.parquet`` are private: ε does not cover them.
+Nothing that is published depends on these counts. ``check.json`` and ``finds.parquet`` are private: ε does not cover
+them.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _PURPOSE: Final = "passages of synthetic text"
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
-    """Writes ``check.json``: replay, finds of the gate's strings, distance from real text, and what it teaches."""
+    """Writes ``check.json``: replay, finds of the gate's strings, distance from real text, and use for training."""
     config: SynthesizeConfig = ctx.configs["synthesize"]
     table = _table(ctx)
     columns = ("doc_id", "text", "fold")
@@ -125,7 +126,7 @@ def _texts(table: Table, column: str = "text") -> Iterator[str]:
 def _rows(
     tables: Sequence[Table], cluster: str, text: str, folds: Collection[str] | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Rows that say something, without masks, as `pipelines.synthesis.downstream.worth` reads them."""
+    """Yields rows with text, without masks, in the form that `pipelines.synthesis.downstream.worth` reads."""
     columns = (cluster, text, "domain", "speaker", *(("fold",) if folds else ()))
     for table in tables:
         for row in table.rows(columns):
@@ -139,7 +140,7 @@ def _rows(
 
 
 def _written_at_the_start(ctx: StageContext, config: SynthesizeConfig, model: TrainedModel) -> list[str]:
-    """What the model would have written to the same plan before it was trained: the first rows."""
+    """Writes the first rows of the same plan with the start weights of the model."""
     start = _at_the_start(ctx, model, ctx.seed)
     plan = config.plan(model, ctx.seed)
     num_rows = min(config.rows, config.baseline_rows // config.turns * config.turns)
@@ -148,7 +149,7 @@ def _written_at_the_start(ctx: StageContext, config: SynthesizeConfig, model: Tr
 
 
 def _trial(ctx: StageContext, config: SynthesizeConfig, model: TrainedModel, word: str) -> Network | None:
-    """What trains the run's network on text of each kind; None where the settings, or its size, leave that out."""
+    """Returns the trainer of the run's network on text of each kind; None if settings or network size rule it out."""
     if not config.downstream_steps or not is_affordable(model):
         return None
     return Trial(
@@ -161,7 +162,7 @@ def _trial(ctx: StageContext, config: SynthesizeConfig, model: TrainedModel, wor
 
 
 def _at_the_start(ctx: StageContext, model: TrainedModel, seed: int) -> TrainedModel:
-    """The model with the weights that a training of it begins with: pretrained ones, or random ones of a seed."""
+    """Returns the model with the weights that its training begins with: pretrained, or random ones of a seed."""
     config, vocabulary = ctx.configs["train"], model.vocabulary
     base = base_of(model.model)
     if isinstance(base, LSTMLanguageModel):

@@ -1,7 +1,7 @@
-"""Synthesize, step 1: the model writes one piece of the table, to the public plan.
+"""Synthesize, step 1: the model writes one piece of the table, following the public plan.
 
-It reads the model and public settings, and nothing of the corpus. Pieces depend on nothing but their rows' numbers, so
-that it does not matter how many workers write them, nor how often one of them is killed.
+This step reads the model and public settings, and nothing of the corpus. A piece depends only on the numbers of its
+rows. So neither the number of workers nor a killed worker changes the table.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
 
 
 def _passed(texts: Sequence[str], policies: Sequence[str]) -> list[bool]:
-    """Whether public policies find nothing in each text. One that a policy fails on is dropped."""
+    """Checks each text: true if the public policies find nothing in it. A text that a policy fails on is false."""
     if not policies:
         return [True] * len(texts)
     from pipelines.policies.judging.texts import TextJudge  # spaCy is slow to import

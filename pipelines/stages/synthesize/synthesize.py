@@ -1,11 +1,11 @@
-"""Synthesize, step 2: the table of synthetic text, and what is claimed of it.
+"""Synthesize, step 2: the table of synthetic text, and the claim about it.
 
-The table (`pipelines.synthesis.tables.SYNTHETIC`) is ``synthetic.parquet`` in the public root, if the model lies there,
-and else ``private_synthetic.parquet`` in the private one; the other of the two has no row. ``synthetic.json`` beside it
-says how it was made and what is claimed: the model's claim, by post-processing, or that there is none. Whether it is
-published follows from the settings alone: the store does not search it for masked strings
-(`pipelines.stage.Stage.is_post_processed`), for a table that the private text could stop would tell of it. What stands
-in it of the private text is counted by ``synthesize_check``, on the trusted side.
+The table (`pipelines.synthesis.tables.SYNTHETIC`) is ``synthetic.parquet`` in the public root if the model lies there,
+and ``private_synthetic.parquet`` in the private root otherwise. The other file has no rows. ``synthetic.json`` next to
+the table says how the table was made, and its claim: the model's claim, by post-processing, or that there is none. The
+settings alone decide if the table is published. The store does not search the table for masked strings
+(`pipelines.stage.Stage.is_post_processed`), because a table that the private text could stop would tell of that text.
+``synthesize_check`` counts the private text in the table on the trusted side.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TOLD = ("turns", "lengths", "temperature", "top_p", "max_new_tokens", "seed", "
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
-    """Writes the table and ``synthetic.json``, to the root that the model lies in."""
+    """Writes the table and ``synthetic.json`` to the root that holds the model."""
     config: SynthesizeConfig = ctx.configs["synthesize"]
     train = ctx.configs["train"]
     is_published = train.method_spec().publishes_model
@@ -54,7 +54,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
     }
     ctx.out.json("synthetic.json", document)
     if is_published:
-        # Further digits would give the number of private records back (`pipelines.report.public.WITHHELD`).
+        # More digits would reveal the number of private records (`pipelines.report.public.WITHHELD`).
         coarse_claim = {name: coarse(document[name], 3, "up") for name in ("epsilon", "delta", "epsilon_this_model")}
         ctx.out.public.json("synthetic.json", {**document, **coarse_claim})
     return {name: document[name] for name in ("num_rows", "num_filtered", "num_tokens")}

@@ -1,6 +1,6 @@
-"""Train, evaluate: what the finished model scores on held-out text, read back from its folder.
+"""Train, evaluate: scores of the finished model on held-out text. The model is read back from its folder.
 
-A step of its own: a figure that was wrong is measured again, and no model is trained for it.
+Evaluation is a step of its own, so that a corrected figure is measured again without another training.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
-    """Writes ``figures.json``, the texts that the model generates, and what it scores on each token. Private."""
+    """Writes ``figures.json``, the texts that the model generates, and its score on each token. All are private."""
     config: TrainConfig = ctx.configs["train"]
     trained = ctx.input("train")
     ctx.run.progress(0, None, "loading the model")
@@ -59,7 +59,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
 
 
 def _read(ctx: StageContext, config: TrainConfig, task: Encoder) -> HeldOut:
-    """The records that the training was evaluated on."""
+    """Reads the held-out records that the training was evaluated on."""
     ctx.run.progress(0, None, "reading rows")
     split, redact = ctx.inputs["split"], ctx.inputs.get("redact", ())
     return read_held_out(
@@ -75,7 +75,7 @@ def _read(ctx: StageContext, config: TrainConfig, task: Encoder) -> HeldOut:
 
 
 def _taken_over(ctx: StageContext) -> dict[str, Any]:
-    """What a training of version 0.1.0 measured itself, where its folder does not say how records are encoded."""
+    """Copies the figures that a training of version 0.1.0 measured; its folder does not describe the encoding."""
     trained = ctx.input("train")
     names = figures_document(unscored(""), {}, evaluate_fold="", num_available=0)
     measured = {name: value for name, value in trained.json("figures.json").items() if name in names}

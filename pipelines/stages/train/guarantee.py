@@ -1,11 +1,10 @@
-"""Guarantee: from what training did and what the review found to claims with their assumptions.
+"""Guarantee: claims with their assumptions, from the events of training and the results of the review.
 
-``claims.json``: ``schema_version``, ``claims`` (fields as in `pipelines.accounting.claims.Claim`), ``headline`` (index
-of the claim to show first, or null), ``accountants`` (every accountant's epsilon under both relations), ``together``
-(all releases that may share records, or null), ``warnings``, ``releases`` (which releases that was),
+``claims.json`` has ``schema_version``, ``claims`` (fields: `pipelines.accounting.claims.Claim`), ``headline`` (index of
+the claim to show first, or null), ``accountants`` (every accountant's epsilon under both relations), ``together``
+(all releases that may share records, or null), ``warnings``, ``releases`` (digest of these releases),
 ``dedup_stability`` (records that one sentence of the raw corpus can change: ``add_or_remove_one``, ``replace_one``,
-``reason``); and ``public``, the same as the public may see it: what can be said without a figure that was counted on
-private text.
+``reason``), and ``public``: the same document for the public, without figures that were counted on private text.
 """
 
 from __future__ import annotations
@@ -88,18 +87,18 @@ def run(ctx: StageContext) -> dict[str, Any]:
 
 
 def _table_holds(releases: Releases) -> bool:
-    """Whether a table of public rows was published of which the gate had held rows back."""
+    """Checks that a table of public rows was published from which the gate had held rows back."""
     return any(r.is_table and r.facts is not None and r.facts.holds_rows for r in releases.published)
 
 
 def _noted(releases: Releases, key: str) -> frozenset[str]:
-    """Decisions behind the model, whatever the settings are now, and behind tables of public rows."""
+    """Returns the decisions behind the model, whatever the settings are now, and behind tables of public rows."""
     facts = [r.facts for r in releases.published if r.facts is not None and (r.is_table or r.key == key)]
     return frozenset[str]().union(*(known.decisions for known in facts))
 
 
 def _publication(ctx: StageContext, method: str, releases: Releases) -> tuple[Publication, list[Release]]:
-    """What the run publishes, and the other releases that may share a record with its model."""
+    """Returns what the run publishes, and the other releases that may share a record with its model."""
     shard, report = ctx.configs["shard"], ctx.configs["report"]
     known, redactions = releases.published, releases.redactions
     key = releases.trained_as(ctx.input("train").key)

@@ -31,7 +31,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
 
 
 def redacted_fine_tune(ctx: StageContext) -> dict[str, Any]:
-    """The phase, in this process or in each of those that train together; the first one writes."""
+    """Trains the phase in this process, or in each process that trains together. The first process writes."""
     config: TrainConfig = ctx.configs["train"]
     phase = config.method_spec().first_phase
     assert phase is not None  # noqa: S101  # or `run` had stopped
@@ -67,12 +67,12 @@ def redacted_fine_tune(ctx: StageContext) -> dict[str, Any]:
 
 
 def _miss_rate(ctx: StageContext, config: TrainConfig) -> dict[str, Any] | None:
-    """The m that light noise is chosen with: value, upper bound, confidence, basis; None without light noise.
+    """Returns the miss rate m that light noise follows: value, upper bound, confidence, basis; None without such noise.
 
-    A measured one is never below `LEAST_MISS_RATE`, and bears the mark of a measurement.
+    A measured upper bound is never below `LEAST_MISS_RATE`, and its basis is ``measured``.
 
     Raises:
-        ConfigError: it was neither set nor measured.
+        ConfigError: the miss rate was neither set nor measured.
     """
     if not config.is_light_noise():
         return None

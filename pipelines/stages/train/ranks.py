@@ -1,4 +1,4 @@
-"""Train, on several devices: the same work in every process of every machine that `[runtime]` asks for."""
+"""Train on several devices: the same work in every process of every machine that ``[runtime]`` asks for."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 
 def is_alone(ctx: StageContext) -> bool:
-    """Whether one process trains."""
+    """Checks that one process trains."""
     return ctx.runtime.num_processes == ctx.runtime.num_machines == 1
 
 
 def check_ranks(ctx: StageContext) -> None:
-    """Refuses what could not be trained in so many processes, before any row is read.
+    """Checks before any row is read that the training can run in the requested processes.
 
     Raises:
-        ConfigError: the method takes one process, there are fewer GPUs, or no such interface, or none is declared.
+        ConfigError: the method needs one process, GPUs are too few, or the network interface is missing or undeclared.
     """
     config: TrainConfig = ctx.configs["train"]
     if is_alone(ctx):
@@ -43,12 +43,13 @@ def check_ranks(ctx: StageContext) -> None:
 
 
 def on_ranks(ctx: StageContext, work: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
-    """``work(ctx, *arguments)`` in this process, or in as many as the settings ask for.
+    """Calls ``work(ctx, *arguments)`` in this process, or in as many processes as the settings ask for.
 
     Args:
-        ctx: of the stage; the processes are not told the store's secret, and have no ledger.
-        work: a function of a module. Under several processes `pipelines.dp.ranks.Ranks.here` tells them
-            apart, and the first one writes; what it returns is returned.
+        ctx: context of the stage. Other processes get neither the store's secret nor a ledger.
+        work: function of a module. `pipelines.dp.ranks.Ranks.here` tells processes their rank. The first process
+            writes, and its return value is returned.
+        arguments: further arguments of ``work``.
     """
     if is_alone(ctx):
         return work(ctx, *arguments)

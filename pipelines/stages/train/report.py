@@ -1,10 +1,10 @@
-"""Report: one page and one JSON document on what a run did and what it may claim; a public version beside the full one.
+"""Report: one page and one JSON document on what a run did and what it may claim, in a full and a public version.
 
-With the public version go the texts of two cards, for the model and for the public rows (`pipelines.report.cards`):
-``reticent export`` puts them into what it signs, and the gate has searched them here.
+The public version has the texts of two cards, for the model and for the public rows (`pipelines.report.cards`):
+``reticent export`` puts the cards into what it signs, and the gate searches them here.
 
 Algorithm 1's results, and Just Fine-tune Twice, appendix A.2: learning curves, counts and private losses are releases
-of their own, which the model's epsilon does not cover, so only the full version in the private root has them.
+of their own, which the model's epsilon does not cover. So only the full version, in the private root, has them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _KEY_CHARACTERS = 12
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes ``report.html`` and ``report.json``: the full version (private root), the public one (public root).
 
-    Beside the public one stand ``model_card.md`` and ``data_card.md``.
+    Next to the public version are ``model_card.md`` and ``data_card.md``.
     """
     config: ReportConfig = ctx.configs["report"]
     train = ctx.input("train")
@@ -71,7 +71,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
 
 
 def _read(ctx: StageContext, stage: str, file: str) -> Any:
-    """A file of a stage that runs may leave out."""
+    """Reads a file of a stage that runs may leave out; None if the run left it out."""
     return ctx.input(stage).json(file) if ctx.inputs.get(stage) else None
 
 

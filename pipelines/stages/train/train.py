@@ -1,4 +1,4 @@
-"""Train: a language model on public and private shards, the events of what touched private records, and figures."""
+"""Train: a model on public and private shards, the privacy events of the training, and figures."""
 
 from __future__ import annotations
 
@@ -78,12 +78,12 @@ def run(ctx: StageContext) -> dict[str, Any]:
 
 
 def prepare_and_train(ctx: StageContext, noise_multiplier: float | None, spent: Spent | None) -> dict[str, Any]:
-    """What each of several processes does; the ledger is the business of the one that started them."""
+    """Prepares and trains in one of several processes. The process that started them keeps the ledger."""
     return _train(ctx, _prepare(ctx), noise_multiplier, spent)
 
 
 def release_facts(config: TrainConfig, corpus: TrainingCorpus, account: Account) -> dict[str, Any]:
-    """What the ledger keeps of a training beside its event (`pipelines.accounting.facts.ReleaseFacts`)."""
+    """Returns what the ledger keeps of a training besides its event (`pipelines.accounting.facts.ReleaseFacts`)."""
     rule = rule_of(config.method, account.variant)
     phases = account.phases or ((config.method, rule.rows or "original", account.event),)
     return {
@@ -100,7 +100,7 @@ def release_facts(config: TrainConfig, corpus: TrainingCorpus, account: Account)
 
 
 class _Prepared(NamedTuple):
-    """A training that is planned; nothing of it has run."""
+    """A planned training before its first step."""
 
     first: FinishedPhase | None
     start: Network
@@ -123,7 +123,7 @@ def _prepare(ctx: StageContext) -> _Prepared:
 def _train(
     ctx: StageContext, prepared: _Prepared, noise_multiplier: float | None, spent: Spent | None
 ) -> dict[str, Any]:
-    """Trains, alone or with others, and writes what comes of it if this process is the first."""
+    """Trains, alone or with other processes, and writes the results if this process is the first."""
     config: TrainConfig = ctx.configs["train"]
     first, start, corpus, task, training = prepared
     network = start.build()
@@ -168,11 +168,11 @@ def _train(
 
 
 def read(ctx: StageContext, config: TrainConfig, view: View, network: Network) -> tuple[TrainingCorpus, Task]:
-    """What a view reads, as examples of the task.
+    """Reads the rows of a view as examples of the task.
 
     Raises:
         ConfigError: the texts to be generated do not fit into the model's context.
-        InputError: there is no row to train on, or nothing to learn from any.
+        InputError: no row to train on exists, or no row has anything to learn.
     """
     spec = config.task_spec()
     if spec.generates and network.context_length < config.max_new_tokens + MIN_CONTEXT_LENGTH:
@@ -211,7 +211,7 @@ def read(ctx: StageContext, config: TrainConfig, view: View, network: Network) -
 
 
 def _tables(ctx: StageContext, config: TrainConfig, view: View) -> TrainingTables:
-    """The tables among the inputs that are read for this view."""
+    """Returns the tables among the inputs that this view reads."""
     split, shard = ctx.inputs["split"], ctx.inputs.get("shard", ())
     redacted = ctx.inputs.get("redact", ()) if ctx.stage == "train" else ()
     estimate = ctx.inputs.get("estimate", ()) if view.plain == "screened" else ()
@@ -228,7 +228,7 @@ def _tables(ctx: StageContext, config: TrainConfig, view: View) -> TrainingTable
 
 
 def seed_of(ctx: StageContext, config: TrainConfig) -> int:
-    """The stage's seed, another one for each repetition."""
+    """Returns the stage's seed, which differs between repetitions."""
     if config.repetition == 0:
         return ctx.seed
     digest = hashlib.sha256(f"repetition/{ctx.seed}/{config.repetition}".encode()).digest()
@@ -236,7 +236,7 @@ def seed_of(ctx: StageContext, config: TrainConfig) -> int:
 
 
 def settings_of(ctx: StageContext, config: TrainConfig, phase_one: Mapping[str, Any] | None = None) -> Settings:
-    """What a method is told."""
+    """Returns the settings that the training method gets."""
     return Settings(
         epochs=config.epochs,
         public_batch_size=config.public_batch_size,
@@ -253,7 +253,7 @@ def settings_of(ctx: StageContext, config: TrainConfig, phase_one: Mapping[str, 
 
 
 def open_network(ctx: StageContext, config: TrainConfig, seed: int) -> Network:
-    """What the training starts from. Nothing of the corpus is read before a pretrained model was found in order.
+    """Opens the network that the training starts from, before any row of the corpus is read.
 
     Raises:
         ConfigError: the model cannot be used.
@@ -293,15 +293,16 @@ def _open_model(ctx: StageContext, config: TrainConfig, seed: int) -> OpenedMode
 
 
 def _own_scratch(ctx: StageContext) -> Target:
-    """Where this process keeps the corpus."""
+    """Returns the folder in which this process keeps the corpus."""
     ranks = Ranks.here()
     return ctx.out.scratch if ranks.is_first else ctx.out.scratch.below(f"rank-{ranks.rank}")
 
 
 def hooks(ctx: StageContext, config: TrainConfig, corpus: TrainingCorpus, task: Task, identity: list[Any]) -> Hooks:
-    """What the stage lends to a training; a checkpoint is good for the same ``identity`` only.
+    """Returns what a training needs from the stage: randomness, checkpoints, losses, evaluation and progress.
 
-    It is good for any number of processes: what they hold is the same, and only samples still to be drawn differ.
+    A checkpoint is valid for the same ``identity`` only. It is valid for any number of processes, because all hold the
+    same state, and only samples that are still to be drawn differ.
     """
 
     def losses(network: Any, batch: Batch) -> Tensor:
