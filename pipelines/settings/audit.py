@@ -1,4 +1,4 @@
-"""The ``[audit]`` table: which attacks are tried on what was trained, and how hard."""
+"""Settings of ``[audit]``: the attacks on the trained model, and their effort."""
 
 from __future__ import annotations
 
@@ -8,28 +8,12 @@ from pydantic import Field, model_validator
 
 from pipelines.config import StageConfig
 
-CopiesOf = Literal[1, 10, 20, 100]
-
-MEMBERS: Final = ("num_members",)
-CANARIES: Final = (
-    "canary_form",
-    "num_canaries",
-    "num_detected_canaries",
-    "num_public_canaries",
-    "copies",
-    "copies_differ",
-)
-EXPOSURE: Final = ("candidates",)
-EXTRACTION: Final = ("num_prompts", "num_generations", "max_new_tokens")
-BOUNDS: Final = ("confidence", "num_trials")
-"""The settings that each step of the audit uses."""
-
 OF_DOMAINS: Final = ("audit_domain_models", "audit_domains")
-"""The stages that ``domains`` asks for."""
+"""The stages that the setting ``domains`` turns on."""
 
 
 class AuditConfig(StageConfig):
-    """The settings of ``[audit]``."""
+    """The attacks on the trained model, and their effort."""
 
     UNKEYED: ClassVar[frozenset[str]] = frozenset({"enabled", "domains"})
 
@@ -67,7 +51,7 @@ class AuditConfig(StageConfig):
         "public rows, which are trained on without noise, and show what such a miss costs. No claim covers them, and "
         "no lower bound counts them. Only for methods that train on public rows.",
     )
-    copies: CopiesOf = Field(
+    copies: Literal[1, 10, 20, 100] = Field(
         1, description="How often each canary is trained on. k copies of a secret are a group of k records."
     )
     copies_differ: bool = Field(
@@ -107,7 +91,7 @@ class AuditConfig(StageConfig):
     )
 
     def wants(self, stage: str) -> bool:
-        """The models of domains, and what is done with them, are asked for by a switch of their own."""
+        """Checks that the settings ask for a stage. The stages of `OF_DOMAINS` also need the setting ``domains``."""
         return self.enabled and (self.domains or stage not in OF_DOMAINS)
 
     @model_validator(mode="after")

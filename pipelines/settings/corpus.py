@@ -1,4 +1,4 @@
-"""Settings of ``[corpus]``: which text is read, and how its files hold it."""
+"""Settings of ``[corpus]``: the text to read, and the form of its files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pipelines.plugins import check_options, nearest, option_references
 
 
 class CorpusSource(StageConfig):
-    """Table ``[[corpus.source]]``: files that are read in another way than the rest; what is left out is as there."""
+    """A table ``[[corpus.source]]``: files read in another way. A field that is left out is as in ``[corpus]``."""
 
     pattern: str = Field(min_length=1, description="Pattern of names of files in the corpus; * crosses folders.")
     format: str = Field("auto", description="Their format; auto goes by suffix, with tables in text and mail.")
@@ -42,13 +42,13 @@ class CorpusSource(StageConfig):
         return name
 
     def options(self) -> SourceOptions:
-        """The same, for readers."""
+        """Returns these options for readers."""
         fields = self.model_dump(exclude={"pattern", "format"}, exclude_none=True)
         return SourceOptions(pattern=self.pattern, format=self.format, fields=tuple(sorted(fields.items())))
 
 
 class CorpusConfig(StageConfig):
-    """Table ``[corpus]``: which text to read, and how its files hold it."""
+    """The text to read, and the form of its files."""
 
     UNKEYED: ClassVar[frozenset[str]] = frozenset(
         {"inputs", "name_folds", "partition_documents", "max_rejected_fraction"}
@@ -161,27 +161,27 @@ class CorpusConfig(StageConfig):
         return value
 
     def separator(self) -> str | None:
-        """What stands between the two texts of a row, where the format has rows of two."""
+        """Returns the separator between the two texts of a row; None if no format has rows of two texts."""
         named = (self.format, *(source.format for source in self.source))
         return PAIR if any(n != "auto" and formats.format_spec(n).holds_pairs for n in named) else None
 
     def read_options(self) -> ReadOptions:
-        """How rows become documents."""
+        """Returns the options with which rows become documents."""
         sources = tuple(source.options() for source in self.source)
         return replace(self.other_options(), sources=sources)
 
     def other_options(self) -> ReadOptions:
-        """How rows of another corpus become documents: those of ``dedup.against``."""
+        """Returns the options with which rows of another corpus (``dedup.against``) become documents."""
         fields = set(ReadOptions.__dataclass_fields__) - {"plugin", "sources"}
         return ReadOptions(**self.model_dump(include=fields), plugin=json.dumps(self.options, sort_keys=True))
 
     def check(self, stage: str) -> None:
-        """Makes a plug-in reader."""
+        """Makes the plug-in reader, if there is one."""
         if stage == "split" and formats.is_plugin(self.format):
             make_reader(self.format, self.read_options())
 
     def code_references(self, stage: str | None = None) -> tuple[str, ...]:
-        """The module of a plug-in reader, and what its options select."""
+        """Returns the module of a plug-in reader, and the modules and files that its options select."""
         del stage
         if not formats.is_plugin(self.format):
             return ()
@@ -189,5 +189,5 @@ class CorpusConfig(StageConfig):
         return (formats.reference(self.format).partition(":")[0], *option_references(own))
 
     def package_references(self) -> tuple[str, ...]:
-        """What a plug-in reader declares."""
+        """Returns the packages that a plug-in reader declares."""
         return formats.format_spec(self.format).packages if formats.is_plugin(self.format) else ()

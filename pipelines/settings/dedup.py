@@ -1,4 +1,4 @@
-"""The ``[dedup]`` table. Its steps are `dedup_keys`, `dedup_buckets`, `dedup_resolve` and `dedup_mask`."""
+"""Settings of ``[dedup]``: the search for duplicate sentences, and the choice of masked copies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipelines.dedup.hash_ranges import MAX_BUCKETS, bucket_names, usual_buckets
 
 
 class DedupConfig(StageConfig):
-    """How duplicate sentences are found, and which copies are masked."""
+    """The search for duplicate sentences, and the choice of masked copies."""
 
     UNKEYED: ClassVar[frozenset[str]] = frozenset({"max_rows_in_memory", "buckets"})
 
@@ -107,22 +107,22 @@ class DedupConfig(StageConfig):
         return self
 
     def partition_names(self, input_bytes: int) -> tuple[str, ...]:
-        """The buckets. What a plain filter takes for a duplicate depends on all that is in it, so there it is one."""
+        """Returns the buckets. A plain filter has one, because its duplicates depend on all that the filter holds."""
         if not self.verify or self.against:
             return bucket_names(1)
         return bucket_names(self.buckets or usual_buckets(input_bytes))
 
     def data_files(self) -> tuple[str, ...]:
-        """The other corpus, which counts by content."""
+        """Returns the files of the other corpus, which count by content."""
         if not self.against:
             return ()
         return tuple(map(str, against.data_files(self.against)))
 
     def key_scheme(self, split: Any) -> dict[str, Any]:
-        """What a key of a text depends on but the text, for saved filters.
+        """Returns the settings that the key of a text depends on, for saved filters.
 
         Args:
-            split: the table ``[split]``.
+            split: settings of ``[split]``.
         """
         by_model = split.mode in ("senter", "parser")
         return {

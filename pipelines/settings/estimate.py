@@ -1,4 +1,4 @@
-"""Settings of ``[estimate]``: who says what redaction missed, and by which labels."""
+"""Settings of ``[estimate]``: the source of missed secrets, and their labels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pipelines.policies.options import LABEL_PATTERN
 
 
 class EstimateConfig(StageConfig):
-    """The ``[estimate]`` table."""
+    """The source of missed secrets, and their labels."""
 
     source: Literal["auto", "human", "gold", "proxy", "none"] = Field(
         default="auto",
@@ -56,15 +56,15 @@ class EstimateConfig(StageConfig):
         return self
 
     def review_labels(self, policies: Iterable[str]) -> ReviewLabels:
-        """Which of ``labels`` any label counts as.
+        """Returns the mapping from any label to one of ``labels``.
 
         Args:
-            policies: those of the run; built-in ones are known anyway.
+            policies: names of the run's policies. Built-in policies are known anyway.
         """
         return registry.review_labels(policies, self.labels, self.map_labels)
 
     def unread_inputs(self, stage: str) -> frozenset[str]:
-        """The step that measures stability measures nothing where no guarantee can rest on it."""
+        """Returns the inputs that a stage does not read. No stability is measured if no guarantee can rest on it."""
         if stage != "stability":
             return frozenset()
         if self.source in ("none", "proxy"):
@@ -87,11 +87,11 @@ class EstimateConfig(StageConfig):
         return self
 
     def code_references(self, stage: str | None = None) -> tuple[str, ...]:
-        """The modules of the proxy policies."""
+        """Returns the modules of the proxy policies."""
         del stage
         return (*registry.policy_modules(self.proxy), "pipelines.policies.registry") if self.proxy else ()
 
     def package_references(self) -> tuple[str, ...]:
-        """What the proxy policies may use."""
+        """Returns the packages that the proxy policies may use."""
         libraries = (package for spec in registry.specs(self.proxy) for package in spec.packages)
         return ("spacy", *libraries) if self.proxy else ()

@@ -1,4 +1,4 @@
-"""Settings of ``[gate]``: which masked strings must not stand unmasked in anything public."""
+"""Settings of ``[gate]``: the masked strings that must not stand unmasked in anything public."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class GateConfig(StageConfig):
-    """The ``[gate]`` table: which masked strings must not stand unmasked in anything public."""
+    """The masked strings that must not stand unmasked in anything public."""
 
     SENSITIVE: ClassVar[frozenset[str]] = frozenset({"ignore"})
 
@@ -57,12 +57,12 @@ class GateConfig(StageConfig):
 
     @property
     def holds(self) -> bool:
-        """Whether a sentence with a find is held, and does not end the run."""
+        """True if the gate holds a sentence with a find instead of ending the run."""
         return self.enabled and self.on_hit == "hold"
 
     def choice(self) -> Choice:
-        """These settings as the search takes them."""
-        from pipelines.gate.everyday import is_everyday
+        """Returns the choice of strings to search for."""
+        from pipelines.gate.everyday import is_everyday  # reads word lists
         from pipelines.gate.strings import Choice
 
         return Choice(

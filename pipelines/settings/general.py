@@ -12,13 +12,13 @@ from pipelines.config import StageConfig
 
 
 class RunConfig(StageConfig):
-    """``[run]``: what concerns every stage."""
+    """Settings of every stage."""
 
     seed: int = Field(0, ge=0, description="Seed of everything that may be public: samples, model initialisation.")
 
 
 class StoreConfig(StageConfig):
-    """``[store]``: where artifacts live. Relative paths start at the folder of the settings file."""
+    """The place of artifacts. Relative paths start at the folder of the settings file."""
 
     root: str = Field("reticent-store", description="Folder that holds both roots, unless they are given.")
     private_root: str | None = Field(None, description="Everything that may hold secrets. Default: ROOT/private.")
@@ -69,7 +69,7 @@ class StoreConfig(StageConfig):
 
 
 class RuntimeConfig(StageConfig):
-    """``[runtime]``: speed and memory only; never part of an artifact's key."""
+    """Speed and memory only. No field is part of an artifact's key."""
 
     workers: int = Field(1, ge=1, le=256, description="Worker processes for partitions.")
     executor: Literal["local", "dask", "ray"] = Field(
@@ -155,7 +155,7 @@ class RuntimeConfig(StageConfig):
 
 
 class SweepConfig(StageConfig):
-    """``[sweep]``: what `reticent compare` trains. No run reads it."""
+    """The trainings of ``reticent compare``. No run reads it."""
 
     methods: tuple[str, ...] = Field((), description="Training methods to compare; jft/light_noise names a variant.")
     repetitions: int = Field(1, ge=1, le=1_000, description="Trainings of each method, with other initial weights.")
@@ -165,7 +165,7 @@ WITHDRAWN: Mapping[tuple[str, str], str] = {
     ("runtime", "train_address"): "is gone: machines find each other in the private root. Remove it, and set "
     "runtime.private_interface to the network interface that only they can read (docs/scale.md)",
 }
-"""Settings of earlier versions, and what to do instead."""
+"""Settings of earlier versions, each with what to do instead."""
 
 GENERAL_TABLES: Mapping[str, type[StageConfig]] = {
     "run": RunConfig,

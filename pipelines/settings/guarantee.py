@@ -10,7 +10,7 @@ from pipelines.config import StageConfig
 
 
 class GuaranteeConfig(StageConfig):
-    """The ``[guarantee]`` table."""
+    """Group sizes of claims, the privacy budget, and the choice of the model."""
 
     groups: tuple[int, ...] = Field(
         default=(2, 10),

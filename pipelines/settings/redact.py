@@ -1,4 +1,4 @@
-"""Settings of ``[redact]``: which policies mask, and what stands in the place of masked text."""
+"""Settings of ``[redact]``: the policies that mask, and the text that replaces masked text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class _Selection(StageConfig):
-    """The fields that stand before those of the policies, in the order of the documentation."""
+    """The fields that the documentation lists before the options of policies."""
 
     policies: tuple[str, ...] = Field(
         default=("high_entity",),
@@ -52,7 +52,7 @@ class _Selection(StageConfig):
 
 
 class RedactConfig(BuiltInOptions, _Selection):
-    """The ``[redact]`` table: which policies mask, and which one decides what is public."""
+    """The policies that mask, and the policy that decides which rows are public."""
 
     exclude: tuple[str, ...] = Field(
         default=(), description="Words or phrases that stay although a policy finds exactly them, in any case."
@@ -99,7 +99,7 @@ class RedactConfig(BuiltInOptions, _Selection):
             registry.check_name(name)
         if len(set(names)) != len(names):
             raise ValueError("a policy is named twice")
-        return tuple(sorted(names))  # a union has no order, so neither has the key
+        return tuple(sorted(names))  # the order of a union changes nothing, so it must not change the key
 
     @field_validator("conservative")
     @classmethod
@@ -145,7 +145,7 @@ class RedactConfig(BuiltInOptions, _Selection):
         return tuple(dict.fromkeys((*self.policies, *conservative, *self.also_levels)))
 
     def keyed(self, stage: str | None = None) -> dict[str, Any]:
-        """Of ``estimate``, what policies of the same name are told: a proxy is told it too."""
+        """Returns the fields that enter a key. The stage ``estimate`` uses only options of policies, for its proxy."""
         fields = super().keyed(stage)
         if stage == "estimate":
             fields = {name: fields[name] for name in (*POLICY_FIELDS, "options")}
@@ -153,57 +153,57 @@ class RedactConfig(BuiltInOptions, _Selection):
         return fields | models | identity_of("gliner", self.gliner, None)
 
     def may_look_at_documents(self) -> bool:
-        """Whether a policy of the union looks at whole documents, as far as that is known without making it."""
+        """Checks that a policy of the union may look at whole documents, as far as its spec says."""
         return any(map(registry.may_read_documents, self.policies))
 
     def plugin_descriptions(self) -> dict[str, str]:
-        """What the specs of selected plug-ins say that they mask."""
+        """Returns the descriptions in the specs of the selected plug-ins."""
         plugins = ((name, registry.spec(name)) for name in self._selected() if name not in SPECS)
         return {name: spec.description for name, spec in plugins if spec is not None}
 
     def check(self, stage: str) -> None:
-        """Makes the policies, and loads the model that they read."""
+        """Makes the policies, and loads their model."""
         if stage == "redact":
             self.redactor_spec().make()
 
     def code_references(self, stage: str | None = None) -> tuple[str, ...]:
-        """The modules of the selected policies, the table that finds them, and the files that they read."""
+        """Returns the modules of the selected policies, their registry, and the files that they read."""
         del stage
         modules = (*registry.policy_modules(self._selected()), "pipelines.policies.registry")
         return (*modules, *self._files(), *map(str, self.learnt_from()))
 
     def _files(self) -> tuple[str, ...]:
-        """The modules and files that options of the selected policies name."""
+        """Returns the modules and files that options of the selected policies name."""
         built_in = (getattr(spec.options, "references", lambda config: ())(self) for spec in SPECS.values())
         own = (option_references(registry.plugin_options(name, values)) for name, values in self.options.items())
         return tuple(reference for found in (*built_in, *own) for reference in found)
 
     def learnt_from(self) -> tuple[Path, ...]:
-        """Lists of the sentences that models of selected policies learnt from (`pipelines.miss_rate.learnt`)."""
+        """Returns lists of sentences that models of selected policies learnt from (`pipelines.miss_rate.learnt`)."""
         named = (*self._files(), *self.data_files())
         folders = {Path(name).parent for name in named if Path(name).is_absolute()}
         return tuple(sorted(found for folder in folders if (found := folder / "learnt_from.json").is_file()))
 
     def plugin_references(self) -> tuple[str, ...]:
-        """The modules of policies of other packages: what their labels count as is read from their specs."""
+        """Returns the modules of policies of other packages, whose specs say what their labels count as."""
         return registry.policy_modules(name for name in self._selected() if name not in SPECS)
 
     def data_files(self) -> tuple[str, ...]:
-        """The files of models in folders, which count by content."""
+        """Returns the files of models in folders, which count by content."""
         return (*files_of(self.token_classifier), *files_of(self.gliner))
 
     def package_references(self) -> tuple[str, ...]:
-        """The spaCy model's distribution, and those of the selected policies' own libraries."""
+        """Returns the distributions of the spaCy model and of the libraries of the selected policies."""
         more = (package for spec in registry.specs(self._selected()) for package in spec.packages)
         return (model_distribution(self.model), *more)
 
     def redactor_spec(self, separator: str | None = None) -> RedactorSpec:
-        """What a redactor is made from.
+        """Returns the specification of a redactor.
 
         Args:
-            separator: between the two texts of a row (`CorpusConfig.separator`).
+            separator: separator between the two texts of a row (`CorpusConfig.separator`).
         """
-        from pipelines.policies.judging.apply import RedactorSpec
+        from pipelines.policies.judging.apply import RedactorSpec  # settings load without the code that judges
 
         return RedactorSpec(
             policies=self.policies,

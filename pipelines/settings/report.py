@@ -1,4 +1,4 @@
-"""Settings of ``[report]``: the heading, and what its public version shows."""
+"""Settings of ``[report]``: the heading, and the content of the public version."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pipelines.config import StageConfig
 
 
 class ReportConfig(StageConfig):
-    """The ``[report]`` table."""
+    """The heading of the report, and the content of its public version."""
 
     title: str = Field(
         default="Privacy and utility report",

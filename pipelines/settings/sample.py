@@ -1,4 +1,4 @@
-"""Settings of ``[sample]``: which training sentences are reviewed."""
+"""Settings of ``[sample]``: the training sentences that people review."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pipelines.config import StageConfig
 
 
 class SampleConfig(StageConfig):
-    """The ``[sample]`` table."""
+    """The training sentences that people review."""
 
     replicates: int = Field(
         default=10, ge=1, le=1_000, description="Independent samples; their spread gives the paper's interval."

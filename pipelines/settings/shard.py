@@ -1,4 +1,4 @@
-"""Settings of ``[shard]``, and whether a run publishes rows."""
+"""Settings of ``[shard]``: the publication of rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipelines.methods import registry
 
 
 class ShardConfig(StageConfig):
-    """The ``[shard]`` table. What is private follows from the masks, the flags, and what the gate holds."""
+    """The publication of rows. Masks, flags and the gate decide which rows are private."""
 
     publish: Literal["auto", "always", "never"] = Field(
         default="auto",
@@ -29,10 +29,10 @@ class ShardConfig(StageConfig):
 
 
 def publishes(shard: ShardConfig, method: str) -> bool:
-    """Whether a run with this training method publishes the rows of the public side."""
+    """Checks that a run with this training method publishes the rows of the public side."""
     return shard.publish == "always" or (shard.publish == "auto" and registry.method(method).trains_on_public_rows)
 
 
 def publishes_rows(configs: Mapping[str, Any], method: str) -> bool:
-    """Whether a run publishes rows: without a conservative policy none is on the public side."""
+    """Checks that a run publishes rows. Without a conservative policy, no row is on the public side."""
     return publishes(configs["shard"], method) and configs["redact"].conservative is not None

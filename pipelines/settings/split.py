@@ -1,4 +1,4 @@
-"""Settings of ``[split]``: how documents become sentences."""
+"""Settings of ``[split]``: the division of documents into sentences and folds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipelines.language import model_distribution
 
 
 class SplitConfig(StageConfig):
-    """Table ``[split]``: how documents become sentences."""
+    """The division of documents into sentences and folds."""
 
     mode: Literal["auto", "rules", "senter", "parser", "turns"] = Field(
         "auto",
@@ -47,14 +47,14 @@ class SplitConfig(StageConfig):
         return self
 
     def check(self, stage: str) -> None:
-        """Makes the splitter, unless nothing of it may be missing."""
+        """Makes the splitter, if it may need a model or a language that is not installed."""
         if stage == "split" and (self.language != "en" or self.mode in ("senter", "parser")):
             from pipelines.corpus.split import Splitter  # spaCy is slow to import
 
             Splitter(self.language, self.mode, self.max_sentence_tokens, self.model)
 
     def package_references(self) -> tuple[str, ...]:
-        """The model's distribution."""
+        """Returns the distribution of the spaCy model."""
         if self.mode not in ("senter", "parser"):
             return ()
         return (model_distribution(self.model),)

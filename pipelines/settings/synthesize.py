@@ -1,4 +1,4 @@
-"""The ``[synthesize]`` table: text that the released model writes, and to which public mix."""
+"""Settings of ``[synthesize]``: the text that the released model writes, and its public mix."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NOT_PUBLIC: Final = (
 
 
 class SynthesizeConfig(StageConfig):
-    """The settings of ``[synthesize]``. All of them are public: none may be chosen after counts of the private text."""
+    """The synthetic text. All settings are public: none may be chosen after counts of the private text."""
 
     UNKEYED: ClassVar[frozenset[str]] = frozenset({"enabled"})
 
@@ -110,7 +110,7 @@ class SynthesizeConfig(StageConfig):
     def _public_policies(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         for name in names:
             spec = SPECS.get(name)
-            # The models of these two come with the package, and were fitted on public text.
+            # The package holds the models of these two policies, which were fitted on public text.
             is_ours = name in ("noisy_entities", "calibrated")
             if spec is None or spec.requires or spec.reads_documents or (spec.is_fitted and not is_ours):
                 raise ValueError(f"'{name}' {_NOT_PUBLIC}")
@@ -125,17 +125,21 @@ class SynthesizeConfig(StageConfig):
         return self
 
     def length_mix(self) -> Lengths:
-        """The lengths that rows are asked for. Raises ValueError."""
+        """Returns the mix of lengths of rows.
+
+        Raises:
+            ValueError: a length or a share is wrong.
+        """
         from pipelines.synthesis.plan import Lengths
 
         return Lengths.of(self.lengths, self.max_new_tokens)
 
     def plan(self, model: TrainedModel, seed: int) -> Plan:
-        """What rows are asked for.
+        """Returns the plan of all rows.
 
         Args:
-            model: whose tokens of domains and speakers are known.
-            seed: of the stage; public.
+            model: model with tokens for domains and speakers.
+            seed: public seed of the stage.
 
         Raises:
             ConfigError: the model has no token for a name.
@@ -154,14 +158,14 @@ class SynthesizeConfig(StageConfig):
         )
 
     def partition_names(self, input_bytes: int) -> tuple[str, ...]:
-        """The pieces of the table; the corpus has no say in them."""
+        """Returns the pieces of the table, which do not depend on the corpus."""
         from pipelines.synthesis.plan import partitions
 
         del input_bytes
         return partitions(self.rows, max(1, self.partition_rows // self.turns) * self.turns)
 
     def code_references(self, stage: str | None = None) -> tuple[str, ...]:
-        """The modules of the policies that drop rows."""
+        """Returns the modules of the policies that drop rows."""
         del stage
         return (*registry.policy_modules(self.filter), "pipelines.policies.registry") if self.filter else ()
 

@@ -1,4 +1,4 @@
-"""Which settings of ``[train]`` do not go together. Checked without torch, before anything runs."""
+"""Checks that settings of ``[train]`` go together. They run before anything else, and load no torch."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pipelines.training.tasks.templates import choose_template
 
 
 def check_together(config: TrainSettings) -> None:
-    """Checks task, model and control tokens against each other.
+    """Checks that task, model and control tokens go together.
 
     Raises:
-        ConfigError: two settings contradict each other; the message says which, and what to do.
+        ConfigError: two settings contradict each other. The message names both, and what to do.
     """
     _check_task(config)
     if config.is_pretrained():
@@ -24,10 +24,10 @@ def check_together(config: TrainSettings) -> None:
 
 
 def check_replacement(config: TrainSettings, replacement: Replacement) -> None:
-    """Checks the method against what stands in the place of masked text.
+    """Checks that the method fits the text that replaces masked text.
 
     Raises:
-        ConfigError: the method does something with masks, and there are none.
+        ConfigError: the method needs masks, and the text has none.
     """
     if replacement == "mask":
         return

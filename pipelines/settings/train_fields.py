@@ -1,4 +1,4 @@
-"""The ``[train]`` table: its fields, and what follows from them."""
+"""Fields of ``[train]``, and values that follow from them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class TrainWhen(BaseModel):
-    """``[train.when]``: which runs train. What comes first counts; a run that does not train prepares only."""
+    """The table ``[train.when]``: the runs that train. The first met condition counts. Other runs prepare only."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -44,7 +44,7 @@ class TrainWhen(BaseModel):
 
 
 class TrainSettings(tasks.SettingsOfTasks, methods.SettingsOfMethods, StageConfig):
-    """The settings of ``[train]``. Those that the chosen method does not use have no effect."""
+    """The fields of ``[train]``, before they are checked as a whole (`pipelines.settings.train.TrainConfig`)."""
 
     SENSITIVE: ClassVar[frozenset[str]] = frozenset({"options"})
     UNKEYED: ClassVar[frozenset[str]] = frozenset({"when"})
@@ -183,56 +183,56 @@ class TrainSettings(tasks.SettingsOfTasks, methods.SettingsOfMethods, StageConfi
         return name
 
     def method_spec(self) -> MethodSpec:
-        """What the chosen method is."""
+        """Returns the spec of the chosen method."""
         return methods.method(self.method)
 
     def task_spec(self) -> TaskSpec:
-        """What the chosen task is."""
+        """Returns the spec of the chosen task."""
         return tasks.task(self.task)
 
     def of_method(self) -> MethodSettings:
-        """What the method is told that others are not.
+        """Returns the settings that the method has and not every other method has.
 
         Raises:
-            ValueError: its options are wrong.
+            ValueError: an option of the method is wrong.
         """
         options = self.options.get(self.method, {})
         return own_settings(self.method_spec().settings, self, options, f"options.{self.method}")
 
     def of_task(self) -> TaskSettings:
-        """What the task is told that others are not.
+        """Returns the settings that the task has and not every other task has.
 
         Raises:
-            ValueError: its options are wrong.
+            ValueError: an option of the task is wrong.
         """
         return own_settings(self.task_spec().settings, self, self.options.get(self.task, {}), f"options.{self.task}")
 
     def uses(self, field: str) -> bool:
-        """Whether the chosen method uses a setting that not every method uses."""
+        """Checks that the chosen method uses a setting that not every method uses."""
         return field in self.method_spec().settings.model_fields
 
     def variant(self) -> str | None:
-        """That of the chosen method; None where it has none."""
+        """Returns the variant of the chosen method; None for a method without variants."""
         setting = self.method_spec().variant_setting
         return None if setting is None else str(getattr(self.of_method(), setting))
 
     def view(self) -> View:
-        """What the method reads."""
+        """Returns the view of the corpus that the method reads."""
         view = self.method_spec().view
         return with_typed_masks(view) if self.typed_masks and self.uses("typed_masks") else view
 
     def head(self) -> Literal["causal", "masked", "classification"]:
-        """What the model has to compute."""
+        """Returns the kind of the model's output head."""
         if not issubclass(self.task_spec().settings, ClassificationSettings):
             return "causal"
         return "classification" if self.template is None else "masked"
 
     def is_pretrained(self) -> bool:
-        """Whether the architecture, and unless it starts from scratch the weights, come from somewhere else."""
+        """Checks that the architecture, and unless ``adaptation`` is scratch the weights, are of a pretrained model."""
         return self.model not in PRESETS
 
     def tokenizer_kind(self) -> str:
-        """``bpe_public``, ``bytes`` or ``pretrained``."""
+        """Returns ``bpe_public``, ``bytes`` or ``pretrained``."""
         if self.tokenizer != "auto":
             return self.tokenizer
         if self.is_pretrained():
@@ -240,7 +240,7 @@ class TrainSettings(tasks.SettingsOfTasks, methods.SettingsOfMethods, StageConfi
         return "bpe_public" if self.view().learns_words else "bytes"
 
     def shape(self) -> ModelShape:
-        """The sizes of a model from scratch."""
+        """Returns the sizes of a model from scratch."""
         return resolve_shape(
             self.model,
             num_layers=self.num_layers,
@@ -250,20 +250,20 @@ class TrainSettings(tasks.SettingsOfTasks, methods.SettingsOfMethods, StageConfi
         )
 
     def unit(self) -> RecordUnit:
-        """What one record is."""
+        """Returns the unit that is one record."""
         return RecordUnit(kind=self.record, sentences_per_block=self.sentences_per_block)
 
     def architecture(self) -> str:
-        """The kind of network from scratch: ``gpt2`` or ``lstm``."""
+        """Returns the kind of network from scratch: ``gpt2`` or ``lstm``."""
         return "lstm" if self.model == "lstm" or self.method_spec().needs_lstm else "gpt2"
 
     def is_light_noise(self) -> bool:
-        """Whether the method's first phase adds noise."""
+        """Checks that the method's first phase adds noise."""
         phase = self.method_spec().first_phase
         return phase is not None and self.variant() in phase.noised_variants
 
     def control_tokens(self) -> AddedTokens:
-        """Those that the vocabulary has beside begin, end and padding."""
+        """Returns the control tokens of the vocabulary besides begin, end and padding."""
         from pipelines.training.data.control import AddedTokens  # numpy is slow to import
 
         if not self.has_added_tokens():
@@ -279,5 +279,5 @@ class TrainSettings(tasks.SettingsOfTasks, methods.SettingsOfMethods, StageConfi
         )
 
     def has_added_tokens(self) -> bool:
-        """Whether the vocabulary has control tokens beside begin, end and padding."""
+        """Checks that the vocabulary has control tokens besides begin, end and padding."""
         return self.added_tokens or not self.uses("added_tokens")

@@ -1,4 +1,4 @@
-"""What a policy is written with. Packages offer policies under entry points of the group ``reticent.policies``.
+"""Names for policies. Packages offer policies under entry points of the group ``reticent.policies``.
 
 >>> from reticent.plugins.policies import PolicyOptions, Sentence, Span
 >>> class Capitals:
