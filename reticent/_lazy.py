@@ -19,7 +19,7 @@ def lazy(module: str, places: Mapping[str, str]) -> tuple[Callable[[str], Any], 
     def get(name: str) -> Any:
         if name not in places:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        found = importlib.import_module(places[name])
-        return found if places[name] == f"{module}.{name}" else getattr(found, name)
+        imported = importlib.import_module(places[name])
+        return imported if places[name] == f"{module}.{name}" else getattr(imported, name)
 
     return get, lambda: sorted(set(places) | vars(sys.modules[module]).keys())

@@ -165,18 +165,18 @@ def estimate_rate(
     if sentences is not None and any(not 0 < n <= t for n, t in zip(sentences, total, strict=True)):
         raise InputError("sentences must lie between 1 and the total of their row")
     counts = ReplicateCounts(tuple(missed), tuple(total), None if sentences is None else tuple(sentences))
-    found = estimate_counts(counts, confidence, seed)
+    figures = estimate_counts(counts, confidence, seed)
     names = ("student_t", "student_t_clipped", "clopper_pearson", "cluster_robust", "bootstrap")
     return RateEstimate(
-        **{name: found[name] for name in ("num_missed", "num_total", "pooled", "mean", "confidence")},
-        upper_bound=1.0 if found["upper_bound"] is None else found["upper_bound"],
-        interval=found["recommended"] or (0.0, 1.0),
-        method=found["recommended_method"] or "none",
-        assumption=found["assumption"],
-        reason=found["reason"],
-        intervals={name: found[name] for name in names},
-        design_effect=found["design_effect"],
-        warnings=tuple(found["warnings"]),
+        **{name: figures[name] for name in ("num_missed", "num_total", "pooled", "mean", "confidence")},
+        upper_bound=1.0 if figures["upper_bound"] is None else figures["upper_bound"],
+        interval=figures["recommended"] or (0.0, 1.0),
+        method=figures["recommended_method"] or "none",
+        assumption=figures["assumption"],
+        reason=figures["reason"],
+        intervals={name: figures[name] for name in names},
+        design_effect=figures["design_effect"],
+        warnings=tuple(figures["warnings"]),
     )
 
 
@@ -221,7 +221,7 @@ def plan_reviews(
     Raises:
         ConfigError: a value is out of range, or the expected rate leaves no room below the bound.
     """
-    found: dict[str, Any] = plan(
+    planned: dict[str, Any] = plan(
         target,
         bound=bound,
         confidence=confidence,
@@ -231,4 +231,4 @@ def plan_reviews(
         units_per_sentence=units_per_sentence,
         num_population=num_population,
     )
-    return ReviewPlan(**found)
+    return ReviewPlan(**planned)

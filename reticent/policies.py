@@ -227,11 +227,11 @@ class Redactor:
         from pipelines.policies.judging.apply import Redactor as Judging
         from pipelines.policies.judging.texts import TextJudge
 
-        given: dict[str, Any] = {**options, "policies": [_name(policy) for policy in policies]}
+        settings: dict[str, Any] = {**options, "policies": [_name(policy) for policy in policies]}
         if conservative is not None:
-            given["conservative"] = _name(conservative)
+            settings["conservative"] = _name(conservative)
         try:
-            config = RedactConfig.model_validate(given)
+            config = RedactConfig.model_validate(settings)
         except ValidationError as error:
             problems = [f"{'.'.join(map(str, e['loc'])) or 'redact'}: {e['msg']}" for e in error.errors()]
             raise ConfigError("; ".join(problems).replace("Value error, ", "")) from None
@@ -369,8 +369,8 @@ def _name(policy: str | type[Policy]) -> str:
 
 
 def _scores(document: Mapping[str, Any]) -> PolicyScores:
-    def row(found: Mapping[str, Any]) -> LabelScores:
-        return LabelScores(**{name: Interval(**interval) for name, interval in found.items()})
+    def row(scores: Mapping[str, Any]) -> LabelScores:
+        return LabelScores(**{name: Interval(**interval) for name, interval in scores.items()})
 
     texts = document["texts"]
     return PolicyScores(
@@ -378,7 +378,7 @@ def _scores(document: Mapping[str, Any]) -> PolicyScores:
         gold_coverage=document["gold_coverage"],
         confidence=document["confidence"],
         overall=row(document["overall"]),
-        by_label={label: row(found) for label, found in document["by_label"].items()},
+        by_label={label: row(scores) for label, scores in document["by_label"].items()},
         texts_missed=Interval(
             value=texts["missed"],
             low=texts["missed_low"],

@@ -112,11 +112,11 @@ class Store:
 
     def runs(self) -> list[RunSummary]:
         """Returns every run, newest first."""
-        found = []
+        summaries = []
         for row in runs.list_runs(self._roots):
             started = None if row["started"] is None else datetime.fromisoformat(row["started"])
-            found.append(RunSummary(**{**row, "started": started}))
-        return found
+            summaries.append(RunSummary(**{**row, "started": started}))
+        return summaries
 
     def run(self, name: str = "latest") -> Run:
         """Returns a run.
@@ -174,14 +174,14 @@ class Run:
     @property
     def finished(self) -> datetime | None:
         """The time at which the run ended, in UTC."""
-        found = self.record.get("finished")
-        return None if found is None else datetime.fromtimestamp(float(found), UTC)
+        seconds = self.record.get("finished")
+        return None if seconds is None else datetime.fromtimestamp(float(seconds), UTC)
 
     @property
     def metrics(self) -> Mapping[str, Any]:
         """The figures of the run's summary, such as ``epsilon`` (of all releases together) and ``perplexity``."""
-        found: Mapping[str, Any] = self.record.get("metrics") or {}
-        return found
+        metrics: Mapping[str, Any] = self.record.get("metrics") or {}
+        return metrics
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -200,9 +200,11 @@ class Run:
         """
         for stage in GRAPH.values():
             for table in stage.tables:
-                found = self._made_by(stage.name)
-                if table.name == name and found:
-                    files = [self._roots.object_dir(table.root, made_by, key) / table.file for made_by, key in found]
+                artifacts = self._made_by(stage.name)
+                if table.name == name and artifacts:
+                    files = [
+                        self._roots.object_dir(table.root, made_by, key) / table.file for made_by, key in artifacts
+                    ]
                     self._check_there(*files)
                     return scan(files)
         raise ConfigError(f"the run has no table {name!r}; it has {', '.join(self.tables) or 'none'}")
@@ -255,11 +257,11 @@ class Run:
         name, key = self._key(stage, partition)
         path = self._roots.object_dir("private", name, key) / FIGURES
         self._check_there(path.parent)
-        found = read_json(path)
-        if not isinstance(found, dict):
+        figures = read_json(path)
+        if not isinstance(figures, dict):
             raise ConfigError(f"{stage} has no figures")
         has_more = name == "train" and any(made_by == _EVALUATES for made_by, _, _ in self._artifacts)
-        return {**found, **self.figures(_EVALUATES)} if has_more else found
+        return {**figures, **self.figures(_EVALUATES)} if has_more else figures
 
     @property
     def claims(self) -> tuple[Claim, ...]:
@@ -274,8 +276,8 @@ class Run:
     @property
     def headline(self) -> Claim | None:
         """The claim to show first; None if nothing can be claimed."""
-        found = self._claim_document().get("headline")
-        return None if found is None else self.claims[found]
+        index = self._claim_document().get("headline")
+        return None if index is None else self.claims[index]
 
     @property
     def report(self) -> Path | None:
@@ -312,15 +314,15 @@ class Run:
 
     def _made_by(self, stage: str) -> list[tuple[str, str]]:
         """Returns the artifacts that hold the output of a stage, each with the stage that made it."""
-        found = [(stage, key) for made_by, _, key in self._artifacts if made_by == stage]
-        is_older = stage == _EVALUATES and not found  # a training evaluated its model itself
-        return self._made_by("train") if is_older else found
+        artifacts = [(stage, key) for made_by, _, key in self._artifacts if made_by == stage]
+        is_older = stage == _EVALUATES and not artifacts  # a training evaluated its model itself
+        return self._made_by("train") if is_older else artifacts
 
     def _key(self, shown: str, partition: str | None) -> tuple[str, str]:
         names = [stage.name for stage in GRAPH.values() if shown in (stage.shown_name, stage.name)]
-        rows = [(stage, found, key) for stage, found, key in self._artifacts if stage in names]
-        for stage, found, key in rows:
-            if found == partition:
+        rows = [(stage, of_partition, key) for stage, of_partition, key in self._artifacts if stage in names]
+        for stage, of_partition, key in rows:
+            if of_partition == partition:
                 return stage, key
         if rows:
             raise ConfigError(f"{shown} works by partition: name one of Run.partitions")
@@ -336,19 +338,19 @@ class Run:
             if stage == "guarantee":
                 path = self._roots.object_dir("private", stage, key) / "claims.json"
                 self._check_there(path)
-                found: Mapping[str, Any] = read_json(path) or {}
-                return found
+                document: Mapping[str, Any] = read_json(path) or {}
+                return document
         return {}
 
     def _claims(self, side: Literal["private", "public"]) -> tuple[Claim, ...]:
         document = self._claim_document()
         listed = (document if side == "private" else document.get("public", {})).get("claims", [])
         names = {field.name for field in fields(Claim)}
-        found: list[Claim] = []
+        claims: list[Claim] = []
         for row in listed:
             values: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in row.items() if n in names}
-            found.append(Claim(**values))
-        return tuple(found)
+            claims.append(Claim(**values))
+        return tuple(claims)
 
     def _page(self, side: Literal["private", "public"]) -> Path | None:
         for stage, _, key in self._artifacts:

@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import ValidationError
 
@@ -142,12 +142,15 @@ def load_settings(path: Path, environ: Mapping[str, str], *, refuses_idle: bool 
         raise ConfigError("\n".join(problems))
     warnings = tuple(f"{sources.where('train', name)}: train.{name} has no effect {_with(train)}" for name in idle)
     stages = {name: config for name, config in validated.items() if name not in GENERAL_TABLES}
-    run, store, runtime, sweep = (validated[name] for name in ("run", "store", "runtime", "sweep"))
-    assert isinstance(run, RunConfig)  # noqa: S101  (narrows the type)
-    assert isinstance(store, StoreConfig)  # noqa: S101
-    assert isinstance(runtime, RuntimeConfig)  # noqa: S101
-    assert isinstance(sweep, SweepConfig)  # noqa: S101
-    return ProjectSettings(path, run, store, runtime, sweep, stages, warnings)
+    return ProjectSettings(
+        path,
+        cast(RunConfig, validated["run"]),
+        cast(StoreConfig, validated["store"]),
+        cast(RuntimeConfig, validated["runtime"]),
+        cast(SweepConfig, validated["sweep"]),
+        stages,
+        warnings,
+    )
 
 
 def idle_settings(train: Any) -> tuple[str, ...]:
@@ -265,5 +268,5 @@ def _validate(
 def _nearest(name: str, known: Mapping[str, Any]) -> str:
     import difflib  # slow to import, and needed only for an error
 
-    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f"; did you mean {found[0]}?" if found else f"; known are {', '.join(sorted(known))}"
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f"; did you mean {near[0]}?" if near else f"; known are {', '.join(sorted(known))}"

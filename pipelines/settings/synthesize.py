@@ -97,13 +97,13 @@ class SynthesizeConfig(StageConfig):
 
     @field_validator("domains", "speakers")
     @classmethod
-    def _public_mix(cls, given: str | dict[str, float]) -> str | dict[str, float]:
-        if isinstance(given, str):
-            if given != UNIFORM:
+    def _public_mix(cls, mix: str | dict[str, float]) -> str | dict[str, float]:
+        if isinstance(mix, str):
+            if mix != UNIFORM:
                 raise ValueError(_PRIVATE_COUNTS)
         else:
-            _check_shares(given)
-        return given
+            _check_shares(mix)
+        return mix
 
     @field_validator("filter")
     @classmethod
@@ -146,12 +146,12 @@ class SynthesizeConfig(StageConfig):
         """
         from pipelines.synthesis.plan import Mix, Plan
 
-        def given(mix: str | dict[str, float]) -> Mapping[str, float] | None:
+        def stated_shares(mix: str | dict[str, float]) -> Mapping[str, float] | None:
             return None if isinstance(mix, str) else mix
 
         return Plan(
-            domains=Mix.of(given(self.domains), [*model.control.domains], "domains"),
-            speakers=Mix.of(given(self.speakers), [*model.control.speakers], "speakers"),
+            domains=Mix.of(stated_shares(self.domains), [*model.control.domains], "domains"),
+            speakers=Mix.of(stated_shares(self.speakers), [*model.control.speakers], "speakers"),
             lengths=self.length_mix(),
             turns=self.turns,
             seed=seed + self.seed,
@@ -184,6 +184,6 @@ def check_writes_rows(train: TrainConfig) -> None:
         )
 
 
-def _check_shares(given: Mapping[str, float]) -> None:
-    if not given or not all(0 < share < math.inf for share in given.values()):
+def _check_shares(shares: Mapping[str, float]) -> None:
+    if not shares or not all(0 < share < math.inf for share in shares.values()):
         raise ValueError("every share must be a finite number above 0, and there must be one")

@@ -56,21 +56,23 @@ class TrainConfig(TrainSettings):
         unused = self._unused_fields() | self._unused_tokens() | {"options"}
         if stage == "train_phase1" and phase is not None:
             unused |= phase.unused(self.variant())
-        found = {name: value for name, value in fields.items() if name not in unused}
+        keyed = {name: value for name, value in fields.items() if name not in unused}
         if stage == "guarantee" and self.when is not None and self.when.changed is not None:
-            found["when"] = "changed"  # claims say so; nothing else depends on it
-        return {**found, "options": told} if (told := self._told_plugins()) else found
+            keyed["when"] = "changed"  # claims say so; nothing else depends on it
+        return {**keyed, "options": told} if (told := self._plugin_options()) else keyed
 
     def _unused_fields(self) -> set[str]:
         """Returns the fields of other methods and tasks, which the chosen method and task do not use."""
         of_some = {*methods.SettingsOfMethods.model_fields, *tasks.SettingsOfTasks.model_fields}
         return of_some - {*self.method_spec().settings.model_fields, *self.task_spec().settings.model_fields}
 
-    def _told_plugins(self) -> dict[str, Any]:
+    def _plugin_options(self) -> dict[str, Any]:
         """Returns the options of plug-in methods and tasks that are no fields of this table, with their defaults."""
-        told: dict[str, BaseModel] = {self.method: self.of_method()} if self.method not in methods.METHODS else {}
-        told |= {self.task: self.of_task()} if self.task not in tasks.TASKS else {}
-        return {name: own.model_dump(mode="json", exclude=set(type(self).model_fields)) for name, own in told.items()}
+        plugins: dict[str, BaseModel] = {self.method: self.of_method()} if self.method not in methods.METHODS else {}
+        plugins |= {self.task: self.of_task()} if self.task not in tasks.TASKS else {}
+        return {
+            name: own.model_dump(mode="json", exclude=set(type(self).model_fields)) for name, own in plugins.items()
+        }
 
     def idle(self) -> frozenset[str]:
         """Returns the settings that have no effect with the chosen method, task and model."""
@@ -162,6 +164,6 @@ class TrainConfig(TrainSettings):
 
     def code_references(self, stage: str | None = None) -> tuple[str, ...]:
         """Returns the modules of the chosen method and task, and of their specs. Evaluation runs no method."""
-        told = (methods.module_of(self.method), tasks.module_of(self.task))
+        specs = (methods.module_of(self.method), tasks.module_of(self.task))
         trains = () if stage == "evaluate" else (self.method_spec().module,)
-        return (*trains, self.task_spec().module, *told)
+        return (*trains, self.task_spec().module, *specs)

@@ -79,8 +79,8 @@ def _check_pretrained(config: TrainSettings) -> None:
             "adaptation = 'scratch'"
         )
     sizes = ("num_layers", "num_heads", "embedding_size")
-    if given := [name for name in sizes if getattr(config, name) is not None]:
-        raise ConfigError(f"{given[0]} belongs to a model from scratch; a pretrained one brings its sizes")
+    if set_sizes := [name for name in sizes if getattr(config, name) is not None]:
+        raise ConfigError(f"{set_sizes[0]} belongs to a model from scratch; a pretrained one brings its sizes")
 
 
 def _check_scratch(config: TrainSettings) -> None:

@@ -37,11 +37,11 @@ def run(ctx: StageContext) -> dict[str, Any]:
     """Writes ``audit.json``: figures of all attacks, bounds on epsilon, and whether they refute the claim. Private."""
     # Identifiers of games are as fresh as their coins: evidence of several nights counts each coin once.
     rng = np.random.default_rng(ctx.seed if ctx.configs["train"].insecure_test_seed else None)
-    found = {
+    attacks = {
         name: ctx.input(f"audit_{stage}").json(f"{name}.json")
         for name, stage in (("membership", "membership"), ("extraction", "extraction"), ("exposure", "canaries"))
     }
-    not_attacked = {name: document["not_attacked"] for name, document in found.items() if "not_attacked" in document}
+    not_attacked = {name: document["not_attacked"] for name, document in attacks.items() if "not_attacked" in document}
     domains = ctx.input("audit_domains").json("domains.json") if "audit_domains" in ctx.inputs else None
     if domains is None:
         not_attacked["domains"] = "audit.domains is off; it trains one more model for each domain"
@@ -65,9 +65,9 @@ def run(ctx: StageContext) -> dict[str, Any]:
         state = state.after(identifier, p_value)
     document = {
         "schema_version": SCHEMA_VERSION,
-        "exposure": None if "exposure" in not_attacked else found["exposure"],
-        "membership": None if "membership" in not_attacked else membership_summary(found["membership"]),
-        "extraction": None if "extraction" in not_attacked else extraction_summary(found["extraction"]),
+        "exposure": None if "exposure" in not_attacked else attacks["exposure"],
+        "membership": None if "membership" in not_attacked else membership_summary(attacks["membership"]),
+        "extraction": None if "extraction" in not_attacked else extraction_summary(attacks["extraction"]),
         "domains": domains,
         **_lower_bound(None if "epsilon" in not_attacked else games[0]),
         "estimates": estimates_shown([(game.name, game.claimed, game.estimates) for game in games]),
@@ -128,14 +128,14 @@ def _attack_on_model(ctx: StageContext, rng: np.random.Generator) -> AuditedGame
     events = ctx.input("audit_model").json("events.json")
     event, delta, relation = from_json(events["event"]), events["target_delta"], NeighboringRelation.ADD_OR_REMOVE_ONE
     identifier, trials = _trials(ctx)
-    made = epsilon_estimates(trials, delta=delta, confidence=config.confidence, rng=rng, group_size=config.copies)
+    estimates = epsilon_estimates(trials, delta=delta, confidence=config.confidence, rng=rng, group_size=config.copies)
     # An epsilon of single records does not bound a coin that adds several records.
     is_claimed = config.copies == 1 and not adds_no_noise(event)
     return AuditedGame(
         name=MODEL,
         identifier=identifier,
         claimed=epsilon(event, delta, relation) if is_claimed else None,
-        estimates=[made[name].document() for name in sorted(made, key=lambda name: name != ESTIMATOR)],
+        estimates=[estimates[name].document() for name in sorted(estimates, key=lambda name: name != ESTIMATOR)],
         p_value=claim_p_value(trials, ClaimedProfile.of(event, relation), rng=rng) if is_claimed else None,
     )
 
@@ -163,17 +163,19 @@ def _games_on_steps(ctx: StageContext, rng: np.random.Generator) -> tuple[list[A
     config: AuditConfig = ctx.configs["audit"]
     delta = ctx.input("audit_model").json("events.json")["target_delta"]
     games, not_played = played_games(ctx)
-    found = []
+    audited = []
     for game, played in games:
-        made = epsilon_estimates(played.trials, delta=delta, confidence=config.confidence, rng=rng, plans=ENGINE_PLANS)
+        estimates = epsilon_estimates(
+            played.trials, delta=delta, confidence=config.confidence, rng=rng, plans=ENGINE_PLANS
+        )
         tests = played.p_values(rng)
         p_value = combined(tests.values())
-        found.append(
+        audited.append(
             AuditedGame(
                 name=game.name,
                 identifier=rng.bytes(32).hex(),
                 claimed=played.claimed(delta),
-                estimates=[estimate.document() for estimate in made.values()],
+                estimates=[estimate.document() for estimate in estimates.values()],
                 p_value=p_value,
                 attacked={
                     "game": game.name,
@@ -187,4 +189,4 @@ def _games_on_steps(ctx: StageContext, rng: np.random.Generator) -> tuple[list[A
                 },
             )
         )
-    return found, not_played
+    return audited, not_played

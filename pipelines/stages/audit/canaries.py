@@ -71,7 +71,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
                 rankings[is_marked] = Rankings.of(scorers[0], scorers[1], config.candidates, rng)
             ranking = rankings[is_marked]
             losses, released = (canary_losses(scorer, own) for scorer in (ranking.model, ranking.released))
-            found = ranking.exposures(own, trained_on=[canary for canary in canaries if coins[canary.id]])
+            exposures = ranking.exposures(own, trained_on=[canary for canary in canaries if coins[canary.id]])
             for canary in sorted(own, key=lambda canary: canary.id):
                 writer.append(
                     canary_id=canary.id,
@@ -79,15 +79,17 @@ def run(ctx: StageContext) -> dict[str, Any]:
                     is_included=coins[canary.id],
                     loss=losses[canary.id],
                     loss_released=released[canary.id],
-                    exposure=found["model"][canary.id].bits,
-                    exposure_normalised=found["normalised"][canary.id].bits,
-                    exposure_released=found["released"][canary.id].bits,
+                    exposure=exposures["model"][canary.id].bits,
+                    exposure_normalised=exposures["normalised"][canary.id].bits,
+                    exposure_released=exposures["released"][canary.id].bits,
                 )
             scored[variant] = [
-                ScoredCanary(is_included=coins[canary.id], bits=found["model"][canary.id].bits, nats=losses[canary.id])
+                ScoredCanary(
+                    is_included=coins[canary.id], bits=exposures["model"][canary.id].bits, nats=losses[canary.id]
+                )
                 for canary in sorted(own, key=lambda canary: canary.id)
             ]
-            groups += summaries(variant, found, coins, rng, level=_LEVEL / (len(_GROUPS) * len(variants)))
+            groups += summaries(variant, exposures, coins, rng, level=_LEVEL / (len(_GROUPS) * len(variants)))
     rates = {"the policies": by_miss_rate(scored["missed"], scored.get("detected", ()), rng)}
     if "public" in scored:
         rates["the conservative policy as well"] = by_miss_rate(scored["public"], scored["missed"], rng)
@@ -148,7 +150,7 @@ class Rankings:
             Exposure by kind (``model``, ``normalised``, ``released``) and identifier of the canary.
         """
         ours, theirs = self.losses
-        found = {}
+        exposures = {}
         for name, scorer, losses in (
             ("model", self.model, ours),
             ("normalised", NormalisedScorer(self.model, self.released), ours - theirs),
@@ -156,13 +158,13 @@ class Rankings:
         ):
             if isinstance(self.indices, range):
                 ranks = among_strangers(scorer, enumerated_ranks(scorer, canaries, losses), canaries, trained_on)
-                found[name] = {canary: exposure_of(rank) for canary, rank in ranks.items()}
+                exposures[name] = {canary: exposure_of(rank) for canary, rank in ranks.items()}
             else:
                 own = canary_losses(scorer, canaries)
                 size = scorer.pattern.size
                 strange = losses[~np.isin(self.indices, [canary.index for canary in trained_on])]
-                found[name] = {canary: sampled_exposure(loss, strange, size) for canary, loss in own.items()}
-        return found
+                exposures[name] = {canary: sampled_exposure(loss, strange, size) for canary, loss in own.items()}
+        return exposures
 
 
 def among_strangers(
@@ -178,21 +180,21 @@ def among_strangers(
     """
     indices = sorted({canary.index for canary in (*canaries, *trained_on)})
     losses = dict(zip(indices, scorer.losses(indices, in_double=True).tolist(), strict=True))
-    found = {}
+    corrected = {}
     for canary in canaries:
         others = [losses[other.index] for other in trained_on if other.index != canary.index]
         own, rank = losses[canary.index], ranks[canary.id]
         below = sum(loss < own - TIE_NATS for loss in others)
         tied = sum(abs(loss - own) <= TIE_NATS for loss in others)
-        found[canary.id] = Rank(
+        corrected[canary.id] = Rank(
             size=rank.size - len(others), num_below=rank.num_below - below, num_tied=rank.num_tied - tied
         )
-    return found
+    return corrected
 
 
 def summaries(
     variant: str,
-    found: Mapping[str, Mapping[str, Exposure]],
+    exposures: Mapping[str, Mapping[str, Exposure]],
     coins: Mapping[str, bool],
     rng: np.random.Generator,
     *,
@@ -201,11 +203,11 @@ def summaries(
     """Summarises the exposures of each group. Canaries that were left out are a group too, for comparison."""
     rows = []
     for name, of, is_in in _GROUPS:
-        ranks = {canary: exposure.rank for canary, exposure in found[of].items() if coins[canary] is is_in}
+        ranks = {canary: exposure.rank for canary, exposure in exposures[of].items() if coins[canary] is is_in}
         if not ranks:
             continue
         verdict = judge_exposures(ranks, rng, level=level)
-        bits = [exposure.bits for canary, exposure in found[of].items() if canary in ranks]
+        bits = [exposure.bits for canary, exposure in exposures[of].items() if canary in ranks]
         rows.append(
             {
                 "name": f"{variant}, {name}",

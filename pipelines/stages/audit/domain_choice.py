@@ -50,16 +50,16 @@ def attacked_domains(domains: Iterable[str | None], redact: RedactConfig) -> tup
         ConfigError: fewer than two such domains exist, or two of them have the same label.
     """
     known = judged_labels(redact)
-    found = sorted({domain for domain in domains if domain and label_of(domain) in known})
-    if len(found) < _FEWEST:
+    attacked = sorted({domain for domain in domains if domain and label_of(domain) in known})
+    if len(attacked) < _FEWEST:
         raise ConfigError(
             f"audit.domains needs two domains at least that the policy {' or '.join(judging_policies(redact))} knows, "
-            f"and the training text has {len(found)}; corpus.domain_field names the field with a document's domain, "
+            f"and the training text has {len(attacked)}; corpus.domain_field names the field with a document's domain, "
             "and redact.keywords, or the classifier, must call the domains as the corpus does"
         )
-    if len({label_of(domain) for domain in found}) < len(found):
+    if len({label_of(domain) for domain in attacked}) < len(attacked):
         raise ConfigError("audit.domains: two domains of the corpus have the same label for policies; rename one")
-    return tuple(found)
+    return tuple(attacked)
 
 
 def check_domain_audit(configs: Mapping[str, Any], pieces: Iterable[Piece]) -> None:
@@ -95,11 +95,11 @@ def check_domain_audit(configs: Mapping[str, Any], pieces: Iterable[Piece]) -> N
 def _first_known(configs: Mapping[str, Any], pieces: Iterable[Piece]) -> set[str]:
     """Returns two domains of the corpus that the policies know, or fewer if the corpus has no more."""
     known, options = judged_labels(configs["redact"]), configs["corpus"].read_options()
-    found: set[str] = set()
+    first: set[str] = set()
     for piece in pieces:
         for item in read_documents(piece, options):
             if isinstance(item, Document) and item.domain and label_of(item.domain) in known:
-                found.add(item.domain)
-                if len({label_of(domain) for domain in found}) == _FEWEST:
-                    return found
-    return found
+                first.add(item.domain)
+                if len({label_of(domain) for domain in first}) == _FEWEST:
+                    return first
+    return first

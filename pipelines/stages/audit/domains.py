@@ -58,10 +58,10 @@ def run(ctx: StageContext) -> dict[str, Any]:
         targets = attack(model, prompts, policies, decoding, rng, references=references)
         ctx.run.progress(0, None, "asking the references")
         unseen = attack_references(references, prompts, policies, decoding, rng)
-    num_prompts = {domain: len(given.records) for domain, given in prompts.items()}
-    found = document(targets, unseen, _ANY_FIND, confidence=config.confidence)
+    num_prompts = {domain: len(of_domain.records) for domain, of_domain in prompts.items()}
+    rates = document(targets, unseen, _ANY_FIND, confidence=config.confidence)
     asked = {"num_prompts": num_prompts, "num_texts_a_prompt": decoding.num, "max_new_tokens": decoding.max_new_tokens}
-    ctx.out.json("domains.json", {"policies": list(judging_policies(ctx.configs["redact"])), **asked, **found})
+    ctx.out.json("domains.json", {"policies": list(judging_policies(ctx.configs["redact"])), **asked, **rates})
     return {"num_pairs": len(targets), "num_prompts": sum(num_prompts.values())}
 
 
@@ -91,5 +91,5 @@ def _held_out_rows(ctx: StageContext) -> Iterator[dict[str, Any]]:
 def _judging_spec(ctx: StageContext) -> RedactorSpec:
     """Returns the run's own policies whose labels are domains."""
     redact = ctx.configs["redact"]
-    whole: RedactorSpec = redact.redactor_spec()
-    return replace(whole, policies=judging_policies(redact), conservative=None, observed=(), own={})
+    spec: RedactorSpec = redact.redactor_spec()
+    return replace(spec, policies=judging_policies(redact), conservative=None, observed=(), own={})

@@ -36,9 +36,9 @@ def run(ctx: StageContext) -> dict[str, Any]:
         ctx.run.progress(0, None, "choosing prompts")
         left_out = left_out_rows(ctx)
         # The reference model did not read these rows, so only their secrets show what the model learnt from them.
-        given = extraction.targets(_rows_at(ctx, left_out), choice, config.num_prompts, rng)
+        targets = extraction.targets(_rows_at(ctx, left_out), choice, config.num_prompts, rng)
         room = config.max_new_tokens
-        prompts = [fitted(target.prompt, room, model, reference) for target in given]
+        prompts = [fitted(target.prompt, room, model, reference) for target in targets]
         tags = extraction.tag_prompts((row["speaker"], row["domain"]) for row in _rows(ctx, "train"))
         prompts += [EMPTY, *tags[:_MOST_TAGS]]
         decodings = [
@@ -62,9 +62,9 @@ def run(ctx: StageContext) -> dict[str, Any]:
             _secrets(_rows(ctx, "train")), decoys=decoys, **common, tell=lambda found: writer.append(**vars(found))
         )
         asked = extraction.targeted(
-            given,
-            written=texts[0][: len(given)],
-            written_by_reference=texts[1][: len(given)],
+            targets,
+            written=texts[0][: len(targets)],
+            written_by_reference=texts[1][: len(targets)],
             choice=choice,
             confidence=config.confidence,
         )

@@ -47,8 +47,8 @@ class Records:
         digests = {
             fold: [_digest(stored[number]) for number in range(len(stored))] for fold, stored in self._folds.items()
         }
-        for found in digests.values():
-            texts.update(found)
+        for of_fold in digests.values():
+            texts.update(of_fold)
         self._is_usable = {
             fold: [bool(p) and texts[d] == 1 for p, d in zip(stored.is_private, digests[fold], strict=True)]
             for fold, stored in self._folds.items()
@@ -69,11 +69,11 @@ class Records:
 
     def non_members(self, most: int) -> dict[str, RecordRows]:
         """Returns at most ``most`` held-out records, first of the test fold."""
-        found: dict[str, RecordRows] = {}
+        records: dict[str, RecordRows] = {}
         for fold in HELD_OUT:
             stored = self._folds[fold]
-            found |= {_name(stored, number): stored[number] for number in self._drawn(fold, most - len(found))}
-        return found
+            records |= {_name(stored, number): stored[number] for number in self._drawn(fold, most - len(records))}
+        return records
 
     def _drawn(self, fold: str, most: int) -> list[int]:
         stored, is_usable = self._folds[fold], self._is_usable[fold]

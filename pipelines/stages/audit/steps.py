@@ -37,16 +37,16 @@ def played_games(ctx: StageContext) -> tuple[list[tuple[TrainingGame, PlayedTrai
     Raises:
         PrivacyGateError: a training took other steps than it planned.
     """
-    games, found = list(_games(ctx)), []
+    games, played = list(_games(ctx)), []
     for game in games:
         ctx.run.progress(0, None, f"playing against {game.name}")
         try:
-            found.append((game, _played(ctx, game)))
+            played.append((game, _played(ctx, game)))
         except Exception as error:
             if is_ours(game.method):
                 raise
-            return found, NOT_PLAYED.format(type(error).__name__)
-    return found, None
+            return played, NOT_PLAYED.format(type(error).__name__)
+    return played, None
 
 
 def is_ours(method: str) -> bool:
@@ -90,8 +90,8 @@ def _played(ctx: StageContext, game: TrainingGame) -> PlayedTraining:
     seed = ctx.seed if config.insecure_test_seed else secrets.randbits(63)
     count = ctx.runtime.num_processes if config.method_spec().shares_steps else 1
     here = replace(ctx, runtime=replace(ctx.runtime, num_processes=count, num_machines=1))
-    found: PlayedTraining = on_ranks(here, play, game, seed, ctx.out.scratch.fresh("game").folder)["played"]
-    return found
+    played: PlayedTraining = on_ranks(here, play, game, seed, ctx.out.scratch.fresh("game").folder)["played"]
+    return played
 
 
 def play(ctx: StageContext, game: TrainingGame, seed: int, folder: Path) -> dict[str, Any]:

@@ -90,8 +90,8 @@ def _trained(
         own = replace(own, inputs={**own.inputs, "train_phase1": (artifact,)})
     out = _output(work.below("model"), ctx)
     train.run(replace(own, stage="train", out=out))
-    made = out.public if ctx.configs["train"].method_spec().publishes_model else out
-    return Source(folder=made.blob(MODEL)), Source(folder=out.folder)
+    model_output = out.public if ctx.configs["train"].method_spec().publishes_model else out
+    return Source(folder=model_output.blob(MODEL)), Source(folder=out.folder)
 
 
 def _output(place: Target, ctx: StageContext) -> Output:

@@ -64,9 +64,9 @@ def _open_other(ctx: StageContext, counts: ReadCounts, kernels: ModuleType | Non
 
     config, corpus, split = (ctx.configs[name] for name in ("dedup", "corpus", "split"))
 
-    def read(given: Sequence[str]) -> Iterator[tuple[UInt64Array, UInt64Array]]:
+    def read(paths: Sequence[str]) -> Iterator[tuple[UInt64Array, UInt64Array]]:
         return read_keys(
-            given,
+            paths,
             corpus.other_options(),
             Splitter(split.language, split.mode, split.max_sentence_tokens, split.model),
             KeyMaker(config.normalise, config.hash_seed, kernels),
@@ -99,7 +99,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
 
     with ctx.out.scratch.emptied("resolve") as scratch, ctx.out.table(FOUND) as writer:
         if config.verify:
-            found = resolve(
+            duplicates = resolve(
                 partitions,
                 new_filter() if config.backend == "bloom" else None,  # no name here, so that it can be freed
                 tally,
@@ -111,8 +111,8 @@ def run(ctx: StageContext) -> dict[str, Any]:
                 num_threads=ctx.run.processes,  # threads do: nearly all of it is Arrow, numpy and compiled code
             )
         else:
-            found = resolve_unverified(partitions, new_filter(), tally)
-        for partition, rows in enumerate(found):
+            duplicates = resolve_unverified(partitions, new_filter(), tally)
+        for partition, rows in enumerate(duplicates):
             if len(rows):
                 numbers = np.full(len(rows), partition, dtype=np.uint32)
                 writer.write({"partition": numbers, **{name: rows[name] for name in rows.column_names}})

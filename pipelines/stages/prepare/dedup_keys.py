@@ -81,10 +81,10 @@ def run(ctx: StageContext) -> dict[str, Any]:
     config = ctx.configs["dedup"]
     sentences = ctx.input("split").table(SENTENCES)
     maker = KeyMaker(config.normalise, config.hash_seed, compiled(sentences.num_rows))
-    make = _of_sentences if config.unit == "sentence" else _of_documents
-    made: list[pa.RecordBatch] = []
+    keys_of = _of_sentences if config.unit == "sentence" else _of_documents
+    batches: list[pa.RecordBatch] = []
     num_rows = num_in_scope = 0
-    for batch, in_scope, high, low, text_high, text_low in make(
+    for batch, in_scope, high, low, text_high, text_low in keys_of(
         sentences, maker, config.min_tokens, of_text=bool(config.against)
     ):
         rows = np.arange(num_rows, num_rows + batch.num_rows, dtype=np.uint64)
@@ -101,14 +101,14 @@ def run(ctx: StageContext) -> dict[str, Any]:
             "text_key_high": absent if text_high is None else text_high,
             "text_key_low": absent if text_low is None else text_low,
         }
-        made.append(pa.RecordBatch.from_arrays([pa.array(columns[n]) for n in KEYS.names], schema=KEYS.columns))
+        batches.append(pa.RecordBatch.from_arrays([pa.array(columns[n]) for n in KEYS.names], schema=KEYS.columns))
         num_rows += batch.num_rows
         num_in_scope += int(in_scope.sum())
         ctx.run.progress(num_rows, None, "hashing sentences")
     with ctx.out.table(KEYS) as writer:
-        if made:
-            keys = pa.concat_batches(made)
-            del made
+        if batches:
+            keys = pa.concat_batches(batches)
+            del batches
             order = np.argsort(keys["prefix"].to_numpy(), kind="stable")
             for at in range(0, num_rows, _WRITTEN_ROWS):
                 part = keys.take(order[at : at + _WRITTEN_ROWS])

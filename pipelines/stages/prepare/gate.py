@@ -65,9 +65,9 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
             index = StringIndex(chunk)
             for done, (partition, table) in enumerate(searched.items()):
                 ctx.run.progress(done, len(searched), "partitions searched for masked strings")
-                with finds.writer(partition) as found:
+                with finds.writer(partition) as partition_finds:
                     if (may_hold := places_in[done]) is not None:
-                        search_rows(table, index, choice, found, in_tags, may_hold())
+                        search_rows(table, index, choice, partition_finds, in_tags, may_hold())
         num_training = sum(map(num_training_rows, searched.values()))
         left_out = strings.left_out
         if ctx.outside.reviews is not None:

@@ -26,9 +26,9 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
         rows = spans_of(ctx.input("split").table(SENTENCES), ctx.input("redact").table(REDACTED))
         strings = masked_strings(rows, config.choice())
     with ctx.out.table(GATE_STRINGS, "strings") as writer:
-        for found in strings:
-            writer.append(string=found.string, label=found.label, count=found.count)
+        for masked in strings:
+            writer.append(string=masked.string, label=masked.label, count=masked.count)
     with ctx.out.table(GATE_PLACES, "places") as writer:
-        for found in strings:
-            writer.append(string=found.string, doc_id=found.doc_id, sentence_index=found.sentence_index)
+        for masked in strings:
+            writer.append(string=masked.string, doc_id=masked.doc_id, sentence_index=masked.sentence_index)
     return {"num_strings": len(strings)}

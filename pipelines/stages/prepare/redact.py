@@ -57,11 +57,16 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
         if config.replacement == "surrogate":
             note = _noting(stack.enter_context(ctx.out.table(SURROGATES)))
         replace = replacement_writer(config.replacement, config.surrogate_scope, config.policies, ctx.run.secret, note)
-        whole = redactor.looks_at_documents
-        for rows, total in lockstep(sentences, decisions, _BATCH_ROWS, whole_documents=whole):
+        whole_documents = redactor.looks_at_documents
+        for rows, total in lockstep(sentences, decisions, _BATCH_ROWS, whole_documents=whole_documents):
             requests = [
                 # A find in a duplicate is carried over to the rest of its document, though the duplicate is masked.
-                Request(row["text"], row["token_starts"], row["token_ends"], redact=whole or not row["is_duplicate"])
+                Request(
+                    row["text"],
+                    row["token_starts"],
+                    row["token_ends"],
+                    redact=whole_documents or not row["is_duplicate"],
+                )
                 for row in rows
             ]
             try:

@@ -45,15 +45,15 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
     num_secrets = num_unstable_together = 0
     with ExitStack() as stack, ctx.out.table(STABILITY) as writer:
         for scope, verdicts in _judged(ctx, stack):
-            found: dict[tuple[int, int, int], StabilityVerdict] = {}
+            by_place: dict[tuple[int, int, int], StabilityVerdict] = {}
             for pieces, verdict in zip(scope.secrets, verdicts, strict=True):
                 num_secrets += 1
                 reasons[verdict.reason] += 1
                 num_unstable_together += verdict.is_stable and not verdict.is_stable_together
                 for piece in pieces:
-                    at = piece.row, piece.start_token, piece.end_token
-                    found[at] = worse(found[at], verdict) if at in found else verdict
-            for (row, start_token, end_token), verdict in sorted(found.items()):
+                    place = piece.row, piece.start_token, piece.end_token
+                    by_place[place] = worse(by_place[place], verdict) if place in by_place else verdict
+            for (row, start_token, end_token), verdict in sorted(by_place.items()):
                 writer.append(
                     doc_id=scope.rows[row]["doc_id"],
                     sentence_index=scope.rows[row]["sentence_index"],
@@ -73,7 +73,7 @@ def _judged(ctx: StageContext, stack: ExitStack) -> Iterable[tuple[Scope, list[S
     """Yields the caught secrets of the partition with their verdicts. Loads policies only if there are such secrets."""
     from pipelines.corpus.split import Splitter  # spaCy is slow to import
 
-    source, redact, how = ctx.configs["estimate"].source, ctx.configs["redact"], ctx.configs["split"]
+    source, redact, split = ctx.configs["estimate"].source, ctx.configs["redact"], ctx.configs["split"]
     if source in ("none", "proxy"):
         return ()
     partition = Partition(ctx.partition or "", ctx.input("split"), ctx.input("redact"))
@@ -83,7 +83,7 @@ def _judged(ctx: StageContext, stack: ExitStack) -> Iterable[tuple[Scope, list[S
     if source != "human":
         gold = gold_marks(partition.gold, partition.documents, chosen)
     policies = _Policies(ctx, stack, num_sentences=len(chosen))
-    found = scopes(
+    judged_scopes = scopes(
         partition,
         chosen,
         gold,
@@ -91,9 +91,9 @@ def _judged(ctx: StageContext, stack: ExitStack) -> Iterable[tuple[Scope, list[S
         whole_documents=redact.may_look_at_documents() and policies.look_at_documents(),
     )
     if redact.replacement != "mask":
-        found = map(_with_masks, found)
-    tokenise = Splitter(language=how.language, mode=how.mode, model=how.model).tokens
-    return judge_all(found, policies, tokenise, min_tokens=ctx.configs["dedup"].min_tokens)
+        judged_scopes = map(_with_masks, judged_scopes)
+    tokenise = Splitter(language=split.language, mode=split.mode, model=split.model).tokens
+    return judge_all(judged_scopes, policies, tokenise, min_tokens=ctx.configs["dedup"].min_tokens)
 
 
 def _with_masks(scope: Scope) -> Scope:

@@ -71,14 +71,17 @@ def run(ctx: StageContext) -> dict[str, Any]:
     finds: dict[str, Any] | None = None
     with ctx.out.table(FINDS) as writer:
         if figures["enabled"]:
-            how = {"index": ctx.input("gate").table(GATE_INDEX, "index"), "case_sensitive": figures["case_sensitive"]}
+            search = {
+                "index": ctx.input("gate").table(GATE_INDEX, "index"),
+                "case_sensitive": figures["case_sensitive"],
+            }
 
             def tell(row: int, string: str, label: str) -> None:
                 writer.append(row=row, string=string, label=label)
 
-            found = finds_in(lambda: _texts(table), **how, tell=tell)
-            at_start = finds_in(lambda: expected, **how) if expected else None
-            finds = {"table": found.document(), "start": at_start.document() if at_start else None}
+            found = finds_in(lambda: _texts(table), **search, tell=tell)
+            start_finds = finds_in(lambda: expected, **search) if expected else None
+            finds = {"table": found.document(), "start": start_finds.document() if start_finds else None}
     ctx.run.progress(0, None, "comparing with real text")
     real = (row["text"] for sentences in rows for row in sentences.rows(columns) if row["fold"] != "train")
     generator = np.random.default_rng(ctx.seed)
@@ -114,8 +117,8 @@ def run(ctx: StageContext) -> dict[str, Any]:
 
 def _table(ctx: StageContext) -> Table:
     is_published = ctx.configs["train"].method_spec().publishes_model
-    made = ctx.input("synthesize")
-    return made.public.table(SYNTHETIC) if is_published else made.table(SYNTHETIC, "private_synthetic")
+    output = ctx.input("synthesize")
+    return output.public.table(SYNTHETIC) if is_published else output.table(SYNTHETIC, "private_synthetic")
 
 
 def _texts(table: Table, column: str = "text") -> Iterator[str]:
@@ -144,8 +147,8 @@ def _written_at_the_start(ctx: StageContext, config: SynthesizeConfig, model: Tr
     start = _at_the_start(ctx, model, ctx.seed)
     plan = config.plan(model, ctx.seed)
     num_rows = min(config.rows, config.baseline_rows // config.turns * config.turns)
-    how = Decoding(temperature=config.temperature, top_p=config.top_p, batch_size=config.batch_size)
-    return [text.text for _, text in write(start, [plan.turn(row) for row in range(num_rows)], how)]
+    decoding = Decoding(temperature=config.temperature, top_p=config.top_p, batch_size=config.batch_size)
+    return [text.text for _, text in write(start, [plan.turn(row) for row in range(num_rows)], decoding)]
 
 
 def _trial(ctx: StageContext, config: SynthesizeConfig, model: TrainedModel, word: str) -> Network | None:
@@ -176,5 +179,10 @@ def _at_the_start(ctx: StageContext, model: TrainedModel, seed: int) -> TrainedM
             torch.manual_seed(seed % 2**63)
             network = type(base)(copy.deepcopy(base.config))
     network.requires_grad_(False).to(model.device).eval()
-    told = {"method": model.method, "task": model.task, "context_length": model.context_length, "marks_tokens": False}
-    return TrainedModel(network, vocabulary, told)
+    description = {
+        "method": model.method,
+        "task": model.task,
+        "context_length": model.context_length,
+        "marks_tokens": False,
+    }
+    return TrainedModel(network, vocabulary, description)

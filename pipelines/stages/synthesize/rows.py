@@ -31,9 +31,9 @@ def run(ctx: StageContext) -> dict[str, Any]:
     ctx.run.progress(0, len(rows), "loading the model")
     model = open_audited(ctx, "train")
     plan = config.plan(model, ctx.seed)
-    how = Decoding(temperature=config.temperature, top_p=config.top_p, batch_size=config.batch_size)
+    decoding = Decoding(temperature=config.temperature, top_p=config.top_p, batch_size=config.batch_size)
     turns = [plan.turn(row) for row in rows]
-    written = sorted(write(model, turns, how), key=lambda pair: (pair[0].record, pair[0].turn))
+    written = sorted(write(model, turns, decoding), key=lambda pair: (pair[0].record, pair[0].turn))
     kept = _passed([text.text for _, text in written], config.filter)
     num_tokens = 0
     with ctx.out.table(SYNTHETIC) as writer:

@@ -40,7 +40,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
             counts.update({name: figures[name] for name in ("num_filtered", "num_tokens")})
             ctx.run.progress(number + 1, len(pieces), "pieces")
         num_rows = writer.num_rows
-    told = config.model_dump(mode="json")
+    settings = config.model_dump(mode="json")
     document = {
         "schema_version": 1,
         "num_rows": num_rows,
@@ -49,7 +49,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
         "is_published": is_published,
         "method": train.method,
         "model": ctx.input("train").key[:12],
-        "settings": {**{name: told[name] for name in _TOLD}, **pieces[0].json("figures.json")["mix"]},
+        "settings": {**{name: settings[name] for name in _TOLD}, **pieces[0].json("figures.json")["mix"]},
         **claim_of_text(ctx.input("guarantee").json("claims.json")["public"]),
     }
     ctx.out.json("synthetic.json", document)

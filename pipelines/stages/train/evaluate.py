@@ -47,15 +47,17 @@ def run(ctx: StageContext) -> dict[str, Any]:
     held_out = _read(ctx, config, task)
     ctx.run.progress(0, None, "scoring held-out text")
     with cpu_threads_for(count_parameters(loaded.model)[1]):
-        found = task.evaluate(loaded.model, held_out)
+        evaluation = task.evaluate(loaded.model, held_out)
         scores = task.scores(loaded.model, held_out, ctx.run.progress)
         with ctx.out.table(GENERATED) as writer:
             scores.write_texts(writer)
         with ctx.out.table(TOKEN_SCORES) as writer:
             write_token_scores(writer, loaded.model, held_out)
     fold, available = config.evaluate_fold, held_out.num_available
-    ctx.out.json("figures.json", figures_document(found, scores.figures, evaluate_fold=fold, num_available=available))
-    return {"num_eval_sentences": found.num_sentences}
+    ctx.out.json(
+        "figures.json", figures_document(evaluation, scores.figures, evaluate_fold=fold, num_available=available)
+    )
+    return {"num_eval_sentences": evaluation.num_sentences}
 
 
 def _read(ctx: StageContext, config: TrainConfig, task: Encoder) -> HeldOut:

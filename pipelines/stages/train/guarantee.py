@@ -50,12 +50,12 @@ def run(ctx: StageContext) -> dict[str, Any]:
         "has_public_rows": publication.publishes_rows or rule_of(training.method, training.variant).has_public_set,
         "reads_places": training.reads_places,
     }
-    told = {
+    corpus_flags = {
         "learnt_from_corpus": bool(figures.get("num_learnt_sentences")),
         "holds": ctx.configs["gate"].holds or _table_holds(releases),
     }
     decisions = made(ctx.configs) | _noted(releases, releases.trained_as(ctx.input("train").key))
-    corpus = corpus_facts(ctx.configs["dedup"], redact, **method_facts, **told, decisions=decisions)
+    corpus = corpus_facts(ctx.configs["dedup"], redact, **method_facts, **corpus_flags, decisions=decisions)
     stability = stability_of_dedup(ctx.configs["dedup"], redact, **method_facts)
     review = Review(
         source=figures["source"],
@@ -68,15 +68,15 @@ def run(ctx: StageContext) -> dict[str, Any]:
         num_training_sentences=figures.get("num_population_sentences"),
         stability=stability_of(figures),
     )
-    found = build_claims(training, corpus, review, config.groups, publication, others)
-    public = found
+    claims = build_claims(training, corpus, review, config.groups, publication, others)
+    public = claims
     if not report.publish_counts:
         public = build_claims(training, corpus, Review.withheld(), config.groups, publication, others)
         if training.is_noise_from_private_text:
             public = withheld(public)
     document = {
         "schema_version": 2,
-        **found,
+        **claims,
         "public": public,
         "releases": releases_digest(releases.published),
         "dedup_stability": asdict(stability),

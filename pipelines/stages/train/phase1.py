@@ -76,14 +76,14 @@ def _miss_rate(ctx: StageContext, config: TrainConfig) -> dict[str, Any] | None:
     """
     if not config.is_light_noise():
         return None
-    if (given := config.jft_miss_rate) is not None:
-        return {"value": given, "upper": given, "confidence": 1.0, "basis": config.jft_miss_rate_basis}
+    if (value := config.jft_miss_rate) is not None:
+        return {"value": value, "upper": value, "confidence": 1.0, "basis": config.jft_miss_rate_basis}
     if config.jft_variant == "conservative_light_noise":
         parts = [a.json("figures.json") for a in ctx.inputs["redact"]]
         tokens = sum(part["num_tokens"] - part["num_duplicate_tokens"] for part in parts)
         masked = sum(part["num_masked_tokens"] for part in parts)
         share = masked / tokens if tokens else 0.0  # every token masked was missed: the worst that could be (4.3)
-        found = {"value": share, "upper": share, "confidence": 1.0}
+        measured = {"value": share, "upper": share, "confidence": 1.0}
     else:
         rate = miss_rate_of(ctx.input("estimate").json("figures.json"))
         if rate is None:
@@ -91,5 +91,5 @@ def _miss_rate(ctx: StageContext, config: TrainConfig) -> dict[str, Any] | None:
                 "train.jft_variant = 'light_noise' chooses its noise by the miss rate, which was not measured; set "
                 "train.jft_miss_rate, review a sample or bring labels, or take conservative_light_noise"
             )
-        found = {"value": rate.value, "upper": rate.upper, "confidence": rate.confidence}
-    return {**found, "upper": max(found["upper"], LEAST_MISS_RATE), "basis": "measured"}
+        measured = {"value": rate.value, "upper": rate.upper, "confidence": rate.confidence}
+    return {**measured, "upper": max(measured["upper"], LEAST_MISS_RATE), "basis": "measured"}

@@ -53,23 +53,23 @@ def on_ranks(ctx: StageContext, work: Callable[..., dict[str, Any]], *arguments:
     """
     if is_alone(ctx):
         return work(ctx, *arguments)
-    lent, machines = replace(ctx, run=Environment(processes=ctx.run.processes)), _machines(ctx)
+    worker_ctx, machines = replace(ctx, run=Environment(processes=ctx.run.processes)), _machines(ctx)
     if machines is None:
         ctx.run.progress(0, None, f"starting {ctx.runtime.num_processes} training processes")
     else:
         note_crossing(ctx.out.scratch, "private_interface")
         device = "cuda" if is_on_gpu(ctx.runtime.device) else "cpu"  # on all machines the same
-        lent = replace(lent, runtime=replace(ctx.runtime, device=device))
-    found: dict[str, Any] = launch(
+        worker_ctx = replace(worker_ctx, runtime=replace(ctx.runtime, device=device))
+    counts: dict[str, Any] = launch(
         _in_context,
-        (work, lent, arguments),
+        (work, worker_ctx, arguments),
         count=ctx.runtime.num_processes,
         device=ctx.runtime.device,
         progress=ctx.run.progress,
         failures=ctx.out.failures,
         machines=machines,
     )
-    return found
+    return counts
 
 
 def _machines(ctx: StageContext) -> Machines | None:

@@ -52,10 +52,10 @@ def run(ctx: StageContext) -> dict[str, Any]:
     check_ranks(ctx)
     prepared = _prepare(ctx)
     if config.method_spec().publishes_model:
-        with ctx.out.scratch.emptied("ahead") as ahead:
-            with memory_files.writable(ahead.folder) as folder:
+        with ctx.out.scratch.emptied("tokenizer") as tokenizer:
+            with memory_files.writable(tokenizer.folder) as folder:
                 prepared.corpus.vocabulary.tokenizer.save_pretrained(folder)
-            ctx.run.search(ahead)
+            ctx.run.search(tokenizer)
     noise_multiplier = _noise_multiplier(ctx, config, prepared.training)
     spent = None
     if ctx.run.ledger is not None:  # from here on private records are used
@@ -180,12 +180,12 @@ def read(ctx: StageContext, config: TrainConfig, view: View, network: Network) -
             f"train.max_new_tokens ({config.max_new_tokens}) leaves no room for what is given in a context of "
             f"{network.context_length} tokens; lower it"
         )
-    made: list[Task] = []
+    encoders: list[Task] = []
 
     def make_encoder(vocabulary: Vocabulary) -> Task:
         model = TaskModel(vocabulary=vocabulary, context_length=network.context_length, loaded=network.loaded)
-        made.append(importlib.import_module(spec.module).make_task(model, config.of_task()))
-        return made[-1]
+        encoders.append(importlib.import_module(spec.module).make_task(model, config.of_task()))
+        return encoders[-1]
 
     corpus = read_corpus(
         _tables(ctx, config, view),
@@ -207,7 +207,7 @@ def read(ctx: StageContext, config: TrainConfig, view: View, network: Network) -
         raise InputError("train: there is no row to train on: every sentence is in a held-out fold, or was rejected")
     if config.task != "language_modelling" and not has_targets(corpus.plain, corpus.noised):
         raise InputError(f"train: no row has anything to learn for task = {config.task!r}; is corpus.format right?")
-    return corpus, made[0]
+    return corpus, encoders[0]
 
 
 def _tables(ctx: StageContext, config: TrainConfig, view: View) -> TrainingTables:
@@ -313,11 +313,11 @@ def hooks(ctx: StageContext, config: TrainConfig, corpus: TrainingCorpus, task: 
         return task.evaluate(network, corpus.held_out) if ranks.is_first else unscored("another process evaluates")
 
     ranks = Ranks.here()
-    whole = [*identity, ctx.seed, corpus.vocabulary.backend.get_vocab_size()]
+    checkpoint_identity = [*identity, ctx.seed, corpus.vocabulary.backend.get_vocab_size()]
     return Hooks(
         randomness=of_training(ctx.seed, ranks.rank, insecure_test_seed=config.insecure_test_seed),
         checkpoints=Checkpoints(
-            ctx.out.scratch.blob("train.ckpt"), json.dumps(whole, sort_keys=True), writes=ranks.is_first
+            ctx.out.scratch.blob("train.ckpt"), json.dumps(checkpoint_identity, sort_keys=True), writes=ranks.is_first
         ),
         losses=losses,
         evaluate=evaluate,
