@@ -71,7 +71,8 @@ class RegexOptions(BaseModel):
         default=1.0,
         gt=0,
         le=60,
-        description="How long one pattern may take on one sentence; the row is masked whole if it takes longer.",
+        description="Longest time of one pattern on one sentence, in seconds. If it takes longer, the row is masked "
+        "whole.",
     )
 
 
@@ -81,7 +82,7 @@ class NamesOptions(BaseModel):
     names: tuple[str, ...] = Field(default=(), description='Names that the policy "names" masks, in any case.')
     names_file: str | None = Field(
         default=None,
-        description='A file with more names for the policy "names", one a line; its path must be absolute.',
+        description='Absolute path of a file with more names for the policy "names", one per line.',
     )
 
     _absolute_file = field_validator("names_file")(absolute)
@@ -125,7 +126,7 @@ class ClassifierOptions(BaseModel):
 
     classifier: str | None = Field(
         default=None,
-        description='Folder that `reticent train-policy` wrote, for the policy "classifier"; an absolute path.',
+        description='Absolute path of a folder that `reticent train-policy` wrote, for the policy "classifier".',
     )
     classifier_threshold: float = Field(
         default=0.96,
@@ -146,13 +147,13 @@ class GlinerOptions(BaseModel):
 
     gliner: str | None = Field(
         default=None,
-        description='Folder of a model for the policy "gliner" (`pip install reticent[gliner]`); an absolute path.',
+        description='Absolute path of the folder of a model for the policy "gliner" (`pip install reticent[gliner]`).',
     )
     gliner_labels: dict[str, str] = Field(
         default_factory=lambda: dict(GLINER_LABELS),
         min_length=1,
-        description="What the gliner model is asked for, in its language, and our label for it: "
-        '{"phone number" = "PHONE_NUMBER", "weekday" = "O"}; "O" masks nothing.',
+        description='Kinds of secrets that the gliner model looks for, in its language, each with our label: {"phone '
+        'number" = "PHONE_NUMBER", "weekday" = "O"}; "O" masks nothing.',
     )
     gliner_threshold: float = Field(
         default=0.3, gt=0, lt=1, description="Probability from which a span of the gliner model is masked."
@@ -177,20 +178,20 @@ class TokenClassifierOptions(BaseModel):
     token_classifier_labels: dict[str, str] = Field(
         default_factory=dict,
         description='Our label for labels of the token_classifier: {PER = "PERSON", MISC = "O"}; "O" masks nothing. '
-        "Others keep their own, and PER, LOC and the like become PERSON, LOCATION.",
+        "Other labels stay as they are, and PER, LOC and the like become PERSON, LOCATION.",
     )
     token_classifier_threshold: float | None = Field(
         default=None,
         gt=0,
         lt=1,
-        description="Probability from which a token is masked: that of all classes of a label together. By default "
-        "what the model's folder says, else 0.5.",
+        description="Probability, of all classes of a label together, from which a token is masked. Default: the "
+        "threshold in the model's folder, else 0.5.",
     )
     token_classifier_thresholds: dict[str, float] = Field(
         default_factory=dict, description="The same for single labels of ours: {PERSON = 0.2}."
     )
     token_classifier_device: Literal["auto", "cpu", "cuda"] = Field(
-        default="auto", description="Where the token_classifier runs; auto is a GPU if there is one."
+        default="auto", description="Device of the token_classifier; auto is a GPU if there is one."
     )
 
     _absolute_or_hub = field_validator("token_classifier")(_place)

@@ -62,22 +62,23 @@ class CorpusConfig(StageConfig):
     )
     format: str = Field(
         "auto",
-        description="Format of the files: auto, a name of docs/corpora.md, or the import path of a reader of your own. "
-        "auto goes by .txt, .jsonl, .parquet, .arrow and, where named or matched by a pattern, .csv and .tsv. json: an "
-        "array of objects. huggingface: a folder saved by the datasets library. wikitext: a document an article. "
-        "dialogue: lines 'SPEAKER: utterance'; a dialogue ends with the file or before a line that starts with "
-        "<|endoftext|>. multidogo, personachat: their own files, a document a conversation. e2e, dart, glue: their "
-        "own files, a document a row, two texts joined by ' || '.",
+        description="Format of the files: auto, a name of docs/corpora.md, or the import path of your own reader. "
+        "auto reads .txt, .jsonl, .parquet and .arrow, and also .csv and .tsv if you name such files or a pattern "
+        "matches them. json: an array of objects. huggingface: a folder saved by the datasets library. wikitext: one "
+        "document per article. dialogue: lines 'SPEAKER: utterance'; a dialogue ends with the file or before a line "
+        "that starts with <|endoftext|>. multidogo, personachat: their own files, one document per conversation. e2e, "
+        "dart, glue: their own files, one document per row, two texts joined by ' || '.",
     )
     txt_document: Literal["file", "line", "paragraph"] = Field(
-        "file", description="What one document is in a txt file; paragraphs are separated by blank lines."
+        "file", description="Unit of a txt file that is one document. Blank lines separate paragraphs."
     )
     quoting: Literal["auto", "double", "none"] = Field(
         "auto",
-        description="Whether columns of a csv or tsv file may stand in double quotes; auto: between tabs no, else yes.",
+        description="Quotes in a csv or tsv file: double if columns may stand in double quotes. auto: none between "
+        "tabs, else double.",
     )
     delimiter: Literal["auto", ",", ";", "tab", "|"] = Field(
-        "auto", description="What stands between the columns of a csv or tsv file; auto: commas in csv, tabs in tsv."
+        "auto", description="Separator of the columns of a csv or tsv file. auto: commas in csv, tabs in tsv."
     )
     wikitext_joiners: Literal["keep", "undo"] = Field(
         "keep", description="wikitext: undo turns ' @-@ ', ' @,@ ' and ' @.@ ' back into the characters they stand for."
@@ -92,9 +93,9 @@ class CorpusConfig(StageConfig):
     fold_field: str = Field("fold", description="Name of the field or column with train, valid or test (optional).")
     name_folds: formats.NameFolds = Field(
         "auto",
-        description="Whether names of files and of their folders say the fold (train, valid, dev, test), in corpora by "
-        "name, where a row does not: always, never, or auto, which draws the folds if all files are named for the same "
-        "one and it is not train.",
+        description="Use of names of files and of their folders as folds (train, valid, dev, test), in corpora by "
+        "name, for rows without a fold: always, never or auto. auto draws the folds if the names of all files give "
+        "the same fold and it is not train.",
     )
     label_field: str = Field(
         "label", description="Name of the field or column with the class label (optional). It is never redacted."
@@ -109,14 +110,16 @@ class CorpusConfig(StageConfig):
     )
     mail_headers: tuple[str, ...] = Field(
         ("Subject",),
-        description="mail, mbox: headers that become lines of the text, and are redacted like it; all others, "
-        "which name people, are left out.",
+        description="mail, mbox: headers that become lines of the text, and are redacted like it. All other headers "
+        "name people, and are left out.",
     )
     mail_quotes: KeepOrDrop = Field(
-        "drop", description="mail, mbox: lines behind '>', what announces them, and the mail below an original one."
+        "drop",
+        description="mail, mbox: treatment of lines behind '>', of the line that announces them, and of the "
+        "mail below an original one.",
     )
     mail_signatures: KeepOrDrop = Field(
-        "drop", description="mail, mbox: what stands below the line '-- ', and 'Sent from my …'."
+        "drop", description="mail, mbox: treatment of the text below the line '-- ', and of 'Sent from my …'."
     )
     max_document_chars: int = Field(
         1_000_000, ge=1, le=2**31, description="Longest document in characters; a longer one is rejected as over_long."
@@ -127,10 +130,10 @@ class CorpusConfig(StageConfig):
 
     source: tuple[CorpusSource, ...] = Field(
         (),
-        description="Files of one pattern that are read in another way: tables [[corpus.source]] with pattern, format, "
-        "text_field, id_field, domain_field, fold_field, label_field, gold_field, txt_document, quoting, delimiter. "
-        "The first one whose pattern matches a file's name counts (*: any characters, / too); folders are searched for "
-        "them as well.",
+        description="Files of one pattern that are read in another way: tables [[corpus.source]] with pattern, "
+        "format, text_field, id_field, domain_field, fold_field, label_field, gold_field, txt_document, quoting, "
+        "delimiter. The first table whose pattern matches a file's name counts (*: any characters, / too). Folders "
+        "are searched for such files as well.",
     )
 
     options: dict[str, Any] = Field(

@@ -19,40 +19,42 @@ class DedupConfig(StageConfig):
 
     mode: Literal["mask_later", "mask_all"] = Field(
         default="mask_later",
-        description="mask_later masks every copy from the second on (CRT); mask_all masks the first one as well.",
+        description="Copies that are masked. mask_later masks every copy from the second on (CRT); mask_all masks the "
+        "first copy as well.",
     )
     backend: Literal["bloom", "exact"] = Field(
         default="bloom",
-        description="bloom: a Bloom filter nominates duplicates, an exact pass decides (see verify). exact: every key"
-        " is compared exactly; the same decisions, with more memory or more passes (see max_keys_in_memory).",
+        description="Search for duplicates. bloom: a Bloom filter nominates duplicates, and an exact pass decides "
+        "(see verify). exact: every key is compared exactly, with the same decisions and more memory or more passes "
+        "(see max_rows_in_memory).",
     )
     unit: Literal["sentence", "document"] = Field(
         default="sentence",
-        description="What is compared: sentences, or whole documents (every sentence equal, in order), whose sentences"
-        " are all masked. With document, claims about the corpus before deduplication are refused.",
+        description="Unit that is compared: sentences, or whole documents (every sentence equal, in order), whose "
+        "sentences are all masked. With document, claims about the corpus before deduplication are refused.",
     )
     against: tuple[str, ...] = Field(
         default=(),
-        description="Another corpus: absolute paths of files and folders, and patterns (formats by suffix), or filters"
-        " (*.bloom) that `reticent dedup-filter` saved. Every copy of what it holds is masked, whoever speaks and"
-        " whatever the domain and label are. It must not be part of the corpus itself.",
+        description="Another corpus: absolute paths of files and folders, and patterns (formats by suffix), or "
+        "filters (*.bloom) that `reticent dedup-filter` saved. Every copy of its text is masked, whatever the "
+        "speaker, domain and label are. It must not be part of the corpus itself.",
     )
     normalise: Literal["none", "whitespace", "casefold"] = Field(
         default="none",
-        description="What counts as equal text: none (exact), whitespace (runs of it are one space), casefold (also"
-        " case and compatibility characters). Speaker, domain and label must always be equal. Only none with"
-        " mask_later lets one changed sentence change one training record; the others give group size 3.",
+        description="Texts that count as equal: none (exact), whitespace (runs of it are one space), casefold (also "
+        "case and compatibility characters). Speaker, domain and label must always be equal. Only none with "
+        "mask_later lets one changed sentence change one training record; the other combinations give group size 3.",
     )
     min_tokens: int = Field(
         default=0,
         ge=0,
-        description="Sentences (with unit document: documents) with fewer tokens are never duplicates; 0 leaves none"
-        " out.",
+        description="Fewest tokens of a sentence (with unit document: of a document) that may be a duplicate; 0 sets "
+        "no limit.",
     )
     verify: bool = Field(
         default=True,
-        description="Check what the Bloom filter finds by an exact second pass. false is the paper's plain filter:"
-        " false positives are masked too, and claims about the corpus before deduplication are refused.",
+        description="true checks what the Bloom filter finds by an exact second pass. false is the paper's plain "
+        "filter: false positives are masked too, and claims about the corpus before deduplication are refused.",
     )
     false_positive_rate: float = Field(
         default=1e-6,
@@ -63,7 +65,8 @@ class DedupConfig(StageConfig):
     expected_items: int = Field(
         default=1_000_000,
         ge=1,
-        description="Distinct sentences that the Bloom filter is sized for; past them it grows, keeping its rate.",
+        description="Distinct sentences that the Bloom filter is sized for. With more sentences it grows, and keeps "
+        "its rate.",
     )
     hash_seed: int = Field(
         default=0x52455449,
@@ -74,17 +77,17 @@ class DedupConfig(StageConfig):
     max_rows_in_memory: int = Field(
         default=20_000,
         ge=1,
-        description="Rows that the exact pass holds at a time, some 200 bytes each; the rest waits on disk. Never"
-        " changes the result.",
+        description="Rows that the exact pass holds at a time, some 200 bytes each. The other rows wait on disk. It "
+        "never changes the result.",
     )
 
     buckets: int | None = Field(
         default=None,
         ge=1,
         le=MAX_BUCKETS,
-        description="Ranges of hashes that are compared side by side, each with its own Bloom filter and a process of"
-        " its own; by default one for every 1 to 2 GiB of input, up to 256. Never changes the result. With verify ="
-        " false or against there is one.",
+        description="Ranges of hashes that are compared in parallel, each with its own Bloom filter and process; by "
+        "default one for every 1 to 2 GiB of input, up to 256. It never changes the result. With verify = false or "
+        "against there is one.",
     )
 
     @field_validator("against")

@@ -19,9 +19,9 @@ class EstimateConfig(StageConfig):
 
     source: Literal["auto", "human", "gold", "proxy", "none"] = Field(
         default="auto",
-        description="Who says what was missed. human: `reticent review`; gold: the corpus's own labels; proxy: the "
-        "policies of `proxy`, on which no guarantee rests; none: nobody, and nothing is measured; auto: gold if every "
-        "training document brings labels, else human if anybody reviewed, else gold if any document brings labels.",
+        description="Source of missed secrets. human: `reticent review`. gold: the corpus's own labels. proxy: the "
+        "policies of `proxy`, on which no guarantee rests. none: nothing is measured. auto: gold if every training "
+        "document has labels, else human if anybody reviewed, else gold if any document has labels.",
     )
     confidence: float = Field(
         default=0.95, gt=0.5, lt=1, description="Confidence of intervals and of one-sided bounds (a probability)."
@@ -35,13 +35,14 @@ class EstimateConfig(StageConfig):
         default=REVIEW_LABELS,
         min_length=1,
         max_length=9,
-        description="Labels of reviews, onto which those of all policies map; of several labels of one mask the first "
-        "counts, and the last takes what fits no other. Bounds by label hold for all at once: fewer are tighter.",
+        description="Labels of reviews, to which the labels of all policies map. Of several labels of one mask the "
+        "first counts, and the last label takes what fits no other. Bounds by label hold for all at once: fewer "
+        "labels have tighter bounds.",
     )
     map_labels: dict[str, str] = Field(
         default_factory=dict,
-        description="Which of `labels` another label counts as, where you differ: of a policy, a pattern or an earlier "
-        "review. Gold labels keep their names unless they stand here.",
+        description="Label in `labels` that another label counts as, by that label, if you differ from the default: "
+        "labels of a policy, a pattern or an earlier review. Gold labels keep their names unless they are listed here.",
     )
 
     @model_validator(mode="after")

@@ -17,42 +17,46 @@ class GateConfig(StageConfig):
 
     SENSITIVE: ClassVar[frozenset[str]] = frozenset({"ignore"})
 
-    enabled: bool = Field(default=True, description="Whether to search. Without it nothing stops such a leak.")
+    enabled: bool = Field(
+        default=True, description="true searches for masked strings. Without the search nothing stops such a leak."
+    )
     on_hit: Literal["hold", "stop"] = Field(
         default="hold",
-        description="What a find in a sentence does. hold: the sentence is kept on the private side, and what was "
-        "found in it is masked there; `reticent inspect gate` shows which, and why. stop: the run ends with exit code "
-        "4. A find in a speaker's name, a domain, a label, or in a file that is no table of sentences always ends it.",
+        description="Effect of a find in a sentence. hold: the sentence stays on the private side, and the find is "
+        "masked there; `reticent inspect gate` shows the sentences and the reasons. stop: the run ends with exit code "
+        "4. A find in a speaker's name, a domain, a label, or in a file that is no table of sentences always ends the "
+        "run.",
     )
     max_held_fraction: float = Field(
         default=0.02,
         ge=0,
         le=1,
-        description="Share of the training sentences that may be held; with more the run ends with exit code 4, for "
-        "then the policies miss much, or mask what is no secret.",
+        description="Share of the training sentences that may be held. With more the run ends with exit code 4, "
+        "because the policies then miss much, or mask what is no secret.",
     )
     labels: tuple[str, ...] = Field(
         default=(),
-        description="Labels whose masked strings are searched for. Empty: all but those that describe and do not "
+        description="Labels whose masked strings are searched for. Empty: all but labels that describe and do not "
         "identify (spaCy's CARDINAL, DATE, GPE, ORG and the like; Presidio's DATE_TIME, LOCATION, NRP, URL).",
     )
     min_characters: int = Field(
         default=3,
         ge=1,
         le=1_000,
-        description="Letters and digits that a string needs to be searched for; shorter ones hit by chance.",
+        description="Fewest letters and digits of a string that is searched for. Shorter strings hit by chance.",
     )
     everyday_words: bool = Field(
         default=False,
-        description="Whether to search as well for everyday English: single words (hope, young), which are names in "
-        "some sentences, and several of which no list of names holds one (email address, isn't, good bye). Together "
-        "with a name (Rich Hall), with two number words, or several as a password, they are always searched for.",
+        description="true also searches for everyday English: single words (hope, young), which are names in some "
+        "sentences, and several words of which no list of names holds one (email address, isn't, good bye). Such "
+        "words together with a name (Rich Hall), with two number words, or several as a password, are always searched "
+        "for.",
     )
-    case_sensitive: bool = Field(default=False, description="Whether upper and lower case must agree.")
+    case_sensitive: bool = Field(default=False, description="true: upper and lower case must agree.")
     ignore: tuple[str, ...] = Field(
         default=(),
-        description="Strings that are no secret although they were masked, for false alarms. Never shown by any "
-        "command, nor in a report.",
+        description="Strings that are no secret although they were masked, for false alarms. No command and no report "
+        "shows them.",
     )
 
     @property

@@ -22,8 +22,8 @@ class GuaranteeConfig(StageConfig):
         default=None,
         gt=0,
         allow_inf_nan=False,
-        description="Most unamplified epsilon that all releases on overlapping data may spend together; a training "
-        "that would exceed it is refused before it starts. Unset: no limit, the ledger is kept all the same.",
+        description="Most unamplified epsilon that all releases on overlapping data may spend together. A training "
+        "that would exceed it is refused before it starts. Unset: no limit; the ledger is kept all the same.",
     )
     budget_delta: float | None = Field(
         default=None,
@@ -33,16 +33,16 @@ class GuaranteeConfig(StageConfig):
     )
     budget_scope: Literal["overlap", "store"] = Field(
         default="overlap",
-        description="Which releases compose. overlap: those that share a document, a file name or file content, in "
-        "chains. store: all of this store; for documents that are edited and move between files.",
+        description="Releases that compose. overlap: releases that share a document, a file name or file content, in "
+        "chains. store: all releases of this store, for documents that are edited and move between files.",
     )
 
     chosen_by: Literal["public_scores", "private_scores"] = Field(
         default="public_scores",
-        description="How this model was chosen among those trained on these files, by `reticent compare` or otherwise. "
-        "public_scores: by figures on held-out text, which is taken to be public, or not at all; models of comparisons "
-        "are composed with it. private_scores: by training losses, audits, figures on what the policies found, or "
-        "held-out text that is private: no claim is a guarantee then, and each says why.",
+        description="Way in which this model was chosen among those trained on these files, by `reticent compare` or "
+        "otherwise. public_scores: by figures on held-out text, which is taken to be public, or not at all; models of "
+        "comparisons are composed with it. private_scores: by training losses, audits, figures on what the policies "
+        "found, or held-out text that is private: no claim is a guarantee then, and each says why.",
     )
 
     UNKEYED: ClassVar[frozenset[str]] = frozenset({"budget_epsilon", "budget_delta", "budget_scope"})

@@ -32,13 +32,13 @@ class _Selection(StageConfig):
     )
     conservative: str | None = Field(
         default=None,
-        description="The policy that flags whole sentences as private without masking them; any policy's name will "
-        "do, and one find flags the sentence. Without one, every sentence is private.",
+        description="Policy that flags whole sentences as private without masking them. Any policy's name will do, "
+        "and one find flags the sentence. Without such a policy, every sentence is private.",
     )
     model: str = Field(
         default="en_core_web_sm",
         pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
-        description="The installed spaCy model that policies reading entities or tags use.",
+        description="Installed spaCy model of policies that read entities or tags.",
     )
     language: str = Field(
         default="en",
@@ -47,7 +47,7 @@ class _Selection(StageConfig):
     )
     check_language: bool = Field(
         default=True,
-        description="Whether to refuse text that is plainly in another language than `language`.",
+        description="true refuses text that is plainly in another language than `language`.",
     )
 
 
@@ -55,33 +55,33 @@ class RedactConfig(BuiltInOptions, _Selection):
     """The policies that mask, and the policy that decides which rows are public."""
 
     exclude: tuple[str, ...] = Field(
-        default=(), description="Words or phrases that stay although a policy finds exactly them, in any case."
+        default=(), description="Words or phrases that stay if a policy finds exactly them, in any case."
     )
     exclude_labels: tuple[str, ...] = Field(default=(), description="Labels whose finds stay, e.g. ORDINAL.")
     also_levels: tuple[str, ...] = Field(
         default=(),
-        description="Policies that mask nothing, but whose coverage is recorded; they share the pass over the text.",
+        description="Policies that mask nothing. Their coverage is recorded in the same pass over the text.",
     )
     stabilise: bool = Field(
         default=True,
-        description="Whether policies read a placeholder in place of what was found, until they find nothing new, so "
-        "that fewer masks depend on what another mask hides. false: every policy reads the original text, once.",
+        description="true: policies read a placeholder in place of each find, until they find nothing new, so that "
+        "fewer masks depend on what another mask hides. false: every policy reads the original text, once.",
     )
     collapse: bool = Field(
         default=True,
-        description="Whether a run of masked tokens becomes one mask; if false, the length in tokens of what was "
-        "masked is left in the text.",
+        description="true: a run of masked tokens becomes one mask. false: the text shows the number of masked tokens.",
     )
 
     replacement: Replacement = Field(
         default="mask",
-        description="What stands in the place of what was masked. label: its label of reviews, such as <PERSON>. "
-        "surrogate: a realistic stand-in, drawn by an HMAC under the store's secret, which `reticent restore` turns "
-        "back. Both are text to a training, and redaction then gives no credit (docs/policies.md).",
+        description="Text in the place of masked text. label: its label of reviews, such as <PERSON>. surrogate: a "
+        "realistic stand-in, drawn by an HMAC under the store's secret, which `reticent restore` turns back. A "
+        "training reads both as text, and redaction then gives no credit (docs/policies.md).",
     )
     surrogate_scope: Literal["document", "corpus"] = Field(
         default="document",
-        description="With surrogates: where a secret keeps its own. corpus: everywhere, which links its mentions.",
+        description="With surrogates: text in which a secret keeps its surrogate. corpus: all text, which links "
+        "mentions of the secret.",
     )
 
     options: dict[str, dict[str, Any]] = Field(

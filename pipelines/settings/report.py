@@ -18,11 +18,11 @@ class ReportConfig(StageConfig):
     )
     public: bool = Field(
         default=True,
-        description="Whether to write the public version as well, without what epsilon does not cover.",
+        description="true also writes the public version, without what epsilon does not cover.",
     )
     publish_counts: bool = Field(
         default=False,
         strict=True,
-        description="Whether the public version has the rates that were counted on private text (m, gamma, delta2, "
+        description="true: the public version has the rates that were counted on private text (m, gamma, delta2, "
         "recall) and the claims that rest on them. No noise is added, so all claims are about the model alone then.",
     )

@@ -22,11 +22,11 @@ class SampleConfig(StageConfig):
         description="Share of the training sentences in each replicate. 1 reviews them all: figures are then exact.",
     )
     min_sentences: int = Field(
-        default=1, ge=1, description="Fewest sentences in each replicate, where the fraction would give fewer."
+        default=1, ge=1, description="Fewest sentences in each replicate, if the fraction gives fewer."
     )
     stratify: Literal["none", "domain"] = Field(
         default="none",
-        description="domain: every replicate is drawn from each domain on its own, so that small ones are looked at.",
+        description="domain draws every replicate from each domain on its own, so that small domains are reviewed too.",
     )
     min_sentences_per_domain: int = Field(
         default=1, ge=1, description="With stratify = domain: fewest sentences of each domain in each replicate."
@@ -34,15 +34,15 @@ class SampleConfig(StageConfig):
     draw: int = Field(
         default=1,
         ge=1,
-        description="Which sample: another number draws other sentences, of the same design. Needed where a policy was "
-        "trained on, or chosen by, the sentences of an earlier one; reviews of that stay.",
+        description="Number of the sample: another number draws other sentences, of the same design. You need another "
+        "one if a policy was trained on, or chosen by, the sentences of an earlier sample; its reviews stay.",
     )
     large_sentences: float = Field(
         default=0.25,
         ge=0,
         le=1,
-        description="Sentences drawn beside the replicates among the large ones, such as lists of names, as a share of "
-        "the replicates' sentences. Bounds on gamma and delta2 are far wider without them.",
+        description="Sentences drawn in addition to the replicates among the large ones, such as lists of names, as a "
+        "share of the replicates' sentences. Bounds on gamma and delta2 are far wider without them.",
     )
     screening_fraction: float = Field(
         default=0.001,

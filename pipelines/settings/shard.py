@@ -16,14 +16,14 @@ class ShardConfig(StageConfig):
 
     publish: Literal["auto", "always", "never"] = Field(
         default="auto",
-        description="Whether the rows that nothing was found in are published as a table. auto: only where the method "
-        "trains on them as public ones (crt). A missed secret in a published row is given away whatever the method "
-        "is, so claims then rest on delta2.",
+        description="Publication of the rows without any find as a table. auto: only if the method trains on them as "
+        "public rows (crt). A published row gives away a missed secret whatever the method is, so claims then rest on "
+        "delta2.",
     )
     keep_superseded: bool = Field(
         default=False,
         strict=True,
-        description="Whether tables and reports of earlier runs stay in the public root when a run has published "
+        description="true: tables and reports of earlier runs stay in the public root after a run has published "
         "others in their place. Claims do not cover them, and say so.",
     )
 

@@ -15,29 +15,31 @@ class SplitConfig(StageConfig):
 
     mode: Literal["auto", "rules", "senter", "parser", "turns"] = Field(
         "auto",
-        description="turns: lines 'SPEAKER: utterance' are rows; rules: sentences, by punctuation and line breaks; "
-        "senter, parser: sentences, by that component of split.model; auto: turns where every line of a document is "
-        "one, else rules. A speaker's tag that names no role (a person's name) is replaced by SPEAKER_1 and so on.",
+        description="Rows of a document. turns: lines 'SPEAKER: utterance'. rules: sentences, by punctuation and line "
+        "breaks. senter, parser: sentences, by that component of split.model. auto: turns if every line of a document "
+        "is one, else rules. A speaker's tag that names no role (a person's name) is replaced by SPEAKER_1 and so on.",
     )
     model: str = Field("en_core_web_sm", min_length=1, description="spaCy model of the modes senter and parser.")
     language: str = Field("en", min_length=2, description="Language code of spaCy's tokeniser rules.")
     languages: tuple[str, ...] = Field(
-        (), description="Language codes that documents may be in; none: `language`. Judged by stop words."
+        (),
+        description="Language codes that documents may be in; empty: `language` alone. Stop words decide the "
+        "language of a document.",
     )
     other_languages: Literal["name", "hold"] = Field(
         "name",
-        description="What becomes of documents that are plainly in another language, where the policies find little: "
-        "name counts and warns of them; hold leaves them out (table rejected, not counted as rejected rows), and ends "
-        "all claims about single secrets, for one of them may decide about its whole document.",
+        description="Treatment of documents that are plainly in another language, in which the policies find little. "
+        "name counts them and warns. hold leaves them out (table rejected, not counted as rejected rows), and ends "
+        "all claims about single secrets, because a secret may decide about its whole document.",
     )
     max_sentence_tokens: int = Field(
-        256, ge=8, description="Longer sentences are cut at token borders and marked, in tokens."
+        256, ge=8, description="Longest sentence in tokens. Longer sentences are cut at token borders and marked."
     )
     valid_fraction: float = Field(
-        0.05, ge=0, lt=1, description="Share of documents in the valid fold, where the corpus gives none (0 to 1)."
+        0.05, ge=0, lt=1, description="Share of documents in the valid fold, if the corpus gives none (0 to 1)."
     )
     test_fraction: float = Field(
-        0.05, ge=0, lt=1, description="Share of documents in the test fold, where the corpus gives none (0 to 1)."
+        0.05, ge=0, lt=1, description="Share of documents in the test fold, if the corpus gives none (0 to 1)."
     )
 
     @model_validator(mode="after")

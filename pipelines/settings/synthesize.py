@@ -38,7 +38,7 @@ class SynthesizeConfig(StageConfig):
     enabled: bool = Field(
         default=False,
         strict=True,
-        description="Whether `reticent run` writes synthetic text with the model; `reticent synthesize` does so in any "
+        description="true: `reticent run` writes synthetic text with the model. `reticent synthesize` does so in any "
         "case.",
     )
     rows: int = Field(1_000, ge=1, le=10**9, description="Rows of the table, each a turn; a multiple of turns.")
@@ -46,36 +46,38 @@ class SynthesizeConfig(StageConfig):
         1,
         ge=1,
         le=1_000,
-        description="Turns of a record. Later ones are given those before them, and speakers alternate.",
+        description="Turns of a record. The model reads earlier turns before it writes a later one, and speakers "
+        "alternate.",
     )
     domains: str | dict[str, float] = Field(
         default=UNIFORM,
-        description='Shares of domains (NAME = 0.5); "uniform": the same of each that the model has a token for.',
+        description='Shares of domains (NAME = 0.5); "uniform": the same share for each domain that the model has a '
+        "token for.",
     )
-    speakers: str | dict[str, float] = Field(default=UNIFORM, description="Likewise of speakers.")
+    speakers: str | dict[str, float] = Field(default=UNIFORM, description="Shares of speakers, likewise.")
     lengths: dict[str, float] = Field(
         default_factory=dict,
-        description='Shares of lengths in tokens, such as "1-16" = 0.5 and "17-64" = 0.5: the text of a row neither '
-        "ends earlier nor goes on longer. Empty: it ends where the model ends it, or at max_new_tokens.",
+        description='Shares of lengths in tokens, such as "1-16" = 0.5 and "17-64" = 0.5: the text of a row is '
+        "neither shorter nor longer. Empty: it ends where the model ends it, or at max_new_tokens.",
     )
     temperature: float = Field(
-        1.0, ge=0, le=10, description="What logits are divided by; 0 takes the likeliest token each time."
+        1.0, ge=0, le=10, description="Divisor of logits; 0 takes the likeliest token each time."
     )
     top_p: float = Field(
-        1.0, gt=0, le=1, description="Draw among the likeliest tokens that have this probability together; 1 for all."
+        1.0, gt=0, le=1, description="Joint probability of the likeliest tokens that are drawn among; 1 for all tokens."
     )
-    max_new_tokens: int = Field(32, ge=1, description="The longest text of a row, in tokens.")
-    seed: int = Field(0, ge=0, description="Public seed: another one gives another table.")
+    max_new_tokens: int = Field(32, ge=1, description="Longest text of a row, in tokens.")
+    seed: int = Field(0, ge=0, description="Public seed. Another seed gives another table.")
     filter: tuple[str, ...] = Field(
         default=(),
-        description="Public policies (`docs/policies.md`): a row in which one of them finds something is left out. "
-        "None that has patterns, lists, or a model of your own.",
+        description="Public policies (`docs/policies.md`): a row in which one of them finds something is left out. A "
+        "policy with patterns, lists, or a model of your own is not public.",
     )
     batch_size: int = Field(128, ge=1, le=65_536, description="Rows that are written at a time.")
     partition_rows: int = Field(
         2_048,
         ge=1,
-        description="Rows of a piece of the table: `runtime.workers` write pieces side by side, a thread each.",
+        description="Rows of a piece of the table. `runtime.workers` threads write pieces in parallel.",
     )
 
     replay_words: int = Field(
@@ -84,15 +86,15 @@ class SynthesizeConfig(StageConfig):
     baseline_rows: int = Field(
         500,
         ge=0,
-        description="Rows that the model writes at its start weights, to the same plan: how much is replayed, and "
-        "found, in what never saw the text. 0: none.",
+        description="Rows that the model writes at its start weights, to the same plan, to count replays and finds in "
+        "text of a model that never saw the corpus. 0: none.",
     )
     downstream_steps: int = Field(
         100,
         ge=0,
         description="Steps without noise for which the run's own network is trained on synthetic, on redacted and on "
-        "real rows, three times each, to say what they teach, on the trusted side only. 0: none. One of more than 20 "
-        "million weights is so trained on a GPU only.",
+        "real rows, three times each, to compare what they teach, on the trusted side only. 0: none. A network of "
+        "more than 20 million weights is trained in this way on a GPU only.",
     )
 
     @field_validator("domains", "speakers")

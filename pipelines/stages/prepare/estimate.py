@@ -52,18 +52,20 @@ that a reviewer saw. ``figures.json`` is flat:
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 from pipelines.context import StageContext
 from pipelines.corpus.tables import DOCUMENTS, SENTENCES
 from pipelines.errors import InputError
 from pipelines.miss_rate.estimate import Labelled, measured, not_measured
-from pipelines.miss_rate.gold_labels import coverage, review_all
+from pipelines.miss_rate.gold_labels import Coverage, coverage, review_all
 from pipelines.miss_rate.judgements import HumanJudge, review_judged, screened_rows
 from pipelines.miss_rate.large import Large, find_large
 from pipelines.miss_rate.learnt import DRAW_ANEW, Learnt, read_learnt
 from pipelines.miss_rate.review import ReviewTable, SecretSpan
-from pipelines.miss_rate.review_log import ballots_of, read_decisions, sentence_key
+from pipelines.miss_rate.review_log import Ballot, ballots_of, read_decisions, sentence_key
 from pipelines.miss_rate.sampling import TRAIN_FOLD, Partition
 from pipelines.miss_rate.tables import SAMPLE, STABILITY
 from pipelines.miss_rate.weights import Weights
@@ -85,102 +87,52 @@ def run(ctx: StageContext) -> dict[str, Any]:
     sample = ctx.input("sample")
     sampling = sample.json("figures.json")
     is_census = bool(sampling["is_census"])
-    num_replicates = len(sampling["replicates"])
-    strata = [(s["domain"], s["inclusion_probability"]) for s in sampling["strata"]]
-    if "large" in sampling:
-        large = Large.of_figures(sampling["large"]["classes"])
-    else:  # a sample of an older version has no large part; its bounds allow for what large sentences may hide
-        large = Large() if is_census else find_large([a.table(SENTENCES) for a in ctx.inputs["split"]], TRAIN_FOLD)
-    weights = Weights(strata, num_replicates, large)
-    num_population = int(sampling.get("num_population_sentences") or 0)
     decisions = ballots_of(read_decisions(*ctx.outside.reviews)) if ctx.outside.reviews else {}
     covered = coverage([artifact.table(DOCUMENTS) for artifact in ctx.inputs["split"]])
+    source = _source(config, has_reviews=bool(decisions), covered=covered)
     redact = ctx.configs.get("redact")
     known = read_learnt(redact.learnt_from(), ctx.run.secret) if redact is not None else frozenset()
-
-    def left_out() -> Learnt:
-        return Learnt(known, lambda text: sentence_key(ctx.run.secret, text))
-
-    learnt = left_out()
-    source = _source(config, has_reviews=bool(decisions), covered=covered)
-    redacted = {artifact.partition: artifact for artifact in ctx.inputs["redact"]}
-    # No guarantee rests on a proxy, so no stability was measured for it.
-    measured_stability = ctx.inputs["stability"] if source in ("gold", "human") else ()
-    stability = {artifact.partition: artifact.table(STABILITY) for artifact in measured_stability}
-    partitions = [
-        Partition(a.partition or "", a, redacted[a.partition], stability.get(a.partition)) for a in ctx.inputs["split"]
-    ]
-
-    def figures_of(table: ReviewTable, labelled: Labelled, weights: Weights) -> dict[str, Any]:
-        return measured(
-            table,
-            source=source,
-            is_census=is_census,
-            confidence=config.confidence,
-            labelled=labelled,
-            large=None if weights.with_large else large,
-            num_population=num_population,
+    partitions = _partitions(ctx, source)
+    if source == "none":
+        reason = (
+            "estimate.source is none"
+            if config.source == "none"
+            else "nobody has reviewed (`reticent review`), and no training document brings gold labels"
         )
-
-    if source == "gold":
-        table = review_all(
-            sample.table(SAMPLE), partitions, num_replicates, weights, config.map_labels, learnt, ctx.run.progress
-        )
-        labelled = Labelled(
-            is_whole=covered.is_whole, share=covered.share, num_left_out=learnt.num_left_out if learnt.keys else None
-        )
-        figures = figures_of(table, labelled, weights)
-    elif source == "none":
         figures = not_measured(
             num_sampled_sentences=sampling["num_distinct_sentences"],
             is_census=is_census,
             confidence=config.confidence,
-            reason="the miss rate was not measured: "
-            + (
-                "estimate.source is none"
-                if config.source == "none"
-                else "nobody has reviewed (`reticent review`), and no training document brings gold labels"
-            ),
+            reason=f"the miss rate was not measured: {reason}",
         )
     else:
-        labels = config.review_labels(ctx.configs["redact"].policies)
-        human = HumanJudge(ctx.run.secret, decisions, labels)
-        judge = human if source == "human" else _proxy(ctx, config, labels)
-        table, num_unreviewed = review_judged(
-            sample.table(SAMPLE), partitions, judge, num_replicates, weights, learnt, ctx.run.progress
+        strata = [(s["domain"], s["inclusion_probability"]) for s in sampling["strata"]]
+        num_replicates, large = len(sampling["replicates"]), _large_part(ctx, sampling)
+        weighted = partial(Weights, strata, num_replicates, large)
+        if source == "gold":
+            judged = _judged_by_gold_labels(ctx, partitions, num_replicates, weighted(), known, covered)
+        else:
+            judged = _judged_by_people_or_proxy(ctx, source, partitions, num_replicates, weighted, known, decisions)
+        figures = measured(
+            judged.table,
+            source=source,
+            is_census=is_census,
+            confidence=config.confidence,
+            labelled=judged.labelled,
+            large=None if judged.weights.with_large else large,
+            num_population=int(sampling.get("num_population_sentences") or 0),
         )
-        num_unreviewed_large = 0
-        if weights.with_large and num_unreviewed:
-            # A large part with unreviewed sentences does not count: its inclusion probabilities are unknown.
-            alone = Weights(strata, num_replicates, large, with_large=False)
-            judge_alone, learnt_alone = HumanJudge(ctx.run.secret, decisions, labels), left_out()
-            without = review_judged(
-                sample.table(SAMPLE), partitions, judge_alone, num_replicates, alone, learnt_alone, ctx.run.progress
+        if judged.num_learnt and not figures["num_kept_sentences"] and not figures["num_unreviewed_sentences"]:
+            reason = f"not measured: {DRAW_ANEW}"
+            figures = not_measured(
+                num_sampled_sentences=0, is_census=False, confidence=config.confidence, reason=reason
             )
-            num_unreviewed_large, num_unreviewed = num_unreviewed - without[1], without[1]
-            if num_unreviewed_large:
-                table, weights, human, learnt = without[0], alone, judge_alone, learnt_alone
-        total = table.num_sentences + num_unreviewed
-        labelled = Labelled(
-            is_whole=num_unreviewed == 0,
-            share=table.num_sentences / total if total else None,
-            num_unreviewed=num_unreviewed if source == "human" else None,
-            num_disputed=human.num_disputed if source == "human" else None,
-            num_trusted=human.num_trusted if source == "human" else None,
-            num_left_out=learnt.num_left_out if learnt.keys else None,
-            num_unreviewed_large=num_unreviewed_large if source == "human" else None,
-        )
-        figures = figures_of(table, labelled, weights)
-    if learnt.num_left_out and not figures["num_kept_sentences"] and not figures["num_unreviewed_sentences"]:
-        figures = not_measured(
-            num_sampled_sentences=0, is_census=False, confidence=config.confidence, reason=f"not measured: {DRAW_ANEW}"
-        )
     with ctx.out.table(SHARD, "screened") as writer:
         judge = HumanJudge(ctx.run.secret, decisions)
         for row in screened_rows(sample.table(SAMPLE, "screening"), partitions, judge) if decisions else ():
             writer.append(**row)
     figures["num_screened_sentences"] = writer.num_rows
-    figures["num_learnt_sentences"] = len(learnt.keys)
+    figures["num_learnt_sentences"] = len(known)
     figures["num_population_sentences"] = sampling.get("num_population_sentences")
     figures["warnings"] = [*figures["warnings"], *sampling["warnings"]]
     ctx.out.json("figures.json", figures)
@@ -190,6 +142,101 @@ def run(ctx: StageContext) -> dict[str, Any]:
         "num_secret_spans": figures["num_secret_spans"],
         "num_screened_sentences": writer.num_rows,
     }
+
+
+class _Judged(NamedTuple):
+    """A sample that was judged.
+
+    Attributes:
+        table: judgements of the sample.
+        labelled: part of the sample that has labels.
+        weights: weights of the sampled sentences.
+        num_learnt: number of sampled sentences left out because policies learnt from them.
+    """
+
+    table: ReviewTable
+    labelled: Labelled
+    weights: Weights
+    num_learnt: int
+
+
+def _large_part(ctx: StageContext, sampling: Mapping[str, Any]) -> Large:
+    """Returns the large part of the sample. Bounds of an older sample allow for what large sentences may hide."""
+    if "large" in sampling:
+        return Large.of_figures(sampling["large"]["classes"])
+    if sampling["is_census"]:
+        return Large()
+    return find_large([artifact.table(SENTENCES) for artifact in ctx.inputs["split"]], TRAIN_FOLD)
+
+
+def _partitions(ctx: StageContext, source: str) -> list[Partition]:
+    redacted = {artifact.partition: artifact for artifact in ctx.inputs["redact"]}
+    # No guarantee rests on a proxy, so no stability was measured for it.
+    measured_stability = ctx.inputs["stability"] if source in ("gold", "human") else ()
+    stability = {artifact.partition: artifact.table(STABILITY) for artifact in measured_stability}
+    return [
+        Partition(a.partition or "", a, redacted[a.partition], stability.get(a.partition)) for a in ctx.inputs["split"]
+    ]
+
+
+def _learnt(ctx: StageContext, known: frozenset[str]) -> Learnt:
+    return Learnt(known, lambda text: sentence_key(ctx.run.secret, text))
+
+
+def _judged_by_gold_labels(
+    ctx: StageContext,
+    partitions: Sequence[Partition],
+    num_replicates: int,
+    weights: Weights,
+    known: frozenset[str],
+    covered: Coverage,
+) -> _Judged:
+    learnt, map_labels = _learnt(ctx, known), ctx.configs["estimate"].map_labels
+    sample = ctx.input("sample").table(SAMPLE)
+    table = review_all(sample, partitions, num_replicates, weights, map_labels, learnt, ctx.run.progress)
+    num_left_out = learnt.num_left_out if known else None
+    labelled = Labelled(is_whole=covered.is_whole, share=covered.share, num_left_out=num_left_out)
+    return _Judged(table, labelled, weights, learnt.num_left_out)
+
+
+def _judged_by_people_or_proxy(
+    ctx: StageContext,
+    source: str,
+    partitions: Sequence[Partition],
+    num_replicates: int,
+    weighted: Callable[..., Weights],
+    known: frozenset[str],
+    decisions: Mapping[str, Ballot],
+) -> _Judged:
+    config: EstimateConfig = ctx.configs["estimate"]
+    labels = config.review_labels(ctx.configs["redact"].policies)
+    sample = ctx.input("sample").table(SAMPLE)
+
+    def reviewed(judge: Any, weights: Weights, learnt: Learnt) -> tuple[ReviewTable, int]:
+        return review_judged(sample, partitions, judge, num_replicates, weights, learnt, ctx.run.progress)
+
+    people, weights, learnt = HumanJudge(ctx.run.secret, decisions, labels), weighted(), _learnt(ctx, known)
+    judge = people if source == "human" else _proxy(ctx, config, labels)
+    table, num_unreviewed = reviewed(judge, weights, learnt)
+    num_unreviewed_large = 0
+    if weights.with_large and num_unreviewed:
+        # A large part with unreviewed sentences does not count: its inclusion probabilities are unknown.
+        without = HumanJudge(ctx.run.secret, decisions, labels), weighted(with_large=False), _learnt(ctx, known)
+        table_without, num_unreviewed_without = reviewed(*without)
+        num_unreviewed_large, num_unreviewed = num_unreviewed - num_unreviewed_without, num_unreviewed_without
+        if num_unreviewed_large:
+            table, (people, weights, learnt) = table_without, without
+    total = table.num_sentences + num_unreviewed
+    labelled = Labelled(
+        is_whole=num_unreviewed == 0,
+        share=table.num_sentences / total if total else None,
+        num_unreviewed=num_unreviewed if source == "human" else None,
+        num_disputed=people.num_disputed if source == "human" else None,
+        num_trusted=people.num_trusted if source == "human" else None,
+        num_left_out=learnt.num_left_out if known else None,
+        num_unreviewed_large=num_unreviewed_large if source == "human" else None,
+    )
+    return _Judged(table, labelled, weights, learnt.num_left_out)
 
 
 def _source(config: EstimateConfig, *, has_reviews: bool, covered: Any) -> str:
