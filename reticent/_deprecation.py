@@ -32,7 +32,9 @@ def deprecated(*, since: str, removed_in: str, instead: str) -> Callable[[Callab
     """
     (major, minor), removed = _parts(since), _parts(removed_in)
     if removed < (major, minor + 2):
-        raise ValueError(f"what is deprecated since {since} goes in {major}.{minor + 2}.0 at the earliest")
+        raise ValueError(
+            f"a part that is deprecated since {since} can be removed in {major}.{minor + 2}.0 at the earliest"
+        )
 
     def decorate(target: Callable[P, R]) -> Callable[P, R]:
         message = f"{target.__qualname__} is deprecated since {since} and goes in {removed_in}; use {instead}"

@@ -159,7 +159,7 @@ def estimate_rate(
     if not 0.5 < confidence < 1:
         raise ConfigError(f"confidence must lie between 0.5 and 1, not at {confidence:g}")
     if not total or len(missed) != len(total) or len(sentences or total) != len(total):
-        raise InputError("missed, total and sentences need one number a row each, and one row at least")
+        raise InputError("missed, total and sentences need one number per row each, and at least one row")
     if any(not 0 <= m <= t or t == 0 for m, t in zip(missed, total, strict=True)):
         raise InputError("misses must be at least 0 and at most the total of their row, which is above 0")
     if sentences is not None and any(not 0 < n <= t for n, t in zip(sentences, total, strict=True)):

@@ -219,7 +219,10 @@ class BuiltInOptions(
 
 
 class PolicyOptions(BuiltInOptions):
-    """The options that a policy is made with. A policy takes what concerns it and leaves the rest.
+    """The options that a policy is made with. A policy reads its own options and ignores the others.
+
+    Besides the attributes below, it has the fields of ``[redact]`` that built-in policies declare, such as ``patterns``
+    (`docs/settings.md`).
 
     Attributes:
         name: name of the policy in the settings, which its spans bear.

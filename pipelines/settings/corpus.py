@@ -37,7 +37,7 @@ class CorpusSource(StageConfig):
         if name != "auto" and name not in formats.FORMATS:
             raise ValueError(
                 f"unknown format '{name}'; {nearest(name, formats.FORMATS)}known: auto, {', '.join(formats.FORMATS)}; "
-                "a reader of your own stands in corpus.format"
+                "name a reader of your own in corpus.format"
             )
         return name
 

@@ -106,7 +106,7 @@ class DedupConfig(StageConfig):
         if self.unit == "document" and not self.verify:
             raise ValueError("unit document needs verify = true: a plain Bloom filter errs on single sentences")
         if (self.buckets or 1) > 1 and (self.against or not self.verify):
-            raise ValueError("with verify = false or against there is one bucket; leave out buckets")
+            raise ValueError("with verify = false or against there is one bucket: leave buckets out")
         return self
 
     def partition_names(self, input_bytes: int) -> tuple[str, ...]:

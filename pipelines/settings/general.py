@@ -151,8 +151,8 @@ class RuntimeConfig(StageConfig):
         address = self.executor_address or "tls://"
         if self.executor == "dask" and not self.private_network and not address.startswith(("tls://", "inproc://")):
             raise ValueError(
-                "executor_address is not tls://, and Dask then asks nobody who they are: whoever reaches the scheduler "
-                "reads the private root through its workers, other users of this machine included. Use tls:// with "
+                "executor_address is not tls://, and Dask then checks no identity: whoever reaches the scheduler reads "
+                "the private root through its workers, other users of this machine included. Use tls:// with "
                 "certificates (docs/scale.md), or declare with private_network = true that only you reach that network"
             )
         return self

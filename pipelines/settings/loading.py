@@ -104,7 +104,7 @@ def load_settings(path: Path, environ: Mapping[str, str], *, refuses_idle: bool 
         text = path.read_bytes().decode("utf-8")
     except FileNotFoundError:
         raise InputError(
-            f"settings file {path} does not exist: name yours, or let `reticent init DIR` write one"
+            f"settings file {path} does not exist: name your file, or let `reticent init DIR` write one"
         ) from None
     except IsADirectoryError:
         raise InputError(

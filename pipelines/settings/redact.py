@@ -113,7 +113,7 @@ class RedactConfig(BuiltInOptions, _Selection):
     @model_validator(mode="after")
     def _replacement_fits(self) -> RedactConfig:
         if self.replacement != "mask" and not self.collapse:
-            raise ValueError("'collapse' is about masks: leave it out with replacement = label or surrogate")
+            raise ValueError("'collapse' changes masks only: leave it out with replacement = label or surrogate")
         if self.replacement != "surrogate" and self.surrogate_scope != "document":
             raise ValueError("'surrogate_scope' needs replacement = surrogate")
         return self
@@ -121,7 +121,9 @@ class RedactConfig(BuiltInOptions, _Selection):
     @model_validator(mode="after")
     def _settings_have_their_policy(self) -> RedactConfig:
         if all(name in SPECS and SPECS[name].reads_documents for name in self.policies):
-            raise ValueError(f"'{self.policies[0]}' carries on what other policies find: name at least one more")
+            raise ValueError(
+                f"'{self.policies[0]}' extends the finds of other policies: name at least one other policy"
+            )
         compile_patterns(self.patterns)
         if self.keywords:
             check_keywords(self.keywords)

@@ -181,11 +181,11 @@ def check_writes_rows(train: TrainConfig) -> None:
     task = TASKS.get(train.task)
     if task is None or not task.writes_text or not task.has_speakers:
         raise ConfigError(
-            f"[synthesize]: a model for the task {train.task} writes no rows of its own accord; it needs one that "
-            "goes on after a speaker and a domain, such as train.task = 'language_modelling'"
+            f"[synthesize]: a model for the task {train.task} cannot write rows without an input. Choose a task "
+            "that continues after a speaker and a domain, such as train.task = 'language_modelling'"
         )
 
 
 def _check_shares(shares: Mapping[str, float]) -> None:
     if not shares or not all(0 < share < math.inf for share in shares.values()):
-        raise ValueError("every share must be a finite number above 0, and there must be one")
+        raise ValueError("give at least one share, and only finite numbers above 0")

@@ -55,7 +55,8 @@ def _check_task(config: TrainSettings) -> None:
         raise ConfigError(f"task = {config.task!r} needs a pretrained model: smollm2, minilm, a folder or a hub name")
     if method.view.asks_for_masks and not task.writes_text:
         raise ConfigError(
-            f"method {config.method} learns to write masks, and a {config.task} writes nothing; it is redacted there"
+            f"method {config.method} learns to write masks, and task = {config.task!r} writes no text; choose another "
+            "method"
         )
     if config.head() != "causal":
         if config.adaptation == "prefix":
@@ -65,11 +66,11 @@ def _check_task(config: TrainSettings) -> None:
 
 def _check_pretrained(config: TrainSettings) -> None:
     if origin_of(config.model) != "hub" and config.model_revision is not None:
-        raise ConfigError("model_revision belongs to a model on the hub, and to no other")
+        raise ConfigError("model_revision needs a model on the hub; leave it out")
     if origin_of(config.model) == "folder" and not config.model_is_public:
         raise ConfigError(
             "train.model names a folder: set train.model_is_public = true if neither the model's weights nor its "
-            "vocabulary were made from this corpus, for claims rest on that; else name a package or a hub model"
+            "vocabulary were made from this corpus, because claims rest on that; or name a package or a hub model"
         )
     if config.method_spec().needs_lstm:
         raise ConfigError(f"method {config.method} trains the LSTM of its paper; leave train.model out")
@@ -80,7 +81,7 @@ def _check_pretrained(config: TrainSettings) -> None:
         )
     sizes = ("num_layers", "num_heads", "embedding_size")
     if set_sizes := [name for name in sizes if getattr(config, name) is not None]:
-        raise ConfigError(f"{set_sizes[0]} belongs to a model from scratch; a pretrained one brings its sizes")
+        raise ConfigError(f"{set_sizes[0]} is for a model from scratch; a pretrained model has its own sizes")
 
 
 def _check_scratch(config: TrainSettings) -> None:
@@ -99,7 +100,7 @@ def _check_tokens(config: TrainSettings) -> None:
     taken = {*RESERVED, *map(name_token, config.speakers)}
     for field, names in (("domains", config.domains), ("typed_masks", config.typed_masks)):
         if clash := [name for name in names if name_token(name) in taken]:
-            raise ConfigError(f"{field}: <{clash[0]}> is a token of another meaning; leave {clash[0]} out")
+            raise ConfigError(f"{field}: <{clash[0]}> is already a token with another meaning; leave {clash[0]} out")
         taken.update(map(name_token, names))
     added = config.control_tokens()
     if not config.has_added_tokens() and (config.conversation_tokens or config.domain_tokens):

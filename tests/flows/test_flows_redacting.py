@@ -64,7 +64,7 @@ def test_json_lines_keep_their_ids_and_unions_patterns_and_flags_work(tmp_path: 
         (["regex"], {"patterns": {"A": "(x"}}, "does not compile"),
         (["regex"], {}, "'regex' need each other"),
         (["digits"], {"patterns": {"A": "x"}}, "need each other"),
-        (["propagate"], {}, "name at least one more"),
+        (["propagate"], {}, "name at least one other policy"),
         (["digits"], {"conservative": "propagate"}, "cannot vouch"),
         ([], {}, "--policy"),
     ],

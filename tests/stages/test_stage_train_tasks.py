@@ -258,7 +258,7 @@ def test_generated_text_has_to_fit_beside_its_prompt(tmp_path, families):
         ({"task": "dialogue", "method": "sdpsgd_lstm"}, "the LSTM is a language model"),
         ({"task": "response", "model": "lstm"}, "the LSTM is a language model"),
         ({"task": "classification", "template": "sst2"}, "needs a pretrained model"),
-        ({"task": "classification", "template": "sst2", "model": "smollm2", "method": "anonymized"}, "it is redacted"),
+        ({"task": "classification", "template": "sst2", "model": "smollm2", "method": "anonymized"}, "writes no text"),
         ({"task": "classification", "model": "smollm2", "adaptation": "prefix", "template": "sst2"}, "prefix"),
         ({"task": "classification", "model": "minilm"}, "at least two names"),
         ({"task": "classification", "model": "minilm", "classes": ("a", "a")}, "at least two names"),

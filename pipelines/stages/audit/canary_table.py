@@ -38,8 +38,8 @@ def drawn(ctx: StageContext) -> tuple[list[Canary], dict[str, bool]]:
     numbers = {"missed": config.num_canaries, "detected": num_detected, "public": config.num_public_canaries}
     if config.num_public_canaries and not _has_public_rows(ctx):
         raise ConfigError(
-            "audit.num_public_canaries: this run trains on no public rows, so no canary can stand among them; it takes "
-            "a method such as crt, and redact.conservative"
+            "audit.num_public_canaries: this run trains on no public rows, so no canary can be among them. Choose a "
+            "method such as crt, and set redact.conservative"
         )
     kept = Source(folder=scratch.folder).find_json(_SEED)
     seed = int(kept["seed"]) if kept else _fresh_seed(ctx)

@@ -58,7 +58,9 @@ def attacked_domains(domains: Iterable[str | None], redact: RedactConfig) -> tup
             "and redact.keywords, or the classifier, must call the domains as the corpus does"
         )
     if len({label_of(domain) for domain in attacked}) < len(attacked):
-        raise ConfigError("audit.domains: two domains of the corpus have the same label for policies; rename one")
+        raise ConfigError(
+            "audit.domains: two domains of the corpus have the same label in policies; rename one of them"
+        )
     return tuple(attacked)
 
 
@@ -76,18 +78,18 @@ def check_domain_audit(configs: Mapping[str, Any], pieces: Iterable[Piece]) -> N
     train, redact = configs["train"], configs["redact"]
     if train.head() != "causal" or not train.task_spec().has_speakers:
         raise ConfigError(
-            f"audit.domains lets the model continue conversations, and the task {train.task} gives none that does; "
-            "leave it out, or train one of language_modelling, dialogue and response"
+            f"audit.domains needs a model that continues conversations, which the task {train.task} does not train: "
+            "leave audit.domains out, or train for language_modelling, dialogue or response"
         )
     if not judging_policies(redact):
         raise ConfigError(
-            "audit.domains asks the run's own policy what is sensitive to which domain, and redact.policies has none "
-            "that says so: add keywords (redact.keywords = {DOMAIN = [...]}) or classifier (`reticent train-policy`)"
+            "audit.domains needs a policy whose labels are domains, and redact.policies has none: add keywords "
+            "(redact.keywords = {DOMAIN = [...]}) or classifier (`reticent train-policy`)"
         )
     if train.tokenizer_kind() == "bpe_public" and redact.conservative is not None:
         raise ConfigError(
-            "audit.domains compares what models say of the same tokens, and a vocabulary that is learnt on public rows "
-            'is another one without the rows of a domain: set train.tokenizer = "bytes", or name a pretrained model'
+            "audit.domains compares scores of models on the same tokens. A vocabulary that is learnt on public rows "
+            'changes without the rows of a domain: set train.tokenizer = "bytes", or name a pretrained model'
         )
     attacked_domains(_first_known(configs, pieces), redact)
 

@@ -75,8 +75,8 @@ def _prompts(ctx: StageContext, domain: str, rng: Any, models: list[TrainedModel
         drawn = dialogue_prompts(_held_out_rows(ctx), domain, rng, num_conversations=most).spread(most)
     if not drawn.records:
         raise ConfigError(
-            "audit.domains: a domain has no held-out conversation that could be continued; raise split.test_fraction, "
-            "or give it some in the fold test"
+            "audit.domains: a domain has no held-out conversation that a model could continue; raise "
+            "split.test_fraction, or put conversations of the domain into the fold test"
         )
     return drawn.fitted(config.max_new_tokens + _ENDS, *models)
 

@@ -61,7 +61,7 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
                 done += batch.num_rows
                 ctx.run.progress(done, total, "sentences parted")
         if held:
-            raise StageError(f"the gate holds {len(held)} rows that are not there; rerun gate")
+            raise StageError(f"the gate holds {len(held)} rows that do not exist; rerun gate")
         with ctx.out.table(SHARD, "public") as public:
             for row in order.sorted_rows():
                 public.append(**row)

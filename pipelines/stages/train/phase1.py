@@ -45,8 +45,8 @@ def redacted_fine_tune(ctx: StageContext) -> dict[str, Any]:
             raise
         raise ConfigError(
             "train.jft_variant = 'manual_screening' fine-tunes on rows that people have screened, and there are none: "
-            "screen them in `reticent review --screening`, then `reticent run` again. sample.screening_fraction says "
-            "how many there are"
+            "screen rows with `reticent review --screening`, then `reticent run` again. sample.screening_fraction sets "
+            "the number of rows to screen"
         ) from None
     miss_rate = _miss_rate(ctx, config)
     training = prepare_phase_one(corpus, settings_of(ctx, config), config.jft_phase1_epochs, miss_rate)

@@ -177,8 +177,8 @@ def read(ctx: StageContext, config: TrainConfig, view: View, network: Network) -
     spec = config.task_spec()
     if spec.generates and network.context_length < config.max_new_tokens + MIN_CONTEXT_LENGTH:
         raise ConfigError(
-            f"train.max_new_tokens ({config.max_new_tokens}) leaves no room for what is given in a context of "
-            f"{network.context_length} tokens; lower it"
+            f"train.max_new_tokens ({config.max_new_tokens}) leaves no room for the input in a context of "
+            f"{network.context_length} tokens; lower train.max_new_tokens"
         )
     encoders: list[Task] = []
 
