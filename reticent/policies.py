@@ -293,7 +293,7 @@ class Redactor:
             plain = [text_of(given) for given in batch]
             for text in plain:
                 if not is_unicode(text):
-                    raise InputError(f"text {number}: it holds half of a surrogate pair, which is no character")
+                    raise InputError(f"text {number}: half of a surrogate pair is no character")
                 number += 1
             if not self._is_checked:
                 check_text(plain, self._config.language)

@@ -188,4 +188,4 @@ def check_writes_rows(train: TrainConfig) -> None:
 
 def _check_shares(shares: Mapping[str, float]) -> None:
     if not shares or not all(0 < share < math.inf for share in shares.values()):
-        raise ValueError("give at least one share, and only finite numbers above 0")
+        raise ValueError("every share must be a finite number above 0, and at least one must be given")

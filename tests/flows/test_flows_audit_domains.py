@@ -163,7 +163,7 @@ def test_each_reference_is_trained_without_the_documents_of_its_domain(tmp_path:
     rows = [("media", "train", "a"), ("travel", "train", "b"), ("travel", "test", "c"), ("food", "train", "d")]
     inputs = {"split": _split(tmp_path, *rows)}
     given: dict[str, Any] = {}
-    patch(audit_training, "train_each_without", lambda ctx, excluded: given.update(excluded))
+    patch(audit_domain_models, "train_each_without", lambda ctx, excluded: given.update(excluded))
     ctx = stage_context("audit_domain_models", tmp_path / "out", configs, inputs)
     assert audit_domain_models.run(ctx) == {"num_models": 2}  # no policy knows food
     assert given == {"reference-0": [("d0", None)], "reference-1": [("d1", None)]}
