@@ -29,8 +29,8 @@ from typing import Any, Final
 from flows.commands.compare import Variant, without_idle
 from flows.commands.init import write_starter
 from flows.running.fetching import fetch
-from flows.settings import load_settings
 from pipelines.attacks.summary import membership_summary
+from pipelines.settings.loading import load_settings
 
 RESULTS: Final = Path(__file__).parent / "results" / "audit_methods.json"
 METHODS: Final = ("no_dp", "crt", "dpsgd", "jft/conservative_light_noise", "jft")

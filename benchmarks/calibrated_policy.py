@@ -286,7 +286,8 @@ def show_limits(folder: Path) -> None:
     from pipelines.policies.detectors.calibrated import Reading
     from pipelines.policies.detectors.conservative import ConservativePolicy
     from pipelines.policies.english.contexts import UNITS_PER_NAT
-    from pipelines.policies.protocol import PolicyOptions, Sentence
+    from pipelines.policies.options import PolicyOptions
+    from pipelines.policies.protocol import Sentence
 
     weights, bias = fitted(folder, without=0)
     texts = {name: [t for t in found if fold(t[0]) == 0] for name, found in fitted_on(folder).items()}

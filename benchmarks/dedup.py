@@ -135,8 +135,9 @@ def _stage(folder: Path, config: dict, stage: str, part: str | None, inputs: dic
     from pipelines.artifacts import Artifact, Output
     from pipelines.context import Environment, StageContext
     from pipelines.graph import GRAPH
-    from pipelines.stages.prepare.dedup import DedupConfig
-    from pipelines.stages.prepare.split import CorpusConfig, SplitConfig
+    from pipelines.settings.corpus import CorpusConfig
+    from pipelines.settings.dedup import DedupConfig
+    from pipelines.settings.split import SplitConfig
 
     def artifact(name: str, partition: str | None) -> Artifact:
         return Artifact(stage=name, partition=partition, key="", folder=folder / f"{name}-{partition}")
@@ -173,7 +174,7 @@ def _mask(folder: Path, config: dict, part: str) -> None:
 
 def ours(folder: Path, pool: ProcessPoolExecutor | None = None, **config: object) -> np.ndarray:
     """The stages, Parquet to Parquet. `our_rows` reads the answer, outside the clock."""
-    from pipelines.stages.prepare.dedup import DedupConfig
+    from pipelines.settings.dedup import DedupConfig
 
     names = parts(folder)
     config = {"false_positive_rate": RATE, "expected_items": num_rows(folder), **config}

@@ -40,7 +40,6 @@ from increment import drive_begun
 from orderings import RESULTS
 
 from flows.running.spec import make_spec, open_store, read_corpus
-from flows.settings import load_settings
 from pipelines.artifacts import Source
 from pipelines.attacks.domain_scores import Judged, Pair, choose_threshold, document, rate_difference
 from pipelines.attacks.domains import (
@@ -59,6 +58,7 @@ from pipelines.corpus.tables import SENTENCES
 from pipelines.policies.detectors.classifier_training import train_classifier
 from pipelines.policies.judging.apply import Redactor, RedactorSpec
 from pipelines.policies.judging.texts import TextJudge
+from pipelines.settings.loading import load_settings
 from pipelines.store.objects import runs
 from pipelines.store.objects.overlays import make_overlay
 from pipelines.store.objects.session import child_of, make_session, save_spec

@@ -88,6 +88,7 @@ def measure(folder: Path, way: str, in_partition: int) -> dict[str, Any]:
     from pipelines.gate.files import search_folder
     from pipelines.gate.search import Hits
     from pipelines.gate.tables import GATE_INDEX
+    from pipelines.settings.gate import GateConfig
     from pipelines.stages.prepare import gate
 
     parts = sorted(folder.glob("p*"))
@@ -106,7 +107,7 @@ def measure(folder: Path, way: str, in_partition: int) -> dict[str, Any]:
     context = StageContext(
         stage="gate",
         partition=None,
-        configs={"gate": gate.GateConfig(max_held_fraction=1)},
+        configs={"gate": GateConfig(max_held_fraction=1)},
         inputs={name: artifacts(name) for name in ("gate_strings", "redact")},
         out=Output(folder=out, scratch_folder=out / "scratch", failures_folder=out / "scratch"),
         run=Environment(processes=1),

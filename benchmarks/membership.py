@@ -25,11 +25,11 @@ from orderings import RESULTS
 from transformers import GPT2LMHeadModel
 
 from flows.running.fetching import fetch
-from flows.settings import load_settings
 from pipelines.attacks.membership import CLASSIC, MembershipResult, attack_membership
 from pipelines.attacks.membership_evaluation import auc_difference
 from pipelines.corpus.split import Splitter
 from pipelines.dp.language import causal_lm_losses
+from pipelines.settings.loading import load_settings
 from pipelines.training.data.vocabulary import Vocabulary, learn_vocabulary
 from pipelines.training.models.gpt2 import build_model
 from pipelines.training.models.shape import ModelShape

@@ -30,8 +30,8 @@ from increment import contents, drive, write_project
 
 from flows.commands.ledger import ledger_document
 from flows.running.spec import PREPARATION, open_store
-from flows.settings import load_settings
 from pipelines.corpus.customersim import simulate
+from pipelines.settings.loading import load_settings
 from pipelines.store.upkeep.maintenance import gc, verify
 
 TRAIN = """

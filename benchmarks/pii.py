@@ -36,13 +36,13 @@ from pii_texts import TextSet, plain_texts, text_sets
 
 from flows.commands.init import OWN_POLICIES
 from flows.commands.redact import redactor_spec
-from flows.settings import load_settings
 from pipelines.corpus.split import Splitter
 from pipelines.policies.judging.apply import Redactor, RedactorSpec
 from pipelines.policies.judging.judge import Request
 from pipelines.policies.judging.scoring import f2
 from pipelines.policies.protocol import Sentence
 from pipelines.policies.redact import token_mask
+from pipelines.settings.loading import load_settings
 
 EVERYTHING = "mask everything"
 DEFAULT = "default"

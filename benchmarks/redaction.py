@@ -34,7 +34,8 @@ from pipelines.language import Annotator, load_pipeline, make_doc, model_module
 from pipelines.policies.detectors.presidio import PresidioPolicy
 from pipelines.policies.judging.apply import Redactor, RedactorSpec
 from pipelines.policies.judging.judge import Judge, Request
-from pipelines.policies.protocol import PolicyOptions, Sentence
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import Sentence
 
 MODEL = "en_core_web_sm"
 LEVELS = ("low_entity", "high_entity", "low_contextual", "high_contextual")

@@ -56,7 +56,7 @@ from pipelines.policies.judging.apply import Redactor
 from pipelines.policies.judging.judge import Judge, Request
 from pipelines.policies.judging.stabilise import PLACEHOLDER
 from pipelines.policies.judging.tables import redacted, redacted_row
-from pipelines.policies.protocol import PolicyOptions
+from pipelines.policies.options import PolicyOptions
 from pipelines.policies.redact import token_mask
 from pipelines.policies.registry import make_policy
 

@@ -35,9 +35,9 @@ import torch
 from domains_corpus import DOMAINS, rows_of
 
 from flows.running.fetching import fetch
-from flows.settings import load_settings
 from pipelines.corpus.customersim import simulate
 from pipelines.gate.strings import StringIndex, words_of
+from pipelines.settings.loading import load_settings
 from pipelines.synthesis.writing import Asked, Decoding, continued, prompt_ids
 from pipelines.training.data.control import AddedTokens
 from pipelines.training.data.vocabulary import learn_vocabulary

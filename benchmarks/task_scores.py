@@ -26,8 +26,8 @@ from reproduce.corpora import TASK
 from flows.commands.compare import SCORES, Variant, run_variant
 from flows.environment import DEFAULTS
 from flows.running.spec import open_store
-from flows.settings import load_settings
 from pipelines.corpus.datasets import linearise
+from pipelines.settings.loading import load_settings
 from pipelines.store.objects import runs
 from pipelines.training.scoring.tables import GENERATED
 from pipelines.training.scoring.text_metrics import bleu, rouge_l, score_texts

@@ -9,12 +9,12 @@ from pydantic import BaseModel, ConfigDict
 
 
 class StageConfig(BaseModel):
-    """One TOML table. Each stage's own subclass lives beside its ``run`` function.
+    """The base of the settings of a TOML table. The subclass of each table is in `pipelines.settings`.
 
-    ``SENSITIVE`` names the fields that may quote private text: no command prints them, no report shows them.
-    ``UNKEYED`` names the fields that cannot change the stage's output bytes and so stay out of its key.
-    ``LATER`` names fields that came after a release: with its default, such a field changes no byte, and stays out of
-    keys and reports, so that artifacts from before it are found again.
+    ``SENSITIVE`` names the fields that may quote private text: no command prints them, and no report shows them.
+    ``UNKEYED`` names the fields that cannot change the bytes of a stage's output, and so stay out of its key.
+    ``LATER`` names the fields that were added after a release. A field with its default changes no byte, and stays out
+    of keys and reports, so that older artifacts are found again.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
@@ -23,30 +23,31 @@ class StageConfig(BaseModel):
     LATER: ClassVar[frozenset[str]] = frozenset()
 
     def silent(self) -> frozenset[str]:
-        """The fields of ``LATER`` that have their default."""
+        """Returns the fields of ``LATER`` that have their default."""
         fields = type(self).model_fields
         return frozenset(name for name in self.LATER if getattr(self, name) == fields[name].default)
 
     def keyed(self, stage: str | None = None) -> dict[str, Any]:
-        """The fields that enter an artifact's key, as JSON values.
+        """Returns the fields that enter an artifact's key, as JSON values.
 
         Args:
-            stage: whose key it is; a table that several stages own may give each what it uses. None for all.
+            stage: stage of the artifact. A table of several stages may give each stage its own fields. None for all
+                fields.
         """
         del stage
         left_out = self.UNKEYED | self.silent()
         return {k: v for k, v in self.model_dump(mode="json").items() if k not in left_out}
 
     def wants(self, stage: str) -> bool:
-        """Whether these settings ask for an optional stage of their table (`pipelines.stage.Stage.optional`)."""
+        """Checks that these settings ask for an optional stage of their table (`pipelines.stage.Stage.optional`)."""
         del stage
         return bool(getattr(self, "enabled", True))
 
     def check(self, stage: str) -> None:
-        """Refuses what ``stage`` would refuse when it runs, as far as that can be told without data.
+        """Raises the errors that ``stage`` would raise when it runs, as far as settings alone show them.
 
-        Asked before the first stage of a run that builds the stage, and by ``plan``. It may import plug-ins, and make
-        what the stage would make of these settings.
+        A run that builds the stage calls this method before its first stage, and so does ``plan``. The method may
+        import plug-ins, and make what the stage would make of these settings.
 
         Raises:
             ConfigError: a plug-in cannot be imported, something is not installed, a folder is missing.
@@ -54,38 +55,38 @@ class StageConfig(BaseModel):
         del stage
 
     def code_references(self, stage: str | None = None) -> tuple[str, ...]:
-        """Modules (``package.module``) or files that these settings select, for the code digest.
+        """Returns the modules (``package.module``) or files that these settings select, for the code digest.
 
-        A stage that looks policies or methods up by name returns the modules that the names stand for, so that
-        editing one policy reruns only the runs that use it. ``stage`` is as for `keyed`.
+        Settings with names of policies or methods return the modules of these names, so that an edit of one policy
+        repeats only the runs that use it. ``stage`` is as for `keyed`.
         """
         del stage
         return ()
 
     def data_files(self) -> tuple[str, ...]:
-        """Files outside the corpus that these settings name, which count by content.
+        """Returns files outside the corpus that these settings name, which count by content.
 
-        A key and what is said about it hold their number only, for their names may be secrets.
+        Keys and messages hold only the number of a file, because its name may be a secret.
         """
         return ()
 
     def plugin_references(self) -> tuple[str, ...]:
-        """Modules of other packages that these settings select, which count by content beside a recipe."""
+        """Returns modules of other packages that these settings select, which count by content next to a recipe."""
         return ()
 
     def package_references(self) -> tuple[str, ...]:
-        """Distributions that these settings select beyond the stage's own, for the environment in the key."""
+        """Returns distributions that these settings select beyond the stage's own, for the environment in the key."""
         return ()
 
     def data_packages(self) -> tuple[str, ...]:
-        """Those of `package_references` that hold data, such as a model's weights, and so count in every key."""
+        """Returns those of `package_references` that hold data, such as weights, and so count in every key."""
         return ()
 
     def recipe(self, stage: str) -> dict[str, int]:
-        """The declared versions that stand for a stage's code in its key (`pipelines.stage.Stage.has_recipe`).
+        """Returns the declared versions that represent a stage's code in its key (`pipelines.stage.Stage.has_recipe`).
 
         Returns:
-            A version for each part of the recipe: it is raised with every change to what is computed.
+            A version for each part of the recipe, which is raised with every change of the computation.
 
         Raises:
             LookupError: the table configures no such stage.
@@ -93,10 +94,10 @@ class StageConfig(BaseModel):
         raise LookupError(f"stage {stage} has no recipe")
 
     def partition_names(self, input_bytes: int) -> tuple[str, ...]:
-        """The partitions of a stage that has its own ones (`pipelines.stage.Stage.own_partitions`).
+        """Returns the partitions of a stage that has its own ones (`pipelines.stage.Stage.own_partitions`).
 
         Args:
-            input_bytes: of the corpus, about.
+            input_bytes: approximate size of the corpus in bytes.
 
         Raises:
             LookupError: the table configures no such stage.
@@ -104,16 +105,16 @@ class StageConfig(BaseModel):
         raise LookupError("no stage of this table has partitions of its own")
 
     def unread_inputs(self, stage: str) -> frozenset[str]:
-        """Input stages of the graph that ``stage`` does not read with these settings.
+        """Returns the input stages of the graph that ``stage`` does not read with these settings.
 
-        Their output neither enters the key nor is handed to the stage, so that it may change without a new run: a
-        method that trains on original text need not train again because a policy changed. Only the settings that own
-        the stage are asked. The inputs are still built before the stage runs.
+        The output of such an input neither enters the key nor reaches the stage, so that it may change without a new
+        run: a method that trains on original text need not train again because a policy changed. Only the settings of
+        the stage's own table answer. The inputs are still built before the stage runs.
         """
         del stage
         return frozenset()
 
     def files_read(self, stage: str) -> Mapping[str, tuple[str, ...]]:
-        """Of some input stages, the files that ``stage`` reads with these settings, in the place of the graph's."""
+        """Returns the files that ``stage`` reads of some input stages, in place of the graph's, with these settings."""
         del stage
         return {}

@@ -6,20 +6,13 @@ Stages are named by module path and loaded on demand, so that planning a run imp
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 
-from pipelines.config import StageConfig
 from pipelines.graph_audit import AUDIT_STAGES
 from pipelines.graph_names import (
-    CORPUS,
     DECISIONS,
-    DEDUP,
-    ESTIMATE,
     FIGURES,
-    GATE,
     GENERATED,
-    GUARANTEE,
     HELD_BY_LABEL,
     MASKED,
     MODEL_PACKAGES,
@@ -27,22 +20,29 @@ from pipelines.graph_names import (
     PRIVATE,
     PUBLIC,
     READ_OPTIONS,
-    REDACT,
     REDACTED,
-    REPORT,
-    SAMPLE,
     SCORED_WITH,
     SCORES,
     SCREENED,
     SENTENCES,
-    SHARD,
-    SPLIT,
     STABILITY,
     STAGES,
-    TRAIN,
     TRAINING_PACKAGES,
 )
 from pipelines.graph_synthesis import SYNTHESIS_STAGES
+from pipelines.settings.tables import (
+    CORPUS,
+    DEDUP,
+    ESTIMATE,
+    GATE,
+    GUARANTEE,
+    REDACT,
+    REPORT,
+    SAMPLE,
+    SHARD,
+    SPLIT,
+    TRAIN,
+)
 from pipelines.stage import LEFT_OUT, OVERLAY, RELEASES, REVIEWS, SOURCE, Input, Stage, Table
 
 GRAPH: Mapping[str, Stage] = {
@@ -369,13 +369,6 @@ GRAPH: Mapping[str, Stage] = {
 }
 
 
-def config_class(reference: str) -> type[StageConfig]:
-    """The settings class that ``module:Class`` names."""
-    module, _, name = reference.partition(":")
-    found: type[StageConfig] = getattr(importlib.import_module(module), name)
-    return found
-
-
 def config_references() -> dict[str, str]:
-    """Every TOML table that configures a stage, with the reference of its class."""
-    return {table: ref for stage in GRAPH.values() for table, ref in stage.configs.items()}
+    """Returns the settings class of every table that configures a stage, as ``module:Class``."""
+    return {table: reference for stage in GRAPH.values() for table, reference in stage.configs.items()}

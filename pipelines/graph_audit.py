@@ -6,23 +6,19 @@ Models that it needs are trained in a stage of its own, by the code of `train`. 
 from __future__ import annotations
 
 from pipelines.graph_names import (
-    AUDIT,
     DOCUMENTS,
     FIGURES,
-    GATE,
     MODEL_PACKAGES,
     PRIVATE,
     PUBLIC,
-    REDACT,
     REDACTED,
     SCREENED,
     SENTENCES,
-    SPLIT,
     SPLIT_ROWS,
     STAGES,
-    TRAIN,
     TRAINING_PACKAGES,
 )
+from pipelines.settings.tables import AUDIT, GATE, REDACT, SPLIT, TRAIN
 from pipelines.stage import Input, Stage, Table
 
 _READ_BY_TRAINING = (

@@ -1,21 +1,8 @@
-"""What the stages' declarations name: modules, settings classes, files, packages."""
+"""Names that the stages' declarations use: modules, files, packages and fields of settings."""
 
 from __future__ import annotations
 
 STAGES = "pipelines.stages"
-CORPUS = f"{STAGES}.prepare.split:CorpusConfig"
-SPLIT = f"{STAGES}.prepare.split:SplitConfig"
-DEDUP = f"{STAGES}.prepare.dedup:DedupConfig"
-REDACT = f"{STAGES}.prepare.redact:RedactConfig"
-SAMPLE = f"{STAGES}.prepare.sample:SampleConfig"
-ESTIMATE = f"{STAGES}.prepare.estimate:EstimateConfig"
-GATE = f"{STAGES}.prepare.gate:GateConfig"
-SHARD = f"{STAGES}.prepare.shard:ShardConfig"
-TRAIN = f"{STAGES}.train.config:TrainConfig"
-GUARANTEE = f"{STAGES}.train.guarantee:GuaranteeConfig"
-AUDIT = f"{STAGES}.audit.config:AuditConfig"
-REPORT = f"{STAGES}.train.report:ReportConfig"
-SYNTHESIZE = f"{STAGES}.synthesize.config:SynthesizeConfig"
 
 MODEL_PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy")
 TRAINING_PACKAGES = (*MODEL_PACKAGES, "dp-accounting")
@@ -53,7 +40,7 @@ READ_OPTIONS = (
     "mail_signatures",
     "max_document_chars",
 )
-"""How another corpus is read, too (`pipelines.corpus.options`)."""
+"""Settings that say how a corpus is read, another one too (`pipelines.corpus.options`)."""
 
 SCORED_WITH = (
     *("method", "task", "options", "model", "record", "sentences_per_block", "conversation_tokens", "typed_masks"),
@@ -61,4 +48,4 @@ SCORED_WITH = (
     *("template", "classes", "label_words"),
 )
 SPLIT_ROWS = ("mode", "model", "language", "max_sentence_tokens")
-"""How a text becomes a row."""
+"""Settings that say how a text becomes rows."""

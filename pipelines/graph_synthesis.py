@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-from pipelines.graph_names import (
-    MODEL_PACKAGES,
-    PRIVATE_SYNTHETIC,
-    PUBLIC,
-    REDACTED,
-    SENTENCES,
-    STAGES,
-    SYNTHESIZE,
-    SYNTHETIC,
-    TRAIN,
-)
+from pipelines.graph_names import MODEL_PACKAGES, PRIVATE_SYNTHETIC, PUBLIC, REDACTED, SENTENCES, STAGES, SYNTHETIC
+from pipelines.settings.tables import SYNTHESIZE, TRAIN
 from pipelines.stage import Input, Stage, Table
 
 _OF_ROWS = (

@@ -1,4 +1,4 @@
-"""What a stage of the pipeline is: a box with inputs, settings and tables. `pipelines.graph` declares them all."""
+"""The declaration of a stage: its inputs, settings and tables. `pipelines.graph` declares all stages."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ Root = Literal["private", "public"]
 ROOTS: Final[tuple[Root, ...]] = ("private", "public")
 
 SOURCE = "input"
-"""The pseudo-stage that stands for the input files of a partition."""
+"""The pseudo-stage of the input files of a partition."""
 
 REVIEWS = "reviews"
-"""The pseudo-stage that stands for what reviewers decided so far (`pipelines.miss_rate.review_log`)."""
+"""The pseudo-stage of the decisions of reviewers so far (`pipelines.miss_rate.review_log`)."""
 
 RELEASES = "releases"
-"""The pseudo-stage that stands for the releases of the store that may share a record (`reticent ledger`)."""
+"""The pseudo-stage of the store's releases that may share a record (`reticent ledger`)."""
 
 OVERLAY = "overlay"
-"""The pseudo-stage that stands for rows that a child run trains on, or leaves out."""
+"""The pseudo-stage of rows that a child run trains on, or leaves out."""
 
 LEFT_OUT = "left_out"
-"""The pseudo-stage that stands for the files beside the corpus that are not read, by suffix."""
+"""The pseudo-stage of unread files next to the corpus, by suffix."""
 
 PARTITION = "partition"
-"""Stands among the inputs for the name of a partition that is no part of the corpus (`Stage.own_partitions`)."""
+"""The input that holds the name of a partition of the stage's own (`Stage.own_partitions`)."""
 
 OUTSIDE = frozenset({SOURCE, REVIEWS, RELEASES, OVERLAY, LEFT_OUT})
-"""What stages read that no stage made."""
+"""The inputs that no stage made."""
 
 Keyed = tuple[str | None, str]
 """A partition, or None for the whole corpus, and the key of its artifact."""
@@ -43,12 +43,12 @@ class Input:
     """An edge of the graph.
 
     Attributes:
-        stage: the stage that is read.
-        files: the data files whose digests count (``{partition}`` is filled in); all of them when empty. Naming the
+        stage: name of the stage to read.
+        files: data files whose digests count (``{partition}`` is filled in); all of them when empty. Naming the
             files stops the wave early when only another file of the same artifact changed.
-        partitions: ``same`` reads the reader's own partition, ``all`` every partition in corpus order, ``whole`` the
-            single artifact of a whole-corpus stage.
-        optional: whether the reader does without it where it is not there (`Stage.optional`).
+        partitions: partitions to read: ``same`` is the reader's own partition, ``all`` every partition in corpus order,
+            ``whole`` the single artifact of a whole-corpus stage.
+        optional: true if the reader works without the input (`Stage.optional`).
     """
 
     stage: str
@@ -68,30 +68,34 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """One box of the picture in the design, section 1.
+    """A stage of the pipeline.
 
     Attributes:
-        name: unique; also the folder below ``objects/``.
-        title: what it does, in a line.
-        table: the TOML table that configures it and the name shown to users.
-        step: tells steps of the same shown stage apart (dedup has three); None otherwise.
-        module: holds ``run(ctx)``, and the Config class of each table that it owns.
-        configs: the tables whose settings it reads, each with the class that validates it, ``module:Class``.
-        fields: narrows a table to the settings that this step uses; absent means all.
-        own_partitions: whether it is partitioned in a way of its own, as its settings say
-            (`StageConfig.partition_names`), and not as the corpus is. The names enter its keys.
-        roots: where it writes. The public root is published after the private one.
+        name: unique name; also the folder below ``objects/``.
+        title: description in one line.
+        table: TOML table that configures the stage, and the name shown to users.
+        step: name of the step, if several stages have the same shown name (dedup has four steps); None otherwise.
+        module: module that holds ``run(ctx)``.
+        configs: tables whose settings the stage reads, each with the class that validates it, ``module:Class``.
+        fields: settings of a table that this step uses, by table; all settings of a table that is absent.
+        inputs: edges of the graph that lead to the stage.
+        partitioned: true if the stage makes an artifact per partition.
+        own_partitions: true if the partitions come from the stage's settings (`StageConfig.partition_names`), and not
+            from the corpus. The names enter the stage's keys.
+        roots: roots that the stage writes to. The public root is published after the private one.
         packages: distributions whose version enters the key.
-        tables: the Parquet tables that it offers to users.
-        runs: tables, besides its own, whose settings select code that it runs.
-        is_release: whether it publishes what was trained on private records, which the privacy ledger accounts for.
-        publishes_rows: whether it publishes rows of the corpus, which the privacy ledger notes.
-        is_post_processed: whether what it publishes is computed from a release and public settings alone. It is not
-            searched before it is published: the private text could then decide whether it is, which would tell of it.
-        optional: whether runs leave it out unless their settings ask for it (`StageConfig.wants`); what reads it
-            finds it where an earlier run made it.
-        has_recipe: whether a declared version stands in its key for code, Python and packages (`StageConfig.recipe`),
-            because making it anew is a release, or makes one.
+        tables: Parquet tables that the stage offers to users.
+        runs: tables, besides the stage's own, whose settings select code that the stage runs.
+        is_release: true if the stage publishes what was trained on private records, which the privacy ledger accounts
+            for.
+        publishes_rows: true if the stage publishes rows of the corpus, which the privacy ledger notes.
+        is_post_processed: true if the published files are computed from a release and public settings alone. The store
+            does not search them before it publishes them: otherwise the private text could decide if they are
+            published, which would tell of that text.
+        optional: true if runs leave the stage out unless their settings ask for it (`StageConfig.wants`). Its readers
+            use the output of an earlier run.
+        has_recipe: true if a declared version represents code, Python and packages in the stage's key
+            (`StageConfig.recipe`), because building the stage again is a release, or makes one.
     """
 
     name: str
@@ -116,17 +120,17 @@ class Stage:
 
     @property
     def shown_name(self) -> str:
-        """The stage's name for users, ``dedup.keys`` for a step."""
+        """The name of the stage for users, such as ``dedup.keys`` for a step."""
         return f"{self.table}.{self.step}" if self.step else self.table
 
     def input_keys(
         self, partitions: Iterable[str | None], known: Mapping[str, Sequence[Keyed]]
     ) -> Iterator[dict[str, tuple[Keyed, ...]]]:
-        """The artifacts that it reads for each of some partitions: of its own one, or all, as the edges say.
+        """Yields the artifacts that the stage reads for each partition: of that partition, or of all, as the edges say.
 
         Args:
-            partitions: None for a whole-corpus stage.
-            known: (partition, key) of every artifact of the stages before it, in corpus order.
+            partitions: names of partitions; None for a whole-corpus stage.
+            known: (partition, key) of every artifact of earlier stages, in corpus order.
         """
         edges = [e for e in self.inputs if e.stage not in OUTSIDE and not (e.optional and e.stage not in known)]
         own = {edge.stage: dict(known[edge.stage]) for edge in edges if edge.partitions == "same"}
@@ -136,14 +140,14 @@ class Stage:
             yield {edge.stage: of_own.get(edge.stage, of_all.get(edge.stage, ())) for edge in edges}
 
     def reads(self, name: str) -> bool:
-        """Whether it has this stage, or pseudo-stage, among its inputs."""
+        """Checks that the stage has this stage, or pseudo-stage, among its inputs."""
         return any(edge.stage == name for edge in self.inputs)
 
     def edges_read(self, configs: Mapping[str, StageConfig]) -> tuple[Input, ...]:
-        """The inputs that a run with these settings reads, `SOURCE` included.
+        """Returns the inputs that a run with these settings reads, with `SOURCE`.
 
         Args:
-            configs: the validated settings by table name.
+            configs: validated settings by table name.
         """
         own = configs.get(self.table) if self.table in self.configs else None
         if own is None:
@@ -153,6 +157,6 @@ class Stage:
         return tuple(replace(edge, files=files.get(edge.stage, edge.files)) for edge in read)
 
     def run(self) -> RunFunction:
-        """Imports the stage and returns its ``run``."""
+        """Imports the stage's module and returns its ``run``."""
         function: RunFunction = importlib.import_module(self.module).run
         return function

@@ -1,6 +1,6 @@
-"""The public API: the DP engine, policies, accounting, miss rates, and what runs and trainings leave behind.
+"""The public API: the DP engine, policies, accounting, miss rates, and the results of runs and trainings.
 
-Importing the package loads nothing but itself; each part loads what it needs when it is first used.
+An import of the package loads nothing else. Each part loads its dependencies at its first use.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from reticent.runs import Run, Store, open, open_run, open_store
 
 __version__: Final = "0.3.0"
-"""The version, by semantic versioning; what counts as public is in docs/api.md."""
+"""The version, by semantic versioning. docs/api.md lists the public names."""
 
 __all__ = [
     "PrivacyEngine",

@@ -1,7 +1,7 @@
-"""Deprecated parts of the public API: they go on working, warn, and say what to use instead.
+"""Deprecation of parts of the public API. A deprecated part still works, and its warning names the replacement.
 
-The policy is in ``docs/api.md``: what is deprecated in a minor version works, with a warning, in the next one too, and
-goes at the earliest in the one after that; never in a patch version.
+The policy is in ``docs/api.md``: a part that is deprecated in a minor version works, with a warning, in the next minor
+version too. The version after that may remove it. A patch version removes nothing.
 """
 
 from __future__ import annotations
@@ -20,19 +20,21 @@ def deprecated(*, since: str, removed_in: str, instead: str) -> Callable[[Callab
     """Marks a function, a method or a class as deprecated: a call warns, and works as before.
 
     Args:
-        since: the version in which the warning first stands.
-        removed_in: the first version without it.
-        instead: what to use, as a user writes it.
+        since: first version with the warning.
+        removed_in: first version without the deprecated part.
+        instead: replacement, as a user writes it.
 
     Returns:
         A decorator. It adds a note to the docstring, and a class stays a class.
 
     Raises:
-        ValueError: the removal comes too early: it takes two minor versions, or a major one.
+        ValueError: the removal comes too early. It needs two minor versions, or a major one.
     """
     (major, minor), removed = _parts(since), _parts(removed_in)
     if removed < (major, minor + 2):
-        raise ValueError(f"what is deprecated since {since} goes in {major}.{minor + 2}.0 at the earliest")
+        raise ValueError(
+            f"a part that is deprecated since {since} can be removed in {major}.{minor + 2}.0 at the earliest"
+        )
 
     def decorate(target: Callable[P, R]) -> Callable[P, R]:
         message = f"{target.__qualname__} is deprecated since {since} and goes in {removed_in}; use {instead}"

@@ -1,8 +1,8 @@
-"""From what a mechanism did to what it guarantees: epsilon, noise, and what redaction adds.
+"""Privacy accounting: epsilon from the events of a mechanism, calibration of noise, and confidentiality by redaction.
 
-Events say what ran; accountants turn them into epsilon. `epsilon` is by privacy loss distributions (PLD), tight and
-always an upper bound; where papers use the PRV accountant (Gopi, Lee and Wutschitz 2021), PLD takes its place. RDP and
-the Gaussian limit (GDP) stand beside it. The default relation is ``replace_one``, which confidentiality needs.
+Events describe what ran. Accountants turn events into epsilon. `epsilon` uses privacy loss distributions (PLD), which
+are tight and always an upper bound. PLD also replaces the PRV accountant of papers (Gopi, Lee and Wutschitz 2021). RDP
+and the Gaussian limit (GDP) are available too. The default relation is ``replace_one``, which confidentiality needs.
 
     >>> from reticent.accounting import calibrate_noise_multiplier, dp_sgd, epsilon
     >>> training = dp_sgd(noise_multiplier=1.0, sample_rate=0.01, num_steps=1000)
@@ -12,7 +12,7 @@ the Gaussian limit (GDP) stand beside it. The default relation is ``replace_one`
     >>> epsilon(dp_sgd(noise_multiplier=noise, sample_rate=0.01, num_steps=1000), delta=1e-5) <= 3
     True
 
-Confidentiality (CRT, Theorem 8): compose first, give credit for redaction once.
+Confidentiality (CRT, Theorem 8): compose first, then give credit for redaction once.
 
     >>> from reticent.accounting import PrivacyLoss, bayesian_confidentiality
     >>> from reticent.miss_rate import Delta2, FalseNegativeRate

@@ -1,7 +1,7 @@
 """The DP engine: private training of an ordinary torch loop, in one backward pass.
 
-DP-SGD (Abadi et al. 2016) without gradients of single examples of large layers (Li et al. 2022; Bu et al. 2023);
-`docs/engine.md` has a whole loop, what is checked, and what is not.
+The engine does DP-SGD (Abadi et al. 2016) without gradients of single examples of large layers (Li et al. 2022; Bu et
+al. 2023). `docs/engine.md` has a whole loop, and lists what is checked and what is not.
 
     >>> import torch
     >>> from torch.utils.data import DataLoader, TensorDataset

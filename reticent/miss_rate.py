@@ -1,10 +1,11 @@
-"""How much redaction missed: three rates as three types, their intervals from plain counts, and how much to review.
+"""Rates of missed secrets: three types for three rates, intervals from plain counts, and plans of reviews.
 
-m counts missed tokens over all tokens (JFT, section 3.1), γ secrets that are not masked stably over all secrets, and δ₂
-those that are public as well (CRT, Proposition 6 and Theorem 8). No formula takes one for another.
+The rate m counts missed tokens over all tokens (JFT, section 3.1). The rate γ counts secrets that are not masked stably
+over all secrets, and δ₂ those of them that are public as well (CRT, Proposition 6 and Theorem 8). No formula takes one
+rate for another.
 
     >>> from reticent.miss_rate import estimate_rate, plan_reviews
-    >>> counts = estimate_rate([1, 0, 2], [400, 380, 420])  # misses and units, a row a replicate or a sentence
+    >>> counts = estimate_rate([1, 0, 2], [400, 380, 420])  # misses and units, one row per replicate or sentence
     >>> counts.pooled, round(counts.upper_bound, 4)
     (0.0025, 0.0114)
     >>> gamma = counts.false_negative_rate(mu="secrets of the reviewed sentences")
@@ -45,23 +46,23 @@ Bounds = tuple[float, float]
 
 @dataclass(frozen=True, kw_only=True)
 class RateEstimate:
-    """A rate from counts of misses, with every interval that they allow.
+    """A rate from counts of misses, with every interval that the counts allow.
 
     Attributes:
-        num_missed, num_total: of all rows together.
+        num_missed, num_total: sums over all rows.
         pooled: misses over units, all rows together.
         mean: mean of the rows' rates, the estimate of JFT.
-        confidence: of every interval, and of the bound.
-        upper_bound: one-sided; what formulas take.
-        interval: the recommended two-sided one.
-        method: how it and the bound were made: ``korn_graubard`` (exact at the effective sample size, Korn and
-            Graubard 1998), or ``none``: the rows show no spread, nothing can be defended, and the bound is 1.
-        assumption: what the interval and the bound need to hold; None with the method ``none``.
-        reason: why that one.
-        intervals: all of them by name: ``student_t`` (JFT's), ``student_t_clipped``, ``clopper_pearson``,
-            ``cluster_robust``, ``bootstrap``; None for one that does not exist.
-        design_effect: how many clustered units are worth an independent one; None where it cannot be measured.
-        warnings: in words.
+        confidence: confidence of every interval, and of the bound.
+        upper_bound: one-sided bound, which formulas take.
+        interval: recommended two-sided interval.
+        method: method of that interval and of the bound: ``korn_graubard`` (exact at the effective sample size, Korn
+            and Graubard 1998), or ``none``: the rows show no spread, no interval can be defended, and the bound is 1.
+        assumption: assumption under which the interval and the bound hold; None with the method ``none``.
+        reason: reason for the method.
+        intervals: all intervals by name: ``student_t`` (JFT's), ``student_t_clipped``, ``clopper_pearson``,
+            ``cluster_robust``, ``bootstrap``; None for an interval that does not exist.
+        design_effect: number of clustered units that are worth one independent unit; None if it cannot be measured.
+        warnings: warnings in words.
     """
 
     num_missed: int
@@ -79,40 +80,40 @@ class RateEstimate:
     assumption: str | None = None
 
     def miss_rate(self) -> MissRate:
-        """As m, where tokens were counted; its bound is the upper end of the interval, as for a run's own."""
+        """Returns the rate as m, if you counted tokens. As in a run, its bound is the upper end of the interval."""
         return MissRate(value=self.pooled, upper=max(self.interval[1], self.pooled), confidence=self.confidence)
 
     def false_negative_rate(self, mu: str) -> FalseNegativeRate:
-        """As γ, where secrets were counted that are not masked, or not stably.
+        """Returns the rate as γ, if you counted secrets that are not masked, or not masked stably.
 
         Args:
-            mu: the distribution of secrets that they stand for, in words.
+            mu: distribution of secrets that the counted secrets represent, in words.
         """
         return FalseNegativeRate(value=self.pooled, upper=self.upper_bound, confidence=self.confidence, mu=mu)
 
     def delta2(self, mu: str) -> Delta2:
-        """As δ₂, where missed secrets in public rows were counted.
+        """Returns the rate as δ₂, if you counted missed secrets in public rows.
 
         Args:
-            mu: the distribution of secrets that they stand for, in words.
+            mu: distribution of secrets that the counted secrets represent, in words.
         """
         return Delta2(value=self.pooled, upper=self.upper_bound, confidence=self.confidence, mu=mu)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReviewPlan:
-    """How much to review so that a bound comes out small enough.
+    """The size of a review after which a bound is small enough.
 
     Attributes:
-        target, bound, confidence, expected_rate, assurance, design_effect, units_per_sentence: as they were given.
-        unit: what is counted: ``secrets`` or ``tokens``.
-        num_units: how many to review.
-        num_units_if_none_is_missed: how many suffice if every one turns out clean.
-        num_misses_allowed: misses among ``num_units`` with which the bound still holds.
-        num_sentences: about how many sentences hold as many units; None where their density is unknown.
-        num_large_sentences: large sentences, such as lists, to review beside them as far as there are any.
-        num_population_sentences: as it was given.
-        is_census: every sentence has to be reviewed.
+        target, bound, confidence, expected_rate, assurance, design_effect, units_per_sentence: arguments as given.
+        unit: unit that is counted: ``secrets`` or ``tokens``.
+        num_units: number of units to review.
+        num_units_if_none_is_missed: number of units that suffices if none of them is missed.
+        num_misses_allowed: number of misses among ``num_units`` with which the bound still holds.
+        num_sentences: approximate number of sentences with that many units; None if their density is unknown.
+        num_large_sentences: number of large sentences, such as lists, to review as well, if the corpus has so many.
+        num_population_sentences: argument ``num_population`` as given.
+        is_census: true if every sentence has to be reviewed.
     """
 
     target: Target
@@ -140,52 +141,52 @@ def estimate_rate(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> RateEstimate:
-    """A rate and its intervals from plain counts, a row for each replicate or sentence.
+    """Estimates a rate and its intervals from plain counts, one row per replicate or sentence.
 
-    Misses come in clusters, and a row is one: its spread is what the interval is measured by.
+    Misses come in clusters, and each row is a cluster: the spread of the rows sets the width of the interval.
 
     Args:
         missed: misses in each row.
-        total: tokens, or secrets, in each row; above 0 and at least as many.
-        sentences: sentences that each row is made of, where known; they are the clusters where no miss was found.
-        confidence: between 0.5 and 1.
-        seed: of the bootstrap.
+        total: tokens, or secrets, in each row; above 0, and not fewer than the misses.
+        sentences: number of sentences in each row, if known. Without any miss, sentences are the clusters.
+        confidence: confidence of intervals and bound, between 0.5 and 1.
+        seed: seed of the bootstrap.
 
     Raises:
-        InputError: there is no row, or counts are impossible.
+        InputError: there is no row, or the counts are impossible.
         ConfigError: the confidence is out of range.
     """
     if not 0.5 < confidence < 1:
         raise ConfigError(f"confidence must lie between 0.5 and 1, not at {confidence:g}")
     if not total or len(missed) != len(total) or len(sentences or total) != len(total):
-        raise InputError("missed, total and sentences need one number a row each, and one row at least")
+        raise InputError("missed, total and sentences need one number per row each, and at least one row")
     if any(not 0 <= m <= t or t == 0 for m, t in zip(missed, total, strict=True)):
         raise InputError("misses must be at least 0 and at most the total of their row, which is above 0")
     if sentences is not None and any(not 0 < n <= t for n, t in zip(sentences, total, strict=True)):
         raise InputError("sentences must lie between 1 and the total of their row")
     counts = ReplicateCounts(tuple(missed), tuple(total), None if sentences is None else tuple(sentences))
-    found = estimate_counts(counts, confidence, seed)
+    figures = estimate_counts(counts, confidence, seed)
     names = ("student_t", "student_t_clipped", "clopper_pearson", "cluster_robust", "bootstrap")
     return RateEstimate(
-        **{name: found[name] for name in ("num_missed", "num_total", "pooled", "mean", "confidence")},
-        upper_bound=1.0 if found["upper_bound"] is None else found["upper_bound"],
-        interval=found["recommended"] or (0.0, 1.0),
-        method=found["recommended_method"] or "none",
-        assumption=found["assumption"],
-        reason=found["reason"],
-        intervals={name: found[name] for name in names},
-        design_effect=found["design_effect"],
-        warnings=tuple(found["warnings"]),
+        **{name: figures[name] for name in ("num_missed", "num_total", "pooled", "mean", "confidence")},
+        upper_bound=1.0 if figures["upper_bound"] is None else figures["upper_bound"],
+        interval=figures["recommended"] or (0.0, 1.0),
+        method=figures["recommended_method"] or "none",
+        assumption=figures["assumption"],
+        reason=figures["reason"],
+        intervals={name: figures[name] for name in names},
+        design_effect=figures["design_effect"],
+        warnings=tuple(figures["warnings"]),
     )
 
 
 def clustered_interval(hits: Sequence[int], units: Sequence[int], *, confidence: float = 0.95) -> Bounds:
-    """The two-sided exact interval at the effective sample size (Korn and Graubard 1998), sentences being clusters.
+    """Returns the two-sided exact interval at the effective sample size, sentences as clusters (Korn, Graubard 1998).
 
     Args:
         hits: misses in each sentence.
         units: tokens or secrets in each sentence.
-        confidence: of the interval.
+        confidence: confidence of the interval.
 
     Raises:
         ValueError: more hits than units, or sequences of different lengths.
@@ -204,22 +205,23 @@ def plan_reviews(
     units_per_sentence: float | None = None,
     num_population: int | None = None,
 ) -> ReviewPlan:
-    """How much to review so that a bound comes out small enough.
+    """Plans the size of a review after which a bound is small enough.
 
     Args:
-        target: ``gamma``, ``miss_rate`` or ``delta2``.
-        bound: the one-sided upper bound to reach.
-        confidence: of the bound.
-        expected_rate: the rate that is expected in truth; below ``bound``.
-        assurance: the probability, at that rate, that the bound comes out at ``bound`` or less.
-        design_effect: how many clustered units are worth an independent one; from an earlier estimate, at least 1.
-        units_per_sentence: units in an average sentence, from an earlier estimate; None where unknown.
-        num_population: sentences that there are; the plan never asks for more.
+        target: rate to bound: ``gamma``, ``miss_rate`` or ``delta2``.
+        bound: one-sided upper bound to reach.
+        confidence: confidence of the bound.
+        expected_rate: true rate that you expect; below ``bound``.
+        assurance: probability, at that rate, that the bound comes out at ``bound`` or less.
+        design_effect: number of clustered units that are worth one independent unit, at least 1, from an earlier
+            estimate.
+        units_per_sentence: units in an average sentence, from an earlier estimate; None if unknown.
+        num_population: number of sentences that exist. The plan never asks for more.
 
     Raises:
         ConfigError: a value is out of range, or the expected rate leaves no room below the bound.
     """
-    found: dict[str, Any] = plan(
+    planned: dict[str, Any] = plan(
         target,
         bound=bound,
         confidence=confidence,
@@ -229,4 +231,4 @@ def plan_reviews(
         units_per_sentence=units_per_sentence,
         num_population=num_population,
     )
-    return ReviewPlan(**found)
+    return ReviewPlan(**planned)

@@ -1,4 +1,4 @@
-"""Models that runs trained, read back with the encoding that they were trained with.
+"""Models that runs trained, opened with the encoding of their training.
 
 >>> import reticent
 >>> trained = reticent.open_trained(model_folder, device="cpu")  # latest/model of a run's public root

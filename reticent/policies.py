@@ -1,4 +1,4 @@
-"""Policies on any text: what they mask, and how good they are on labelled text. No settings file, no store.
+"""Policies on any text: redaction, and scores on labelled text, without a settings file or a store.
 
     >>> import reticent
     >>> (found,) = reticent.redact(["call 5550100 now"], policies=["digits"])
@@ -28,8 +28,9 @@ from pydantic import ValidationError
 
 from pipelines.corpus.records import is_unicode
 from pipelines.errors import ConfigError, InputError
-from pipelines.policies.protocol import DocumentPolicy, Policy, PolicyOptions, PolicySpec, Sentence, Span
-from pipelines.stages.prepare.redact import RedactConfig
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import DocumentPolicy, Policy, PolicySpec, Sentence, Span
+from pipelines.settings.redact import RedactConfig
 
 if TYPE_CHECKING:  # spaCy is slow to import
     from pipelines.policies.judging.texts import JudgedText
@@ -54,7 +55,7 @@ __all__ = [
 ]
 
 Rendering = Literal["collapsed", "tokens", "jft", "jft-typed"]
-"""How masks are written: one a run of masked tokens, one a token, or as the code of JFT writes them."""
+"""The form of masks: one mask per run of masked tokens, one per token, or masks as the code of JFT writes them."""
 
 Given = TypeVar("Given")
 
@@ -62,7 +63,7 @@ _AT_ONCE: Final = 2_000
 
 
 class RedactOptions(TypedDict, total=False):
-    """The fields of the table ``[redact]`` that policies are told; `docs/settings.md` says what each means."""
+    """The fields of the table ``[redact]`` that policies read. `docs/settings.md` explains each field."""
 
     model: str
     language: str
@@ -92,13 +93,13 @@ class RedactOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class Find:
-    """What a policy found in a text.
+    """A find of a policy in a text.
 
     Attributes:
-        start, end: half-open characters of the original text.
-        label: what it was found as.
-        policy: who found it.
-        score: its confidence, 0 to 1; 1.0 where the detector gives none.
+        start, end: half-open character offsets in the original text.
+        label: label of the find.
+        policy: name of the policy.
+        score: confidence of the policy from 0 to 1; 1.0 if the detector gives none.
     """
 
     start: int
@@ -110,14 +111,14 @@ class Find:
 
 @dataclass(frozen=True, kw_only=True)
 class RedactedText:
-    """A text with masks; the original is not kept.
+    """A text with masks, without its original.
 
     Attributes:
-        text: the redacted text.
-        finds: what was masked, in the order of its place; finds may overlap.
-        num_tokens, num_masked_tokens: of the original.
-        failed_closed: a policy failed on a part of the text, which is masked whole.
-        is_flagged: the conservative policy would keep the text private, or failed; None where there is none.
+        text: redacted text.
+        finds: masked finds in the order of the text. Finds may overlap.
+        num_tokens, num_masked_tokens: numbers of tokens and of masked tokens of the original text.
+        failed_closed: true if a policy failed on a part of the text, which is then masked whole.
+        is_flagged: true if the conservative policy would keep the text private, or failed; None without such a policy.
     """
 
     text: str
@@ -130,10 +131,10 @@ class RedactedText:
 
 @dataclass(frozen=True)
 class LabelledText:
-    """A text whose secrets are known.
+    """A text with known secrets.
 
     Attributes:
-        text: the text.
+        text: original text.
         secrets: half-open character spans ``(start, end, label)``.
     """
 
@@ -143,11 +144,11 @@ class LabelledText:
 
 @dataclass(frozen=True, kw_only=True)
 class Interval:
-    """A rate with its two-sided interval; None where nothing was counted.
+    """A rate with its two-sided interval; None if nothing was counted.
 
     Attributes:
-        value, low, high: the rate and its interval.
-        num_hits, num_units: what the rate is of; None for a score that is no rate.
+        value, low, high: rate and ends of its interval.
+        num_hits, num_units: counts that the rate is made of; None for a score that is no rate.
     """
 
     value: float | None
@@ -159,10 +160,10 @@ class Interval:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelScores:
-    """How good policies are on one label, or on all.
+    """Scores of policies on one label, or on all labels.
 
-    Recall is by the secrets' label, whatever the policy called its find; precision by the policy's. A span is found
-    when all of its tokens are masked. F2 weighs recall four times as much as precision.
+    Recall counts by the label of the secret, whatever the label of the find. Precision counts by the label of the find.
+    A span is found if all of its tokens are masked. F2 weighs recall four times as much as precision.
     """
 
     token_recall: Interval
@@ -175,16 +176,17 @@ class LabelScores:
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyScores:
-    """How good policies are on labelled text.
+    """Scores of policies on labelled text.
 
     Attributes:
-        num_texts, num_tokens, num_failed_closed: what was scored, and on how many texts a policy failed.
+        num_texts, num_tokens, num_failed_closed: numbers of texts, of tokens, and of texts on which a policy failed.
         coverage: share of tokens that are masked; None without a token.
         gold_coverage: share of tokens that are part of a secret.
-        confidence: of every interval. Texts are clusters: what stands in one text tends to be missed together.
-        overall: of all labels.
-        by_label: of each.
-        texts_missed: share of texts with a secret in which nothing was found, which a conservative policy is judged by.
+        confidence: confidence of every interval. Texts are clusters, because secrets of one text tend to be missed
+            together.
+        overall: scores of all labels together.
+        by_label: scores by label.
+        texts_missed: share of texts with a secret in which nothing was found. It measures a conservative policy.
     """
 
     num_texts: int
@@ -199,19 +201,19 @@ class PolicyScores:
 
 
 class Redactor:
-    """Policies that were made and loaded, for any number of texts.
+    """Loaded policies for any number of texts.
 
     Args:
-        policies: whose union is masked: names (`docs/policies.md`), entry points, import paths ``module:Class``, or
-            classes that stand at the top of a module.
-        conservative: the policy that flags texts as private without masking them; a name or a class.
-        workers: processes that judge. With 1, this one does.
+        policies: policies whose union is masked: names (`docs/policies.md`), entry points, import paths
+            ``module:Class``, or classes at the top of a module.
+        conservative: policy that flags texts as private without masking them; a name or a class.
+        workers: number of processes that judge. 1 is this process alone.
         options: fields of ``[redact]``, such as ``names=["Quux"]`` or ``model="en_core_web_md"``.
 
     Raises:
         ConfigError: a policy, a model or an option is unknown or does not fit; before any work.
 
-    Equal sentences are judged once. Use it as a context manager where there are worker processes.
+    Equal sentences are judged once. Use the redactor as a context manager if it has worker processes.
     """
 
     def __init__(
@@ -225,11 +227,11 @@ class Redactor:
         from pipelines.policies.judging.apply import Redactor as Judging
         from pipelines.policies.judging.texts import TextJudge
 
-        given: dict[str, Any] = {**options, "policies": [_name(policy) for policy in policies]}
+        settings: dict[str, Any] = {**options, "policies": [_name(policy) for policy in policies]}
         if conservative is not None:
-            given["conservative"] = _name(conservative)
+            settings["conservative"] = _name(conservative)
         try:
-            config = RedactConfig.model_validate(given)
+            config = RedactConfig.model_validate(settings)
         except ValidationError as error:
             problems = [f"{'.'.join(map(str, e['loc'])) or 'redact'}: {e['msg']}" for e in error.errors()]
             raise ConfigError("; ".join(problems).replace("Value error, ", "")) from None
@@ -239,11 +241,11 @@ class Redactor:
         self._is_checked = not config.check_language
 
     def redact(self, texts: Iterable[str], *, rendering: Rendering = "collapsed") -> list[RedactedText]:
-        """The texts with masks, in order.
+        """Returns the texts with masks, in order.
 
         Args:
-            texts: each a document of its own, of any length.
-            rendering: how masks are written.
+            texts: texts of any length, each a document of its own.
+            rendering: form of masks.
 
         Raises:
             ConfigError: the texts are plainly in another language, or there is no such rendering.
@@ -252,7 +254,7 @@ class Redactor:
         return list(self.stream(texts, rendering=rendering))
 
     def stream(self, texts: Iterable[str], *, rendering: Rendering = "collapsed") -> Iterator[RedactedText]:
-        """As `redact`, a bounded number of texts at a time."""
+        """Yields the results of `redact`, and reads a bounded number of texts at a time."""
         if rendering not in get_args(Rendering):
             raise ConfigError(f"rendering must be one of {', '.join(get_args(Rendering))}")
         for _, judged in self._judged(texts, lambda text: text):
@@ -262,12 +264,12 @@ class Redactor:
         """Scores the policies on labelled text.
 
         Args:
-            texts: each a document of its own. Cut them into sentences first to judge a conservative policy.
-            confidence: of every interval, two-sided.
+            texts: labelled texts, each a document of its own. To judge a conservative policy, cut them into sentences.
+            confidence: confidence of every interval, two-sided.
 
         Raises:
             InputError: there is no text, or a secret does not lie inside its text.
-            ConfigError: as `redact`.
+            ConfigError: the texts are plainly in another language.
         """
         from pipelines.policies.judging.scoring import Scores
 
@@ -291,7 +293,7 @@ class Redactor:
             plain = [text_of(given) for given in batch]
             for text in plain:
                 if not is_unicode(text):
-                    raise InputError(f"text {number}: half of a surrogate pair stands alone, which is no character")
+                    raise InputError(f"text {number}: half of a surrogate pair is no character")
                 number += 1
             if not self._is_checked:
                 check_text(plain, self._config.language)
@@ -342,12 +344,12 @@ def redact(
     """Masks what policies find, as a run redacts (CRT, Algorithm 1, line 2).
 
     Args:
-        texts: each a document of its own, of any length.
-        policies, conservative, workers, options: see `Redactor`, which loads them once for many calls.
-        rendering: how masks are written.
+        texts: texts of any length, each a document of its own.
+        policies, conservative, workers, options: arguments of `Redactor`, which loads policies once for many calls.
+        rendering: form of masks.
 
     Returns:
-        One result a text, in order.
+        One result per text, in order.
 
     Raises:
         ConfigError: a policy, a model or an option is unknown or does not fit; or the texts are in another language.
@@ -358,7 +360,7 @@ def redact(
 
 
 def _name(policy: str | type[Policy]) -> str:
-    """A class goes by its import path, so that every process makes its own."""
+    """Returns the name of a policy. A class becomes its import path, so that every process makes its own policy."""
     if isinstance(policy, str):
         return policy
     if not isinstance(policy, type) or "." in policy.__qualname__:
@@ -367,8 +369,8 @@ def _name(policy: str | type[Policy]) -> str:
 
 
 def _scores(document: Mapping[str, Any]) -> PolicyScores:
-    def row(found: Mapping[str, Any]) -> LabelScores:
-        return LabelScores(**{name: Interval(**interval) for name, interval in found.items()})
+    def row(scores: Mapping[str, Any]) -> LabelScores:
+        return LabelScores(**{name: Interval(**interval) for name, interval in scores.items()})
 
     texts = document["texts"]
     return PolicyScores(
@@ -376,7 +378,7 @@ def _scores(document: Mapping[str, Any]) -> PolicyScores:
         gold_coverage=document["gold_coverage"],
         confidence=document["confidence"],
         overall=row(document["overall"]),
-        by_label={label: row(found) for label, found in document["by_label"].items()},
+        by_label={label: row(scores) for label, scores in document["by_label"].items()},
         texts_missed=Interval(
             value=texts["missed"],
             low=texts["missed_low"],

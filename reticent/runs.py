@@ -1,6 +1,6 @@
-"""What runs left behind: tables as polars frames, figures, claims, reports, models, and the privacy ledger.
+"""Results of runs: tables as polars frames, figures, claims, reports, models, and the privacy ledger.
 
-Everything here reads, and changes nothing. What it reads may quote private text, unless it says otherwise.
+Everything here reads, and changes nothing. Its results may quote private text, unless their description says otherwise.
 
     >>> import reticent
     >>> run = reticent.open_run(project)  # a settings file, its folder, or a store
@@ -20,7 +20,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from flows.settings import load_settings
 from pipelines.accounting.claim_builder import Claim
 from pipelines.accounting.ledger import Release
 from pipelines.encryption.sources import KeySource
@@ -29,6 +28,7 @@ from pipelines.files import read_json
 from pipelines.frames import scan
 from pipelines.graph import GRAPH
 from pipelines.graph_names import FIGURES
+from pipelines.settings.loading import load_settings
 from pipelines.store.ledger.ledger import read_ledger
 from pipelines.store.objects import manifest as manifests
 from pipelines.store.objects import runs
@@ -47,16 +47,16 @@ _EVALUATES = "evaluate"
 
 @dataclass(frozen=True, kw_only=True)
 class RunSummary:
-    """A run as a list of runs shows it.
+    """A run in a list of runs.
 
     Attributes:
-        run_id: its name; sorts by start.
-        started: when, in UTC; None for an id of another form.
-        purpose: ``release``, ``audit`` or ``comparison``.
-        parent: the run that a child run belongs to.
-        state: ``completed``, ``failed``, or ``unfinished`` (under way, or killed).
-        built: artifacts that it built, by stage.
-        is_forgotten: whether it read a document that ``reticent forget`` took out of the store since.
+        run_id: name of the run; names sort by start.
+        started: start time in UTC; None for a name of another form.
+        purpose: purpose of the run: ``release``, ``audit`` or ``comparison``.
+        parent: run that a child run belongs to.
+        state: state of the run: ``completed``, ``failed``, or ``unfinished`` (still running, or killed).
+        built: number of artifacts that the run built, by stage.
+        is_forgotten: true if the run read a document that ``reticent forget`` has since removed from the store.
     """
 
     run_id: str
@@ -70,17 +70,17 @@ class RunSummary:
 
 @dataclass(frozen=True, kw_only=True)
 class Artifact:
-    """One output of a stage, as its manifest has it.
+    """An output of a stage, as its manifest describes it.
 
     Attributes:
-        stage: as ``reticent plan`` shows it, such as ``dedup.keys``.
-        partition: of the corpus; None for a stage of the whole corpus.
-        key: of the artifact.
-        private_folder, public_folder: where its files are; the second is None where it has none.
+        stage: name of the stage as ``reticent plan`` shows it, such as ``dedup.keys``.
+        partition: partition of the corpus; None for a stage of the whole corpus.
+        key: key of the artifact.
+        private_folder, public_folder: folders of the files; the second is None if the artifact has no public files.
         files: size in bytes and SHA-256 by ``root/path``.
-        stats: the stage's counts.
-        lineage: what the key was made of, and the keys of its inputs.
-        seconds: how long the build took.
+        stats: counts of the stage.
+        lineage: ingredients of the key, and the keys of the inputs.
+        seconds: duration of the build in seconds.
     """
 
     stage: str
@@ -95,7 +95,7 @@ class Artifact:
 
 
 class Store:
-    """A store of artifacts and runs. Made by `open_store`."""
+    """A store of artifacts and runs. `open_store` makes it."""
 
     def __init__(self, roots: Roots) -> None:
         self._roots = roots
@@ -111,39 +111,40 @@ class Store:
         return self._roots.public
 
     def runs(self) -> list[RunSummary]:
-        """Every run, newest first."""
-        found = []
+        """Returns every run, newest first."""
+        summaries = []
         for row in runs.list_runs(self._roots):
             started = None if row["started"] is None else datetime.fromisoformat(row["started"])
-            found.append(RunSummary(**{**row, "started": started}))
-        return found
+            summaries.append(RunSummary(**{**row, "started": started}))
+        return summaries
 
     def run(self, name: str = "latest") -> Run:
-        """A run.
+        """Returns a run.
 
         Args:
-            name: its id, the beginning of one, ``latest``, or ``previous`` (the completed one before the latest).
+            name: id of the run, the beginning of an id, ``latest``, or ``previous`` (the completed run before the
+                latest).
 
         Raises:
-            ConfigError: no recorded run is called that, or several are.
+            ConfigError: no recorded run has this name, or several do.
         """
         return Run(self, runs.resolve(self._roots, name))
 
     def ledger(self) -> tuple[Release, ...]:
-        """Every release, in the order of entry; `reticent.accounting.composed_epsilon` says what they cost together.
+        """Returns every release, in the order of entry. `reticent.accounting.composed_epsilon` gives their joint cost.
 
         Raises:
-            PrivacyGateError: the ledger is not as it was written.
+            PrivacyGateError: the ledger was changed after it was written.
         """
         return tuple(read_ledger(self._roots))
 
 
 class Run:
-    """A finished run. Made by `open_run` or `Store.run`.
+    """A finished run. `open_run` and `Store.run` make it.
 
     Attributes:
-        store: where it is.
-        record: what was written of it, as JSON values.
+        store: store of the run.
+        record: record of the run, as JSON values.
     """
 
     def __init__(self, store: Store, record: Mapping[str, Any]) -> None:
@@ -157,7 +158,7 @@ class Run:
 
     @property
     def run_id(self) -> str:
-        """Its name, which sorts by start."""
+        """The name of the run. Names sort by start."""
         return str(self.record["run_id"])
 
     @property
@@ -172,55 +173,57 @@ class Run:
 
     @property
     def finished(self) -> datetime | None:
-        """When it ended, in UTC."""
-        found = self.record.get("finished")
-        return None if found is None else datetime.fromtimestamp(float(found), UTC)
+        """The time at which the run ended, in UTC."""
+        seconds = self.record.get("finished")
+        return None if seconds is None else datetime.fromtimestamp(float(seconds), UTC)
 
     @property
     def metrics(self) -> Mapping[str, Any]:
-        """The figures of its summary, such as ``epsilon`` (of all releases together) and ``perplexity``."""
-        found: Mapping[str, Any] = self.record.get("metrics") or {}
-        return found
+        """The figures of the run's summary, such as ``epsilon`` (of all releases together) and ``perplexity``."""
+        metrics: Mapping[str, Any] = self.record.get("metrics") or {}
+        return metrics
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """The names of the tables that it has."""
+        """The names of the run's tables."""
         return tuple(table.name for stage in GRAPH.values() if self._made_by(stage.name) for table in stage.tables)
 
     def table(self, name: str) -> pl.LazyFrame:
-        """A table over all partitions; `docs/inspecting.md` has its columns. Nothing is read before it is collected.
+        """Returns a table over all partitions; nothing is read before you collect it. Columns: `docs/inspecting.md`.
 
         Args:
-            name: one of `tables`, such as ``sentences``, ``redacted``, ``private`` or ``token_scores``.
+            name: name of a table in `tables`, such as ``sentences``, ``redacted``, ``private`` or ``token_scores``.
 
         Raises:
             ConfigError: the run has no such table.
-            StoreError: files of it are gone, for `reticent gc` has removed what this run used.
+            StoreError: files of the table are gone, because `reticent gc` has removed what this run used.
         """
         for stage in GRAPH.values():
             for table in stage.tables:
-                found = self._made_by(stage.name)
-                if table.name == name and found:
-                    files = [self._roots.object_dir(table.root, made_by, key) / table.file for made_by, key in found]
+                artifacts = self._made_by(stage.name)
+                if table.name == name and artifacts:
+                    files = [
+                        self._roots.object_dir(table.root, made_by, key) / table.file for made_by, key in artifacts
+                    ]
                     self._check_there(*files)
                     return scan(files)
         raise ConfigError(f"the run has no table {name!r}; it has {', '.join(self.tables) or 'none'}")
 
     @property
     def partitions(self) -> tuple[str, ...]:
-        """The partitions of its corpus, in order."""
+        """The partitions of the run's corpus, in order."""
         return tuple(dict.fromkeys(partition for _, partition, _ in self._artifacts if partition is not None))
 
     def artifact(self, stage: str, partition: str | None = None) -> Artifact:
-        """What the manifest says of one output of a stage.
+        """Reads the manifest of one output of a stage.
 
         Args:
-            stage: as ``reticent plan`` shows it: ``train``, ``dedup.keys``.
-            partition: of a stage that works by partition.
+            stage: name of the stage as ``reticent plan`` shows it: ``train``, ``dedup.keys``.
+            partition: partition, for a stage that works by partition.
 
         Raises:
             ConfigError: the run has no such artifact.
-            StoreError: it is gone, or its manifest is damaged.
+            StoreError: the artifact is gone, or its manifest is damaged.
         """
         name, key = self._key(stage, partition)
         manifest = manifests.load(self._roots, name, key)
@@ -240,55 +243,55 @@ class Run:
         )
 
     def figures(self, stage: str, partition: str | None = None) -> Mapping[str, Any]:
-        """The figures of a stage, as JSON values: ``train`` has perplexities, ``estimate`` m, γ and δ₂.
+        """Returns the figures of a stage, as JSON values: ``train`` has perplexities, ``estimate`` has m, γ and δ₂.
 
-        Those of ``train`` are with those of ``train.evaluate``, which measures the finished model.
+        The figures of ``train`` include those of ``train.evaluate``, which measures the finished model.
 
         Args:
-            stage, partition: as for `artifact`.
+            stage, partition: arguments of `artifact`.
 
         Raises:
             ConfigError: the run has no such artifact, or the stage has no figures.
-            StoreError: they are gone.
+            StoreError: the figures are gone.
         """
         name, key = self._key(stage, partition)
         path = self._roots.object_dir("private", name, key) / FIGURES
         self._check_there(path.parent)
-        found = read_json(path)
-        if not isinstance(found, dict):
+        figures = read_json(path)
+        if not isinstance(figures, dict):
             raise ConfigError(f"{stage} has no figures")
         has_more = name == "train" and any(made_by == _EVALUATES for made_by, _, _ in self._artifacts)
-        return {**found, **self.figures(_EVALUATES)} if has_more else found
+        return {**figures, **self.figures(_EVALUATES)} if has_more else figures
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """What can be promised of the run, and what is refused, for the trusted side. Empty without a training."""
+        """The claims of the run for the trusted side, with refused ones. Empty without a training."""
         return self._claims("private")
 
     @property
     def public_claims(self) -> tuple[Claim, ...]:
-        """The same as the public may see it: no figure that was counted on private text."""
+        """The claims that the public may see: without any figure that was counted on private text."""
         return self._claims("public")
 
     @property
     def headline(self) -> Claim | None:
-        """The claim to show first; None where nothing can be claimed."""
-        found = self._claim_document().get("headline")
-        return None if found is None else self.claims[found]
+        """The claim to show first; None if nothing can be claimed."""
+        index = self._claim_document().get("headline")
+        return None if index is None else self.claims[index]
 
     @property
     def report(self) -> Path | None:
-        """The trusted side's report, an HTML page; None where the run wrote none."""
+        """The report for the trusted side, an HTML page; None if the run wrote none."""
         return self._page("private")
 
     @property
     def public_report(self) -> Path | None:
-        """The report that may be published; None where the run wrote none."""
+        """The report that may be published; None if the run wrote none."""
         return self._page("public")
 
     @property
     def model_folder(self) -> Path | None:
-        """The folder of the trained model; None without one. One without any bound lies in the private root."""
+        """The folder of the trained model; None without a model. A model without any bound lies in the private root."""
         for _, _, key in [row for row in self._artifacts if row[0] == "train"]:
             for root in ("public", "private"):
                 folder = self._roots.object_dir(root, "train", key) / "model"
@@ -297,10 +300,10 @@ class Run:
         return None
 
     def open_model(self, *, device: str = "auto") -> TrainedModel:
-        """The trained model, to score records and to write texts (`reticent.open_trained`).
+        """Opens the trained model, to score records and to write texts (`reticent.open_trained`).
 
         Raises:
-            ConfigError: the run trained none, or a classifier.
+            ConfigError: the run trained no model, or a classifier.
         """
         from pipelines.training.trained import open_trained
 
@@ -310,16 +313,16 @@ class Run:
         return open_trained(folder, device=device, task=self.figures("train").get("task"))
 
     def _made_by(self, stage: str) -> list[tuple[str, str]]:
-        """The artifacts that hold what a stage makes, each with the stage that made it."""
-        found = [(stage, key) for made_by, _, key in self._artifacts if made_by == stage]
-        is_older = stage == _EVALUATES and not found  # a training evaluated its model itself
-        return self._made_by("train") if is_older else found
+        """Returns the artifacts that hold the output of a stage, each with the stage that made it."""
+        artifacts = [(stage, key) for made_by, _, key in self._artifacts if made_by == stage]
+        is_older = stage == _EVALUATES and not artifacts  # a training evaluated its model itself
+        return self._made_by("train") if is_older else artifacts
 
     def _key(self, shown: str, partition: str | None) -> tuple[str, str]:
         names = [stage.name for stage in GRAPH.values() if shown in (stage.shown_name, stage.name)]
-        rows = [(stage, found, key) for stage, found, key in self._artifacts if stage in names]
-        for stage, found, key in rows:
-            if found == partition:
+        rows = [(stage, of_partition, key) for stage, of_partition, key in self._artifacts if stage in names]
+        for stage, of_partition, key in rows:
+            if of_partition == partition:
                 return stage, key
         if rows:
             raise ConfigError(f"{shown} works by partition: name one of Run.partitions")
@@ -335,19 +338,19 @@ class Run:
             if stage == "guarantee":
                 path = self._roots.object_dir("private", stage, key) / "claims.json"
                 self._check_there(path)
-                found: Mapping[str, Any] = read_json(path) or {}
-                return found
+                document: Mapping[str, Any] = read_json(path) or {}
+                return document
         return {}
 
     def _claims(self, side: Literal["private", "public"]) -> tuple[Claim, ...]:
         document = self._claim_document()
         listed = (document if side == "private" else document.get("public", {})).get("claims", [])
         names = {field.name for field in fields(Claim)}
-        found: list[Claim] = []
+        claims: list[Claim] = []
         for row in listed:
             values: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in row.items() if n in names}
-            found.append(Claim(**values))
-        return tuple(found)
+            claims.append(Claim(**values))
+        return tuple(claims)
 
     def _page(self, side: Literal["private", "public"]) -> Path | None:
         for stage, _, key in self._artifacts:
@@ -358,16 +361,17 @@ class Run:
 
 
 def open_store(path: str | Path, *, key_file: str | Path | None = None) -> Store:
-    """A store, to be read. Tables of an encrypted one are decrypted as they are read.
+    """Opens a store for reading. Tables of an encrypted store are decrypted as you read them.
 
     Args:
-        path: a settings file, a folder that holds ``reticent.toml``, or a store's folder with its two roots. The
-            environment overrides no setting here.
-        key_file: the file with the key of an encrypted store; None for what the settings name.
+        path: path of a settings file, of a folder with ``reticent.toml``, or of a store's folder with its two roots.
+            The environment overrides no setting here.
+        key_file: path of the file with the key of an encrypted store; None for the key that the settings name.
 
     Raises:
-        InputError: there is none of these.
-        ConfigError: the settings are wrong; or the store is encrypted, and the key is missing or not its own.
+        InputError: no settings file and no store is at the path.
+        ConfigError: the settings are wrong; or the store is encrypted, and the key is missing or belongs to another
+            store.
         PrivacyGateError: others can read the private root, or its secret is missing.
     """
     path = Path(path)
@@ -385,15 +389,15 @@ def open_store(path: str | Path, *, key_file: str | Path | None = None) -> Store
 
 
 def open_run(path: str | Path, run: str = "latest", *, key_file: str | Path | None = None) -> Run:
-    """A finished run, to be read.
+    """Opens a finished run for reading.
 
     Args:
-        path: as for `open_store`.
-        run: its id, the beginning of one, ``latest``, or ``previous``.
-        key_file: as for `open_store`.
+        path: path that `open_store` takes.
+        run: id of the run, the beginning of an id, ``latest``, or ``previous``.
+        key_file: path of a key file, which `open_store` takes.
 
     Raises:
-        InputError, ConfigError, PrivacyGateError: as `open_store` and `Store.run`.
+        InputError, ConfigError, PrivacyGateError: the errors of `open_store` and `Store.run`.
     """
     return open_store(path, key_file=key_file).run(run)
 

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from flows.commands.compare import Variant, run_variant, without_idle
 from flows.running.fetching import fetch
-from flows.settings import ENV_PREFIX, load_settings
+from pipelines.settings.loading import ENV_PREFIX, load_settings
 
 from . import base, computed, corpora, recorded, results
 from .cache import DONE, cached, content_key

@@ -28,7 +28,6 @@ from typing import Any
 from flows.commands.estimate import estimate_document
 from flows.commands.review import Opened, open_items
 from flows.running.fetching import fetch
-from flows.settings import load_settings
 from pipelines.corpus.tables import GOLD, SENTENCES
 from pipelines.graph import FIGURES
 from pipelines.language import make_doc
@@ -36,6 +35,7 @@ from pipelines.miss_rate.learnt import LEARNT, write_learnt
 from pipelines.miss_rate.review_items import Item, judged_secrets
 from pipelines.miss_rate.review_log import Decision, DecisionLog, Secret, ballots_of, read_decisions, sentence_key
 from pipelines.policies.tables import REDACTED
+from pipelines.settings.loading import load_settings
 from pipelines.store.objects.reviews import reviews_path
 from pipelines.store.place.roots import Roots
 

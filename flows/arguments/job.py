@@ -89,7 +89,7 @@ def run(
         return
     if dry_run:
         from flows.commands.plan import plan_document, plan_text
-        from flows.settings import load_settings
+        from pipelines.settings.loading import load_settings
 
         selected, forced = requested(from_stage, only, force or [], load_settings(config, os.environ))
         document = plan_document(

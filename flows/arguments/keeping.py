@@ -25,7 +25,7 @@ def verify(
     Exit code 5 if something is damaged and not repaired, 4 if that is the privacy ledger.
     """
     from flows.running.spec import open_store
-    from flows.settings import load_settings
+    from pipelines.settings.loading import load_settings
     from pipelines.store.upkeep.maintenance import DOCUMENTS, LEDGER
     from pipelines.store.upkeep.maintenance import verify as verify_store
 
@@ -50,7 +50,7 @@ def gc(
 ) -> None:
     """Remove what no recent run used, quarantine, examples of `run --sample`, old records of failed work."""
     from flows.running.spec import open_store
-    from flows.settings import load_settings
+    from pipelines.settings.loading import load_settings
     from pipelines.store.upkeep.maintenance import gc as collect
 
     done = collect(open_store(load_settings(config, os.environ)), keep_runs=keep_runs, dry_run=dry_run)
@@ -95,7 +95,7 @@ def forget(
 def retire(config: ConfigArgument = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
     """Let this store train no more, because a copy of it goes on elsewhere; prints the proof that the copy asks for."""
     from flows.running.spec import open_store
-    from flows.settings import load_settings
+    from pipelines.settings.loading import load_settings
     from pipelines.store.ledger.relocation import retire as retire_store
 
     done = retire_store(open_store(load_settings(config, os.environ)))

@@ -9,8 +9,8 @@ from typing import Any
 from flows.commands.run import run_job
 from flows.running.auditing import AuditAlarm, settle
 from flows.running.spec import open_store
-from flows.settings import ENV_PREFIX, load_settings
 from pipelines.errors import StageError
+from pipelines.settings.loading import ENV_PREFIX, load_settings
 from pipelines.store.objects import runs
 from pipelines.store.place.unlocking import in_plain
 

@@ -18,10 +18,10 @@ from flows.commands.run import child_run
 from flows.running.progress import Console
 from flows.running.spec import make_spec, open_store, read_corpus
 from flows.running.spending import checked_releases, spent, trained_key, trusted_text
-from flows.settings import ENV_PREFIX, Settings, idle_settings, load_settings
 from pipelines.errors import ConfigError, ReticentError
 from pipelines.files import finite, write_atomic, write_json
 from pipelines.methods.registry import METHODS, PROTECTIONS, RULES, method
+from pipelines.settings.loading import ENV_PREFIX, ProjectSettings, idle_settings, load_settings
 from pipelines.store.objects import runs
 from pipelines.store.objects.manifest import load
 from pipelines.store.place.roots import Roots
@@ -157,7 +157,7 @@ def make_variants(
     return variants
 
 
-def _load(config: Path, environ: Mapping[str, str], extra: Mapping[str, str]) -> Settings:
+def _load(config: Path, environ: Mapping[str, str], extra: Mapping[str, str]) -> ProjectSettings:
     """The settings with the overrides of ``--set``, which errors call as they were given."""
     try:
         return load_settings(config, {**environ, **extra}, refuses_idle=False)
@@ -198,7 +198,7 @@ def _override(text: str) -> tuple[str, str]:
     return f"{ENV_PREFIX}{table}__{field}".upper(), value.strip()
 
 
-def _own_method(settings: Settings) -> str:
+def _own_method(settings: ProjectSettings) -> str:
     train: Any = settings.stages["train"]
     return f"{train.method}/{train.variant()}" if train.variant() else str(train.method)
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flows.settings import load_settings
 from pipelines.context import Progress, silent
 from pipelines.errors import ConfigError, InputError
+from pipelines.settings.loading import load_settings
 
 
 def write_filter(

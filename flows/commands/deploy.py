@@ -58,7 +58,7 @@ def deploy(
             wrong, or the pool is of another type or not ours alone.
         StoreError: the server does not answer.
     """
-    from flows.settings import load_settings
+    from pipelines.settings.loading import load_settings
 
     if not environ.get("PREFECT_API_URL"):
         raise ConfigError(

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from flows.running.spec import open_store
-from flows.settings import load_settings
 from pipelines.context import pseudonym
 from pipelines.files import canonical_json, read_json
-from pipelines.graph import GRAPH, config_class, config_references
+from pipelines.graph import GRAPH, config_references
 from pipelines.report.numbers import same_figures
+from pipelines.settings.loading import load_settings
+from pipelines.settings.tables import config_class
 from pipelines.store.objects import manifest as manifests
 from pipelines.store.objects import runs
 from pipelines.store.objects.manifest import Manifest

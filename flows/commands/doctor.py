@@ -12,10 +12,10 @@ from typing import Any, Final, Literal, NamedTuple
 
 from flows.running.installation import check_installation
 from flows.running.spec import open_store, read_corpus
-from flows.settings import Settings, load_settings
 from pipelines.corpus.listing import left_out_text
 from pipelines.errors import ReticentError
 from pipelines.graph import GRAPH
+from pipelines.settings.loading import ProjectSettings, load_settings
 from pipelines.store.ledger.ledger import read_ledger
 from pipelines.store.objects import runs
 from pipelines.store.place.encrypted_fs import encryption_of
@@ -107,7 +107,7 @@ def _packages() -> Iterator[Finding]:
         yield Finding("packages", "ok", f"reticent {metadata.version('reticent')}, {len(core)} requirements met")
 
 
-def _settings(settings: Settings) -> Iterator[Finding]:
+def _settings(settings: ProjectSettings) -> Iterator[Finding]:
     """What a later stage would refuse: plug-ins, models, folders (`StageConfig.check`)."""
     for warning in settings.warnings:
         yield Finding("settings", "warning", warning)
@@ -124,7 +124,7 @@ def _settings(settings: Settings) -> Iterator[Finding]:
         yield Finding("settings", "ok", f"{settings.path.name}: every stage accepts them")
 
 
-def _input(settings: Settings) -> Iterator[Finding]:
+def _input(settings: ProjectSettings) -> Iterator[Finding]:
     corpus = read_corpus(settings, open_store(settings, create=False), read=False)
     text = f"{corpus.num_files:,} files"
     if corpus.left_out:
@@ -133,7 +133,7 @@ def _input(settings: Settings) -> Iterator[Finding]:
         yield Finding("input", "ok", text)
 
 
-def _store(settings: Settings) -> Iterator[Finding]:
+def _store(settings: ProjectSettings) -> Iterator[Finding]:
     private, public, _ = settings.roots()
     roots = open_store(settings, create=False)
     if not roots.private.is_dir():
@@ -162,7 +162,7 @@ def _file_system(folder: Path) -> Iterator[Finding]:
         yield Finding("store", "warning", text)
 
 
-def _disk(settings: Settings) -> Iterator[Finding]:
+def _disk(settings: ProjectSettings) -> Iterator[Finding]:
     folder = nearest(settings.roots()[0])
     free = shutil.disk_usage(folder).free / _GIB
     if free < 1:
@@ -173,7 +173,7 @@ def _disk(settings: Settings) -> Iterator[Finding]:
         yield Finding("disk", "warning", f"{folder} is not known to lie on an encrypted file system")
 
 
-def _memory(settings: Settings) -> Iterator[Finding]:
+def _memory(settings: ProjectSettings) -> Iterator[Finding]:
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / _GIB
     needed = settings.runtime.workers * _WORKER_GIB
     text = f"{total:.0f} GiB for {settings.runtime.workers} workers"
@@ -183,7 +183,7 @@ def _memory(settings: Settings) -> Iterator[Finding]:
         yield Finding("memory", "ok", text)
 
 
-def _device(settings: Settings) -> Iterator[Finding]:
+def _device(settings: ProjectSettings) -> Iterator[Finding]:
     import torch
 
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0

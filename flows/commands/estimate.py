@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from flows.running.fetching import figures_of
-from flows.settings import load_settings
 from pipelines.errors import ConfigError, InputError
+from pipelines.settings.loading import load_settings
 
 _METHODS = ("student_t", "student_t_clipped", "clopper_pearson", "cluster_robust", "bootstrap", "recommended")
 _LABELS = {

@@ -9,9 +9,9 @@ from typing import Any
 
 from flows.commands.inspect import tables_of
 from flows.running.spec import open_store
-from flows.settings import load_settings
 from pipelines.errors import ConfigError, DamagedFileError, StoreError
 from pipelines.files import copy_file
+from pipelines.settings.loading import load_settings
 from pipelines.store.place.disk import remove_tree
 from pipelines.store.place.locks import store_lock
 from pipelines.store.place.roots import Roots, private_umask

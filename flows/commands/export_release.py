@@ -19,12 +19,12 @@ from typing import Any, Final, Literal
 from flows.commands.export import out_path
 from flows.commands.ledger import standing_run
 from flows.running.spec import open_store
-from flows.settings import Settings, load_settings
 from pipelines.errors import ConfigError, StoreError
 from pipelines.files import copy_file
 from pipelines.release_folder import sign_folder
 from pipelines.report.cards import synthetic_section
 from pipelines.report.claims import headline_claim
+from pipelines.settings.loading import ProjectSettings, load_settings
 from pipelines.signatures import signing_key
 from pipelines.store.objects import manifest as manifests
 from pipelines.store.objects import runs
@@ -123,7 +123,7 @@ def release_text(document: Mapping[str, Any]) -> str:
     )
 
 
-def _published(settings: Settings, roots: Roots) -> _Run:
+def _published(settings: ProjectSettings, roots: Roots) -> _Run:
     record, _ = standing_run(settings, roots, then="export")
     run = _Run(roots, record, {})
     folders = run.folders("report") if runs.key_in(record, "report") else []

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flows.running.spec import open_store
-from flows.settings import Settings, load_settings
 from pipelines.corpus.listing import list_files
 from pipelines.errors import ConfigError, InputError
+from pipelines.settings.loading import ProjectSettings, load_settings
 from pipelines.store.ledger.ledger import read_ledger
 from pipelines.store.ledger.releases import adopted_models
 from pipelines.store.objects import runs
@@ -73,7 +73,7 @@ def forget_document(config: Path, environ: Mapping[str, str], names: Sequence[st
     }
 
 
-def _listed(settings: Settings) -> dict[str, Path]:
+def _listed(settings: ProjectSettings) -> dict[str, Path]:
     corpus: Any = settings.stages["corpus"]
     try:
         files = list_files(corpus.inputs, settings.folder, corpus.format, corpus.read_options().sources)

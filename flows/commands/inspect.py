@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from flows.running.spec import open_store
-from flows.settings import load_settings
 from pipelines.errors import ConfigError
 from pipelines.frames import scan
 from pipelines.graph import GRAPH
+from pipelines.settings.loading import load_settings
 from pipelines.stage import Table
 from pipelines.store.place.roots import Roots
 from pipelines.store.place.unlocking import is_encrypted

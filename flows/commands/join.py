@@ -12,7 +12,7 @@ from flows.running.executors.cluster import require_shared
 from flows.running.installation import check_installation
 from flows.running.spec import open_store
 from flows.running.temporary import temporary_files
-from flows.settings import load_settings
+from pipelines.settings.loading import load_settings
 from pipelines.store.place.identity import FILE
 from pipelines.store.place.roots import MEETING, private_umask
 

@@ -26,9 +26,9 @@ def note_texts(texts: Sequence[str], project: Path, environ: Mapping[str, str], 
         ConfigError, StoreError: the settings or the store cannot be used.
     """
     from flows.running.spec import open_store
-    from flows.settings import load_settings
     from pipelines.corpus.split import Splitter
     from pipelines.miss_rate.review_log import sentence_key
+    from pipelines.settings.loading import load_settings
 
     settings = load_settings(project, environ)
     split: Any = settings.stages["split"]

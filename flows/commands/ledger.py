@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from flows.running.spec import open_store, state_folder
 from flows.running.spending import checked_releases, latest_model, spent, trusted_text
-from flows.settings import Settings, load_settings
 from pipelines.accounting.claim_documents import credit_of
 from pipelines.accounting.withdrawn import refusal
 from pipelines.errors import ConfigError, PrivacyGateError
 from pipelines.files import finite
+from pipelines.settings.loading import ProjectSettings, load_settings
 from pipelines.store.ledger.ledger import copies_of
 from pipelines.store.ledger.relocation import accept_retired, acknowledge_copy
 from pipelines.store.ledger.sign_offs import page_state, signatures
@@ -226,7 +226,9 @@ def group_of_latest(roots: Roots, scope: Scope) -> tuple[Release, ...]:
     return tuple(r for r in found if r.state == "published")
 
 
-def standing_run(settings: Settings, roots: Roots, *, then: str) -> tuple[Mapping[str, Any], tuple[Release, ...]]:
+def standing_run(
+    settings: ProjectSettings, roots: Roots, *, then: str
+) -> tuple[Mapping[str, Any], tuple[Release, ...]]:
     """The record of the latest run, whose claims hold now, and `group_of_latest`.
 
     Args:

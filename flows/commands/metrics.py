@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from flows.running.auditing import nights_of
 from flows.running.spec import open_store
-from flows.settings import load_settings
 from pipelines.errors import ConfigError
 from pipelines.files import write_atomic
+from pipelines.settings.loading import load_settings
 from pipelines.store.objects import runs
 from pipelines.store.objects.ledger_lines import locked, read_documents
 from pipelines.store.place.roots import Roots

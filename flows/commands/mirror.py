@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from flows.running.mirroring import mirror_published
-from flows.settings import load_settings
 from pipelines.context import Progress, silent
 from pipelines.errors import ConfigError
+from pipelines.settings.loading import load_settings
 
 
 def mirror_document(config: Path, environ: Mapping[str, str], progress: Progress = silent) -> dict[str, int]:

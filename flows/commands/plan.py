@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from flows.running.spec import EVERYTHING, make_spec, open_store, read_corpus, spec_and_wait
-from flows.settings import Settings, load_settings
 from pipelines.corpus.listing import left_out_text
 from pipelines.errors import ConfigError
 from pipelines.graph import GRAPH
+from pipelines.settings.loading import ProjectSettings, load_settings
 from pipelines.store.building.plan import check_settings, make_plan
 from pipelines.store.ledger.ledger import read_ledger
 from pipelines.store.objects import runs
@@ -80,7 +80,7 @@ def plan_document(
     }
 
 
-def _budget(config: Path, environ: Mapping[str, str], settings: Settings) -> str | None:
+def _budget(config: Path, environ: Mapping[str, str], settings: ProjectSettings) -> str | None:
     """How much training the budget still pays for; None without one, or before the first training."""
     if settings.stages["guarantee"].budget_epsilon is None:  # type: ignore[attr-defined]
         return None

@@ -35,7 +35,7 @@ def redactor_spec(policies: Sequence[str], options: Mapping[str, Any]) -> Redact
     Raises:
         ConfigError: every problem, before any work.
     """
-    from pipelines.stages.prepare.redact import RedactConfig
+    from pipelines.settings.redact import RedactConfig
 
     names = [name.strip() for given in policies for name in given.split(",") if name.strip()]
     if not names:

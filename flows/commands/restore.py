@@ -44,7 +44,7 @@ def replacing(
         ConfigError: an option is unknown, missing or of no use here, or a file cannot be used.
     """
     from pipelines.policies.surrogates import Surrogates, typed_text
-    from pipelines.stages.prepare.estimate import EstimateConfig
+    from pipelines.settings.estimate import EstimateConfig
 
     if replacement not in REPLACEMENTS:
         raise ConfigError(f"--replacement must be one of {', '.join(REPLACEMENTS)}, not {replacement}")
@@ -179,9 +179,9 @@ def _known_of_map(table: Path) -> Known:
 
 def _known_of_run(config: Path, environ: Mapping[str, str]) -> Known:
     from flows.running.spec import open_store
-    from flows.settings import load_settings
     from pipelines.policies.surrogates import Replaced
     from pipelines.policies.tables import SURROGATES
+    from pipelines.settings.loading import load_settings
     from pipelines.store.objects import runs
 
     roots = open_store(load_settings(config, environ, refuses_idle=False), create=False)

@@ -15,7 +15,6 @@ from typing import Any, Literal, NamedTuple
 from flows.review.session import ReviewSession
 from flows.running.fetching import fetch
 from flows.running.signals import Terminated
-from flows.settings import load_settings
 from pipelines.errors import ConfigError, InputError
 from pipelines.files import write_atomic
 from pipelines.gate.tables import GATE_HITS
@@ -27,6 +26,7 @@ from pipelines.miss_rate.sampling import Partition
 from pipelines.miss_rate.tables import SAMPLE
 from pipelines.policies.held import HELD
 from pipelines.policies.labels import ReviewLabels
+from pipelines.settings.loading import load_settings
 from pipelines.store.objects.reviews import reviews_path
 from pipelines.store.place.roots import Roots, private_umask
 

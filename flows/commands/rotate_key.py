@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from flows.running.spec import open_store
-from flows.settings import Settings, load_settings
 from pipelines.encryption.ring import WrongKeyError, open_ring
 from pipelines.encryption.sources import KeySource
 from pipelines.errors import ConfigError, DamagedFileError, StoreError
 from pipelines.files import read_json
+from pipelines.settings.loading import ProjectSettings, load_settings
 from pipelines.store.place.rotation import rotate
 from pipelines.store.place.unlocking import ring_path
 
@@ -52,7 +52,7 @@ def rotate_document(
     return {**done, "reencrypted": reencrypt}
 
 
-def _opens(settings: Settings, key: KeySource) -> bool:
+def _opens(settings: ProjectSettings, key: KeySource) -> bool:
     """Whether a key is the one that the store has now."""
     try:
         open_ring(read_json(ring_path(settings.roots()[0])), key.read())

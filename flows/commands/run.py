@@ -14,10 +14,10 @@ from flows.running.progress import Console
 from flows.running.spec import begin, selection, stages_named
 from flows.running.unchanged import finish_unchanged
 from flows.server.embedded import protect_server
-from flows.settings import Settings, load_settings
 from pipelines.context import Purpose
 from pipelines.errors import ConfigError, StoreError
 from pipelines.graph import GRAPH
+from pipelines.settings.loading import ProjectSettings, load_settings
 from pipelines.store.objects.runs import new_run_id
 from pipelines.store.objects.session import RunSpec, child_of, make_session, save_spec
 from pipelines.walks import wanted
@@ -116,7 +116,7 @@ def _run_flow(run: str, console: Console) -> dict[str, Any]:
 
 
 def requested(
-    from_stage: str | None, only: str | None, force: Sequence[str], settings: Settings
+    from_stage: str | None, only: str | None, force: Sequence[str], settings: ProjectSettings
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The selected and the forced stages.
 

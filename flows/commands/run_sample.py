@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from flows.running.spec import open_store, read_corpus
-from flows.settings import Settings, load_settings
 from pipelines.context import Progress, pseudonym, silent
 from pipelines.corpus.items import Document
 from pipelines.errors import ConfigError, InputError
 from pipelines.files import write_atomic
+from pipelines.settings.loading import ProjectSettings, load_settings
 from pipelines.store.objects.inputs import CorpusState
 from pipelines.store.place.roots import FIRST_LOOK, Roots, private_umask
 from pipelines.store.place.unlocking import in_plain, is_encrypted
@@ -107,7 +107,7 @@ def run_sample(
 
 
 def _draw(
-    settings: Settings, roots: Roots, state: CorpusState, fraction: float, reasons: Counter[str]
+    settings: ProjectSettings, roots: Roots, state: CorpusState, fraction: float, reasons: Counter[str]
 ) -> tuple[list[Document], int]:
     """Documents by a keyed hash of where they stand, whatever they hold; of a large corpus from some partitions."""
     from pipelines.corpus.forgotten import is_forgotten
@@ -147,7 +147,7 @@ def _draw(
 
 
 def _rows(
-    settings: Settings, documents: Sequence[Document], others: Counter[str]
+    settings: ProjectSettings, documents: Sequence[Document], others: Counter[str]
 ) -> tuple[list[dict[str, Any]], dict[Any, Any], int]:
     """The rows of documents up to the limit, each once, and the known secrets in them."""
     from pipelines.corpus.documents import map_gold
@@ -205,9 +205,11 @@ def _redacted(redact: Any, corpus: Any, rows: Sequence[Mapping[str, Any]], gold:
     from pipelines.policies.judging.judge import Request
     from pipelines.policies.judging.tables import RedactionFigures, redacted_row
     from pipelines.policies.redact import token_mask
+    from pipelines.policies.replacement import replacement_writer
     from pipelines.policies.sharding import is_private
 
-    replace = redact.replace(secrets.token_bytes(32))  # other surrogates than a run's: a sample needs no store
+    key = secrets.token_bytes(32)  # other surrogates than a run's: a sample needs no store
+    replace = replacement_writer(redact.replacement, redact.surrogate_scope, redact.policies, key)
     warnings: list[str] = []
     if redact.check_language:
         try:

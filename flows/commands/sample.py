@@ -8,9 +8,9 @@ from typing import Any
 
 from flows.running.fetching import figures_of
 from flows.running.spec import open_store
-from flows.settings import load_settings
 from pipelines.errors import ConfigError
 from pipelines.graph_names import FIGURES
+from pipelines.settings.loading import load_settings
 from pipelines.store.objects import runs
 
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from flows.running.spec import open_store
-from flows.settings import load_settings
 from pipelines.errors import ConfigError
 from pipelines.frames import scan
 from pipelines.mask import MASK
 from pipelines.printable import printable
+from pipelines.settings.loading import load_settings
 from pipelines.store.place.roots import Roots
 
 DUPLICATE = "DUPLICATE"

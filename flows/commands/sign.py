@@ -11,9 +11,9 @@ from flows.commands.diff import changed_pairs, diff_document
 from flows.commands.ledger import standing_run, too_large
 from flows.running.spec import open_store
 from flows.running.spending import cost_of
-from flows.settings import Settings, load_settings
 from pipelines.errors import ConfigError, PrivacyGateError, StoreError
 from pipelines.files import finite, read_file, write_atomic
+from pipelines.settings.loading import ProjectSettings, load_settings
 from pipelines.store.ledger.ledger import copies_of
 from pipelines.store.ledger.sign_offs import enter_signature, page_path, signatures
 from pipelines.store.objects import manifest as manifests
@@ -107,7 +107,7 @@ def _can_be_compared(roots: Roots, run_id: str) -> bool:
     return key is not None and manifests.load(roots, "guarantee", key) is not None
 
 
-def _composed(settings: Settings, members: Sequence[Release]) -> dict[str, Any]:
+def _composed(settings: ProjectSettings, members: Sequence[Release]) -> dict[str, Any]:
     """What all releases that share records with the latest run's model cost together, as the ledger says it."""
     group = cost_of(settings, members)
     epsilon = None if group.delta is None else finite(group.epsilon)

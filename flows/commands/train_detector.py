@@ -122,10 +122,10 @@ def _read(name: str) -> Iterator[Example]:
 def _of_gold(config: Path, environ: Mapping[str, str], noted: Noted) -> Iterator[Example]:
     """The sentences of training documents that carry labels. The split stage is run where it is not up to date."""
     from flows.running.fetching import fetch
-    from flows.settings import load_settings
     from pipelines.corpus.tables import DOCUMENTS, GOLD, SENTENCES
     from pipelines.miss_rate.review_log import sentence_key
     from pipelines.policies.learning.examples import make_example
+    from pipelines.settings.loading import load_settings
 
     session, keys = fetch(load_settings(config, environ), "split")
     secret = session.roots.secret
@@ -162,9 +162,9 @@ def _of_gold(config: Path, environ: Mapping[str, str], noted: Noted) -> Iterator
 def _of_reviews(config: Path, environ: Mapping[str, str], noted: Noted) -> list[Example]:
     """What reviewers hold sensitive in sentences of this draw and of those before; disputed sentences are left."""
     from flows.commands.review import open_items
-    from flows.settings import load_settings
     from pipelines.miss_rate.review_log import ballots_of, read_decisions
     from pipelines.policies.learning.examples import make_example
+    from pipelines.settings.loading import load_settings
     from pipelines.store.objects.reviews import reviews_path
 
     learnt = []

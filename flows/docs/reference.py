@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from flows.settings import tables
+from pipelines.settings.loading import tables
 
 
 def _default(value: Any) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
-from flows.settings import tables
+from pipelines.settings.loading import tables
 
 
 def settings_schema() -> dict[str, Any]:

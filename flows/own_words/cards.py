@@ -20,7 +20,7 @@ from pipelines.gate.files import json_units
 from pipelines.gate.own import HOLE
 from pipelines.mask import MASK
 from pipelines.methods.registry import METHODS
-from pipelines.stages.train.config import TrainConfig
+from pipelines.settings.train import TrainConfig
 from pipelines.training.crossings import NOTES, Crossing
 from pipelines.training.data.control import (
     BOS,

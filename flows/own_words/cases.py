@@ -29,8 +29,8 @@ from pipelines.miss_rate.breakdown import MU_OF_ONE_LABEL
 from pipelines.miss_rate.estimate import MU
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, MissRate, Stability
 from pipelines.policies.detectors.specs import SPECS
-from pipelines.stages.prepare.dedup import DedupConfig
-from pipelines.stages.train.config import TrainConfig
+from pipelines.settings.dedup import DedupConfig
+from pipelines.settings.train import TrainConfig
 
 _NOISED: Final = dp_sgd(noise_multiplier=4.0, sample_rate=0.1, num_steps=5)
 _HARDLY_NOISED: Final = dp_sgd(noise_multiplier=0.001, sample_rate=0.5, num_steps=1)

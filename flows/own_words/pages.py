@@ -26,8 +26,8 @@ from pipelines.report.cards import data_card, model_card_sections
 from pipelines.report.figures import Sources, build
 from pipelines.report.public import public_version
 from pipelines.report.render import render_html
-from pipelines.stages.prepare.dedup import DedupConfig
-from pipelines.stages.train.report import ReportConfig
+from pipelines.settings.dedup import DedupConfig
+from pipelines.settings.report import ReportConfig
 from pipelines.training.outputs import events_document, figures_document
 
 _SOURCES: Final = Sources(

@@ -10,13 +10,13 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from flows.own_words.variants import choices
-from flows.settings import tables
 from pipelines.corpus.formats import FORMATS
 from pipelines.gate.own import HOLE
 from pipelines.methods.registry import METHODS
 from pipelines.policies.detectors.specs import SPECS
 from pipelines.report.numbers import plain
 from pipelines.report.settings import shown_settings
+from pipelines.settings.loading import tables
 from pipelines.training.models.shape import PRESETS
 from pipelines.training.models.sources import WHEELS
 from pipelines.training.tasks.registry import TASKS

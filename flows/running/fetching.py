@@ -7,8 +7,8 @@ from typing import Any
 
 from flows.running.spec import make_spec, open_store, read_corpus
 from flows.running.temporary import temporary_files
-from flows.settings import Settings
 from pipelines.graph_names import FIGURES
+from pipelines.settings.loading import ProjectSettings
 from pipelines.stage import Stage
 from pipelines.store.building.execute import execute
 from pipelines.store.objects.session import Session, make_session
@@ -19,7 +19,7 @@ Keys = dict[str, PartitionKeys]
 """The artifacts of each stage, in corpus order."""
 
 
-def fetch(settings: Settings, *stages: str) -> tuple[Session, Keys]:
+def fetch(settings: ProjectSettings, *stages: str) -> tuple[Session, Keys]:
     """Brings stages, and every stage that they read, up to date in this process.
 
     Args:
@@ -36,7 +36,7 @@ def fetch(settings: Settings, *stages: str) -> tuple[Session, Keys]:
         return _fetch(settings, stages)
 
 
-def _fetch(settings: Settings, stages: Sequence[str]) -> tuple[Session, Keys]:
+def _fetch(settings: ProjectSettings, stages: Sequence[str]) -> tuple[Session, Keys]:
     session = make_session(make_spec(settings, read_corpus(settings, open_store(settings), read=True)))
 
     def key(stage: Stage, partition: str | None, inputs: Keys | None) -> str:
@@ -47,7 +47,7 @@ def _fetch(settings: Settings, stages: Sequence[str]) -> tuple[Session, Keys]:
     return session, keys
 
 
-def figures_of(settings: Settings, stage: str) -> dict[str, Any]:
+def figures_of(settings: ProjectSettings, stage: str) -> dict[str, Any]:
     """The ``figures.json`` of a whole-corpus stage, brought up to date."""
     session, keys = fetch(settings, stage)
     ((_, key),) = keys[stage]

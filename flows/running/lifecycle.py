@@ -20,9 +20,9 @@ from flows.running.signals import ends_promptly
 from flows.running.spec import RELEASED, begin
 from flows.running.temporary import temporary_files
 from flows.server.guard import refuse_foreign_run
-from flows.settings import load_settings
 from pipelines.corpus.rejection import check_rejected, check_trainable
 from pipelines.errors import InputError, ReticentError, StoreError
+from pipelines.settings.loading import load_settings
 from pipelines.store.building.plan import check_settings, make_plan
 from pipelines.store.objects import runs
 from pipelines.store.objects.session import open_session

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from flows.running.spec import open_store
-from flows.settings import Settings
 from pipelines.context import Progress, silent
+from pipelines.settings.loading import ProjectSettings
 from pipelines.store.upkeep.mirror import Mirrored, mirror
 
 
-def mirror_published(settings: Settings, progress: Progress = silent) -> Mirrored | None:
+def mirror_published(settings: ProjectSettings, progress: Progress = silent) -> Mirrored | None:
     """Makes `store.mirror_url` a copy of the public root; None where the settings name none.
 
     Raises:

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flows.settings import Settings, load_settings
 from pipelines.context import Progress, silent
 from pipelines.errors import ConfigError
 from pipelines.graph import GRAPH
-from pipelines.stages.audit.config import OF_DOMAINS
+from pipelines.settings.audit import OF_DOMAINS
+from pipelines.settings.loading import ProjectSettings, load_settings
 from pipelines.store.ledger.ledger import enter_older
 from pipelines.store.ledger.relocation import move_in
 from pipelines.store.objects import runs
@@ -58,7 +58,7 @@ def stages_named(name: str) -> tuple[str, ...]:
     return found
 
 
-def open_store(settings: Settings, *, create: bool = True) -> Roots:
+def open_store(settings: ProjectSettings, *, create: bool = True) -> Roots:
     """Opens the store that the settings name, and makes it if need be; to look at one, ``create=False`` is enough.
 
     Raises:
@@ -75,7 +75,7 @@ def state_folder() -> Path:
     return (base if base.is_absolute() else Path("~/.local/state").expanduser()) / "reticent"
 
 
-def read_corpus(settings: Settings, roots: Roots, *, read: bool, progress: Progress = silent) -> CorpusState:
+def read_corpus(settings: ProjectSettings, roots: Roots, *, read: bool, progress: Progress = silent) -> CorpusState:
     """The partitions of the settings' input files (see `corpus_state`)."""
     corpus: Any = settings.stages["corpus"]
     request = CorpusRequest(
@@ -92,7 +92,7 @@ def read_corpus(settings: Settings, roots: Roots, *, read: bool, progress: Progr
 
 
 def make_spec(
-    settings: Settings,
+    settings: ProjectSettings,
     corpus: CorpusState,
     *,
     selected: Sequence[str] = EVERYTHING,
@@ -109,7 +109,7 @@ def make_spec(
 
 
 def spec_and_wait(
-    settings: Settings,
+    settings: ProjectSettings,
     corpus: CorpusState,
     *,
     selected: Sequence[str],
@@ -153,7 +153,7 @@ def spec_and_wait(
 
 
 def waits_for(
-    settings: Settings, roots: Roots, corpus: CorpusState, *, selected: Sequence[str], forced: Sequence[str]
+    settings: ProjectSettings, roots: Roots, corpus: CorpusState, *, selected: Sequence[str], forced: Sequence[str]
 ) -> Training | None:
     """The training after which it is too early for another one; None where this run may train.
 
@@ -171,7 +171,7 @@ def waits_for(
     return None if last is None or last.is_due else last
 
 
-def _json_values(settings: Settings) -> dict[str, dict[str, Any]]:
+def _json_values(settings: ProjectSettings) -> dict[str, dict[str, Any]]:
     return {name: config.model_dump(mode="json") for name, config in settings.stages.items()}
 
 

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from flows.settings import Settings
 from pipelines.context import Releases
+from pipelines.settings.loading import ProjectSettings
 from pipelines.store.ledger.check import check_releases
 from pipelines.store.ledger.ledger import read_ledger
 from pipelines.store.ledger.releases import adopted_models
@@ -56,7 +56,7 @@ def checked_releases(roots: Roots) -> list[Release]:
     return releases
 
 
-def cost_of(settings: Settings, members: Sequence[Release]) -> Group:
+def cost_of(settings: ProjectSettings, members: Sequence[Release]) -> Group:
     """What releases that may share records cost together, at the budget's delta, or else at the largest of theirs."""
     from pipelines.accounting.ledger import composed_epsilon
 
@@ -67,7 +67,7 @@ def cost_of(settings: Settings, members: Sequence[Release]) -> Group:
     return Group(members=tuple(members), counted=counted, epsilon=total, delta=delta)
 
 
-def spent(settings: Settings, releases: Sequence[Release]) -> list[Group]:
+def spent(settings: ProjectSettings, releases: Sequence[Release]) -> list[Group]:
     """What releases cost, by group (`pipelines.accounting.ledger.overlapping`)."""
     from pipelines.accounting.ledger import overlapping
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,6 @@ from pipelines.corpus.items import Document
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.readers import read_documents
 from pipelines.corpus.scan import scan
-from pipelines.corpus.split import Splitter
 from pipelines.dedup.against import is_filter, of_other
 from pipelines.dedup.bloom import BoolArray, ScalableBloomFilter, UInt64Array
 from pipelines.dedup.filters import load_filter
@@ -27,6 +26,9 @@ from pipelines.dedup.index import KeyIndex
 from pipelines.dedup.keys import DocumentKeys, KeyMaker
 from pipelines.dedup.stability import Unit
 from pipelines.errors import ConfigError, InputError
+
+if TYPE_CHECKING:  # spaCy is slow to import
+    from pipelines.corpus.split import Splitter
 
 _BATCH_DOCUMENTS = 256
 _PARTITION_DOCUMENTS = 100_000

@@ -7,18 +7,16 @@ fitted on other rows, or carries finds over from other rows of a document, coupl
 from __future__ import annotations
 
 import math
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+
+from pipelines.policies.options import LABEL_PATTERN, PolicyOptions
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
     from spacy.tokens import Doc
-
-LABEL_PATTERN: Final = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
-"""The form of labels. Figures show labels, so it excludes spaces and lower-case letters, as in a copied secret."""
 
 
 class Span(NamedTuple):
@@ -118,49 +116,6 @@ class PolicySpec:
     def couples_rows(self) -> bool:
         """True if a mask may depend on other rows than its own."""
         return self.reads_documents or self.is_fitted
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicyOptions:
-    """What a policy may be told when it is made. Policies take what concerns them and leave the rest.
-
-    Attributes:
-        name: the policy's name in the settings; goes into its spans.
-        model: the spaCy model of the run.
-        language: its language code.
-        own: of a plug-in whose spec declares options, an instance of their model.
-        patterns, pattern_seconds, names, names_file, keywords, recognizers, classifier, classifier_threshold: fields
-            of ``[redact]`` of the same names, which built-in policies declare.
-        token_classifier, token_classifier_revision, token_classifier_labels, token_classifier_threshold: likewise.
-        token_classifier_thresholds, token_classifier_device, gliner, gliner_labels, gliner_threshold: likewise.
-    """
-
-    name: str
-    model: str = "en_core_web_sm"
-    language: str = "en"
-    own: Any = None
-    patterns: Mapping[str, str] = field(default_factory=dict)
-    pattern_seconds: float = 1.0
-    names: Sequence[str] = ()
-    names_file: str | None = None
-    keywords: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    recognizers: tuple[str, ...] = ()
-    classifier: str | None = None
-    classifier_threshold: float = 0.96
-    token_classifier: str | None = None
-    token_classifier_revision: str | None = None
-    token_classifier_labels: Mapping[str, str] = field(default_factory=dict)
-    token_classifier_threshold: float | None = None
-    token_classifier_thresholds: Mapping[str, float] = field(default_factory=dict)
-    token_classifier_device: str = "auto"  # noqa: S105 - no password
-    gliner: str | None = None
-    gliner_labels: Mapping[str, str] = field(default_factory=dict)
-    gliner_threshold: float = 0.3
-
-    @property
-    def threshold(self) -> float:
-        """The same as ``classifier_threshold``."""
-        return self.classifier_threshold
 
 
 @runtime_checkable

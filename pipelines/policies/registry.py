@@ -6,7 +6,6 @@ policies that the run selects, so an edit to the code of any other policy reruns
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import importlib
 from collections.abc import Iterable, Mapping
@@ -16,7 +15,8 @@ from pipelines.errors import ConfigError
 from pipelines.plugins import check_options, installed, load, nearest, resolve
 from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.labels import REVIEW_LABELS, ReviewLabels
-from pipelines.policies.protocol import DocumentPolicy, Policy, PolicyOptions, PolicySpec
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import DocumentPolicy, Policy, PolicySpec
 
 ENTRY_POINTS: Final = "reticent.policies"
 """The group of entry points in which installed packages offer policies by name."""
@@ -126,7 +126,7 @@ def make_policy(options: PolicyOptions, setting: str = "redact.policies") -> Pol
     declared = spec(name)
     if name not in SPECS and declared is not None and options.own is None:
         try:
-            options = dataclasses.replace(options, own=check_options(declared.options, {}, f"options.{name}"))
+            options = options.model_copy(update={"own": check_options(declared.options, {}, f"options.{name}")})
         except ValueError as error:
             raise ConfigError(f"{setting.partition('.')[0]}.{error}") from None
     try:

@@ -1,1 +1,1 @@
-"""One file per stage: its frozen settings and its `run`; the algorithms live beside this package."""
+"""One file per stage, with its `run`. Settings are in `pipelines.settings`, and algorithms in packages of their own."""

@@ -1,5 +1,5 @@
-"""What plug-ins of other packages are written with, a module for each kind; `docs/extending.md` has an example of each.
+"""Names for plug-ins of other packages, a module for each kind. `docs/extending.md` has an example of each.
 
-All but `reticent.plugins.training` and `reticent.plugins.layers` are light, since settings are checked with them; and
-artifacts of a plug-in depend on the modules that it imports only.
+All modules but `reticent.plugins.training` and `reticent.plugins.layers` import little, because checks of settings load
+them. Artifacts of a plug-in depend only on the modules that it imports.
 """

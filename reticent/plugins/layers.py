@@ -1,4 +1,4 @@
-"""What a rule for a layer is written with. Packages offer rules under entry points of ``reticent.layer_rules``."""
+"""Names for rules of layers. Packages offer rules under entry points of the group ``reticent.layer_rules``."""
 
 from pipelines.dp.layers import Site
 from pipelines.dp.rules import LayerRule

@@ -1,4 +1,4 @@
-"""What a training method says of itself. Packages offer methods under entry points of ``reticent.methods``."""
+"""Names for specs of training methods. Packages offer methods under entry points of the group ``reticent.methods``."""
 
 from pipelines.methods.rule import MethodRule
 from pipelines.methods.settings import NoisedSteps, PlainSteps

@@ -1,4 +1,4 @@
-"""What a policy is written with. Packages offer policies under entry points of the group ``reticent.policies``.
+"""Names for policies. Packages offer policies under entry points of the group ``reticent.policies``.
 
 >>> from reticent.plugins.policies import PolicyOptions, Sentence, Span
 >>> class Capitals:
@@ -13,6 +13,7 @@
 [Span(start_token=1, end_token=2, label='CAPITALS', policy='capitals', score=1.0)]
 """
 
-from pipelines.policies.protocol import DocumentPolicy, Policy, PolicyOptions, PolicySpec, Sentence, Span
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import DocumentPolicy, Policy, PolicySpec, Sentence, Span
 
 __all__ = ["DocumentPolicy", "Policy", "PolicyOptions", "PolicySpec", "Sentence", "Span"]

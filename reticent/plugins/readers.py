@@ -1,4 +1,4 @@
-"""What a reader of files is written with. Packages offer readers under entry points of ``reticent.readers``."""
+"""Names for readers of files. Packages offer readers under entry points of the group ``reticent.readers``."""
 
 from pipelines.corpus.formats import FormatSpec
 from pipelines.corpus.items import BadRow, Reason

@@ -1,4 +1,4 @@
-"""What a task says of itself. Packages offer tasks under entry points of ``reticent.tasks``."""
+"""Names for specs of tasks. Packages offer tasks under entry points of the group ``reticent.tasks``."""
 
 from pipelines.training.tasks.spec import GenerationSettings, TaskSettings, TaskSpec
 

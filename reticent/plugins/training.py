@@ -1,4 +1,4 @@
-"""What methods train with, and tasks make examples with. Imports torch: not for the module that holds a spec."""
+"""Names for the training code of methods and tasks. They import torch, so a module with a spec must not use them."""
 
 from pipelines.dp.sampling import PrivatePlan, plan_private_steps
 from pipelines.training.data.corpus import TrainingCorpus

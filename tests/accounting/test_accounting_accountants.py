@@ -130,7 +130,7 @@ def test_unknown_events_and_relations_are_refused():
 
 def test_accounting_imports_no_torch():
     loaded = loaded_after(
-        "import pipelines.accounting.claims, pipelines.accounting.calibration, pipelines.stages.train.guarantee"
+        "import pipelines.accounting.claims, pipelines.accounting.calibration, pipelines.settings.guarantee"
     )
     assert not {"torch", "transformers", "prefect"} & loaded
 

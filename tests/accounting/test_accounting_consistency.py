@@ -15,10 +15,9 @@ from pipelines.accounting.corpus_facts import corpus_facts
 from pipelines.accounting.facts import parse_training
 from pipelines.methods.registry import rule_of
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate
-from pipelines.stages.prepare.dedup import DedupConfig
-from pipelines.stages.prepare.publish import publishes
-from pipelines.stages.prepare.redact import RedactConfig
-from pipelines.stages.prepare.shard import ShardConfig
+from pipelines.settings.dedup import DedupConfig
+from pipelines.settings.redact import RedactConfig
+from pipelines.settings.shard import ShardConfig, publishes
 
 MU = "one kind of secret of a test"
 DEDUP = [

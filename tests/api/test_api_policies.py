@@ -10,7 +10,7 @@ import pytest
 
 import reticent
 from pipelines.policies.judging.texts import RENDERINGS
-from pipelines.stages.prepare.redact import RedactConfig
+from pipelines.settings.redact import RedactConfig
 from reticent.errors import ConfigError, InputError
 from reticent.policies import LabelledText, PolicyOptions, RedactOptions, Redactor, Rendering, Sentence, Span
 

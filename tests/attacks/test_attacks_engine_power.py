@@ -7,7 +7,7 @@ from audit_faults import CORRECT, FAULTS, LOOP, SPANS
 from support import REPOSITORY
 
 from pipelines.attacks import engine_power
-from pipelines.stages.audit.config import AuditConfig
+from pipelines.settings.audit import AuditConfig
 
 RESULTS = json.loads((REPOSITORY / "benchmarks/results/audit_power.json").read_text())
 

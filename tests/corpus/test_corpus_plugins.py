@@ -13,7 +13,7 @@ from pipelines.corpus.readers import read_documents
 from pipelines.corpus.scan import scan
 from pipelines.errors import ConfigError, InputError
 from pipelines.graph import GRAPH
-from pipelines.stages.prepare.split import CorpusConfig
+from pipelines.settings.corpus import CorpusConfig
 
 
 class Options(BaseModel):

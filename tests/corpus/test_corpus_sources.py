@@ -13,7 +13,7 @@ from pipelines.corpus.options import SourceOptions, source_of
 from pipelines.corpus.readers import read_documents
 from pipelines.corpus.scan import scan
 from pipelines.errors import InputError
-from pipelines.stages.prepare.split import CorpusConfig
+from pipelines.settings.corpus import CorpusConfig
 
 FILES = {
     "notes/a.txt": "Plain text.",
@@ -85,7 +85,7 @@ def test_rows_of_two_texts_are_known_by_their_source() -> None:
     ("source", "told"),
     [
         ({"pattern": "x", "format": "cvs"}, "did you mean 'csv'"),
-        ({"pattern": "x", "format": "my.module:Reader"}, "stands in corpus.format"),
+        ({"pattern": "x", "format": "my.module:Reader"}, "name a reader of your own in corpus.format"),
         ({"pattern": ""}, "pattern"),
         ({"pattern": "x", "colour": "red"}, "colour"),
     ],

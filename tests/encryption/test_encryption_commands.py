@@ -15,10 +15,10 @@ from flows.commands.export import export_document
 from flows.commands.rotate_key import rotate_document
 from flows.commands.run_sample import run_sample, sample_text
 from flows.running.spec import open_store
-from flows.settings import load_settings
 from pipelines.encryption import places
 from pipelines.errors import ConfigError, DamagedFileError, StoreError
 from pipelines.files import read_file, write_atomic
+from pipelines.settings.loading import load_settings
 from pipelines.store.place import rotation, unlocking
 from pipelines.store.place.roots import Roots
 from pipelines.store.place.rotation import rotate

@@ -17,10 +17,10 @@ from flows.commands import review
 from flows.commands.restore import restored_lines
 from flows.commands.rotate_key import rotate_document
 from flows.running.spec import EVERYTHING, open_store
-from flows.settings import load_settings
 from pipelines.encryption import places
 from pipelines.encryption.sealed import MAGIC
 from pipelines.errors import ConfigError
+from pipelines.settings.loading import load_settings
 from pipelines.store.objects import runs, session
 from pipelines.store.place import unlocking
 from pipelines.store.place.roots import Roots

@@ -13,7 +13,6 @@ import pytest
 from support.patches import Patch, patching
 from support.toy import Toy, drive, states, use_toy_graph
 
-from flows.own_tables import RuntimeConfig
 from flows.running.executors import choosing, worker
 from flows.running.executors import cluster as worker_cluster
 from flows.running.executors.cluster import Cluster
@@ -23,6 +22,7 @@ from pipelines.context import Runtime
 from pipelines.encryption import places
 from pipelines.encryption.sources import KeySource
 from pipelines.errors import ConfigError, ExecutorError, StageError
+from pipelines.settings.general import RuntimeConfig
 from pipelines.store.building.lookup import key_of
 from pipelines.store.building.workers import Request
 from pipelines.store.objects.session import make_session, open_session, read_session, save_spec

@@ -20,12 +20,12 @@ from flows.commands.ledger import ledger_document
 from flows.commands.plan import plan_document
 from flows.running import auditing
 from flows.running.spec import begin, open_store
-from flows.settings import load_settings
 from pipelines.attacks.canaries import Canary
 from pipelines.attacks.exposure import Rank
 from pipelines.attacks.nights import Nights
 from pipelines.attacks.patterns import Pattern
 from pipelines.errors import ConfigError, PrivacyGateError
+from pipelines.settings.loading import load_settings
 from pipelines.stages.audit.canaries import Rankings, among_strangers
 from pipelines.stages.audit.canary_table import drawn
 from pipelines.store.objects import runs

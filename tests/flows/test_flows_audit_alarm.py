@@ -16,7 +16,7 @@ from support.shared_server import shared_server
 from test_flows_audit import SMALL
 
 from flows.running.spec import open_store
-from flows.settings import load_settings
+from pipelines.settings.loading import load_settings
 from pipelines.store.objects import runs
 from pipelines.store.objects.ledger_lines import locked, read_documents
 

@@ -24,10 +24,10 @@ from test_flows_audit_command import _environment
 from flows.commands.plan import plan_document
 from flows.commands.run import requested, run_job
 from flows.running.spec import AUDIT
-from flows.settings import load_settings
 from pipelines.artifacts import Source, Target
 from pipelines.corpus.tables import SENTENCES
 from pipelines.errors import ConfigError
+from pipelines.settings.loading import load_settings
 from pipelines.stages.audit import domain_models as audit_domain_models
 from pipelines.stages.audit import domains as audit_domains
 from pipelines.stages.audit import training as audit_training
@@ -163,7 +163,7 @@ def test_each_reference_is_trained_without_the_documents_of_its_domain(tmp_path:
     rows = [("media", "train", "a"), ("travel", "train", "b"), ("travel", "test", "c"), ("food", "train", "d")]
     inputs = {"split": _split(tmp_path, *rows)}
     given: dict[str, Any] = {}
-    patch(audit_training, "train_each_without", lambda ctx, excluded: given.update(excluded))
+    patch(audit_domain_models, "train_each_without", lambda ctx, excluded: given.update(excluded))
     ctx = stage_context("audit_domain_models", tmp_path / "out", configs, inputs)
     assert audit_domain_models.run(ctx) == {"num_models": 2}  # no policy knows food
     assert given == {"reference-0": [("d0", None)], "reference-1": [("d1", None)]}
@@ -174,8 +174,8 @@ def test_the_stage_tells_rates_and_c_of_every_ordered_pair_and_no_text(tmp_path:
     both, *single = ([Record(texts=[SAID[d]], speakers=["USR"]) for d in ds] for ds in (SAID, ["media"], ["travel"]))
     models = {"train": trained_on(both, 60), "reference-1": trained_on(single[0], 40)}
     models["reference-0"] = trained_on(single[1], 40)
-    patch("pipelines.stages.audit.opening", "open_audited", lambda ctx, stage: models[stage])
-    patch("pipelines.stages.audit.opening", "open_reference", lambda ctx, stage, folder: models[folder])
+    patch(audit_domains, "open_audited", lambda ctx, stage: models[stage])
+    patch(audit_domains, "open_reference", lambda ctx, stage, folder: models[folder])
     references = Target(folder=tmp_path / "references")
     references.folder.mkdir()
     with references.table(audit_domain_models.REFERENCES) as writer:

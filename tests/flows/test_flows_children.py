@@ -18,11 +18,11 @@ from support.patches import patching
 from flows.commands.diff import diff_document, diff_text, runs_document, runs_text
 from flows.commands.ledger import ledger_document, ledger_text
 from flows.running.spec import open_store
-from flows.settings import load_settings
 from pipelines.artifacts import Source
 from pipelines.corpus.tables import SENTENCES
 from pipelines.errors import ConfigError, StoreError
 from pipelines.files import read_json
+from pipelines.settings.loading import load_settings
 from pipelines.store.objects import runs
 from pipelines.store.objects.overlays import make_overlay
 from pipelines.store.objects.session import RunSpec, child_of, make_session, save_spec

@@ -7,11 +7,11 @@ import pytest
 from support.extending import blocks
 
 from flows.commands.redact import redact_lines, redactor_spec
-from flows.settings import load_settings
 from pipelines.corpus.readers import read_documents
 from pipelines.corpus.scan import scan
 from pipelines.errors import ConfigError
 from pipelines.policies import registry
+from pipelines.settings.loading import load_settings
 
 
 def redacted(folder, options):

@@ -20,11 +20,11 @@ from flows.commands.forget import forget_document, forget_text
 from flows.commands.ledger import ledger_document
 from flows.commands.plan import last_run, plan_document, plan_text
 from flows.running.spec import SYNTHESIS, open_store
-from flows.settings import load_settings
 from pipelines.corpus.tables import DOCUMENTS, SENTENCES
 from pipelines.errors import ConfigError, InputError, StoreError
 from pipelines.files import read_json
 from pipelines.miss_rate.review_log import Decision, DecisionLog, read_decisions, sentence_key
+from pipelines.settings.loading import load_settings
 from pipelines.store.objects import publish, runs
 from pipelines.store.objects.reviews import reviews_path
 from pipelines.store.place.ledger_file import LedgerError

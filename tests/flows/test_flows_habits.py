@@ -19,8 +19,8 @@ from flows.commands.plan import last_run
 from flows.docs.schema import settings_schema
 from flows.running.progress import Console, _time_left
 from flows.running.spec import open_store
-from flows.settings import load_settings
 from pipelines import errors
+from pipelines.settings.loading import load_settings
 
 
 def invoke(*arguments):

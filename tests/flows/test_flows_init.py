@@ -17,11 +17,11 @@ from support.patches import Patch
 
 from flows.commands.init import write_starter
 from flows.commands.survey import survey
-from flows.settings import load_settings
 from pipelines.corpus.items import Document, Rejected
 from pipelines.corpus.readers import read_documents
 from pipelines.corpus.scan import scan
 from pipelines.errors import InputError
+from pipelines.settings.loading import load_settings
 
 PROSE = "The parcel that we sent to you is late, and we are sorry for this."
 GERMAN = "Das Paket ist noch nicht angekommen, und ich warte schon seit zwei Wochen auf eine Antwort."

@@ -11,10 +11,10 @@ from support.copies import copied
 
 from flows.commands.ledger import ledger_document
 from flows.running.spec import open_store
-from flows.settings import load_settings
 from pipelines.accounting.accountants import epsilon
 from pipelines.accounting.events import Composed
 from pipelines.errors import PrivacyGateError
+from pipelines.settings.loading import load_settings
 from pipelines.store.ledger.ledger import read_ledger
 
 

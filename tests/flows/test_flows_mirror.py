@@ -19,8 +19,8 @@ from support.project import reticent
 
 from flows.commands.mirror import mirror_document
 from flows.running.spec import open_store
-from flows.settings import load_settings
 from pipelines.errors import ConfigError, StoreError
+from pipelines.settings.loading import load_settings
 from pipelines.store.place.roots import Roots
 from pipelines.store.upkeep.mirror import LATEST, mirror, require_protocol
 

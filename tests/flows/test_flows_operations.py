@@ -23,8 +23,8 @@ from flows.commands.ledger import ledger_document, ledger_text
 from flows.commands.metrics import metrics_text, write_metrics
 from flows.commands.plan import plan_document
 from flows.running.spec import begin, open_store
-from flows.settings import load_settings
 from pipelines.errors import ConfigError, PrivacyGateError
+from pipelines.settings.loading import load_settings
 from pipelines.store.objects import runs
 from pipelines.store.place import file_system
 

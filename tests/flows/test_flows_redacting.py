@@ -20,8 +20,9 @@ from flows.commands.redact import redact_lines, redactor_spec, settings_options
 from pipelines.corpus.languages import stop_words
 from pipelines.errors import ConfigError, InputError
 from pipelines.policies.judging.stabilise import PLACEHOLDER
-from pipelines.policies.protocol import PolicyOptions, Sentence, Span
-from pipelines.stages.prepare.redact import RedactConfig
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import Sentence, Span
+from pipelines.settings.redact import RedactConfig
 
 
 def lines_of(
@@ -63,7 +64,7 @@ def test_json_lines_keep_their_ids_and_unions_patterns_and_flags_work(tmp_path: 
         (["regex"], {"patterns": {"A": "(x"}}, "does not compile"),
         (["regex"], {}, "'regex' need each other"),
         (["digits"], {"patterns": {"A": "x"}}, "need each other"),
-        (["propagate"], {}, "name at least one more"),
+        (["propagate"], {}, "name at least one other policy"),
         (["digits"], {"conservative": "propagate"}, "cannot vouch"),
         ([], {}, "--policy"),
     ],

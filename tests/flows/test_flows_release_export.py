@@ -21,10 +21,10 @@ from typer.testing import CliRunner
 from flows.arguments import app
 from flows.commands.export_release import release_document
 from flows.running.spec import open_store
-from flows.settings import load_settings
 from pipelines.errors import ConfigError, PrivacyGateError, StoreError
 from pipelines.graph import GRAPH
 from pipelines.release_folder import verify_folder
+from pipelines.settings.loading import load_settings
 from pipelines.signatures import own_fingerprint
 from pipelines.store.ledger.ledger import document_of, published, read_ledger
 from pipelines.store.objects import runs

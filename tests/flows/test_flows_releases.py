@@ -18,8 +18,8 @@ from flows.commands.diff import diff_document, diff_text, runs_document
 from flows.commands.ledger import ledger_document, ledger_text
 from flows.commands.plan import run_text
 from flows.running.spec import open_store
-from flows.settings import load_settings
 from pipelines.errors import ConfigError, PrivacyGateError
+from pipelines.settings.loading import load_settings
 from pipelines.store.ledger.ledger import read_ledger
 from pipelines.store.objects import manifest as manifests
 from pipelines.store.place.ledger_file import LedgerError

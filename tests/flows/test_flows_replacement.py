@@ -17,9 +17,9 @@ from flows.commands.show import show_document, show_text_page
 from flows.running.fetching import fetch
 from flows.running.spec import begin
 from flows.running.unchanged import finish_unchanged
-from flows.settings import load_settings
 from pipelines.errors import ConfigError, InputError
 from pipelines.mask import MASK
+from pipelines.settings.loading import load_settings
 from pipelines.walks import usual
 
 REDACTION = ("split", "dedup_keys", "dedup_buckets", "dedup_resolve", "dedup_mask", "redact")

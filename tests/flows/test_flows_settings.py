@@ -10,14 +10,20 @@ from support import REPOSITORY
 
 from flows.commands.init import OWN_POLICIES, write_starter
 from flows.docs.reference import settings_markdown
-from flows.settings import load_settings, tables
 from pipelines.errors import ConfigError, InputError
+from pipelines.graph import config_references
+from pipelines.settings.loading import load_settings, tables
+from pipelines.settings.tables import STAGE_TABLES
 
 
 def _write(tmp_path: Path, text: str) -> Path:
     path = tmp_path / "reticent.toml"
     path.write_text(text)
     return path
+
+
+def test_the_loader_knows_the_tables_that_stages_read() -> None:
+    assert list(STAGE_TABLES.items()) == list(config_references().items())
 
 
 def test_defaults_and_overrides(tmp_path: Path) -> None:

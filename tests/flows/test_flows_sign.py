@@ -18,8 +18,8 @@ from flows.arguments import app
 from flows.commands.ledger import ledger_document, ledger_text
 from flows.commands.sign import sign_document
 from flows.running.spec import open_store
-from flows.settings import load_settings
 from pipelines.errors import ConfigError, PrivacyGateError
+from pipelines.settings.loading import load_settings
 from pipelines.store.ledger.ledger import document_of, published, read_ledger
 from pipelines.store.ledger.recovery import acknowledge_damage
 from pipelines.store.ledger.sign_offs import signatures

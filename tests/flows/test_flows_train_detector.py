@@ -13,12 +13,12 @@ from flows.commands.init import write_starter
 from flows.commands.review import open_items
 from flows.commands.train_detector import _of_gold, _of_reviews, detector_document, detector_text
 from flows.running.fetching import fetch
-from flows.settings import load_settings
 from pipelines.corpus.tables import SENTENCES
 from pipelines.errors import ConfigError, InputError
 from pipelines.miss_rate.learnt import LEARNT, read_learnt
 from pipelines.miss_rate.review_log import Decision, DecisionLog, Secret, sentence_key
-from pipelines.stages.prepare.redact import RedactConfig
+from pipelines.settings.loading import load_settings
+from pipelines.settings.redact import RedactConfig
 from pipelines.store.objects.reviews import reviews_path
 
 

@@ -13,9 +13,9 @@ from support.project import small_project
 from flows.running.fetching import fetch
 from flows.running.spec import PREPARATION, begin, open_store
 from flows.running.unchanged import finish_unchanged
-from flows.settings import load_settings
 from pipelines.errors import InputError
 from pipelines.graph import GRAPH
+from pipelines.settings.loading import load_settings
 from pipelines.store.objects import runs
 from pipelines.store.objects.session import child_of, make_session, open_session, save_spec
 from pipelines.store.upkeep.maintenance import verify

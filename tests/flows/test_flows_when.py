@@ -19,9 +19,9 @@ from support.patches import Patch
 from flows.commands.ledger import ledger_document, ledger_text
 from flows.commands.plan import plan_document, plan_text, run_text
 from flows.running.spec import RELEASED, open_store
-from flows.settings import load_settings
 from pipelines.corpus.customersim import simulate
 from pipelines.errors import ConfigError
+from pipelines.settings.loading import load_settings
 from pipelines.store.objects import runs
 from pipelines.store.upkeep import training_schedule as due
 from pipelines.store.upkeep.maintenance import gc

@@ -9,6 +9,7 @@ from support.contexts import artifact, stage_context
 from support.tables import DEFAULTS, read_table, table_writer
 
 from pipelines.mask import MASK
+from pipelines.settings.shard import ShardConfig
 from pipelines.stages.prepare import gate, gate_strings, shard
 
 TOKEN = re.compile(r"\S+")
@@ -82,7 +83,7 @@ def through_the_gate(folder: Path, partitions, config, label="NAME", **outside):
         partition = part["redact"].partition
         read = {"redact": part["redact"], "gate": artifact("gate", folder / "gate")}
         out = folder / f"shard-{partition}"
-        shard.run(stage_context("shard", out, {"shard": shard.ShardConfig()}, _one(read), partition=partition))
+        shard.run(stage_context("shard", out, {"shard": ShardConfig()}, _one(read), partition=partition))
     return Outcome(folder, len(partitions))
 
 

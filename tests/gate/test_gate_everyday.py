@@ -8,7 +8,7 @@ from pipelines.gate.everyday import _OF_CUSTOMERS, is_everyday, name_words
 from pipelines.gate.strings import StringIndex, words_of
 from pipelines.policies.english.common_words import COMMON_WORDS, COURTESY_WORDS, FUNCTION_WORDS, NUMBER_WORDS
 from pipelines.policies.english.name_lists import personal_names
-from pipelines.stages.prepare.gate import GateConfig
+from pipelines.settings.gate import GateConfig
 
 # Everyday words that lists of names hold. Reviewed: they are names in some sentences, and count as such.
 OVERLAP = """

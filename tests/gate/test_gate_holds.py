@@ -17,8 +17,8 @@ from pipelines.graph import GRAPH
 from pipelines.mask import MASK
 from pipelines.policies.held import HELD, held_rows, masked_text
 from pipelines.policies.tables import REDACTED
-from pipelines.stages.prepare.gate import GateConfig
-from pipelines.stages.train.config import TrainConfig
+from pipelines.settings.gate import GateConfig
+from pipelines.settings.train import TrainConfig
 from pipelines.tables import Table
 from pipelines.training.data.rows import original_rows, typed_rows
 

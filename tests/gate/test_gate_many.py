@@ -17,7 +17,7 @@ from pipelines.gate.index import indexes_to_search, write_index
 from pipelines.gate.masked import MaskedStrings
 from pipelines.gate.strings import Choice, StringIndex, fragments, words_of
 from pipelines.gate.tables import GATE_INDEX, GATE_STRINGS
-from pipelines.stages.prepare.gate import GateConfig
+from pipelines.settings.gate import GateConfig
 from pipelines.tables import Table
 
 CHOICE = Choice()

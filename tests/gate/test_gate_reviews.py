@@ -10,7 +10,7 @@ from pipelines.miss_rate.review_log import Decision, DecisionLog, Secret, senten
 from pipelines.miss_rate.sampling import Partition
 from pipelines.policies.held import HELD
 from pipelines.policies.labels import ReviewLabels
-from pipelines.stages.prepare.gate import GateConfig
+from pipelines.settings.gate import GateConfig
 
 SECRET = b"s" * 32
 HOLD = GateConfig(max_held_fraction=1.0)

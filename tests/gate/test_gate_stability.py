@@ -22,7 +22,7 @@ from pipelines.gate.finds import ranges_of
 from pipelines.gate.strings import Choice, StringIndex, masked_strings
 from pipelines.mask import MASK
 from pipelines.policies.held import masked_text
-from pipelines.stages.prepare.gate import GateConfig
+from pipelines.settings.gate import GateConfig
 from pipelines.walks import upstream
 
 CHOICE = Choice()

@@ -25,8 +25,8 @@ from pipelines.gate.strings import Choice, StringIndex, fragments, masked_string
 from pipelines.graph import GRAPH
 from pipelines.policies.tables import REDACTED
 from pipelines.processes import withhold_library_messages
+from pipelines.settings.gate import GateConfig
 from pipelines.stages.prepare import gate, gate_strings
-from pipelines.stages.prepare.gate import GateConfig
 from pipelines.store.building.plan import explain
 from pipelines.store.objects.public_search import search_public_files
 

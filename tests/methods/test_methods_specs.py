@@ -15,7 +15,7 @@ from pipelines.methods import registry as methods
 from pipelines.methods.rule import ClaimName
 from pipelines.methods.settings import MethodSettings
 from pipelines.methods.view import View
-from pipelines.stages.train.config import TrainConfig
+from pipelines.settings.train import TrainConfig
 from pipelines.training.tasks import registry as tasks
 from pipelines.training.tasks.spec import TaskSettings
 
@@ -154,4 +154,4 @@ def goes(task, method):
 
 
 def test_no_description_needs_torch():
-    assert "torch" not in loaded_after("import pipelines.stages.train.config")
+    assert "torch" not in loaded_after("import pipelines.settings.train")

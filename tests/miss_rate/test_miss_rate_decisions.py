@@ -40,7 +40,7 @@ from pipelines.miss_rate.review_log import (
 from pipelines.miss_rate.sampling import Partition
 from pipelines.miss_rate.tables import SAMPLE
 from pipelines.policies.labels import ReviewLabels
-from pipelines.stages.prepare.estimate import EstimateConfig
+from pipelines.settings.estimate import EstimateConfig
 
 TEXT = "Jane Doe 😀 lives at 12 Elm Street"
 STARTS, ENDS = (0, 5, 9, 11, 17, 20, 23, 27), (4, 8, 10, 16, 19, 22, 26, 33)

@@ -11,7 +11,7 @@ from pipelines.errors import ConfigError
 from pipelines.miss_rate.learnt import LEARNT, read_learnt, write_learnt
 from pipelines.miss_rate.review_log import sentence_key
 from pipelines.miss_rate.sampling import draw_replicate, seed_of_draw
-from pipelines.stages.prepare.redact import RedactConfig
+from pipelines.settings.redact import RedactConfig
 
 SECRET, OTHER_STORE = b"secret of the store", b"secret of another"
 

@@ -3,7 +3,8 @@
 import pytest
 from support.simple_offsets import words_of
 
-from pipelines.policies.protocol import PolicyOptions, Sentence
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import Sentence
 from pipelines.policies.registry import make_policy
 
 

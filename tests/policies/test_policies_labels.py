@@ -8,8 +8,9 @@ from pipelines.policies.detectors.propagate import GRAMMATICAL_LABELS
 from pipelines.policies.detectors.specs import HIGH_LABELS, SPECS
 from pipelines.policies.judging.judge import FAILED_LABEL
 from pipelines.policies.labels import COMMON, REVIEW_LABELS, ReviewLabels
-from pipelines.policies.protocol import PolicyOptions, PolicySpec
-from pipelines.stages.prepare.estimate import EstimateConfig
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import PolicySpec
+from pipelines.settings.estimate import EstimateConfig
 
 NAMED_BY_THE_USER = {"regex", "keywords", "classifier", "token_classifier", "gliner", "propagate"}
 """Policies whose labels are those of settings, of training data, or of the other policies."""

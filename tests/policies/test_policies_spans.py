@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.policies.detectors.windows import windows
-from pipelines.policies.protocol import PolicyOptions, Sentence, Span
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import Sentence, Span
 from pipelines.policies.redact import redact_text, render_jft, token_mask
 from pipelines.policies.registry import make_policy
 

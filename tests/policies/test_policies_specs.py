@@ -15,10 +15,11 @@ from pipelines.policies import registry
 from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.judging.apply import Redactor
 from pipelines.policies.judging.judge import Request
-from pipelines.policies.protocol import DocumentPolicy, PolicyOptions, PolicySpec, Sentence, Span
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import DocumentPolicy, PolicySpec, Sentence, Span
 from pipelines.report import words
-from pipelines.stages.prepare.dedup import DedupConfig
-from pipelines.stages.prepare.redact import RedactConfig
+from pipelines.settings.dedup import DedupConfig
+from pipelines.settings.redact import RedactConfig
 from pipelines.store.objects.code import CodeDigests
 from pipelines.store.place.statcache import StatCache
 

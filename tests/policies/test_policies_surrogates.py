@@ -14,7 +14,7 @@ from pipelines.mask import MASK
 from pipelines.policies.labels import REVIEW_LABELS
 from pipelines.policies.protocol import Span
 from pipelines.policies.surrogates import Surrogates, restored, typed_text
-from pipelines.stages.prepare.estimate import EstimateConfig
+from pipelines.settings.estimate import EstimateConfig
 
 KEY = b"k" * 32
 NAMES = EstimateConfig().review_labels(())

@@ -12,9 +12,9 @@ from pydantic import Field
 
 from pipelines.config import StageConfig
 from pipelines.report.settings import shown_settings
-from pipelines.stages.prepare.redact import RedactConfig
-from pipelines.stages.prepare.split import CorpusConfig
-from pipelines.stages.train.train import TrainConfig
+from pipelines.settings.corpus import CorpusConfig
+from pipelines.settings.redact import RedactConfig
+from pipelines.settings.train import TrainConfig
 
 SECRET = "ACME-4711"
 

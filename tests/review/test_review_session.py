@@ -8,7 +8,7 @@ from sentences_to_review import make_items
 from flows.review.session import ReviewSession
 from pipelines.miss_rate.review_items import Item
 from pipelines.miss_rate.review_log import Decision, DecisionLog, Secret, ballots_of, read_decisions
-from pipelines.stages.prepare.estimate import EstimateConfig
+from pipelines.settings.estimate import EstimateConfig
 
 
 def decide(session, number, marked=(), wrong=(), kind="judge"):

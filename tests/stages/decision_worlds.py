@@ -25,11 +25,12 @@ from pipelines.methods.registry import METHODS
 from pipelines.miss_rate.rates import miss_rate_of
 from pipelines.policies.english.wrong_language import check_text
 from pipelines.policies.protocol import Span
+from pipelines.settings.corpus import CorpusConfig
+from pipelines.settings.dedup import DedupConfig
+from pipelines.settings.gate import GateConfig
+from pipelines.settings.redact import RedactConfig
+from pipelines.settings.split import SplitConfig
 from pipelines.stages.prepare import split as split_stage
-from pipelines.stages.prepare.dedup import DedupConfig
-from pipelines.stages.prepare.gate import GateConfig
-from pipelines.stages.prepare.redact import RedactConfig
-from pipelines.stages.prepare.split import CorpusConfig, SplitConfig
 from pipelines.store.upkeep.training_schedule import changed_share
 from pipelines.training.data.encoding import RecordEncoder
 from pipelines.training.data.record_unit import RecordUnit

@@ -16,12 +16,13 @@ from pipelines.corpus.split import Splitter
 from pipelines.graph import GRAPH
 from pipelines.mask import MASK
 from pipelines.policies.held import HELD
-from pipelines.stages.prepare.dedup import DedupConfig
-from pipelines.stages.prepare.estimate import EstimateConfig
-from pipelines.stages.prepare.redact import RedactConfig
-from pipelines.stages.prepare.sample import SampleConfig
-from pipelines.stages.prepare.shard import ShardConfig
-from pipelines.stages.prepare.split import CorpusConfig, SplitConfig
+from pipelines.settings.corpus import CorpusConfig
+from pipelines.settings.dedup import DedupConfig
+from pipelines.settings.estimate import EstimateConfig
+from pipelines.settings.redact import RedactConfig
+from pipelines.settings.sample import SampleConfig
+from pipelines.settings.shard import ShardConfig
+from pipelines.settings.split import SplitConfig
 from pipelines.tables import TableWriter
 
 _SECRET = re.compile(r"\[([^\]]+)\]\{([A-Z0-9_]+)\}")

@@ -8,7 +8,7 @@ from from_split import corpus
 from pipelines.mask import MASK
 from pipelines.policies.judging.stabilise import PLACEHOLDER
 from pipelines.policies.protocol import Span
-from pipelines.stages.prepare.redact import RedactConfig
+from pipelines.settings.redact import RedactConfig
 
 TABLE = {}
 """What `Neighbours` masks: (word before, word) -> label; "*" stands for any word."""

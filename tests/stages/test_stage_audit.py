@@ -11,12 +11,12 @@ from pipelines.artifacts import Source, Target
 from pipelines.attacks.epsilon_comparison import ClaimedProfile
 from pipelines.attacks.epsilon_estimates import epsilon_estimates
 from pipelines.attacks.epsilon_trials import Trials
+from pipelines.settings.audit import AuditConfig
+from pipelines.settings.train import TrainConfig
 from pipelines.stages.audit import audit
 from pipelines.stages.audit import steps as audit_steps
 from pipelines.stages.audit.canaries import EXPOSURES
 from pipelines.stages.audit.canary_table import CANARIES
-from pipelines.stages.audit.config import AuditConfig
-from pipelines.stages.train.config import TrainConfig
 from pipelines.training import loop
 from pipelines.training.methods import dpsgd, sdpsgd_lstm
 

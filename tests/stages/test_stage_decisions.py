@@ -10,9 +10,10 @@ from support.trainings import RATE, build, document
 from pipelines.accounting.claims import Review, build_claims
 from pipelines.accounting.decisions import DECISIONS, NO_DECISIONS, made
 from pipelines.accounting.facts import CorpusFacts, parse_training
-from pipelines.graph import GRAPH, config_class, config_references
-from pipelines.stages.prepare.split import SplitConfig
-from pipelines.stages.train.config import TrainConfig
+from pipelines.graph import GRAPH, config_references
+from pipelines.settings.split import SplitConfig
+from pipelines.settings.tables import config_class
+from pipelines.settings.train import TrainConfig
 
 # Settings that act on each row by itself, on public rows or figures alone, or only where text is kept and who works.
 PLAIN = {

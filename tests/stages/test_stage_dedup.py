@@ -19,8 +19,9 @@ from support.tables import read_table, write_rows
 from pipelines.dedup.hash_ranges import bucket_names
 from pipelines.errors import StoreError
 from pipelines.graph import GRAPH
-from pipelines.stages.prepare.dedup import DedupConfig
-from pipelines.stages.prepare.split import CorpusConfig, SplitConfig
+from pipelines.settings.corpus import CorpusConfig
+from pipelines.settings.dedup import DedupConfig
+from pipelines.settings.split import SplitConfig
 from pipelines.tables import Table
 
 SENTENCE = {"doc_id": "d0", "text": "Hello.", "token_starts": [0, 5], "token_ends": [5, 6]}
@@ -339,9 +340,7 @@ def test_wrong_settings_are_refused(wrong):
 
 
 def test_stage_modules_import_nothing_heavy():
-    loaded = loaded_after(
-        "from pipelines.stages.prepare import dedup, dedup_keys, dedup_buckets, dedup_resolve, dedup_mask"
-    )
+    loaded = loaded_after("import pipelines.settings.dedup")
     assert not {"numpy", "pyarrow", "mmh3"} & loaded
 
 

@@ -13,8 +13,9 @@ from pipelines.errors import InputError, StageError
 from pipelines.miss_rate.learnt import write_learnt
 from pipelines.miss_rate.rates import false_negative_rate_of, worst_label_of
 from pipelines.miss_rate.review_log import sentence_key
-from pipelines.stages.prepare.estimate import EstimateConfig, run
-from pipelines.stages.prepare.redact import RedactConfig
+from pipelines.settings.estimate import EstimateConfig
+from pipelines.settings.redact import RedactConfig
+from pipelines.stages.prepare.estimate import run
 
 REPLICATES = 2
 

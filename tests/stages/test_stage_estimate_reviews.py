@@ -15,9 +15,10 @@ from pipelines.miss_rate.rates import delta2_of, false_negative_rate_of, worst_l
 from pipelines.miss_rate.review_log import Decision, DecisionLog, Secret, sentence_key
 from pipelines.miss_rate.sampling import Partition
 from pipelines.miss_rate.tables import SAMPLE
-from pipelines.stages.prepare.estimate import EstimateConfig, run
-from pipelines.stages.prepare.redact import RedactConfig
-from pipelines.stages.prepare.split import CorpusConfig
+from pipelines.settings.corpus import CorpusConfig
+from pipelines.settings.estimate import EstimateConfig
+from pipelines.settings.redact import RedactConfig
+from pipelines.stages.prepare.estimate import run
 
 STORE = b"secret of the store"
 TEXT = "call {name} Doe at 555 now"

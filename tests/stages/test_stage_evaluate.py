@@ -13,8 +13,8 @@ from test_stage_train_tasks import train
 
 from pipelines.errors import ConfigError
 from pipelines.graph import GRAPH
+from pipelines.settings.train import TrainConfig
 from pipelines.stages.train import evaluate
-from pipelines.stages.train.config import TrainConfig
 
 ONE = {"epochs": 1, "noise_multiplier": 0.5, "target_epsilon": None}
 FILES = {"figures.json", "generated.parquet", "token_scores.parquet"}

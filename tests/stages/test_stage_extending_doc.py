@@ -9,7 +9,6 @@ from support.evaluations import figures_of
 from support.extending import blocks, write_entry_points, write_modules
 from test_stage_train_methods import SMALL, corpus, read, run
 
-from flows.settings import load_settings
 from pipelines.accounting.claim_builder import Review
 from pipelines.accounting.claims import build_claims
 from pipelines.accounting.facts import CorpusFacts, parse_training
@@ -19,7 +18,8 @@ from pipelines.errors import ConfigError
 from pipelines.methods import registry as methods
 from pipelines.methods.registry import rule_of
 from pipelines.plugins import installed
-from pipelines.stages.train.config import TrainConfig
+from pipelines.settings.loading import load_settings
+from pipelines.settings.train import TrainConfig
 from pipelines.store.objects.code import CodeDigests
 from pipelines.store.place.statcache import StatCache
 from pipelines.training.trained import open_trained

@@ -11,9 +11,9 @@ from support.tables import DEFAULTS, read_table, write_rows
 
 from pipelines.errors import PrivacyGateError
 from pipelines.policies.sharding import content_key
+from pipelines.settings.shard import ShardConfig
+from pipelines.settings.train import TrainConfig
 from pipelines.stages.prepare.publish import run
-from pipelines.stages.prepare.shard import ShardConfig
-from pipelines.stages.train.config import TrainConfig
 
 ROWS = [("d2", 7, "again"), ("d1", 3, "hello there"), ("d1", 9, "again"), ("d3", 0, "good day")]
 

@@ -15,8 +15,9 @@ from pipelines.corpus.split import Splitter
 from pipelines.errors import ConfigError, StageError
 from pipelines.mask import MASK
 from pipelines.policies.protocol import Span
-from pipelines.stages.prepare.redact import RedactConfig, run
-from pipelines.stages.prepare.split import CorpusConfig
+from pipelines.settings.corpus import CorpusConfig
+from pipelines.settings.redact import RedactConfig
+from pipelines.stages.prepare.redact import run
 
 
 class FailsOnTrigger:
@@ -288,7 +289,7 @@ def test_every_field_is_documented():
 
 def test_the_stage_module_imports_nothing_heavy():
     loaded = loaded_after(
-        "from pipelines.stages.prepare import redact as r, shard; r.RedactConfig().code_references();"
+        "from pipelines.settings import redact as r, shard; r.RedactConfig().code_references();"
         "r.RedactConfig().package_references()"
     )
     assert not {"spacy", "pyarrow", "numpy", "presidio_analyzer", "torch"} & loaded

@@ -10,11 +10,12 @@ from support.tables import read_table
 
 from pipelines.mask import MASK
 from pipelines.methods.registry import METHODS
+from pipelines.policies.replacement import replacement_writer
 from pipelines.policies.surrogates import Replaced, restored
+from pipelines.settings.gate import GateConfig
+from pipelines.settings.redact import RedactConfig
+from pipelines.settings.shard import ShardConfig
 from pipelines.stages.prepare import gate, gate_strings, shard
-from pipelines.stages.prepare.gate import GateConfig
-from pipelines.stages.prepare.redact import RedactConfig
-from pipelines.stages.prepare.shard import ShardConfig
 
 SECRET = b"s" * 32
 
@@ -173,7 +174,7 @@ def test_settings_that_do_not_go_together(settings, told):
 
 def test_surrogates_need_the_secret_of_a_store():
     with pytest.raises(ValueError, match="secret"):
-        RedactConfig(replacement="surrogate").replace(b"")
+        replacement_writer("surrogate", "document", ["digits"], b"")
 
 
 def test_which_methods_need_masks():

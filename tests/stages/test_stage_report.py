@@ -14,13 +14,14 @@ from support.imports import loaded_after
 
 from pipelines.artifacts import Artifact
 from pipelines.context import StageContext
-from pipelines.graph import GRAPH, config_class
+from pipelines.graph import GRAPH
+from pipelines.settings.corpus import CorpusConfig
+from pipelines.settings.redact import RedactConfig
+from pipelines.settings.report import ReportConfig
+from pipelines.settings.tables import config_class
+from pipelines.settings.train import TrainConfig
 from pipelines.stage import OUTSIDE
-from pipelines.stages.prepare.redact import RedactConfig
-from pipelines.stages.prepare.split import CorpusConfig
 from pipelines.stages.train import report
-from pipelines.stages.train.report import ReportConfig
-from pipelines.stages.train.train import TrainConfig
 from pipelines.training.scoring.evaluation import unscored
 from pipelines.training.scoring.figures import figures_document
 
@@ -156,4 +157,4 @@ def test_settings_are_documented_and_strict() -> None:
 
 
 def test_importing_the_stage_loads_nothing_heavy() -> None:
-    assert not {"jinja2", "numpy", "torch"} & loaded_after("import pipelines.stages.train.report")
+    assert not {"jinja2", "numpy", "torch"} & loaded_after("import pipelines.settings.report")

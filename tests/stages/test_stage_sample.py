@@ -10,7 +10,8 @@ from support.contexts import artifact, stage_context
 from support.tables import read_table, write_rows
 
 from pipelines.errors import InputError
-from pipelines.stages.prepare.sample import SampleConfig, run
+from pipelines.settings.sample import SampleConfig
+from pipelines.stages.prepare.sample import run
 
 
 def write_sentences(folder, doc_id, num_rows, text="plain text", fold_of=lambda i: "train"):

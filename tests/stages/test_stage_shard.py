@@ -16,7 +16,8 @@ from pipelines.mask import MASK
 from pipelines.policies import sharding
 from pipelines.policies.held import HELD
 from pipelines.policies.sharding import ContentOrder, check_public, content_key, is_private
-from pipelines.stages.prepare.shard import ShardConfig, run
+from pipelines.settings.shard import ShardConfig
+from pipelines.stages.prepare.shard import run
 from pipelines.tables import TableWriter
 
 ROW = DEFAULTS["redacted"] | {"doc_id": "d0", "redacted_text": "hello there", "num_tokens": 2}
@@ -153,7 +154,7 @@ def test_the_gate_holds_without_the_decision_before_it(row, patch, tmp_path):
     with pytest.raises(PrivacyGateError) as caught:
         check_public({**ROW, **row})
     assert "x<" not in str(caught.value)
-    patch(sharding, "is_private", lambda _: False)
+    patch("pipelines.stages.prepare.shard", "is_private", lambda _: False)
     with pytest.raises(PrivacyGateError, match="no row of this partition was written"):
         run_stage(tmp_path, [{"redacted_text": f"clean {i}"} for i in range(5)] + [row])
     assert not (tmp_path / "private/public.parquet").exists()  # the check is before the file

@@ -10,7 +10,9 @@ from support.tables import read_table
 
 from pipelines.corpus.customersim import write_customersim
 from pipelines.corpus.scan import Partition, scan
-from pipelines.stages.prepare.split import CorpusConfig, SplitConfig, run
+from pipelines.settings.corpus import CorpusConfig
+from pipelines.settings.split import SplitConfig
+from pipelines.stages.prepare.split import run
 
 SECRET = b"k" * 32
 TABLES = ("sentences", "documents", "rejected", "gold")
@@ -171,7 +173,9 @@ def test_settings_are_checked():
 
 
 def test_importing_the_stage_is_cheap():
-    assert not {"spacy", "pyarrow", "numpy", "faker"} & loaded_after("import pipelines.stages.prepare.split")
+    assert not {"spacy", "pyarrow", "numpy", "faker"} & loaded_after(
+        "import pipelines.settings.corpus, pipelines.settings.split"
+    )
 
 
 def whole(out: Path) -> list[dict]:

@@ -17,9 +17,9 @@ from pipelines.errors import StageError
 from pipelines.graph import GRAPH
 from pipelines.mask import MASK
 from pipelines.miss_rate.rates import delta2_of, false_negative_rate_of, stability_of, worst_label_of
-from pipelines.stages.prepare.dedup import DedupConfig
-from pipelines.stages.prepare.estimate import EstimateConfig
-from pipelines.stages.prepare.redact import RedactConfig
+from pipelines.settings.dedup import DedupConfig
+from pipelines.settings.estimate import EstimateConfig
+from pipelines.settings.redact import RedactConfig
 
 
 @pytest.fixture(scope="module", autouse=True)

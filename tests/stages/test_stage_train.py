@@ -16,8 +16,9 @@ from transformers import AutoTokenizer
 from pipelines.accounting.accountants import epsilon
 from pipelines.accounting.events import NoEvent, from_json
 from pipelines.errors import InputError, PrivacyGateError, StageError
+from pipelines.settings.train import TrainConfig
 from pipelines.stages.train import train as train_stage
-from pipelines.stages.train.train import TrainConfig, run
+from pipelines.stages.train.train import run
 from pipelines.training import outputs
 from pipelines.training.data.row_store import StoredRecords
 from pipelines.training.loop import Outcome

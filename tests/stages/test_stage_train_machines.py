@@ -24,8 +24,8 @@ from pipelines.encryption.sealed import MAGIC
 from pipelines.encryption.sources import KeySource
 from pipelines.errors import ConfigError, StageError
 from pipelines.files import read_file
+from pipelines.settings.train import TrainConfig
 from pipelines.stages.train import train
-from pipelines.stages.train.train import TrainConfig
 from pipelines.store.place.unlocking import unlock
 from pipelines.training.crossings import NOTES
 

@@ -15,9 +15,9 @@ from pipelines.accounting.events import NeighboringRelation, NonPrivate, leaves
 from pipelines.accounting.facts import parse_training
 from pipelines.context import Runtime
 from pipelines.errors import ConfigError, StageError
+from pipelines.settings.train import TrainConfig
 from pipelines.stages.train import phase1 as train_phase1
 from pipelines.stages.train import train
-from pipelines.stages.train.train import TrainConfig
 from pipelines.training.loop import Recipe  # noqa: F401  (torch is loaded once, before anything is timed)
 from pipelines.training.models.lstm import load_lstm
 

@@ -19,7 +19,7 @@ from pipelines.accounting.events import NeighboringRelation
 from pipelines.accounting.facts import parse_training
 from pipelines.errors import ConfigError
 from pipelines.methods.registry import rule_of
-from pipelines.stages.train.train import TrainConfig
+from pipelines.settings.train import TrainConfig
 from pipelines.store.objects.code import CodeDigests
 from pipelines.store.place.statcache import StatCache
 from pipelines.training.checkpoint import read_checkpoint

@@ -6,7 +6,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from pipelines.methods.registry import METHODS
-from pipelines.stages.train.train import TrainConfig
+from pipelines.settings.train import TrainConfig
 
 RATES = {"public_learning_rate": 0.5, "private_learning_rate": 0.25}
 

@@ -17,9 +17,9 @@ from test_stage_train_methods import METHODS, SMALL, corpus, read, run
 from pipelines.context import Runtime
 from pipelines.errors import ConfigError, StageError
 from pipelines.methods import registry
+from pipelines.settings.train import TrainConfig
 from pipelines.stages.train import phase1 as train_phase1
 from pipelines.stages.train import train
-from pipelines.stages.train.train import TrainConfig
 
 # Every record in every private step and no noise: then nothing is random but what is public.
 EXACT = {"expected_batch_size": 1_000, "noise_multiplier": 0.0, "target_epsilon": None, "epochs": 2}

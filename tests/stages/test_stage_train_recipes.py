@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 
 from pipelines.accounting.facts import parse_training
 from pipelines.methods.registry import METHODS
-from pipelines.stages.train.config import TrainConfig
+from pipelines.settings.train import TrainConfig
 from pipelines.training.recipes import recipe_of
 
 GOLDEN = Path(__file__).with_name("recipes.json")

@@ -5,7 +5,7 @@ from pydantic import ValidationError
 from support.imports import loaded_after
 
 from pipelines.graph import GRAPH
-from pipelines.stages.train.train import TrainConfig
+from pipelines.settings.train import TrainConfig
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_settings_as_read_from_a_file():
 
 def test_loading_the_stage_and_its_settings_imports_no_torch():
     loaded = loaded_after(
-        "from pipelines.stages.train.train import TrainConfig; c = TrainConfig(); c.code_references(); c.keyed()"
+        "from pipelines.settings.train import TrainConfig; c = TrainConfig(); c.code_references(); c.keyed()"
     )
     assert not {"torch", "transformers", "numpy", "pyarrow", "scipy", "tokenizers"} & loaded
 

@@ -12,7 +12,7 @@ from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassificatio
 
 from pipelines.accounting.facts import parse_training
 from pipelines.errors import ConfigError, InputError
-from pipelines.stages.train.train import TrainConfig
+from pipelines.settings.train import TrainConfig
 
 SIZES = ("num_layers", "num_heads", "embedding_size")
 QUICK = {"epochs": 3, "jft_phase1_epochs": 3, "noise_multiplier": 0.3, "target_epsilon": None, "tokenizer": "auto"}
@@ -258,7 +258,7 @@ def test_generated_text_has_to_fit_beside_its_prompt(tmp_path, families):
         ({"task": "dialogue", "method": "sdpsgd_lstm"}, "the LSTM is a language model"),
         ({"task": "response", "model": "lstm"}, "the LSTM is a language model"),
         ({"task": "classification", "template": "sst2"}, "needs a pretrained model"),
-        ({"task": "classification", "template": "sst2", "model": "smollm2", "method": "anonymized"}, "it is redacted"),
+        ({"task": "classification", "template": "sst2", "model": "smollm2", "method": "anonymized"}, "writes no text"),
         ({"task": "classification", "model": "smollm2", "adaptation": "prefix", "template": "sst2"}, "prefix"),
         ({"task": "classification", "model": "minilm"}, "at least two names"),
         ({"task": "classification", "model": "minilm", "classes": ("a", "a")}, "at least two names"),
@@ -287,7 +287,7 @@ def test_one_line_chooses_a_task_and_what_it_does_not_use_enters_no_key():
 
 def test_checking_a_task_loads_no_torch():
     loaded = loaded_after(
-        "from pipelines.stages.train.config import TrainConfig;"
+        "from pipelines.settings.train import TrainConfig;"
         "c = TrainConfig(task='classification', template='sst2', model='smollm2', adaptation='lora');"
         "c.code_references(); c.keyed(); c.data_files(); c.package_references()"
     )

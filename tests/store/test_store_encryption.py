@@ -15,7 +15,6 @@ import pytest
 from support.patches import Patch
 from support.toy import Toy, drive, ran, states
 
-from flows.settings import load_settings
 from pipelines.encryption import places
 from pipelines.encryption.ring import FILE, WrongKeyError
 from pipelines.encryption.sealed import MAGIC
@@ -23,6 +22,7 @@ from pipelines.encryption.sources import KeySource
 from pipelines.errors import ConfigError, StageError, StoreError
 from pipelines.files import read_file, read_json, write_atomic
 from pipelines.miss_rate.review_log import Decision, DecisionLog, read_decisions
+from pipelines.settings.loading import load_settings
 from pipelines.store.ledger.sign_offs import enter_signature, page_path, page_state, signatures
 from pipelines.store.objects import manifest as manifests
 from pipelines.store.objects.reviews import review_state, reviews_path

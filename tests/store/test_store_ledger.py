@@ -16,7 +16,7 @@ from support.toy import publishing
 from pipelines.accounting.ledger import composed_epsilon
 from pipelines.context import Piece, pseudonym
 from pipelines.errors import PrivacyGateError, StoreError
-from pipelines.stages.train.guarantee import GuaranteeConfig
+from pipelines.settings.guarantee import GuaranteeConfig
 from pipelines.store.ledger.ledger import StoreLedger, read_ledger
 from pipelines.store.objects.ledger_lines import ledger_dir
 from pipelines.store.objects.session import PartitionPlan

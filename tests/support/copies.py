@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 
 from flows.running.spec import open_store
-from flows.settings import load_settings
 from pipelines.files import read_json
+from pipelines.settings.loading import load_settings
 from pipelines.store.place.location import MARKER
 from pipelines.store.place.seals import SEAL, write_sealed
 

@@ -27,6 +27,6 @@ def load_library() -> None:
     code.scan_source = functools.cache(code.scan_source)
     code.CodeDigests(StatCache(Path(os.devnull))).of(modules)
 
-    from pipelines.stages.prepare.redact import RedactConfig
+    from pipelines.settings.redact import RedactConfig
 
     RedactConfig(policies=["high_entity"]).redactor_spec().make()

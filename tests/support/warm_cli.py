@@ -138,7 +138,8 @@ def _load() -> None:
 
     import flows.arguments
     import flows.commands
-    from pipelines.graph import config_class, config_references
+    from pipelines.graph import config_references
+    from pipelines.settings.tables import config_class
     from support.loaded import load_library
 
     for module in pkgutil.iter_modules(flows.commands.__path__, "flows.commands."):

@@ -16,10 +16,9 @@ from pipelines.artifacts import Target
 from pipelines.gate.strings import words_of
 from pipelines.gate.tables import GATE_INDEX
 from pipelines.mask import MASK
-from pipelines.stages.audit import opening as audit_opening
+from pipelines.settings.synthesize import SynthesizeConfig
+from pipelines.settings.train import TrainConfig
 from pipelines.stages.synthesize import check as synthesize_check
-from pipelines.stages.synthesize.config import SynthesizeConfig
-from pipelines.stages.train.config import TrainConfig
 from pipelines.synthesis import downstream as downstream_scores
 from pipelines.synthesis.finds import finds_in
 from pipelines.synthesis.quality import distances, divergence, sampled
@@ -125,7 +124,7 @@ def test_divergence_is_scipys(one, other):
 
 
 def test_the_stage_counts_in_the_table_and_in_what_the_start_weights_write(tmp_path, patch):
-    patch(audit_opening, "open_audited", lambda ctx, stage: writer())
+    patch(synthesize_check, "open_audited", lambda ctx, stage: writer())
     patch.constant(downstream_scores, "_FEWEST_ROWS", 1)
     secret = "my number is five five five zero one zero zero"
     texts = [(secret, "train"), ("nothing to see", "train"), ("nothing to see", "test")]

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from scipy import stats
 
 from pipelines.errors import ConfigError
-from pipelines.stages.synthesize.config import SynthesizeConfig
+from pipelines.settings.synthesize import SynthesizeConfig
 from pipelines.synthesis.plan import Lengths, Mix, Plan, partitions, rows_of
 
 

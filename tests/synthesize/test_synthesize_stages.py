@@ -13,18 +13,17 @@ from test_synthesize_claim import claims
 from pipelines.artifacts import Target
 from pipelines.errors import ConfigError
 from pipelines.graph import GRAPH
-from pipelines.stages.audit import opening as audit_opening
+from pipelines.settings.synthesize import SynthesizeConfig, check_writes_rows
+from pipelines.settings.train import TrainConfig
 from pipelines.stages.synthesize import rows as synthesize_rows
 from pipelines.stages.synthesize import synthesize
-from pipelines.stages.synthesize.config import SynthesizeConfig
-from pipelines.stages.train.config import TrainConfig
 
 SETTINGS = {"rows": 30, "partition_rows": 12, "max_new_tokens": 6, "batch_size": 5}
 
 
 def written(folder, patch, method="dpsgd", order=1, **changes):
     """Both stages in one go: their contexts' outputs."""
-    patch(audit_opening, "open_audited", lambda ctx, stage: writer())
+    patch(synthesize_rows, "open_audited", lambda ctx, stage: writer())
     configs = {
         "synthesize": SynthesizeConfig.model_validate({**SETTINGS, **changes}),
         "train": TrainConfig.model_validate({"method": method}),
@@ -111,6 +110,6 @@ def test_only_the_report_reads_what_was_counted():
 
 
 def test_a_model_that_writes_no_rows_is_refused():
-    with pytest.raises(ConfigError, match="writes no rows of its own accord"):
-        synthesize_rows.check_writes_rows(TrainConfig(task="table_to_text", method="dpsgd"))
-    synthesize_rows.check_writes_rows(TrainConfig(task="dialogue", method="dpsgd"))
+    with pytest.raises(ConfigError, match="cannot write rows without an input"):
+        check_writes_rows(TrainConfig(task="table_to_text", method="dpsgd"))
+    check_writes_rows(TrainConfig(task="dialogue", method="dpsgd"))

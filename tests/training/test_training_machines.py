@@ -22,9 +22,9 @@ from support.patches import Patch
 
 from flows.commands.join import join_trainings
 from flows.running.spec import open_store
-from flows.settings import load_settings
 from pipelines.artifacts import Target
 from pipelines.errors import ConfigError, ExecutorError, StageError
+from pipelines.settings.loading import load_settings
 from pipelines.training import crossings, launch, machines, team
 from pipelines.training.machines import Joining, Machines, announced, gathered, wait_and_join
 from pipelines.training.team import Failure, check_interface

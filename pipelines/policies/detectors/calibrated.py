@@ -49,7 +49,8 @@ from pipelines.policies.english.contexts import (
 from pipelines.policies.english.everyday_use import DETERMINERS, name_like
 from pipelines.policies.english.triggers import find_triggered
 from pipelines.policies.english.word_lists import word_lists
-from pipelines.policies.protocol import NamedPolicy, PolicyOptions, Sentence, Span
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import NamedPolicy, Sentence, Span
 
 LIMITS: Final = {
     # (the sentence begins with a capital, `conservative` finds nothing)

@@ -19,7 +19,8 @@ from pipelines.policies.detectors.keywords import label_of
 from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.detectors.trained_folder import read_classifier
 from pipelines.policies.detectors.windows import windows
-from pipelines.policies.protocol import NamedPolicy, PolicyOptions, Sentence, Span
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import NamedPolicy, Sentence, Span
 from pipelines.quiet import quiet_transformers
 
 MAX_PIECES: Final = 512

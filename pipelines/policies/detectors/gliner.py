@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from pipelines.errors import ConfigError
-from pipelines.policies.detectors.model_options import OUTSIDE
 from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.detectors.token_encoder import UNREAD, one_thread
 from pipelines.policies.detectors.windows import windows
-from pipelines.policies.protocol import NamedPolicy, PolicyOptions, Sentence, Span
+from pipelines.policies.options import OUTSIDE, PolicyOptions
+from pipelines.policies.protocol import NamedPolicy, Sentence, Span
 from pipelines.quiet import quiet_transformers
 
 _TOKENS: Final = 96

@@ -8,7 +8,8 @@ from typing import Final
 
 from pipelines.errors import ConfigError
 from pipelines.policies.detectors.phrases import PhraseTable, pieces
-from pipelines.policies.protocol import LABEL_PATTERN, NamedPolicy, PolicyOptions, Sentence, Span
+from pipelines.policies.options import LABEL_PATTERN, PolicyOptions
+from pipelines.policies.protocol import NamedPolicy, Sentence, Span
 
 MAX_WORDS: Final = 3
 

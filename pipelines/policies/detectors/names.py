@@ -6,7 +6,8 @@ from pathlib import Path
 
 from pipelines.errors import ConfigError
 from pipelines.policies.detectors.phrases import PhraseTable
-from pipelines.policies.protocol import NamedPolicy, PolicyOptions, Sentence, Span
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import NamedPolicy, Sentence, Span
 
 
 class NamesPolicy(NamedPolicy):

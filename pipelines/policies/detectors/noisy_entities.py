@@ -14,7 +14,8 @@ from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.detectors.token_encoder import EncoderReader
 from pipelines.policies.detectors.trained_folder import read_detector
 from pipelines.policies.english.noisy_entities import FOLDER
-from pipelines.policies.protocol import NamedPolicy, PolicyOptions, Sentence, Span
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import NamedPolicy, Sentence, Span
 
 
 class NoisyEntitiesPolicy(NamedPolicy):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pipelines.policies.protocol import LABEL_PATTERN
+from pipelines.policies.options import LABEL_PATTERN
 
 if TYPE_CHECKING:
     import regex

@@ -18,7 +18,8 @@ from typing import Any, Final
 from pipelines.language import PARSED_ENTITIES
 from pipelines.policies.detectors import presidio_engine as engine
 from pipelines.policies.detectors.specs import SPECS
-from pipelines.policies.protocol import PolicyOptions, Sentence, Span
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import Sentence, Span
 
 _PATTERN_RESULTS: Final = "reticent_presidio"
 

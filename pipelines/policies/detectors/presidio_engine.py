@@ -25,7 +25,7 @@ from spacy.tokens import Span as DocSpan
 
 from pipelines.errors import ConfigError
 from pipelines.language import load_pipeline
-from pipelines.policies.protocol import LABEL_PATTERN
+from pipelines.policies.options import LABEL_PATTERN
 
 Found = tuple[str, int, int, float]
 """Type, start, end, score. The offsets are characters of a Doc's text."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pipelines.errors import ConfigError
 from pipelines.policies.detectors.patterns import compile_patterns
-from pipelines.policies.protocol import NamedPolicy, PolicyOptions, Sentence, Span
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import NamedPolicy, Sentence, Span
 
 
 class RegexPolicy(NamedPolicy):

@@ -1,102 +1,25 @@
 """What the built-in policies are: one description each, light to import. Their code is in the other modules here.
 
-The settings of a policy are a model of their own, from which ``[redact]`` inherits its fields and their checks.
+The options of a policy are a model of their own (`pipelines.policies.options`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 
-from pydantic import BaseModel, Field, field_validator
-
-from pipelines.plugins import check_import_path
 from pipelines.policies import labels
-from pipelines.policies.detectors.model_options import GlinerOptions, TokenClassifierOptions, absolute
+from pipelines.policies.options import (
+    BuiltInOptions,
+    ClassifierOptions,
+    GlinerOptions,
+    KeywordsOptions,
+    NamesOptions,
+    PresidioOptions,
+    RegexOptions,
+    TokenClassifierOptions,
+)
 from pipelines.policies.protocol import PolicySpec
-
-
-class RegexOptions(BaseModel):
-    """Settings of the policy ``regex``."""
-
-    patterns: dict[str, str] = Field(
-        default_factory=dict,
-        description='Regular expressions of the policy "regex", by label: LABEL = "pattern".',
-    )
-    pattern_seconds: float = Field(
-        default=1.0,
-        gt=0,
-        le=60,
-        description="How long one pattern may take on one sentence; the row is masked whole if it takes longer.",
-    )
-
-
-class NamesOptions(BaseModel):
-    """Settings of the policy ``names``."""
-
-    names: tuple[str, ...] = Field(default=(), description='Names that the policy "names" masks, in any case.')
-    names_file: str | None = Field(
-        default=None,
-        description='A file with more names for the policy "names", one a line; its path must be absolute.',
-    )
-
-    _absolute_file = field_validator("names_file")(absolute)
-
-    def references(self) -> tuple[str, ...]:
-        """The file of names."""
-        return (self.names_file,) if self.names_file is not None else ()
-
-
-class KeywordsOptions(BaseModel):
-    """Settings of the policy ``keywords``."""
-
-    keywords: dict[str, tuple[str, ...]] = Field(
-        default_factory=dict,
-        description='Keywords of 1 to 3 words of the policy "keywords", by domain: DOMAIN = ["word", ...].',
-    )
-
-
-class PresidioOptions(BaseModel):
-    """Settings of the policy ``presidio``."""
-
-    recognizers: tuple[str, ...] = Field(
-        default=(),
-        description='Your own recognisers for the policy "presidio", as package.module:Class.',
-    )
-
-    @field_validator("recognizers")
-    @classmethod
-    def _import_paths(cls, references: tuple[str, ...]) -> tuple[str, ...]:
-        for reference in references:
-            check_import_path(reference)
-        return references
-
-    def references(self) -> tuple[str, ...]:
-        """The modules of the recognisers."""
-        return tuple(recognizer.partition(":")[0] for recognizer in self.recognizers)
-
-
-class ClassifierOptions(BaseModel):
-    """Settings of the policy ``classifier``."""
-
-    classifier: str | None = Field(
-        default=None,
-        description='Folder that `reticent train-policy` wrote, for the policy "classifier"; an absolute path.',
-    )
-    classifier_threshold: float = Field(
-        default=0.96,
-        gt=0,
-        lt=1,
-        description='Probability of a domain above which the policy "classifier" masks a window of tokens.',
-    )
-
-    _absolute_folder = field_validator("classifier")(absolute)
-
-    def references(self) -> tuple[str, ...]:
-        """The description of the trained model, which holds the digest of its weights."""
-        return (str(Path(self.classifier) / "reticent.json"),) if self.classifier is not None else ()
-
 
 LOW_LABELS: Final = frozenset({"PERSON", "ORG", "DATE", "GPE", "LOC"})
 """The four low-level kinds: person, organisation, date, location (which OntoNotes splits into GPE and LOC)."""
@@ -343,9 +266,5 @@ SPECS: Final[Mapping[str, PolicySpec]] = {
 }
 """Built-in policies by name, from those of the entity levels on."""
 
-POLICY_FIELDS: Final = (
-    "model",
-    "language",
-    *(name for spec in SPECS.values() if spec.options is not None for name in spec.options.model_fields),
-)
+POLICY_FIELDS: Final = ("model", "language", *BuiltInOptions.model_fields)
 """Fields of ``[redact]`` that say how policies of a name find, and not which ones are asked."""

@@ -17,7 +17,8 @@ from pipelines.errors import ConfigError
 from pipelines.policies.detectors.model_options import location_of
 from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.detectors.trained_folder import read_detector
-from pipelines.policies.protocol import NamedPolicy, PolicyOptions, Sentence, Span
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import NamedPolicy, Sentence, Span
 
 
 class Reader(Protocol):

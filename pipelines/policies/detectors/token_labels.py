@@ -8,8 +8,7 @@ from typing import Final
 
 from pipelines.errors import ConfigError
 from pipelines.policies.detectors.keywords import label_of
-from pipelines.policies.detectors.model_options import OUTSIDE
-from pipelines.policies.protocol import LABEL_PATTERN
+from pipelines.policies.options import LABEL_PATTERN, OUTSIDE
 
 USUAL: Final[Mapping[str, str]] = {
     "PER": "PERSON",

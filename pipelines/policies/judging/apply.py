@@ -17,7 +17,8 @@ from pipelines.errors import ConfigError, StageError
 from pipelines.policies import registry
 from pipelines.policies.judging.judge import Exclusions, Judge, Request, Verdict
 from pipelines.policies.judging.stabilise import digest_of
-from pipelines.policies.protocol import Policy, PolicyOptions, check_offsets
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import Policy, check_offsets
 from pipelines.processes import die_with_parent, worker_pool
 
 CHUNK_SENTENCES: Final = 1_024
@@ -66,8 +67,8 @@ class RedactorSpec:
         def make_policy(name: str, setting: str) -> Policy:
             return registry.make_policy(PolicyOptions(name=name, own=self.own.get(name), **self.options), setting)
 
-        model = self.options.get("model", PolicyOptions.model)
-        language = self.options.get("language", PolicyOptions.language)
+        model = self.options.get("model", PolicyOptions.model_fields["model"].default)
+        language = self.options.get("language", PolicyOptions.model_fields["language"].default)
         judge = Judge(
             {name: make_policy(name, "redact.policies") for name in self.policies},
             make_policy(self.conservative, "redact.conservative") if self.conservative is not None else None,

@@ -12,10 +12,10 @@ from transformers import AutoModelForTokenClassification, AutoTokenizer
 
 from pipelines.errors import ConfigError
 from pipelines.policies.detectors.classifier_training import base_model
-from pipelines.policies.detectors.model_options import OUTSIDE
 from pipelines.policies.detectors.token_encoder import EncoderReader
 from pipelines.policies.learning.examples import Example, add_noise
 from pipelines.policies.learning.recall import HeldOut, choose_thresholds
+from pipelines.policies.options import OUTSIDE
 from pipelines.quiet import quiet_transformers
 
 MAX_PIECES: Final = 128

@@ -11,9 +11,9 @@ from typing import Final
 from pipelines.corpus.split import Splitter
 from pipelines.errors import InputError
 from pipelines.policies.detectors.keywords import label_of
-from pipelines.policies.detectors.model_options import OUTSIDE
 from pipelines.policies.detectors.token_labels import USUAL, strip_prefix
-from pipelines.policies.protocol import LABEL_PATTERN, Sentence
+from pipelines.policies.options import LABEL_PATTERN, OUTSIDE
+from pipelines.policies.protocol import Sentence
 
 Spans = tuple[tuple[int, int, str], ...]
 """Half-open runs of characters and their label, sorted, not overlapping."""

@@ -5,45 +5,43 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+import numpy as np
+
+from pipelines.accounting.accountants import epsilon
+from pipelines.accounting.events import NeighboringRelation, adds_no_noise, from_json, is_silent
+from pipelines.attacks.conformance import combined
+from pipelines.attacks.engine_power import measured_power
+from pipelines.attacks.epsilon_comparison import ClaimedProfile, claim_p_value
+from pipelines.attacks.epsilon_estimates import epsilon_estimates
+from pipelines.attacks.epsilon_trials import Trials
+from pipelines.attacks.nights import Nights
+from pipelines.attacks.summary import ACROSS_DOMAINS, LEFT_OPEN, estimates_shown, extraction_summary, membership_summary
+from pipelines.attacks.white_box import ENGINE_PLANS
 from pipelines.context import StageContext
-from pipelines.stages.audit.config import AuditConfig
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from pipelines.attacks.epsilon_trials import Trials
+from pipelines.settings.audit import AuditConfig
+from pipelines.stages.audit.canaries import EXPOSURES
+from pipelines.stages.audit.canary_table import CANARIES
+from pipelines.stages.audit.steps import played_games
 
 SCHEMA_VERSION: Final = 1
 ESTIMATOR: Final = "f_dp"
-"""The estimator whose bound is shown first: it supposes nothing but fair coins. Fixed, whatever the others give."""
+"""The estimator whose bound is shown first, because it assumes only fair coins. It is fixed before any result."""
 _ATTACKED_VARIANT: Final = "missed"
 MODEL: Final = "the audit's model"
-"""What is attacked beside the method's steps, as the report names it."""
+"""The name in the report of the attacked model; the method's steps are the other target."""
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes ``audit.json``: figures of all attacks, bounds on epsilon, and whether they refute the claim. Private."""
-    import numpy as np
-
-    from pipelines.accounting.events import from_json, is_silent
-    from pipelines.attacks.nights import Nights
-    from pipelines.attacks.summary import (
-        ACROSS_DOMAINS,
-        LEFT_OPEN,
-        estimates_shown,
-        extraction_summary,
-        membership_summary,
-    )
-
-    # Identifiers of games are fresh, as their coins are: what several nights say together counts each coin once.
+    # Identifiers of games are as fresh as their coins: evidence of several nights counts each coin once.
     rng = np.random.default_rng(ctx.seed if ctx.configs["train"].insecure_test_seed else None)
-    found = {
+    attacks = {
         name: ctx.input(f"audit_{stage}").json(f"{name}.json")
         for name, stage in (("membership", "membership"), ("extraction", "extraction"), ("exposure", "canaries"))
     }
-    not_attacked = {name: document["not_attacked"] for name, document in found.items() if "not_attacked" in document}
+    not_attacked = {name: document["not_attacked"] for name, document in attacks.items() if "not_attacked" in document}
     domains = ctx.input("audit_domains").json("domains.json") if "audit_domains" in ctx.inputs else None
     if domains is None:
         not_attacked["domains"] = "audit.domains is off; it trains one more model for each domain"
@@ -59,17 +57,17 @@ def run(ctx: StageContext) -> dict[str, Any]:
         games += on_steps
         if not_played is not None:
             not_attacked["steps"] = not_played
-    # The games on steps first: they are the stronger tests, and the stake falls from one to the next.
+    # Games on steps come first: they are the stronger tests, and the stake falls from one game to the next.
     evidence = [(game.identifier, game.p_value) for game in reversed(games) if game.p_value is not None]
-    # What several nights say together, the ledger keeps (`flows.running.auditing`): this is what this one says alone.
+    # This is the evidence of this audit alone. The ledger keeps that of all nights (`flows.running.auditing`).
     state = Nights()
     for identifier, p_value in evidence:
         state = state.after(identifier, p_value)
     document = {
         "schema_version": SCHEMA_VERSION,
-        "exposure": None if "exposure" in not_attacked else found["exposure"],
-        "membership": None if "membership" in not_attacked else membership_summary(found["membership"]),
-        "extraction": None if "extraction" in not_attacked else extraction_summary(found["extraction"]),
+        "exposure": None if "exposure" in not_attacked else attacks["exposure"],
+        "membership": None if "membership" in not_attacked else membership_summary(attacks["membership"]),
+        "extraction": None if "extraction" in not_attacked else extraction_summary(attacks["extraction"]),
         "domains": domains,
         **_lower_bound(None if "epsilon" in not_attacked else games[0]),
         "estimates": estimates_shown([(game.name, game.claimed, game.estimates) for game in games]),
@@ -88,16 +86,16 @@ def run(ctx: StageContext) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class AuditedGame:
-    """A game of coins that was played, and what it says.
+    """The result of one game of coins.
 
     Attributes:
-        name: for people.
-        identifier: of its coins: evidence of the same coins counts once.
+        name: name of the game in reports.
+        identifier: identifier of the coins; evidence of the same coins counts once.
         claimed: the accountant's epsilon of what was attacked, for the game's relation, delta and group size; None
             where nothing finite is claimed.
-        estimates: documents of the lower bounds, the one that is shown first at the front.
-        p_value: of the claim; None where there is none.
-        attacked: which code, of which method, and the p-value of each test; None for a model.
+        estimates: documents of the lower bounds; the report shows the first one first.
+        p_value: p-value of the claim; None without a claim.
+        attacked: code and method that were attacked, with the p-value of each test; None for a model.
     """
 
     name: str
@@ -109,9 +107,7 @@ class AuditedGame:
 
 
 def _power(ctx: StageContext) -> dict[str, Any] | None:
-    """How often faults of such steps were caught (`pipelines.attacks.engine_power`)."""
-    from pipelines.attacks.engine_power import measured_power
-
+    """Returns how often faults of such steps were caught (`pipelines.attacks.engine_power`)."""
     takes_spans: bool = ctx.configs["train"].method_spec().needs_lstm
     return measured_power(ctx.configs["audit"].num_trials, takes_spans=takes_spans)
 
@@ -127,37 +123,29 @@ def _lower_bound(attack: AuditedGame | None) -> dict[str, Any]:
 
 
 def _attack_on_model(ctx: StageContext, rng: np.random.Generator) -> AuditedGame:
-    """Which canaries the audit's own model trained on, by its losses."""
-    from pipelines.accounting.accountants import epsilon
-    from pipelines.accounting.events import NeighboringRelation, adds_no_noise, from_json
-    from pipelines.attacks.epsilon_comparison import ClaimedProfile, claim_p_value
-    from pipelines.attacks.epsilon_estimates import epsilon_estimates
-
+    """Guesses from losses which canaries the audit's own model was trained on."""
     config: AuditConfig = ctx.configs["audit"]
     events = ctx.input("audit_model").json("events.json")
     event, delta, relation = from_json(events["event"]), events["target_delta"], NeighboringRelation.ADD_OR_REMOVE_ONE
     identifier, trials = _trials(ctx)
-    made = epsilon_estimates(trials, delta=delta, confidence=config.confidence, rng=rng, group_size=config.copies)
-    # An epsilon of single records says nothing of a coin that adds several.
+    estimates = epsilon_estimates(trials, delta=delta, confidence=config.confidence, rng=rng, group_size=config.copies)
+    # An epsilon of single records does not bound a coin that adds several records.
     is_claimed = config.copies == 1 and not adds_no_noise(event)
     return AuditedGame(
         name=MODEL,
         identifier=identifier,
         claimed=epsilon(event, delta, relation) if is_claimed else None,
-        estimates=[made[name].document() for name in sorted(made, key=lambda name: name != ESTIMATOR)],
+        estimates=[estimates[name].document() for name in sorted(estimates, key=lambda name: name != ESTIMATOR)],
         p_value=claim_p_value(trials, ClaimedProfile.of(event, relation), rng=rng) if is_claimed else None,
     )
 
 
 def _trials(ctx: StageContext) -> tuple[str, Trials]:
-    """The canaries that no policy found, and what each is scored: how much less the audit's model loses on it.
+    """Returns the scores of the canaries that no policy found, with an identifier of their coins.
 
-    Identified by the canaries' own names, which are random: another training has others.
+    A score is the loss of the released model on a canary, minus the loss of the audit's model. The identifier is a
+    digest of the canaries' names, which are random and differ between trainings.
     """
-    from pipelines.attacks.epsilon_trials import Trials
-    from pipelines.stages.audit.canaries import EXPOSURES
-    from pipelines.stages.audit.canary_table import CANARIES
-
     rows = ctx.input("audit_canaries").table(EXPOSURES).rows(("canary_id", "variant", "loss", "loss_released"))
     scores = {
         row["canary_id"]: row["loss_released"] - row["loss"] for row in rows if row["variant"] == _ATTACKED_VARIANT
@@ -171,26 +159,23 @@ def _trials(ctx: StageContext) -> tuple[str, Trials]:
 
 
 def _games_on_steps(ctx: StageContext, rng: np.random.Generator) -> tuple[list[AuditedGame], str | None]:
-    """The games on the method's noised steps (`pipelines.stages.audit.steps`), and why one was not played."""
-    from pipelines.attacks.conformance import combined
-    from pipelines.attacks.epsilon_estimates import epsilon_estimates
-    from pipelines.attacks.white_box import ENGINE_PLANS
-    from pipelines.stages.audit.steps import played_games
-
+    """Plays the games on the method's noised steps (`pipelines.stages.audit.steps`); says why one was not played."""
     config: AuditConfig = ctx.configs["audit"]
     delta = ctx.input("audit_model").json("events.json")["target_delta"]
     games, not_played = played_games(ctx)
-    found = []
+    audited = []
     for game, played in games:
-        made = epsilon_estimates(played.trials, delta=delta, confidence=config.confidence, rng=rng, plans=ENGINE_PLANS)
+        estimates = epsilon_estimates(
+            played.trials, delta=delta, confidence=config.confidence, rng=rng, plans=ENGINE_PLANS
+        )
         tests = played.p_values(rng)
         p_value = combined(tests.values())
-        found.append(
+        audited.append(
             AuditedGame(
                 name=game.name,
                 identifier=rng.bytes(32).hex(),
                 claimed=played.claimed(delta),
-                estimates=[estimate.document() for estimate in made.values()],
+                estimates=[estimate.document() for estimate in estimates.values()],
                 p_value=p_value,
                 attacked={
                     "game": game.name,
@@ -204,4 +189,4 @@ def _games_on_steps(ctx: StageContext, rng: np.random.Generator) -> tuple[list[A
                 },
             )
         )
-    return found, not_played
+    return audited, not_played

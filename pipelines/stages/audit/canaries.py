@@ -7,23 +7,34 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
+from pipelines.attacks.candidates import (
+    CandidateScorer,
+    Indices,
+    NormalisedScorer,
+    Scorer,
+    canary_losses,
+    enumerated_ranks,
+)
+from pipelines.attacks.exposure import TIE_NATS, Exposure, FloatArray, Rank, exposure_of, sampled_exposure
+from pipelines.attacks.exposure_null import judge_exposures
+from pipelines.attacks.miss_rates import ScoredCanary, by_miss_rate
 from pipelines.context import StageContext
-from pipelines.stages.audit.config import AuditConfig
+from pipelines.settings.audit import AuditConfig
+from pipelines.stages.audit.canary_table import VARIANTS, pattern_of, read_canaries
+from pipelines.stages.audit.opening import open_audited, reason_not_to_open
 from pipelines.tables import schema
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from pipelines.attacks.canaries import Canary
-    from pipelines.attacks.candidates import Indices, Scorer
-    from pipelines.attacks.exposure import Exposure, FloatArray, Rank
 
 EXPOSURES: Final = schema(
     "exposures",
     "canary_id: string, variant: string, is_included: bool, loss: float64, loss_released: float64, exposure: float64, "
     "exposure_normalised: float64, exposure_released: float64",
 )
-"""Of each canary on the audit's model and on the released one, which saw none: losses in nats, exposures in bits."""
+"""Losses (nats) and exposures (bits) of each canary on the audit's model and on the released one, which saw none."""
 
 _GROUPS: Final = (
     ("trained on", "model", True),
@@ -31,20 +42,13 @@ _GROUPS: Final = (
     ("left out by a coin", "model", False),
     ("on the released model, which saw none", "released", True),
 )
-"""Of each variant: what they are called, which exposures are judged, and whether those are of included canaries."""
+"""Groups of each variant: name, kind of exposure that is judged, and whether the canaries were trained on."""
 _LEVEL: Final = 0.05
-"""Of all groups of an audit together (Bonferroni)."""
+"""The level of all groups of an audit together (Bonferroni)."""
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
-    """Writes ``exposures.parquet``, and ``exposure.json`` with what they say together. Private."""
-    import numpy as np
-
-    from pipelines.attacks.candidates import CandidateScorer, canary_losses
-    from pipelines.attacks.miss_rates import ScoredCanary, by_miss_rate
-    from pipelines.stages.audit.canary_table import VARIANTS, pattern_of, read_canaries
-    from pipelines.stages.audit.opening import open_audited, reason_not_to_open
-
+    """Writes ``exposures.parquet``, and ``exposure.json`` with summaries of groups. Both are private."""
     config: AuditConfig = ctx.configs["audit"]
     pattern = pattern_of(ctx)
     canaries, coins = read_canaries(ctx.input("audit_model"), pattern)
@@ -62,12 +66,12 @@ def run(ctx: StageContext) -> dict[str, Any]:
             ctx.run.progress(0, None, f"ranking canaries ({variant})")
             own = [canary for canary in canaries if canary.variant == variant]
             is_marked = variant == "detected" and bool(ctx.configs["train"].view().marks_tokens)
-            if is_marked not in rankings:  # what a model reads of a canary is mostly the same for both variants
+            if is_marked not in rankings:  # models mostly read canaries of both variants alike
                 scorers = [CandidateScorer(model, pattern, marks_holes=is_marked) for model in models]
                 rankings[is_marked] = Rankings.of(scorers[0], scorers[1], config.candidates, rng)
             ranking = rankings[is_marked]
             losses, released = (canary_losses(scorer, own) for scorer in (ranking.model, ranking.released))
-            found = ranking.exposures(own, trained_on=[canary for canary in canaries if coins[canary.id]])
+            exposures = ranking.exposures(own, trained_on=[canary for canary in canaries if coins[canary.id]])
             for canary in sorted(own, key=lambda canary: canary.id):
                 writer.append(
                     canary_id=canary.id,
@@ -75,15 +79,17 @@ def run(ctx: StageContext) -> dict[str, Any]:
                     is_included=coins[canary.id],
                     loss=losses[canary.id],
                     loss_released=released[canary.id],
-                    exposure=found["model"][canary.id].bits,
-                    exposure_normalised=found["normalised"][canary.id].bits,
-                    exposure_released=found["released"][canary.id].bits,
+                    exposure=exposures["model"][canary.id].bits,
+                    exposure_normalised=exposures["normalised"][canary.id].bits,
+                    exposure_released=exposures["released"][canary.id].bits,
                 )
             scored[variant] = [
-                ScoredCanary(is_included=coins[canary.id], bits=found["model"][canary.id].bits, nats=losses[canary.id])
+                ScoredCanary(
+                    is_included=coins[canary.id], bits=exposures["model"][canary.id].bits, nats=losses[canary.id]
+                )
                 for canary in sorted(own, key=lambda canary: canary.id)
             ]
-            groups += summaries(variant, found, coins, rng, level=_LEVEL / (len(_GROUPS) * len(variants)))
+            groups += summaries(variant, exposures, coins, rng, level=_LEVEL / (len(_GROUPS) * len(variants)))
     rates = {"the policies": by_miss_rate(scored["missed"], scored.get("detected", ()), rng)}
     if "public" in scored:
         rates["the conservative policy as well"] = by_miss_rate(scored["public"], scored["missed"], rng)
@@ -108,8 +114,8 @@ class Rankings:
 
     Attributes:
         model, released: the audit's model and the released one.
-        indices: the candidates: all of them, or drawn with replacement.
-        losses: of each on both models, in nats.
+        indices: candidates: all of them, or a sample with replacement.
+        losses: loss of each candidate on both models, in nats.
     """
 
     model: Scorer
@@ -122,9 +128,9 @@ class Rankings:
         """Scores the candidates.
 
         Args:
-            model, released: of one form.
-            candidates: how many to draw; 0, or as many as there are, takes all.
-            rng: draws them.
+            model, released: scorers of canaries of one form.
+            candidates: number of candidates to draw; 0, or at least the number of all candidates, takes all of them.
+            rng: generator that draws the candidates.
         """
         size = model.pattern.size
         is_exhaustive = _is_exhaustive(size, candidates)
@@ -133,20 +139,18 @@ class Rankings:
         return cls(model=model, released=released, indices=indices, losses=losses)
 
     def exposures(self, canaries: Sequence[Canary], trained_on: Sequence[Canary]) -> dict[str, dict[str, Exposure]]:
-        """On the audit's model, on the difference to the released one, and on that; by name and identifier.
+        """Returns exposures on the audit's model, on its difference to the released model, and on the released model.
 
         Args:
-            canaries: whose exposure is wanted.
-            trained_on: all canaries that the audit's model read. They are no strangers to each other: each is ranked
-                among candidates that the model never read.
+            canaries: canaries to rank.
+            trained_on: all canaries that the audit's model was trained on. A canary is not ranked against them, but
+                against candidates that the model never read.
+
+        Returns:
+            Exposure by kind (``model``, ``normalised``, ``released``) and identifier of the canary.
         """
-        import numpy as np
-
-        from pipelines.attacks.candidates import NormalisedScorer, canary_losses, enumerated_ranks
-        from pipelines.attacks.exposure import exposure_of, sampled_exposure
-
         ours, theirs = self.losses
-        found = {}
+        exposures = {}
         for name, scorer, losses in (
             ("model", self.model, ours),
             ("normalised", NormalisedScorer(self.model, self.released), ours - theirs),
@@ -154,60 +158,56 @@ class Rankings:
         ):
             if isinstance(self.indices, range):
                 ranks = among_strangers(scorer, enumerated_ranks(scorer, canaries, losses), canaries, trained_on)
-                found[name] = {canary: exposure_of(rank) for canary, rank in ranks.items()}
+                exposures[name] = {canary: exposure_of(rank) for canary, rank in ranks.items()}
             else:
                 own = canary_losses(scorer, canaries)
                 size = scorer.pattern.size
                 strange = losses[~np.isin(self.indices, [canary.index for canary in trained_on])]
-                found[name] = {canary: sampled_exposure(loss, strange, size) for canary, loss in own.items()}
-        return found
+                exposures[name] = {canary: sampled_exposure(loss, strange, size) for canary, loss in own.items()}
+        return exposures
 
 
 def among_strangers(
     scorer: Scorer, ranks: Mapping[str, Rank], canaries: Sequence[Canary], trained_on: Sequence[Canary]
 ) -> dict[str, Rank]:
-    """Ranks among all candidates, without the other canaries that the model read.
+    """Corrects ranks among all candidates: the other canaries that the model was trained on no longer count.
 
     Args:
-        scorer: that the ranks are of.
-        ranks: by identifier, among all candidates.
-        canaries: those that are ranked.
-        trained_on: canaries of the same form.
+        scorer: scorer that the ranks were made with.
+        ranks: ranks among all candidates, by identifier.
+        canaries: canaries that are ranked.
+        trained_on: canaries of the same form that the model was trained on.
     """
-    from pipelines.attacks.exposure import TIE_NATS, Rank
-
     indices = sorted({canary.index for canary in (*canaries, *trained_on)})
     losses = dict(zip(indices, scorer.losses(indices, in_double=True).tolist(), strict=True))
-    found = {}
+    corrected = {}
     for canary in canaries:
         others = [losses[other.index] for other in trained_on if other.index != canary.index]
         own, rank = losses[canary.index], ranks[canary.id]
         below = sum(loss < own - TIE_NATS for loss in others)
         tied = sum(abs(loss - own) <= TIE_NATS for loss in others)
-        found[canary.id] = Rank(
+        corrected[canary.id] = Rank(
             size=rank.size - len(others), num_below=rank.num_below - below, num_tied=rank.num_tied - tied
         )
-    return found
+    return corrected
 
 
 def summaries(
     variant: str,
-    found: Mapping[str, Mapping[str, Exposure]],
+    exposures: Mapping[str, Mapping[str, Exposure]],
     coins: Mapping[str, bool],
     rng: np.random.Generator,
     *,
     level: float,
 ) -> list[dict[str, Any]]:
-    """What the exposures of each group say together; ranks of canaries that were left out, too, to be compared with."""
-    from pipelines.attacks.exposure_null import judge_exposures
-
+    """Summarises the exposures of each group. Canaries that were left out are a group too, for comparison."""
     rows = []
     for name, of, is_in in _GROUPS:
-        ranks = {canary: exposure.rank for canary, exposure in found[of].items() if coins[canary] is is_in}
+        ranks = {canary: exposure.rank for canary, exposure in exposures[of].items() if coins[canary] is is_in}
         if not ranks:
             continue
         verdict = judge_exposures(ranks, rng, level=level)
-        bits = [exposure.bits for canary, exposure in found[of].items() if canary in ranks]
+        bits = [exposure.bits for canary, exposure in exposures[of].items() if canary in ranks]
         rows.append(
             {
                 "name": f"{variant}, {name}",

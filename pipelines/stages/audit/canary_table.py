@@ -1,50 +1,45 @@
-"""Audit: which canaries there are, and whom a coin let in."""
+"""Audit: the table of canaries, and of the coins that decide which canaries are trained on."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from pipelines.artifacts import Source
+import numpy as np
+
+from pipelines.artifacts import Artifact, Source, Target
+from pipelines.attacks.canaries import Canary, draw_canaries, flip_coins
+from pipelines.attacks.patterns import Pattern
 from pipelines.context import StageContext
 from pipelines.errors import ConfigError
 from pipelines.tables import schema
-
-if TYPE_CHECKING:
-    from pipelines.artifacts import Artifact, Target
-    from pipelines.attacks.canaries import Canary
-    from pipelines.attacks.patterns import Pattern
 
 CANARIES: Final = schema(
     "canaries",
     "canary_id: string, variant: string, text: string, num_copies: uint32, is_flagged: bool, is_included: bool",
 )
-"""Canaries, made up; and the coins, by which scores are judged. Private."""
+"""Canaries, which are made up, and the coins that scores are compared with. Private."""
 VARIANTS: Final = ("missed", "detected", "public")
 _SEED: Final = "coins.json"
 
 
 def drawn(ctx: StageContext) -> tuple[list[Canary], dict[str, bool]]:
-    """The canaries of all variants and their coins.
+    """Draws the canaries of all variants and their coins.
 
-    Each training of the audit tosses coins of its own, that of a resumed one are those that it began with: what several
-    nights say together counts only if their coins are independent.
+    Each training of the audit tosses new coins, because evidence of several nights adds up only if their coins are
+    independent. A resumed training keeps the coins that it began with.
 
     Raises:
-        ConfigError: there are to be public ones, and no row of this run is public, or the method reads none as such.
+        ConfigError: the settings ask for public canaries, and this run trains on no public rows.
     """
-    import numpy as np
-
-    from pipelines.attacks.canaries import draw_canaries, flip_coins
-
     config, scratch = ctx.configs["audit"], ctx.out.scratch
     num_detected = config.num_canaries if config.num_detected_canaries is None else config.num_detected_canaries
     numbers = {"missed": config.num_canaries, "detected": num_detected, "public": config.num_public_canaries}
     if config.num_public_canaries and not _has_public_rows(ctx):
         raise ConfigError(
-            "audit.num_public_canaries: this run trains on no public rows, so no canary can stand among them; it takes "
-            "a method such as crt, and redact.conservative"
+            "audit.num_public_canaries: this run trains on no public rows, so no canary can be among them. Choose a "
+            "method such as crt, and set redact.conservative"
         )
     kept = Source(folder=scratch.folder).find_json(_SEED)
     seed = int(kept["seed"]) if kept else _fresh_seed(ctx)
@@ -73,13 +68,11 @@ def _fresh_seed(ctx: StageContext) -> int:
 
 
 def pattern_of(ctx: StageContext) -> Pattern:
-    """The form of the canaries.
+    """Returns the form of the canaries.
 
     Raises:
-        ConfigError: it cannot be read.
+        ConfigError: the form cannot be parsed.
     """
-    from pipelines.attacks.patterns import Pattern
-
     return Pattern.parse(ctx.configs["audit"].canary_form)
 
 
@@ -98,9 +91,7 @@ def write_canaries(out: Target, canaries: Iterable[Canary], coins: dict[str, boo
 
 
 def read_canaries(artifact: Artifact, pattern: Pattern) -> tuple[list[Canary], dict[str, bool]]:
-    """The inverse of `write_canaries`."""
-    from pipelines.attacks.canaries import Canary
-
+    """Reads the canaries and coins that `write_canaries` wrote."""
     rows = list(artifact.table(CANARIES).rows())
     canaries = [
         Canary(

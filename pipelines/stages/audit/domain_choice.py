@@ -1,6 +1,6 @@
-"""Audit across domains: which domains are attacked, and what is refused before anything runs.
+"""Audit across domains: the choice of the attacked domains, and checks before anything runs.
 
-Loads neither torch nor spaCy: `plan` asks it.
+This module loads neither torch nor spaCy, because ``reticent plan`` imports it.
 """
 
 from __future__ import annotations
@@ -10,10 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pipelines.context import Piece
+from pipelines.corpus.items import Document
+from pipelines.corpus.readers import read_documents
 from pipelines.errors import ConfigError
+from pipelines.policies.detectors.keywords import label_of
+from pipelines.policies.detectors.trained_folder import read_classifier
 
 if TYPE_CHECKING:
-    from pipelines.stages.prepare.redact import RedactConfig
+    from pipelines.settings.redact import RedactConfig
 
 DOMAIN_POLICIES: Final = ("classifier", "keywords")
 """The policies whose labels are domains."""
@@ -21,19 +25,16 @@ _FEWEST: Final = 2
 
 
 def judging_policies(redact: RedactConfig) -> tuple[str, ...]:
-    """Those of the run's masking policies that say what is sensitive to which domain."""
+    """Returns the masking policies of the run whose labels are domains."""
     return tuple(name for name in DOMAIN_POLICIES if name in redact.policies)
 
 
 def judged_labels(redact: RedactConfig) -> frozenset[str]:
-    """The labels of the domains that these policies know.
+    """Returns the labels of the domains that these policies know.
 
     Raises:
-        ConfigError: the classifier's folder holds none.
+        ConfigError: the classifier's folder holds no classifier.
     """
-    from pipelines.policies.detectors.keywords import label_of
-    from pipelines.policies.detectors.trained_folder import read_classifier
-
     used, domains = judging_policies(redact), set[str]()
     if "keywords" in used:
         domains.update(redact.keywords)
@@ -43,68 +44,64 @@ def judged_labels(redact: RedactConfig) -> frozenset[str]:
 
 
 def attacked_domains(domains: Iterable[str | None], redact: RedactConfig) -> tuple[str, ...]:
-    """The domains of a corpus that the run's policies know, sorted.
+    """Returns the domains of a corpus that the run's policies know, sorted.
 
     Raises:
-        ConfigError: they are fewer than two, or two of them have one label.
+        ConfigError: fewer than two such domains exist, or two of them have the same label.
     """
-    from pipelines.policies.detectors.keywords import label_of
-
     known = judged_labels(redact)
-    found = sorted({domain for domain in domains if domain and label_of(domain) in known})
-    if len(found) < _FEWEST:
+    attacked = sorted({domain for domain in domains if domain and label_of(domain) in known})
+    if len(attacked) < _FEWEST:
         raise ConfigError(
             f"audit.domains needs two domains at least that the policy {' or '.join(judging_policies(redact))} knows, "
-            f"and the training text has {len(found)}; corpus.domain_field names the field with a document's domain, "
+            f"and the training text has {len(attacked)}; corpus.domain_field names the field with a document's domain, "
             "and redact.keywords, or the classifier, must call the domains as the corpus does"
         )
-    if len({label_of(domain) for domain in found}) < len(found):
-        raise ConfigError("audit.domains: two domains of the corpus have the same label for policies; rename one")
-    return tuple(found)
+    if len({label_of(domain) for domain in attacked}) < len(attacked):
+        raise ConfigError(
+            "audit.domains: two domains of the corpus have the same label in policies; rename one of them"
+        )
+    return tuple(attacked)
 
 
 def check_domain_audit(configs: Mapping[str, Any], pieces: Iterable[Piece]) -> None:
-    """Refuses what the attack across domains cannot be run on, before a run begins.
+    """Checks before a run that the attack across domains can be made.
 
     Args:
-        configs: all settings, by table.
-        pieces: the corpus; read until two domains are found that the run's policies know.
+        configs: settings by table.
+        pieces: corpus, which is read until two domains are found that the run's policies know.
 
     Raises:
-        ConfigError: see the messages.
+        ConfigError: the task, the policies, the tokenizer or the corpus does not allow the attack.
         InputError: the corpus cannot be read.
     """
     train, redact = configs["train"], configs["redact"]
     if train.head() != "causal" or not train.task_spec().has_speakers:
         raise ConfigError(
-            f"audit.domains lets the model continue conversations, and the task {train.task} gives none that does; "
-            "leave it out, or train one of language_modelling, dialogue and response"
+            f"audit.domains needs a model that continues conversations, which the task {train.task} does not train: "
+            "leave audit.domains out, or train for language_modelling, dialogue or response"
         )
     if not judging_policies(redact):
         raise ConfigError(
-            "audit.domains asks the run's own policy what is sensitive to which domain, and redact.policies has none "
-            "that says so: add keywords (redact.keywords = {DOMAIN = [...]}) or classifier (`reticent train-policy`)"
+            "audit.domains needs a policy whose labels are domains, and redact.policies has none: add keywords "
+            "(redact.keywords = {DOMAIN = [...]}) or classifier (`reticent train-policy`)"
         )
     if train.tokenizer_kind() == "bpe_public" and redact.conservative is not None:
         raise ConfigError(
-            "audit.domains compares what models say of the same tokens, and a vocabulary that is learnt on public rows "
-            'is another one without the rows of a domain: set train.tokenizer = "bytes", or name a pretrained model'
+            "audit.domains compares scores of models on the same tokens. A vocabulary that is learnt on public rows "
+            'changes without the rows of a domain: set train.tokenizer = "bytes", or name a pretrained model'
         )
     attacked_domains(_first_known(configs, pieces), redact)
 
 
 def _first_known(configs: Mapping[str, Any], pieces: Iterable[Piece]) -> set[str]:
-    """Domains of the corpus that the policies know: two of them, or all if they are fewer."""
-    from pipelines.corpus.items import Document
-    from pipelines.corpus.readers import read_documents
-    from pipelines.policies.detectors.keywords import label_of
-
+    """Returns two domains of the corpus that the policies know, or fewer if the corpus has no more."""
     known, options = judged_labels(configs["redact"]), configs["corpus"].read_options()
-    found: set[str] = set()
+    first: set[str] = set()
     for piece in pieces:
         for item in read_documents(piece, options):
             if isinstance(item, Document) and item.domain and label_of(item.domain) in known:
-                found.add(item.domain)
-                if len({label_of(domain) for domain in found}) == _FEWEST:
-                    return found
-    return found
+                first.add(item.domain)
+                if len({label_of(domain) for domain in first}) == _FEWEST:
+                    return first
+    return first

@@ -5,22 +5,21 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pipelines.context import StageContext
+from pipelines.corpus.tables import SENTENCES
+from pipelines.stages.audit.domain_choice import attacked_domains
+from pipelines.stages.audit.training import train_each_without
 from pipelines.tables import schema
 
 REFERENCES: Final = schema("references", "domain: string, folder: string")
-"""For each domain, the folder of the model that was trained without it."""
+"""The folder of the model that was trained without a domain, by domain."""
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
-    """Writes a folder for each model, and ``references.parquet``. Private.
+    """Writes a folder for each model, and ``references.parquet``. All of them are private.
 
     Raises:
         ConfigError: the training fold has fewer than two domains that the run's policies know.
     """
-    from pipelines.corpus.tables import SENTENCES
-    from pipelines.stages.audit.domain_choice import attacked_domains
-    from pipelines.stages.audit.training import train_each_without
-
     documents: dict[str | None, dict[str, None]] = {}
     for artifact in ctx.inputs["split"]:
         for row in artifact.table(SENTENCES).rows(("doc_id", "domain", "fold")):

@@ -1,4 +1,4 @@
-"""Audit, domains: what the released model, asked about one domain, writes of another one (Kabra and Elenberg 2023)."""
+"""Audit, domains: text of one domain in what the released model writes about another (Kabra and Elenberg 2023)."""
 
 from __future__ import annotations
 
@@ -6,37 +6,44 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
+from pipelines.attacks.domain_scores import document
+from pipelines.attacks.domains import (
+    PAPER_DECODING,
+    LabelledPolicies,
+    Prompts,
+    attack,
+    attack_references,
+    dialogue_prompts,
+    sentence_prompts,
+)
 from pipelines.context import StageContext
+from pipelines.corpus.tables import SENTENCES
 from pipelines.errors import ConfigError
-from pipelines.stages.audit.config import AuditConfig
+from pipelines.policies.judging.apply import Redactor, RedactorSpec
+from pipelines.policies.judging.texts import TextJudge
+from pipelines.settings.audit import AuditConfig
+from pipelines.stages.audit.domain_choice import judging_policies
+from pipelines.stages.audit.domain_models import REFERENCES
+from pipelines.stages.audit.opening import open_audited, open_reference
+from pipelines.stages.audit.records import HELD_OUT
 
 if TYPE_CHECKING:
-    from pipelines.attacks.domains import Prompts
-    from pipelines.policies.judging.apply import RedactorSpec
     from pipelines.training.trained import TrainedModel
 
 _ANY_FIND: Final = 0.0
-"""z: whatever the run's own policy would mask is a leak. The classifier's threshold is the policy's."""
+"""The threshold z: all that the run's own policy would mask is a leak. The classifier has its own threshold."""
 _ENDS: Final = 2
-"""Tokens after a text: the end of a turn, and of a conversation."""
+"""Number of tokens after a text: the end of a turn, and of a conversation."""
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
-    """Writes ``domains.json``: rates, likelihood ratios and C of every ordered pair; no text.
+    """Writes ``domains.json``: rates, likelihood ratios and C of every ordered pair of domains, without any text.
 
     Raises:
         ConfigError: no held-out conversation of some domain can be continued.
     """
-    import numpy as np
-
-    from pipelines.attacks.domain_scores import document
-    from pipelines.attacks.domains import PAPER_DECODING, LabelledPolicies, attack, attack_references
-    from pipelines.policies.judging.apply import Redactor
-    from pipelines.policies.judging.texts import TextJudge
-    from pipelines.stages.audit.domain_choice import judging_policies
-    from pipelines.stages.audit.domain_models import REFERENCES
-    from pipelines.stages.audit.opening import open_audited, open_reference
-
     config: AuditConfig = ctx.configs["audit"]
     rng = np.random.default_rng(ctx.seed)
     model = open_audited(ctx, "train")
@@ -51,17 +58,15 @@ def run(ctx: StageContext) -> dict[str, Any]:
         targets = attack(model, prompts, policies, decoding, rng, references=references)
         ctx.run.progress(0, None, "asking the references")
         unseen = attack_references(references, prompts, policies, decoding, rng)
-    num_prompts = {domain: len(given.records) for domain, given in prompts.items()}
-    found = document(targets, unseen, _ANY_FIND, confidence=config.confidence)
+    num_prompts = {domain: len(of_domain.records) for domain, of_domain in prompts.items()}
+    rates = document(targets, unseen, _ANY_FIND, confidence=config.confidence)
     asked = {"num_prompts": num_prompts, "num_texts_a_prompt": decoding.num, "max_new_tokens": decoding.max_new_tokens}
-    ctx.out.json("domains.json", {"policies": list(judging_policies(ctx.configs["redact"])), **asked, **found})
+    ctx.out.json("domains.json", {"policies": list(judging_policies(ctx.configs["redact"])), **asked, **rates})
     return {"num_pairs": len(targets), "num_prompts": sum(num_prompts.values())}
 
 
 def _prompts(ctx: StageContext, domain: str, rng: Any, models: list[TrainedModel]) -> Prompts:
-    """Beginnings of held-out conversations of one domain, spread over as many as there are."""
-    from pipelines.attacks.domains import dialogue_prompts, sentence_prompts
-
+    """Returns beginnings of held-out conversations of one domain, from as many conversations as possible."""
     config: AuditConfig = ctx.configs["audit"]
     most = config.domain_prompts
     if ctx.configs["train"].unit().kind == "sentence":
@@ -70,16 +75,13 @@ def _prompts(ctx: StageContext, domain: str, rng: Any, models: list[TrainedModel
         drawn = dialogue_prompts(_held_out_rows(ctx), domain, rng, num_conversations=most).spread(most)
     if not drawn.records:
         raise ConfigError(
-            "audit.domains: a domain has no held-out conversation that could be continued; raise split.test_fraction, "
-            "or give it some in the fold test"
+            "audit.domains: a domain has no held-out conversation that a model could continue; raise "
+            "split.test_fraction, or put conversations of the domain into the fold test"
         )
     return drawn.fitted(config.max_new_tokens + _ENDS, *models)
 
 
 def _held_out_rows(ctx: StageContext) -> Iterator[dict[str, Any]]:
-    from pipelines.corpus.tables import SENTENCES
-    from pipelines.stages.audit.records import HELD_OUT
-
     for artifact in ctx.inputs["split"]:
         for row in artifact.table(SENTENCES).rows(("doc_id", "text", "speaker", "domain", "fold")):
             if row["fold"] in HELD_OUT:
@@ -87,9 +89,7 @@ def _held_out_rows(ctx: StageContext) -> Iterator[dict[str, Any]]:
 
 
 def _judging_spec(ctx: StageContext) -> RedactorSpec:
-    """The run's own policies, of all those that say which domain a find is of."""
-    from pipelines.stages.audit.domain_choice import judging_policies
-
+    """Returns the run's own policies whose labels are domains."""
     redact = ctx.configs["redact"]
-    whole: RedactorSpec = redact.redactor_spec()
-    return replace(whole, policies=judging_policies(redact), conservative=None, observed=(), own={})
+    spec: RedactorSpec = redact.redactor_spec()
+    return replace(spec, policies=judging_policies(redact), conservative=None, observed=(), own={})

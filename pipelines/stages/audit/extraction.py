@@ -1,29 +1,30 @@
-"""Audit, extraction: which masked secrets of its training rows does the released model write?"""
+"""Audit, extraction: a search for masked secrets of training rows in the text that the released model writes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+import numpy as np
+
+from pipelines.attacks import extraction
+from pipelines.attacks.prompting import EMPTY, Decoding, fitted
 from pipelines.context import StageContext
-from pipelines.stages.audit.config import AuditConfig
-from pipelines.tables import schema
+from pipelines.corpus.tables import SENTENCES
+from pipelines.policies.tables import REDACTED
+from pipelines.settings.audit import AuditConfig
+from pipelines.stages.audit.opening import open_audited, reason_not_to_open
+from pipelines.stages.audit.records import HELD_OUT, left_out_rows
+from pipelines.tables import schema, side_by_side
 
 EXTRACTED: Final = schema("extracted", "label: string, string: string, match: string")
-"""Secrets that came out, in the form in which they are compared. Private."""
+"""Extracted secrets, in the form in which strings are compared. Private."""
 _LIKELIEST: Final = ("greedy", "beams")
 _MOST_TAGS: Final = 32
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
-    """Writes ``extraction.json`` (counts by label) and ``extracted.parquet``, what came out; private, both."""
-    import numpy as np
-
-    from pipelines.attacks import extraction
-    from pipelines.attacks.prompting import EMPTY, Decoding, fitted
-    from pipelines.stages.audit.opening import open_audited, reason_not_to_open
-    from pipelines.stages.audit.records import HELD_OUT, left_out_rows
-
+    """Writes ``extraction.json`` (counts by label) and ``extracted.parquet`` (extracted secrets). Both are private."""
     config: AuditConfig = ctx.configs["audit"]
     with ctx.out.table(EXTRACTED) as writer:
         if (reason := reason_not_to_open(ctx, writes=True)) is not None:
@@ -34,10 +35,10 @@ def run(ctx: StageContext) -> dict[str, Any]:
         model, reference = open_audited(ctx, "train"), open_audited(ctx, "audit_model")
         ctx.run.progress(0, None, "choosing prompts")
         left_out = left_out_rows(ctx)
-        # The reference model read all rows but these, so only theirs tell what the model has from reading them.
-        given = extraction.targets(_rows_at(ctx, left_out), choice, config.num_prompts, rng)
+        # The reference model did not read these rows, so only their secrets show what the model learnt from them.
+        targets = extraction.targets(_rows_at(ctx, left_out), choice, config.num_prompts, rng)
         room = config.max_new_tokens
-        prompts = [fitted(target.prompt, room, model, reference) for target in given]
+        prompts = [fitted(target.prompt, room, model, reference) for target in targets]
         tags = extraction.tag_prompts((row["speaker"], row["domain"]) for row in _rows(ctx, "train"))
         prompts += [EMPTY, *tags[:_MOST_TAGS]]
         decodings = [
@@ -61,9 +62,9 @@ def run(ctx: StageContext) -> dict[str, Any]:
             _secrets(_rows(ctx, "train")), decoys=decoys, **common, tell=lambda found: writer.append(**vars(found))
         )
         asked = extraction.targeted(
-            given,
-            written=texts[0][: len(given)],
-            written_by_reference=texts[1][: len(given)],
+            targets,
+            written=texts[0][: len(targets)],
+            written_by_reference=texts[1][: len(targets)],
             choice=choice,
             confidence=config.confidence,
         )
@@ -81,11 +82,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
 
 
 def _rows(ctx: StageContext, *folds: str) -> Iterator[dict[str, Any]]:
-    """The rows of some folds with what was masked in them."""
-    from pipelines.corpus.tables import SENTENCES
-    from pipelines.policies.tables import REDACTED
-    from pipelines.tables import side_by_side
-
+    """Yields the rows of some folds with their masked spans."""
     columns = ("doc_id", "sentence_index")
     for sentences, redacted in zip(ctx.inputs["split"], ctx.inputs["redact"], strict=True):
         wanted = (*columns, "text", "speaker", "domain", "fold")
@@ -97,11 +94,11 @@ def _rows(ctx: StageContext, *folds: str) -> Iterator[dict[str, Any]]:
 
 
 def _rows_at(ctx: StageContext, places: frozenset[tuple[str, int]]) -> Iterator[dict[str, Any]]:
-    """The rows of the training fold at some places."""
+    """Yields the rows of the training fold at some places."""
     return (row for row in _rows(ctx, "train") if (row["doc_id"], row["sentence_index"]) in places)
 
 
 def _secrets(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Label and string of what was masked in some rows."""
+    """Yields label and string of each masked span."""
     for row in rows:
         yield from ((span["label"], row["text"][span["start"] : span["end"]]) for span in row["spans"])

@@ -1,24 +1,23 @@
-"""Audit, membership: can the released weights tell a record that they were trained on from one that they were not?"""
+"""Audit, membership: attacks that try to tell training records from other records by the released weights."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
+import numpy as np
+
+from pipelines.attacks.membership import MembershipSettings, attack_membership
 from pipelines.context import StageContext
-from pipelines.stages.audit.config import AuditConfig
+from pipelines.settings.audit import AuditConfig
+from pipelines.stages.audit.opening import open_audited, reason_not_to_open
+from pipelines.stages.audit.records import Records, left_out_rows
 
 _LEAST_RECORDS: Final = 8
-"""Of each kind: below, an interval of the AUC says nothing."""
+"""Fewest records of each kind. With fewer, an interval of the AUC is too wide to be of use."""
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
-    """Writes ``membership.json``: figures of each attack, and none of single records."""
-    import numpy as np
-
-    from pipelines.attacks.membership import MembershipSettings, attack_membership
-    from pipelines.stages.audit.opening import open_audited, reason_not_to_open
-    from pipelines.stages.audit.records import Records, left_out_rows
-
+    """Writes ``membership.json``: figures of each attack, without figures of single records."""
     config: AuditConfig = ctx.configs["audit"]
     if (reason := reason_not_to_open(ctx)) is not None:
         ctx.out.json("membership.json", {"not_attacked": reason})

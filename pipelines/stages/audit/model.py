@@ -1,20 +1,19 @@
-"""Audit, model: one more training by the run's recipe, with canaries and without the records that attacks judge."""
+"""Audit, model: one more training by the run's recipe, with canaries and without the records under attack."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from pipelines.attacks.canaries import overlay_rows
 from pipelines.context import StageContext
-from pipelines.stages.audit.config import AuditConfig
+from pipelines.settings.audit import AuditConfig
+from pipelines.stages.audit.canary_table import drawn, write_canaries
+from pipelines.stages.audit.records import MEMBERS, Records
+from pipelines.stages.audit.training import train_for_audit
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes the model, its events, ``members.parquet`` (rows it did not see) and ``canaries.parquet``. Private."""
-    from pipelines.attacks.canaries import overlay_rows
-    from pipelines.stages.audit.canary_table import drawn, write_canaries
-    from pipelines.stages.audit.records import MEMBERS, Records
-    from pipelines.stages.audit.training import train_for_audit
-
     config: AuditConfig = ctx.configs["audit"]
     members = Records(ctx).members(config.num_members)
     rows = [(number, *place) for number, places in enumerate(members) for place in places]

@@ -1,21 +1,17 @@
-"""Audit: opening the models that are attacked."""
+"""Audit: functions that open the attacked models."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pipelines.context import StageContext
-
-if TYPE_CHECKING:
-    from pipelines.training.trained import TrainedModel
+from pipelines.training.trained import TrainedModel, open_trained
 
 
 def reason_not_to_open(ctx: StageContext, *, writes: bool = False) -> str | None:
-    """Why a model is not attacked by what it says of text; None if it can be.
+    """Returns why the run's model cannot be attacked through text; None if it can.
 
     Args:
-        ctx: of the stage.
-        writes: whether the attack lets the model write.
+        ctx: context of the stage.
+        writes: true if the attack lets the model write.
     """
     config = ctx.configs["train"]
     if config.head() != "causal":
@@ -25,24 +21,20 @@ def reason_not_to_open(ctx: StageContext, *, writes: bool = False) -> str | None
 
 
 def open_reference(ctx: StageContext, stage: str, folder: str) -> TrainedModel:
-    """One of the models that a stage among the inputs has trained for the audit, by the name of its folder.
+    """Opens a model that an input stage trained for the audit, by the name of the model's folder.
 
     Raises:
-        ConfigError: its folder holds no causal language model.
+        ConfigError: the folder holds no causal language model.
     """
-    from pipelines.training.trained import open_trained
-
     return open_trained(ctx.input(stage).blob(folder), device=ctx.runtime.device, task=ctx.configs["train"].task)
 
 
 def open_audited(ctx: StageContext, stage: str) -> TrainedModel:
-    """The model that a stage among the inputs has made.
+    """Opens the model that an input stage made.
 
     Raises:
-        ConfigError: its folder holds no causal language model.
+        ConfigError: the model's folder holds no causal language model.
     """
-    from pipelines.training.trained import open_trained
-
     config = ctx.configs["train"]
     artifact = ctx.input(stage)
     is_public = stage == "train" and config.method_spec().publishes_model

@@ -1,8 +1,8 @@
 """Audit: the records that membership attacks are tried on, as the model's training read them.
 
-Members and non-members must differ in nothing but the training. So both are private records, whose text stands once in
-the whole corpus: of a text that is repeated, the copies that were trained on would be among the members only. Public
-ones are left alone, for a tokenizer may have been trained on them, and a model without them would read other tokens.
+Members and non-members must differ in nothing but the training. So both are private records whose text occurs once in
+the whole corpus: copies of a repeated text that were trained on would be among the members only. Public records are
+not used, because a tokenizer may have been trained on them, and a model without them would read other tokens.
 """
 
 from __future__ import annotations
@@ -10,33 +10,35 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pipelines.context import StageContext
+from pipelines.corpus.tables import DOCUMENTS, SENTENCES
+from pipelines.policies.sharding import is_private
+from pipelines.policies.tables import REDACTED
 from pipelines.tables import schema
-
-if TYPE_CHECKING:
-    from pipelines.training.data.row_store import RecordRows, StoredRecords
+from pipelines.training.data.row_store import RecordRows, RowStore, StoredRecords, document_lengths
+from pipelines.training.data.rows import original_rows
 
 MEMBERS: Final = schema("members", "record: uint32, doc_id: string, sentence_index: uint32")
-"""The rows of each record that the audit's model was trained without."""
+"""The rows of each record that the audit's model was not trained on."""
 
 HELD_OUT: Final = ("test", "valid")
 _LARGEST_SHARE: Final = 4
-"""At most every fourth record of the training fold is left out, so that the audit's model is much like the other."""
+"""At most one record in four of the training fold is left out, so that the audit's model resembles the released one."""
 
 
 def left_out_rows(ctx: StageContext) -> frozenset[tuple[str, int]]:
-    """The rows that the audit's model was trained without, by document and sentence index."""
+    """Returns the rows that the audit's model was not trained on, by document and sentence index."""
     rows = ctx.input("audit_model").table(MEMBERS).rows(("doc_id", "sentence_index"))
     return frozenset((row["doc_id"], row["sentence_index"]) for row in rows)
 
 
 class Records:
-    """The records of the corpus, original text, of the unit that was trained on.
+    """The records of the corpus as original text, in the unit of the training.
 
     Args:
-        ctx: of a stage that reads ``split`` and ``redact``.
+        ctx: context of a stage that reads ``split`` and ``redact``.
     """
 
     def __init__(self, ctx: StageContext) -> None:
@@ -45,33 +47,33 @@ class Records:
         digests = {
             fold: [_digest(stored[number]) for number in range(len(stored))] for fold, stored in self._folds.items()
         }
-        for found in digests.values():
-            texts.update(found)
+        for of_fold in digests.values():
+            texts.update(of_fold)
         self._is_usable = {
             fold: [bool(p) and texts[d] == 1 for p, d in zip(stored.is_private, digests[fold], strict=True)]
             for fold, stored in self._folds.items()
         }
 
     def members(self, most: int) -> list[list[tuple[str, int]]]:
-        """The rows of each record to leave out, of at most so many, drawn whatever they say."""
+        """Draws at most ``most`` records to leave out, whatever their text, and returns the rows of each."""
         stored = self._folds["train"]
         most = min(most, len(stored) // _LARGEST_SHARE)
         return [stored.keys(number) for number in self._drawn("train", most)]
 
     def left_out(self, places: frozenset[tuple[str, int]]) -> dict[str, RecordRows]:
-        """The records of the training fold that begin at one of these rows, by an identifier of document and place."""
+        """Returns the records of the training fold that begin at one of these rows, by document and place."""
         stored = self._folds["train"]
         return {
             _name(stored, number): stored[number] for number in range(len(stored)) if stored.keys(number)[0] in places
         }
 
     def non_members(self, most: int) -> dict[str, RecordRows]:
-        """At most so many held-out records, of the test fold first."""
-        found: dict[str, RecordRows] = {}
+        """Returns at most ``most`` held-out records, first of the test fold."""
+        records: dict[str, RecordRows] = {}
         for fold in HELD_OUT:
             stored = self._folds[fold]
-            found |= {_name(stored, number): stored[number] for number in self._drawn(fold, most - len(found))}
-        return found
+            records |= {_name(stored, number): stored[number] for number in self._drawn(fold, most - len(records))}
+        return records
 
     def _drawn(self, fold: str, most: int) -> list[int]:
         stored, is_usable = self._folds[fold], self._is_usable[fold]
@@ -79,11 +81,6 @@ class Records:
 
 
 def _stored(ctx: StageContext, fold: str) -> StoredRecords:
-    from pipelines.corpus.tables import DOCUMENTS, SENTENCES
-    from pipelines.policies.tables import REDACTED
-    from pipelines.training.data.row_store import RowStore, document_lengths
-    from pipelines.training.data.rows import original_rows
-
     config, split = ctx.configs["train"], ctx.inputs["split"]
     redacted = [artifact.table(REDACTED) for artifact in ctx.inputs["redact"]]
     lengths = document_lengths(a.table(DOCUMENTS) for a in split if config.conversation_tokens)
@@ -95,9 +92,6 @@ def _stored(ctx: StageContext, fold: str) -> StoredRecords:
 
 
 def _is_private(ctx: StageContext, fold: str) -> Iterator[bool]:
-    from pipelines.policies.sharding import is_private
-    from pipelines.policies.tables import REDACTED
-
     flags = ("num_masked_tokens", "is_duplicate", "failed_closed", "flagged_by_conservative")
     columns = ("redacted_text", *flags, "fold")
     for artifact in ctx.inputs["redact"]:

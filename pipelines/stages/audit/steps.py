@@ -6,15 +6,18 @@ import secrets
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from pipelines.accounting.events import Event, PoissonSampled, SelfComposed, from_json
+from pipelines.attacks.attack_training import play_training
+from pipelines.attacks.training_game import PlayedTraining, TrainingGame
 from pipelines.context import StageContext
+from pipelines.methods.registry import METHODS
+from pipelines.stages.train.ranks import on_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pipelines.accounting.events import Event, PoissonSampled
-    from pipelines.attacks.training_game import PlayedTraining, TrainingGame
-    from pipelines.stages.train.config import TrainConfig
+    from pipelines.settings.train import TrainConfig
 
 NOT_PLAYED: Final = (
     "the method is of another package and could not be planned on canaries ({}): the steps that it takes were not "
@@ -25,38 +28,33 @@ NOT_PLAYED: Final = (
 def played_games(ctx: StageContext) -> tuple[list[tuple[TrainingGame, PlayedTraining]], str | None]:
     """Plays a game for each kind of noised step that the run's method takes, with its noise and rate.
 
-    The games have records of their own. What is claimed of them is finite, whatever else the training did, and whatever
-    a canary of the audit's model is. They run in as many processes of this machine as the training.
+    The games have records of their own, so their claim is finite whatever else the training did, and whatever a canary
+    of the audit's model is. They run in as many processes of this machine as the training.
 
     Returns:
-        The games, and why one could not be played; None where all were.
+        The games, and the reason if one could not be played; None if all were.
 
     Raises:
         PrivacyGateError: a training took other steps than it planned.
     """
-    games, found = list(_games(ctx)), []
+    games, played = list(_games(ctx)), []
     for game in games:
         ctx.run.progress(0, None, f"playing against {game.name}")
         try:
-            found.append((game, _played(ctx, game)))
+            played.append((game, _played(ctx, game)))
         except Exception as error:
             if is_ours(game.method):
                 raise
-            return found, NOT_PLAYED.format(type(error).__name__)
-    return found, None
+            return played, NOT_PLAYED.format(type(error).__name__)
+    return played, None
 
 
 def is_ours(method: str) -> bool:
-    """Whether a method is one of this package."""
-    from pipelines.methods.registry import METHODS
-
+    """Checks that a method is one of this package."""
     return method in METHODS
 
 
 def _games(ctx: StageContext) -> Iterator[TrainingGame]:
-    from pipelines.accounting.events import from_json
-    from pipelines.attacks.training_game import TrainingGame
-
     events, figures = (ctx.input("audit_model").json(name) for name in ("events.json", "figures.json"))
     config: TrainConfig = ctx.configs["train"]
     own: dict[str, Any] = {
@@ -81,28 +79,22 @@ def _games(ctx: StageContext) -> Iterator[TrainingGame]:
 
 
 def _sampled(event: Event) -> PoissonSampled | None:
-    """The noised step of a phase; None where it has none."""
-    from pipelines.accounting.events import PoissonSampled, SelfComposed
-
+    """Returns the noised step of a phase; None for a phase without noise."""
     step = event.event if isinstance(event, SelfComposed) else None
     return step if isinstance(step, PoissonSampled) else None
 
 
 def _played(ctx: StageContext, game: TrainingGame) -> PlayedTraining:
-    from pipelines.stages.train.ranks import on_ranks
-
     config: TrainConfig = ctx.configs["train"]
-    # Fresh coins each night, or what several nights say together would count one coin twice.
+    # Each night has fresh coins; otherwise the evidence of several nights would count one coin twice.
     seed = ctx.seed if config.insecure_test_seed else secrets.randbits(63)
     count = ctx.runtime.num_processes if config.method_spec().shares_steps else 1
     here = replace(ctx, runtime=replace(ctx.runtime, num_processes=count, num_machines=1))
-    found: PlayedTraining = on_ranks(here, play, game, seed, ctx.out.scratch.fresh("game").folder)["played"]
-    return found
+    played: PlayedTraining = on_ranks(here, play, game, seed, ctx.out.scratch.fresh("game").folder)["played"]
+    return played
 
 
 def play(ctx: StageContext, game: TrainingGame, seed: int, folder: Path) -> dict[str, Any]:
-    """Plays a game, in this process or in each of those that train together; ``folder`` is for checkpoints."""
-    from pipelines.attacks.attack_training import play_training
-
+    """Plays a game in this process, or in each process that trains together; ``folder`` holds checkpoints."""
     del ctx
     return {"played": play_training(game, seed, folder)}

@@ -1,21 +1,21 @@
 """Audit: training by the run's own recipe, for the audit alone.
 
-The code of ``train`` (and of its first phase) runs on the run's shards with an overlay, so that what is attacked is
-what was released, but for the overlay's rows. It is a stage of its own: the model cannot pass for a release, nothing of
-it is public, and the privacy ledger, which counts releases, does not know it.
+The code of ``train`` (and of its first phase) runs on the run's shards with an overlay, so that the attacked model
+differs from the released one by the overlay's rows only. The training is a stage of its own: its model cannot pass for
+a release, nothing of it is public, and the privacy ledger, which counts releases, does not list it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pipelines.artifacts import Artifact, Output, Source, Target
 from pipelines.context import StageContext
-
-if TYPE_CHECKING:
-    from pipelines.training.data.overlay import AddedRow, Place
+from pipelines.stages.train import phase1 as train_phase1
+from pipelines.stages.train import train
+from pipelines.training.data.overlay import AddedRow, Place, write_overlay_of_run
 
 MODEL: Final = "model"
 EVENTS: Final = "events.json"
@@ -27,11 +27,11 @@ _OUT: Final = "out"
 def train_for_audit(ctx: StageContext, rows: Sequence[AddedRow], excluded: Sequence[Place] = ()) -> None:
     """Trains a model by the run's own recipe and puts it, with its events, into the stage's private folder.
 
-    A killed training goes on from its last checkpoint; a finished first phase is not trained again.
+    A killed training goes on from its last checkpoint. A finished first phase is not trained again.
 
     Args:
-        ctx: of a stage that reads what ``train`` and ``train_phase1`` read.
-        rows: what to train on beside the corpus.
+        ctx: context of a stage that has the inputs of ``train`` and ``train_phase1``.
+        rows: rows to train on besides the corpus.
         excluded: rows of the corpus to leave out, by ``doc_id`` and sentence index.
 
     Raises:
@@ -47,11 +47,11 @@ def train_for_audit(ctx: StageContext, rows: Sequence[AddedRow], excluded: Seque
 def train_each_without(ctx: StageContext, excluded: Mapping[str, Sequence[Place]]) -> None:
     """Trains one model by the run's own recipe for each name, without the rows of that name.
 
-    Each is put into the stage's private folder by its name. What a killed attempt has finished is not trained again,
-    and the training that was killed goes on from its last checkpoint.
+    Each model is put into the stage's private folder under its name. A model that a killed attempt finished is not
+    trained again, and the training that was killed goes on from its last checkpoint.
 
     Args:
-        ctx: of a stage that reads what ``train`` and ``train_phase1`` read.
+        ctx: context of a stage that has the inputs of ``train`` and ``train_phase1``.
         excluded: rows of the corpus to leave out, by the name of a folder.
 
     Raises:
@@ -72,13 +72,9 @@ def train_each_without(ctx: StageContext, excluded: Mapping[str, Sequence[Place]
 def _trained(
     ctx: StageContext, work: Target, rows: Sequence[AddedRow], excluded: Sequence[Place]
 ) -> tuple[Source, Source]:
-    """Trains in a folder; the model, and the private output of the training with its events and figures."""
-    from pipelines.stages.train import phase1 as train_phase1
-    from pipelines.stages.train import train
-    from pipelines.training.data.overlay import write_overlay_of_run
-
+    """Trains in a folder. Returns the model, and the training's private output with its events and figures."""
     overlay = work.fresh("overlay")
-    # Every row says what is masked in it.
+    # No redactor: every row says which of its tokens are masked.
     write_overlay_of_run(overlay, rows, excluded, configs=ctx.configs, secret=ctx.run.secret, redactor=None)
     own = replace(
         ctx,
@@ -94,12 +90,12 @@ def _trained(
         own = replace(own, inputs={**own.inputs, "train_phase1": (artifact,)})
     out = _output(work.below("model"), ctx)
     train.run(replace(own, stage="train", out=out))
-    made = out.public if ctx.configs["train"].method_spec().publishes_model else out
-    return Source(folder=made.blob(MODEL)), Source(folder=out.folder)
+    model_output = out.public if ctx.configs["train"].method_spec().publishes_model else out
+    return Source(folder=model_output.blob(MODEL)), Source(folder=out.folder)
 
 
 def _output(place: Target, ctx: StageContext) -> Output:
-    """Where a training writes: empty folders, beside checkpoints that a killed one may have left."""
+    """Returns empty folders for a training to write to, next to checkpoints that a killed training may have left."""
     return Output(
         folder=place.fresh(_OUT).folder,
         public_folder=place.fresh("public").folder,

@@ -1,36 +1,38 @@
-"""Dedup, step 2 of 4: which sentences of one hash bucket are duplicates, and of which, in the whole corpus."""
+"""Dedup, step 2 of 4: the duplicates among the sentences of one hash bucket, over the whole corpus."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from pipelines.context import StageContext
+from pipelines.dedup.bloom import ScalableBloomFilter, UInt64Array
+from pipelines.dedup.hash_ranges import items_per_bucket, num_buckets, prefixes
+from pipelines.dedup.kernels import compiled
+from pipelines.dedup.key_tables import FOUND, KEYS
+from pipelines.dedup.keys import KeyMaker
+from pipelines.dedup.other_corpus import OtherCorpus, ReadCounts, read_keys
+from pipelines.dedup.resolve import KeyBatch, Tally, resolve, resolve_unverified
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from pipelines.dedup.bloom import UInt64Array
-    from pipelines.dedup.other_corpus import OtherCorpus, ReadCounts
-    from pipelines.dedup.resolve import KeyBatch
     from pipelines.tables import Table
 
 
 def _read_keys(
     keys: Table, bucket: str, other: OtherCorpus | None, ctx: StageContext, *, in_order: bool
 ) -> Iterator[KeyBatch]:
-    """The bucket's rows of one partition: by prefix, or in the order of the text."""
-    import numpy as np
-
-    from pipelines.dedup.hash_ranges import prefixes
-    from pipelines.dedup.resolve import KeyBatch
-
+    """Yields the bucket's rows of one partition: by prefix, or in the order of the text."""
     columns = ["prefix", "row", "doc_id", "sentence_index", "key_high", "key_low", "in_scope"]
     if other is not None:
         columns += ["text_key_high", "text_key_low"]
     first, end = prefixes(bucket)
     batches = keys.batches(columns, as_dictionary=["doc_id"], near=("prefix", first, end))
-    if in_order:  # of a filter that holds them all
+    if in_order:  # a plain filter has one bucket, which holds all rows
         batches = iter(keys.read().sort_by("row").to_batches())
     for batch in batches:
         if not in_order:
@@ -53,20 +55,18 @@ def _read_keys(
 
 
 def _open_other(ctx: StageContext, counts: ReadCounts, kernels: ModuleType | None) -> OtherCorpus:
-    """What ``dedup.against`` names.
+    """Opens the other corpus, which ``dedup.against`` names.
 
     Raises:
-        InputError: it cannot be read, or too many of its rows were rejected.
+        InputError: the other corpus cannot be read, or too many of its rows were rejected.
     """
-    from pipelines.corpus.split import Splitter
-    from pipelines.dedup.keys import KeyMaker
-    from pipelines.dedup.other_corpus import OtherCorpus, read_keys
+    from pipelines.corpus.split import Splitter  # spaCy is slow to import
 
     config, corpus, split = (ctx.configs[name] for name in ("dedup", "corpus", "split"))
 
-    def read(given: Sequence[str]) -> Iterator[tuple[UInt64Array, UInt64Array]]:
+    def read(paths: Sequence[str]) -> Iterator[tuple[UInt64Array, UInt64Array]]:
         return read_keys(
-            given,
+            paths,
             corpus.other_options(),
             Splitter(split.language, split.mode, split.max_sentence_tokens, split.model),
             KeyMaker(config.normalise, config.hash_seed, kernels),
@@ -82,17 +82,6 @@ def _open_other(ctx: StageContext, counts: ReadCounts, kernels: ModuleType | Non
 
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes ``found.parquet`` (duplicates only, of all partitions) and ``figures.json``."""
-    import functools
-
-    import numpy as np
-
-    from pipelines.dedup.bloom import ScalableBloomFilter
-    from pipelines.dedup.hash_ranges import items_per_bucket, num_buckets
-    from pipelines.dedup.kernels import compiled
-    from pipelines.dedup.key_tables import FOUND, KEYS
-    from pipelines.dedup.other_corpus import ReadCounts
-    from pipelines.dedup.resolve import Tally, resolve, resolve_unverified
-
     config, bucket = ctx.configs["dedup"], str(ctx.partition)
     tables = [artifact.table(KEYS) for artifact in ctx.inputs["dedup_keys"]]
     num_rows = sum(table.num_rows for table in tables) // num_buckets(bucket)
@@ -110,7 +99,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
 
     with ctx.out.scratch.emptied("resolve") as scratch, ctx.out.table(FOUND) as writer:
         if config.verify:
-            found = resolve(
+            duplicates = resolve(
                 partitions,
                 new_filter() if config.backend == "bloom" else None,  # no name here, so that it can be freed
                 tally,
@@ -122,8 +111,8 @@ def run(ctx: StageContext) -> dict[str, Any]:
                 num_threads=ctx.run.processes,  # threads do: nearly all of it is Arrow, numpy and compiled code
             )
         else:
-            found = resolve_unverified(partitions, new_filter(), tally)
-        for partition, rows in enumerate(found):
+            duplicates = resolve_unverified(partitions, new_filter(), tally)
+        for partition, rows in enumerate(duplicates):
             if len(rows):
                 numbers = np.full(len(rows), partition, dtype=np.uint32)
                 writer.write({"partition": numbers, **{name: rows[name] for name in rows.column_names}})

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from pipelines.context import StageContext
+from pipelines.corpus.tables import SENTENCES
+from pipelines.dedup.hash_ranges import PREFIX_BITS
+from pipelines.dedup.kernels import compiled
+from pipelines.dedup.key_tables import KEYS
+from pipelines.dedup.keys import DocumentKeys, KeyMaker, place_keys
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
-    import pyarrow as pa
 
     from pipelines.dedup.bloom import UInt64Array
-    from pipelines.dedup.keys import KeyMaker
     from pipelines.tables import Table
 
     Keys = tuple[
         pa.RecordBatch, npt.NDArray[np.bool_], UInt64Array, UInt64Array, UInt64Array | None, UInt64Array | None
     ]
-    """Rows of sentences, which are in scope, the halves of their keys, and those of their text alone."""
+    """Rows of sentences, flags of rows in scope, both halves of the keys, and both halves of keys of the text alone."""
 
 _COLUMNS = ["doc_id", "sentence_index", "text", "speaker", "domain", "fold", "label"]
 _REPEATED = ["speaker", "domain", "fold", "label"]
@@ -27,16 +34,12 @@ _WRITTEN_ROWS = 65_536  # at a time, in the order of the keys
 
 
 def _lengths(sentences: Table) -> Iterator[npt.NDArray[np.int32]]:
-    """Tokens of each sentence. Read only where they matter: offsets of tokens take more room than the texts."""
+    """Yields the number of tokens of each sentence. Callers read it only if needed: offsets are larger than texts."""
     for batch in sentences.batches(["token_starts"]):
         yield batch.column("token_starts").value_lengths().to_numpy(zero_copy_only=False)
 
 
 def _of_sentences(sentences: Table, maker: KeyMaker, min_tokens: int, *, of_text: bool) -> Iterator[Keys]:
-    from itertools import repeat
-
-    import pyarrow.compute as pc
-
     batches = sentences.batches(_COLUMNS, as_dictionary=_REPEATED)
     counted: Iterable[npt.NDArray[np.int32] | int] = _lengths(sentences) if min_tokens else repeat(0)
     for batch, lengths in zip(batches, counted, strict=False):
@@ -49,12 +52,7 @@ def _of_sentences(sentences: Table, maker: KeyMaker, min_tokens: int, *, of_text
 
 
 def _of_documents(sentences: Table, maker: KeyMaker, min_tokens: int, *, of_text: bool) -> Iterator[Keys]:
-    """Every row has the key of its document and its place in it, so that equal documents agree row by row."""
-    import numpy as np
-    import pyarrow.compute as pc
-
-    from pipelines.dedup.keys import DocumentKeys, place_keys
-
+    """Yields rows with the key of their document and of their place in it, so that equal documents agree row by row."""
     keys, text_keys = DocumentKeys(), DocumentKeys()
     for batch, _, high, low, text_high, text_low in _of_sentences(sentences, maker, 0, of_text=of_text):
         keys.add(batch.column("doc_id"), high, low)
@@ -79,29 +77,20 @@ def _of_documents(sentences: Table, maker: KeyMaker, min_tokens: int, *, of_text
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
-    """Writes ``keys.parquet``: one row per sentence, by prefix of the key, so that a bucket's rows lie together."""
-    import numpy as np
-    import pyarrow as pa
-
-    from pipelines.corpus.tables import SENTENCES
-    from pipelines.dedup.hash_ranges import PREFIX_BITS
-    from pipelines.dedup.kernels import compiled
-    from pipelines.dedup.key_tables import KEYS
-    from pipelines.dedup.keys import KeyMaker
-
+    """Writes ``keys.parquet``: one row per sentence, sorted by key prefix, so that a bucket's rows lie together."""
     config = ctx.configs["dedup"]
     sentences = ctx.input("split").table(SENTENCES)
     maker = KeyMaker(config.normalise, config.hash_seed, compiled(sentences.num_rows))
-    make = _of_sentences if config.unit == "sentence" else _of_documents
-    made: list[pa.RecordBatch] = []
+    keys_of = _of_sentences if config.unit == "sentence" else _of_documents
+    batches: list[pa.RecordBatch] = []
     num_rows = num_in_scope = 0
-    for batch, in_scope, high, low, text_high, text_low in make(
+    for batch, in_scope, high, low, text_high, text_low in keys_of(
         sentences, maker, config.min_tokens, of_text=bool(config.against)
     ):
         rows = np.arange(num_rows, num_rows + batch.num_rows, dtype=np.uint64)
         absent = pa.nulls(batch.num_rows, pa.uint64())
         columns = {
-            # Rows that are out of scope have no key, and are only counted: by all buckets alike.
+            # Rows out of scope have no key. They are only counted, and are spread evenly over the buckets.
             "prefix": np.where(in_scope, high >> np.uint64(64 - PREFIX_BITS), rows).astype(np.uint16),
             "row": rows,
             "doc_id": batch.column("doc_id"),
@@ -112,14 +101,14 @@ def run(ctx: StageContext) -> dict[str, Any]:
             "text_key_high": absent if text_high is None else text_high,
             "text_key_low": absent if text_low is None else text_low,
         }
-        made.append(pa.RecordBatch.from_arrays([pa.array(columns[n]) for n in KEYS.names], schema=KEYS.columns))
+        batches.append(pa.RecordBatch.from_arrays([pa.array(columns[n]) for n in KEYS.names], schema=KEYS.columns))
         num_rows += batch.num_rows
         num_in_scope += int(in_scope.sum())
         ctx.run.progress(num_rows, None, "hashing sentences")
     with ctx.out.table(KEYS) as writer:
-        if made:
-            keys = pa.concat_batches(made)
-            del made
+        if batches:
+            keys = pa.concat_batches(batches)
+            del batches
             order = np.argsort(keys["prefix"].to_numpy(), kind="stable")
             for at in range(0, num_rows, _WRITTEN_ROWS):
                 part = keys.take(order[at : at + _WRITTEN_ROWS])

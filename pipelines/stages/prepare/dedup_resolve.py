@@ -1,21 +1,20 @@
-"""Dedup, step 3 of 4: what the buckets found, brought together by partition."""
+"""Dedup, step 3 of 4: the duplicates of all buckets, by partition."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from pipelines.context import StageContext
+from pipelines.dedup.key_tables import FOUND
+from pipelines.dedup.resolve import merge
+from pipelines.dedup.stability import dedup_stability
+from pipelines.dedup.tables import DUPLICATES
 
 _BATCH_ROWS = 16_384  # of all buckets together
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes ``<partition>.parquet`` (duplicates only) for every partition, and ``figures.json``."""
-    from pipelines.dedup.key_tables import FOUND
-    from pipelines.dedup.resolve import merge
-    from pipelines.dedup.stability import dedup_stability
-    from pipelines.dedup.tables import DUPLICATES
-
     config = ctx.configs["dedup"]
     partitions = [artifact.partition for artifact in ctx.inputs["dedup_keys"]]
     buckets = ctx.inputs["dedup_buckets"]

@@ -1,273 +1,138 @@
-"""Estimate: what the redaction missed, from the sample and reviews, gold labels or a proxy.
+"""Estimate: rates of missed secrets, from the sample and reviews, gold labels or a proxy.
 
-``screened.parquet`` (a ``shard`` table): JFT's manual-screening set as far as it was reviewed, every secret masked that
-a reviewer saw. ``figures.json``, flat:
+``screened.parquet`` (a ``shard`` table) holds the reviewed part of JFT's manual-screening set, with every secret masked
+that a reviewer saw. ``figures.json`` is flat:
 
-- ``source``: ``human``, ``gold``, ``proxy`` (no guarantee rests on it), or ``not_measured`` (then every measured figure
-  is null).
-- ``is_census``: every training document carries labels and every training sentence was reviewed, so there is no
-  sampling error. ``covers_corpus``: every training document carries labels (a list, be it an empty one);
-  ``labelled_share``: of the training sentences, those in such documents. Only they are judged: where they are a part
-  of the corpus, all rates describe that part alone, and no claim about the corpus rests on them.
-  Where people reviewed, both speak of the sampled sentences instead: all reviewed, and the share that is.
-  ``num_unreviewed_sentences`` (of the replicates), ``num_disputed_sentences`` (reviewers disagree, not settled) and
-  ``num_trusted_spans`` (secrets because they were masked at review and the reviewer let that stand) are null otherwise.
-- ``large_sentences``: of the large sentences (`pipelines.miss_rate.large`), ``num_reviewed``, ``num_unreviewed`` of the
-  sample's large part (null unless people review), ``is_reviewed`` (that part counts), and ``most_missed_secrets``:
-  the cap that bounds allow for in its place, one secret a token, where it does not count.
-- ``num_learnt_sentences``: those that policies learnt from, known by the lists beside their models
-  (`pipelines.miss_rate.learnt`). Sampled ones among them are left out: they show nothing of what such a policy misses.
-- ``num_screened_sentences``: rows of ``screened.parquet``. ``num_population_sentences``: of the training fold.
-- ``confidence``: of two-sided intervals, and of each one-sided bound on its own. ``mu``: what gamma and delta2 average
-  over.
+- ``source``: ``human``, ``gold``, ``proxy`` (no guarantee rests on it), or ``not_measured`` (every measured figure is
+  null).
+- ``is_census``: true if every training document has labels and every training sentence was reviewed, so that no
+  sampling error exists. ``covers_corpus``: true if every training document has labels (a list, which may be empty).
+  ``labelled_share``: share of the training sentences that lie in such documents. Only these sentences are judged. If
+  they are a part of the corpus, all rates describe that part alone, and no claim about the corpus rests on them.
+  If people reviewed, both figures describe the sampled sentences instead: true if all were reviewed, and the reviewed
+  share. ``num_unreviewed_sentences`` (of the replicates), ``num_disputed_sentences`` (reviewers disagree, not settled)
+  and ``num_trusted_spans`` (masked at review, and left masked by the reviewer) are null otherwise.
+- ``large_sentences``: for the large sentences (`pipelines.miss_rate.large`), ``num_reviewed`` and ``num_unreviewed`` of
+  the sample's large part (null unless people review), ``is_reviewed`` (true if that part counts), and
+  ``most_missed_secrets``: the cap that bounds use if that part does not count, one secret per token.
+- ``num_learnt_sentences``: number of sentences that policies learnt from, by the lists next to their models
+  (`pipelines.miss_rate.learnt`). The sample leaves them out, because they do not show what such a policy misses.
+- ``num_screened_sentences``: number of rows of ``screened.parquet``. ``num_population_sentences``: number of sentences
+  of the training fold.
+- ``confidence``: confidence of two-sided intervals, and of each one-sided bound on its own. ``mu``: the population that
+  gamma and delta2 average over.
 - ``num_sampled_sentences`` (distinct, in labelled documents), ``num_kept_sentences`` (of those, not duplicates),
   ``num_tokens``, ``num_sensitive_tokens``, ``num_missed_tokens`` (over all sampled sentences, duplicates masked whole);
-  ``num_secret_spans``, ``num_missed_spans``, ``num_escaped_spans`` (over kept ones; a secret over several sentences
-  is one, and missed if any piece of it is).
+  ``num_secret_spans``, ``num_missed_spans``, ``num_escaped_spans`` (over kept sentences; a secret over several
+  sentences counts once, and is missed if any piece of it is).
 - ``num_missed_spans`` is the sum of ``num_unmasked_spans`` (some token of the secret is unmasked) and
   ``num_unstable_spans`` (masked, but masking it by hand would change what else is masked:
-  `pipelines.miss_rate.stability`). ``num_unstable_together_spans``: stable alone, not known to be stable together with
-  other secrets of the sentence. ``num_unstable_elsewhere_spans``: of the unstable ones, those that change other
-  sentences. The last three are null where a proxy judged: nothing was measured.
+  `pipelines.miss_rate.stability`). ``num_unstable_together_spans``: number of spans that are stable alone, and not
+  known to be stable together with other secrets of the sentence. ``num_unstable_elsewhere_spans``: number of unstable
+  spans that change other sentences. The last three are null if a proxy judged, because nothing was measured.
 - ``miss_rate``: m, missed sensitive tokens over all tokens: ``value``, ``mean_of_replicates``, intervals
   ``student_t`` (the paper's), ``student_t_clipped``, ``clopper_pearson``, ``cluster_robust``, ``bootstrap``,
-  ``recommended``, with ``recommended_method``, ``reason``, ``design_effect``. Null for an interval that does
-  not exist.
+  ``recommended``, with ``recommended_method``, ``reason``, ``design_effect``. An interval that does not exist is null.
 - ``false_negative_rate``: gamma, ``value`` and one-sided ``upper`` with its ``confidence``: any token of a secret
-  stays unmasked, or its redaction is unstable. ``false_negative_rate_masked``: the former alone; no claim takes it.
-- ``delta2``: likewise, and its sentence is public as well. Without a conservative policy every row is private, and
-  the guarantee stage takes 0 instead.
+  stays unmasked, or its redaction is unstable. ``false_negative_rate_masked``: the former alone; no claim uses it.
+- ``delta2``: the same rate for secrets whose sentence is public as well. Without a conservative policy every row is
+  private, and the guarantee stage uses 0 instead.
 - ``escape_per_sentence``: share of all training sentences that are public and hold a missed secret (``value``,
   ``upper``, ``num_sentences`` in the sample).
 - ``recall`` = found / (found + missed) and ``precision`` = found / masked, in tokens of kept sentences;
-  ``recall_as_in_jft`` = 1 - missed / masked, as in the paper, which flatters: it credits false positives.
+  ``recall_as_in_jft`` = 1 - missed / masked, as in the paper. That figure is too high, because it credits false
+  positives.
 - ``by_label``: gamma by label of the secret, with bounds that hold for all labels at once. ``worst_label``: the largest
-  ``false_negative_rate`` and ``delta2`` of any label, likewise; null where no secret was seen.
-- ``by_domain``: likewise for domains, where there are several. ``planning``: design effect and units per sentence, for
-  `reticent sample --plan`.
-- ``assumptions``, ``warnings``: in words. Where domains were drawn on their own, all rates are weighted accordingly.
+  ``false_negative_rate`` and ``delta2`` of any label, likewise; null if no secret was seen.
+- ``by_domain``: the same for domains, if the corpus has several. ``planning``: design effect and units per sentence,
+  for `reticent sample --plan`.
+- ``assumptions``, ``warnings``: sentences. If each domain was sampled on its own, all rates are weighted accordingly.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
-from pydantic import Field, field_validator, model_validator
-
-from pipelines.config import StageConfig
 from pipelines.context import StageContext
+from pipelines.corpus.tables import DOCUMENTS, SENTENCES
 from pipelines.errors import InputError
-from pipelines.policies import registry
-from pipelines.policies.detectors.specs import SPECS
-from pipelines.policies.labels import REVIEW_LABELS, ReviewLabels
-from pipelines.policies.protocol import LABEL_PATTERN
-
-
-class EstimateConfig(StageConfig):
-    """The ``[estimate]`` table."""
-
-    source: Literal["auto", "human", "gold", "proxy", "none"] = Field(
-        default="auto",
-        description="Who says what was missed. human: `reticent review`; gold: the corpus's own labels; proxy: the "
-        "policies of `proxy`, on which no guarantee rests; none: nobody, and nothing is measured; auto: gold if every "
-        "training document brings labels, else human if anybody reviewed, else gold if any document brings labels.",
-    )
-    confidence: float = Field(
-        default=0.95, gt=0.5, lt=1, description="Confidence of intervals and of one-sided bounds (a probability)."
-    )
-    proxy: tuple[str, ...] = Field(
-        default=(),
-        description="With source = proxy: policies whose union is taken for the truth (see redact.policies).",
-    )
-
-    labels: tuple[str, ...] = Field(
-        default=REVIEW_LABELS,
-        min_length=1,
-        max_length=9,
-        description="Labels of reviews, onto which those of all policies map; of several labels of one mask the first "
-        "counts, and the last takes what fits no other. Bounds by label hold for all at once: fewer are tighter.",
-    )
-    map_labels: dict[str, str] = Field(
-        default_factory=dict,
-        description="Which of `labels` another label counts as, where you differ: of a policy, a pattern or an earlier "
-        "review. Gold labels keep their names unless they stand here.",
-    )
-
-    @model_validator(mode="after")
-    def _labels_are_listed(self) -> EstimateConfig:
-        if bad := [label for label in self.labels if LABEL_PATTERN.fullmatch(label) is None]:
-            raise ValueError(f"labels: '{bad[0]}' must be capitals, digits and underscores")
-        if len(set(self.labels)) != len(self.labels):
-            raise ValueError("labels: a label is named twice")
-        for label, name in self.map_labels.items():
-            if name not in self.labels:
-                raise ValueError(f"map_labels: {label} counts as '{name}', which is not in labels: {self.labels}")
-        return self
-
-    def review_labels(self, policies: Iterable[str]) -> ReviewLabels:
-        """Which of ``labels`` any label counts as.
-
-        Args:
-            policies: those of the run; built-in ones are known anyway.
-        """
-        return registry.review_labels(policies, self.labels, self.map_labels)
-
-    def unread_inputs(self, stage: str) -> frozenset[str]:
-        """The step that measures stability measures nothing where no guarantee can rest on it."""
-        if stage != "stability":
-            return frozenset()
-        if self.source in ("none", "proxy"):
-            return frozenset({"sample", "split", "redact", "reviews"})
-        return frozenset({"reviews"}) if self.source == "gold" else frozenset()
-
-    @field_validator("proxy")
-    @classmethod
-    def _known_proxy(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        for name in names:
-            registry.check_name(name)
-            if name in SPECS and SPECS[name].reads_documents:
-                raise ValueError(f"'{name}' looks at whole documents and cannot judge single sentences")
-        return tuple(sorted(set(names)))
-
-    @model_validator(mode="after")
-    def _proxy_is_named(self) -> EstimateConfig:
-        if (self.source == "proxy") != bool(self.proxy):
-            raise ValueError("'proxy' and source = \"proxy\" need each other: give both or neither")
-        return self
-
-    def code_references(self, stage: str | None = None) -> tuple[str, ...]:
-        """The modules of the proxy policies."""
-        del stage
-        return (*registry.policy_modules(self.proxy), "pipelines.policies.registry") if self.proxy else ()
-
-    def package_references(self) -> tuple[str, ...]:
-        """What the proxy policies may use."""
-        libraries = (package for spec in registry.specs(self.proxy) for package in spec.packages)
-        return ("spacy", *libraries) if self.proxy else ()
+from pipelines.miss_rate.estimate import Labelled, measured, not_measured
+from pipelines.miss_rate.gold_labels import Coverage, coverage, review_all
+from pipelines.miss_rate.judgements import HumanJudge, review_judged, screened_rows
+from pipelines.miss_rate.large import Large, find_large
+from pipelines.miss_rate.learnt import DRAW_ANEW, Learnt, read_learnt
+from pipelines.miss_rate.review import ReviewTable, SecretSpan
+from pipelines.miss_rate.review_log import Ballot, ballots_of, read_decisions, sentence_key
+from pipelines.miss_rate.sampling import TRAIN_FOLD, Partition
+from pipelines.miss_rate.tables import SAMPLE, STABILITY
+from pipelines.miss_rate.weights import Weights
+from pipelines.policies.judging.apply import Redactor
+from pipelines.policies.judging.judge import Request
+from pipelines.policies.labels import ReviewLabels
+from pipelines.policies.sharding import SHARD
+from pipelines.settings.estimate import EstimateConfig
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes ``figures.json`` and ``screened.parquet``.
 
     Raises:
-        InputError: gold labels, or reviews, are asked for and there are none.
+        InputError: the settings ask for gold labels or reviews, and none exist.
         StageError: the sample and the redacted rows do not fit together.
     """
-    from pipelines.corpus.tables import DOCUMENTS, SENTENCES
-    from pipelines.miss_rate.estimate import Labelled, measured, not_measured
-    from pipelines.miss_rate.gold_labels import coverage, review_all
-    from pipelines.miss_rate.judgements import HumanJudge, review_judged, screened_rows
-    from pipelines.miss_rate.large import Large, find_large
-    from pipelines.miss_rate.learnt import DRAW_ANEW, Learnt, read_learnt
-    from pipelines.miss_rate.review import ReviewTable
-    from pipelines.miss_rate.review_log import ballots_of, read_decisions, sentence_key
-    from pipelines.miss_rate.sampling import TRAIN_FOLD, Partition
-    from pipelines.miss_rate.tables import SAMPLE, STABILITY
-    from pipelines.miss_rate.weights import Weights
-    from pipelines.policies.sharding import SHARD
-
     config: EstimateConfig = ctx.configs["estimate"]
     sample = ctx.input("sample")
     sampling = sample.json("figures.json")
     is_census = bool(sampling["is_census"])
-    num_replicates = len(sampling["replicates"])
-    strata = [(s["domain"], s["inclusion_probability"]) for s in sampling["strata"]]
-    if "large" in sampling:
-        large = Large.of_figures(sampling["large"]["classes"])
-    else:  # a sample of an older version has no large part; its bounds allow for what large sentences may hide
-        large = Large() if is_census else find_large([a.table(SENTENCES) for a in ctx.inputs["split"]], TRAIN_FOLD)
-    weights = Weights(strata, num_replicates, large)
-    num_population = int(sampling.get("num_population_sentences") or 0)
     decisions = ballots_of(read_decisions(*ctx.outside.reviews)) if ctx.outside.reviews else {}
     covered = coverage([artifact.table(DOCUMENTS) for artifact in ctx.inputs["split"]])
+    source = _source(config, has_reviews=bool(decisions), covered=covered)
     redact = ctx.configs.get("redact")
     known = read_learnt(redact.learnt_from(), ctx.run.secret) if redact is not None else frozenset()
-
-    def left_out() -> Learnt:
-        return Learnt(known, lambda text: sentence_key(ctx.run.secret, text))
-
-    learnt = left_out()
-    source = _source(config, has_reviews=bool(decisions), covered=covered)
-    redacted = {artifact.partition: artifact for artifact in ctx.inputs["redact"]}
-    # A proxy is no ground for a guarantee, so nothing was masked by hand for it.
-    measured_stability = ctx.inputs["stability"] if source in ("gold", "human") else ()
-    stability = {artifact.partition: artifact.table(STABILITY) for artifact in measured_stability}
-    partitions = [
-        Partition(a.partition or "", a, redacted[a.partition], stability.get(a.partition)) for a in ctx.inputs["split"]
-    ]
-
-    def figures_of(table: ReviewTable, labelled: Labelled, weights: Weights) -> dict[str, Any]:
-        return measured(
-            table,
-            source=source,
-            is_census=is_census,
-            confidence=config.confidence,
-            labelled=labelled,
-            large=None if weights.with_large else large,
-            num_population=num_population,
+    partitions = _partitions(ctx, source)
+    if source == "none":
+        reason = (
+            "estimate.source is none"
+            if config.source == "none"
+            else "nobody has reviewed (`reticent review`), and no training document brings gold labels"
         )
-
-    if source == "gold":
-        table = review_all(
-            sample.table(SAMPLE), partitions, num_replicates, weights, config.map_labels, learnt, ctx.run.progress
-        )
-        labelled = Labelled(
-            is_whole=covered.is_whole, share=covered.share, num_left_out=learnt.num_left_out if learnt.keys else None
-        )
-        figures = figures_of(table, labelled, weights)
-    elif source == "none":
         figures = not_measured(
             num_sampled_sentences=sampling["num_distinct_sentences"],
             is_census=is_census,
             confidence=config.confidence,
-            reason="the miss rate was not measured: "
-            + (
-                "estimate.source is none"
-                if config.source == "none"
-                else "nobody has reviewed (`reticent review`), and no training document brings gold labels"
-            ),
+            reason=f"the miss rate was not measured: {reason}",
         )
     else:
-        labels = config.review_labels(ctx.configs["redact"].policies)
-        human = HumanJudge(ctx.run.secret, decisions, labels)
-        judge = human if source == "human" else _proxy(ctx, config, labels)
-        table, num_unreviewed = review_judged(
-            sample.table(SAMPLE), partitions, judge, num_replicates, weights, learnt, ctx.run.progress
+        strata = [(s["domain"], s["inclusion_probability"]) for s in sampling["strata"]]
+        num_replicates, large = len(sampling["replicates"]), _large_part(ctx, sampling)
+        weighted = partial(Weights, strata, num_replicates, large)
+        if source == "gold":
+            judged = _judged_by_gold_labels(ctx, partitions, num_replicates, weighted(), known, covered)
+        else:
+            judged = _judged_by_people_or_proxy(ctx, source, partitions, num_replicates, weighted, known, decisions)
+        figures = measured(
+            judged.table,
+            source=source,
+            is_census=is_census,
+            confidence=config.confidence,
+            labelled=judged.labelled,
+            large=None if judged.weights.with_large else large,
+            num_population=int(sampling.get("num_population_sentences") or 0),
         )
-        num_unreviewed_large = 0
-        if weights.with_large and num_unreviewed:
-            # A large part that is reviewed in part only does not count: its inclusion probabilities are unknown.
-            alone = Weights(strata, num_replicates, large, with_large=False)
-            judge_alone, learnt_alone = HumanJudge(ctx.run.secret, decisions, labels), left_out()
-            without = review_judged(
-                sample.table(SAMPLE), partitions, judge_alone, num_replicates, alone, learnt_alone, ctx.run.progress
+        if judged.num_learnt and not figures["num_kept_sentences"] and not figures["num_unreviewed_sentences"]:
+            reason = f"not measured: {DRAW_ANEW}"
+            figures = not_measured(
+                num_sampled_sentences=0, is_census=False, confidence=config.confidence, reason=reason
             )
-            num_unreviewed_large, num_unreviewed = num_unreviewed - without[1], without[1]
-            if num_unreviewed_large:
-                table, weights, human, learnt = without[0], alone, judge_alone, learnt_alone
-        total = table.num_sentences + num_unreviewed
-        labelled = Labelled(
-            is_whole=num_unreviewed == 0,
-            share=table.num_sentences / total if total else None,
-            num_unreviewed=num_unreviewed if source == "human" else None,
-            num_disputed=human.num_disputed if source == "human" else None,
-            num_trusted=human.num_trusted if source == "human" else None,
-            num_left_out=learnt.num_left_out if learnt.keys else None,
-            num_unreviewed_large=num_unreviewed_large if source == "human" else None,
-        )
-        figures = figures_of(table, labelled, weights)
-    if learnt.num_left_out and not figures["num_kept_sentences"] and not figures["num_unreviewed_sentences"]:
-        figures = not_measured(
-            num_sampled_sentences=0, is_census=False, confidence=config.confidence, reason=f"not measured: {DRAW_ANEW}"
-        )
     with ctx.out.table(SHARD, "screened") as writer:
         judge = HumanJudge(ctx.run.secret, decisions)
         for row in screened_rows(sample.table(SAMPLE, "screening"), partitions, judge) if decisions else ():
             writer.append(**row)
     figures["num_screened_sentences"] = writer.num_rows
-    figures["num_learnt_sentences"] = len(learnt.keys)
+    figures["num_learnt_sentences"] = len(known)
     figures["num_population_sentences"] = sampling.get("num_population_sentences")
     figures["warnings"] = [*figures["warnings"], *sampling["warnings"]]
     ctx.out.json("figures.json", figures)
@@ -279,8 +144,103 @@ def run(ctx: StageContext) -> dict[str, Any]:
     }
 
 
+class _Judged(NamedTuple):
+    """A sample that was judged.
+
+    Attributes:
+        table: judgements of the sample.
+        labelled: part of the sample that has labels.
+        weights: weights of the sampled sentences.
+        num_learnt: number of sampled sentences left out because policies learnt from them.
+    """
+
+    table: ReviewTable
+    labelled: Labelled
+    weights: Weights
+    num_learnt: int
+
+
+def _large_part(ctx: StageContext, sampling: Mapping[str, Any]) -> Large:
+    """Returns the large part of the sample. Bounds of an older sample allow for what large sentences may hide."""
+    if "large" in sampling:
+        return Large.of_figures(sampling["large"]["classes"])
+    if sampling["is_census"]:
+        return Large()
+    return find_large([artifact.table(SENTENCES) for artifact in ctx.inputs["split"]], TRAIN_FOLD)
+
+
+def _partitions(ctx: StageContext, source: str) -> list[Partition]:
+    redacted = {artifact.partition: artifact for artifact in ctx.inputs["redact"]}
+    # No guarantee rests on a proxy, so no stability was measured for it.
+    measured_stability = ctx.inputs["stability"] if source in ("gold", "human") else ()
+    stability = {artifact.partition: artifact.table(STABILITY) for artifact in measured_stability}
+    return [
+        Partition(a.partition or "", a, redacted[a.partition], stability.get(a.partition)) for a in ctx.inputs["split"]
+    ]
+
+
+def _learnt(ctx: StageContext, known: frozenset[str]) -> Learnt:
+    return Learnt(known, lambda text: sentence_key(ctx.run.secret, text))
+
+
+def _judged_by_gold_labels(
+    ctx: StageContext,
+    partitions: Sequence[Partition],
+    num_replicates: int,
+    weights: Weights,
+    known: frozenset[str],
+    covered: Coverage,
+) -> _Judged:
+    learnt, map_labels = _learnt(ctx, known), ctx.configs["estimate"].map_labels
+    sample = ctx.input("sample").table(SAMPLE)
+    table = review_all(sample, partitions, num_replicates, weights, map_labels, learnt, ctx.run.progress)
+    num_left_out = learnt.num_left_out if known else None
+    labelled = Labelled(is_whole=covered.is_whole, share=covered.share, num_left_out=num_left_out)
+    return _Judged(table, labelled, weights, learnt.num_left_out)
+
+
+def _judged_by_people_or_proxy(
+    ctx: StageContext,
+    source: str,
+    partitions: Sequence[Partition],
+    num_replicates: int,
+    weighted: Callable[..., Weights],
+    known: frozenset[str],
+    decisions: Mapping[str, Ballot],
+) -> _Judged:
+    config: EstimateConfig = ctx.configs["estimate"]
+    labels = config.review_labels(ctx.configs["redact"].policies)
+    sample = ctx.input("sample").table(SAMPLE)
+
+    def reviewed(judge: Any, weights: Weights, learnt: Learnt) -> tuple[ReviewTable, int]:
+        return review_judged(sample, partitions, judge, num_replicates, weights, learnt, ctx.run.progress)
+
+    people, weights, learnt = HumanJudge(ctx.run.secret, decisions, labels), weighted(), _learnt(ctx, known)
+    judge = people if source == "human" else _proxy(ctx, config, labels)
+    table, num_unreviewed = reviewed(judge, weights, learnt)
+    num_unreviewed_large = 0
+    if weights.with_large and num_unreviewed:
+        # A large part with unreviewed sentences does not count: its inclusion probabilities are unknown.
+        without = HumanJudge(ctx.run.secret, decisions, labels), weighted(with_large=False), _learnt(ctx, known)
+        table_without, num_unreviewed_without = reviewed(*without)
+        num_unreviewed_large, num_unreviewed = num_unreviewed - num_unreviewed_without, num_unreviewed_without
+        if num_unreviewed_large:
+            table, (people, weights, learnt) = table_without, without
+    total = table.num_sentences + num_unreviewed
+    labelled = Labelled(
+        is_whole=num_unreviewed == 0,
+        share=table.num_sentences / total if total else None,
+        num_unreviewed=num_unreviewed if source == "human" else None,
+        num_disputed=people.num_disputed if source == "human" else None,
+        num_trusted=people.num_trusted if source == "human" else None,
+        num_left_out=learnt.num_left_out if known else None,
+        num_unreviewed_large=num_unreviewed_large if source == "human" else None,
+    )
+    return _Judged(table, labelled, weights, learnt.num_left_out)
+
+
 def _source(config: EstimateConfig, *, has_reviews: bool, covered: Any) -> str:
-    """Who is to be believed."""
+    """Chooses whose labels count: people, gold labels, a proxy, or nobody."""
     has_gold = covered.num_labelled_documents > 0
     if config.source == "gold" and not has_gold:
         raise InputError(
@@ -297,12 +257,8 @@ def _source(config: EstimateConfig, *, has_reviews: bool, covered: Any) -> str:
 
 
 def _proxy(ctx: StageContext, config: EstimateConfig, labels: ReviewLabels) -> Any:
-    """A judge that takes the union of the proxy policies for the truth; a run of masked tokens is one secret."""
-    from pipelines.miss_rate.review import SecretSpan
-    from pipelines.policies.judging.apply import Redactor
-    from pipelines.policies.judging.judge import Request
-
-    # The proxy reads the options of [redact], but nothing that [redact] was told to leave alone is left alone here.
+    """Makes a judge that takes the union of the proxy policies for the truth. A run of masked tokens is one secret."""
+    # The proxy has the options of [redact], without its exclusions.
     spec = dataclasses.replace(
         ctx.configs["redact"].redactor_spec(ctx.configs["corpus"].separator()),
         policies=config.proxy,

@@ -1,6 +1,6 @@
-"""Publish: the rows of the public side, as a table that anybody may read, where the method or the settings ask for it.
+"""Publish: the rows of the public side as a table that anybody may read, if the method or the settings ask for it.
 
-A step of its own, so that another training method publishes, or not, without anything being prepared anew.
+Publishing is a step of its own, so that a change of the training method does not repeat any preparation.
 """
 
 from __future__ import annotations
@@ -9,32 +9,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipelines.context import StageContext, pseudonym
-from pipelines.stages.prepare.shard import ShardConfig
-
-
-def publishes(shard: ShardConfig, method: str) -> bool:
-    """Whether a run with this training method publishes the rows of the public side."""
-    from pipelines.methods import registry
-
-    return shard.publish == "always" or (shard.publish == "auto" and registry.method(method).trains_on_public_rows)
-
-
-def publishes_rows(configs: Mapping[str, Any], method: str) -> bool:
-    """Whether a run publishes rows: without a conservative policy none is on the public side."""
-    return publishes(configs["shard"], method) and configs["redact"].conservative is not None
+from pipelines.policies.sharding import PUBLIC_IDS, PUBLISHED, SHARD, check_public, content_key
+from pipelines.settings.shard import publishes
 
 
 def run(ctx: StageContext) -> Mapping[str, Any]:
-    """Writes ``public.parquet`` to the public root, without rows unless they are to be published.
+    """Writes ``public.parquet`` to the public root. The table has no rows unless the run publishes rows.
 
     A published row has an identifier of its own. Document and sentence number stay in the private root, in
-    ``public_ids.parquet``, which maps one to the other: the gaps between them would show where private sentences stand.
+    ``public_ids.parquet``, which maps one to the other: gaps in these numbers would show the places of private
+    sentences.
 
     Raises:
         PrivacyGateError: a row with a mask was about to be published.
     """
-    from pipelines.policies.sharding import PUBLIC_IDS, PUBLISHED, SHARD, check_public, content_key
-
     source = ctx.input("shard").table(SHARD, "public")
     columns = [name for name in PUBLISHED.names if name != "row_id"]
     rows = 0

@@ -1,4 +1,4 @@
-"""Redact: mask what the policies find, and flag what the conservative policy will not vouch for.
+"""Redact: mask what the policies find, and flag the sentences that the conservative policy does not accept.
 
 Confidentially Redacted Training, Algorithm 1, lines 2 and 3.
 """
@@ -7,292 +7,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any
 
-from pydantic import Field, field_validator, model_validator
-
-from pipelines.config import StageConfig
-from pipelines.context import StageContext, derived_key
+from pipelines.context import StageContext
+from pipelines.corpus.tables import SENTENCES
+from pipelines.dedup.tables import MASKED
 from pipelines.errors import StageError
-from pipelines.mask import Replacement
-from pipelines.plugins import nearest, option_references
-from pipelines.policies import registry
-from pipelines.policies.detectors.model_options import GlinerOptions, TokenClassifierOptions, files_of, identity_of
-from pipelines.policies.detectors.specs import (
-    POLICY_FIELDS,
-    SPECS,
-    ClassifierOptions,
-    KeywordsOptions,
-    NamesOptions,
-    PresidioOptions,
-    RegexOptions,
-)
+from pipelines.policies.judging.apply import Redactor
+from pipelines.policies.judging.judge import Request
+from pipelines.policies.judging.tables import RedactionFigures, check_language, lockstep, redacted_row
+from pipelines.policies.replacement import replacement_writer
+from pipelines.policies.tables import REDACTED, SURROGATES
+from pipelines.settings.redact import RedactConfig
 
 if TYPE_CHECKING:
-    from pipelines.policies.judging.apply import RedactorSpec
-    from pipelines.policies.protocol import Span
-    from pipelines.policies.surrogates import Replace, Replaced
+    from pipelines.policies.surrogates import Replaced
     from pipelines.tables import TableWriter
 
 _BATCH_ROWS = 4_096
 _ROWS_WORTH_A_PROCESS = 5_000
-"""Starting a process and loading a model in it takes as long as so many rows do."""
-
-
-class _Selection(StageConfig):
-    """The fields that stand before those of the policies, in the order of the documentation."""
-
-    policies: tuple[str, ...] = Field(
-        default=("high_entity",),
-        min_length=1,
-        description="Policies whose union is masked: registered names, or plug-ins as package.module:Class.",
-    )
-    conservative: str | None = Field(
-        default=None,
-        description="The policy that flags whole sentences as private without masking them; any policy's name will "
-        "do, and one find flags the sentence. Without one, every sentence is private.",
-    )
-    model: str = Field(
-        default="en_core_web_sm",
-        pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
-        description="The installed spaCy model that policies reading entities or tags use.",
-    )
-    language: str = Field(
-        default="en",
-        pattern=r"^[a-z]{2,3}$",
-        description="Language code of the text; the model and Presidio's recognisers must be for it.",
-    )
-    check_language: bool = Field(
-        default=True,
-        description="Whether to refuse text that is plainly in another language than `language`.",
-    )
-
-
-class RedactConfig(
-    TokenClassifierOptions,
-    GlinerOptions,
-    ClassifierOptions,
-    PresidioOptions,
-    KeywordsOptions,
-    NamesOptions,
-    RegexOptions,
-    _Selection,
-):
-    """The ``[redact]`` table: which policies mask, and which one decides what is public."""
-
-    exclude: tuple[str, ...] = Field(
-        default=(), description="Words or phrases that stay although a policy finds exactly them, in any case."
-    )
-    exclude_labels: tuple[str, ...] = Field(default=(), description="Labels whose finds stay, e.g. ORDINAL.")
-    also_levels: tuple[str, ...] = Field(
-        default=(),
-        description="Policies that mask nothing, but whose coverage is recorded; they share the pass over the text.",
-    )
-    stabilise: bool = Field(
-        default=True,
-        description="Whether policies read a placeholder in place of what was found, until they find nothing new, so "
-        "that fewer masks depend on what another mask hides. false: every policy reads the original text, once.",
-    )
-    collapse: bool = Field(
-        default=True,
-        description="Whether a run of masked tokens becomes one mask; if false, the length in tokens of what was "
-        "masked is left in the text.",
-    )
-
-    replacement: Replacement = Field(
-        default="mask",
-        description="What stands in the place of what was masked. label: its label of reviews, such as <PERSON>. "
-        "surrogate: a realistic stand-in, drawn by an HMAC under the store's secret, which `reticent restore` turns "
-        "back. Both are text to a training, and redaction then gives no credit (docs/policies.md).",
-    )
-    surrogate_scope: Literal["document", "corpus"] = Field(
-        default="document",
-        description="With surrogates: where a secret keeps its own. corpus: everywhere, which links its mentions.",
-    )
-
-    options: dict[str, dict[str, Any]] = Field(
-        default_factory=dict,
-        description="Options that a plug-in declares: a table [redact.options.NAME] for a policy named NAME above.",
-    )
-
-    LATER: ClassVar[frozenset[str]] = frozenset({"replacement", "surrogate_scope"})
-    SENSITIVE: ClassVar[frozenset[str]] = frozenset({"patterns", "names", "keywords", "exclude", "options"})
-
-    @field_validator("policies", "also_levels")
-    @classmethod
-    def _known_policies(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        for name in names:
-            registry.check_name(name)
-        if len(set(names)) != len(names):
-            raise ValueError("a policy is named twice")
-        return tuple(sorted(names))  # a union has no order, so neither has the key
-
-    @field_validator("conservative")
-    @classmethod
-    def _known_conservative(cls, name: str | None) -> str | None:
-        if name is not None:
-            registry.check_name(name)
-            if name in SPECS and SPECS[name].reads_documents:
-                raise ValueError(f"'{name}' looks at whole documents and cannot vouch for single sentences")
-        return name
-
-    @model_validator(mode="after")
-    def _replacement_fits(self) -> RedactConfig:
-        if self.replacement != "mask" and not self.collapse:
-            raise ValueError("'collapse' is about masks: leave it out with replacement = label or surrogate")
-        if self.replacement != "surrogate" and self.surrogate_scope != "document":
-            raise ValueError("'surrogate_scope' needs replacement = surrogate")
-        return self
-
-    @model_validator(mode="after")
-    def _settings_have_their_policy(self) -> RedactConfig:
-        from pipelines.policies.detectors.patterns import compile_patterns
-
-        if all(name in SPECS and SPECS[name].reads_documents for name in self.policies):
-            raise ValueError(f"'{self.policies[0]}' carries on what other policies find: name at least one more")
-        compile_patterns(self.patterns)
-        if self.keywords:
-            from pipelines.policies.detectors.keywords import check_keywords
-
-            check_keywords(self.keywords)
-        selected = self._selected()
-        for spec in SPECS.values():
-            fields = spec.options.model_fields if spec.options is not None else {}
-            is_given = any(getattr(self, name) for name in spec.requires or fields)
-            named = " or ".join(f"'{name}'" for name in spec.requires or fields)
-            if spec.requires and is_given != (spec.name in selected):
-                raise ValueError(f"{named} and the policy '{spec.name}' need each other: give both or neither")
-            if fields and is_given and spec.name not in selected:
-                raise ValueError(f"{named} need the policy '{spec.name}'")
-        for name, values in self.options.items():
-            if name not in selected:
-                raise ValueError(f"options.{name}: no policy of that name is selected; {nearest(name, selected)}")
-            registry.plugin_options(name, values)
-        return self
-
-    def _selected(self) -> tuple[str, ...]:
-        conservative = (self.conservative,) if self.conservative is not None else ()
-        return tuple(dict.fromkeys((*self.policies, *conservative, *self.also_levels)))
-
-    def keyed(self, stage: str | None = None) -> dict[str, Any]:
-        """Of ``estimate``, what policies of the same name are told: a proxy is told it too."""
-        fields = super().keyed(stage)
-        if stage == "estimate":
-            fields = {name: fields[name] for name in (*POLICY_FIELDS, "options")}
-        models = identity_of("token_classifier", self.token_classifier, self.token_classifier_revision)
-        return fields | models | identity_of("gliner", self.gliner, None)
-
-    def may_look_at_documents(self) -> bool:
-        """Whether a policy of the union looks at whole documents, as far as that is known without making it."""
-        return any(map(registry.may_read_documents, self.policies))
-
-    def plugin_descriptions(self) -> dict[str, str]:
-        """What the specs of selected plug-ins say that they mask."""
-        plugins = ((name, registry.spec(name)) for name in self._selected() if name not in SPECS)
-        return {name: spec.description for name, spec in plugins if spec is not None}
-
-    def check(self, stage: str) -> None:
-        """Makes the policies, and loads the model that they read."""
-        if stage == "redact":
-            self.redactor_spec().make()
-
-    def code_references(self, stage: str | None = None) -> tuple[str, ...]:
-        """The modules of the selected policies, the table that finds them, and the files that they read."""
-        del stage
-        modules = (*registry.policy_modules(self._selected()), "pipelines.policies.registry")
-        return (*modules, *self._files(), *map(str, self.learnt_from()))
-
-    def _files(self) -> tuple[str, ...]:
-        """The modules and files that options of the selected policies name."""
-        built_in = (getattr(spec.options, "references", lambda config: ())(self) for spec in SPECS.values())
-        own = (option_references(registry.plugin_options(name, values)) for name, values in self.options.items())
-        return tuple(reference for found in (*built_in, *own) for reference in found)
-
-    def learnt_from(self) -> tuple[Path, ...]:
-        """Lists of the sentences that models of selected policies learnt from (`pipelines.miss_rate.learnt`)."""
-        named = (*self._files(), *self.data_files())
-        folders = {Path(name).parent for name in named if Path(name).is_absolute()}
-        return tuple(sorted(found for folder in folders if (found := folder / "learnt_from.json").is_file()))
-
-    def plugin_references(self) -> tuple[str, ...]:
-        """The modules of policies of other packages: what their labels count as is read from their specs."""
-        return registry.policy_modules(name for name in self._selected() if name not in SPECS)
-
-    def data_files(self) -> tuple[str, ...]:
-        """The files of models in folders, which count by content."""
-        return (*files_of(self.token_classifier), *files_of(self.gliner))
-
-    def package_references(self) -> tuple[str, ...]:
-        """The spaCy model's distribution, and those of the selected policies' own libraries."""
-        from pipelines.language import model_distribution
-
-        more = (package for spec in registry.specs(self._selected()) for package in spec.packages)
-        return (model_distribution(self.model), *more)
-
-    def replace(
-        self, secret: bytes, note: Callable[[Mapping[str, Any], Sequence[Replaced]], None] | None = None
-    ) -> Replace | None:
-        """What writes the redacted text of a row in the place of masks; None for masks.
-
-        Labels are those of reviews by default: what ``[estimate]`` says of them changes no text.
-
-        Args:
-            secret: the store's.
-            note: is told the row and what its surrogates stand for.
-        """
-        if self.replacement == "mask":
-            return None
-        from pipelines.policies.surrogates import Surrogates, typed_text
-
-        names = registry.review_labels(self.policies)
-        if self.replacement == "label":
-            return lambda row, spans: typed_text(row["text"], row["token_starts"], row["token_ends"], spans, names)
-        maker = Surrogates(derived_key(secret, "surrogates"), names, self.surrogate_scope)
-
-        def replace(row: Mapping[str, Any], spans: Sequence[Span]) -> str:
-            text, replaced = maker.text(row["doc_id"], row["text"], row["token_starts"], row["token_ends"], spans)
-            if note is not None:
-                note(row, replaced)
-            return text
-
-        return replace
-
-    def redactor_spec(self, separator: str | None = None) -> RedactorSpec:
-        """What a redactor is made from.
-
-        Args:
-            separator: between the two texts of a row (`CorpusConfig.separator`).
-        """
-        from pipelines.policies.judging.apply import RedactorSpec
-
-        return RedactorSpec(
-            policies=self.policies,
-            conservative=self.conservative,
-            observed=self.also_levels,
-            options={name: getattr(self, name) for name in POLICY_FIELDS},
-            own={name: registry.plugin_options(name, values) for name, values in self.options.items()},
-            exclude=self.exclude,
-            exclude_labels=self.exclude_labels,
-            separator=separator,
-            stabilise=self.stabilise,
-        )
+"""Rows that take as long as starting a process and loading a model in it."""
 
 
 def run(ctx: StageContext) -> Mapping[str, Any]:
-    """Writes ``redacted.parquet`` and ``figures.json`` to the private root; for surrogates, what they stand for.
+    """Writes ``redacted.parquet``, ``figures.json`` and the originals of surrogates to the private root.
 
     Raises:
         ConfigError: a policy or the model cannot be loaded, or the text is in another language.
         StageError: the sentences and the dedup decisions are not the same rows, or token offsets do not fit.
     """
-    from pipelines.corpus.tables import SENTENCES
-    from pipelines.dedup.tables import MASKED
-    from pipelines.policies.judging.apply import Redactor
-    from pipelines.policies.judging.judge import Request
-    from pipelines.policies.judging.tables import RedactionFigures, check_language, lockstep, redacted_row
-    from pipelines.policies.tables import REDACTED, SURROGATES
-
     config: RedactConfig = ctx.configs["redact"]
     sentences = ctx.input("split").table(SENTENCES)
     decisions = ctx.input("dedup_mask").table(MASKED)
@@ -313,12 +56,17 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
         note = None
         if config.replacement == "surrogate":
             note = _noting(stack.enter_context(ctx.out.table(SURROGATES)))
-        replace = config.replace(ctx.run.secret, note)
-        whole = redactor.looks_at_documents
-        for rows, total in lockstep(sentences, decisions, _BATCH_ROWS, whole_documents=whole):
+        replace = replacement_writer(config.replacement, config.surrogate_scope, config.policies, ctx.run.secret, note)
+        whole_documents = redactor.looks_at_documents
+        for rows, total in lockstep(sentences, decisions, _BATCH_ROWS, whole_documents=whole_documents):
             requests = [
-                # What stands in a duplicate is carried over to the rest of its document, although it is masked itself.
-                Request(row["text"], row["token_starts"], row["token_ends"], redact=whole or not row["is_duplicate"])
+                # A find in a duplicate is carried over to the rest of its document, though the duplicate is masked.
+                Request(
+                    row["text"],
+                    row["token_starts"],
+                    row["token_ends"],
+                    redact=whole_documents or not row["is_duplicate"],
+                )
                 for row in rows
             ]
             try:

@@ -1,4 +1,4 @@
-"""Sample: which training sentences to review, drawn before anything is redacted.
+"""Sample: the training sentences to review, drawn before anything is redacted.
 
 Just Fine-tune Twice, section 3.1: independent replicates, each a small random part of the training sentences.
 """
@@ -6,67 +6,39 @@ Just Fine-tune Twice, section 3.1: independent replicates, each a small random p
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import Field
-
-from pipelines.config import StageConfig
 from pipelines.context import StageContext
+from pipelines.corpus.tables import SENTENCES
 from pipelines.errors import InputError
-
-
-class SampleConfig(StageConfig):
-    """The ``[sample]`` table."""
-
-    replicates: int = Field(
-        default=10, ge=1, le=1_000, description="Independent samples; their spread gives the paper's interval."
-    )
-    fraction: float = Field(
-        default=0.0001,
-        ge=0,
-        le=1,
-        description="Share of the training sentences in each replicate. 1 reviews them all: figures are then exact.",
-    )
-    min_sentences: int = Field(
-        default=1, ge=1, description="Fewest sentences in each replicate, where the fraction would give fewer."
-    )
-    stratify: Literal["none", "domain"] = Field(
-        default="none",
-        description="domain: every replicate is drawn from each domain on its own, so that small ones are looked at.",
-    )
-    min_sentences_per_domain: int = Field(
-        default=1, ge=1, description="With stratify = domain: fewest sentences of each domain in each replicate."
-    )
-    draw: int = Field(
-        default=1,
-        ge=1,
-        description="Which sample: another number draws other sentences, of the same design. Needed where a policy was "
-        "trained on, or chosen by, the sentences of an earlier one; reviews of that stay.",
-    )
-    large_sentences: float = Field(
-        default=0.25,
-        ge=0,
-        le=1,
-        description="Sentences drawn beside the replicates among the large ones, such as lists of names, as a share of "
-        "the replicates' sentences. Bounds on gamma and delta2 are far wider without them.",
-    )
-    screening_fraction: float = Field(
-        default=0.001,
-        ge=0,
-        le=1,
-        description="Share of the training sentences in the manual-screening set (JFT, 6.2), a sample of its own that "
-        "is reviewed only with `reticent review --screening`.",
-    )
+from pipelines.miss_rate.large import COLUMNS, LARGE_STREAM, find_large
+from pipelines.miss_rate.sampling import (
+    SCREENING_STREAM,
+    TRAIN_FOLD,
+    by_domain,
+    count_population,
+    distinct,
+    draw_replicate,
+    everything,
+    gather,
+    make_strata,
+    replicate_size,
+    seed_of_draw,
+    write_chosen,
+    write_sample,
+)
+from pipelines.miss_rate.tables import SAMPLE
+from pipelines.settings.sample import SampleConfig
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes ``sample.parquet``, ``screening.parquet`` (both sorted by replicate and corpus order), ``figures.json``.
 
-    The large part of the sample (`pipelines.miss_rate.large`) stands in ``sample.parquet`` as the replicate after the
-    last one. The replicates are the same with and without it.
+    The large part of the sample (`pipelines.miss_rate.large`) is the replicate after the last one in
+    ``sample.parquet``. The other replicates are the same with and without the large part.
 
-    For each partition ``{partition}.parquet`` lists its sampled sentences once, so that what is measured of them stays
-    measured when another partition changes.
+    ``{partition}.parquet`` lists the sampled sentences of a partition once, so that measurements of these sentences
+    stay valid if another partition changes.
 
     Figures: ``num_population_sentences`` and ``num_population_tokens`` (training fold, duplicates included),
     ``replicates`` (``num_sentences`` of each), ``fraction``, ``stratify``, ``strata`` (``domain``,
@@ -80,25 +52,6 @@ def run(ctx: StageContext) -> dict[str, Any]:
     Raises:
         InputError: the corpus has no training sentence.
     """
-    from pipelines.corpus.tables import SENTENCES
-    from pipelines.miss_rate.large import COLUMNS, LARGE_STREAM, find_large
-    from pipelines.miss_rate.sampling import (
-        SCREENING_STREAM,
-        TRAIN_FOLD,
-        by_domain,
-        count_population,
-        distinct,
-        draw_replicate,
-        everything,
-        gather,
-        make_strata,
-        replicate_size,
-        seed_of_draw,
-        write_chosen,
-        write_sample,
-    )
-    from pipelines.miss_rate.tables import SAMPLE
-
     config: SampleConfig = ctx.configs["sample"]
     has_domains = config.stratify == "domain"
     partitions = [(a.partition or "", a.table(SENTENCES)) for a in ctx.inputs["split"]]

@@ -1,4 +1,4 @@
-"""Shard: part the training rows into public and private.
+"""Shard: divides the training rows into public and private ones.
 
 Confidentially Redacted Training, Algorithm 1, lines 3 and 4.
 """
@@ -6,48 +6,27 @@ Confidentially Redacted Training, Algorithm 1, lines 3 and 4.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import Field
-
-from pipelines.config import StageConfig
 from pipelines.context import StageContext
-
-
-class ShardConfig(StageConfig):
-    """The ``[shard]`` table. What is private follows from the masks, the flags, and what the gate holds."""
-
-    publish: Literal["auto", "always", "never"] = Field(
-        default="auto",
-        description="Whether the rows that nothing was found in are published as a table. auto: only where the method "
-        "trains on them as public ones (crt). A missed secret in a published row is given away whatever the method "
-        "is, so claims then rest on delta2.",
-    )
-    keep_superseded: bool = Field(
-        default=False,
-        strict=True,
-        description="Whether tables and reports of earlier runs stay in the public root when a run has published "
-        "others in their place. Claims do not cover them, and say so.",
-    )
+from pipelines.errors import StageError
+from pipelines.mask import MASK
+from pipelines.policies.held import HELD, held_rows, masked_text
+from pipelines.policies.sharding import SHARD, ContentOrder, check_public, is_private
+from pipelines.policies.tables import REDACTED
 
 
 def run(ctx: StageContext) -> Mapping[str, Any]:
     """Writes ``private.parquet``, ``public.parquet`` and ``figures.json``, all of them to the private root.
 
-    Only rows of the fold ``train`` are written. Private rows keep corpus order; public rows are in the order of
-    their contents' hash. The stage `publish` decides whether they are published, and how. A row that the
-    gate holds is private, and what was found in it is masked: some methods read private rows without noise.
+    Only rows of the fold ``train`` are written. Private rows keep corpus order. Public rows are in the order of the
+    hash of their contents. The stage `publish` decides if and how public rows are published. A row that the gate holds
+    is private, and the gate's find in it is masked, because some methods read private rows without noise.
 
     Raises:
         PrivacyGateError: a row with a mask was about to be put on the public side.
-        StageError: the gate holds rows that are not there, or are private anyway.
+        StageError: the gate holds rows that do not exist, or that are private anyway.
     """
-    from pipelines.errors import StageError
-    from pipelines.mask import MASK
-    from pipelines.policies.held import HELD, held_rows, masked_text
-    from pipelines.policies.sharding import SHARD, ContentOrder, check_public, is_private
-    from pipelines.policies.tables import REDACTED
-
     source = ctx.input("redact").table(REDACTED)
     flags = ("is_duplicate", "failed_closed", "flagged_by_conservative", "fold")
     total = source.num_rows
@@ -82,7 +61,7 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
                 done += batch.num_rows
                 ctx.run.progress(done, total, "sentences parted")
         if held:
-            raise StageError(f"the gate holds {len(held)} rows that are not there; rerun gate")
+            raise StageError(f"the gate holds {len(held)} rows that do not exist; rerun gate")
         with ctx.out.table(SHARD, "public") as public:
             for row in order.sorted_rows():
                 public.append(**row)

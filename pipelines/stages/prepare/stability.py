@@ -1,11 +1,11 @@
-"""Stability: which caught secrets of the sample are redacted stably (`pipelines.miss_rate.stability`).
+"""Stability: a measurement of which caught secrets of the sample are redacted stably (`pipelines.miss_rate.stability`).
 
-``stability.parquet``, one row for each run of tokens that is a caught secret, or a piece of one, of a reviewed
-sentence: ``is_stable``, ``is_stable_together``, ``reason``. Nothing is measured, and the table is empty, where nobody
-says what is a secret on whom a guarantee may rest (``estimate.source`` is proxy or none).
+``stability.parquet`` has one row for each run of tokens of a reviewed sentence that is a caught secret, or a piece of
+one: ``is_stable``, ``is_stable_together``, ``reason``. The table is empty, and nothing is measured, if no guarantee may
+rest on the source of secrets (``estimate.source`` is proxy or none).
 
-The policies run once more on these sentences, so this is a step of its own, and partition by partition: what was
-finished outlasts a kill, and another partition's sentences measure nothing anew here.
+The policies run once more on these sentences. So this is a step of its own, and works by partition: a killed run keeps
+its finished partitions, and a change of one partition measures no other partition again.
 """
 
 from __future__ import annotations
@@ -13,22 +13,25 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pipelines.context import StageContext
+from pipelines.miss_rate.judgements import HumanJudge, tokens_of
+from pipelines.miss_rate.review import StabilityVerdict, worse
+from pipelines.miss_rate.review_log import ballots_of, read_decisions
+from pipelines.miss_rate.sampling import Partition, SentenceId
+from pipelines.miss_rate.stability import Mark, Scope, gold_marks, judge_all, scopes
+from pipelines.miss_rate.tables import CHOSEN, STABILITY
+from pipelines.policies.judging.apply import Redactor
+from pipelines.policies.judging.tables import redacted, text_with_masks
 
 if TYPE_CHECKING:
-    from contextlib import ExitStack
-
-    from pipelines.miss_rate.review import StabilityVerdict
-    from pipelines.miss_rate.sampling import SentenceId
-    from pipelines.miss_rate.stability import Mark, Scope
-    from pipelines.policies.judging.apply import Redactor
     from pipelines.policies.judging.judge import Request
 
 _SENTENCES_WORTH_A_PROCESS = 5_000
-"""As in `pipelines.stages.prepare.redact`."""
+"""The same number as in `pipelines.stages.prepare.redact`."""
 
 
 def run(ctx: StageContext) -> Mapping[str, Any]:
@@ -38,24 +41,19 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
         ConfigError: a policy or the model cannot be loaded.
         StageError: a sampled sentence is missing from the tables.
     """
-    from contextlib import ExitStack
-
-    from pipelines.miss_rate.review import worse
-    from pipelines.miss_rate.tables import STABILITY
-
     reasons: Counter[str] = Counter()
     num_secrets = num_unstable_together = 0
     with ExitStack() as stack, ctx.out.table(STABILITY) as writer:
         for scope, verdicts in _judged(ctx, stack):
-            found: dict[tuple[int, int, int], StabilityVerdict] = {}
+            by_place: dict[tuple[int, int, int], StabilityVerdict] = {}
             for pieces, verdict in zip(scope.secrets, verdicts, strict=True):
                 num_secrets += 1
                 reasons[verdict.reason] += 1
                 num_unstable_together += verdict.is_stable and not verdict.is_stable_together
                 for piece in pieces:
-                    at = piece.row, piece.start_token, piece.end_token
-                    found[at] = worse(found[at], verdict) if at in found else verdict
-            for (row, start_token, end_token), verdict in sorted(found.items()):
+                    place = piece.row, piece.start_token, piece.end_token
+                    by_place[place] = worse(by_place[place], verdict) if place in by_place else verdict
+            for (row, start_token, end_token), verdict in sorted(by_place.items()):
                 writer.append(
                     doc_id=scope.rows[row]["doc_id"],
                     sentence_index=scope.rows[row]["sentence_index"],
@@ -72,13 +70,10 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
 
 
 def _judged(ctx: StageContext, stack: ExitStack) -> Iterable[tuple[Scope, list[StabilityVerdict]]]:
-    """The caught secrets of the partition with their verdicts. Policies are loaded only where there are some."""
-    from pipelines.corpus.split import Splitter
-    from pipelines.miss_rate.sampling import Partition
-    from pipelines.miss_rate.stability import gold_marks, judge_all, scopes
-    from pipelines.miss_rate.tables import CHOSEN
+    """Yields the caught secrets of the partition with their verdicts. Loads policies only if there are such secrets."""
+    from pipelines.corpus.split import Splitter  # spaCy is slow to import
 
-    source, redact, how = ctx.configs["estimate"].source, ctx.configs["redact"], ctx.configs["split"]
+    source, redact, split = ctx.configs["estimate"].source, ctx.configs["redact"], ctx.configs["split"]
     if source in ("none", "proxy"):
         return ()
     partition = Partition(ctx.partition or "", ctx.input("split"), ctx.input("redact"))
@@ -88,7 +83,7 @@ def _judged(ctx: StageContext, stack: ExitStack) -> Iterable[tuple[Scope, list[S
     if source != "human":
         gold = gold_marks(partition.gold, partition.documents, chosen)
     policies = _Policies(ctx, stack, num_sentences=len(chosen))
-    found = scopes(
+    judged_scopes = scopes(
         partition,
         chosen,
         gold,
@@ -96,36 +91,28 @@ def _judged(ctx: StageContext, stack: ExitStack) -> Iterable[tuple[Scope, list[S
         whole_documents=redact.may_look_at_documents() and policies.look_at_documents(),
     )
     if redact.replacement != "mask":
-        found = map(_with_masks, found)
-    tokenise = Splitter(language=how.language, mode=how.mode, model=how.model).tokens
-    return judge_all(found, policies, tokenise, min_tokens=ctx.configs["dedup"].min_tokens)
+        judged_scopes = map(_with_masks, judged_scopes)
+    tokenise = Splitter(language=split.language, mode=split.mode, model=split.model).tokens
+    return judge_all(judged_scopes, policies, tokenise, min_tokens=ctx.configs["dedup"].min_tokens)
 
 
 def _with_masks(scope: Scope) -> Scope:
-    """The scope as masks would leave it: whether policies find the same again is asked of masks.
+    """Returns the scope with masks in place of labels or surrogates, because stability is a property of masks.
 
-    What stands in their place is another text in every world; claims give no credit for it.
+    Labels and surrogates are another text in every world, and claims give no credit for them.
     """
-    from pipelines.policies.judging.tables import text_with_masks
-
     return dataclasses.replace(scope, rows=[{**row, "redacted_text": text_with_masks(row)} for row in scope.rows])
 
 
 class _Reviewers:
-    """The secrets that people see in a sentence."""
+    """The secrets of a sentence that people see."""
 
     def __init__(self, ctx: StageContext) -> None:
-        from pipelines.miss_rate.judgements import HumanJudge
-        from pipelines.miss_rate.review_log import ballots_of, read_decisions
-
         self._judge = HumanJudge(
             ctx.run.secret, ballots_of(read_decisions(*ctx.outside.reviews)) if ctx.outside.reviews else {}
         )
 
     def __call__(self, row: Mapping[str, Any]) -> Iterable[Mark]:
-        from pipelines.miss_rate.judgements import tokens_of
-        from pipelines.miss_rate.stability import Mark
-
         judgement = self._judge.judgement(row) if self._judge.ballots else None
         for number, secret in enumerate(judgement.secrets if judgement else ()):
             tokens = tokens_of(secret, row["token_starts"], row["token_ends"])
@@ -134,9 +121,9 @@ class _Reviewers:
 
 
 class _Policies:
-    """The policies of ``[redact]``, as the redact stage runs them; loaded when they are first asked.
+    """The policies of ``[redact]`` as the redact stage runs them. They are loaded at the first call.
 
-    The conservative policy and those that are only watched mask nothing, and are left out.
+    The conservative policy and ``also_levels`` mask nothing, and are left out.
     """
 
     def __init__(self, ctx: StageContext, stack: ExitStack, *, num_sentences: int) -> None:
@@ -146,18 +133,14 @@ class _Policies:
 
     @cached_property
     def _redactor(self) -> Redactor:
-        from pipelines.policies.judging.apply import Redactor
-
         spec = dataclasses.replace(self._redact.redactor_spec(self._separator), conservative=None, observed=())
         return self._stack.enter_context(Redactor.from_spec(spec, self._workers))
 
     def look_at_documents(self) -> bool:
-        """Whether any of them wants to see whole documents."""
+        """Checks that a policy looks at whole documents."""
         return self._redactor.looks_at_documents
 
     def __call__(self, documents: Sequence[Sequence[Request]]) -> list[list[str]]:
-        from pipelines.policies.judging.tables import redacted
-
         requests = [request for rows in documents for request in rows]
         names = [str(number) for number, rows in enumerate(documents) for _ in rows]
         verdicts = iter(self._redactor.judge(requests, names))

@@ -1,6 +1,7 @@
-"""Synthesize, step 3: what of the private text stands in the table, counted on the trusted side, when it is published.
+"""Synthesize, step 3: counts of private text in the synthetic table, made on the trusted side after publication.
 
-Nothing that is published follows from it. ``check.json`` and ``finds.parquet`` are private: ε does not cover them.
+Nothing that is published depends on these counts. ``check.json`` and ``finds.parquet`` are private: ε does not cover
+them.
 """
 
 from __future__ import annotations
@@ -9,34 +10,38 @@ import copy
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+import torch
+
 from pipelines.context import StageContext, derived_key
-from pipelines.tables import schema
+from pipelines.corpus.tables import SENTENCES
+from pipelines.dp.language import base_of
+from pipelines.gate.tables import GATE_INDEX
+from pipelines.mask import MASK
+from pipelines.policies.sharding import PUBLISHED
+from pipelines.policies.tables import REDACTED
+from pipelines.stages.audit.opening import open_audited
+from pipelines.stages.train.train import open_network
+from pipelines.synthesis.downstream import MOST_ROWS, Network, worth
+from pipelines.synthesis.finds import finds_in
+from pipelines.synthesis.networks import Trial, is_affordable
+from pipelines.synthesis.quality import distances, drawn_of
+from pipelines.synthesis.replay import Passages, lines_of, replayed
+from pipelines.synthesis.tables import SYNTHETIC
+from pipelines.synthesis.writing import Decoding, write
+from pipelines.tables import Table, schema
+from pipelines.training.models.lstm import LSTMLanguageModel, build_lstm
+from pipelines.training.trained import TrainedModel
 
 if TYPE_CHECKING:
-    from pipelines.stages.synthesize.config import SynthesizeConfig
-    from pipelines.synthesis.downstream import Network
-    from pipelines.tables import Table
-    from pipelines.training.trained import TrainedModel
-
+    from pipelines.settings.synthesize import SynthesizeConfig
 FINDS: Final = schema("finds", "row: uint32, string: string, label: string")
 """Masked strings that stand in rows of the table, counted from 0, in the form in which they are compared. Private."""
 _PURPOSE: Final = "passages of synthetic text"
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
-    """Writes ``check.json``: replay, finds of the gate's strings, distance from real text, and what it teaches."""
-    import numpy as np
-
-    from pipelines.corpus.tables import SENTENCES
-    from pipelines.gate.tables import GATE_INDEX
-    from pipelines.policies.sharding import PUBLISHED
-    from pipelines.policies.tables import REDACTED
-    from pipelines.stages.audit.opening import open_audited
-    from pipelines.synthesis.downstream import MOST_ROWS, worth
-    from pipelines.synthesis.finds import finds_in
-    from pipelines.synthesis.quality import distances, drawn_of
-    from pipelines.synthesis.replay import Passages, lines_of, replayed
-
+    """Writes ``check.json``: replay, finds of the gate's strings, distance from real text, and use for training."""
     config: SynthesizeConfig = ctx.configs["synthesize"]
     table = _table(ctx)
     columns = ("doc_id", "text", "fold")
@@ -66,14 +71,17 @@ def run(ctx: StageContext) -> dict[str, Any]:
     finds: dict[str, Any] | None = None
     with ctx.out.table(FINDS) as writer:
         if figures["enabled"]:
-            how = {"index": ctx.input("gate").table(GATE_INDEX, "index"), "case_sensitive": figures["case_sensitive"]}
+            search = {
+                "index": ctx.input("gate").table(GATE_INDEX, "index"),
+                "case_sensitive": figures["case_sensitive"],
+            }
 
             def tell(row: int, string: str, label: str) -> None:
                 writer.append(row=row, string=string, label=label)
 
-            found = finds_in(lambda: _texts(table), **how, tell=tell)
-            at_start = finds_in(lambda: expected, **how) if expected else None
-            finds = {"table": found.document(), "start": at_start.document() if at_start else None}
+            found = finds_in(lambda: _texts(table), **search, tell=tell)
+            start_finds = finds_in(lambda: expected, **search) if expected else None
+            finds = {"table": found.document(), "start": start_finds.document() if start_finds else None}
     ctx.run.progress(0, None, "comparing with real text")
     real = (row["text"] for sentences in rows for row in sentences.rows(columns) if row["fold"] != "train")
     generator = np.random.default_rng(ctx.seed)
@@ -108,11 +116,9 @@ def run(ctx: StageContext) -> dict[str, Any]:
 
 
 def _table(ctx: StageContext) -> Table:
-    from pipelines.synthesis.tables import SYNTHETIC
-
     is_published = ctx.configs["train"].method_spec().publishes_model
-    made = ctx.input("synthesize")
-    return made.public.table(SYNTHETIC) if is_published else made.table(SYNTHETIC, "private_synthetic")
+    output = ctx.input("synthesize")
+    return output.public.table(SYNTHETIC) if is_published else output.table(SYNTHETIC, "private_synthetic")
 
 
 def _texts(table: Table, column: str = "text") -> Iterator[str]:
@@ -123,9 +129,7 @@ def _texts(table: Table, column: str = "text") -> Iterator[str]:
 def _rows(
     tables: Sequence[Table], cluster: str, text: str, folds: Collection[str] | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Rows that say something, without masks, as `pipelines.synthesis.downstream.worth` reads them."""
-    from pipelines.mask import MASK
-
+    """Yields rows with text, without masks, in the form that `pipelines.synthesis.downstream.worth` reads."""
     columns = (cluster, text, "domain", "speaker", *(("fold",) if folds else ()))
     for table in tables:
         for row in table.rows(columns):
@@ -139,20 +143,16 @@ def _rows(
 
 
 def _written_at_the_start(ctx: StageContext, config: SynthesizeConfig, model: TrainedModel) -> list[str]:
-    """What the model would have written to the same plan before it was trained: the first rows."""
-    from pipelines.synthesis.writing import Decoding, write
-
+    """Writes the first rows of the same plan with the start weights of the model."""
     start = _at_the_start(ctx, model, ctx.seed)
     plan = config.plan(model, ctx.seed)
     num_rows = min(config.rows, config.baseline_rows // config.turns * config.turns)
-    how = Decoding(temperature=config.temperature, top_p=config.top_p, batch_size=config.batch_size)
-    return [text.text for _, text in write(start, [plan.turn(row) for row in range(num_rows)], how)]
+    decoding = Decoding(temperature=config.temperature, top_p=config.top_p, batch_size=config.batch_size)
+    return [text.text for _, text in write(start, [plan.turn(row) for row in range(num_rows)], decoding)]
 
 
 def _trial(ctx: StageContext, config: SynthesizeConfig, model: TrainedModel, word: str) -> Network | None:
-    """What trains the run's network on text of each kind; None where the settings, or its size, leave that out."""
-    from pipelines.synthesis.networks import Trial, is_affordable
-
+    """Returns the trainer of the run's network on text of each kind; None if settings or network size rule it out."""
     if not config.downstream_steps or not is_affordable(model):
         return None
     return Trial(
@@ -165,14 +165,7 @@ def _trial(ctx: StageContext, config: SynthesizeConfig, model: TrainedModel, wor
 
 
 def _at_the_start(ctx: StageContext, model: TrainedModel, seed: int) -> TrainedModel:
-    """The model with the weights that a training of it begins with: pretrained ones, or random ones of a seed."""
-    import torch
-
-    from pipelines.dp.language import base_of
-    from pipelines.stages.train.train import open_network
-    from pipelines.training.models.lstm import LSTMLanguageModel, build_lstm
-    from pipelines.training.trained import TrainedModel
-
+    """Returns the model with the weights that its training begins with: pretrained, or random ones of a seed."""
     config, vocabulary = ctx.configs["train"], model.vocabulary
     base = base_of(model.model)
     if isinstance(base, LSTMLanguageModel):
@@ -186,5 +179,10 @@ def _at_the_start(ctx: StageContext, model: TrainedModel, seed: int) -> TrainedM
             torch.manual_seed(seed % 2**63)
             network = type(base)(copy.deepcopy(base.config))
     network.requires_grad_(False).to(model.device).eval()
-    told = {"method": model.method, "task": model.task, "context_length": model.context_length, "marks_tokens": False}
-    return TrainedModel(network, vocabulary, told)
+    description = {
+        "method": model.method,
+        "task": model.task,
+        "context_length": model.context_length,
+        "marks_tokens": False,
+    }
+    return TrainedModel(network, vocabulary, description)

@@ -1,36 +1,22 @@
-"""Synthesize, step 1: the model writes one piece of the table, to the public plan.
+"""Synthesize, step 1: the model writes one piece of the table, following the public plan.
 
-It reads the model and public settings, and nothing of the corpus. Pieces depend on nothing but their rows' numbers, so
-that it does not matter how many workers write them, nor how often one of them is killed.
+This step reads the model and public settings, and nothing of the corpus. A piece depends only on the numbers of its
+rows. So neither the number of workers nor a killed worker changes the table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipelines.context import StageContext
-from pipelines.errors import ConfigError
-
-if TYPE_CHECKING:
-    from pipelines.stages.synthesize.config import SynthesizeConfig
-    from pipelines.stages.train.config import TrainConfig
-
-
-def check_writes_rows(train: TrainConfig) -> None:
-    """Refuses models that write no rows.
-
-    Raises:
-        ConfigError: the model writes no text, or only of an input that would come from the corpus.
-    """
-    from pipelines.training.tasks.registry import TASKS
-
-    task = TASKS.get(train.task)
-    if task is None or not task.writes_text or not task.has_speakers:
-        raise ConfigError(
-            f"[synthesize]: a model for the task {train.task} writes no rows of its own accord; it needs one that "
-            "goes on after a speaker and a domain, such as train.task = 'language_modelling'"
-        )
+from pipelines.policies.judging.apply import Redactor
+from pipelines.settings.redact import RedactConfig
+from pipelines.settings.synthesize import SynthesizeConfig, check_writes_rows
+from pipelines.stages.audit.opening import open_audited
+from pipelines.synthesis.plan import rows_of
+from pipelines.synthesis.tables import SYNTHETIC
+from pipelines.synthesis.writing import Decoding, write
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
@@ -39,20 +25,15 @@ def run(ctx: StageContext) -> dict[str, Any]:
     Raises:
         ConfigError: the model has no token for a name, or no room for such long texts.
     """
-    from pipelines.stages.audit.opening import open_audited
-    from pipelines.synthesis.plan import rows_of
-    from pipelines.synthesis.tables import SYNTHETIC
-    from pipelines.synthesis.writing import Decoding, write
-
     config: SynthesizeConfig = ctx.configs["synthesize"]
     check_writes_rows(ctx.configs["train"])
     rows = rows_of(str(ctx.partition))
     ctx.run.progress(0, len(rows), "loading the model")
     model = open_audited(ctx, "train")
     plan = config.plan(model, ctx.seed)
-    how = Decoding(temperature=config.temperature, top_p=config.top_p, batch_size=config.batch_size)
+    decoding = Decoding(temperature=config.temperature, top_p=config.top_p, batch_size=config.batch_size)
     turns = [plan.turn(row) for row in rows]
-    written = sorted(write(model, turns, how), key=lambda pair: (pair[0].record, pair[0].turn))
+    written = sorted(write(model, turns, decoding), key=lambda pair: (pair[0].record, pair[0].turn))
     kept = _passed([text.text for _, text in written], config.filter)
     num_tokens = 0
     with ctx.out.table(SYNTHETIC) as writer:
@@ -84,12 +65,10 @@ def run(ctx: StageContext) -> dict[str, Any]:
 
 
 def _passed(texts: Sequence[str], policies: Sequence[str]) -> list[bool]:
-    """Whether public policies find nothing in each text. One that a policy fails on is dropped."""
+    """Checks each text: true if the public policies find nothing in it. A text that a policy fails on is false."""
     if not policies:
         return [True] * len(texts)
-    from pipelines.policies.judging.apply import Redactor
-    from pipelines.policies.judging.texts import TextJudge
-    from pipelines.stages.prepare.redact import RedactConfig
+    from pipelines.policies.judging.texts import TextJudge  # spaCy is slow to import
 
     with Redactor.from_spec(
         RedactConfig(policies=tuple(policies), check_language=False).redactor_spec(), 1

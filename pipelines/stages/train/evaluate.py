@@ -1,6 +1,6 @@
-"""Train, evaluate: what the finished model scores on held-out text, read back from its folder.
+"""Train, evaluate: scores of the finished model on held-out text. The model is read back from its folder.
 
-A step of its own: a figure that was wrong is measured again, and no model is trained for it.
+Evaluation is a step of its own, so that a corrected figure is measured again without another training.
 """
 
 from __future__ import annotations
@@ -9,23 +9,26 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from pipelines.context import StageContext
+from pipelines.corpus.tables import DOCUMENTS, SENTENCES
+from pipelines.policies.tables import REDACTED
+from pipelines.training.data.held_out import Encoder, HeldOut, read_held_out
+from pipelines.training.data.row_store import document_lengths
+from pipelines.training.description import UntoldEncodingError
+from pipelines.training.devices import cpu_threads_for
+from pipelines.training.model_folder import open_folder
+from pipelines.training.models.adaptation import count_parameters
+from pipelines.training.scoring.evaluation import unscored
+from pipelines.training.scoring.figures import figures_document
+from pipelines.training.scoring.tables import GENERATED, TOKEN_SCORES
+from pipelines.training.scoring.token_scores import write_token_scores
+from pipelines.training.tasks.base import TaskModel
 
 if TYPE_CHECKING:
-    from pipelines.stages.train.config import TrainConfig
-    from pipelines.training.data.held_out import Encoder, HeldOut
+    from pipelines.settings.train import TrainConfig
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
-    """Writes ``figures.json``, the texts that the model generates, and what it scores on each token. Private."""
-    from pipelines.training.description import UntoldEncodingError
-    from pipelines.training.devices import cpu_threads_for
-    from pipelines.training.model_folder import open_folder
-    from pipelines.training.models.adaptation import count_parameters
-    from pipelines.training.scoring.figures import figures_document
-    from pipelines.training.scoring.tables import GENERATED, TOKEN_SCORES
-    from pipelines.training.scoring.token_scores import write_token_scores
-    from pipelines.training.tasks.base import TaskModel
-
+    """Writes ``figures.json``, the texts that the model generates, and its score on each token. All are private."""
     config: TrainConfig = ctx.configs["train"]
     trained = ctx.input("train")
     ctx.run.progress(0, None, "loading the model")
@@ -44,24 +47,21 @@ def run(ctx: StageContext) -> dict[str, Any]:
     held_out = _read(ctx, config, task)
     ctx.run.progress(0, None, "scoring held-out text")
     with cpu_threads_for(count_parameters(loaded.model)[1]):
-        found = task.evaluate(loaded.model, held_out)
+        evaluation = task.evaluate(loaded.model, held_out)
         scores = task.scores(loaded.model, held_out, ctx.run.progress)
         with ctx.out.table(GENERATED) as writer:
             scores.write_texts(writer)
         with ctx.out.table(TOKEN_SCORES) as writer:
             write_token_scores(writer, loaded.model, held_out)
     fold, available = config.evaluate_fold, held_out.num_available
-    ctx.out.json("figures.json", figures_document(found, scores.figures, evaluate_fold=fold, num_available=available))
-    return {"num_eval_sentences": found.num_sentences}
+    ctx.out.json(
+        "figures.json", figures_document(evaluation, scores.figures, evaluate_fold=fold, num_available=available)
+    )
+    return {"num_eval_sentences": evaluation.num_sentences}
 
 
 def _read(ctx: StageContext, config: TrainConfig, task: Encoder) -> HeldOut:
-    """The records that the training was evaluated on."""
-    from pipelines.corpus.tables import DOCUMENTS, SENTENCES
-    from pipelines.policies.tables import REDACTED
-    from pipelines.training.data.held_out import read_held_out
-    from pipelines.training.data.row_store import document_lengths
-
+    """Reads the held-out records that the training was evaluated on."""
     ctx.run.progress(0, None, "reading rows")
     split, redact = ctx.inputs["split"], ctx.inputs.get("redact", ())
     return read_held_out(
@@ -77,10 +77,7 @@ def _read(ctx: StageContext, config: TrainConfig, task: Encoder) -> HeldOut:
 
 
 def _taken_over(ctx: StageContext) -> dict[str, Any]:
-    """What a training of version 0.1.0 measured itself, where its folder does not say how records are encoded."""
-    from pipelines.training.scoring.evaluation import unscored
-    from pipelines.training.scoring.figures import figures_document
-
+    """Copies the figures that a training of version 0.1.0 measured; its folder does not describe the encoding."""
     trained = ctx.input("train")
     names = figures_document(unscored(""), {}, evaluate_fold="", num_available=0)
     measured = {name: value for name, value in trained.json("figures.json").items() if name in names}

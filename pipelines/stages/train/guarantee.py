@@ -1,80 +1,33 @@
-"""Guarantee: from what training did and what the review found to claims with their assumptions.
+"""Guarantee: claims with their assumptions, from the events of training and the results of the review.
 
-``claims.json``: ``schema_version``, ``claims`` (fields as in `pipelines.accounting.claims.Claim`), ``headline`` (index
-of the claim to show first, or null), ``accountants`` (every accountant's epsilon under both relations), ``together``
-(all releases that may share records, or null), ``warnings``, ``releases`` (which releases that was),
+``claims.json`` has ``schema_version``, ``claims`` (fields: `pipelines.accounting.claims.Claim`), ``headline`` (index of
+the claim to show first, or null), ``accountants`` (every accountant's epsilon under both relations), ``together``
+(all releases that may share records, or null), ``warnings``, ``releases`` (digest of these releases),
 ``dedup_stability`` (records that one sentence of the raw corpus can change: ``add_or_remove_one``, ``replace_one``,
-``reason``); and ``public``, the same as the public may see it: what can be said without a figure that was counted on
-private text.
+``reason``), and ``public``: the same document for the public, without figures that were counted on private text.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any
 
-from pydantic import Field, field_validator, model_validator
-
-from pipelines.config import StageConfig
+from pipelines.accounting.claim_documents import withheld
+from pipelines.accounting.claims import Review, build_claims
+from pipelines.accounting.composition import Publication
+from pipelines.accounting.corpus_facts import corpus_facts, stability_of_dedup
+from pipelines.accounting.decisions import made
+from pipelines.accounting.facts import parse_training
+from pipelines.accounting.ledger import Release, releases_digest
+from pipelines.accounting.withdrawn import withdrawals
 from pipelines.context import Releases, StageContext
-
-if TYPE_CHECKING:
-    from pipelines.accounting.composition import Publication
-    from pipelines.accounting.ledger import Release
+from pipelines.methods.registry import method as described
+from pipelines.methods.registry import rule_of
+from pipelines.miss_rate.rates import delta2_of, false_negative_rate_of, stability_of, worst_label_of
+from pipelines.settings.guarantee import GuaranteeConfig
+from pipelines.settings.shard import publishes_rows
 
 _TRUSTED_SOURCES = frozenset({"gold", "human"})
-
-
-class GuaranteeConfig(StageConfig):
-    """The ``[guarantee]`` table."""
-
-    groups: tuple[int, ...] = Field(
-        default=(2, 10),
-        max_length=20,
-        description="Numbers of unique secrets to state group confidentiality for, each at least 1.",
-    )
-
-    budget_epsilon: float | None = Field(
-        default=None,
-        gt=0,
-        allow_inf_nan=False,
-        description="Most unamplified epsilon that all releases on overlapping data may spend together; a training "
-        "that would exceed it is refused before it starts. Unset: no limit, the ledger is kept all the same.",
-    )
-    budget_delta: float | None = Field(
-        default=None,
-        gt=0,
-        lt=1,
-        description="Delta of budget_epsilon; unset: train.target_delta of the run that asks.",
-    )
-    budget_scope: Literal["overlap", "store"] = Field(
-        default="overlap",
-        description="Which releases compose. overlap: those that share a document, a file name or file content, in "
-        "chains. store: all of this store; for documents that are edited and move between files.",
-    )
-
-    chosen_by: Literal["public_scores", "private_scores"] = Field(
-        default="public_scores",
-        description="How this model was chosen among those trained on these files, by `reticent compare` or otherwise. "
-        "public_scores: by figures on held-out text, which is taken to be public, or not at all; models of comparisons "
-        "are composed with it. private_scores: by training losses, audits, figures on what the policies found, or "
-        "held-out text that is private: no claim is a guarantee then, and each says why.",
-    )
-
-    UNKEYED: ClassVar[frozenset[str]] = frozenset({"budget_epsilon", "budget_delta", "budget_scope"})
-
-    @model_validator(mode="after")
-    def _budget_is_whole(self) -> GuaranteeConfig:
-        if self.budget_delta is not None and self.budget_epsilon is None:
-            raise ValueError("budget_delta needs budget_epsilon")
-        return self
-
-    @field_validator("groups")
-    @classmethod
-    def _at_least_one(cls, groups: tuple[int, ...]) -> tuple[int, ...]:
-        if any(size < 1 for size in groups):
-            raise ValueError("every group must have at least 1 secret")
-        return tuple(sorted(set(groups)))
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
@@ -83,16 +36,6 @@ def run(ctx: StageContext) -> dict[str, Any]:
     Raises:
         UnsupportedEventError: training reports something that no accountant covers.
     """
-    from pipelines.accounting.claim_documents import withheld
-    from pipelines.accounting.claims import Review, build_claims
-    from pipelines.accounting.corpus_facts import corpus_facts, stability_of_dedup
-    from pipelines.accounting.decisions import made
-    from pipelines.accounting.facts import parse_training
-    from pipelines.accounting.ledger import releases_digest
-    from pipelines.accounting.withdrawn import withdrawals
-    from pipelines.methods.registry import rule_of
-    from pipelines.miss_rate.rates import delta2_of, false_negative_rate_of, stability_of, worst_label_of
-
     config: GuaranteeConfig = ctx.configs["guarantee"]
     redact, report = ctx.configs["redact"], ctx.configs["report"]
     training = parse_training(ctx.input("train").json("events.json"))
@@ -107,12 +50,12 @@ def run(ctx: StageContext) -> dict[str, Any]:
         "has_public_rows": publication.publishes_rows or rule_of(training.method, training.variant).has_public_set,
         "reads_places": training.reads_places,
     }
-    told = {
+    corpus_flags = {
         "learnt_from_corpus": bool(figures.get("num_learnt_sentences")),
         "holds": ctx.configs["gate"].holds or _table_holds(releases),
     }
     decisions = made(ctx.configs) | _noted(releases, releases.trained_as(ctx.input("train").key))
-    corpus = corpus_facts(ctx.configs["dedup"], redact, **method_facts, **told, decisions=decisions)
+    corpus = corpus_facts(ctx.configs["dedup"], redact, **method_facts, **corpus_flags, decisions=decisions)
     stability = stability_of_dedup(ctx.configs["dedup"], redact, **method_facts)
     review = Review(
         source=figures["source"],
@@ -125,15 +68,15 @@ def run(ctx: StageContext) -> dict[str, Any]:
         num_training_sentences=figures.get("num_population_sentences"),
         stability=stability_of(figures),
     )
-    found = build_claims(training, corpus, review, config.groups, publication, others)
-    public = found
+    claims = build_claims(training, corpus, review, config.groups, publication, others)
+    public = claims
     if not report.publish_counts:
         public = build_claims(training, corpus, Review.withheld(), config.groups, publication, others)
         if training.is_noise_from_private_text:
             public = withheld(public)
     document = {
         "schema_version": 2,
-        **found,
+        **claims,
         "public": public,
         "releases": releases_digest(releases.published),
         "dedup_stability": asdict(stability),
@@ -144,22 +87,18 @@ def run(ctx: StageContext) -> dict[str, Any]:
 
 
 def _table_holds(releases: Releases) -> bool:
-    """Whether a table of public rows was published of which the gate had held rows back."""
+    """Checks that a table of public rows was published from which the gate had held rows back."""
     return any(r.is_table and r.facts is not None and r.facts.holds_rows for r in releases.published)
 
 
 def _noted(releases: Releases, key: str) -> frozenset[str]:
-    """Decisions behind the model, whatever the settings are now, and behind tables of public rows."""
+    """Returns the decisions behind the model, whatever the settings are now, and behind tables of public rows."""
     facts = [r.facts for r in releases.published if r.facts is not None and (r.is_table or r.key == key)]
     return frozenset[str]().union(*(known.decisions for known in facts))
 
 
 def _publication(ctx: StageContext, method: str, releases: Releases) -> tuple[Publication, list[Release]]:
-    """What the run publishes, and the other releases that may share a record with its model."""
-    from pipelines.accounting.composition import Publication
-    from pipelines.methods.registry import method as described
-    from pipelines.stages.prepare.publish import publishes_rows
-
+    """Returns what the run publishes, and the other releases that may share a record with its model."""
     shard, report = ctx.configs["shard"], ctx.configs["report"]
     known, redactions = releases.published, releases.redactions
     key = releases.trained_as(ctx.input("train").key)

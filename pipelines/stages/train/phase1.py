@@ -5,35 +5,33 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pipelines.context import StageContext
+from pipelines.dp.ranks import Ranks
 from pipelines.errors import ConfigError, InputError
+from pipelines.methods.jft import LEAST_MISS_RATE
+from pipelines.miss_rate.rates import miss_rate_of
+from pipelines.stages.train.ranks import check_ranks, on_ranks
+from pipelines.stages.train.train import hooks, open_network, read, seed_of, settings_of
+from pipelines.training.crossings import crossings_in
+from pipelines.training.devices import choose_device, cpu_threads_for, freed_memory_kept
+from pipelines.training.methods.jft_phase_one import prepare_phase_one
+from pipelines.training.methods.phases import write_no_phase, write_phase
 
 if TYPE_CHECKING:
-    from pipelines.stages.train.config import TrainConfig
+    from pipelines.settings.train import TrainConfig
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes ``phase.json`` and, for jft, ``weights.safetensors``. Other methods have no first phase."""
-    from pipelines.training.methods.phases import write_no_phase
-
     config: TrainConfig = ctx.configs["train"]
     if config.method_spec().first_phase is None:
         write_no_phase(ctx.out)
         return {}
-    from pipelines.stages.train.ranks import check_ranks, on_ranks
-
     check_ranks(ctx)
     return on_ranks(ctx, redacted_fine_tune)
 
 
 def redacted_fine_tune(ctx: StageContext) -> dict[str, Any]:
-    """The phase, in this process or in each of those that train together; the first one writes."""
-    from pipelines.dp.ranks import Ranks
-    from pipelines.stages.train.train import hooks, open_network, read, seed_of, settings_of
-    from pipelines.training.crossings import crossings_in
-    from pipelines.training.devices import choose_device, cpu_threads_for, freed_memory_kept
-    from pipelines.training.methods.jft_phase_one import prepare_phase_one
-    from pipelines.training.methods.phases import write_phase
-
+    """Trains the phase in this process, or in each process that trains together. The first process writes."""
     config: TrainConfig = ctx.configs["train"]
     phase = config.method_spec().first_phase
     assert phase is not None  # noqa: S101  # or `run` had stopped
@@ -47,8 +45,8 @@ def redacted_fine_tune(ctx: StageContext) -> dict[str, Any]:
             raise
         raise ConfigError(
             "train.jft_variant = 'manual_screening' fine-tunes on rows that people have screened, and there are none: "
-            "screen them in `reticent review --screening`, then `reticent run` again. sample.screening_fraction says "
-            "how many there are"
+            "screen rows with `reticent review --screening`, then `reticent run` again. sample.screening_fraction sets "
+            "the number of rows to screen"
         ) from None
     miss_rate = _miss_rate(ctx, config)
     training = prepare_phase_one(corpus, settings_of(ctx, config), config.jft_phase1_epochs, miss_rate)
@@ -69,26 +67,23 @@ def redacted_fine_tune(ctx: StageContext) -> dict[str, Any]:
 
 
 def _miss_rate(ctx: StageContext, config: TrainConfig) -> dict[str, Any] | None:
-    """The m that light noise is chosen with: value, upper bound, confidence, basis; None without light noise.
+    """Returns the miss rate m that light noise follows: value, upper bound, confidence, basis; None without such noise.
 
-    A measured one is never below `LEAST_MISS_RATE`, and bears the mark of a measurement.
+    A measured upper bound is never below `LEAST_MISS_RATE`, and its basis is ``measured``.
 
     Raises:
-        ConfigError: it was neither set nor measured.
+        ConfigError: the miss rate was neither set nor measured.
     """
-    from pipelines.methods.jft import LEAST_MISS_RATE
-    from pipelines.miss_rate.rates import miss_rate_of
-
     if not config.is_light_noise():
         return None
-    if (given := config.jft_miss_rate) is not None:
-        return {"value": given, "upper": given, "confidence": 1.0, "basis": config.jft_miss_rate_basis}
+    if (value := config.jft_miss_rate) is not None:
+        return {"value": value, "upper": value, "confidence": 1.0, "basis": config.jft_miss_rate_basis}
     if config.jft_variant == "conservative_light_noise":
         parts = [a.json("figures.json") for a in ctx.inputs["redact"]]
         tokens = sum(part["num_tokens"] - part["num_duplicate_tokens"] for part in parts)
         masked = sum(part["num_masked_tokens"] for part in parts)
         share = masked / tokens if tokens else 0.0  # every token masked was missed: the worst that could be (4.3)
-        found = {"value": share, "upper": share, "confidence": 1.0}
+        measured = {"value": share, "upper": share, "confidence": 1.0}
     else:
         rate = miss_rate_of(ctx.input("estimate").json("figures.json"))
         if rate is None:
@@ -96,5 +91,5 @@ def _miss_rate(ctx: StageContext, config: TrainConfig) -> dict[str, Any] | None:
                 "train.jft_variant = 'light_noise' chooses its noise by the miss rate, which was not measured; set "
                 "train.jft_miss_rate, review a sample or bring labels, or take conservative_light_noise"
             )
-        found = {"value": rate.value, "upper": rate.upper, "confidence": rate.confidence}
-    return {**found, "upper": max(found["upper"], LEAST_MISS_RATE), "basis": "measured"}
+        measured = {"value": rate.value, "upper": rate.upper, "confidence": rate.confidence}
+    return {**measured, "upper": max(measured["upper"], LEAST_MISS_RATE), "basis": "measured"}

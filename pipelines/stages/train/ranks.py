@@ -1,4 +1,4 @@
-"""Train, on several devices: the same work in every process of every machine that `[runtime]` asks for."""
+"""Train on several devices: the same work in every process of every machine that ``[runtime]`` asks for."""
 
 from __future__ import annotations
 
@@ -8,29 +8,30 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.context import Environment, Progress, StageContext
 from pipelines.errors import ConfigError
+from pipelines.training.crossings import note_crossing
+from pipelines.training.devices import check_devices, is_on_gpu
+from pipelines.training.launch import launch
+from pipelines.training.machines import Machines
+from pipelines.training.team import check_interface
 
 if TYPE_CHECKING:
-    from pipelines.stages.train.config import TrainConfig
-    from pipelines.training.machines import Machines
+    from pipelines.settings.train import TrainConfig
 
 
 def is_alone(ctx: StageContext) -> bool:
-    """Whether one process trains."""
+    """Checks that one process trains."""
     return ctx.runtime.num_processes == ctx.runtime.num_machines == 1
 
 
 def check_ranks(ctx: StageContext) -> None:
-    """Refuses what could not be trained in so many processes, before any row is read.
+    """Checks before any row is read that the training can run in the requested processes.
 
     Raises:
-        ConfigError: the method takes one process, there are fewer GPUs, or no such interface, or none is declared.
+        ConfigError: the method needs one process, GPUs are too few, or the network interface is missing or undeclared.
     """
     config: TrainConfig = ctx.configs["train"]
     if is_alone(ctx):
         return
-    from pipelines.training.devices import check_devices
-    from pipelines.training.team import check_interface
-
     if not config.method_spec().shares_steps:
         raise ConfigError(
             f"method {config.method} trains in one process: each of its updates starts where the one before it in the "
@@ -42,43 +43,38 @@ def check_ranks(ctx: StageContext) -> None:
 
 
 def on_ranks(ctx: StageContext, work: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
-    """``work(ctx, *arguments)`` in this process, or in as many as the settings ask for.
+    """Calls ``work(ctx, *arguments)`` in this process, or in as many processes as the settings ask for.
 
     Args:
-        ctx: of the stage; the processes are not told the store's secret, and have no ledger.
-        work: a function of a module. Under several processes `pipelines.dp.ranks.Ranks.here` tells them
-            apart, and the first one writes; what it returns is returned.
+        ctx: context of the stage. Other processes get neither the store's secret nor a ledger.
+        work: function of a module. `pipelines.dp.ranks.Ranks.here` tells processes their rank. The first process
+            writes, and its return value is returned.
+        arguments: further arguments of ``work``.
     """
     if is_alone(ctx):
         return work(ctx, *arguments)
-    from pipelines.training.crossings import note_crossing
-    from pipelines.training.devices import is_on_gpu
-    from pipelines.training.launch import launch
-
-    lent, machines = replace(ctx, run=Environment(processes=ctx.run.processes)), _machines(ctx)
+    worker_ctx, machines = replace(ctx, run=Environment(processes=ctx.run.processes)), _machines(ctx)
     if machines is None:
         ctx.run.progress(0, None, f"starting {ctx.runtime.num_processes} training processes")
     else:
         note_crossing(ctx.out.scratch, "private_interface")
         device = "cuda" if is_on_gpu(ctx.runtime.device) else "cpu"  # on all machines the same
-        lent = replace(lent, runtime=replace(ctx.runtime, device=device))
-    found: dict[str, Any] = launch(
+        worker_ctx = replace(worker_ctx, runtime=replace(ctx.runtime, device=device))
+    counts: dict[str, Any] = launch(
         _in_context,
-        (work, lent, arguments),
+        (work, worker_ctx, arguments),
         count=ctx.runtime.num_processes,
         device=ctx.runtime.device,
         progress=ctx.run.progress,
         failures=ctx.out.failures,
         machines=machines,
     )
-    return found
+    return counts
 
 
 def _machines(ctx: StageContext) -> Machines | None:
     if ctx.runtime.num_machines == 1:
         return None
-    from pipelines.training.machines import Machines
-
     if ctx.run.meeting is None:
         raise ConfigError("runtime.num_machines needs a store, in whose private root machines meet")
     read = [artifact for artifacts in ctx.inputs.values() for artifact in artifacts]

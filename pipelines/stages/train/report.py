@@ -1,58 +1,35 @@
-"""Report: one page and one JSON document on what a run did and what it may claim; a public version beside the full one.
+"""Report: one page and one JSON document on what a run did and what it may claim, in a full and a public version.
 
-With the public version go the texts of two cards, for the model and for the public rows (`pipelines.report.cards`):
-``reticent export`` puts them into what it signs, and the gate has searched them here.
+The public version has the texts of two cards, for the model and for the public rows (`pipelines.report.cards`):
+``reticent export`` puts the cards into what it signs, and the gate searches them here.
 
 Algorithm 1's results, and Just Fine-tune Twice, appendix A.2: learning curves, counts and private losses are releases
-of their own, which the model's epsilon does not cover, so only the full version in the private root has them.
+of their own, which the model's epsilon does not cover. So only the full version, in the private root, has them.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from pydantic import Field
-
 from pipelines.artifacts import Target
-from pipelines.config import StageConfig
 from pipelines.context import StageContext
+from pipelines.report.cards import data_card, model_card_sections
+from pipelines.report.figures import Sources, build, data_warnings
+from pipelines.report.public import public_version
+from pipelines.report.render import render_html
+from pipelines.report.settings import shown_settings
+from pipelines.settings.report import ReportConfig
+from pipelines.settings.shard import publishes_rows
+from pipelines.signatures import own_fingerprint
 
 _KEY_CHARACTERS = 12
-
-
-class ReportConfig(StageConfig):
-    """The ``[report]`` table."""
-
-    title: str = Field(
-        default="Privacy and utility report",
-        min_length=1,
-        max_length=200,
-        description="Heading of the report. It is published: put no secret into it.",
-    )
-    public: bool = Field(
-        default=True,
-        description="Whether to write the public version as well, without what epsilon does not cover.",
-    )
-    publish_counts: bool = Field(
-        default=False,
-        strict=True,
-        description="Whether the public version has the rates that were counted on private text (m, gamma, delta2, "
-        "recall) and the claims that rest on them. No noise is added, so all claims are about the model alone then.",
-    )
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes ``report.html`` and ``report.json``: the full version (private root), the public one (public root).
 
-    Beside the public one stand ``model_card.md`` and ``data_card.md``.
+    Next to the public version are ``model_card.md`` and ``data_card.md``.
     """
-    from pipelines.report.cards import data_card, model_card_sections
-    from pipelines.report.figures import Sources, build, data_warnings
-    from pipelines.report.public import public_version
-    from pipelines.report.settings import shown_settings
-    from pipelines.signatures import own_fingerprint
-    from pipelines.stages.prepare.publish import publishes_rows
-
     config: ReportConfig = ctx.configs["report"]
     train = ctx.input("train")
     claims = ctx.input("guarantee").json("claims.json")
@@ -94,12 +71,10 @@ def run(ctx: StageContext) -> dict[str, Any]:
 
 
 def _read(ctx: StageContext, stage: str, file: str) -> Any:
-    """A file of a stage that runs may leave out."""
+    """Reads a file of a stage that runs may leave out; None if the run left it out."""
     return ctx.input(stage).json(file) if ctx.inputs.get(stage) else None
 
 
 def _write(report: dict[str, Any], out: Target) -> None:
-    from pipelines.report.render import render_html
-
     out.json("report.json", report)
     out.text("report.html", render_html(report))

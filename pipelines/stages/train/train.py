@@ -1,4 +1,4 @@
-"""Train: a language model on public and private shards, the events of what touched private records, and figures."""
+"""Train: a model on public and private shards, the privacy events of the training, and figures."""
 
 from __future__ import annotations
 
@@ -9,38 +9,53 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipelines import memory_files
+from pipelines.accounting.events import to_json
+from pipelines.accounting.facts import is_from_private_text
 from pipelines.artifacts import Target
 from pipelines.context import Spent, StageContext
+from pipelines.corpus.tables import DOCUMENTS, SENTENCES
+from pipelines.dp.ranks import Ranks
 from pipelines.errors import ConfigError, InputError
-from pipelines.stages.train.config import TrainConfig
+from pipelines.methods.registry import rule_of
+from pipelines.policies.held import HELD
+from pipelines.policies.sharding import SHARD
+from pipelines.policies.tables import REDACTED
+from pipelines.randomness import of_training
+from pipelines.settings.train import TrainConfig
+from pipelines.stages.train.ranks import check_ranks, is_alone, on_ranks
+from pipelines.training import outputs
+from pipelines.training.checkpoint import Checkpoints
+from pipelines.training.crossings import crossings_in
+from pipelines.training.data.corpus import CorpusSettings, TrainingCorpus, TrainingTables, read_corpus
+from pipelines.training.devices import autocast, choose_device, cpu_threads_for, freed_memory_kept
+from pipelines.training.methods.base import Account, Hooks, Settings, Training
+from pipelines.training.methods.phases import FinishedPhase, load_phase
+from pipelines.training.models.adaptation import Adaptation
+from pipelines.training.models.loading import OpenedModel, open_model
+from pipelines.training.models.network import DEFAULT_CONTEXT_LENGTH, Network, NetworkFromScratch, PretrainedNetwork
+from pipelines.training.models.shape import MIN_CONTEXT_LENGTH
+from pipelines.training.run import Run
+from pipelines.training.scoring.evaluation import Evaluation, unscored
+from pipelines.training.tasks.base import Task, TaskModel, has_targets
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from pipelines.methods.view import View
-    from pipelines.training.data.corpus import TrainingCorpus, TrainingTables
     from pipelines.training.data.records import Batch
     from pipelines.training.data.vocabulary import Vocabulary
-    from pipelines.training.methods.base import Account, Hooks, Settings, Training
-    from pipelines.training.methods.phases import FinishedPhase
-    from pipelines.training.models.loading import OpenedModel
-    from pipelines.training.models.network import Network
-    from pipelines.training.tasks.base import Task
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes events, figures and curves (private), and the model folder (public, or private without a bound)."""
-    from pipelines.accounting.events import to_json
-    from pipelines.stages.train.ranks import check_ranks, is_alone, on_ranks
-
     config: TrainConfig = ctx.configs["train"]
     check_ranks(ctx)
     prepared = _prepare(ctx)
     if config.method_spec().publishes_model:
-        with ctx.out.scratch.emptied("ahead") as ahead:
-            with memory_files.writable(ahead.folder) as folder:
+        with ctx.out.scratch.emptied("tokenizer") as tokenizer:
+            with memory_files.writable(tokenizer.folder) as folder:
                 prepared.corpus.vocabulary.tokenizer.save_pretrained(folder)
-            ctx.run.search(ahead)
+            ctx.run.search(tokenizer)
     noise_multiplier = _noise_multiplier(ctx, config, prepared.training)
     spent = None
     if ctx.run.ledger is not None:  # from here on private records are used
@@ -63,16 +78,12 @@ def run(ctx: StageContext) -> dict[str, Any]:
 
 
 def prepare_and_train(ctx: StageContext, noise_multiplier: float | None, spent: Spent | None) -> dict[str, Any]:
-    """What each of several processes does; the ledger is the business of the one that started them."""
+    """Prepares and trains in one of several processes. The process that started them keeps the ledger."""
     return _train(ctx, _prepare(ctx), noise_multiplier, spent)
 
 
 def release_facts(config: TrainConfig, corpus: TrainingCorpus, account: Account) -> dict[str, Any]:
-    """What the ledger keeps of a training beside its event (`pipelines.accounting.facts.ReleaseFacts`)."""
-    from pipelines.accounting.events import to_json
-    from pipelines.accounting.facts import is_from_private_text
-    from pipelines.methods.registry import rule_of
-
+    """Returns what the ledger keeps of a training besides its event (`pipelines.accounting.facts.ReleaseFacts`)."""
     rule = rule_of(config.method, account.variant)
     phases = account.phases or ((config.method, rule.rows or "original", account.event),)
     return {
@@ -89,7 +100,7 @@ def release_facts(config: TrainConfig, corpus: TrainingCorpus, account: Account)
 
 
 class _Prepared(NamedTuple):
-    """A training that is planned; nothing of it has run."""
+    """A planned training before its first step."""
 
     first: FinishedPhase | None
     start: Network
@@ -99,8 +110,6 @@ class _Prepared(NamedTuple):
 
 
 def _prepare(ctx: StageContext) -> _Prepared:
-    from pipelines.training.methods.phases import load_phase
-
     config: TrainConfig = ctx.configs["train"]
     first = load_phase(ctx.input("train_phase1")) if config.method_spec().first_phase else None
     start = open_network(ctx, config, seed_of(ctx, config) if first is None else first.seed)
@@ -114,13 +123,7 @@ def _prepare(ctx: StageContext) -> _Prepared:
 def _train(
     ctx: StageContext, prepared: _Prepared, noise_multiplier: float | None, spent: Spent | None
 ) -> dict[str, Any]:
-    """Trains, alone or with others, and writes what comes of it if this process is the first."""
-    from pipelines.dp.ranks import Ranks
-    from pipelines.training import outputs
-    from pipelines.training.crossings import crossings_in
-    from pipelines.training.devices import choose_device, cpu_threads_for, freed_memory_kept
-    from pipelines.training.run import Run
-
+    """Trains, alone or with other processes, and writes the results if this process is the first."""
     config: TrainConfig = ctx.configs["train"]
     first, start, corpus, task, training = prepared
     network = start.build()
@@ -165,28 +168,24 @@ def _train(
 
 
 def read(ctx: StageContext, config: TrainConfig, view: View, network: Network) -> tuple[TrainingCorpus, Task]:
-    """What a view reads, as examples of the task.
+    """Reads the rows of a view as examples of the task.
 
     Raises:
         ConfigError: the texts to be generated do not fit into the model's context.
-        InputError: there is no row to train on, or nothing to learn from any.
+        InputError: no row to train on exists, or no row has anything to learn.
     """
-    from pipelines.training.data.corpus import CorpusSettings, read_corpus
-    from pipelines.training.models.shape import MIN_CONTEXT_LENGTH
-    from pipelines.training.tasks.base import TaskModel, has_targets
-
     spec = config.task_spec()
     if spec.generates and network.context_length < config.max_new_tokens + MIN_CONTEXT_LENGTH:
         raise ConfigError(
-            f"train.max_new_tokens ({config.max_new_tokens}) leaves no room for what is given in a context of "
-            f"{network.context_length} tokens; lower it"
+            f"train.max_new_tokens ({config.max_new_tokens}) leaves no room for the input in a context of "
+            f"{network.context_length} tokens; lower train.max_new_tokens"
         )
-    made: list[Task] = []
+    encoders: list[Task] = []
 
     def make_encoder(vocabulary: Vocabulary) -> Task:
         model = TaskModel(vocabulary=vocabulary, context_length=network.context_length, loaded=network.loaded)
-        made.append(importlib.import_module(spec.module).make_task(model, config.of_task()))
-        return made[-1]
+        encoders.append(importlib.import_module(spec.module).make_task(model, config.of_task()))
+        return encoders[-1]
 
     corpus = read_corpus(
         _tables(ctx, config, view),
@@ -208,17 +207,11 @@ def read(ctx: StageContext, config: TrainConfig, view: View, network: Network) -
         raise InputError("train: there is no row to train on: every sentence is in a held-out fold, or was rejected")
     if config.task != "language_modelling" and not has_targets(corpus.plain, corpus.noised):
         raise InputError(f"train: no row has anything to learn for task = {config.task!r}; is corpus.format right?")
-    return corpus, made[0]
+    return corpus, encoders[0]
 
 
 def _tables(ctx: StageContext, config: TrainConfig, view: View) -> TrainingTables:
-    """The tables among the inputs that are read for this view."""
-    from pipelines.corpus.tables import DOCUMENTS, SENTENCES
-    from pipelines.policies.held import HELD
-    from pipelines.policies.sharding import SHARD
-    from pipelines.policies.tables import REDACTED
-    from pipelines.training.data.corpus import TrainingTables
-
+    """Returns the tables among the inputs that this view reads."""
     split, shard = ctx.inputs["split"], ctx.inputs.get("shard", ())
     redacted = ctx.inputs.get("redact", ()) if ctx.stage == "train" else ()
     estimate = ctx.inputs.get("estimate", ()) if view.plain == "screened" else ()
@@ -235,7 +228,7 @@ def _tables(ctx: StageContext, config: TrainConfig, view: View) -> TrainingTable
 
 
 def seed_of(ctx: StageContext, config: TrainConfig) -> int:
-    """The stage's seed, another one for each repetition."""
+    """Returns the stage's seed, which differs between repetitions."""
     if config.repetition == 0:
         return ctx.seed
     digest = hashlib.sha256(f"repetition/{ctx.seed}/{config.repetition}".encode()).digest()
@@ -243,9 +236,7 @@ def seed_of(ctx: StageContext, config: TrainConfig) -> int:
 
 
 def settings_of(ctx: StageContext, config: TrainConfig, phase_one: Mapping[str, Any] | None = None) -> Settings:
-    """What a method is told."""
-    from pipelines.training.methods.base import Settings
-
+    """Returns the settings that the training method gets."""
     return Settings(
         epochs=config.epochs,
         public_batch_size=config.public_batch_size,
@@ -262,14 +253,11 @@ def settings_of(ctx: StageContext, config: TrainConfig, phase_one: Mapping[str, 
 
 
 def open_network(ctx: StageContext, config: TrainConfig, seed: int) -> Network:
-    """What the training starts from. Nothing of the corpus is read before a pretrained model was found in order.
+    """Opens the network that the training starts from, before any row of the corpus is read.
 
     Raises:
         ConfigError: the model cannot be used.
     """
-    from pipelines.dp.ranks import Ranks
-    from pipelines.training.models.network import NetworkFromScratch, PretrainedNetwork
-
     own: dict[str, Any] = {"tokenizer_kind": config.tokenizer_kind(), "vocab_size": config.vocab_size, "seed": seed}
     own["added"] = config.control_tokens()
     network: Network
@@ -284,10 +272,6 @@ def open_network(ctx: StageContext, config: TrainConfig, seed: int) -> Network:
 
 
 def _open_model(ctx: StageContext, config: TrainConfig, seed: int) -> OpenedModel:
-    from pipelines.training.models.adaptation import Adaptation
-    from pipelines.training.models.loading import open_model
-    from pipelines.training.models.network import DEFAULT_CONTEXT_LENGTH
-
     ctx.run.progress(0, None, "loading the model")
     return open_model(
         config.model,
@@ -309,24 +293,17 @@ def _open_model(ctx: StageContext, config: TrainConfig, seed: int) -> OpenedMode
 
 
 def _own_scratch(ctx: StageContext) -> Target:
-    """Where this process keeps the corpus."""
-    from pipelines.dp.ranks import Ranks
-
+    """Returns the folder in which this process keeps the corpus."""
     ranks = Ranks.here()
     return ctx.out.scratch if ranks.is_first else ctx.out.scratch.below(f"rank-{ranks.rank}")
 
 
 def hooks(ctx: StageContext, config: TrainConfig, corpus: TrainingCorpus, task: Task, identity: list[Any]) -> Hooks:
-    """What the stage lends to a training; a checkpoint is good for the same ``identity`` only.
+    """Returns what a training needs from the stage: randomness, checkpoints, losses, evaluation and progress.
 
-    It is good for any number of processes: what they hold is the same, and only samples still to be drawn differ.
+    A checkpoint is valid for the same ``identity`` only. It is valid for any number of processes, because all hold the
+    same state, and only samples that are still to be drawn differ.
     """
-    from pipelines.dp.ranks import Ranks
-    from pipelines.randomness import of_training
-    from pipelines.training.checkpoint import Checkpoints
-    from pipelines.training.devices import autocast
-    from pipelines.training.methods.base import Hooks
-    from pipelines.training.scoring.evaluation import Evaluation, unscored
 
     def losses(network: Any, batch: Batch) -> Tensor:
         with autocast(batch.inputs.device, ctx.runtime.dtype):
@@ -336,11 +313,11 @@ def hooks(ctx: StageContext, config: TrainConfig, corpus: TrainingCorpus, task: 
         return task.evaluate(network, corpus.held_out) if ranks.is_first else unscored("another process evaluates")
 
     ranks = Ranks.here()
-    whole = [*identity, ctx.seed, corpus.vocabulary.backend.get_vocab_size()]
+    checkpoint_identity = [*identity, ctx.seed, corpus.vocabulary.backend.get_vocab_size()]
     return Hooks(
         randomness=of_training(ctx.seed, ranks.rank, insecure_test_seed=config.insecure_test_seed),
         checkpoints=Checkpoints(
-            ctx.out.scratch.blob("train.ckpt"), json.dumps(whole, sort_keys=True), writes=ranks.is_first
+            ctx.out.scratch.blob("train.ckpt"), json.dumps(checkpoint_identity, sort_keys=True), writes=ranks.is_first
         ),
         losses=losses,
         evaluate=evaluate,

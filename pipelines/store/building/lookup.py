@@ -20,7 +20,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from pipelines.context import Releases
-from pipelines.graph import GRAPH, config_class, config_references
+from pipelines.graph import GRAPH, config_references
+from pipelines.settings.tables import config_class
 from pipelines.stage import OUTSIDE, RELEASES, REVIEWS, SOURCE, Stage
 from pipelines.store.ledger.releases import digest_of, releases_on_files
 from pipelines.store.objects import manifest as manifests

@@ -9,8 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pipelines.graph import GRAPH, config_class, config_references
+from pipelines.graph import GRAPH, config_references
+from pipelines.settings.synthesize import check_writes_rows
+from pipelines.settings.tables import config_class
+from pipelines.settings.train_checks import check_replacement
 from pipelines.stage import LEFT_OUT, OUTSIDE, OVERLAY, RELEASES, REVIEWS, SOURCE, Stage
+from pipelines.stages.audit.domain_choice import check_domain_audit
 from pipelines.store.building.lookup import DATA_FILE, find, fresh_key_of, kept_of_earlier_run, key_of, must_build
 from pipelines.store.objects import manifest as manifests
 from pipelines.store.objects.keys import built_with, own_ingredients, selecting
@@ -89,18 +93,12 @@ def check_settings(session: Session, plan: Iterable[Planned]) -> None:
             for table in stage.configs:
                 session.configs[table].check(stage.name)
     if planned & {"train_phase1", "train"}:
-        from pipelines.stages.train.checks import check_replacement
-
         train: Any = session.configs["train"]
         redact: Any = session.configs["redact"]
         check_replacement(train, redact.replacement)
     if "synthesize_rows" in planned:
-        from pipelines.stages.synthesize.rows import check_writes_rows
-
         check_writes_rows(session.configs["train"])  # type: ignore[arg-type]
     if "audit_domain_models" in planned:
-        from pipelines.stages.audit.domain_choice import check_domain_audit
-
         check_domain_audit(session.configs, (piece for part in session.spec.partitions for piece in part.pieces))
 
 

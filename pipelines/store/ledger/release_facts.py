@@ -54,7 +54,7 @@ def preparation_facts(
     """
     from pipelines.accounting.corpus_facts import corpus_facts
     from pipelines.accounting.decisions import made
-    from pipelines.stages.prepare.publish import publishes_rows
+    from pipelines.settings.shard import publishes_rows
 
     configs: Mapping[str, Any] = session.configs
     publishes = publishes_rows(configs, training["method"])

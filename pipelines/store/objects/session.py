@@ -21,7 +21,8 @@ from pipelines.context import Piece, Purpose, Runtime
 from pipelines.encryption.sources import KeySource
 from pipelines.errors import ConfigError, StoreError
 from pipelines.files import read_json
-from pipelines.graph import GRAPH, config_class, config_references
+from pipelines.graph import GRAPH, config_references
+from pipelines.settings.tables import config_class
 from pipelines.store.objects.code import CodeDigests
 from pipelines.store.objects.reviews import ReviewState
 from pipelines.store.place import versions

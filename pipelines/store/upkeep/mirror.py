@@ -47,19 +47,6 @@ class Mirrored:
     num_bytes: int
 
 
-def url_problem(url: str) -> str | None:
-    """Why a URL names no place for a mirror; None if it does. Settings are no place for a password."""
-    parts = urlsplit(url)
-    if not parts.scheme or not (parts.netloc or parts.path.strip("/")):
-        return "must be a URL such as s3://bucket/folder"
-    if parts.password is not None or parts.query:
-        return (
-            "must hold no password or parameters; give them as the storage's own tools ask for them (environment, "
-            "profile, role of the machine)"
-        )
-    return None
-
-
 def require_protocol(url: str) -> None:
     """Refuses a mirror whose protocol cannot be spoken here; connects to nothing.
 

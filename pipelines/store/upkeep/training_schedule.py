@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pipelines.graph import GRAPH, config_class, config_references
+from pipelines.graph import GRAPH, config_references
+from pipelines.settings.tables import config_class
 from pipelines.stage import OUTSIDE
 from pipelines.store.building.lookup import same_values
 from pipelines.store.objects import runs
@@ -53,7 +54,7 @@ def last_training(
     """What `train.when` is about; None where no run has trained, or what it had seen is no longer known.
 
     Args:
-        when: the settings (`pipelines.stages.train.settings.TrainWhen`).
+        when: the settings (`pipelines.settings.train_fields.TrainWhen`).
         partitions: of the run that is about to begin.
         now: the time; UTC.
     """

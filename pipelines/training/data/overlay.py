@@ -18,6 +18,7 @@ from pipelines.artifacts import Target
 from pipelines.context import pseudonym
 from pipelines.corpus.tables import DOCUMENTS, SENTENCES
 from pipelines.errors import ConfigError, StageError
+from pipelines.policies.replacement import replacement_writer
 from pipelines.policies.sharding import SHARD, is_private
 from pipelines.policies.tables import REDACTED
 from pipelines.tables import Table, schema
@@ -135,7 +136,7 @@ def write_overlay_of_run(
         redactor=redactor,
         has_conservative=redact.conservative is not None,
         collapse=redact.collapse,
-        replace=redact.replace(secret),
+        replace=replacement_writer(redact.replacement, redact.surrogate_scope, redact.policies, secret),
     )
 
 

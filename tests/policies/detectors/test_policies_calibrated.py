@@ -14,7 +14,8 @@ from pipelines.policies.detectors import calibrated
 from pipelines.policies.detectors.calibrated import LIMITS, CalibratedPolicy, Reading
 from pipelines.policies.english import contexts
 from pipelines.policies.english.name_lists import personal_names
-from pipelines.policies.protocol import PolicyOptions, Sentence
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import Sentence
 
 
 @functools.cache

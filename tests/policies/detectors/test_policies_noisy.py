@@ -7,7 +7,8 @@ from noisy_text import SETS, noisy_sentences, read_set
 
 from pipelines.corpus.split import Splitter
 from pipelines.policies.detectors.conservative import ConservativePolicy
-from pipelines.policies.protocol import PolicyOptions, Sentence
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import Sentence
 from pipelines.policies.registry import make_policy
 
 NUMBER = 1_200

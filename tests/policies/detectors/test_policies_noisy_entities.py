@@ -5,7 +5,8 @@ from support.simple_offsets import words_of
 
 from pipelines.errors import ConfigError
 from pipelines.policies.english.noisy_entities import FOLDER
-from pipelines.policies.protocol import PolicyOptions, Sentence
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import Sentence
 from pipelines.policies.registry import make_policy
 
 

@@ -8,7 +8,8 @@ from faker import Faker
 
 from pipelines.errors import ConfigError
 from pipelines.policies.detectors.customersim import CustomerSimPolicy
-from pipelines.policies.protocol import PolicyOptions, Sentence
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import Sentence
 from pipelines.policies.redact import token_mask
 from pipelines.policies.registry import make_policy
 

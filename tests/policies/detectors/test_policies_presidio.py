@@ -4,7 +4,8 @@ import pytest
 
 from pipelines.language import Annotator, load_pipeline
 from pipelines.policies.detectors import presidio, presidio_engine
-from pipelines.policies.protocol import PolicyOptions, Sentence
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import Sentence
 from pipelines.policies.registry import make_policy
 
 MODEL = "en_core_web_sm"

@@ -7,7 +7,8 @@ import pytest
 
 from pipelines.corpus.customersim import simulate
 from pipelines.corpus.split import Splitter
-from pipelines.policies.protocol import PolicyOptions, Sentence
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import Sentence
 from pipelines.policies.registry import make_policy
 
 

@@ -16,9 +16,10 @@ from pipelines.policies.detectors.token_labels import group_classes
 from pipelines.policies.detectors.trained_folder import DESCRIPTION, detector_digest
 from pipelines.policies.judging.apply import Redactor, RedactorSpec
 from pipelines.policies.judging.judge import FAILED_LABEL, Request
-from pipelines.policies.protocol import PolicyOptions, Sentence
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import Sentence
 from pipelines.policies.registry import make_policy
-from pipelines.stages.prepare.redact import RedactConfig
+from pipelines.settings.redact import RedactConfig
 
 KNOWN = {"mary": 1, "jones": 2, "paris": 3}
 

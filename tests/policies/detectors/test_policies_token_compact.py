@@ -7,7 +7,7 @@ from transformers import AutoModelForTokenClassification, AutoTokenizer
 
 from pipelines.errors import ConfigError
 from pipelines.policies.detectors.token_compact import COMPACT, load_compact, low_rank, save_compact
-from pipelines.policies.protocol import PolicyOptions
+from pipelines.policies.options import PolicyOptions
 from pipelines.policies.registry import make_policy
 
 

@@ -18,7 +18,8 @@ from pipelines.policies.judging import apply
 from pipelines.policies.judging import judge as judging
 from pipelines.policies.judging.apply import Redactor
 from pipelines.policies.judging.judge import FAILED_LABEL, Judge, Request, without_separator
-from pipelines.policies.protocol import PolicyOptions, Sentence, Span
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import Sentence, Span
 from pipelines.policies.redact import redact_text, token_mask
 from pipelines.policies.registry import check_name, make_policy, policy_modules
 

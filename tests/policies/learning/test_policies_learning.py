@@ -18,7 +18,8 @@ from pipelines.policies.learning.examples import NOISES, Example, add_noise, mak
 from pipelines.policies.learning.names import draw_name
 from pipelines.policies.learning.recall import choose_thresholds, measure_finds
 from pipelines.policies.learning.spacy_ner import favour_entities, train_spacy
-from pipelines.policies.protocol import PolicyOptions, Sentence
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import Sentence
 from pipelines.policies.registry import make_policy
 
 NAMES = ["mary", "jones"]

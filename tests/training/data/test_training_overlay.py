@@ -13,7 +13,7 @@ from pipelines.errors import ConfigError, StageError
 from pipelines.methods.registry import METHODS
 from pipelines.methods.view import with_typed_masks
 from pipelines.policies.judging.apply import Redactor
-from pipelines.stages.prepare.redact import RedactConfig
+from pipelines.settings.redact import RedactConfig
 from pipelines.training.data.encoding import RecordEncoder
 from pipelines.training.data.overlay import AddedRow, write_overlay
 from pipelines.training.data.record_unit import RecordUnit

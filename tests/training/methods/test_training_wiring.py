@@ -21,7 +21,8 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from pipelines.context import Runtime, Spent
 from pipelines.randomness import unpredictable
-from pipelines.stages.train.train import TrainConfig, run
+from pipelines.settings.train import TrainConfig
+from pipelines.stages.train.train import run
 
 CONTEXT_LENGTH = 24
 FROZEN = {"public_learning_rate": 2e-30, "private_learning_rate": 1e-30}  # below half a unit in the last place

@@ -1,4 +1,4 @@
-"""Settings: one TOML file, one table per stage, ``RETICENT__TABLE__FIELD`` overrides; errors name the line."""
+"""The loader of a settings file: one TOML table per stage, and overrides by ``RETICENT__TABLE__FIELD``."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import ValidationError
 
-from flows.own_tables import OWN_TABLES, WITHDRAWN, RunConfig, RuntimeConfig, StoreConfig, SweepConfig
 from pipelines.config import StageConfig
 from pipelines.context import Runtime
 from pipelines.encryption.sources import KeySource
 from pipelines.errors import ConfigError, InputError
-from pipelines.graph import config_class, config_references
 from pipelines.methods.registry import PROTECTIONS
+from pipelines.settings.general import GENERAL_TABLES, WITHDRAWN, RunConfig, RuntimeConfig, StoreConfig, SweepConfig
+from pipelines.settings.tables import STAGE_TABLES, config_class
 
 ENV_PREFIX = "RETICENT__"
 
 
 def tables() -> dict[str, type[StageConfig]]:
-    """Every TOML table with the class that validates it."""
-    return {**OWN_TABLES, **{table: config_class(reference) for table, reference in config_references().items()}}
+    """Returns every TOML table with the class that validates it."""
+    return {**GENERAL_TABLES, **{table: config_class(reference) for table, reference in STAGE_TABLES.items()}}
 
 
 @dataclass(frozen=True)
-class Settings:
-    """A validated settings file.
+class ProjectSettings:
+    """The validated settings of a project.
 
     Attributes:
-        path: of the file.
-        run, store, runtime, sweep: the tables that no stage owns.
-        stages: the others, by name.
-        warnings: about settings that were given and have no effect.
+        path: path of the settings file.
+        run, store, runtime, sweep: tables that belong to no stage.
+        stages: tables of stages, by name.
+        warnings: warnings about settings that have no effect.
     """
 
     path: Path
@@ -50,11 +50,11 @@ class Settings:
 
     @property
     def folder(self) -> Path:
-        """Where relative paths start."""
+        """The folder of the settings file, at which relative paths start."""
         return self.path.parent
 
     def roots(self) -> tuple[Path, Path, Path | None]:
-        """Private root, public root, and the shared secret's file if one is set.
+        """Returns the private root, the public root, and the file of the shared secret if one is set.
 
         Raises:
             ConfigError: the path of a root is not UTF-8.
@@ -72,7 +72,7 @@ class Settings:
         return private, public, secret
 
     def store_key(self) -> KeySource | None:
-        """Where the key of an encrypted store is; None for a store without encryption."""
+        """Returns the source of the store key; None for a store without encryption."""
         store = self.store
         if store.key_file is not None:
             return KeySource(file=str(self.folder / store.key_file))
@@ -81,30 +81,30 @@ class Settings:
         return KeySource(command=store.key_command, env=store.key_env)
 
     def runtime_values(self) -> Runtime:
-        """The runtime table as the library takes it."""
+        """Returns the runtime table in the form that stages take."""
         return Runtime(**self.runtime.model_dump())
 
 
-def load_settings(path: Path, environ: Mapping[str, str], *, refuses_idle: bool = True) -> Settings:
+def load_settings(path: Path, environ: Mapping[str, str], *, refuses_idle: bool = True) -> ProjectSettings:
     """Reads and validates a settings file.
 
     Args:
-        path: the TOML file.
-        environ: the environment; ``RETICENT__TRAIN__EPOCHS=3`` sets ``train.epochs``, an empty value unsets it.
-        refuses_idle: refuse settings of noise and clipping that the method does not use; not where several methods are
-            run with one file.
+        path: path of the TOML file.
+        environ: environment variables. ``RETICENT__TRAIN__EPOCHS=3`` sets ``train.epochs``; an empty value unsets it.
+        refuses_idle: true to refuse settings of noise and clipping that the method does not use. False if several
+            methods run with one file.
 
     Raises:
         InputError: the file is missing or is a folder.
-        ConfigError: it is not TOML; a table or key is unknown; a value has the wrong type or is out of range. Every
-            problem is listed, with its line and, for a misspelt name, the nearest one.
+        ConfigError: the file is not TOML, a table or key is unknown, or a value has the wrong type or is out of range.
+            The message lists every problem with its line, and the nearest name for a misspelt one.
     """
     path = path.absolute()
     try:
         text = path.read_bytes().decode("utf-8")
     except FileNotFoundError:
         raise InputError(
-            f"settings file {path} does not exist: name yours, or let `reticent init DIR` write one"
+            f"settings file {path} does not exist: name your file, or let `reticent init DIR` write one"
         ) from None
     except IsADirectoryError:
         raise InputError(
@@ -141,17 +141,20 @@ def load_settings(path: Path, environ: Mapping[str, str], *, refuses_idle: bool 
     if problems:
         raise ConfigError("\n".join(problems))
     warnings = tuple(f"{sources.where('train', name)}: train.{name} has no effect {_with(train)}" for name in idle)
-    stages = {name: config for name, config in validated.items() if name not in OWN_TABLES}
-    run, store, runtime, sweep = (validated[name] for name in ("run", "store", "runtime", "sweep"))
-    assert isinstance(run, RunConfig)  # noqa: S101  (narrows the type)
-    assert isinstance(store, StoreConfig)  # noqa: S101
-    assert isinstance(runtime, RuntimeConfig)  # noqa: S101
-    assert isinstance(sweep, SweepConfig)  # noqa: S101
-    return Settings(path, run, store, runtime, sweep, stages, warnings)
+    stages = {name: config for name, config in validated.items() if name not in GENERAL_TABLES}
+    return ProjectSettings(
+        path,
+        cast(RunConfig, validated["run"]),
+        cast(StoreConfig, validated["store"]),
+        cast(RuntimeConfig, validated["runtime"]),
+        cast(SweepConfig, validated["sweep"]),
+        stages,
+        warnings,
+    )
 
 
 def idle_settings(train: Any) -> tuple[str, ...]:
-    """The settings of ``[train]`` that were given and have no effect, sorted."""
+    """Returns the given settings of ``[train]`` that have no effect, sorted."""
     return tuple(sorted(train.idle() & train.model_fields_set))
 
 
@@ -161,7 +164,7 @@ def _with(train: Any) -> str:
 
 
 def _idle_protection(sources: _Sources, train: Any, name: str) -> str:
-    """A protection that does nothing is refused: whoever sets it believes in it."""
+    """Returns the error for a setting of noise or clipping that has no effect, because its user relies on it."""
     variable = f"{ENV_PREFIX}TRAIN__{name.upper()}="
     return (
         f"{sources.where('train', name)}: train.{name} is set, and method {train.method!r} gives no such protection"
@@ -182,7 +185,7 @@ def _shown(path: Path) -> str:
 
 
 class _Sources:
-    """Where each setting was given, for messages."""
+    """The places at which settings were given, for messages."""
 
     def __init__(self, file: str, text: str) -> None:
         self._file = file
@@ -263,7 +266,7 @@ def _validate(
 
 
 def _nearest(name: str, known: Mapping[str, Any]) -> str:
-    import difflib  # slow to import, and needed only to tell of a mistake
+    import difflib  # slow to import, and needed only for an error
 
-    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f"; did you mean {found[0]}?" if found else f"; known are {', '.join(sorted(known))}"
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f"; did you mean {near[0]}?" if near else f"; known are {', '.join(sorted(known))}"

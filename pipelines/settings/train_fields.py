@@ -1,4 +1,4 @@
-"""The ``[train]`` table: its fields, and what follows from them."""
+"""Fields of ``[train]``, and values that follow from them."""
 
 from __future__ import annotations
 
@@ -7,24 +7,23 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from pipelines.config import StageConfig
+from pipelines.mask import MASK
 from pipelines.methods import registry as methods
 from pipelines.methods.settings import MethodSettings, Size
-from pipelines.methods.view import with_typed_masks
+from pipelines.methods.view import View, with_typed_masks
 from pipelines.plugins import own_settings
+from pipelines.training.data.record_unit import RecordUnit
+from pipelines.training.models.shape import PRESETS, ModelShape, resolve_shape
 from pipelines.training.tasks import registry as tasks
-from pipelines.training.tasks.spec import ClassificationSettings, TaskSettings
+from pipelines.training.tasks.spec import ClassificationSettings, TaskSettings, TaskSpec
 
 if TYPE_CHECKING:
     from pipelines.methods.spec import MethodSpec
-    from pipelines.methods.view import View
     from pipelines.training.data.control import AddedTokens
-    from pipelines.training.data.record_unit import RecordUnit
-    from pipelines.training.models.shape import ModelShape
-    from pipelines.training.tasks.spec import TaskSpec
 
 
 class TrainWhen(BaseModel):
-    """``[train.when]``: which runs train. What comes first counts; a run that does not train prepares only."""
+    """The table ``[train.when]``: the runs that train. The first met condition counts. Other runs prepare only."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -45,7 +44,7 @@ class TrainWhen(BaseModel):
 
 
 class TrainSettings(tasks.SettingsOfTasks, methods.SettingsOfMethods, StageConfig):
-    """The settings of ``[train]``. Those that the chosen method does not use have no effect."""
+    """The fields of ``[train]``, before they are checked as a whole (`pipelines.settings.train.TrainConfig`)."""
 
     SENSITIVE: ClassVar[frozenset[str]] = frozenset({"options"})
     UNKEYED: ClassVar[frozenset[str]] = frozenset({"when"})
@@ -53,26 +52,31 @@ class TrainSettings(tasks.SettingsOfTasks, methods.SettingsOfMethods, StageConfi
 
     method: str = Field(
         "crt",
-        description="Training method; docs/methods.md says what each does, and what it promises. Or one of another "
+        description="Training method; docs/methods.md describes each method and its promises. Or a method of another "
         "package: a name that it offers, or package.module:SPEC (docs/extending.md).",
         json_schema_extra={"enum": [*methods.METHODS]},
     )
     task: str = Field(
         "language_modelling",
-        description="What the model learns to do; docs/models.md says what each reads and scores. Or one of another "
-        "package, as for method.",
+        description="Task that the model learns; docs/models.md describes what each task reads and scores. Or a task "
+        "of another package, as for method.",
         json_schema_extra={"enum": [*tasks.TASKS]},
     )
     record: Literal["sentence", "dialogue", "block"] = Field(
         "sentence",
-        description="The unit that is sampled, clipped, and protected. dialogue and response: always dialogue; "
+        description="Unit that is sampled, clipped, and protected. dialogue and response: always dialogue; "
         "table_to_text and classification: always sentence, which is a row.",
     )
     sentences_per_block: Size | None = Field(
-        None, ge=1, description="Sentences of a block, with record = block; which ones never depends on lengths."
+        None,
+        ge=1,
+        description="Sentences of a block, with record = block. The choice of sentences never depends on lengths.",
     )
     repetition: Size = Field(
-        0, ge=0, description="Tells repetitions of one training apart: other initial weights and order, nothing else."
+        0,
+        ge=0,
+        description="Number of the repetition of a training. Repetitions differ in initial weights and "
+        "order, and in nothing else.",
     )
     model: str = Field(
         "tiny",
@@ -89,39 +93,42 @@ class TrainSettings(tasks.SettingsOfTasks, methods.SettingsOfMethods, StageConfi
     model_is_public: bool = Field(
         False,
         strict=True,
-        description="Says of a model in a folder, which is refused otherwise, that neither its weights nor its "
-        "vocabulary were made from this corpus. Claims rest on it; the gate does not search what the model brings.",
+        description="Your declaration, about a model in a folder, that neither its weights nor its vocabulary were "
+        "made from this corpus. Without it such a model is refused. Claims rest on it; the gate does not search what "
+        "the model brings.",
     )
     adaptation: Literal["full", "lora", "prefix", "top2", "scratch"] = Field(
         "full",
-        description="Which weights of a pretrained model are trained: all, low-rank additions, a prefix, the last two "
+        description="Weights of a pretrained model that are trained: all, low-rank additions, a prefix, the last two "
         "blocks, or all from random weights.",
     )
     lora_rank: Size = Field(4, ge=1, le=4_096, description="Rank of the low-rank additions.")
     lora_alpha: Size = Field(32, ge=1, le=65_536, description="Scale of the low-rank additions, times their rank.")
-    prefix_length: Size = Field(10, ge=1, le=4_096, description="Positions of the prefix, taken off the context.")
-    num_layers: Size | None = Field(None, ge=1, le=96, description="Transformer blocks; unset: as the model says.")
-    num_heads: Size | None = Field(None, ge=1, le=128, description="Attention heads a block; unset: as the model says.")
-    embedding_size: Size | None = Field(None, ge=8, le=16_384, description="Width; unset: as the model says.")
+    prefix_length: Size = Field(10, ge=1, le=4_096, description="Positions of the prefix, which shorten the context.")
+    num_layers: Size | None = Field(None, ge=1, le=96, description="Transformer blocks; unset: those of the model.")
+    num_heads: Size | None = Field(
+        None, ge=1, le=128, description="Attention heads per block; unset: those of the model."
+    )
+    embedding_size: Size | None = Field(None, ge=8, le=16_384, description="Width; unset: that of the model.")
     context_length: Size | None = Field(
         None,
         ge=8,
         le=1_048_576,
-        description="Longest record, in tokens; longer ones are cut. Unset: as the model says, at most 1024 for a "
-        "pretrained one. More than the model reads is refused.",
+        description="Longest record, in tokens; longer records are cut. Unset: the length of the model, at most 1024 "
+        "for a pretrained one. More than the model reads is refused.",
     )
     tokenizer: Literal["auto", "bpe_public", "bytes", "pretrained"] = Field(
         "auto",
-        description="bpe_public: learnt on public rows only (bytes if there are none). bytes: not learnt. pretrained: "
-        "the pretrained model's own, which other weights than random ones need. auto: the model's own, or else "
-        "bpe_public for crt and no_dp, and bytes for the others, which protect public rows too: their claims are void "
-        "with a vocabulary that was learnt on some of their records.",
+        description="Vocabulary. bpe_public: learnt on public rows only (bytes if there are none). bytes: not learnt. "
+        "pretrained: the pretrained model's own, which all weights but random ones need. auto: the model's own, or "
+        "else bpe_public for crt and no_dp, and bytes for the other methods, which protect public rows too: a "
+        "vocabulary that was learnt on some of their records would void their claims.",
     )
     vocab_size: Size = Field(
         1_000,
         ge=325,
         le=200_000,
-        description="Most tokens of a bpe_public vocabulary; with domain_tokens at least 390.",
+        description="Most tokens of a bpe_public vocabulary, at least 390 with domain_tokens.",
     )
     speakers: tuple[str, ...] = Field(
         (),
@@ -132,13 +139,13 @@ class TrainSettings(tasks.SettingsOfTasks, methods.SettingsOfMethods, StageConfi
     conversation_tokens: bool = Field(
         False,
         strict=True,
-        description="language_modelling, dialogue, response: whether <_soc_> begins the first record of a conversation "
-        "(a document) and <_eoc_> ends its last.",
+        description="language_modelling, dialogue, response: true if <_soc_> begins the first record of a "
+        "conversation (a document) and <_eoc_> ends its last.",
     )
     domain_tokens: bool = Field(
         False,
         strict=True,
-        description="language_modelling, dialogue, response: whether each row begins with its domain's control token "
+        description="language_modelling, dialogue, response: true if each row begins with its domain's control token "
         "(<AIRLINE>).",
     )
     domains: tuple[str, ...] = Field(
@@ -149,11 +156,11 @@ class TrainSettings(tasks.SettingsOfTasks, methods.SettingsOfMethods, StageConfi
     min_speaker_rows: Size = Field(
         10,
         ge=1,
-        description="Public rows that a speaker or a domain needs for a token, where speakers, or domains, is empty.",
+        description="Public rows that a speaker or a domain needs for a token, if speakers, or domains, is empty.",
     )
     epochs: Size = Field(8, ge=1, le=100_000, description="Passes over public and (in expectation) private records.")
     target_delta: float = Field(
-        1e-5, gt=0, lt=1, description="Delta of the guarantee; should be well below 1 / number of private records."
+        1e-5, gt=0, lt=1, description="Delta of the guarantee. It should be well below 1 / number of private records."
     )
     evaluate_fold: Literal["test", "valid"] = Field("test", description="Fold whose original text is evaluated on.")
     max_eval_sentences: Size = Field(2_000, ge=1, description="Most held-out sentences to evaluate on.")
@@ -162,8 +169,8 @@ class TrainSettings(tasks.SettingsOfTasks, methods.SettingsOfMethods, StageConfi
     )
     when: TrainWhen | None = Field(
         None,
-        description="Which runs train, and so spend budget: every so many nights, or when a share of the input changed "
-        "({nights = 7, changed = 0.05}; docs/deploying.md). The others prepare text, and what is published stays. "
+        description="Runs that train, and so spend budget: every so many nights, or when a share of the input changed "
+        "({nights = 7, changed = 0.05}; docs/deploying.md). Other runs prepare text, and what is published stays. "
         "Unset: every run.",
     )
     options: dict[str, dict[str, Any]] = Field(
@@ -184,58 +191,56 @@ class TrainSettings(tasks.SettingsOfTasks, methods.SettingsOfMethods, StageConfi
         return name
 
     def method_spec(self) -> MethodSpec:
-        """What the chosen method is."""
+        """Returns the spec of the chosen method."""
         return methods.method(self.method)
 
     def task_spec(self) -> TaskSpec:
-        """What the chosen task is."""
+        """Returns the spec of the chosen task."""
         return tasks.task(self.task)
 
     def of_method(self) -> MethodSettings:
-        """What the method is told that others are not.
+        """Returns the settings that the method has and not every other method has.
 
         Raises:
-            ValueError: its options are wrong.
+            ValueError: an option of the method is wrong.
         """
         options = self.options.get(self.method, {})
         return own_settings(self.method_spec().settings, self, options, f"options.{self.method}")
 
     def of_task(self) -> TaskSettings:
-        """What the task is told that others are not.
+        """Returns the settings that the task has and not every other task has.
 
         Raises:
-            ValueError: its options are wrong.
+            ValueError: an option of the task is wrong.
         """
         return own_settings(self.task_spec().settings, self, self.options.get(self.task, {}), f"options.{self.task}")
 
     def uses(self, field: str) -> bool:
-        """Whether the chosen method uses a setting that not every method uses."""
+        """Checks that the chosen method uses a setting that not every method uses."""
         return field in self.method_spec().settings.model_fields
 
     def variant(self) -> str | None:
-        """That of the chosen method; None where it has none."""
+        """Returns the variant of the chosen method; None for a method without variants."""
         setting = self.method_spec().variant_setting
         return None if setting is None else str(getattr(self.of_method(), setting))
 
     def view(self) -> View:
-        """What the method reads."""
+        """Returns the view of the corpus that the method reads."""
         view = self.method_spec().view
         return with_typed_masks(view) if self.typed_masks and self.uses("typed_masks") else view
 
     def head(self) -> Literal["causal", "masked", "classification"]:
-        """What the model has to compute."""
+        """Returns the kind of the model's output head."""
         if not issubclass(self.task_spec().settings, ClassificationSettings):
             return "causal"
         return "classification" if self.template is None else "masked"
 
     def is_pretrained(self) -> bool:
-        """Whether the architecture, and unless it starts from scratch the weights, come from somewhere else."""
-        from pipelines.training.models.shape import PRESETS
-
+        """Checks that the architecture, and unless ``adaptation`` is scratch the weights, are of a pretrained model."""
         return self.model not in PRESETS
 
     def tokenizer_kind(self) -> str:
-        """``bpe_public``, ``bytes`` or ``pretrained``."""
+        """Returns ``bpe_public``, ``bytes`` or ``pretrained``."""
         if self.tokenizer != "auto":
             return self.tokenizer
         if self.is_pretrained():
@@ -243,9 +248,7 @@ class TrainSettings(tasks.SettingsOfTasks, methods.SettingsOfMethods, StageConfi
         return "bpe_public" if self.view().learns_words else "bytes"
 
     def shape(self) -> ModelShape:
-        """The sizes of a model from scratch."""
-        from pipelines.training.models.shape import resolve_shape
-
+        """Returns the sizes of a model from scratch."""
         return resolve_shape(
             self.model,
             num_layers=self.num_layers,
@@ -255,24 +258,21 @@ class TrainSettings(tasks.SettingsOfTasks, methods.SettingsOfMethods, StageConfi
         )
 
     def unit(self) -> RecordUnit:
-        """What one record is."""
-        from pipelines.training.data.record_unit import RecordUnit
-
+        """Returns the unit that is one record."""
         return RecordUnit(kind=self.record, sentences_per_block=self.sentences_per_block)
 
     def architecture(self) -> str:
-        """The kind of network from scratch: ``gpt2`` or ``lstm``."""
+        """Returns the kind of network from scratch: ``gpt2`` or ``lstm``."""
         return "lstm" if self.model == "lstm" or self.method_spec().needs_lstm else "gpt2"
 
     def is_light_noise(self) -> bool:
-        """Whether the method's first phase adds noise."""
+        """Checks that the method's first phase adds noise."""
         phase = self.method_spec().first_phase
         return phase is not None and self.variant() in phase.noised_variants
 
     def control_tokens(self) -> AddedTokens:
-        """Those that the vocabulary has beside begin, end and padding."""
-        from pipelines.mask import MASK
-        from pipelines.training.data.control import AddedTokens
+        """Returns the control tokens of the vocabulary besides begin, end and padding."""
+        from pipelines.training.data.control import AddedTokens  # numpy is slow to import
 
         if not self.has_added_tokens():
             return AddedTokens(masks=(), has_speakers=False)
@@ -287,5 +287,5 @@ class TrainSettings(tasks.SettingsOfTasks, methods.SettingsOfMethods, StageConfi
         )
 
     def has_added_tokens(self) -> bool:
-        """Whether the vocabulary has control tokens beside begin, end and padding."""
+        """Checks that the vocabulary has control tokens besides begin, end and padding."""
         return self.added_tokens or not self.uses("added_tokens")

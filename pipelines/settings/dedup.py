@@ -1,4 +1,4 @@
-"""The ``[dedup]`` table. Its steps are `dedup_keys`, `dedup_buckets`, `dedup_resolve` and `dedup_mask`."""
+"""Settings of ``[dedup]``: the search for duplicate sentences, and the choice of masked copies."""
 
 from __future__ import annotations
 
@@ -8,50 +8,53 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from pipelines.config import StageConfig
+from pipelines.dedup import against
 from pipelines.dedup.hash_ranges import MAX_BUCKETS, bucket_names, usual_buckets
 
 
 class DedupConfig(StageConfig):
-    """How duplicate sentences are found, and which copies are masked."""
+    """The search for duplicate sentences, and the choice of masked copies."""
 
     UNKEYED: ClassVar[frozenset[str]] = frozenset({"max_rows_in_memory", "buckets"})
 
     mode: Literal["mask_later", "mask_all"] = Field(
         default="mask_later",
-        description="mask_later masks every copy from the second on (CRT); mask_all masks the first one as well.",
+        description="Copies that are masked. mask_later masks every copy from the second on (CRT); mask_all masks the "
+        "first copy as well.",
     )
     backend: Literal["bloom", "exact"] = Field(
         default="bloom",
-        description="bloom: a Bloom filter nominates duplicates, an exact pass decides (see verify). exact: every key"
-        " is compared exactly; the same decisions, with more memory or more passes (see max_keys_in_memory).",
+        description="Search for duplicates. bloom: a Bloom filter nominates duplicates, and an exact pass decides "
+        "(see verify). exact: every key is compared exactly, with the same decisions and more memory or more passes "
+        "(see max_rows_in_memory).",
     )
     unit: Literal["sentence", "document"] = Field(
         default="sentence",
-        description="What is compared: sentences, or whole documents (every sentence equal, in order), whose sentences"
-        " are all masked. With document, claims about the corpus before deduplication are refused.",
+        description="Unit that is compared: sentences, or whole documents (every sentence equal, in order), whose "
+        "sentences are all masked. With document, claims about the corpus before deduplication are refused.",
     )
     against: tuple[str, ...] = Field(
         default=(),
-        description="Another corpus: absolute paths of files and folders, and patterns (formats by suffix), or filters"
-        " (*.bloom) that `reticent dedup-filter` saved. Every copy of what it holds is masked, whoever speaks and"
-        " whatever the domain and label are. It must not be part of the corpus itself.",
+        description="Another corpus: absolute paths of files and folders, and patterns (formats by suffix), or "
+        "filters (*.bloom) that `reticent dedup-filter` saved. Every copy of its text is masked, whatever the "
+        "speaker, domain and label are. It must not be part of the corpus itself.",
     )
     normalise: Literal["none", "whitespace", "casefold"] = Field(
         default="none",
-        description="What counts as equal text: none (exact), whitespace (runs of it are one space), casefold (also"
-        " case and compatibility characters). Speaker, domain and label must always be equal. Only none with"
-        " mask_later lets one changed sentence change one training record; the others give group size 3.",
+        description="Texts that count as equal: none (exact), whitespace (runs of it are one space), casefold (also "
+        "case and compatibility characters). Speaker, domain and label must always be equal. Only none with "
+        "mask_later lets one changed sentence change one training record; the other combinations give group size 3.",
     )
     min_tokens: int = Field(
         default=0,
         ge=0,
-        description="Sentences (with unit document: documents) with fewer tokens are never duplicates; 0 leaves none"
-        " out.",
+        description="Fewest tokens of a sentence (with unit document: of a document) that may be a duplicate; 0 sets "
+        "no limit.",
     )
     verify: bool = Field(
         default=True,
-        description="Check what the Bloom filter finds by an exact second pass. false is the paper's plain filter:"
-        " false positives are masked too, and claims about the corpus before deduplication are refused.",
+        description="true checks what the Bloom filter finds by an exact second pass. false is the paper's plain "
+        "filter: false positives are masked too, and claims about the corpus before deduplication are refused.",
     )
     false_positive_rate: float = Field(
         default=1e-6,
@@ -62,7 +65,8 @@ class DedupConfig(StageConfig):
     expected_items: int = Field(
         default=1_000_000,
         ge=1,
-        description="Distinct sentences that the Bloom filter is sized for; past them it grows, keeping its rate.",
+        description="Distinct sentences that the Bloom filter is sized for. With more sentences it grows, and keeps "
+        "its rate.",
     )
     hash_seed: int = Field(
         default=0x52455449,
@@ -73,17 +77,17 @@ class DedupConfig(StageConfig):
     max_rows_in_memory: int = Field(
         default=20_000,
         ge=1,
-        description="Rows that the exact pass holds at a time, some 200 bytes each; the rest waits on disk. Never"
-        " changes the result.",
+        description="Rows that the exact pass holds at a time, some 200 bytes each. The other rows wait on disk. It "
+        "never changes the result.",
     )
 
     buckets: int | None = Field(
         default=None,
         ge=1,
         le=MAX_BUCKETS,
-        description="Ranges of hashes that are compared side by side, each with its own Bloom filter and a process of"
-        " its own; by default one for every 1 to 2 GiB of input, up to 256. Never changes the result. With verify ="
-        " false or against there is one.",
+        description="Ranges of hashes that are compared in parallel, each with its own Bloom filter and process; by "
+        "default one for every 1 to 2 GiB of input, up to 256. It never changes the result. With verify = false or "
+        "against there is one.",
     )
 
     @field_validator("against")
@@ -102,28 +106,26 @@ class DedupConfig(StageConfig):
         if self.unit == "document" and not self.verify:
             raise ValueError("unit document needs verify = true: a plain Bloom filter errs on single sentences")
         if (self.buckets or 1) > 1 and (self.against or not self.verify):
-            raise ValueError("with verify = false or against there is one bucket; leave out buckets")
+            raise ValueError("with verify = false or against there is one bucket: leave buckets out")
         return self
 
     def partition_names(self, input_bytes: int) -> tuple[str, ...]:
-        """The buckets. What a plain filter takes for a duplicate depends on all that is in it, so there it is one."""
+        """Returns the buckets. A plain filter has one, because its duplicates depend on all that the filter holds."""
         if not self.verify or self.against:
             return bucket_names(1)
         return bucket_names(self.buckets or usual_buckets(input_bytes))
 
     def data_files(self) -> tuple[str, ...]:
-        """The other corpus, which counts by content."""
+        """Returns the files of the other corpus, which count by content."""
         if not self.against:
             return ()
-        from pipelines.dedup.against import data_files
-
-        return tuple(map(str, data_files(self.against)))
+        return tuple(map(str, against.data_files(self.against)))
 
     def key_scheme(self, split: Any) -> dict[str, Any]:
-        """What a key of a text depends on but the text, for saved filters.
+        """Returns the settings that the key of a text depends on, for saved filters.
 
         Args:
-            split: the table ``[split]``.
+            split: settings of ``[split]``.
         """
         by_model = split.mode in ("senter", "parser")
         return {

@@ -1,17 +1,19 @@
-"""Which settings of ``[train]`` do not go together. Checked without torch, before anything runs."""
+"""Checks that settings of ``[train]`` go together. They run before anything else, and load no torch."""
 
 from __future__ import annotations
 
 from pipelines.errors import ConfigError
 from pipelines.mask import Replacement
-from pipelines.stages.train.settings import TrainSettings
+from pipelines.settings.train_fields import TrainSettings
+from pipelines.training.models.sources import origin_of
+from pipelines.training.tasks.templates import choose_template
 
 
 def check_together(config: TrainSettings) -> None:
-    """Checks task, model and control tokens against each other.
+    """Checks that task, model and control tokens go together.
 
     Raises:
-        ConfigError: two settings contradict each other; the message says which, and what to do.
+        ConfigError: two settings contradict each other. The message names both, and what to do.
     """
     _check_task(config)
     if config.is_pretrained():
@@ -22,10 +24,10 @@ def check_together(config: TrainSettings) -> None:
 
 
 def check_replacement(config: TrainSettings, replacement: Replacement) -> None:
-    """Checks the method against what stands in the place of masked text.
+    """Checks that the method fits the text that replaces masked text.
 
     Raises:
-        ConfigError: the method does something with masks, and there are none.
+        ConfigError: the method needs masks, and the text has none.
     """
     if replacement == "mask":
         return
@@ -42,8 +44,6 @@ def check_replacement(config: TrainSettings, replacement: Replacement) -> None:
 
 
 def _check_task(config: TrainSettings) -> None:
-    from pipelines.training.tasks.templates import choose_template
-
     task, method = config.task_spec(), config.method_spec()
     if config.record != task.record_of(config.record):
         raise ConfigError(
@@ -55,7 +55,8 @@ def _check_task(config: TrainSettings) -> None:
         raise ConfigError(f"task = {config.task!r} needs a pretrained model: smollm2, minilm, a folder or a hub name")
     if method.view.asks_for_masks and not task.writes_text:
         raise ConfigError(
-            f"method {config.method} learns to write masks, and a {config.task} writes nothing; it is redacted there"
+            f"method {config.method} learns to write masks, and task = {config.task!r} writes no text; choose another "
+            "method"
         )
     if config.head() != "causal":
         if config.adaptation == "prefix":
@@ -64,14 +65,12 @@ def _check_task(config: TrainSettings) -> None:
 
 
 def _check_pretrained(config: TrainSettings) -> None:
-    from pipelines.training.models.sources import origin_of
-
     if origin_of(config.model) != "hub" and config.model_revision is not None:
-        raise ConfigError("model_revision belongs to a model on the hub, and to no other")
+        raise ConfigError("model_revision needs a model on the hub; leave it out")
     if origin_of(config.model) == "folder" and not config.model_is_public:
         raise ConfigError(
             "train.model names a folder: set train.model_is_public = true if neither the model's weights nor its "
-            "vocabulary were made from this corpus, for claims rest on that; else name a package or a hub model"
+            "vocabulary were made from this corpus, because claims rest on that; or name a package or a hub model"
         )
     if config.method_spec().needs_lstm:
         raise ConfigError(f"method {config.method} trains the LSTM of its paper; leave train.model out")
@@ -81,8 +80,8 @@ def _check_pretrained(config: TrainSettings) -> None:
             "adaptation = 'scratch'"
         )
     sizes = ("num_layers", "num_heads", "embedding_size")
-    if given := [name for name in sizes if getattr(config, name) is not None]:
-        raise ConfigError(f"{given[0]} belongs to a model from scratch; a pretrained one brings its sizes")
+    if set_sizes := [name for name in sizes if getattr(config, name) is not None]:
+        raise ConfigError(f"{set_sizes[0]} is for a model from scratch; a pretrained model has its own sizes")
 
 
 def _check_scratch(config: TrainSettings) -> None:
@@ -96,12 +95,12 @@ def _check_scratch(config: TrainSettings) -> None:
 def _check_tokens(config: TrainSettings) -> None:
     if not (config.typed_masks or config.conversation_tokens or config.domain_tokens):
         return
-    from pipelines.training.data.control import RESERVED, name_token
+    from pipelines.training.data.control import RESERVED, name_token  # numpy is slow to import
 
     taken = {*RESERVED, *map(name_token, config.speakers)}
     for field, names in (("domains", config.domains), ("typed_masks", config.typed_masks)):
         if clash := [name for name in names if name_token(name) in taken]:
-            raise ConfigError(f"{field}: <{clash[0]}> is a token of another meaning; leave {clash[0]} out")
+            raise ConfigError(f"{field}: <{clash[0]}> is already a token with another meaning; leave {clash[0]} out")
         taken.update(map(name_token, names))
     added = config.control_tokens()
     if not config.has_added_tokens() and (config.conversation_tokens or config.domain_tokens):

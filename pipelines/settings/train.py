@@ -1,4 +1,4 @@
-"""The ``[train]`` table as a run uses it: checked as a whole, and what of it enters keys."""
+"""Settings of ``[train]`` as a run uses them: checked as a whole, with the fields that enter keys."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from pipelines.errors import ConfigError
 from pipelines.methods import registry as methods
 from pipelines.methods.view import unread_stages
 from pipelines.plugins import LAYER_RULES, installed, nearest
-from pipelines.stages.train.checks import check_together
-from pipelines.stages.train.settings import TrainSettings
+from pipelines.pretrained import hub_commit
+from pipelines.settings.train_checks import check_together
+from pipelines.settings.train_fields import TrainSettings
+from pipelines.training.models.sources import distributions_of, find_model, model_files, origin_of
+from pipelines.training.recipes import recipe_of
 from pipelines.training.tasks import registry as tasks
 
 
 class TrainConfig(TrainSettings):
-    """The settings of ``[train]``. Those that the chosen method does not use have no effect."""
+    """The training. Settings that the chosen method does not use have no effect."""
 
     @model_validator(mode="after")
     def _consistent(self) -> TrainConfig:
@@ -44,7 +47,7 @@ class TrainConfig(TrainSettings):
         self.of_task()
 
     def keyed(self, stage: str | None = None) -> dict[str, Any]:
-        """What the chosen method uses; for phase 1, what phase 1 uses."""
+        """Returns the fields that the chosen method uses, or that its first phase uses."""
         phase = self.method_spec().first_phase
         if stage == "train_phase1" and phase is None:
             return {}
@@ -53,24 +56,26 @@ class TrainConfig(TrainSettings):
         unused = self._unused_fields() | self._unused_tokens() | {"options"}
         if stage == "train_phase1" and phase is not None:
             unused |= phase.unused(self.variant())
-        found = {name: value for name, value in fields.items() if name not in unused}
+        keyed = {name: value for name, value in fields.items() if name not in unused}
         if stage == "guarantee" and self.when is not None and self.when.changed is not None:
-            found["when"] = "changed"  # claims say so; nothing else depends on it
-        return {**found, "options": told} if (told := self._told_plugins()) else found
+            keyed["when"] = "changed"  # claims say so; nothing else depends on it
+        return {**keyed, "options": told} if (told := self._plugin_options()) else keyed
 
     def _unused_fields(self) -> set[str]:
-        """Those that the chosen method and task do not use, of all that not every one does."""
+        """Returns the fields of other methods and tasks, which the chosen method and task do not use."""
         of_some = {*methods.SettingsOfMethods.model_fields, *tasks.SettingsOfTasks.model_fields}
         return of_some - {*self.method_spec().settings.model_fields, *self.task_spec().settings.model_fields}
 
-    def _told_plugins(self) -> dict[str, Any]:
-        """What a method or a task of another package is told beside what this table has, its defaults included."""
-        told: dict[str, BaseModel] = {self.method: self.of_method()} if self.method not in methods.METHODS else {}
-        told |= {self.task: self.of_task()} if self.task not in tasks.TASKS else {}
-        return {name: own.model_dump(mode="json", exclude=set(type(self).model_fields)) for name, own in told.items()}
+    def _plugin_options(self) -> dict[str, Any]:
+        """Returns the options of plug-in methods and tasks that are no fields of this table, with their defaults."""
+        plugins: dict[str, BaseModel] = {self.method: self.of_method()} if self.method not in methods.METHODS else {}
+        plugins |= {self.task: self.of_task()} if self.task not in tasks.TASKS else {}
+        return {
+            name: own.model_dump(mode="json", exclude=set(type(self).model_fields)) for name, own in plugins.items()
+        }
 
     def idle(self) -> frozenset[str]:
-        """The settings that have no effect with the chosen method, task and model."""
+        """Returns the settings that have no effect with the chosen method, task and model."""
         used = {*self.keyed("train"), "model_revision"}  # a commit stands for the revision
         used |= self.silent() - self._unused_fields()
         idle = type(self).model_fields.keys() - used - self.UNKEYED
@@ -94,9 +99,6 @@ class TrainConfig(TrainSettings):
         return unused
 
     def _identity_of_the_model(self) -> dict[str, Any]:
-        from pipelines.pretrained import hub_commit
-        from pipelines.training.models.sources import origin_of
-
         if not self.is_pretrained():
             return {}
         origin = origin_of(self.model)
@@ -105,44 +107,34 @@ class TrainConfig(TrainSettings):
         return {"model_commit": hub_commit(self.model, self.model_revision)} if origin == "hub" else {}
 
     def check(self, stage: str) -> None:
-        """Finds a pretrained model."""
+        """Checks that a pretrained model can be found."""
         if stage == "train" and self.is_pretrained():
-            from pipelines.training.models.sources import find_model
-
             find_model(self.model, self.model_revision)
 
     def data_files(self) -> tuple[str, ...]:
-        """The files of a model in a folder, which count by content."""
-        from pipelines.training.models.sources import model_files
-
+        """Returns the files of a model in a folder, which count by content."""
         return tuple(map(str, model_files(self.model))) if self.is_pretrained() else ()
 
     def data_packages(self) -> tuple[str, ...]:
-        """The packages that a model comes in."""
-        from pipelines.training.models.sources import distributions_of
-
+        """Returns the packages that hold the model."""
         return tuple(distributions_of(self.model))
 
     def package_references(self) -> tuple[str, ...]:
-        """The packages that a model comes in, or is adapted with."""
+        """Returns the packages that hold or adapt the model."""
         return (*self.data_packages(), *(("peft",) if self.adaptation in ("lora", "prefix") else ()))
 
     def recipe(self, stage: str) -> dict[str, int]:
-        """The versions of the engine, of reading records, of the method and of the task."""
-        from pipelines.training.recipes import recipe_of
-
+        """Returns the versions of the engine, of reading records, of the method and of the task."""
         is_first_phase = stage == "train_phase1"
         if is_first_phase and self.method_spec().first_phase is None:
             return {}
         return recipe_of(self.method, self.task, is_first_phase=is_first_phase)
 
     def plugin_references(self) -> tuple[str, ...]:
-        """The modules of the chosen method and task, and of layer rules, where they are another package's.
+        """Returns the modules of a method, a task and layer rules of other packages.
 
-        Of our own models' layers all rules are ours; which layers another model has shows when it is loaded.
+        Layers of our own models need only our own rules. The layers of another model are unknown until it is loaded.
         """
-        from pipelines.training.models.sources import origin_of
-
         is_ours = not self.is_pretrained() or origin_of(self.model) not in ("hub", "folder")
         rules = () if is_ours else (reference.partition(":")[0] for reference in installed(LAYER_RULES).values())
         method, task = self.method_spec(), self.task_spec()
@@ -151,7 +143,7 @@ class TrainConfig(TrainSettings):
         return (*of_method, *of_task, *rules)
 
     def unread_inputs(self, stage: str) -> frozenset[str]:
-        """What the chosen method does not read."""
+        """Returns the input stages that the chosen method does not read."""
         if stage == "evaluate":
             return frozenset() if self.view().marks_tokens else frozenset({"redact"})
         phase, learns = self.method_spec().first_phase, self.tokenizer_kind() == "bpe_public"
@@ -164,14 +156,14 @@ class TrainConfig(TrainSettings):
         return unread if phase else unread | {"train_phase1"}
 
     def files_read(self, stage: str) -> Mapping[str, tuple[str, ...]]:
-        """Of the gate, which rows are held, where masks are read elsewhere than in the shards.
+        """Returns the gate's list of held rows as an input, if the method reads masks outside the shards.
 
-        Where no row is held, the file is equal to the one that all others read, and so are the keys.
+        If no row is held, the bytes of this file do not change, and so the keys do not change.
         """
         return {"gate": ("held.json",)} if stage == "train" and self.view().reads_masks else {}
 
     def code_references(self, stage: str | None = None) -> tuple[str, ...]:
-        """The modules of the chosen method and task, and those that describe them; to evaluate needs no method's."""
-        told = (methods.module_of(self.method), tasks.module_of(self.task))
+        """Returns the modules of the chosen method and task, and of their specs. Evaluation runs no method."""
+        specs = (methods.module_of(self.method), tasks.module_of(self.task))
         trains = () if stage == "evaluate" else (self.method_spec().module,)
-        return (*trains, self.task_spec().module, *told)
+        return (*trains, self.task_spec().module, *specs)

@@ -1,0 +1,196 @@
+"""Settings of ``[corpus]``: the text to read, and the form of its files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from pipelines.config import StageConfig
+from pipelines.corpus import formats
+from pipelines.corpus.options import KeepOrDrop, ReadOptions, SourceOptions
+from pipelines.corpus.plugin import make_reader
+from pipelines.corpus.records import PAIR
+from pipelines.plugins import check_options, nearest, option_references
+
+
+class CorpusSource(StageConfig):
+    """A table ``[[corpus.source]]``: files read in another way. A field that is left out is as in ``[corpus]``."""
+
+    pattern: str = Field(min_length=1, description="Pattern of names of files in the corpus; * crosses folders.")
+    format: str = Field("auto", description="Their format; auto goes by suffix, with tables in text and mail.")
+    txt_document: Literal["file", "line", "paragraph"] | None = None
+    quoting: Literal["auto", "double", "none"] | None = None
+    delimiter: Literal["auto", ",", ";", "tab", "|"] | None = None
+    text_field: str | None = None
+    id_field: str | None = None
+    domain_field: str | None = None
+    fold_field: str | None = None
+    label_field: str | None = None
+    gold_field: str | None = None
+
+    @field_validator("format")
+    @classmethod
+    def _known_format(cls, name: str) -> str:
+        if name != "auto" and name not in formats.FORMATS:
+            raise ValueError(
+                f"unknown format '{name}'; {nearest(name, formats.FORMATS)}known: auto, {', '.join(formats.FORMATS)}; "
+                "name a reader of your own in corpus.format"
+            )
+        return name
+
+    def options(self) -> SourceOptions:
+        """Returns these options for readers."""
+        fields = self.model_dump(exclude={"pattern", "format"}, exclude_none=True)
+        return SourceOptions(pattern=self.pattern, format=self.format, fields=tuple(sorted(fields.items())))
+
+
+class CorpusConfig(StageConfig):
+    """The text to read, and the form of its files."""
+
+    UNKEYED: ClassVar[frozenset[str]] = frozenset(
+        {"inputs", "name_folds", "partition_documents", "max_rejected_fraction"}
+    )
+
+    inputs: tuple[str, ...] = Field(
+        ("corpus",),
+        description="Files, folders (searched in full for the suffixes of the format) or glob patterns, relative to "
+        "this file. Hidden files and files named README, LICENSE or NOTICE in folders are left out. Any file may be "
+        "compressed (.gz, .zst), Parquet and Arrow aside.",
+    )
+    format: str = Field(
+        "auto",
+        description="Format of the files: auto, a name of docs/corpora.md, or the import path of your own reader. "
+        "auto reads .txt, .jsonl, .parquet and .arrow, and also .csv and .tsv if you name such files or a pattern "
+        "matches them. json: an array of objects. huggingface: a folder saved by the datasets library. wikitext: one "
+        "document per article. dialogue: lines 'SPEAKER: utterance'; a dialogue ends with the file or before a line "
+        "that starts with <|endoftext|>. multidogo, personachat: their own files, one document per conversation. e2e, "
+        "dart, glue: their own files, one document per row, two texts joined by ' || '.",
+    )
+    txt_document: Literal["file", "line", "paragraph"] = Field(
+        "file", description="Unit of a txt file that is one document. Blank lines separate paragraphs."
+    )
+    quoting: Literal["auto", "double", "none"] = Field(
+        "auto",
+        description="Quotes in a csv or tsv file: double if columns may stand in double quotes. auto: none between "
+        "tabs, else double.",
+    )
+    delimiter: Literal["auto", ",", ";", "tab", "|"] = Field(
+        "auto", description="Separator of the columns of a csv or tsv file. auto: commas in csv, tabs in tsv."
+    )
+    wikitext_joiners: Literal["keep", "undo"] = Field(
+        "keep", description="wikitext: undo turns ' @-@ ', ' @,@ ' and ' @.@ ' back into the characters they stand for."
+    )
+    text_field: str = Field(
+        "text", description="Name of the field (jsonl, json) or column (tables) with the text; required in every row."
+    )
+    id_field: str = Field("id", description="Name of the field or column with the document's own id (optional).")
+    domain_field: str = Field(
+        "domain", description="Name of the field or column with the domain (optional). It is never redacted."
+    )
+    fold_field: str = Field("fold", description="Name of the field or column with train, valid or test (optional).")
+    name_folds: formats.NameFolds = Field(
+        "auto",
+        description="Use of names of files and of their folders as folds (train, valid, dev, test), in corpora by "
+        "name, for rows without a fold: always, never or auto. auto draws the folds if the names of all files give "
+        "the same fold and it is not train.",
+    )
+    label_field: str = Field(
+        "label", description="Name of the field or column with the class label (optional). It is never redacted."
+    )
+    gold_field: str = Field(
+        "spans",
+        description="Name of the field or column with the known secrets (optional), a list of {start, end, label} "
+        "with half-open character offsets in the text; as JSON in csv and tsv.",
+    )
+    partition_documents: int = Field(
+        1000, ge=1, description="Rows in a partition at most; a partition is the unit of parallel and repeated work."
+    )
+    mail_headers: tuple[str, ...] = Field(
+        ("Subject",),
+        description="mail, mbox: headers that become lines of the text, and are redacted like it. All other headers "
+        "name people, and are left out.",
+    )
+    mail_quotes: KeepOrDrop = Field(
+        "drop",
+        description="mail, mbox: treatment of lines behind '>', of the line that announces them, and of the "
+        "mail below an original one.",
+    )
+    mail_signatures: KeepOrDrop = Field(
+        "drop", description="mail, mbox: treatment of the text below the line '-- ', and of 'Sent from my …'."
+    )
+    max_document_chars: int = Field(
+        1_000_000, ge=1, le=2**31, description="Longest document in characters; a longer one is rejected as over_long."
+    )
+    max_rejected_fraction: float = Field(
+        0.01, ge=0, le=1, description="Share of rejected rows (0 to 1) above which the run stops."
+    )
+
+    source: tuple[CorpusSource, ...] = Field(
+        (),
+        description="Files of one pattern that are read in another way: tables [[corpus.source]] with pattern, "
+        "format, text_field, id_field, domain_field, fold_field, label_field, gold_field, txt_document, quoting, "
+        "delimiter. The first table whose pattern matches a file's name counts (*: any characters, / too). Folders "
+        "are searched for such files as well.",
+    )
+
+    options: dict[str, Any] = Field(
+        default_factory=dict, description="Options that a plug-in reader declares: a table [corpus.options]."
+    )
+
+    SENSITIVE: ClassVar[frozenset[str]] = frozenset({"options", "source"})
+
+    @field_validator("format")
+    @classmethod
+    def _known_format(cls, name: str) -> str:
+        formats.check_name(name)
+        return name
+
+    @model_validator(mode="after")
+    def _options_fit(self) -> CorpusConfig:
+        if self.options:
+            if not formats.is_plugin(self.format):
+                raise ValueError(f"options: the format '{self.format}' takes none")
+            check_options(formats.format_spec(self.format).options, self.options, "options")
+        return self
+
+    @field_validator("inputs")
+    @classmethod
+    def _inputs_are_named(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not value or not all(item.strip() for item in value):
+            raise ValueError("name at least one file, folder or pattern")
+        return value
+
+    def separator(self) -> str | None:
+        """Returns the separator between the two texts of a row; None if no format has rows of two texts."""
+        named = (self.format, *(source.format for source in self.source))
+        return PAIR if any(n != "auto" and formats.format_spec(n).holds_pairs for n in named) else None
+
+    def read_options(self) -> ReadOptions:
+        """Returns the options with which rows become documents."""
+        sources = tuple(source.options() for source in self.source)
+        return replace(self.other_options(), sources=sources)
+
+    def other_options(self) -> ReadOptions:
+        """Returns the options with which rows of another corpus (``dedup.against``) become documents."""
+        fields = set(ReadOptions.__dataclass_fields__) - {"plugin", "sources"}
+        return ReadOptions(**self.model_dump(include=fields), plugin=json.dumps(self.options, sort_keys=True))
+
+    def check(self, stage: str) -> None:
+        """Makes the plug-in reader, if there is one."""
+        if stage == "split" and formats.is_plugin(self.format):
+            make_reader(self.format, self.read_options())
+
+    def code_references(self, stage: str | None = None) -> tuple[str, ...]:
+        """Returns the module of a plug-in reader, and the modules and files that its options select."""
+        del stage
+        if not formats.is_plugin(self.format):
+            return ()
+        own = check_options(formats.format_spec(self.format).options, self.options, "options")
+        return (formats.reference(self.format).partition(":")[0], *option_references(own))
+
+    def package_references(self) -> tuple[str, ...]:
+        """Returns the packages that a plug-in reader declares."""
+        return formats.format_spec(self.format).packages if formats.is_plugin(self.format) else ()
