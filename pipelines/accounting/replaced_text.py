@@ -1,9 +1,9 @@
-"""What claims say where masks tell something of a secret, or labels or surrogates stand in their place.
+"""Assumptions of claims if masks reveal something about a secret, or labels or surrogates replace them.
 
-The world that a claim compares with has a mask where a secret was. A label tells the kind of the secret there, a
-surrogate is drawn from it, so a masked secret costs what a missed one does. What stands in a row is a function of the
-row, the key and the document's name, so one changed sentence still changes one record; unless a policy reads whole
-documents, for it may give what is masked in other sentences another label.
+The world that a claim compares with has a mask in place of a secret. A label shows the kind of the secret, and a
+surrogate is drawn from it, so a masked secret costs as much as a missed one. The text of a row depends on the row, the
+key and the document's name, so one changed sentence still changes one record. A policy that reads whole documents is an
+exception: it may give masked text in other sentences another label.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ UNLIKE: Final = (
     "redact.replacement writes labels or surrogates, which differ from secret to secret: what is read without noise is "
     "not the same in both worlds; set redact.replacement = 'mask'"
 )
-"""Why nothing is claimed of methods that read such text without noise."""
+"""Refusal for methods that read such text without noise."""
 
 
 def about_replaced(corpus: CorpusFacts) -> str | None:
-    """What a masked secret costs, as an assumption; None where masks are written."""
+    """Returns the assumption about the cost of a masked secret; None if masks are written."""
     if corpus.replacement == "mask":
         return None
     return (
@@ -45,7 +45,7 @@ def about_replaced(corpus: CorpusFacts) -> str | None:
 
 
 def no_credit(corpus: CorpusFacts) -> str | None:
-    """Why redaction is worth nothing; None where it is worth something."""
+    """Returns why redaction gives no credit; None if it gives some."""
     if corpus.gives_credit:
         return None
     if not corpus.reads_redacted:
@@ -57,7 +57,7 @@ def no_credit(corpus: CorpusFacts) -> str | None:
 
 
 def relabelling_refusal(corpus: CorpusFacts) -> str | None:
-    """Why nothing is promised where one secret may change the text of other records; None where it cannot."""
+    """Returns why nothing is promised if a secret may change the text of other records; None if it cannot."""
     policies = (*corpus.reads_documents, *corpus.plugins)
     if corpus.replacement == "mask" or not corpus.reads_redacted or not policies:
         return None
