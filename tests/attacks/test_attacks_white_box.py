@@ -15,7 +15,7 @@ from pipelines.accounting.events import NeighboringRelation
 from pipelines.attacks import white_box
 from pipelines.attacks.epsilon_comparison import Power, claim_p_value, compare
 from pipelines.attacks.epsilon_estimates import epsilon_estimates
-from pipelines.attacks.nights import Nights
+from pipelines.attacks.sequential_test import SequentialTest
 from pipelines.attacks.white_box import Background, Game, log_likelihood_ratios, play
 from pipelines.errors import ConfigError, PrivacyGateError
 
@@ -161,7 +161,7 @@ def test_five_seeds_of_a_thousand_trials_show_half_of_epsilon_four():
 @pytest.mark.slow
 def test_the_alarm_comes_in_the_first_nights_of_a_fault_and_not_before():
     profile = LARGE.claimed_profile()
-    state = Nights()
+    state = SequentialTest()
     for night in range(3):
         played = play(LARGE, np.random.default_rng(night))
         state = state.after(f"good {night}", claim_p_value(played.trials, profile, rng=np.random.default_rng(night)))

@@ -28,7 +28,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
     import numpy as np
 
     from pipelines.accounting.events import from_json, is_silent
-    from pipelines.attacks.nights import Nights
+    from pipelines.attacks.sequential_test import SequentialTest
     from pipelines.attacks.summary import (
         ACROSS_DOMAINS,
         LEFT_OPEN,
@@ -62,7 +62,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
     # The games on steps first: they are the stronger tests, and the stake falls from one to the next.
     evidence = [(game.identifier, game.p_value) for game in reversed(games) if game.p_value is not None]
     # What several nights say together, the ledger keeps (`flows.running.auditing`): this is what this one says alone.
-    state = Nights()
+    state = SequentialTest()
     for identifier, p_value in evidence:
         state = state.after(identifier, p_value)
     document = {

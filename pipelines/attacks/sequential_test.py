@@ -43,7 +43,7 @@ def log_bet(p_value: float) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Nights:
+class SequentialTest:
     """The state between nights: a plain document, which whoever runs the audits keeps.
 
     Attributes:
@@ -74,7 +74,7 @@ class Nights:
         """Whether the wealth ever reached 1 / false_alarm_rate. It stays so until somebody begins anew."""
         return self.alarmed_by is not None
 
-    def after(self, audit: str, p_value: float) -> Nights:
+    def after(self, audit: str, p_value: float) -> SequentialTest:
         """The state after an audit.
 
         Args:
@@ -96,7 +96,7 @@ class Nights:
         return {"schema_version": SCHEMA_VERSION, **asdict(self), "audits": list(self.audits)}
 
     @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Nights:
+    def of(cls, document: Mapping[str, Any]) -> SequentialTest:
         """The state that `document` gave.
 
         Raises:
