@@ -172,7 +172,7 @@ def dialogue_prompts(
 def sentence_prompts(
     rows: Iterable[Mapping[str, Any]], domain: str, rng: np.random.Generator, *, num: int = 100, num_words: int = 3
 ) -> Prompts:
-    """Makes prompts of the first words of held-out sentences, for models of single sentences; see `dialogue_prompts`."""
+    """Makes prompts of the first words of held-out sentences, for models of single sentences (`dialogue_prompts`)."""
     drawn: list[Mapping[str, Any]] = []
     num_seen = 0
     for row in rows:

@@ -2,8 +2,8 @@
 
 arXiv 2410.22235. The game is that of `pipelines.attacks.epsilon_one_run`. Let p_i be the probability of i right guesses
 of c', with one canary's coin flipped at a time. An attacker who guesses its coin rightly in i cases guesses it wrongly
-in the i - 1 cases of the flipped coin. Under f-DP this gives, for every j (their Theorem on the number of right guesses,
-with k = 2),
+in the i - 1 cases of the flipped coin. Under f-DP this gives, for every j (their Theorem on the number of right
+guesses, with k = 2),
 
     sum over i >= j of (i / m) p_i  <=  1 - f( sum over i >= j - 1 of ((c' - i) / m) p_i ).
 
@@ -46,7 +46,7 @@ def gaussian_curve(mu: float) -> Curve:
 
 
 def approximate_curve(epsilon: float, delta: float) -> Curve:
-    """Returns the curve of (epsilon, delta)-DP: 1 - f inverted, f = max(0, 1 - delta - e^eps x, e^-eps (1 - delta - x)).
+    """Returns the (epsilon, delta)-DP curve: 1 - f inverted, f = max(0, 1 - delta - e^eps x, e^-eps (1 - delta - x)).
 
     Dong, Roth and Su 2022, Proposition 2.5 (after Wasserman and Zhou 2010; Kairouz et al. 2015).
     """

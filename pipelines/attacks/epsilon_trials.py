@@ -96,7 +96,7 @@ class Trials:
         return Trials(self.scores[places], self.included[places])
 
     def errors_at(self, threshold: float) -> tuple[int, int, int, int]:
-        """Returns false positives, trials without, false negatives, trials with. Scores above the threshold are positive."""
+        """Counts false positives, trials without, false negatives, trials with; positive is above the threshold."""
         said = self.scores > threshold
         return (
             int((said & ~self.included).sum()),

@@ -177,8 +177,8 @@ def fitted_exposure(loss: float, sampled: FloatArray, size: int) -> FittedExposu
     """Estimates the exposure for spaces too large to enumerate, beyond the reach of sampling.
 
     Log-perplexities are assumed to follow a skew normal distribution, and exposure is -log2 of its probability up to
-    the canary's (Carlini et al. 2019, by distribution modelling). No sample shows how well it fits far out, in the range
-    of memorised canaries.
+    the canary's (Carlini et al. 2019, by distribution modelling). No sample shows how well it fits far out, in the
+    range of memorised canaries.
 
     Args:
         loss: loss of the canary, in nats.
