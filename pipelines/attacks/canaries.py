@@ -105,7 +105,7 @@ def draw_canaries(
     """Draws different canaries of one form, each set of candidates equally likely.
 
     Args:
-        generator: of candidates and of identifiers.
+        generator: generator of candidates and identifiers.
         pattern: the form.
         num: number of canaries.
         variant, num_copies, is_flagged: see `Canary`.
@@ -152,7 +152,7 @@ def draw_text_canaries(
     """Draws one canary for each beginning, which continues with random words.
 
     Args:
-        generator: of candidates and of identifiers.
+        generator: generator of candidates and identifiers.
         prefixes: public text.
         words: public words, without blanks in them.
         num_words: number of words that follow; the form has ``len(words) ** num_words`` candidates.

@@ -83,7 +83,7 @@ class CandidateScorer:
         self._double: torch.nn.Module | None = None
 
     def losses(self, indices: Indices, *, in_double: bool = False) -> FloatArray:
-        """See `Scorer`.
+        """Scores candidates, as `Scorer.losses`.
 
         Raises:
             ConfigError: candidates are cut at the model's context length.
@@ -160,7 +160,7 @@ class NormalisedScorer:
         return self._target.pattern
 
     def losses(self, indices: Indices, *, in_double: bool = False) -> FloatArray:
-        """See `Scorer`."""
+        """Scores candidates, as `Scorer.losses`."""
         return self._target.losses(indices, in_double=in_double) - self._reference.losses(indices, in_double=in_double)
 
 

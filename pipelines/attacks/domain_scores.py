@@ -104,7 +104,7 @@ class LeakRatio:
     high: float | None
 
     def document(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """Returns the ratio as JSON values."""
         return dict(vars(self))
 
 
@@ -175,7 +175,7 @@ class Threshold:
     rate_domain_only: float
 
     def document(self) -> dict[str, float]:
-        """As JSON holds it."""
+        """Returns the threshold as JSON values."""
         return dict(vars(self))
 
 

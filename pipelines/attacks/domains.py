@@ -217,7 +217,7 @@ class LabelledPolicies:
             raise ConfigError("two domains have the same label for policies: rename one")
 
     def scores(self, texts: Sequence[str]) -> dict[str, FloatArray]:
-        """See `DomainPolicies`."""
+        """Returns the scores of `DomainPolicies.scores`."""
         judged = self._judge.judge(texts)
         found = {}
         for domain, label in self._labels.items():

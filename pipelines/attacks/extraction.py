@@ -76,9 +76,9 @@ class LabelExtraction:
     near_kinds: Mapping[str, int]
 
     def document(self) -> dict[str, Any]:
-        """As JSON holds it: counts."""
+        """Returns counts as JSON values."""
         return {
-: value.document() if isinstance(value, Rate) else dict(value) if isinstance(value, Mapping) else value
+            name: value.document() if isinstance(value, Rate) else dict(value) if isinstance(value, Mapping) else value
             for name, value in vars(self).items()
         }
 
@@ -114,7 +114,7 @@ def search(
     max_held: int = MAX_HELD,
     confidence: float = 0.95,
     report: Callable[[Found], None] | None = None,
-
+) -> Extraction:
     """Searches for every secret in the texts of two models.
 
     Args:
@@ -280,7 +280,7 @@ class TargetedExtraction:
     chance: float | None
 
     def document(self) -> dict[str, Any]:
-        """As JSON holds it: counts."""
+        """Returns counts as JSON values."""
         return {"model": self.model.document(), "reference": self.reference.document(), "chance": self.chance}
 
 
