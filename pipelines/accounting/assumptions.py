@@ -29,8 +29,10 @@ Fact = Literal[
     "masks show",  # nothing | lengths
 ]
 
-_NOT_MEASURED: Final = "how many masked secrets are not was not measured"
-NOT_TOLD: Final = "how many masked secrets are not is counted on private text, and not told here"
+_NOT_MEASURED: Final = "the number of masked secrets whose redaction is not stable was not measured"
+NOT_STATED: Final = (
+    "the number of masked secrets whose redaction is not stable is counted on private text, and not stated here"
+)
 TOGETHER: Final = "every set of them in one sentence was masked by hand together, and changed nothing else"
 """Addition to claims for groups if nothing is missed."""
 NOISE_FROM_PRIVATE_TEXT = (
@@ -40,9 +42,9 @@ NOISE_FROM_PRIVATE_TEXT = (
 )
 
 CHOSEN_BY_PRIVATE_SCORES: Final = (  # Papernot and Steinke 2022, Theorem 2; a name in the text would pass the gate
-    "the model was chosen among others by scores on private text (guarantee.chosen_by), and the choice tells of it "
-    "beyond epsilon. Theorems that price a choice ask for a random number of candidates, drawn before any is trained, "
-    "and for scores that are private themselves (`reticent privacy selection`)"
+    "the model was chosen among others by scores on private text (guarantee.chosen_by), and the choice reveals more of "
+    "that text than epsilon covers. Theorems that bound the cost of a choice need a random number of candidates, drawn "
+    "before any is trained, and scores that are private themselves (`reticent privacy selection`)"
 )
 
 
@@ -90,8 +92,8 @@ def voids(training: TrainingFacts, rule: MethodRule) -> list[str]:
         found.append(CHOSEN_BY_PRIVATE_SCORES)
     if training.tokenizer_trained_on not in ("public", "none", "elsewhere"):
         found.append(
-            f"the tokenizer was trained on {training.tokenizer_trained_on} text: its vocabulary alone can give a "
-            "secret away, and epsilon does not cover it"
+            f"the tokenizer was trained on {training.tokenizer_trained_on} text: its vocabulary alone can reveal a "
+            "secret, and epsilon does not cover it"
         )
     if training.tokenizer_trained_on == "public" and not rule.has_public_set:
         found.append(
@@ -161,7 +163,7 @@ def common(
 def _about_settings(training: TrainingFacts) -> Assumption:
     plain = "hyper-parameters were not chosen by looking at private data"
     if training.is_noise_from_private_text:
-        return Assumption(f"{plain}, but for the noise of phase 1", {"noise chosen from": "private text"})
+        return Assumption(f"{plain}, except for the noise of phase 1", {"noise chosen from": "private text"})
     if training.light_noise_miss_rate is None:
         return Assumption(plain, {"noise chosen from": "settings"})
     where = {
@@ -171,7 +173,7 @@ def _about_settings(training: TrainingFacts) -> Assumption:
     rate = training.light_noise_miss_rate.upper
     return Assumption(
         f"{plain}; the miss rate {rate:g} that the noise of phase 1 was chosen with "
-        f"{where.get(training.noise_basis or '', 'is of unknown origin')}: so say the settings",
+        f"{where.get(training.noise_basis or '', 'is of unknown origin')}, according to the settings",
         {"noise chosen from": "settings"},
     )
 
@@ -186,8 +188,8 @@ def about_others(num_others: int) -> Assumption:
             {"other releases": "some"},
         )
     return Assumption(
-        "no other release of this store shares an input file with this one, as its privacy ledger knows; one that is "
-        "made later, or elsewhere, on the same records adds to epsilon",
+        "no other release of this store shares an input file with this one, according to its privacy ledger; a release "
+        "that is made later, or elsewhere, on the same records adds to epsilon",
         {"other releases": "none"},
     )
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pipelines.accounting.assumptions import (
-    NOT_TOLD,
+    NOT_STATED,
     about_corpus,
     common,
     contradictions,
@@ -295,7 +295,7 @@ class ClaimBuilder:
     @property
     def unstable(self) -> str:
         """The number of caught secrets that are not redacted stably, in words."""
-        return NOT_TOLD if self.review.is_withheld else unstable_count(self.review.stability)
+        return NOT_STATED if self.review.is_withheld else unstable_count(self.review.stability)
 
     def elsewhere_refusal(self) -> str | None:
         """Returns why nothing is promised if a secret may change several records; None if no such reason is known."""

@@ -136,7 +136,7 @@ def bayesian(b: ClaimBuilder) -> Claim:
     )
     if not b.review.is_trusted and b.review.source != NOT_MEASURED:
         return replace(
-            claim, refused=f"the misses were told by {b.review.source}, a proxy; no guarantee rests on a proxy"
+            claim, refused=f"the misses were judged by {b.review.source}, a proxy; no guarantee rests on a proxy"
         )
     if (no_credit := b.no_credit) is not None:
         return replace(claim, refused=no_credit)

@@ -72,7 +72,7 @@ def _about_held_documents(notion: str, corpus: CorpusFacts) -> list[str]:
         return []
     return [
         "documents in another language were left out (split.other_languages = hold), as their text says: the claim is "
-        "about the records that are left, and says nothing of what it tells that just these are left"
+        "about the records that are left, and does not cover what the choice of these records reveals"
     ]
 
 
@@ -81,8 +81,8 @@ def _about_names(notion: str, corpus: CorpusFacts) -> list[str]:
     if not corpus.has_public_rows:
         return []
     return [
-        "where names of speakers and domains with a token (train.min_speaker_rows), or a vocabulary, were learnt, they "
-        "follow from public rows alone, and these are the same in both worlds"
+        "if names of speakers and domains with a token (train.min_speaker_rows), or a vocabulary, were learnt, they "
+        "depend on public rows alone, and these are the same in both worlds"
     ]
 
 
@@ -154,7 +154,7 @@ DECISIONS: Final[tuple[Decision, ...]] = (
         says=_about_held_documents,
         ends="split.other_languages = hold: one secret may decide whether its whole document is left out, so it "
         "changes as many records as that has sentences; set split.other_languages = 'name', and choose documents by "
-        "what is known of them beside their text",
+        "facts about them that do not come from their text",
         is_made=lambda configs: configs["split"].other_languages == "hold",
     ),
     Decision(
@@ -269,8 +269,9 @@ DECISIONS: Final[tuple[Decision, ...]] = (
         reads="how much of the input changed since the last training",
         changes="whether there is a training, and so a release, of all records",
         says=_always(
-            "which runs train follows from how much of the input came and went (train.when, changed): the claim "
-            "supposes that the same runs train in both worlds, and does not cover what it tells that one did"
+            "which runs train depends on how much of the input came and went (train.when, changed): the claim "
+            "supposes that the same runs train in both worlds, and does not cover what the fact that a run trained "
+            "reveals"
         ),
         is_made=lambda configs: (when := configs["train"].when) is not None and when.changed is not None,
     ),

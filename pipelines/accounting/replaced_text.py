@@ -14,8 +14,8 @@ from typing import Final
 from pipelines.accounting.facts import CorpusFacts
 
 _STANDS: Final[Mapping[str, str]] = {
-    "label": "redact.replacement is label: in the place of a secret stands of which kind it is",
-    "surrogate": "redact.replacement is surrogate: in the place of a secret stands a text that is drawn from it",
+    "label": "redact.replacement is label: the kind of a secret is written in its place",
+    "surrogate": "redact.replacement is surrogate: a text that is drawn from a secret is written in its place",
 }
 _OTHER_LABELS: Final = (
     "redact.replacement is {}, and these policies may look at whole documents: {}. With a secret masked by hand they "
@@ -40,7 +40,7 @@ def about_replaced(corpus: CorpusFacts) -> str | None:
         return None
     return (
         f"{_STANDS[corpus.replacement]}, in the other world a mask: a masked secret costs as much as a missed one. "
-        "What stands there depends on the sentence and the name of its document, and on no other sentence"
+        "The written text depends on the sentence and the name of its document, and on no other sentence"
     )
 
 

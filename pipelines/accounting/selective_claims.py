@@ -107,8 +107,8 @@ def masked(b: ClaimBuilder) -> Claim:
     if b.training.typed_masks:
         return replace(
             claim,
-            refused="masks told, in training, what kind of secret they stand for: with another mask in the place of a "
-            "secret, other text is read without noise; set train.typed_masks = []",
+            refused="masks showed, in training, the kind of their secret: with another mask in place of a secret, "
+            "other text is read without noise; set train.typed_masks = []",
         )
     if (elsewhere := b.elsewhere_refusal()) is not None:
         return replace(claim, refused=elsewhere)
@@ -119,7 +119,7 @@ def light_noise(b: ClaimBuilder) -> Claim:
     """Makes JFT's own estimate for light noise, with every rate p of phase 1 replaced by p m. Never a guarantee."""
     claim = b.claim(
         "light_noise_estimate",
-        "JFT's estimate of selective DP under light noise. The sound statements beside it are Bayesian "
+        "JFT's estimate of selective DP under light noise. The sound statements are Bayesian "
         "confidentiality, with gamma, and differential privacy, without any credit.",
         "JFT, section 3.1 (an empirical estimate, as the paper says)",
         extra=(

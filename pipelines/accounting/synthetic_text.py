@@ -21,10 +21,10 @@ NOT_CHOSEN: Final = (
     "private text (masked strings, replayed passages) nor from scores on private text, and no row was taken out "
     "because of them."
 )
-NO_CLAIM: Final = "nothing bounds what the text tells of the private text: the model has no claim"
+NO_CLAIM: Final = "nothing bounds what the text reveals about the private text: the model has no claim"
 NO_NOISE: Final = (
-    "the model was trained without noise: nothing bounds what its text tells of what no policy masked. What is claimed "
-    "of masked secrets alone stands in the model's claims"
+    "the model was trained without noise: nothing bounds what its text reveals about text that no policy masked. The "
+    "claims about masked secrets alone are in the model's claims"
 )
 _OF_WHOLE: Final = ("statement", "is_guarantee", "unit")
 

@@ -30,6 +30,7 @@ from pipelines.training.data.ragged import RaggedArray
 from pipelines.training.data.records import Batch, Examples
 from pipelines.training.devices import choose_device
 from pipelines.training.methods.base import LoopTraining
+from pipelines.training.methods.jft_phase_one import prepare_phase_one
 
 MOST_SEEDS: Final = 100
 
@@ -73,7 +74,6 @@ def prepared(game: TrainingGame, canaries: Examples, other: Examples) -> LoopTra
     for seed in range(MOST_SEEDS):
         settings = game.settings(seed)
         if game.is_first_phase:
-            from pipelines.training.methods.jft_phase_one import prepare_phase_one
 
             everything = {"value": 1.0, "upper": 1.0, "confidence": 1.0, "basis": "assumed"}
             training = prepare_phase_one(corpus_of(canaries, other), settings, settings.epochs, everything)

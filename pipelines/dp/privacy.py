@@ -34,16 +34,16 @@ from pipelines.randomness import PrivateRandomness, seeded, unpredictable
 _STATE_VERSION = 1
 
 ASSUMPTIONS: Final = (
-    "each number of the data set is one record, the same whenever it is asked for; a record that stands under several "
-    "numbers counts as several",
+    "each number of the data set is one record, the same at every request; a record with several numbers counts as "
+    "several",
     "examples stay independent of others and of their places in batches that were not compared: those after the last "
     "comparison, records unlike those that were compared; dropout and other random numbers do not depend on other "
     "examples",
     "the loop treats all batches alike, and computes the losses from the batch alone",
-    "nothing in the program but the engine's noisy sums carries private values into weights: no state outside buffers "
-    "and parameters, no hook on gradients or steps, no learning rate or decision that follows from losses, norms or "
-    "the sizes of samples (a scheduler that `schedule` was not given leaves out the empty ones)",
-    "processes exchange nothing of their records but the engine's sums, and nobody looks at one process's sums",
+    "only the engine's noisy sums carry private values into weights: no state outside buffers and parameters, no hook "
+    "on gradients or steps, no learning rate or decision that depends on losses, norms or the sizes of samples (a "
+    "scheduler that was not passed to `schedule` skips the empty ones)",
+    "the engine's sums are all that processes exchange of their records, and nobody looks at one process's sums",
     "only the final weights are published; pseudo-random Gaussian numbers in floating point are taken for real ones",
     "no record directs the rounding of sums: in float32 rounding adds less than 1e-4 max_grad_norm to what a record "
     "does",

@@ -175,5 +175,5 @@ def _warnings(counts: ReplicateCounts, paper: Interval | None, method: str | Non
     elif paper[0] == paper[1]:
         found.append("the Student-t interval (as in the paper) has no length, because all rows have the same rate")
     elif intervals.clip(paper) != paper:
-        found.append("the Student-t interval (as in the paper) leaves the range 0 to 1; a clipped one is beside it")
+        found.append("the Student-t interval (as in the paper) leaves the range 0 to 1; a clipped one is given too")
     return found

@@ -219,7 +219,7 @@ _ASSUMPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 _SHARED_ASSUMPTIONS: Final = (
     "gamma and delta2 are averages over mu: a sentence, or a kind of secret, that the policy always misses "
-    "may hide in them; the worst label is shown beside them",
+    "may hide in them; the worst label is shown with them",
 )
 
 
@@ -287,7 +287,7 @@ def _about_coverage(labelled: Labelled, source: str) -> list[str]:
         ]
     return [
         *found,
-        f"only {share:.3%} of the training sentences stand in documents with labels: all rates describe that part "
+        f"only {share:.3%} of the training sentences are in documents with labels: all rates describe that part "
         "alone, and claims that need gamma or delta2 over the corpus are refused",
     ]
 
@@ -371,7 +371,7 @@ def _warnings(
         rates = [m / t for m, t in zip(table.replicate_missed, table.replicate_tokens, strict=True) if t]
         paper = intervals.student_t(rates, confidence)
         if paper and intervals.clip(paper) != paper:
-            found.append("the Student-t interval (as in the paper) leaves the range 0 to 1; a clipped one is beside it")
+            found.append("the Student-t interval (as in the paper) leaves the range 0 to 1; a clipped one is given too")
     return found
 
 
