@@ -74,7 +74,6 @@ def prepared(game: TrainingGame, canaries: Examples, other: Examples) -> LoopTra
     for seed in range(MOST_SEEDS):
         settings = game.settings(seed)
         if game.is_first_phase:
-
             everything = {"value": 1.0, "upper": 1.0, "confidence": 1.0, "basis": "assumed"}
             training = prepare_phase_one(corpus_of(canaries, other), settings, settings.epochs, everything)
         else:
