@@ -16,7 +16,6 @@ and the rate and the divisor stay: the add-or-remove relation with a rate that i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -27,7 +26,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from pipelines.accounting import accountants
 from pipelines.accounting.events import Composed, Event, NeighboringRelation, dp_sgd
-from pipelines.attacks.epsilon_comparison import ClaimedEpsilon, ClaimedProfile
+from pipelines.attacks.epsilon_comparison import ClaimedEpsilon
 from pipelines.attacks.epsilon_trials import BoolArray, FloatArray, GuessPlan, Trials
 from pipelines.dp.privacy import PrivacyEngine
 from pipelines.dp.sampling import PrivatePlan, plan_private_steps
@@ -46,29 +45,12 @@ LEAST_NOISE: Final = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Background:
-    """A model that is trained together with the canaries, so that they hide among real gradients.
-
-    Attributes:
-        model: model with rules of the engine.
-        records: data set with a length; ``losses_of`` receives its records in batches.
-        losses_of: function from (model, batch) to (B,) losses.
-        collate: function that makes a batch of records.
-    """
-
-    model: nn.Module
-    records: Dataset[Any]
-    losses_of: Callable[[nn.Module, Any], torch.Tensor]
-    collate: Callable[[list[Any]], Any] = torch.utils.data.default_collate
-
-
-@dataclass(frozen=True, kw_only=True)
 class Game:
     """The settings of a game, fixed before it.
 
     Attributes:
         num_canaries: number of trials of one game.
-        num_others: number of other records: those of a background, or records without a gradient.
+        num_others: number of other records, without a gradient.
         expected_batch_size: number of records in an average step; all records make the rate 1, the tightest game.
         epochs: number of passes; an epoch has one over the rate steps.
         noise_multiplier: noise multiplier of the engine.
@@ -94,28 +76,6 @@ class Game:
                 f"a canary's gradient must be longer than the clipping norm, not {self.canary_norm} of it"
             )
 
-    @classmethod
-    def of_training(
-        cls, num_canaries: int, *, noise_multiplier: float, sample_rate: float, max_grad_norm: float
-    ) -> Game:
-        """Makes a game of one epoch with a training's noise and, as nearly as whole records allow, its rate.
-
-        A fault shows in the first steps already. The claimed epsilon grows with the number of steps, so more steps need
-        more right guesses to refute it.
-
-        Args:
-            num_canaries: number of trials.
-            noise_multiplier, sample_rate, max_grad_norm: settings of the training.
-        """
-        expected = max(1, round(sample_rate * num_canaries))
-        return cls(
-            num_canaries=num_canaries,
-            expected_batch_size=expected,
-            noise_multiplier=noise_multiplier,
-            max_grad_norm=max_grad_norm,
-            max_physical_batch_size=math.ceil(expected / NUM_MICROBATCHES),
-        )
-
     @property
     def plan(self) -> PrivatePlan:
         """The engine's plan of rate and steps."""
@@ -132,10 +92,6 @@ class Game:
         """Returns the accountant's epsilon for exactly this game's rate, noise and steps, under add-or-remove."""
         return ClaimedEpsilon(epsilon=accountants.epsilon(self.event, delta, RELATION), delta=delta, relation=RELATION)
 
-    def claimed_profile(self) -> ClaimedProfile:
-        """Returns the accountant's epsilons at many deltas, for `claim_p_value`."""
-        return ClaimedProfile.of(self.event, RELATION)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Played:
@@ -150,26 +106,20 @@ class Played:
     noise: FloatArray
 
 
-def play(
-    game: Game, rng: np.random.Generator, *, background: Background | None = None, test_seed: int | None = None
-) -> Played:
+def play(game: Game, rng: np.random.Generator, *, test_seed: int | None = None) -> Played:
     """Trains once, with all canaries, and scores them.
 
     Args:
         game: settings of the game.
         rng: generator of the coins.
-        background: background model, with ``num_others`` records.
         test_seed: seed that makes the engine's samples and noise repeatable, for tests.
 
     Raises:
-        ConfigError: the background has another number of records than the game.
         PrivacyGateError: the engine counted or took other steps than the game's, so there is no claim about it.
     """
-    if background is not None and len(background.records) != game.num_others:  # type: ignore[arg-type]
-        raise ConfigError(f"the background must have {game.num_others} records, as the game says")
     coins = rng.random(game.num_canaries) < 0.5
     attacker = _Attacker(game)
-    _train(game, coins, background, test_seed, attacker)
+    _train(game, coins, test_seed, attacker)
     return Played(trials=Trials(attacker.scores, coins), noise=np.array(attacker.noise))
 
 
@@ -194,12 +144,11 @@ def log_likelihood_ratios(sums: FloatArray, noise: FloatArray, sample_rate: floa
 
 
 class _Carrier(nn.Module):
-    """A weight for each canary, looked up like a token's, together with the trained model."""
+    """A weight for each canary, looked up like a token's, as the model that is trained."""
 
-    def __init__(self, num_weights: int, background: Background | None) -> None:
+    def __init__(self, num_weights: int) -> None:
         super().__init__()
         self.weights = nn.Embedding(num_weights, 1)
-        self.background = nn.Identity() if background is None else background.model
         with torch.no_grad():
             self.weights.weight.zero_()
 
@@ -210,22 +159,17 @@ class _Carrier(nn.Module):
 
 
 class _Records(Dataset[Any]):
-    """Canaries, then other records: (number of weight, length of gradient, share of the background's loss, record)."""
+    """Canaries, then other records without a gradient: (number of the weight, length of the gradient)."""
 
-    def __init__(self, game: Game, coins: BoolArray, background: Background | None) -> None:
+    def __init__(self, game: Game, coins: BoolArray) -> None:
         self._lengths = np.where(coins, game.canary_norm * game.max_grad_norm, 0.0)
         self._num_others = game.num_others
-        self._records = None if background is None or not game.num_others else background.records
 
     def __len__(self) -> int:
         return len(self._lengths) + self._num_others
 
-    def __getitem__(self, index: int) -> tuple[int, float, float, Any]:
-        other = index - len(self._lengths)
-        record = 0 if self._records is None else self._records[max(other, 0)]
-        if other >= 0:
-            return 0, 0.0, 1.0, record
-        return index, float(self._lengths[index]), 0.0, record
+    def __getitem__(self, index: int) -> tuple[int, float]:
+        return (index, float(self._lengths[index])) if index < len(self._lengths) else (0, 0.0)
 
 
 class _Attacker:
@@ -245,15 +189,12 @@ class _Attacker:
         self.scores += log_likelihood_ratios(sums[None, : game.num_canaries], np.array([noise]), game.plan.sample_rate)
 
 
-def _train(
-    game: Game, coins: BoolArray, background: Background | None, test_seed: int | None, attacker: _Attacker
-) -> None:
-    carrier = _Carrier(game.num_canaries + NUM_SPARE, background)
-    collate = torch.utils.data.default_collate if background is None else background.collate
+def _train(game: Game, coins: BoolArray, test_seed: int | None, attacker: _Attacker) -> None:
+    carrier = _Carrier(game.num_canaries + NUM_SPARE)
 
-    def batch_of(items: list[tuple[int, float, float, Any]]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, Any]:
-        numbers, lengths, shares, records = zip(*items, strict=True)
-        return torch.tensor(numbers), torch.tensor(lengths), torch.tensor(shares), collate(list(records))
+    def batch_of(items: list[tuple[int, float]]) -> tuple[torch.Tensor, torch.Tensor]:
+        numbers, lengths = zip(*items, strict=True)
+        return torch.tensor(numbers), torch.tensor(lengths)
 
     optimizer = torch.optim.SGD(carrier.parameters(), lr=0.1)
     optimizer.register_step_pre_hook(lambda *_: attacker.see(_update_of(carrier)))
@@ -261,19 +202,14 @@ def _train(
     _, private, loader = engine.make_private(
         module=carrier,
         optimizer=optimizer,
-        data_loader=DataLoader(
-            _Records(game, coins, background), batch_size=game.expected_batch_size, collate_fn=batch_of
-        ),
+        data_loader=DataLoader(_Records(game, coins), batch_size=game.expected_batch_size, collate_fn=batch_of),
         noise_multiplier=game.noise_multiplier,
         max_grad_norm=game.max_grad_norm,
         max_physical_batch_size=game.max_physical_batch_size,
     )
     for _ in range(game.epochs):
-        for numbers, lengths, shares, records in loader:
-            losses = lengths * carrier(numbers)
-            if background is not None:
-                losses = losses + shares * background.losses_of(background.model, records)
-            private.backward(losses)
+        for numbers, lengths in loader:
+            private.backward(lengths * carrier(numbers))
             private.step()
     if engine.event != game.event or len(attacker.noise) != game.plan.num_steps:
         raise PrivacyGateError(
