@@ -17,7 +17,7 @@ class Batch:
         num_records: number of its records.
         rng: generator of its step; None for a batch that is only compared.
         is_last: true if a step follows it.
-        is_begun: true if its losses were handed over.
+        is_begun: true if its losses were passed to ``backward``.
         is_added: true if its losses were accepted.
         is_stepped: true if ``step()`` was called after it.
     """

@@ -222,7 +222,7 @@ class IsolationProbe:
             self.notes += () if PLACES_NOT_COMPARED in self.notes else (PLACES_NOT_COMPARED,)
             return
         raise IsolationError(
-            "the loss or the gradient of an example changes with its place in the batch. Who stands where depends on "
+            "the loss or the gradient of an example changes with its place in the batch. The places depend on "
             "the other records that were drawn, so one record more changes what many others add. Look for: weights, "
             "decisions or numbers by row (torch.arange(len(batch)), losses[::2], the first or the last row), in the "
             "loop, the model or the collate function"

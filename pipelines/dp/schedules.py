@@ -28,7 +28,7 @@ class StepSchedule:
         """Raises ConfigError if the scheduler needs a metric, or is no scheduler of torch."""
         if isinstance(inner, torch.optim.lr_scheduler.ReduceLROnPlateau):
             raise ConfigError(
-                "ReduceLROnPlateau goes by a metric, not by steps: call its step(metric) yourself, once an epoch, with "
+                "ReduceLROnPlateau needs a metric, not steps: call its step(metric) yourself, once an epoch, with "
                 "a metric of public records. One of private records is a release that no epsilon covers"
             )
         if not isinstance(inner, torch.optim.lr_scheduler.LRScheduler):
@@ -69,9 +69,9 @@ class RateGuard:
         rates = [float(group["lr"]) for group in groups if "lr" in group]
         if self._rates is not None and rates != self._rates:
             raise PrivacyGateError(
-                "the learning rate changed within one step: a scheduler goes by physical batches, of which a sample "
-                "has several, by how many records were drawn. Call scheduler = optimizer.schedule(scheduler) once, "
-                "before the loop: it then goes by noisy steps"
+                "the learning rate changed within one step: a scheduler counts physical batches, and their number in a "
+                "sample depends on how many records were drawn. Call scheduler = optimizer.schedule(scheduler) once, "
+                "before the loop: it then counts noisy steps"
             )
         self._rates = rates
 
