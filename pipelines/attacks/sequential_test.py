@@ -65,7 +65,7 @@ class SequentialTest:
 
     @property
     def wealth(self) -> float:
-        """Evidence against the claims, 1 at first. If they are true, it ever reaches 1 / rate with probability <= rate."""
+        """Evidence against the claims, 1 at first. True claims let it ever reach 1 / rate with probability <= rate."""
         staked = 0.0 if self.log_staked is None else math.exp(min(self.log_staked, 700.0))
         return staked + 1 / (len(self.audits) + 1)
 
