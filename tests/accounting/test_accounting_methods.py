@@ -83,7 +83,7 @@ def test_no_claim_of_any_method_is_less_for_labels_or_surrogates(name):
 @pytest.mark.parametrize("name", ["redacted", "anonymized"])
 def test_masks_that_tell_a_kind_are_no_mask_in_the_place_of_a_secret(name):
     found = build(name, clean=True, stable=True, typed_masks=True)
-    assert "what kind" in found["confidentiality_of_masked_secrets"]["refused"]
+    assert "the kind of their secret" in found["confidentiality_of_masked_secrets"]["refused"]
     assert found["selective_dp"]["refused"]
     assert found["selective_dp_of_the_policy"]["refused"]
     assert build(name, clean=True, stable=True)["selective_dp_of_the_policy"]["is_guarantee"]

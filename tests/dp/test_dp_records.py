@@ -232,7 +232,7 @@ def test_one_record_moves_the_sum_by_at_most_the_bound():
 
 def test_one_record_under_many_numbers_is_an_assumption_in_words():
     """The engine counts numbers of the data set, and says so."""
-    assert any("under several numbers" in line for line in ASSUMPTIONS)
+    assert any("with several numbers" in line for line in ASSUMPTIONS)
 
 
 @pytest.mark.parametrize("fresh", [True, False])
