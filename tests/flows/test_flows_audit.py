@@ -23,8 +23,8 @@ from flows.running.spec import begin, open_store
 from flows.settings import load_settings
 from pipelines.attacks.canaries import Canary
 from pipelines.attacks.exposure import Rank
-from pipelines.attacks.sequential_test import SequentialTest
 from pipelines.attacks.patterns import Pattern
+from pipelines.attacks.sequential_test import SequentialTest
 from pipelines.errors import ConfigError, PrivacyGateError
 from pipelines.stages.audit.canaries import Rankings, among_strangers
 from pipelines.stages.audit.canary_table import drawn
