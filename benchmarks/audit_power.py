@@ -29,7 +29,7 @@ from audit_faults import CORRECT, FAULTS, LOOP, SPANS
 
 from pipelines.accounting.calibration import calibrate_noise_multiplier
 from pipelines.attacks.attack_training import play_training
-from pipelines.attacks.nights import Nights
+from pipelines.attacks.sequential_test import SequentialTest
 from pipelines.attacks.training_game import TrainingGame
 from pipelines.methods import registry
 from pipelines.methods.sdpsgd_lstm import SpanSettings
@@ -78,7 +78,7 @@ def audited(job: Job) -> dict[str, Any]:
     p_value = played.p_value(np.random.default_rng(seed))
     return {
         "method": method, "fault": fault, "epsilon": epsilon, "p_value": p_value,
-        "is_flagged": Nights().after("first", p_value).is_alarm, "seen_by": min(tests, key=tests.__getitem__),
+        "is_flagged": SequentialTest().after("first", p_value).is_alarm, "seen_by": min(tests, key=tests.__getitem__),
     }  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 One audit's lower bound lies above a correct claim in one of twenty audits, at 95 %. What raises the alarm is therefore
 the evidence of all audits together, which correct engines let rise that far in one store of a thousand, ever
-(`pipelines.attacks.nights`). It is computed from the ledger's lines, so that no edit can lower it.
+(`pipelines.attacks.sequential_test`). It is computed from the ledger's lines, so that no edit can lower it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pipelines.store.place.ledger_file import AUDITED, AUDITS_SETTLED
 from pipelines.store.place.roots import Roots
 
 if TYPE_CHECKING:
-    from pipelines.attacks.nights import Nights
+    from pipelines.attacks.sequential_test import SequentialTest
 
 STAGE = "audit"
 
@@ -85,14 +85,14 @@ def _is_settled(found: Mapping[str, Any], documents: Sequence[Mapping[str, Any]]
     return bool(own & raised) or bool(found["alarm"] and own and own <= before)
 
 
-def nights_of(documents: Sequence[Mapping[str, Any]]) -> Nights:
+def nights_of(documents: Sequence[Mapping[str, Any]]) -> SequentialTest:
     """The evidence of all audits since the last alarm was settled."""
-    from pipelines.attacks.nights import Nights
+    from pipelines.attacks.sequential_test import SequentialTest
 
-    state = Nights()
+    state = SequentialTest()
     for document in documents:
         if document["type"] == AUDITS_SETTLED:
-            state = Nights()
+            state = SequentialTest()
         elif document["type"] == AUDITED:
             state = state.after(document["audit"], document["p_value"])
     return state

@@ -1,1 +1,1 @@
-"""From events to epsilon, and from epsilon to stated guarantees. Imports no torch."""
+"""Privacy accounting: from events to epsilon, and from epsilon to stated guarantees. Imports no torch."""

@@ -1,11 +1,11 @@
-"""From an event to an epsilon: PLD by default, RDP beside it, and GDP-CLT marked as asymptotic.
+"""Accountants from an event to an epsilon: PLD by default, RDP for comparison, and GDP-CLT, which is asymptotic.
 
 PLD and RDP come from dp-accounting. PLD rounds every privacy loss up (Koskela et al. 2020; Doroshenko et al. 2022,
 "Connect the dots"), so its epsilon is an upper bound at any discretisation: a coarser grid is looser, never wrong. A
-lower bound (`pipelines.accounting.lower_bound`) stands beside it and shows how tight it is.
+lower bound (`pipelines.accounting.lower_bound`) shows how tight it is.
 
-Where Li et al. (2022, section 2 and appendix B) compose trade-off functions with the PRV accountant of Gopi, Lee and
-Wutschitz (2021), PLD takes its place: both convolve the same privacy losses, and PLD lies between PRV's lower and
+Li et al. (2022, section 2 and appendix B) compose trade-off functions with the PRV accountant of Gopi, Lee and
+Wutschitz (2021). PLD replaces it here: both convolve the same privacy losses, and PLD lies between PRV's lower and
 upper bound on every row of the oracle table. Nothing here is called PRV.
 """
 
@@ -18,6 +18,8 @@ from typing import Any, Literal
 
 import dp_accounting
 from dp_accounting import pld, rdp
+from scipy.optimize import brentq
+from scipy.special import log_ndtr, ndtr
 
 from pipelines.accounting.events import (
     Event,
@@ -44,15 +46,15 @@ _LARGEST_TABLE = 1e8
 
 @dataclass(frozen=True, kw_only=True)
 class EpsilonFigure:
-    """One accountant's answer.
+    """An accountant's figure for an event.
 
     Attributes:
-        epsilon: the figure; None where the accountant does not cover the event or the relation.
+        epsilon: the figure; None if the accountant does not cover the event or the relation.
         accountant: ``pld``, ``pld_lower``, ``rdp`` or ``gdp_clt``.
-        relation: the neighbouring relation that it holds for.
-        is_bound: whether it is an upper bound. False for a lower bound and for an asymptotic figure, which no
-            guarantee may use.
-        note: why there is no figure, or what it lacks.
+        relation: neighbouring relation of the figure.
+        is_bound: true for an upper bound. False for a lower bound and for an asymptotic figure, which no guarantee may
+            use.
+        note: reason why there is no figure, or its limits.
     """
 
     epsilon: float | None
@@ -64,15 +66,15 @@ class EpsilonFigure:
 
 @functools.lru_cache(maxsize=256)
 def epsilon(event: Event, delta: float, relation: NeighboringRelation | str = NeighboringRelation.REPLACE_ONE) -> float:
-    """The smallest known upper bound on epsilon at ``delta``, by PLD.
+    """Returns the smallest known upper bound on epsilon at ``delta``, by PLD.
 
     Args:
-        event: what ran.
-        delta: the probability that the bound may fail, strictly between 0 and 1.
-        relation: the neighbouring relation of the notion that is claimed.
+        event: privacy event of the training.
+        delta: probability that the bound may fail, strictly between 0 and 1.
+        relation: neighbouring relation of the claimed notion.
 
     Returns:
-        An epsilon >= 0; 0 where nothing private was touched, infinity where a mechanism added no noise.
+        An epsilon >= 0; 0 if nothing private was touched, infinity if a mechanism added no noise.
 
     Raises:
         UnsupportedEventError: an event of no known kind.
@@ -96,9 +98,10 @@ def epsilon(event: Event, delta: float, relation: NeighboringRelation | str = Ne
 
 
 def epsilon_at_most(event: Event, delta: float) -> float:
-    """An upper bound that is quick to get, for people to look at: PLD on a coarse grid, replacement of a record.
+    """Returns a quick upper bound for display: PLD on a coarse grid, under replacement of a record.
 
-    At most a few per cent above `epsilon` for usual trainings; more where epsilon is far below 1. No claim uses it.
+    It is at most a few per cent above `epsilon` for usual trainings, and more if epsilon is far below 1. No claim uses
+    it.
     """
     if is_silent(event):
         return 0.0
@@ -110,18 +113,18 @@ def epsilon_at_most(event: Event, delta: float) -> float:
 
 
 def _wanted_interval(bound: float) -> float:
-    """The grid for an epsilon of about ``bound``.
+    """Returns the grid for an epsilon of about ``bound``.
 
-    The table of losses is about epsilon / interval long: a huge epsilon keeps a coarser grid, so that a run with
-    hardly any noise costs seconds rather than the machine's memory. A tiny epsilon needs a finer one, or rounding up
-    over thousands of steps would swamp it.
+    The table of losses is about epsilon / interval long. A huge epsilon keeps a coarser grid, so that a run with hardly
+    any noise takes seconds and does not fill the memory. A tiny epsilon needs a finer grid, because rounding up over
+    thousands of steps would swamp it.
     """
     fine = min(_USUAL_INTERVAL, max(_FINEST_INTERVAL, bound / 1_000))
     return max(fine, bound / _POINTS_PER_EPSILON)
 
 
 def _expected_loss(event: Event) -> float:
-    """An upper bound on the mean privacy loss of the whole event in nats, by convexity of the divergence."""
+    """Returns an upper bound on the mean privacy loss of the event in nats, by convexity of the divergence."""
     total = 0.0
     for count, leaf in leaves(event):
         if isinstance(leaf, PoissonSampled) and leaf.event.noise_multiplier:
@@ -132,10 +135,10 @@ def _expected_loss(event: Event) -> float:
 
 
 def _epsilon_without_sampling(event: Event, delta: float, relation: NeighboringRelation) -> float:
-    """An upper bound in closed form that gives no credit for sampling, for events with hardly any noise.
+    """Returns an upper bound in closed form without credit for sampling, for events with hardly any noise.
 
-    A sampled step is a mixture of the full step and of one that does not depend on the record, so by convexity of
-    the hockey-stick divergence the full step dominates it; Gaussians compose exactly (Dong, Roth and Su 2022,
+    A sampled step is a mixture of the full step and of a step that does not depend on the record. So by convexity of
+    the hockey-stick divergence the full step dominates it. Gaussians compose exactly (Dong, Roth and Su 2022,
     Corollary 3.3).
     """
     reach = 2.0 if relation is NeighboringRelation.REPLACE_ONE else 1.0
@@ -149,7 +152,7 @@ def _epsilon_without_sampling(event: Event, delta: float, relation: NeighboringR
 
 
 def pld_epsilon(event: Event, delta: float, relation: NeighboringRelation, interval: float) -> float:
-    """Epsilon by PLD on one grid of privacy losses (``interval`` in nats); an upper bound at any grid."""
+    """Returns epsilon by PLD on one grid of privacy losses (``interval`` in nats): an upper bound for any grid."""
     if _expected_loss(event) > _LARGEST_TABLE * interval:
         return _epsilon_without_sampling(event, delta, relation)
     accountant = pld.PLDAccountant(to_dp_relation(relation), value_discretization_interval=interval)
@@ -163,16 +166,16 @@ def pld_epsilon(event: Event, delta: float, relation: NeighboringRelation, inter
 def pld_lower_epsilon(
     event: Event, delta: float, relation: NeighboringRelation, upper: float | None = None
 ) -> float | None:
-    """What the event costs at least, for its worst pair of neighbours; never claimed.
+    """Returns a lower bound on the cost of the event for its worst pair of neighbours. It is never claimed.
 
     Args:
-        event: what ran.
-        delta: strictly between 0 and 1.
-        relation: the neighbouring relation.
-        upper: `epsilon` of the same arguments, where it is known already.
+        event: privacy event of the training.
+        delta: delta, strictly between 0 and 1.
+        relation: neighbouring relation.
+        upper: `epsilon` of the same arguments, if it is known already.
 
     Returns:
-        A number at most `epsilon`; None where no table holds the losses.
+        A number at most `epsilon`; None if no table holds the losses.
     """
     _check_delta(delta)
     relation = NeighboringRelation(relation)
@@ -186,20 +189,20 @@ def pld_lower_epsilon(
 
 
 def rdp_epsilon(event: Event, delta: float, relation: NeighboringRelation | str) -> float | None:
-    """Epsilon by Renyi DP (Mironov 2017; Poisson sampling by Mironov, Talwar and Zhang 2019).
+    """Returns epsilon by Renyi DP (Mironov 2017; Poisson sampling by Mironov, Talwar and Zhang 2019).
 
     dp-accounting's RDP accountant takes the noise of a plain Gaussian event relative to the sensitivity under the
-    accountant's own relation, its PLD accountant relative to the norm of one record. Events here mean the latter, so
-    under replacement, where the sum moves by twice that norm, RDP is handed half the noise.
+    accountant's own relation. Its PLD accountant takes it relative to the norm of one record, as events here do. Under
+    replacement the sum moves by twice that norm, so RDP gets half the noise.
 
     Args:
-        event: what ran.
-        delta: strictly between 0 and 1.
-        relation: the neighbouring relation.
+        event: privacy event of the training.
+        delta: delta, strictly between 0 and 1.
+        relation: neighbouring relation.
 
     Returns:
-        None for Poisson sampling under replacement, which dp-accounting refuses: a figure for another relation would
-        be a wrong claim.
+        Epsilon; None for Poisson sampling under replacement, which dp-accounting refuses. A figure for another relation
+        would be a wrong claim.
     """
     _check_delta(delta)
     relation = NeighboringRelation(relation)
@@ -217,18 +220,18 @@ def rdp_epsilon(event: Event, delta: float, relation: NeighboringRelation | str)
 
 
 def gdp_clt_epsilon(event: Event, delta: float, relation: NeighboringRelation | str) -> float | None:
-    """Epsilon of the Gaussian limit for Poisson sampling (Bu, Dong, Long and Su 2020, Corollary 5.4).
+    """Returns epsilon of the Gaussian limit for Poisson sampling (Bu, Dong, Long and Su 2020, Corollary 5.4).
 
-    This is asymptotic in the number of steps and lies below the truth at real numbers of steps: it is shown for
+    It is asymptotic in the number of steps and lies below the truth at real numbers of steps. It is shown for
     comparison with published figures and never claimed.
 
     Args:
-        event: what ran.
-        delta: strictly between 0 and 1.
-        relation: the neighbouring relation.
+        event: privacy event of the training.
+        delta: delta, strictly between 0 and 1.
+        relation: neighbouring relation.
 
     Returns:
-        None under replacement, for which that limit is not stated.
+        Epsilon; None under replacement, for which the limit is not stated.
     """
     _check_delta(delta)
     if is_silent(event):
@@ -252,14 +255,12 @@ def gdp_clt_epsilon(event: Event, delta: float, relation: NeighboringRelation | 
 
 
 def gdp_epsilon(mu: float, delta: float) -> float:
-    """The epsilon at ``delta`` of mu-Gaussian DP (Dong, Roth and Su 2022, Corollary 2.13), by root search.
+    """Returns the epsilon at ``delta`` of mu-Gaussian DP (Dong, Roth and Su 2022, Corollary 2.13), by root search.
 
     Args:
-        mu: at least 0; sensitivity over noise of a single Gaussian release.
-        delta: strictly between 0 and 1.
+        mu: sensitivity over noise of a single Gaussian release, at least 0.
+        delta: delta, strictly between 0 and 1.
     """
-    from scipy.optimize import brentq
-    from scipy.special import log_ndtr, ndtr
 
     def delta_of(eps: float) -> float:
         # exp(eps) * Phi(b) in logarithms: exp(eps) alone overflows at large mu.
@@ -275,12 +276,12 @@ def gdp_epsilon(mu: float, delta: float) -> float:
 
 @functools.lru_cache(maxsize=64)
 def all_epsilons(event: Event, delta: float, relation: NeighboringRelation) -> tuple[EpsilonFigure, ...]:
-    """Every accountant's figure for one event, delta and relation; PLD, which claims use, comes first.
+    """Returns every accountant's figure for an event. PLD, which claims use, comes first.
 
     Args:
-        event: what ran.
-        delta: strictly between 0 and 1.
-        relation: the neighbouring relation.
+        event: privacy event of the training.
+        delta: delta, strictly between 0 and 1.
+        relation: neighbouring relation.
     """
     rdp_figure = rdp_epsilon(event, delta, relation)
     clt_figure = gdp_clt_epsilon(event, delta, relation)
@@ -317,7 +318,7 @@ def all_epsilons(event: Event, delta: float, relation: NeighboringRelation) -> t
 
 
 def to_dp_event(event: Event, noise_share: float = 1.0) -> Any:
-    """The event as dp-accounting's own, with every noise multiplier times ``noise_share``.
+    """Returns the event as a dp-accounting event, with every noise multiplier times ``noise_share``.
 
     Raises:
         UnsupportedEventError: an event of no known kind.
@@ -337,7 +338,7 @@ def to_dp_event(event: Event, noise_share: float = 1.0) -> Any:
 
 
 def to_dp_relation(relation: NeighboringRelation) -> Any:
-    """The relation as dp-accounting's own."""
+    """Returns the relation as dp-accounting's own."""
     return dp_accounting.NeighboringRelation[NeighboringRelation(relation).name]
 
 

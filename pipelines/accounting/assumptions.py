@@ -1,12 +1,12 @@
-"""What claims rest on, in words. Each list is short, so that people read it.
+"""The assumptions of claims, as sentences. Each list is short, so that people read it.
 
 *Contradictions.* An assumption may state the value of a named fact ("redaction reads" = "sentence"). Two assumptions of
-one claim that state different values of one fact cannot both hold, and a claim under both would promise anything at
-all, so they are never issued together.
+one claim that state different values of one fact cannot both hold. A claim under both would promise anything at all,
+so they are never issued together.
 
 *Masked secrets.* CRT, Proposition 5, gives epsilon 0 for a secret that the policy masks, because both worlds are then
 the same once redacted. They are the same only if masking the secret by hand leaves all else as it was: its redaction is
-*stable*. Those of the reviewed ones that are not are counted, and told.
+*stable*. Claims state the number of reviewed secrets whose redaction is not stable.
 """
 
 from __future__ import annotations
@@ -29,10 +29,12 @@ Fact = Literal[
     "masks show",  # nothing | lengths
 ]
 
-_NOT_MEASURED: Final = "how many masked secrets are not was not measured"
-NOT_TOLD: Final = "how many masked secrets are not is counted on private text, and not told here"
+_NOT_MEASURED: Final = "the number of masked secrets whose redaction is not stable was not measured"
+NOT_STATED: Final = (
+    "the number of masked secrets whose redaction is not stable is counted on private text, and not stated here"
+)
 TOGETHER: Final = "every set of them in one sentence was masked by hand together, and changed nothing else"
-"""What claims for groups add where nothing is missed."""
+"""Addition to claims for groups if nothing is missed."""
 NOISE_FROM_PRIVATE_TEXT = (
     "the noise of phase 1 was chosen by a rate that was measured on this text, so that in a neighbouring world another "
     "mechanism ran; fix train.jft_miss_rate before the text is measured, or take it from public text, and say so with "
@@ -40,17 +42,17 @@ NOISE_FROM_PRIVATE_TEXT = (
 )
 
 CHOSEN_BY_PRIVATE_SCORES: Final = (  # Papernot and Steinke 2022, Theorem 2; a name in the text would pass the gate
-    "the model was chosen among others by scores on private text (guarantee.chosen_by), and the choice tells of it "
-    "beyond epsilon. Theorems that price a choice ask for a random number of candidates, drawn before any is trained, "
-    "and for scores that are private themselves (`reticent privacy selection`)"
+    "the model was chosen among others by scores on private text (guarantee.chosen_by), and the choice reveals more of "
+    "that text than epsilon covers. Theorems that bound the cost of a choice need a random number of candidates, drawn "
+    "before any is trained, and scores that are private themselves (`reticent privacy selection`)"
 )
 
 
 class Assumption(str):
-    """A sentence that a claim rests on.
+    """A sentence that states an assumption of a claim.
 
     Attributes:
-        facts: what it supposes, by name of the fact.
+        facts: assumed value of each fact, by name of the fact.
     """
 
     __slots__ = ("facts",)
@@ -58,17 +60,14 @@ class Assumption(str):
     facts: dict[str, str]
 
     def __new__(cls, text: str, facts: dict[Fact, str] | None = None) -> Assumption:
-        """The text, with what it supposes."""
+        """Makes an assumption of its text and the facts that it assumes."""
         made = super().__new__(cls, text)
         made.facts = {str(name): value for name, value in (facts or {}).items()}
         return made
 
 
 def contradictions(assumptions: Iterable[str]) -> list[str]:
-    """The facts that some of the assumptions suppose to be one thing and others another, by name, sorted.
-
-    Plain strings suppose nothing that could be compared.
-    """
+    """Returns the names of the facts on which assumptions disagree, sorted. Plain strings assume no fact."""
     known: dict[str, set[str]] = {}
     for assumption in assumptions:
         if isinstance(assumption, Assumption):
@@ -78,7 +77,7 @@ def contradictions(assumptions: Iterable[str]) -> list[str]:
 
 
 def voids(training: TrainingFacts, rule: MethodRule) -> list[str]:
-    """Facts that take the promise out of every claim, whatever its numbers."""
+    """Returns the reasons why no claim of the run is a guarantee, whatever its numbers."""
     found = []
     if training.insecure_test_seed:
         found.append("insecure_test_seed is set: samples and noise can be repeated by anyone who knows the seed")
@@ -93,8 +92,8 @@ def voids(training: TrainingFacts, rule: MethodRule) -> list[str]:
         found.append(CHOSEN_BY_PRIVATE_SCORES)
     if training.tokenizer_trained_on not in ("public", "none", "elsewhere"):
         found.append(
-            f"the tokenizer was trained on {training.tokenizer_trained_on} text: its vocabulary alone can give a "
-            "secret away, and epsilon does not cover it"
+            f"the tokenizer was trained on {training.tokenizer_trained_on} text: its vocabulary alone can reveal a "
+            "secret, and epsilon does not cover it"
         )
     if training.tokenizer_trained_on == "public" and not rule.has_public_set:
         found.append(
@@ -112,14 +111,14 @@ def voids(training: TrainingFacts, rule: MethodRule) -> list[str]:
 def common(
     training: TrainingFacts, rule: MethodRule, publication: Publication, num_others: int, has_public_rows: bool
 ) -> list[str]:
-    """What every claim of a run rests on.
+    """Returns the assumptions of every claim of a run.
 
     Args:
-        training: what training did.
-        rule: what is known of its method, and of those of the other releases.
-        publication: what else the run publishes.
-        num_others: other releases of the store that may share a record.
-        has_public_rows: whether rows are published, or trained on without noise.
+        training: facts of the training.
+        rule: rule of its method, and of the methods of the other releases.
+        publication: other publications of the run.
+        num_others: number of other releases of the store that may share a record.
+        has_public_rows: true if rows are published, or trained on without noise.
     """
     found: list[str] = [
         f"the unit of privacy is one {training.record}; a person or a fact may be spread over many",
@@ -164,7 +163,7 @@ def common(
 def _about_settings(training: TrainingFacts) -> Assumption:
     plain = "hyper-parameters were not chosen by looking at private data"
     if training.is_noise_from_private_text:
-        return Assumption(f"{plain}, but for the noise of phase 1", {"noise chosen from": "private text"})
+        return Assumption(f"{plain}, except for the noise of phase 1", {"noise chosen from": "private text"})
     if training.light_noise_miss_rate is None:
         return Assumption(plain, {"noise chosen from": "settings"})
     where = {
@@ -174,13 +173,13 @@ def _about_settings(training: TrainingFacts) -> Assumption:
     rate = training.light_noise_miss_rate.upper
     return Assumption(
         f"{plain}; the miss rate {rate:g} that the noise of phase 1 was chosen with "
-        f"{where.get(training.noise_basis or '', 'is of unknown origin')}: so say the settings",
+        f"{where.get(training.noise_basis or '', 'is of unknown origin')}, according to the settings",
         {"noise chosen from": "settings"},
     )
 
 
 def about_others(num_others: int) -> Assumption:
-    """What is known of other releases on the same records."""
+    """Returns the assumption about other releases on the same records."""
     if num_others:
         return Assumption(
             f"{num_others} other release{'s' if num_others > 1 else ''} of this store may share records with this one: "
@@ -189,14 +188,14 @@ def about_others(num_others: int) -> Assumption:
             {"other releases": "some"},
         )
     return Assumption(
-        "no other release of this store shares an input file with this one, as its privacy ledger knows; one that is "
-        "made later, or elsewhere, on the same records adds to epsilon",
+        "no other release of this store shares an input file with this one, according to its privacy ledger; a release "
+        "that is made later, or elsewhere, on the same records adds to epsilon",
         {"other releases": "none"},
     )
 
 
 def about_corpus(corpus: CorpusFacts, training: TrainingFacts, on: str) -> list[str]:
-    """What ties a claim to the corpus before, or after, deduplication."""
+    """Returns the assumptions that tie a claim to the corpus before or after deduplication."""
     found: list[str]
     if on == "deduplicated":
         why = (
@@ -229,7 +228,7 @@ def about_corpus(corpus: CorpusFacts, training: TrainingFacts, on: str) -> list[
 
 
 def one_sentence(training: TrainingFacts, who: str = "the secret") -> str:
-    """What a claim about a single secret supposes, since the unit of privacy is one sentence."""
+    """Returns the assumption of a claim about a single secret: the unit of privacy is one sentence."""
     if not training.reads_any_original:
         return f"{who} stands in one kept sentence; one that stands in several is a group of as many"
     return (
@@ -239,7 +238,7 @@ def one_sentence(training: TrainingFacts, who: str = "the secret") -> str:
 
 
 def about_caught(corpus: CorpusFacts, unstable: str) -> list[str]:
-    """When a masked secret costs nothing; ``unstable`` says of how many that is not so."""
+    """Returns when a masked secret costs nothing. ``unstable`` says for how many that is not so."""
     if not corpus.reads_redacted:
         return [
             Assumption(
@@ -257,7 +256,7 @@ def about_caught(corpus: CorpusFacts, unstable: str) -> list[str]:
 
 
 def about_public_set(corpus: CorpusFacts, delta2: Delta2 | None) -> list[str]:
-    """How missed secrets are kept out of what is published, or trained on, without noise."""
+    """Returns how missed secrets are kept out of text that is published, or trained on, without noise."""
     if not corpus.has_public_rows:
         why = (
             "no row is published, and every sentence is trained on as a private record"
@@ -285,7 +284,7 @@ def about_public_set(corpus: CorpusFacts, delta2: Delta2 | None) -> list[str]:
 
 
 def about_review(is_census: bool) -> list[str]:
-    """What gamma and delta2 rest on."""
+    """Returns the assumptions of gamma and delta2."""
     labels = "the labels mark every secret: one that nobody labelled is not covered, nor is a mu of another shape"
     if is_census:
         return [
@@ -301,7 +300,7 @@ def about_review(is_census: bool) -> list[str]:
 
 
 def about_mu() -> list[str]:
-    """What a Bayesian claim supposes of the attacker, beyond Definition 4."""
+    """Returns the assumptions of a Bayesian claim about the attacker, beyond Definition 4."""
     return [
         "mu is over pairs of a sentence and a secret in it, while CRT, Definition 4 and Proposition 6, fix the "
         "sentence: the attacker must not know in which sentence the secret stands, nor anything that tells (wording, "
@@ -313,7 +312,7 @@ def about_mu() -> list[str]:
 
 
 def unstable_count(stability: Stability | None) -> str:
-    """How many caught secrets are not redacted stably, as the end of a sentence."""
+    """Returns the number of caught secrets that are not redacted stably, as the end of a sentence."""
     if stability is None or stability.num_caught == 0:
         return _NOT_MEASURED
     return (
@@ -323,11 +322,11 @@ def unstable_count(stability: Stability | None) -> str:
 
 
 def epsilon_is(unstable: str, reads_any_original: bool) -> str:
-    """For whom epsilon is less, as the end of "Epsilon is".
+    """Returns the end of the sentence "Epsilon is": the secrets with a smaller epsilon.
 
     Args:
-        unstable: of how many masked secrets that is not so, in words.
-        reads_any_original: whether a part of the training read original text, for which a mask is worth nothing.
+        unstable: number of masked secrets without a smaller epsilon, in words.
+        reads_any_original: true if a part of the training read original text, for which a mask is worth nothing.
     """
     less = "no more than that of the training on original text" if reads_any_original else "0"
     return (
@@ -337,7 +336,7 @@ def epsilon_is(unstable: str, reads_any_original: bool) -> str:
 
 
 def _stable_or_missed(unstable: str) -> str:
-    """When a masked secret costs nothing, as an assumption; ``unstable`` as in `epsilon_is`."""
+    """Returns the assumption under which a masked secret costs nothing; ``unstable`` as in `epsilon_is`."""
     return (
         "training on redacted text costs nothing for a masked secret only if its redaction is stable: masking it by "
         f"hand leaves all else that is redacted as it was ({unstable}); if all copies of its sentence are changed "
@@ -348,7 +347,7 @@ def _stable_or_missed(unstable: str) -> str:
 
 
 def elsewhere_refusal(stability: Stability | None) -> str | None:
-    """Why nothing is promised where one secret changes several records; None where none was seen to."""
+    """Returns why nothing is promised if a secret changes several records, or None if no reviewed secret does."""
     if stability is None or not stability.num_unstable_elsewhere:
         return None
     return (
@@ -359,5 +358,5 @@ def elsewhere_refusal(stability: Stability | None) -> str | None:
 
 
 def misses_nothing(stability: Stability | None) -> bool:
-    """Whether masked secrets are known to be stable in every combination; a census is for the caller to check."""
+    """Returns true if masked secrets are known to be stable in every combination. The caller checks for a census."""
     return stability is not None and stability.num_unstable == 0 and stability.num_unstable_together == 0

@@ -1,4 +1,4 @@
-"""The search for the least noise that meets a target epsilon."""
+"""Calibration: the search for the least noise that meets a target epsilon."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pipelines.accounting.events import NeighboringRelation, dp_sgd
 from pipelines.errors import ConfigError
 
 RELATIVE_TOLERANCE = 1e-5
-"""The returned noise multiplier exceeds the least sufficient one by at most this share."""
+"""Share by which the returned noise multiplier exceeds the least sufficient one at most."""
 
 SMALLEST_NOISE_MULTIPLIER = 0.05
-"""The search stops here: with less noise epsilon is in the thousands, and no protection is left to calibrate."""
+"""Smallest noise multiplier of the search: with less noise epsilon is in the thousands, which protects nothing."""
 
 _LARGEST_NOISE_MULTIPLIER = 1e7
 _COARSE_INTERVAL = 1e-3
@@ -36,20 +36,20 @@ def calibrate_noise_multiplier(
     relation: NeighboringRelation | str = NeighboringRelation.REPLACE_ONE,
     accountant: Literal["pld", "rdp"] = "pld",
 ) -> float:
-    """The least noise multiplier whose epsilon does not exceed the target.
+    """Returns the least noise multiplier whose epsilon does not exceed the target.
 
     Args:
-        target_epsilon: the epsilon to meet, > 0.
-        target_delta: the delta that goes with it, strictly between 0 and 1.
+        target_epsilon: epsilon to meet, > 0.
+        target_delta: delta of that epsilon, strictly between 0 and 1.
         sample_rate: probability with which each record enters a step, in (0, 1].
         num_steps: number of noisy steps, >= 1.
-        relation: neighbouring relation of the notion to be claimed; confidentiality needs ``replace_one``.
-        accountant: ``pld``, which claims use, or ``rdp``, for comparison with papers that calibrated by it.
+        relation: neighbouring relation of the claimed notion; confidentiality needs ``replace_one``.
+        accountant: ``pld``, which claims use, or ``rdp``, for comparison with papers that calibrate by it.
 
     Returns:
-        A value that meets the target as the accountant measures it (`pipelines.accounting.accountants.epsilon`, or
-        `rdp_epsilon`), and lies above the least such value by at most `RELATIVE_TOLERANCE` of it (never below
-        `SMALLEST_NOISE_MULTIPLIER`).
+        A value that meets the target by the accountant (`pipelines.accounting.accountants.epsilon`, or `rdp_epsilon`).
+        It exceeds the least such value by at most `RELATIVE_TOLERANCE` of it, and is never below
+        `SMALLEST_NOISE_MULTIPLIER`.
 
     Raises:
         ConfigError: an argument out of range, or a target that no finite noise reaches.
@@ -60,7 +60,7 @@ def calibrate_noise_multiplier(
     if accountant != "pld":
         raise ConfigError(f"noise is calibrated by the accountants pld and rdp, not by {accountant!r}")
 
-    # A coarse grid is ten times faster, and its epsilon is an upper bound too, so it finds the neighbourhood.
+    # A coarse grid is ten times faster. Its epsilon is an upper bound too, so it finds the neighbourhood.
     interval = max(min(_COARSE_INTERVAL, target_epsilon / 100), min(target_epsilon / 1e5, 1.0))
 
     @functools.cache
@@ -111,7 +111,7 @@ def _checked(
 
 
 def _bracket(excess: _Excess) -> tuple[float | None, float]:
-    """A noise multiplier that is too small (None: none is, down to the smallest) and one that is enough."""
+    """Returns a noise multiplier that is too small (None if the smallest is enough), and one that is enough."""
     high = 1.0
     if excess(high) <= 0:
         while high > SMALLEST_NOISE_MULTIPLIER:
@@ -131,7 +131,7 @@ def _bracket(excess: _Excess) -> tuple[float | None, float]:
 
 
 def _approach(excess: _Excess, near: float, slope: float) -> float:
-    """A guess improved by a Newton step, and by secants where that was long: the coarse grid was too coarse."""
+    """Returns a guess improved by a Newton step, and by secants if that was long (the coarse grid was too coarse)."""
     for _ in range(_MOST_SECANTS):
         if slope >= 0:  # more noise, more epsilon: rounding of the grid, no slope
             break
@@ -144,7 +144,7 @@ def _approach(excess: _Excess, near: float, slope: float) -> float:
 
 
 def _around(excess: _Excess, near: float) -> tuple[float, float]:
-    """A narrow bracket around a good guess, widened until it holds."""
+    """Returns a narrow bracket around a good guess, widened until it holds."""
     width = 0.4 * RELATIVE_TOLERANCE
     low, high = near * math.exp(-width), near * math.exp(width)
     while excess(high) > 0:
@@ -157,7 +157,7 @@ def _around(excess: _Excess, near: float) -> tuple[float, float]:
 
 
 def _close_in(excess: _Excess, low: float, high: float, tolerance: float) -> float:
-    """The upper end of the bracket once it is narrow: the Illinois rule in the logarithm of the noise."""
+    """Returns the upper end of the narrowed bracket, by the Illinois rule in the logarithm of the noise."""
     low_excess, high_excess = excess(low), excess(high)
     last = 0
     while high / low > 1 + tolerance:

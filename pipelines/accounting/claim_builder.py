@@ -1,6 +1,6 @@
-"""A claim, what is known of misses, and the facts that all claims of one run share.
+"""A claim, the review of misses, and the builder with the facts that all claims of one run share.
 
-Kept apart from `pipelines.accounting.claims`, which says what is claimed, and when it is refused.
+`pipelines.accounting.claims` decides which claims are made, and when they are refused.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pipelines.accounting.assumptions import (
-    NOT_TOLD,
+    NOT_STATED,
     about_corpus,
     common,
     contradictions,
@@ -46,36 +46,35 @@ FOREIGN_ROWS: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """One statement about a run.
+    """A statement about a run.
 
     Attributes:
-        notion: what is promised: ``dp_private_set``, ``confidentiality``, ``confidentiality_of_caught_secrets``,
+        notion: kind of promise: ``dp_private_set``, ``confidentiality``, ``confidentiality_of_caught_secrets``,
             ``confidentiality_of_masked_secrets``, ``group_confidentiality``,
             ``group_confidentiality_at_average_rate`` (never a guarantee), ``bayesian_confidentiality``,
             ``selective_dp``, ``selective_dp_of_the_policy`` or ``light_noise_estimate`` (never a guarantee).
         statement: the promise in words.
-        epsilon, delta: its numbers, of this run's model alone; None where it is refused.
+        epsilon, delta: numbers of the claim, of this run's model alone; None if it is refused.
         epsilon_unamplified: epsilon of the training itself, without credit for redaction.
-        together: the same claim about all releases that may share a record with this one, where there are earlier ones:
+        together: the same claim about all releases that may share a record with this one, if there are earlier ones:
             ``num_releases``, ``statement``, ``assumptions``, ``epsilon``, ``delta``, ``is_guarantee``,
-            ``not_guaranteed_because``, ``refused``,
-            ``unit``, ``corpus``. Whoever prints an epsilon prints this one first.
-        covers: what the claim is about, in words: everything that the run publishes, or the model alone.
-        beside: what else lies in the public root, which the claim does not cover.
-        is_guarantee: whether the numbers are a promise, under the assumptions.
-        not_guaranteed_because: why they are not.
-        theorem: where it is proved.
-        relation: the neighbouring relation.
-        corpus: on which data the neighbours are taken: ``raw`` (after splitting into sentences, before
-            deduplication), ``deduplicated``, or ``private_set``.
-        unit: what one record is.
-        group_size: secrets that are protected together; 1 for a single one.
-        dedup_stability: training records that one sentence before deduplication can change.
-        mu: the distribution over secrets that a Bayesian claim averages over.
-        confidence: probability that the bounds from the review hold; None where no review enters.
-        num_missed: secrets of the group that count as missed.
-        assumptions: what the promise rests on.
-        refused: why there is none.
+            ``not_guaranteed_because``, ``refused``, ``unit``, ``corpus``. Print its epsilon before the claim's own.
+        covers: subject of the claim, in words: everything that the run publishes, or the model alone.
+        beside: other contents of the public root, which the claim does not cover.
+        is_guarantee: true if the numbers are a promise, under the assumptions.
+        not_guaranteed_because: reasons why they are not.
+        theorem: reference to the proof.
+        relation: neighbouring relation.
+        corpus: data on which the neighbours are taken: ``raw`` (after splitting into sentences, before deduplication),
+            ``deduplicated``, or ``private_set``.
+        unit: unit of a record.
+        group_size: number of secrets that are protected together; 1 for a single one.
+        dedup_stability: number of training records that one sentence before deduplication can change.
+        mu: distribution over secrets that a Bayesian claim averages over.
+        confidence: probability that the bounds from the review hold; None without a review.
+        num_missed: number of secrets of the group that count as missed.
+        assumptions: assumptions of the promise.
+        refused: reason why there is no claim.
         as_in_paper: figures as the papers state them, for comparison.
     """
 
@@ -105,20 +104,20 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True)
 class Review:
-    """What is known of the policies' misses.
+    """The measured rates of the policies' misses.
 
     Attributes:
-        source: who said what was missed.
-        is_trusted: whether a person or gold labels did; nothing rests on a proxy.
-        false_negative_rate: gamma, None where unknown.
-        delta2: None where unknown.
-        worst_label: gamma and delta2 of the worst label, bounded for all labels at once; None where unknown.
-        is_census: whether every training sentence was reviewed.
-        covers_corpus: whether every training document carries labels, or every sampled sentence was reviewed by
-            people; otherwise the rates describe a part only.
-        num_training_sentences: of the corpus; None where that is not known.
-        is_withheld: whether rates were measured and are not told, because what is stated is published.
-        stability: how many caught secrets are not redacted stably; None where that was not measured.
+        source: judge of the misses.
+        is_trusted: true for a person or gold labels. Nothing rests on a proxy.
+        false_negative_rate: gamma; None if unknown.
+        delta2: delta2; None if unknown.
+        worst_label: gamma and delta2 of the worst label, bounded for all labels at once; None if unknown.
+        is_census: true if every training sentence was reviewed.
+        covers_corpus: true if every training document carries labels, or people reviewed every sampled sentence.
+            Otherwise the rates describe a part only.
+        num_training_sentences: number of training sentences of the corpus; None if unknown.
+        is_withheld: true if rates may have been measured and are not stated, because the claims are published.
+        stability: counts of caught secrets that are not redacted stably; None if not measured.
     """
 
     source: str
@@ -134,16 +133,16 @@ class Review:
 
     @classmethod
     def withheld(cls) -> Review:
-        """What the public is told of a review: nothing, neither its rates nor whether there was one."""
+        """Returns the review as the public sees it: without its rates, and without whether there was one."""
         return cls(source=NOT_MEASURED, is_trusted=False, false_negative_rate=None, delta2=None, is_withheld=True)
 
     @property
     def is_usable(self) -> bool:
-        """Whether a claim about the corpus may rest on the rates."""
+        """True if a claim about the corpus may rest on the rates."""
         return self.is_trusted and self.covers_corpus
 
     def part_refusal(self, otherwise: str = "") -> str | None:
-        """Why a judged part says nothing about the corpus, and what to do, ``otherwise`` included; None if it does."""
+        """Returns why a judged part does not describe the corpus, and what to do (``otherwise`` too), or None."""
         if not self.is_trusted or self.covers_corpus:
             return None
         if self.source == "human":
@@ -155,7 +154,7 @@ class Review:
 
 @dataclass(frozen=True)
 class ClaimBuilder:
-    """What every claim of a run is made from."""
+    """A builder of the claims of a run, with the facts that they share."""
 
     training: TrainingFacts
     corpus: CorpusFacts
@@ -165,7 +164,7 @@ class ClaimBuilder:
     num_others: int  # other releases that may share a record
     loss: PrivacyLoss  # of one record, replace_one, no credit for anything
     add_or_remove: PrivacyLoss
-    on_redacted: PrivacyLoss  # the part of it that read redacted text
+    on_redacted: PrivacyLoss  # the part of the loss that read redacted text
     on_original: PrivacyLoss  # the part that read original text
 
     @property
@@ -177,28 +176,28 @@ class ClaimBuilder:
 
     @property
     def sentence_loss(self) -> PrivacyLoss:
-        """The loss of one sentence of the corpus that the claims are about."""
+        """The loss of one sentence of the claims' corpus."""
         return group_loss(self.loss, self.records_per_sentence)
 
     @property
     def records_per_sentence(self) -> int:
-        """Training records that one sentence of the corpus that the claims are about can change."""
+        """The number of training records that one sentence of the claims' corpus can change."""
         return (self.corpus.dedup_stability or 1) if self.on == "raw" else 1
 
     @property
     def uses_delta2(self) -> bool:
-        """Whether delta2 is a measured figure, and not 0 because no row is public."""
+        """True if delta2 is a measured figure. It is 0 if no row is public."""
         return self.corpus.has_public_rows
 
     @property
     def seen(self) -> str:
-        """What the attacker sees, in words."""
-        is_model_alone = self.publication.beside or not self.publication.publishes_model
+        """The attacker's view, in words."""
+        is_model_alone = self.publication.not_covered or not self.publication.publishes_model
         return "the model" if is_model_alone else "what this run publishes"
 
     @property
     def neighbours_of_dp(self) -> str:
-        """Which two private sets differential privacy compares, by what the method reads."""
+        """The two private sets that differential privacy compares, in words, by the text that training reads."""
         if not self.corpus.reads_redacted:
             found = "the neighbours are corpora after splitting, duplicates and secrets included, of equal size"
         elif not self.training.reads_any_original:
@@ -216,16 +215,16 @@ class ClaimBuilder:
         return found
 
     def is_large(self, notion: str, delta: float) -> bool:
-        """Whether a delta is too large to mean anything: not below one over the number of records it is about."""
+        """Returns true if a delta means nothing: it is not below one over the number of its records."""
         num_private = self.training.num_private_records
         num_records = num_private + (0 if notion == "dp_private_set" else self.training.num_public_records)
-        # The training's own delta counts too: gamma makes the figure of an average secret smaller, not the leak.
+        # The training's own delta counts too: gamma reduces the figure of an average secret, not the leak.
         return (num_private > 0 and self.loss.delta >= 1 / num_private) or (
             num_records > 0 and delta >= 1 / num_records
         )
 
     def claim(self, notion: str, statement: str, theorem: str, extra: Sequence[str] = (), **values: Any) -> Claim:
-        """A claim without numbers; ``extra`` are assumptions of its own, which come first."""
+        """Makes a claim without numbers. Its own assumptions, ``extra``, come first."""
         is_dp = notion == "dp_private_set"
         rests_on = common(self.training, self.rule, self.publication, self.num_others, self.corpus.has_public_rows)
         on = values.get("corpus", self.on)
@@ -237,7 +236,7 @@ class ClaimBuilder:
             theorem=theorem,
             unit=self.training.record,
             covers=self.publication.covers,
-            beside=self.publication.beside,
+            beside=self.publication.not_covered,
             epsilon_unamplified=finite(self.loss.epsilon),
             assumptions=(*extra, *rests_on, *about_decisions(notion, self.corpus)),
             **{
@@ -248,7 +247,7 @@ class ClaimBuilder:
         )
 
     def issue(self, claim: Claim, epsilon: float, delta: float) -> Claim:
-        """The claim with its numbers, or refused where they say nothing."""
+        """Returns the claim with its numbers, or refused if they say nothing."""
         if ended := ended_by(claim.notion, self.corpus):
             return replace(claim, refused=ended)
         if clash := contradictions(claim.assumptions):
@@ -272,34 +271,34 @@ class ClaimBuilder:
         return replace(claim, epsilon=epsilon, delta=delta, is_guarantee=not void, not_guaranteed_because=void)
 
     def delta2(self) -> Delta2 | None:
-        """delta2 as claims may use it: 0 without a public set; None where unknown, partial, or told by a proxy."""
+        """Returns the delta2 that claims may use: 0 without a public set, None if unknown, partial, or from a proxy."""
         if not self.uses_delta2:
             mu = self.review.false_negative_rate.mu if self.review.false_negative_rate else ""
             return Delta2.zero(mu)
         return self.review.delta2 if self.review.is_usable else None
 
     def gamma(self) -> FalseNegativeRate | None:
-        """gamma as claims may use it; None where unknown, partial, told by a proxy, or where masks show lengths."""
+        """Returns the gamma that claims may use: None if unknown, partial, from a proxy, or if masks show lengths."""
         return self.review.false_negative_rate if self.review.is_usable and self.corpus.gives_credit else None
 
     @property
     def no_credit(self) -> str | None:
-        """Why redaction is worth nothing; None where it is worth something."""
+        """The reason why redaction gives no credit; None if it gives some."""
         return no_credit(self.corpus)
 
     def misses_nothing(self) -> bool:
-        """Whether it is certain that no labelled secret of the corpus was trained on: all are masked, and stably."""
+        """Returns true if certainly no labelled secret of the corpus was trained on: all are masked, and stably."""
         gamma = self.gamma()
         is_exact = gamma is not None and self.review.is_census and gamma.upper == 0
         return is_exact and misses_nothing(self.review.stability) and not self.training.reads_any_original
 
     @property
     def unstable(self) -> str:
-        """How many caught secrets are not redacted stably, in words."""
-        return NOT_TOLD if self.review.is_withheld else unstable_count(self.review.stability)
+        """The number of caught secrets that are not redacted stably, in words."""
+        return NOT_STATED if self.review.is_withheld else unstable_count(self.review.stability)
 
     def elsewhere_refusal(self) -> str | None:
-        """Why nothing is promised where one secret may change several records; None where that is not known."""
+        """Returns why nothing is promised if a secret may change several records; None if no such reason is known."""
         if not (self.corpus.reads_redacted or self.uses_delta2):
             return None
         if (relabelling := relabelling_refusal(self.corpus)) is not None:
@@ -309,7 +308,7 @@ class ClaimBuilder:
         return elsewhere_refusal(self.review.stability)
 
     def escape_refusal(self, escape: Delta2 | None) -> str | None:
-        """Why nothing can be said about secrets that the policy misses; None if it can."""
+        """Returns why nothing can be said about secrets that the policy misses; None if something can."""
         if (elsewhere := self.elsewhere_refusal()) is not None:
             return elsewhere
         if not self.uses_delta2:
@@ -332,11 +331,11 @@ class ClaimBuilder:
 
     @property
     def public_use(self) -> str:
-        """What happens to public sentences, in words."""
+        """The use of public sentences, in words."""
         return "are trained on without noise" if self.rule.has_public_set else "are published as they are"
 
     def _too_many_escape(self, escape: Delta2) -> str:
-        """The refusal for a delta2 above delta: what can mend it first, or that nothing can, with the number."""
+        """Returns the refusal for a delta2 above delta: what to do first, or that nothing helps, with the number."""
         target = self.training.target_delta
         found = (
             f"delta2, the probability that a missed secret stands in a public sentence, is at most {escape.upper:.3g} "
@@ -366,10 +365,10 @@ class ClaimBuilder:
         return "" if math.isfinite(self.loss.epsilon) else " as far as training adds noise"
 
     def worst_case_refusal(self) -> str | None:
-        """Why nothing can be said about *each* secret that the policy misses; None if it can.
+        """Returns why nothing can be said about *each* secret that the policy misses; None if something can.
 
-        Theorems 8.1 and 8.2 suppose that the conservative policy catches every missed secret. A delta2 above 0 says
-        that some may escape: for one that does, delta is 1, however small their share is.
+        Theorems 8.1 and 8.2 assume that the conservative policy catches every missed secret. A delta2 above 0 says
+        that some may escape. For an escaped secret delta is 1, however small the share of such secrets is.
         """
         escape = self.delta2()
         refusal = self.escape_refusal(escape)
@@ -384,14 +383,14 @@ class ClaimBuilder:
 
 
 def joint(first: float, second: float) -> float:
-    """Both bounds hold at once with at least this probability (Bonferroni)."""
+    """Returns a lower bound on the probability that two bounds hold at once (Bonferroni)."""
     return max(0.0, 1.0 - (1.0 - first) - (1.0 - second))
 
 
 def json_loss(loss: AmplifiedLoss) -> dict[str, Any]:
-    """A loss as JSON values; None for what is infinite."""
+    """Returns a loss as JSON values; None for infinite ones."""
     return {"epsilon": finite(loss.epsilon), "delta": finite(loss.delta)}
 
 
 Builder = Callable[[ClaimBuilder, Sequence[int]], list[Claim]]
-"""Makes claims; the numbers are sizes of groups that are asked for."""
+"""Function that makes claims; the numbers are the requested sizes of groups."""

@@ -1,4 +1,4 @@
-"""What is read off the finished claims of a run: what the public may see of them, and what redaction is worth."""
+"""Views of the finished claims of a run: their public form, and the credit for redaction."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pipelines.accounting.assumptions import NOISE_FROM_PRIVATE_TEXT
 
 _NUMBERS = ("epsilon", "delta", "epsilon_unamplified", "together", "confidence", "mu")
 CREDIT_NOTION: Final = "bayesian_confidentiality"
-"""The only notion whose epsilon is smaller because of redaction, for any secret of mu and not for masked ones only."""
+"""The only notion whose epsilon is smaller because of redaction for any secret of mu, not only for masked ones."""
 
 
 def credit_of(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The figure with credit for redaction, for all releases that the claims are about.
+    """Returns the figure with credit for redaction, for all releases that the claims are about.
 
     Args:
-        document: as `pipelines.accounting.claims.build_claims` returns it.
+        document: claims from `pipelines.accounting.claims.build_claims`.
 
     Returns:
-        ``epsilon`` and ``delta``, None where no credit is given, and ``reason``: why not.
+        ``epsilon`` and ``delta``, None if there is no credit, and ``reason``, which says why there is none.
     """
     claim = next((c for c in document.get("claims", ()) if c["notion"] == CREDIT_NOTION), None)
     none = {"epsilon": None, "delta": None}
@@ -34,10 +34,10 @@ def credit_of(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def withheld(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The claims without a number, where a measurement of the private text chose their numbers: each is refused.
+    """Returns the claims refused and without numbers, if a measurement of private text chose the noise.
 
     Args:
-        document: as `pipelines.accounting.claims.build_claims` returns it.
+        document: claims from `pipelines.accounting.claims.build_claims`.
     """
     claims = [
         {

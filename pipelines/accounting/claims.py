@@ -1,8 +1,8 @@
-"""The claims of a run: notion, epsilon, delta, theorem, and everything that they rest on.
+"""The claims of a run: notion, epsilon, delta, theorem, and all assumptions.
 
-A claim is issued with its numbers, or refused with its reason; it is never silently weakened. Two things are kept
-apart: a *refused* claim has no numbers, and a claim with ``is_guarantee`` false has numbers that promise nothing (a
-test run with a known seed, say).
+A claim is issued with its numbers, or refused with its reason. It is never silently weakened. A *refused* claim has no
+numbers. A claim with ``is_guarantee`` false has numbers that promise nothing (for example, of a test run with a known
+seed).
 """
 
 from __future__ import annotations
@@ -56,19 +56,19 @@ def build_claims(
     publication: Publication | None = None,
     others: Sequence[Release] = (),
 ) -> dict[str, Any]:
-    """All claims of a run, with the accountants' figures and warnings.
+    """Builds all claims of a run, with the accountants' figures and warnings.
 
     Args:
-        training: what training did.
-        corpus: what the stages before it were told to do.
-        review: what is known of misses.
-        groups: sizes of groups of unique secrets to state group confidentiality for.
-        publication: what the run publishes; None: the model and a public report.
-        others: the other releases of the store that may share a record with this one.
+        training: facts of the training.
+        corpus: facts of the stages before it.
+        review: rates of misses.
+        groups: sizes of groups of unique secrets, for group confidentiality.
+        publication: publications of the run; None: the model and a public report.
+        others: other releases of the store that may share a record with this one.
 
     Returns:
-        JSON values: ``claims``, ``headline`` (index of the claim to show first, None when none is issued),
-        ``accountants``, ``together`` (all releases, None where there is one: ``num_releases``, ``epsilon``, ``delta``,
+        JSON values: ``claims``, ``headline`` (index of the claim to show first, None if none is issued),
+        ``accountants``, ``together`` (all releases, None if there is one: ``num_releases``, ``epsilon``, ``delta``,
         ``unit``, unamplified, under replace-one), ``warnings``.
     """
     publication = publication or Publication()
@@ -89,7 +89,7 @@ def build_claims(
         joined = together(training, corpus, publication, others)
         theirs = replace(publication, publishes_rows=joined.publishes_rows)
         composed = _claims_of(joined.training, joined.corpus, review, groups, theirs, joined.rule, len(others))
-        claims = [_beside(claim, composed, len(others) + 1) for claim in claims]
+        claims = [_with_all_releases(claim, composed, len(others) + 1) for claim in claims]
         whole = {
             "num_releases": len(others) + 1,
             "epsilon": finite(epsilon(joined.training.event, training.target_delta)),
@@ -117,11 +117,11 @@ def _claims_of(
     rule: MethodRule,
     num_others: int,
 ) -> list[Claim]:
-    """The claims of one release, or of several that were put together as one (`pipelines.accounting.composition`)."""
+    """Builds the claims of one release, or of several as one (`pipelines.accounting.composition`)."""
     has_public_rows = corpus.has_conservative and (rule.has_public_set or publication.publishes_rows)
     corpus = replace(corpus, has_public_rows=has_public_rows or corpus.foreign_public_rows)
     if training.reads_original:
-        # Which copy of a sentence is kept may still show in what is published.
+        # A publication may still show which copy of a sentence is kept.
         is_unbounded = has_public_rows and corpus.dedup_stability is None
         corpus = replace(
             corpus,
@@ -148,7 +148,7 @@ def _claims_of(
     if has_public_rows and not rule.has_public_set and "confidentiality" in names:
         names.insert(names.index("confidentiality") + 1, "caught")
     claims = [claim for name in names for claim in _BUILDERS[name](builder, groups)]
-    if corpus.foreign_public_rows:  # what is masked now may stand in them
+    if corpus.foreign_public_rows:  # they may hold what is masked now
         claims = [c if c.refused or c.notion == "dp_private_set" else void(c, FOREIGN_ROWS) for c in claims]
     unmet = [reason for name, reason in rule.requires.items() if name not in training.met]
     if unmet:
@@ -156,8 +156,8 @@ def _claims_of(
     return claims
 
 
-def _beside(claim: Claim, composed: Sequence[Claim], num_releases: int) -> Claim:
-    """A claim of one model with the same claim about all releases together."""
+def _with_all_releases(claim: Claim, composed: Sequence[Claim], num_releases: int) -> Claim:
+    """Returns a claim of one model, with the same claim about all releases together."""
     same = [c for c in composed if (c.notion, c.group_size) == (claim.notion, claim.group_size)]
     if not same:
         return claim
@@ -180,8 +180,8 @@ def _beside(claim: Claim, composed: Sequence[Claim], num_releases: int) -> Claim
 
 
 def _headline(claims: Sequence[Claim]) -> int | None:
-    """The claim to show first: of those that hold for all releases together, or else for this model alone."""
-    # A claim whose delta means nothing is never shown first; one that is void for another reason only when all are.
+    """Returns the index of the claim to show first: one that holds for all releases, or else for this model alone."""
+    # Never shows a claim whose delta means nothing first, and one that is void for another reason only if all are.
     shown = [(i, c) for i, c in enumerate(claims) if c.refused is None and LARGE_DELTA not in c.not_guaranteed_because]
     shown = [(i, c) for i, c in shown if c.is_guarantee] or shown
     shown = [(i, c) for i, c in shown if c.together is None or c.together["is_guarantee"]] or shown
@@ -195,7 +195,7 @@ _BUILDERS: Final = {**confidentiality_claims.BUILDERS, **selective_claims.BUILDE
 def _loss(
     training: TrainingFacts, event: Event, relation: NeighboringRelation = NeighboringRelation.REPLACE_ONE
 ) -> PrivacyLoss:
-    """The loss of an event at the target delta; (0, 0) where nothing ran."""
+    """Returns the loss of an event at the target delta; (0, 0) if nothing ran."""
     if is_silent(event):
         return PrivacyLoss(0.0, 0.0)
     return PrivacyLoss(epsilon(event, training.target_delta, relation), training.target_delta)

@@ -1,17 +1,17 @@
-"""A run's release together with the earlier ones that may share records: facts of all of them, as if they were one.
+"""Facts of a run's release together with the earlier releases that may share records, as if they were one release.
 
-Compose first, give credit once: what redaction is worth is decided by the very functions that state the claims of one
-release (`pipelines.accounting.claims`), which are handed these facts in the place of its own. So a ledger cannot give
-more credit than a claim would.
+Compose first, give credit once. The functions that state the claims of one release (`pipelines.accounting.claims`) also
+decide the credit for redaction, from these facts instead of the release's own. So a ledger cannot give more credit than
+a claim would.
 
-Whatever is not known of an earlier release counts against it:
+Unknown facts of an earlier release count against it:
 
-* One that redacted otherwise, or of which no more is known than its event: all its phases count as phases on original
-  text, for which there is no credit; whatever it trained on without noise leaves no bound; and rows that it took for
-  public may hold any secret.
-* One whose record is another unit: the composed figure is about a sentence, for a sentence is part of one record of
+* If it redacted differently, or only its event is known, all its phases count as phases on original text, for which
+  there is no credit. If it trained on anything without noise, there is no bound. Rows that it took for public may hold
+  any secret.
+* If its record is another unit, the composed figure is about a sentence, because a sentence is part of one record of
   any kind.
-* One whose preconditions were not recorded as met: no claim but that of differential privacy.
+* If its preconditions were not recorded as met, there is no claim except differential privacy.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from pipelines.methods.rule import MethodRule
 
 @dataclass(frozen=True, kw_only=True)
 class Publication:
-    """What a run puts into the public root beside the model with its tokenizer and card.
+    """The publications of a run, in addition to the model's tokenizer and card.
 
     Attributes:
-        publishes_model: whether the model goes to the public root; otherwise it stays on the trusted side.
-        publishes_rows: whether the rows of the public side are published as a table, or were by an earlier run.
-        is_withdrawn: whether an earlier run published them, and this one does not.
-        foreign_tables: whether an earlier run published rows that another redaction took for public.
-        publishes_report: whether there is a public report.
-        publishes_counts: whether it has rates that were counted on private text.
-        keeps_superseded: whether tables and reports of earlier runs stay where they are.
-        has_copy: whether a copy of the store may have released models that its ledger does not know.
-        redactions: identify how sentences were redacted (see `ReleaseFacts.redactions`).
+        publishes_model: true if the model goes to the public root; otherwise it stays on the trusted side.
+        publishes_rows: true if this run publishes the rows of the public side as a table, or an earlier run did.
+        is_withdrawn: true if an earlier run published them, and this run does not.
+        foreign_tables: true if an earlier run published rows that another redaction took for public.
+        publishes_report: true if there is a public report.
+        publishes_counts: true if the report has rates that were counted on private text.
+        keeps_superseded: true if tables and reports of earlier runs stay in place.
+        has_copy: true if a copy of the store may have released models that its ledger does not know.
+        redactions: identifiers of how sentences were redacted (see `ReleaseFacts.redactions`).
     """
 
     publishes_model: bool = True
@@ -53,8 +53,8 @@ class Publication:
     redactions: frozenset[str] = frozenset()
 
     @property
-    def beside(self) -> tuple[str, ...]:
-        """What lies in the public root that no claim of this run can cover."""
+    def not_covered(self) -> tuple[str, ...]:
+        """The contents of the public root that no claim of this run can cover."""
         found = []
         if self.publishes_counts:
             found.append(
@@ -67,10 +67,10 @@ class Publication:
 
     @property
     def covers(self) -> str:
-        """What the claims are about, in words."""
+        """The subject of the claims, in words."""
         if not self.publishes_model:
             return "the model, which this run keeps on the trusted side"
-        if self.beside:
+        if self.not_covered:
             return "the model alone, with its tokenizer and card"
         parts = ["the model with its tokenizer and card"]
         if self.publishes_rows:
@@ -81,7 +81,7 @@ class Publication:
 
 @dataclass(frozen=True, kw_only=True)
 class Together:
-    """Facts of several releases as if they were one, and the rule of what can be claimed of them."""
+    """Facts of several releases as if they were one, and the rule for claims about them."""
 
     training: TrainingFacts
     corpus: CorpusFacts
@@ -92,11 +92,11 @@ class Together:
 def together(
     training: TrainingFacts, corpus: CorpusFacts, publication: Publication, others: Sequence[Release]
 ) -> Together:
-    """The run's own release and all others, as one.
+    """Joins the run's own release and all others into one.
 
     Args:
-        training, corpus, publication: of the run's own release.
-        others: earlier releases that may share a record with it; those that cost nothing are left out.
+        training, corpus, publication: facts of the run's own release.
+        others: earlier releases that may share a record with it, without those that cost nothing.
     """
     rule = rule_of(training.method, training.variant)
     phases = list(training.phases)
@@ -147,7 +147,7 @@ def together(
 
 
 def _phases(release: Release, redactions: frozenset[str]) -> list[Phase]:
-    """What a release ran, by what it read, as far as that is known and comparable."""
+    """Returns the phases of a release by the text that they read, as far as that is known and comparable."""
     if release.insecure_test_seed:
         return [Phase(name=release.release_id, rows="original", event=NonPrivate())]
     facts = release.facts
@@ -169,7 +169,7 @@ def _is_unnoised(release: Release) -> bool:
 
 
 def _still_met(training: TrainingFacts, others: Sequence[Release]) -> frozenset[str]:
-    """Preconditions that hold for all: an earlier release that did not see to one takes it from all of them."""
+    """Returns the preconditions that all releases met."""
     unmet = {
         name
         for release in others
@@ -181,7 +181,7 @@ def _still_met(training: TrainingFacts, others: Sequence[Release]) -> frozenset[
 
 
 def _stability(corpus: CorpusFacts, training: TrainingFacts, others: Sequence[Release]) -> int | None:
-    """Records of each release that one replaced sentence can change: the most of any release; None: no bound."""
+    """Returns the most records of a release that one replaced sentence can change; None: no bound."""
     sizes = [1 if training.reads_original and corpus.dedup_stability is not None else corpus.dedup_stability]
     if training.record != "sentence" and not training.reads_original:
         sizes = [None]

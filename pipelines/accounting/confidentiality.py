@@ -1,8 +1,8 @@
-"""What redaction adds to a mechanism's privacy: the closed forms of CRT (Propositions 5 to 7, Theorem 8) and of JFT.
+"""Credit for redaction in a mechanism's privacy: closed forms of CRT (Propositions 5 to 7, Theorem 8) and of JFT.
 
-Order of operations: compose first, amplify once. Whether the policy misses a secret is drawn once, not at every step
-or every night, so a rate may be applied to the *total* loss only. The types say so: `compose` takes and returns
-`PrivacyLoss`, the formulas here turn it into an `AmplifiedLoss`, and nothing composes that.
+Order of operations: compose first, amplify once. A policy misses a secret once, not at every step or every night, so a
+rate may only be applied to the *total* loss. The types enforce this: `compose` takes and returns `PrivacyLoss`, the
+formulas here turn it into an `AmplifiedLoss`, and nothing composes that.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class PrivacyLoss:
 
 @dataclass(frozen=True, kw_only=True)
 class AmplifiedLoss:
-    """An (epsilon, delta) that holds credit for redaction and so cannot be composed further.
+    """An (epsilon, delta) with credit for redaction, which cannot be composed further.
 
     Attributes:
-        epsilon, delta: the figures; a delta of 1 or more says nothing.
-        unamplified: what it was computed from.
-        is_guarantee: False for a figure that rests on an argument that does not hold (JFT's light noise).
+        epsilon, delta: figures; a delta of 1 or more says nothing.
+        unamplified: loss without credit from which it was computed.
+        is_guarantee: false for a figure whose argument does not hold (JFT's light noise).
     """
 
     epsilon: float
@@ -54,17 +54,17 @@ class AmplifiedLoss:
 
     @property
     def is_vacuous(self) -> bool:
-        """Whether it promises nothing at all."""
+        """True if it promises nothing."""
         return not (self.delta < 1 and math.isfinite(self.epsilon))
 
 
 def compose(losses: Sequence[PrivacyLoss]) -> PrivacyLoss:
-    """Basic composition of several releases on the same records: epsilons and deltas add up.
+    """Composes several releases on the same records by basic composition: epsilons and deltas add up.
 
-    Composing the *events* (`Composed`) and accounting for them once is tighter, where the events are known.
+    To compose the *events* (`Composed`) and account for them once is tighter, if the events are known.
 
     Raises:
-        TypeError: a loss that was amplified already; amplify the total instead.
+        TypeError: a loss was amplified already; amplify the total instead.
     """
     for loss in losses:
         if type(loss) is not PrivacyLoss:
@@ -73,11 +73,11 @@ def compose(losses: Sequence[PrivacyLoss]) -> PrivacyLoss:
 
 
 def amplify_epsilon(total_epsilon: float, rate: float) -> float:
-    """log(1 + rate * (e^epsilon - 1)), in a form that neither overflows nor loses small values.
+    """Returns log(1 + rate * (e^epsilon - 1)), in a form that neither overflows nor loses small values.
 
     Args:
-        total_epsilon: of the whole mechanism, at least 0; infinity gives infinity.
-        rate: between 0 and 1.
+        total_epsilon: epsilon of the whole mechanism, at least 0; infinity gives infinity.
+        rate: rate between 0 and 1.
 
     Raises:
         ValueError: the rate is out of range.
@@ -94,12 +94,12 @@ def amplify_epsilon(total_epsilon: float, rate: float) -> float:
 def bayesian_confidentiality(
     total: PrivacyLoss, false_negative_rate: FalseNegativeRate, delta2: Delta2
 ) -> AmplifiedLoss:
-    """CRT, Theorem 8.3: (log(1 + gamma (e^epsilon - 1)), gamma delta + delta2) for a secret drawn from mu.
+    """Returns (log(1 + gamma (e^epsilon - 1)), gamma delta + delta2) for a secret drawn from mu: CRT, Theorem 8.3.
 
     Args:
-        total: the loss of the whole training under ``replace_one``, all phases and nights composed.
+        total: loss of the whole training under ``replace_one``, all phases and releases composed.
         false_negative_rate: gamma; its upper bound is used.
-        delta2: its upper bound is used.
+        delta2: delta2; its upper bound is used.
 
     Raises:
         TypeError: another kind of rate, or a loss that was amplified already.
@@ -119,11 +119,11 @@ def bayesian_confidentiality(
 def bayesian_with_original(
     on_redacted: PrivacyLoss, false_negative_rate: FalseNegativeRate, delta2: Delta2, on_original: PrivacyLoss
 ) -> AmplifiedLoss:
-    """As `bayesian_confidentiality`, where other phases read the original text, for which redaction gives no credit.
+    """Returns `bayesian_confidentiality` if other phases read the original text, without credit for redaction.
 
-    The amplified loss of all phases on redacted text, plus the plain loss of those on the original. Basic composition
-    holds: for each secret and each outcome y of the redacted phases, the original phases obey
-    Pr[S | D_x, y] <= e^eps2 Pr[S | D', y] + delta2'; averaging over x and y leaves the Bayesian statement about y,
+    Adds the amplified loss of all phases on redacted text and the plain loss of those on the original. Basic
+    composition holds: for each secret and each outcome y of the redacted phases, the original phases obey
+    Pr[S | D_x, y] <= e^eps2 Pr[S | D', y] + delta2'. Averaging over x and y leaves the Bayesian statement about y,
     and a test function in [0, 1] after it.
 
     Raises:
@@ -139,11 +139,11 @@ def bayesian_with_original(
 
 
 def num_missed_of_group(group_size: int, false_negative_rate: FalseNegativeRate | None) -> int:
-    """How many secrets of a group count as missed: gamma's share, rounded up; all of them when gamma is unknown.
+    """Returns the number of secrets of a group that count as missed: gamma's share, rounded up, or all of them.
 
     Args:
-        group_size: secrets of the group.
-        false_negative_rate: gamma, whose upper bound is used; None where it is unknown.
+        group_size: number of secrets of the group.
+        false_negative_rate: gamma, whose upper bound is used; None if it is unknown: then all secrets count.
 
     Raises:
         TypeError: another kind of rate.
@@ -158,14 +158,14 @@ def num_missed_of_group(group_size: int, false_negative_rate: FalseNegativeRate 
 
 
 def group_confidentiality(total: PrivacyLoss, num_missed: int) -> AmplifiedLoss:
-    """CRT, Theorem 8.2 with its group's missed count k: (k epsilon, k e^(k epsilon) delta).
+    """Returns (k epsilon, k e^(k epsilon) delta) for k missed secrets of a group: CRT, Theorem 8.2.
 
-    The theorem's text multiplies by the share that the policy *detects*; its proof (Proposition 5) shows that the
-    *missed* secrets are the ones that cost anything.
+    The theorem's text multiplies by the share that the policy *detects*. Its proof (Proposition 5) shows that only the
+    *missed* secrets cost anything.
 
     Args:
-        total: the unamplified loss under ``replace_one``.
-        num_missed: secrets of the group that the policy misses, counted once per kept sentence.
+        total: unamplified loss under ``replace_one``.
+        num_missed: k, number of secrets of the group that the policy misses, counted once per kept sentence.
 
     Raises:
         TypeError: the loss was amplified already.
@@ -186,11 +186,11 @@ def group_confidentiality(total: PrivacyLoss, num_missed: int) -> AmplifiedLoss:
 
 
 def group_loss(total: PrivacyLoss, group_size: int) -> PrivacyLoss:
-    """Group privacy of a mechanism for ``group_size`` records (Dwork and Roth 2014, Theorem 2.2, and its delta).
+    """Returns the group privacy for ``group_size`` records (Dwork and Roth 2014, Theorem 2.2, and its delta).
 
     Args:
-        total: the unamplified loss for one record.
-        group_size: records that differ.
+        total: unamplified loss for one record.
+        group_size: number of records that differ.
 
     Raises:
         ValueError: ``group_size`` is below 1.
@@ -204,13 +204,13 @@ def group_loss(total: PrivacyLoss, group_size: int) -> PrivacyLoss:
 
 
 def jft_amplified(base: PrivacyLoss, miss_rate: MissRate) -> AmplifiedLoss:
-    """JFT's figure for light noise by privacy amplification at rate m: (log(1 + m (e^epsilon - 1)), m delta).
+    """Returns JFT's figure for light noise, amplified at rate m: (log(1 + m (e^epsilon - 1)), m delta).
 
-    Never a guarantee: misses are drawn once and not at every step, m counts tokens and not records, and the paper
+    It is never a guarantee: misses are drawn once and not at every step, m counts tokens and not records, and the paper
     itself calls the figure an empirical estimate. See `bayesian_confidentiality` for the sound statement.
 
     Args:
-        base: the loss of phase 1 as a whole, at its own sampling rate.
+        base: loss of phase 1 as a whole, at its own sampling rate.
         miss_rate: m, whose upper bound is used.
 
     Raises:
@@ -233,11 +233,11 @@ def jft_light_noise(
     relation: NeighboringRelation,
     on_original: Event | None = None,
 ) -> AmplifiedLoss:
-    """JFT's own accounting of light noise: the epsilon of the event with every sampling rate p replaced by p m.
+    """Returns JFT's own accounting of light noise: epsilon of the event with each sampling rate p replaced by p m.
 
-    ``on_original`` is what ran after it on the original text, whose rates stay as they are.
+    ``on_original`` is the event of later phases on the original text. Their rates stay.
 
-    Never a guarantee, for the reasons given at `jft_amplified`.
+    It is never a guarantee, for the reasons given at `jft_amplified`.
 
     Raises:
         TypeError: another kind of rate.

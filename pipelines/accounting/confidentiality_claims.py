@@ -1,5 +1,8 @@
-"""Claims that rest on noise: differential privacy, and confidentiality of a secret, of caught ones, of a group, of a
-random one (CRT, Theorem 8; for groups with the missed share in the place of the detected one)."""
+"""Claims that rest on noise: differential privacy and confidentiality.
+
+Confidentiality is stated for one secret, for caught secrets, for a group, and for a random secret (CRT, Theorem 8; for
+groups with the missed share instead of the detected one).
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ _SPLIT_CREDIT = (
 
 
 def dp_private_set(b: ClaimBuilder) -> Claim:
-    """Differential privacy of the private set, by its own neighbours."""
+    """Makes the claim of differential privacy of the private set, with its own neighbours."""
     claim = b.claim(
         "dp_private_set",
         f"Whoever sees {b.seen} can hardly tell whether one record of the private set was replaced by another.",
@@ -60,7 +63,7 @@ def dp_private_set(b: ClaimBuilder) -> Claim:
 
 
 def confidentiality(b: ClaimBuilder) -> Claim:
-    """The guarantee for any single secret: CRT, Theorem 8.1."""
+    """Makes the claim about any single secret: CRT, Theorem 8.1."""
     escape = b.delta2()
     measured = b.uses_delta2 and escape is not None
     claim = b.claim(
@@ -86,7 +89,7 @@ def confidentiality(b: ClaimBuilder) -> Claim:
 
 
 def caught(b: ClaimBuilder) -> Claim:
-    """The guarantee for secrets that are masked or stand in a private sentence: CRT, Proposition 5."""
+    """Makes the claim about secrets that are masked or in a private sentence: CRT, Proposition 5."""
     condition = (
         "holds for a secret that the policy masks or whose sentence is private, because another "
         "mask stands in it or the conservative policy flags it; not for one in a public sentence. Which secrets these "
@@ -109,7 +112,7 @@ def caught(b: ClaimBuilder) -> Claim:
 
 
 def bayesian(b: ClaimBuilder) -> Claim:
-    """The guarantee for a secret drawn from mu: CRT, Theorem 8.3."""
+    """Makes the claim about a secret drawn from mu: CRT, Theorem 8.3."""
     gamma, worst = b.gamma(), b.review.worst_label
     worst_gamma = worst[0] if worst is not None and gamma is not None else None
     escape: Delta2 | None = None
@@ -133,7 +136,7 @@ def bayesian(b: ClaimBuilder) -> Claim:
     )
     if not b.review.is_trusted and b.review.source != NOT_MEASURED:
         return replace(
-            claim, refused=f"the misses were told by {b.review.source}, a proxy; no guarantee rests on a proxy"
+            claim, refused=f"the misses were judged by {b.review.source}, a proxy; no guarantee rests on a proxy"
         )
     if (no_credit := b.no_credit) is not None:
         return replace(claim, refused=no_credit)
@@ -162,7 +165,7 @@ def bayesian(b: ClaimBuilder) -> Claim:
 
 
 def group(b: ClaimBuilder, size: int) -> list[Claim]:
-    """The guarantee for any group of this size, and beside it the figure for one with the average share of misses."""
+    """Makes the claim about any group of this size, and the figure for a group with the average share of misses."""
     misses_nothing = b.misses_nothing()
     num_missed = 0 if misses_nothing else size
     share = (
@@ -187,8 +190,8 @@ def group(b: ClaimBuilder, size: int) -> list[Claim]:
         f"the policy misses at most {num_average} of the {size} secrets: the bound {gamma.upper:.3g} on the missed "
         "share of the corpus, rounded up to whole secrets"
     )
-    beside = _group_claim(b, "group_confidentiality_at_average_rate", size, num_average, (average,))
-    return [claim, beside]
+    at_average = _group_claim(b, "group_confidentiality_at_average_rate", size, num_average, (average,))
+    return [claim, at_average]
 
 
 def _group_claim(b: ClaimBuilder, notion: str, size: int, num_missed: int, share: Sequence[str]) -> Claim:
@@ -237,4 +240,4 @@ BUILDERS: Final[Mapping[ClaimName, Builder]] = {
     "group": lambda b, sizes: [claim for size in sizes for claim in group(b, size)],
     "bayesian": lambda b, _: [bayesian(b)],
 }
-"""By the names that rules of methods give (`pipelines.methods.rule`)."""
+"""Builders by the claim names in rules of methods (`pipelines.methods.rule`)."""

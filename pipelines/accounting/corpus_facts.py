@@ -1,4 +1,4 @@
-"""From the settings of the preparation to what claims need to know of it."""
+"""Facts for claims, from the settings of the preparation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipelines.policies.detectors.specs import SPECS
 
 
 def stability_of_dedup(dedup: Any, redact: Any, *, has_public_rows: bool, reads_places: bool) -> Stability:
-    """Training records that one sentence of the raw corpus can change. Arguments as `corpus_facts`."""
+    """Returns how many training records one sentence of the raw corpus can change. Arguments as `corpus_facts`."""
     return dedup_stability(
         dedup.mode,
         dedup.normalise,
@@ -38,15 +38,15 @@ def corpus_facts(
     holds: bool = False,
     decisions: frozenset[str] = frozenset(),
 ) -> CorpusFacts:
-    """What deduplication, redaction and the gate were told to do.
+    """Returns the facts of deduplication, redaction and the gate that follow from settings.
 
     Args:
-        dedup, redact: the settings tables of these names.
-        has_public_rows: whether rows that the conservative policy lets pass are published, or trained on without noise.
-        reads_places: whether training is told which records begin or end their conversation.
-        learnt_from_corpus: whether policies learnt from sentences of the corpus (`pipelines.miss_rate.learnt`).
-        holds: whether the gate holds rows with a find (`GateConfig.holds`).
-        decisions: those beyond a row that settings asked for (`pipelines.accounting.decisions.made`).
+        dedup, redact: settings tables of these names.
+        has_public_rows: true if rows that the conservative policy accepts are published, or trained on without noise.
+        reads_places: true if training knows which records begin or end their conversation.
+        learnt_from_corpus: true if policies learnt from sentences of the corpus (`pipelines.miss_rate.learnt`).
+        holds: true if the gate holds rows with a find (`GateConfig.holds`).
+        decisions: decisions beyond a row that settings asked for (`pipelines.accounting.decisions.made`).
     """
     policies = _policies(redact)
     specs = [(name, registry.spec(name)) for name in policies]
@@ -63,7 +63,7 @@ def corpus_facts(
         plugins=(*(name for name in policies if name not in SPECS), *redact.recognizers),  # code of other packages
         collapses=redact.collapse,
         replacement=redact.replacement,
-        # Of a plug-in it could not be checked, and selective DP would rest on it.
+        # A plug-in cannot be checked, and selective DP would rest on it.
         redactor_is_stable=all(name in SPECS and SPECS[name].is_stable for name in policies),
         # Without a conservative policy no row would be public, so none can be held.
         holds_rows=holds and redact.conservative is not None,

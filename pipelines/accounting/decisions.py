@@ -1,12 +1,10 @@
-"""Every decision that reads private text and changes more than its own row: what claims say of it, or why it ends them.
+"""Decisions that read private text and change more than their own row, with the assumptions that they add to claims.
 
 Neighbours differ in one secret or record. A stage that looks at a whole document, file or corpus may turn that one
-difference into many. Each such decision is a `Decision` below. Each stage without one stands in `NO_DECISIONS`, with
-the reason. ``tests/stages/test_stage_decisions.py`` builds neighbours for each decision, and shows that more
-rows change.
+difference into many. Each such decision is a `Decision` below. `NO_DECISIONS` lists each stage without one, with the
+reason. ``tests/stages/test_stage_decisions.py`` builds neighbours for each decision, and shows that more rows change.
 
-Public versus private: which decisions are made follows from settings. How they came out is private, and no claim
-reads it.
+Public versus private: settings decide which decisions are made. Their outcome is private, and no claim reads it.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from pipelines.accounting.held_rows import about_held_rows
 
 Says = Callable[[str, CorpusFacts], Sequence[str]]
 _OF_RECORDS: Final = "dp_private_set"
-"""The notion whose neighbours are taken behind the preparation, so that what leads there is none of its business."""
+"""The notion whose neighbours are taken after the preparation, so that decisions before do not concern it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,15 +27,15 @@ class Decision:
     """A decision that reads private text and changes more than its own row.
 
     Attributes:
-        name: unique; releases note it in the ledger where `is_made` is given.
-        stage: name in the graph.
-        settings: those that shape it, as ``table.field``.
-        reads: what it reads of private text.
-        changes: what else changes with it.
-        says: the assumptions that a claim gets by it, from the claim's notion and the facts.
-        ends: why there is no claim but that of the private set; None where it ends none.
-        is_made: whether settings, by table, ask for it; None: always, or other facts tell claims of it.
-        paid_by: what pays for it where it adds no assumption of its own: a part of what claims say.
+        name: unique name. If `is_made` is set, releases note it in the ledger.
+        stage: name of its stage in the graph.
+        settings: settings that shape it, as ``table.field``.
+        reads: private text that it reads.
+        changes: other things that change with it.
+        says: function from a claim's notion and the facts to the assumptions that the decision adds.
+        ends: reason why no claim is left except that of the private set; None if it ends no claim.
+        is_made: function that returns true if settings, by table, ask for it; None: always, or claims have other facts.
+        paid_by: part of a claim's text that covers a decision without an assumption of its own.
     """
 
     name: str
@@ -51,12 +49,12 @@ class Decision:
     paid_by: str | None = None
 
     def is_in_force(self, corpus: CorpusFacts) -> bool:
-        """Whether it was made in any of the releases that a claim is about, as far as it depends on settings."""
+        """Returns true if a release of the claim made it, as far as it depends on settings."""
         return self.is_made is None or self.name in corpus.decisions
 
 
 def _before_records(text: str) -> Says:
-    """An assumption of all claims whose neighbours are taken before the preparation."""
+    """Returns a function that adds the text to all claims whose neighbours are taken before the preparation."""
     return lambda notion, _: () if notion == _OF_RECORDS else (text,)
 
 
@@ -74,7 +72,7 @@ def _about_held_documents(notion: str, corpus: CorpusFacts) -> list[str]:
         return []
     return [
         "documents in another language were left out (split.other_languages = hold), as their text says: the claim is "
-        "about the records that are left, and says nothing of what it tells that just these are left"
+        "about the records that are left, and does not cover what the choice of these records reveals"
     ]
 
 
@@ -83,13 +81,13 @@ def _about_names(notion: str, corpus: CorpusFacts) -> list[str]:
     if not corpus.has_public_rows:
         return []
     return [
-        "where names of speakers and domains with a token (train.min_speaker_rows), or a vocabulary, were learnt, they "
-        "follow from public rows alone, and these are the same in both worlds"
+        "if names of speakers and domains with a token (train.min_speaker_rows), or a vocabulary, were learnt, they "
+        "depend on public rows alone, and these are the same in both worlds"
     ]
 
 
 def about_policies(corpus: CorpusFacts) -> list[str]:
-    """What is supposed of policies that read, or were made from, more than the sentence at hand."""
+    """Returns the assumptions about policies that read, or learnt from, more than the current sentence."""
     found: list[str] = []
     if not (corpus.reads_redacted or corpus.has_public_rows):
         return found
@@ -156,7 +154,7 @@ DECISIONS: Final[tuple[Decision, ...]] = (
         says=_about_held_documents,
         ends="split.other_languages = hold: one secret may decide whether its whole document is left out, so it "
         "changes as many records as that has sentences; set split.other_languages = 'name', and choose documents by "
-        "what is known of them beside their text",
+        "facts about them that do not come from their text",
         is_made=lambda configs: configs["split"].other_languages == "hold",
     ),
     Decision(
@@ -271,8 +269,9 @@ DECISIONS: Final[tuple[Decision, ...]] = (
         reads="how much of the input changed since the last training",
         changes="whether there is a training, and so a release, of all records",
         says=_always(
-            "which runs train follows from how much of the input came and went (train.when, changed): the claim "
-            "supposes that the same runs train in both worlds, and does not cover what it tells that one did"
+            "which runs train depends on how much of the input came and went (train.when, changed): the claim "
+            "supposes that the same runs train in both worlds, and does not cover what the fact that a run trained "
+            "reveals"
         ),
         is_made=lambda configs: (when := configs["train"].when) is not None and when.changed is not None,
     ),
@@ -306,7 +305,7 @@ DECISIONS: Final[tuple[Decision, ...]] = (
         ),
     ),
 )
-"""All of them, in the order of the stages."""
+"""All decisions, in the order of the stages."""
 
 NO_DECISIONS: Final[Mapping[str, str]] = {
     "dedup_keys": "a key is made from one sentence, or one document where that is the unit; `dedup_resolve` decides",
@@ -333,25 +332,25 @@ NO_DECISIONS: Final[Mapping[str, str]] = {
     "synthesize": "reads the released model and public settings alone; what is left out follows from public policies",
     "synthesize_check": "counts for the trusted side; nothing that is published reads it",
 }
-"""Stages that decide nothing of the kind, each with the reason."""
+"""Stages without such a decision, each with the reason."""
 
 
 def made(configs: Mapping[str, Any]) -> frozenset[str]:
-    """The names of the decisions that settings ask for, of those that not every run makes.
+    """Returns the names of the decisions that settings ask for and that not every run makes.
 
     Args:
-        configs: the tables ``split`` and ``train``.
+        configs: settings tables ``split`` and ``train``.
     """
     return frozenset(d.name for d in DECISIONS if d.is_made is not None and d.is_made(configs))
 
 
 def about_decisions(notion: str, corpus: CorpusFacts) -> list[str]:
-    """The assumptions of a claim that decisions add."""
+    """Returns the assumptions that decisions add to a claim."""
     return [text for d in DECISIONS if d.says is not None and d.is_in_force(corpus) for text in d.says(notion, corpus)]
 
 
 def ended_by(notion: str, corpus: CorpusFacts) -> str | None:
-    """Why a decision leaves no such claim; None where none does."""
+    """Returns why decisions allow no such claim; None if they allow it."""
     if notion == _OF_RECORDS:
         return None
     return "; ".join(d.ends for d in DECISIONS if d.ends is not None and d.is_in_force(corpus)) or None

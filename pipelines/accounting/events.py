@@ -1,7 +1,7 @@
-"""What a training run did to the private records, as frozen values: mechanisms, never epsilons.
+"""Privacy events: what a training run did to the private records, as mechanisms and never as epsilons.
 
-Training emits an event; an accountant turns it into an epsilon. Events survive a round trip through JSON, and an
-event that is not known here is refused, never guessed.
+Training emits an event, and an accountant turns it into an epsilon. Events survive a round trip through JSON. An
+unknown event is refused, never guessed.
 
 Public: every field of an event is a setting of the run (noise, rate, number of steps). Nothing here is private,
 provided that the sampling rate derives from a number of records that is itself public or fixed by the neighbouring
@@ -20,7 +20,7 @@ from pipelines.errors import ConfigError, ReticentError
 
 
 class UnsupportedEventError(ReticentError):
-    """An event, or the pair of an event and an accountant, for which no epsilon is known."""
+    """An event, or a pair of an event and an accountant, for which no epsilon is known."""
 
 
 class UnknownRelationError(ConfigError, ValueError):
@@ -28,9 +28,9 @@ class UnknownRelationError(ConfigError, ValueError):
 
 
 class NeighboringRelation(enum.StrEnum):
-    """Which two data sets a guarantee compares.
+    """The relation between the two data sets that a guarantee compares.
 
-    ``replace_one`` keeps the number of records, so a rate that depends on that number is the same in both worlds;
+    ``replace_one`` keeps the number of records, so a rate that depends on that number is the same in both worlds, but
     the clipped sum may move by twice the clipping norm. ``add_or_remove_one`` needs a rate fixed beforehand.
     """
 
@@ -47,17 +47,17 @@ class NeighboringRelation(enum.StrEnum):
 
 @dataclass(frozen=True)
 class NoEvent:
-    """Nothing private was touched: epsilon 0 at every delta."""
+    """An event that touches nothing private: epsilon 0 at every delta."""
 
 
 @dataclass(frozen=True)
 class NonPrivate:
-    """Private records were used without noise: epsilon is infinite at every delta below 1."""
+    """An event that uses private records without noise: epsilon is infinite at every delta below 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gaussian:
-    """One release of a sum with Gaussian noise.
+    """A release of a sum with Gaussian noise.
 
     Attributes:
         noise_multiplier: standard deviation of the noise over the norm of one record's contribution; 0 means no
@@ -73,7 +73,7 @@ class Gaussian:
 
 @dataclass(frozen=True, kw_only=True)
 class PoissonSampled:
-    """A Gaussian release on a sample into which each record enters on its own with probability ``sample_rate``."""
+    """A Gaussian release on a sample that each record enters independently with probability ``sample_rate``."""
 
     sample_rate: float
     event: Gaussian
@@ -110,12 +110,12 @@ Leaf = NonPrivate | Gaussian | PoissonSampled
 
 
 def dp_sgd(*, noise_multiplier: float, sample_rate: float, num_steps: int) -> Event:
-    """The event of DP-SGD (Abadi et al. 2016): noisy sums over Poisson samples; `NoEvent` for no steps or rate 0.
+    """Returns the event of DP-SGD (Abadi et al. 2016): noisy sums over Poisson samples, or `NoEvent` for none.
 
     Args:
-        noise_multiplier: standard deviation of the noise over the norm that a record's gradient is clipped to.
-        sample_rate: probability with which each record enters a step, on its own.
-        num_steps: steps, each with fresh samples and noise.
+        noise_multiplier: standard deviation of the noise over the clipping norm of a record's gradient.
+        sample_rate: probability with which each record enters a step, independently.
+        num_steps: number of steps, each with fresh samples and noise.
     """
     if num_steps == 0 or sample_rate == 0:
         return NoEvent()
@@ -124,7 +124,7 @@ def dp_sgd(*, noise_multiplier: float, sample_rate: float, num_steps: int) -> Ev
 
 
 def to_json(event: Event) -> dict[str, Any]:
-    """The event as JSON values.
+    """Returns the event as JSON values.
 
     Raises:
         UnsupportedEventError: the event is of no known kind.
@@ -199,7 +199,7 @@ def _number(value: Any) -> float:
 
 
 def leaves(event: Event, count: int = 1) -> Iterator[tuple[int, Leaf]]:
-    """The mechanisms below ``event``, each with the number of times that it ran.
+    """Yields the mechanisms below ``event``, each with the number of its runs.
 
     Raises:
         UnsupportedEventError: an event of no known kind.
@@ -220,12 +220,12 @@ def leaves(event: Event, count: int = 1) -> Iterator[tuple[int, Leaf]]:
 
 
 def is_silent(event: Event) -> bool:
-    """Whether nothing private entered the run: no leaf, or only leaves at rate 0."""
+    """Returns true if nothing private entered the run: no leaf, or only leaves at rate 0."""
     return all(isinstance(leaf, PoissonSampled) and leaf.sample_rate == 0 for _, leaf in leaves(event))
 
 
 def adds_no_noise(event: Event) -> bool:
-    """Whether some private record was used without any noise."""
+    """Returns true if some private record was used without any noise."""
     for _, leaf in leaves(event):
         match leaf:
             case NonPrivate():

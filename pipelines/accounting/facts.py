@@ -1,4 +1,4 @@
-"""What a guarantee rests on: facts about a training, about the stages before it, and what the ledger keeps of both."""
+"""Facts of a guarantee: of a training, of the stages before it, and of both in the ledger."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pipelines.miss_rate.rates import MissRate
 
 SCHEMA_VERSION = 1
 PUBLIC_BASES: Final = ("fixed_beforehand", "public_text")
-"""Where a rate that sets noise may come from without telling of the private text (`TrainingFacts.noise_basis`)."""
+"""Sources of a rate that sets noise, without reading the private text (`TrainingFacts.noise_basis`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,9 +33,9 @@ class Phase:
     """A part of training that reads private records in one form.
 
     Attributes:
-        name: for people.
-        rows: what it reads of them.
-        event: what ran; `NonPrivate` where no noise was added.
+        name: name for people.
+        rows: form of the records that it reads.
+        event: privacy event; `NonPrivate` if no noise was added.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Phase:
 
     @property
     def is_unnoised(self) -> bool:
-        """Whether some of it ran without noise."""
+        """True if some of it ran without noise."""
         return any(isinstance(leaf, NonPrivate) for _, leaf in leaves(self.event))
 
 
@@ -53,35 +53,33 @@ class TrainingFacts:
     """The contents of ``events.json``.
 
     Attributes:
-        method: the training method.
-        record: the unit that was sampled and clipped.
-        num_private_records, num_public_records: records of each set.
-        event: what ran on the private records, all phases.
-        target_delta: the delta that epsilon is stated at.
-        target_epsilon: what the noise was calibrated for, if it was.
-        insecure_test_seed: whether noise and samples came from a known seed.
-        tokenizer_trained_on: ``public``, ``none``, ``elsewhere`` (it came with a model), or what else it was
-            fitted on.
-        public_order: in which order public rows were trained on.
+        method: training method.
+        record: unit that was sampled and clipped.
+        num_private_records, num_public_records: number of records of each set.
+        event: privacy event of all phases on the private records.
+        target_delta: delta at which epsilon is stated.
+        target_epsilon: epsilon for which the noise was calibrated, if it was.
+        insecure_test_seed: true if noise and samples came from a known seed.
+        tokenizer_trained_on: ``public``, ``none``, ``elsewhere`` (it came with a model), or another training text.
+        public_order: order in which public rows were trained on.
         notes: assumptions that training names itself.
-        variant: of the method, such as ``light_noise`` of jft.
-        phases: ``event`` by what was read of the private records.
+        variant: variant of the method, such as ``light_noise`` of jft.
+        phases: phases of ``event``, by the form of the private records that they read.
         met: preconditions that training recorded as met.
-        light_noise_miss_rate: the m that the noise of phase 1 was chosen with; None where that was not done.
-        noise_basis: where that m came from: ``fixed_beforehand``, ``public_text`` or ``measured``; None where there is
-            none.
-        is_noise_from_private_text: whether a noise multiplier was chosen by a measurement of the private text, so that
-            the mechanism is another one in a neighbouring world.
-        typed_masks: whether masks told, in training, what kind of secret they stand for.
-        reads_places: whether training was told which records begin or end their conversation.
-        is_compared: whether examples were compared before the first private step (`pipelines.dp.isolation`), as far as
+        light_noise_miss_rate: miss rate m with which the noise of phase 1 was chosen; None if it was not.
+        noise_basis: source of that m: ``fixed_beforehand``, ``public_text`` or ``measured``; None without m.
+        is_noise_from_private_text: true if a measurement of the private text chose a noise multiplier. Then the
+            mechanism is different in a neighbouring world.
+        typed_masks: true if masks showed, in training, the kind of their secret.
+        reads_places: true if training knew which records begin or end their conversation.
+        is_compared: true if examples were compared before the first private step (`pipelines.dp.isolation`), as far as
             that is recorded.
-        is_on_other_text: whether it read the text as it was redacted and divided by an earlier version, which is
-            otherwise than it is now.
-        withdrawn: what was found wrong with its recipe since.
-        num_compared: how many other models on these files a comparison trained (`reticent compare`), among which this
-            one may have been chosen.
-        is_chosen_by_private_scores: whether it was chosen, among them or others, by scores on private text.
+        is_on_other_text: true if it read the text as an earlier version redacted and divided it, which differs from the
+            current text.
+        withdrawn: faults of its recipe that were found later.
+        num_compared: number of other models on these files that a comparison trained (`reticent compare`). This model
+            may have been chosen among them.
+        is_chosen_by_private_scores: true if it was chosen, among them or others, by scores on private text.
     """
 
     method: str
@@ -110,43 +108,46 @@ class TrainingFacts:
     is_chosen_by_private_scores: bool = False
 
     def event_on(self, *rows: Rows) -> Event:
-        """What ran on private records in these forms."""
+        """Returns the event of the phases on private records in these forms."""
         return Composed(events=tuple(phase.event for phase in self.phases if phase.rows in rows))
 
     @property
     def reads_original(self) -> bool:
-        """Whether nothing but the original text was read, so that redaction gives no credit."""
+        """True if only the original text was read, so that redaction gives no credit."""
         return bool(self.phases) and all(phase.rows == "original" for phase in self.phases)
 
     @property
     def reads_any_original(self) -> bool:
-        """Whether a part of the training read original text, for which redaction gives no credit."""
+        """True if a part of the training read original text, for which redaction gives no credit."""
         return not is_silent(self.event_on("original"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusFacts:
-    """What deduplication and redaction were told to do.
+    """Facts of deduplication and redaction.
 
     Attributes:
-        dedup_stability: training records that replacing one sentence of the raw corpus can change; None: no bound.
-        dedup_reason: why, in words.
-        dedup_min_tokens: shorter sentences are not deduplicated.
-        has_conservative: whether a conservative policy decided what is public; otherwise every row is private.
-        has_public_rows: whether rows that it let pass are trained on without noise, or published.
+        dedup_stability: number of training records that replacing one sentence of the raw corpus can change; None: no
+            bound.
+        dedup_reason: reason for that number, in words.
+        dedup_min_tokens: length below which sentences are not deduplicated, in tokens.
+        has_conservative: true if a conservative policy decided what is public. Otherwise every row is private.
+        has_public_rows: true if rows that it accepted are trained on without noise, or published.
         reads_documents: names of policies that look beyond one sentence, at its document.
         fitted: names of policies, the conservative one included, that were fitted on text.
-        learnt: those of which some are known to have learnt from sentences of this corpus; then ``fitted`` is empty.
-        plugins: names of policies, the conservative one included, of which neither can be known.
-        collapses: whether a run of masks becomes one.
-        replacement: what stands in the place of what is masked; all but a mask tells something of it.
-        redactor_is_stable: whether every policy is known to mask the same tokens when the tokens that it masks are
+        learnt: names of such policies if some are known to have learnt from sentences of this corpus. Then ``fitted``
+            is empty.
+        plugins: names of policies, the conservative one included, for which neither can be known.
+        collapses: true if a run of masks becomes one mask.
+        replacement: text that replaces what is masked. Every kind except a mask reveals something about it.
+        redactor_is_stable: true if every policy is known to mask the same tokens if the tokens that it masks are
             replaced by others of their kind, so that redact(D) = redact(D') for F-neighbours.
-        reads_redacted: whether training read redacted text at all.
-        holds_rows: whether the gate keeps rows on the private side, and masks in them, what is masked elsewhere.
+        reads_redacted: true if training read redacted text at all.
+        holds_rows: true if the gate keeps rows with strings that are masked elsewhere on the private side, and masks
+            those strings there.
         decisions: names of decisions beyond a row that the settings asked for (`pipelines.accounting.decisions`).
-        foreign_public_rows: whether an earlier release gave away rows by another redaction's judgement, of which it is
-            not known which secrets they hold.
+        foreign_public_rows: true if an earlier release published rows by another redaction's judgement, so that their
+            secrets are unknown.
     """
 
     dedup_stability: int | None
@@ -168,12 +169,12 @@ class CorpusFacts:
 
     @property
     def gives_credit(self) -> bool:
-        """Whether a masked secret leaves no trace in what training read."""
+        """True if a masked secret leaves no trace in the text that training read."""
         return self.masks_are_alike and self.reads_redacted
 
     @property
     def masks_are_alike(self) -> bool:
-        """Whether one mask stands for every secret, so that it tells nothing of which one it is."""
+        """True if the same mask replaces every secret, so that it reveals nothing about the secret."""
         return self.collapses and self.replacement == "mask"
 
 
@@ -232,7 +233,7 @@ def parse_training(document: Mapping[str, Any]) -> TrainingFacts:
 
 
 def is_from_private_text(rate: Mapping[str, Any] | None) -> bool:
-    """Whether a miss rate that set noise was counted on the private text; one of unknown origin counts so."""
+    """Returns true if a miss rate that set noise was counted on the private text, or has an unknown origin."""
     return rate is not None and rate.get("basis") not in PUBLIC_BASES
 
 
@@ -251,7 +252,7 @@ def _what_ran(document: Mapping[str, Any]) -> tuple[Event, tuple[Phase, ...]]:
     event, listed = from_json(document["event"]), document.get("phases")
     if listed is None:
         rule = rule_of(method := str(document["method"]), document.get("variant"))
-        if rule.reads_spans:  # as the first version wrote it: its noised queries alone
+        if rule.reads_spans:  # the first version wrote only its noised queries
             phases = (
                 Phase(name="private spans", rows="original", event=event),
                 Phase(name="public spans", rows="redacted", event=NonPrivate()),
@@ -259,7 +260,7 @@ def _what_ran(document: Mapping[str, Any]) -> tuple[Event, tuple[Phase, ...]]:
             return Composed(events=tuple(phase.event for phase in phases)), phases
         if rule.rows is None and rule.claims != ("dp",):
             raise ValueError(f"the method {method} must list its phases")
-        rows = rule.rows or "original"  # of a method that is not in the table nothing is known
+        rows = rule.rows or "original"  # nothing is known of a method that is not in the table
         return event, (Phase(name=method, rows=rows, event=event),)
     for phase in listed:
         if phase["rows"] not in get_args(Rows):
@@ -271,28 +272,28 @@ def _what_ran(document: Mapping[str, Any]) -> tuple[Event, tuple[Phase, ...]]:
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseFacts:
-    """Facts of one release, so that later claims can be made about all releases together.
+    """Facts of one release, for later claims about all releases together.
 
-    All of them are settings but for the number of records.
+    All of them are settings, except the number of records.
 
     Attributes:
-        method, variant: the training method.
-        record: the unit that was sampled and clipped.
-        num_private_records: how many of them there were.
-        phases: what ran, by what it read of the private records.
+        method, variant: training method and its variant.
+        record: unit that was sampled and clipped.
+        num_private_records: number of private records.
+        phases: phases of the training, by the form of the private records that they read.
         met: preconditions of the method that training recorded as met.
-        redactions: identify how sentences were redacted and judged public: one for the recipe, one for its output.
-            Releases that share one masked the same tokens of the same sentence, and let the same ones pass.
-        sentence_stability: training records that one replaced sentence of the raw corpus can change, were each record
-            a sentence; None: no bound.
-        trains_on_public_rows: whether rows were trained on without noise because the conservative policy let them pass.
-        publishes_rows: whether such rows were published as a table.
-        typed_masks: whether masks told what kind of secret they stand for.
-        is_noise_from_private_text: whether a noise multiplier was chosen by a measurement of the private text.
-        holds_rows: whether the gate was to hold rows with a find (`pipelines.accounting.held_rows`). How many it held
-            depends on the secrets, and no claim uses it.
+        redactions: identifiers of how sentences were redacted and judged public: one for the recipe, one for its
+            output. Releases that share one masked the same tokens of the same sentence, and accepted the same ones.
+        sentence_stability: number of training records that one replaced sentence of the raw corpus can change, if each
+            record is a sentence; None: no bound.
+        trains_on_public_rows: true if rows were trained on without noise because the conservative policy accepted them.
+        publishes_rows: true if such rows were published as a table.
+        typed_masks: true if masks showed the kind of their secret.
+        is_noise_from_private_text: true if a measurement of the private text chose a noise multiplier.
+        holds_rows: true if the gate was set to hold rows with a find (`pipelines.accounting.held_rows`). The number of
+            held rows depends on the secrets, and no claim uses it.
         decisions: names of decisions beyond a row that the settings asked for (`pipelines.accounting.decisions`).
-        recipe: declared versions of what was computed (`pipelines.training.recipes`); empty before there were any.
+        recipe: declared versions of the computation (`pipelines.training.recipes`); empty for older releases.
     """
 
     method: str
@@ -313,15 +314,15 @@ class ReleaseFacts:
 
     @property
     def records_per_sentence(self) -> int | None:
-        """`sentence_stability` where it holds: for records of one sentence, and where only originals were read.
+        """`sentence_stability` for records of one sentence, or if only originals were read; otherwise None.
 
-        A copy that deduplication unmasks stands in another record of any other kind.
+        In other kinds of records, a copy that deduplication unmasks is in another record.
         """
         is_known = self.record == "sentence" or all(phase.rows == "original" for phase in self.phases)
         return self.sentence_stability if is_known else None
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Returns the facts as JSON values."""
         return {
             "method": self.method,
             "variant": self.variant,
@@ -335,14 +336,14 @@ class ReleaseFacts:
             "publishes_rows": self.publishes_rows,
             "typed_masks": self.typed_masks,
             "is_noise_from_private_text": self.is_noise_from_private_text,
-            **({"holds_rows": True} if self.holds_rows else {}),  # no key that earlier versions wrote
+            **({"holds_rows": True} if self.holds_rows else {}),  # earlier versions did not write this key
             **({"decisions": sorted(self.decisions)} if self.decisions else {}),
             **({"recipe": dict(self.recipe)} if self.recipe else {}),
         }
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> ReleaseFacts:
-        """The inverse of `to_json`.
+        """Reads facts written by `to_json`.
 
         Raises:
             UnsupportedEventError: an event of no known kind.

@@ -1,16 +1,16 @@
-"""What claims suppose of the rows that the gate holds, which depend on what is masked anywhere.
+"""Assumptions of claims about the rows that the gate holds, which depend on all masked strings.
 
-A row is held because a string stands in it that is masked elsewhere. Masking one find by hand would take its string out
-of the search, and rows that only it held would become public, without noise. So the neighbours of a secret mask *every*
-occurrence of its string that the gate takes for equal, masked or not, and each row that this changes joins the group:
-such rows are private in both worlds, as they hold a find, or a mask. What no group size pays for is supposed: that no
-other string comes into the search, or goes out of it. ``tests/gate/test_gate_stability.py`` tries all small pairs.
+A row is held because it contains a string that is masked elsewhere. If only one find were masked by hand, its string
+would leave the search, and rows held only for it would become public, without noise. So the neighbours of a secret mask
+*every* occurrence of its string that the gate takes for equal, masked or not. Each row that this changes joins the
+group: it is private in both worlds, because it holds a find, or a mask. No group size covers other strings that enter
+or leave the search, so claims assume that there are none. ``tests/gate/test_gate_stability.py`` tries all small pairs.
 
-Of an earlier release the ledger notes whether its gate was to hold rows (`ReleaseFacts.holds_rows`): a claim about all
-releases rests on these assumptions wherever one of them does. It does not note how many rows were held: no assumption
-and no figure depends on that number, and the number depends on the secrets.
+The ledger notes whether an earlier release's gate was set to hold rows (`ReleaseFacts.holds_rows`). A claim about all
+releases rests on these assumptions if one of them does. The ledger does not note the number of held rows: no assumption
+and no figure depends on it, and it depends on the secrets.
 
-Delta2 is measured on what the policies alone let pass, so that it gives no credit for held rows.
+Delta2 is measured on what the policies alone accept, so it gives no credit for held rows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Final
 from pipelines.accounting.facts import CorpusFacts
 
 _REPLACE: Final = ("dp_private_set", "selective_dp", "selective_dp_of_the_policy", "light_noise_estimate")
-"""Claims whose neighbours replace a record, or values in it; all others compare a secret with a mask."""
+"""Claims whose neighbours replace a record, or values in it. All others compare a secret with a mask."""
 _WHY: Final = (
     "the gate holds sentences in which a masked string stands unmasked: it keeps them private, and masks it there, so "
     "which these are depends on what is masked elsewhere (gate.on_hit = hold)"
@@ -29,11 +29,11 @@ _NONE: Final = "what the settings or a review name as no secret is none"
 
 
 def about_held_rows(notion: str, corpus: CorpusFacts) -> list[str]:
-    """The assumptions of a claim.
+    """Returns the assumptions of a claim about held rows.
 
     Args:
-        notion: what is claimed (`pipelines.accounting.claim_builder.Claim`).
-        corpus: what preparation was told to do.
+        notion: notion of the claim (`pipelines.accounting.claim_builder.Claim`).
+        corpus: facts of the preparation.
     """
     if not (corpus.holds_rows and (corpus.reads_redacted or corpus.has_public_rows)):
         return []

@@ -1,10 +1,10 @@
-"""What all releases of a store cost together: compose the unamplified events first, give credit for redaction last.
+"""The joint cost of all releases of a store: unamplified events compose first, credit for redaction comes last.
 
 A release is a trained model that was published. Two releases *overlap* if they may share a record: if they read a
-document with the same text, or a file with the same name or content. Overlap goes across a chain of overlapping
-releases, so a record may be charged for a release that it was not in. A document that was edited and lies in another
-file is another document. Events of overlapping releases compose exactly, as one event, by privacy loss
-distributions; adding epsilons up would charge too much.
+document with the same text, or a file with the same name or content. Overlap follows chains of overlapping releases, so
+a record may be charged for a release that it was not in. A document that was edited and moved to another file is
+another document. Events of overlapping releases compose exactly, as one event, by privacy loss distributions. A sum of
+epsilons would charge too much.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ State = Literal["published", "in_training", "abandoned"]
 Scope = Literal["overlap", "store"]
 
 TABLE: Final = "public_rows"
-"""The method of an entry that is no model but a table of public rows (`pipelines.store.building.published_tables`)."""
+"""Method of an entry for a table of public rows, not a model (`pipelines.store.building.published_tables`)."""
 
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentSet:
-    """Which documents a release read (`pipelines.store.ledger.documents`).
+    """The documents that a release read (`pipelines.store.ledger.documents`).
 
     Attributes:
-        corpus: identifies the text of all its documents; equal for equal corpora.
+        corpus: identifier of the text of all its documents; equal for equal corpora.
         num_new: number of documents that no earlier entry has.
         digest: SHA-256 of the file of their names; None if there are none.
     """
@@ -48,26 +48,26 @@ class DocumentSet:
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """One entry of the ledger.
+    """An entry of the ledger.
 
     Attributes:
-        release_id: its name; one for each training, however often that was interrupted.
-        run_id: the run that trained it; None where that is not known.
-        key: the artifact's key.
-        event: what training did to the private records.
-        delta: the delta that its own epsilon is stated at.
-        epsilon: unamplified, of this release alone, under replace-one; None where it is infinite.
-        insecure_test_seed: noise and samples can be repeated, so the release is counted as one without noise.
-        data: digest of the private set; equal for equal private sets. None where it is not known.
-        tokens: pseudonyms of the file names and contents that no earlier entry named. None where they are not known:
-            such a release overlaps with every other.
-        overlaps: releases that it shares a token or a document with, or may share one with for all that is known.
-        documents: which documents it read; None where that is not known.
-        num_partitions: partitions of the private set.
-        facts: what later claims need to know of it; None for one that an older version entered.
-        is_public: whether the model is charged for: it goes to the public root, or is one of a comparison, of which any
-            may be chosen by its figures. One that stays on the trusted side costs nothing there.
-        purpose: what the run that trained it was for. An audit's model is never published.
+        release_id: name of the release; one for each training, with all its interruptions.
+        run_id: run that trained it; None if unknown.
+        key: key of the artifact.
+        event: privacy event of the training.
+        delta: delta at which its own epsilon is stated.
+        epsilon: unamplified epsilon of this release alone, under replace-one; None if it is infinite.
+        insecure_test_seed: true if noise and samples can be repeated. The release then counts as one without noise.
+        data: digest of the private set; equal for equal private sets. None if unknown.
+        tokens: pseudonyms of the file names and contents that no earlier entry named. None if unknown: such a release
+            overlaps with every other.
+        overlaps: releases with which it shares, or may share, a token or a document.
+        documents: documents that it read; None if unknown.
+        num_partitions: number of partitions of the private set.
+        facts: facts for later claims; None for an entry of an older version.
+        is_public: true if the model is charged for: it goes to the public root, or belongs to a comparison whose
+            figures may choose any of its models. A model that stays on the trusted side costs nothing there.
+        purpose: purpose of the run that trained it. An audit's model is never published.
         state: ``published``, ``in_training``, or ``abandoned`` (it ended before anything was published: no cost).
     """
 
@@ -90,35 +90,35 @@ class Release:
 
     @property
     def is_table(self) -> bool:
-        """Whether it is a table of public rows, which has no epsilon: how often a secret stands in it is delta2."""
+        """True for a table of public rows, which has no epsilon: delta2 bounds the secrets in it."""
         return self.facts is not None and self.facts.method == TABLE
 
     @property
     def is_claimed(self) -> bool:
-        """Whether claims about what is published take note of it: they do not change with an audit."""
+        """True if claims about publications include it. An audit does not change them."""
         return self.state == "published" and self.purpose != "audit"
 
     @property
     def withdrawals(self) -> tuple[Withdrawal, ...]:
-        """What was found wrong with its recipe since."""
+        """The faults of its recipe that were found later."""
         if self.is_table:
             return ()
         return withdrawals(self.facts.recipe, self.facts.method) if self.facts else withdrawals({}, None)
 
     @property
     def charged_event(self) -> Event:
-        """What it is charged for: its event, unless its recipe was found wrong."""
+        """The event that it is charged for: its own, unless its recipe was found wrong."""
         return true_event(self.event, self.withdrawals)
 
     @property
     def counts(self) -> bool:
-        """Whether it costs anything: what is in training is charged at once, so that two runs cannot both fit."""
+        """True if it costs anything. A release in training is charged at once, so that two runs cannot both fit."""
         return self.is_public and self.state != "abandoned" and not self.is_table
 
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """The ``budget_`` settings of ``[guarantee]``; ``delta`` None: that of the release that is asked for."""
+    """The ``budget_`` settings of ``[guarantee]``. ``delta`` None: the delta of the new release."""
 
     epsilon: float
     delta: float | None = None
@@ -127,14 +127,14 @@ class Budget:
 
 @dataclass(frozen=True, kw_only=True)
 class Projection:
-    """What a new release would cost.
+    """The cost of a new release.
 
     Attributes:
         spent: composed epsilon of the earlier releases that overlap with it.
         alone: epsilon of the new release.
         together: composed epsilon of all of them.
-        delta: the delta of all three.
-        num_earlier: earlier releases that it composes with.
+        delta: delta of all three.
+        num_earlier: number of earlier releases that it composes with.
     """
 
     spent: float
@@ -144,12 +144,12 @@ class Projection:
     num_earlier: int
 
     def exceeds(self, budget: Budget) -> bool:
-        """Whether the new release would go over the budget."""
+        """Returns true if the new release would exceed the budget."""
         return not self.together <= budget.epsilon * (1 + _ROUNDING)
 
 
 def composed_event(releases: Iterable[Release]) -> Event:
-    """One event for several releases on the same records; equal mechanisms are counted together."""
+    """Returns one event for several releases on the same records. Equal mechanisms are counted together."""
     mechanisms: Counter[Leaf] = Counter()
     for release in releases:
         if release.insecure_test_seed or reads_without_noise(release):
@@ -162,10 +162,10 @@ def composed_event(releases: Iterable[Release]) -> Event:
 
 
 def reads_without_noise(release: Release) -> bool:
-    """Whether a part of the private text was read without noise, by the method's rule, whatever the event says.
+    """Returns true if the method reads a part of the private text without noise, by its rule and not by the event.
 
-    The first version entered S-DPSGD by its noised queries alone, and no entry's method. Of that version's methods it
-    alone had queries on samples that are not secret.
+    The first version entered only the noised queries of S-DPSGD, and no entry's method. Of that version's methods only
+    S-DPSGD had queries on samples that are not secret.
     """
     facts = release.facts
     if facts is None:
@@ -174,14 +174,14 @@ def reads_without_noise(release: Release) -> bool:
 
 
 def composed_epsilon(releases: Iterable[Release], delta: float) -> float:
-    """Unamplified epsilon of all the given releases together, under replace-one, by PLD.
+    """Returns the unamplified epsilon of all given releases together, under replace-one, by PLD.
 
     Args:
         releases: releases that may share records; abandoned ones cost nothing.
-        delta: strictly between 0 and 1.
+        delta: delta, strictly between 0 and 1.
 
     Returns:
-        0 for no release, infinity where one of them added no noise.
+        Epsilon: 0 for no release, infinity if one of them added no noise.
 
     Raises:
         UnsupportedEventError: an event of no known kind.
@@ -193,7 +193,7 @@ def composed_epsilon(releases: Iterable[Release], delta: float) -> float:
 
 
 def epsilon_alone(release: Release) -> float:
-    """Unamplified epsilon of one release at its own delta, by what it recorded, under replace-one, wherever it lies."""
+    """Returns the unamplified epsilon of one release from its record, at its own delta, under replace-one."""
     from pipelines.accounting.accountants import epsilon  # dp-accounting is slow to import
 
     event = NonPrivate() if release.insecure_test_seed else release.event
@@ -201,12 +201,12 @@ def epsilon_alone(release: Release) -> float:
 
 
 def overlapping(releases: Sequence[Release], scope: Scope = "overlap") -> list[tuple[Release, ...]]:
-    """Parts releases into groups that may share records, each in the order given.
+    """Divides releases into groups that may share records, each in the given order.
 
     Args:
-        releases: in the order in which they were entered.
-        scope: ``overlap``: chains of releases that share a document, a file name or file content; ``store``: all in
-            one group.
+        releases: releases in the order of their entry.
+        scope: ``overlap`` for chains of releases that share a document, a file name or file content, or ``store`` for
+            all in one group.
     """
     if scope == "store":
         return [tuple(releases)] if releases else []
@@ -231,7 +231,7 @@ def overlapping(releases: Sequence[Release], scope: Scope = "overlap") -> list[t
 
 
 def project(earlier: Sequence[Release], new: Release, budget: Budget | None = None) -> Projection:
-    """What ``new`` would cost after the earlier releases, at the budget's delta (by default its own)."""
+    """Returns the cost of ``new`` after the earlier releases, at the budget's delta (by default its own)."""
     delta = budget.delta if budget and budget.delta is not None else new.delta
     groups = overlapping([*earlier, new], budget.scope if budget else "overlap")
     (group,) = [g for g in groups if any(r.release_id == new.release_id for r in g)]
@@ -246,7 +246,7 @@ def project(earlier: Sequence[Release], new: Release, budget: Budget | None = No
 
 
 def refusal(projection: Projection, budget: Budget) -> str:
-    """Why training was not started, and what to do, for the user."""
+    """Returns the message that says why training was not started, and what to do."""
     so_far = (
         f"{projection.num_earlier} earlier release{'s' if projection.num_earlier != 1 else ''} on this data already "
         f"spent epsilon {number(projection.spent)}"
@@ -262,10 +262,10 @@ def refusal(projection: Projection, budget: Budget) -> str:
 
 
 def number(epsilon: float) -> str:
-    """An epsilon for people."""
+    """Returns an epsilon as text for people."""
     return f"{epsilon:.4g}" if math.isfinite(epsilon) else "infinity (no noise, or noise that can be repeated)"
 
 
 def releases_digest(releases: Iterable[Release]) -> str:
-    """Identifies a set of releases, whatever their order."""
+    """Returns an identifier of a set of releases, independent of their order."""
     return hashlib.sha256("\n".join(sorted(r.release_id for r in releases)).encode()).hexdigest()[:16]

@@ -1,9 +1,9 @@
-"""A lower bound on epsilon: what a mechanism costs at least, so that a reader sees how tight the claimed bound is.
+"""A lower bound on epsilon, which shows how tight the claimed upper bound is. It is never claimed.
 
-Never claimed; it stands beside the upper bound. Privacy losses are rounded *down* to a grid and convolved, as in the
-optimistic estimate of Meiser and Mohammadi (2018); rounding alone would lose half a grid step for every step of
-training. The mean of what rounding takes away is known, so it is given back, less a term by which the sum of the
-rounded-off parts may fall short of its mean (Hoeffding), in the manner of Gopi, Lee and Wutschitz (2021, Theorem 5).
+Privacy losses are rounded *down* to a grid and convolved, as in the optimistic estimate of Meiser and Mohammadi (2018).
+Rounding alone would lose half a grid step for every step of training. The mean of the rounded-off parts is known, so it
+is added again, less a term by which their sum may fall short of its mean (Hoeffding), as in Gopi, Lee and Wutschitz
+(2021, Theorem 5).
 
 Derivation. Let L = sum of L_i be the privacy loss under P, and R_i = L_i - floor(L_i / h) h, in [0, h) and
 independent. With probability at least 1 - eta, sum R_i >= M - w, where M = sum E[R_i], w = h sqrt(k ln(1/eta) / 2).
@@ -18,36 +18,38 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from dp_accounting.pld import pld_pmf
+from scipy.special import ndtr
 
 from pipelines.accounting.events import Event, Gaussian, Leaf, NeighboringRelation, PoissonSampled, leaves
 
 _FloatArray = npt.NDArray[np.float64]
 
 _FAILURE_SHARE = 1e-4
-"""eta, the probability that the correction overshoots, as a share of delta."""
+"""Eta, the probability that the correction overshoots, as a share of delta."""
 
 _WIDTH_SHARE = 2e-3
-"""The grid is fine enough for w to be this share of epsilon, where the table's size allows."""
+"""Share of epsilon that w is at most, if the table's size allows so fine a grid."""
 
 _LARGEST_TABLE = 1 << 21
 _SMALLEST_DELTA = 1e-11
-"""Below it the rounding errors of a Fourier transform are no longer negligible."""
+"""Delta below which the rounding errors of a Fourier transform are no longer negligible."""
 
 _TAIL_DEVIATIONS = 10.0
 _NUM_NODES = 200_001
 
 
 def lower_epsilon(event: Event, delta: float, relation: NeighboringRelation, upper: float) -> float | None:
-    """An epsilon that the event provably costs at least, for its worst pair of neighbours.
+    """Returns an epsilon that the event provably costs at least, for its worst pair of neighbours.
 
     Args:
-        event: what ran, every leaf with noise and a rate above 0.
-        delta: strictly between 0 and 1.
-        relation: the neighbouring relation.
-        upper: the upper bound, which decides how fine a grid is worth while.
+        event: privacy event, every leaf with noise and a rate above 0.
+        delta: delta, strictly between 0 and 1.
+        relation: neighbouring relation.
+        upper: upper bound, which decides how fine the grid is.
 
     Returns:
-        A number between 0 and ``upper``; None where delta is too small for the arithmetic, or the losses too large
+        A number between 0 and ``upper``; None if delta is too small for the arithmetic, or the losses are too large
         for a table.
     """
     found = [_as_sampled(count, leaf) for count, leaf in leaves(event)]
@@ -66,7 +68,7 @@ def lower_epsilon(event: Event, delta: float, relation: NeighboringRelation, upp
 
 
 def _as_sampled(count: int, leaf: Leaf) -> tuple[int, float, float]:
-    """(count, rate, noise). Gaussians without sampling compose to a single one (Dong, Roth and Su 2022, Cor. 3.3)."""
+    """Returns (count, rate, noise). Gaussians without sampling compose to one (Dong, Roth and Su 2022, Cor. 3.3)."""
     if isinstance(leaf, PoissonSampled) and leaf.sample_rate < 1:
         return count, leaf.sample_rate, leaf.event.noise_multiplier
     noise = leaf.event.noise_multiplier if isinstance(leaf, PoissonSampled) else _noise(leaf)
@@ -80,7 +82,6 @@ def _noise(leaf: Leaf) -> float:
 
 
 def _lower(mechanisms: list[tuple[int, float, float]], delta: float, direction: str, upper: float) -> float | None:
-    from dp_accounting.pld import pld_pmf
 
     failure = _FAILURE_SHARE * delta
     num_steps = sum(count for count, _, _ in mechanisms)
@@ -102,13 +103,12 @@ def _lower(mechanisms: list[tuple[int, float, float]], delta: float, direction: 
 
 
 def _rounded_down(rate: float, noise: float, direction: str, interval: float) -> tuple[int, _FloatArray, float]:
-    """The loss of one step on a grid.
+    """Returns the loss of one step on a grid.
 
     Returns:
         The first grid point's number, (n,) probabilities under P of the losses from each grid point up to the next,
-        and the mean of what rounding down takes away.
+        and the mean of the rounded-off parts.
     """
-    from scipy.special import ndtr
 
     low, high = _reach(noise, direction)
     first, last = (math.floor(_loss(np.array([end]), rate, noise, direction)[0] / interval) for end in (low, high))
@@ -148,7 +148,7 @@ def _loss_span(rate: float, noise: float, direction: str) -> float:
 
 
 def _loss(x: _FloatArray, rate: float, noise: float, direction: str) -> _FloatArray:
-    """log p(x)/q(x). P and Q are N(0, noise^2), mixed at the rate with N(1, .) or, where replaced, N(-1, .)."""
+    """Returns log p(x)/q(x). P and Q are N(0, noise^2), mixed at the rate with N(1, .) or, if replaced, N(-1, .)."""
     stay = math.log1p(-rate) if rate < 1 else -math.inf
     up = np.logaddexp(stay, math.log(rate) + (x - 0.5) / noise**2)
     if direction == "remove":
@@ -160,7 +160,7 @@ def _loss(x: _FloatArray, rate: float, noise: float, direction: str) -> _FloatAr
 
 
 def _place(losses: _FloatArray, rate: float, noise: float, direction: str) -> _FloatArray:
-    """The x with this loss, -inf below every loss and +inf above; the inverse of `_loss`."""
+    """Returns the x with this loss, the inverse of `_loss`: -inf below every loss and +inf above."""
     with np.errstate(divide="ignore", over="ignore"):
         if direction == "replace":
             # With u = exp(x / noise^2), a = rate exp(-1 / (2 noise^2)): a u^2 + (1-rate)(1-e^L) u - a e^L = 0, so for

@@ -1,9 +1,9 @@
-"""What claims say where masks tell something of a secret, or labels or surrogates stand in their place.
+"""Assumptions of claims if masks reveal something about a secret, or labels or surrogates replace them.
 
-The world that a claim compares with has a mask where a secret was. A label tells the kind of the secret there, a
-surrogate is drawn from it, so a masked secret costs what a missed one does. What stands in a row is a function of the
-row, the key and the document's name, so one changed sentence still changes one record; unless a policy reads whole
-documents, for it may give what is masked in other sentences another label.
+The world that a claim compares with has a mask in place of a secret. A label shows the kind of the secret, and a
+surrogate is drawn from it, so a masked secret costs as much as a missed one. The text of a row depends on the row, the
+key and the document's name, so one changed sentence still changes one record. A policy that reads whole documents is an
+exception: it may give masked text in other sentences another label.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Final
 from pipelines.accounting.facts import CorpusFacts
 
 _STANDS: Final[Mapping[str, str]] = {
-    "label": "redact.replacement is label: in the place of a secret stands of which kind it is",
-    "surrogate": "redact.replacement is surrogate: in the place of a secret stands a text that is drawn from it",
+    "label": "redact.replacement is label: the kind of a secret is written in its place",
+    "surrogate": "redact.replacement is surrogate: a text that is drawn from a secret is written in its place",
 }
 _OTHER_LABELS: Final = (
     "redact.replacement is {}, and these policies may look at whole documents: {}. With a secret masked by hand they "
@@ -31,21 +31,21 @@ UNLIKE: Final = (
     "redact.replacement writes labels or surrogates, which differ from secret to secret: what is read without noise is "
     "not the same in both worlds; set redact.replacement = 'mask'"
 )
-"""Why nothing is claimed of methods that read such text without noise."""
+"""Refusal for methods that read such text without noise."""
 
 
 def about_replaced(corpus: CorpusFacts) -> str | None:
-    """What a masked secret costs, as an assumption; None where masks are written."""
+    """Returns the assumption about the cost of a masked secret; None if masks are written."""
     if corpus.replacement == "mask":
         return None
     return (
         f"{_STANDS[corpus.replacement]}, in the other world a mask: a masked secret costs as much as a missed one. "
-        "What stands there depends on the sentence and the name of its document, and on no other sentence"
+        "The written text depends on the sentence and the name of its document, and on no other sentence"
     )
 
 
 def no_credit(corpus: CorpusFacts) -> str | None:
-    """Why redaction is worth nothing; None where it is worth something."""
+    """Returns why redaction gives no credit; None if it gives some."""
     if corpus.gives_credit:
         return None
     if not corpus.reads_redacted:
@@ -57,7 +57,7 @@ def no_credit(corpus: CorpusFacts) -> str | None:
 
 
 def relabelling_refusal(corpus: CorpusFacts) -> str | None:
-    """Why nothing is promised where one secret may change the text of other records; None where it cannot."""
+    """Returns why nothing is promised if a secret may change the text of other records; None if it cannot."""
     policies = (*corpus.reads_documents, *corpus.plugins)
     if corpus.replacement == "mask" or not corpus.reads_redacted or not policies:
         return None

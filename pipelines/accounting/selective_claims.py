@@ -1,8 +1,8 @@
 """Claims of methods that read redacted text without noise, or with light noise: JFT, S-DPSGD, redaction schedules.
 
 Selective DP replaces one record by another that differs in tokens that F calls sensitive: its relation is
-replace_one. Wherever something ran without noise, it must have read the same in both worlds, so redact(D) must equal
-redact(D') for F-neighbours: F is named in every claim, and the redactor must be known to be stable.
+replace_one. Everything that ran without noise must have read the same text in both worlds. So redact(D) must equal
+redact(D') for F-neighbours: every claim names F, and the redactor must be known to be stable.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from pipelines.accounting.accountants import epsilon
 from pipelines.accounting.assumptions import about_caught, one_sentence
 from pipelines.accounting.claim_builder import WITHHELD, Builder, Claim, ClaimBuilder
 from pipelines.accounting.confidentiality import jft_light_noise
@@ -32,7 +33,7 @@ _RECALL = (
 
 
 def _unnoised(b: ClaimBuilder) -> bool:
-    """Whether text of private records was read without noise: masked text, or spans that are called public."""
+    """Returns true if text of private records was read without noise: masked text, or spans that are called public."""
     return b.rule.is_unnoised or any(phase.is_unnoised for phase in b.training.phases)
 
 
@@ -45,7 +46,7 @@ def _issue_if_stable(b: ClaimBuilder, claim: Claim) -> Claim:
 
 
 def selective(b: ClaimBuilder) -> Claim:
-    """(F, epsilon, delta)-selective DP with F the true secrets."""
+    """Makes the claim of (F, epsilon, delta)-selective DP with F the true secrets."""
     unnoised = _unnoised(b)
     is_screened = any(phase.rows == "reviewed" for phase in b.training.phases)
     claim = b.claim(
@@ -75,7 +76,7 @@ def selective(b: ClaimBuilder) -> Claim:
 
 
 def selective_of_the_policy(b: ClaimBuilder) -> Claim:
-    """(F, epsilon, delta)-selective DP with F the redaction policy itself."""
+    """Makes the claim of (F, epsilon, delta)-selective DP with F the redaction policy itself."""
     claim = b.claim(
         "selective_dp_of_the_policy",
         "As selective DP, with F the redaction policy: it protects the tokens that the policy masks and nothing that "
@@ -89,7 +90,7 @@ def selective_of_the_policy(b: ClaimBuilder) -> Claim:
 
 
 def masked(b: ClaimBuilder) -> Claim:
-    """Confidentiality of a secret that the policy masks stably: what read redacted text saw the same in both worlds."""
+    """Makes the claim about a secret that the policy masks stably, so that redacted text is the same in both worlds."""
     claim = b.claim(
         "confidentiality_of_masked_secrets",
         f"Whoever sees {b.seen} can hardly tell whether a secret whose redaction is stable, or a mask in its place, "
@@ -106,8 +107,8 @@ def masked(b: ClaimBuilder) -> Claim:
     if b.training.typed_masks:
         return replace(
             claim,
-            refused="masks told, in training, what kind of secret they stand for: with another mask in the place of a "
-            "secret, other text is read without noise; set train.typed_masks = []",
+            refused="masks showed, in training, the kind of their secret: with another mask in place of a secret, "
+            "other text is read without noise; set train.typed_masks = []",
         )
     if (elsewhere := b.elsewhere_refusal()) is not None:
         return replace(claim, refused=elsewhere)
@@ -115,10 +116,10 @@ def masked(b: ClaimBuilder) -> Claim:
 
 
 def light_noise(b: ClaimBuilder) -> Claim:
-    """JFT's own figure for light noise, with every rate p of phase 1 replaced by p m. Never a guarantee."""
+    """Makes JFT's own estimate for light noise, with every rate p of phase 1 replaced by p m. Never a guarantee."""
     claim = b.claim(
         "light_noise_estimate",
-        "JFT's estimate of selective DP under light noise. The sound statements beside it are Bayesian "
+        "JFT's estimate of selective DP under light noise. The sound statements are Bayesian "
         "confidentiality, with gamma, and differential privacy, without any credit.",
         "JFT, section 3.1 (an empirical estimate, as the paper says)",
         extra=(
@@ -141,7 +142,7 @@ def light_noise(b: ClaimBuilder) -> Claim:
 
 
 def _of_noised_original(b: ClaimBuilder) -> tuple[float, float]:
-    """What the phases on original text cost; the phases on redacted text cost nothing where they read the same."""
+    """Returns the loss of the phases on original text. Phases on redacted text cost nothing if they read the same."""
     return b.on_original.epsilon, b.on_original.delta
 
 
@@ -151,7 +152,7 @@ def _theorem(b: ClaimBuilder) -> str:
 
 
 def _neighbours(b: ClaimBuilder, unnoised: bool) -> dict[str, str]:
-    # Replacing a token changes which sentences are copies, and a mask for a copy would be read without noise.
+    # A replaced token changes which sentences are copies, and a mask for a copy would be read without noise.
     return {"corpus": "deduplicated"} if unnoised and b.corpus.reads_redacted else {}
 
 
@@ -169,7 +170,6 @@ def _about_unnoised(b: ClaimBuilder) -> tuple[str, ...]:
 
 
 def _add_or_remove(b: ClaimBuilder) -> dict[str, float | str | None]:
-    from pipelines.accounting.accountants import epsilon
 
     event = b.training.event_on("original") if _unnoised(b) else b.training.event
     if is_silent(event):
@@ -185,4 +185,4 @@ BUILDERS: Final[Mapping[ClaimName, Builder]] = {
     "selective_policy": lambda b, _: [selective_of_the_policy(b)],
     "light_noise": lambda b, _: [light_noise(b)],
 }
-"""By the names that rules of methods give (`pipelines.methods.rule`)."""
+"""Builders by the claim names in rules of methods (`pipelines.methods.rule`)."""

@@ -1,4 +1,4 @@
-"""Models that an upgrade found in the store: of another text than there is now, or of a recipe found wrong."""
+"""Claims on older models of the store: trained on another text than the current one, or by a recipe found wrong."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OTHER_TEXT: Final = (
 
 
 def on_other_text(training: TrainingFacts, corpus: CorpusFacts) -> tuple[TrainingFacts, CorpusFacts]:
-    """A training of which it is not known what redaction hid from it: all that it read counts as original text."""
+    """Returns the facts of a training on unknown redactions: all text that it read counts as original."""
     rule = rule_of(training.method, training.variant)
     phases = tuple(replace(phase, rows="original") for phase in training.phases)
     has_foreign_rows = corpus.foreign_public_rows or rule.has_public_set
@@ -26,16 +26,16 @@ def on_other_text(training: TrainingFacts, corpus: CorpusFacts) -> tuple[Trainin
 
 
 def as_withdrawn(training: TrainingFacts) -> TrainingFacts:
-    """A training as it was in truth, since its recipe was found wrong."""
+    """Returns the facts of a training with its true event, because its recipe was found wrong."""
     event = true_event(training.event, training.withdrawn)
     return replace(training, event=event, phases=(Phase(name=training.method, rows="original", event=event),))
 
 
 def refused(claim: Claim, reason: str) -> Claim:
-    """The claim without its numbers."""
+    """Returns the claim, refused and without its numbers."""
     return replace(claim, epsilon=None, delta=None, is_guarantee=False, not_guaranteed_because=(), refused=reason)
 
 
 def void(claim: Claim, reason: str) -> Claim:
-    """The claim refused, and without the figures beside it, which are as wrong."""
+    """Returns the claim, refused and without its other figures, which are as wrong."""
     return replace(refused(claim, reason), epsilon_unamplified=None, together=None, as_in_paper={})

@@ -1,6 +1,6 @@
-"""What is claimed of text that a released model wrote: the model's claim, or that there is none.
+"""The claim of text that a released model wrote: the model's claim, or none.
 
-By post-processing (Dwork and Roth 2014, Proposition 2.1).
+It follows by post-processing (Dwork and Roth 2014, Proposition 2.1).
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ NOT_CHOSEN: Final = (
     "private text (masked strings, replayed passages) nor from scores on private text, and no row was taken out "
     "because of them."
 )
-NO_CLAIM: Final = "nothing bounds what the text tells of the private text: the model has no claim"
+NO_CLAIM: Final = "nothing bounds what the text reveals about the private text: the model has no claim"
 NO_NOISE: Final = (
-    "the model was trained without noise: nothing bounds what its text tells of what no policy masked. What is claimed "
-    "of masked secrets alone stands in the model's claims"
+    "the model was trained without noise: nothing bounds what its text reveals about text that no policy masked. The "
+    "claims about masked secrets alone are in the model's claims"
 )
 _OF_WHOLE: Final = ("statement", "is_guarantee", "unit")
 
 
 def claim_of_text(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The claim of synthetic text.
+    """Returns the claim of synthetic text.
 
     Args:
-        document: the claims that the public may see (`pipelines.accounting.claims.build_claims`).
+        document: public claims of the model (`pipelines.accounting.claims.build_claims`).
 
     Returns:
         ``notion``, ``statement``, ``theorem``, ``relation``, ``unit``, ``epsilon``, ``delta`` (of all releases on these
-        files together), ``epsilon_this_model``, ``is_guarantee``, ``not_guaranteed_because``, ``assumptions``. Where
-        the model has no claim, all but the last three are None, and the reasons say why.
+        files together), ``epsilon_this_model``, ``is_guarantee``, ``not_guaranteed_because``, ``assumptions``. If the
+        model has no claim, all but the last three are None, and the reasons say why.
     """
     claim = None if document["headline"] is None else document["claims"][document["headline"]]
     if claim is None or _is_without_noise(claim):
@@ -69,5 +69,5 @@ def claim_of_text(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_without_noise(claim: Mapping[str, Any]) -> bool:
-    """Whether the claim is of masked secrets alone, which a model without noise does not read: its epsilon is 0."""
+    """Returns true for a claim about masked secrets alone, with epsilon 0 because a model without noise reads none."""
     return claim["epsilon_unamplified"] is None and claim["epsilon"] == 0

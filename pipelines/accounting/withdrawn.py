@@ -1,8 +1,8 @@
-"""Recipes of training that were found wrong after models had been made by them, and what those models cost in truth.
+"""Recipes of training that were found wrong after models were trained by them, and the true cost of those models.
 
-A recipe is the declared versions of what a training computes (`pipelines.training.recipes`). A version that turns out
-not to do what its event says is entered in `WITHDRAWN` by a later release of Reticent: claims on models made by it
-are refused from then on, and the ledger charges what they cost in truth.
+A recipe is the declared versions of a training's computation (`pipelines.training.recipes`). If a version does not do
+what its event says, a later release of Reticent enters it in `WITHDRAWN`. Claims on models of that version are then
+refused, and the ledger charges their true cost.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ class Withdrawal:
     """A version of a part of recipes that was found wrong.
 
     Attributes:
-        part: of a recipe: ``engine``, ``records``, ``method NAME``, ``first phase of NAME`` or ``task NAME``.
-        version: the version that is wrong.
-        since: the release of Reticent that says so.
-        reason: what is wrong, for the user.
-        true_event: from the event that such a training recorded to the one that it was; None where that is unknown,
-            and the model counts as one without noise.
+        part: part of a recipe: ``engine``, ``records``, ``method NAME``, ``first phase of NAME`` or ``task NAME``.
+        version: wrong version.
+        since: release of Reticent that withdraws it.
+        reason: description of the fault, for the user.
+        true_event: function from the recorded event to the true one; None if that is unknown, and the model counts as
+            one without noise.
     """
 
     part: str
@@ -35,18 +35,18 @@ class Withdrawal:
 
 
 WITHDRAWN: Final[list[Withdrawal]] = []
-"""None so far."""
+"""All withdrawals; so far there are none."""
 
 FIRST: Final = 1
-"""The version of every part, for a training that recorded none: recipes came later."""
+"""Version of every part for a training from before recipes, which recorded none."""
 
 
 def withdrawals(recipe: Mapping[str, int], method: str | None) -> tuple[Withdrawal, ...]:
-    """What was found wrong with a recipe.
+    """Returns the withdrawals that concern a recipe.
 
     Args:
-        recipe: the version of each part; empty where none was recorded.
-        method: of the training; None where that is not known either: any method or task may then have been its.
+        recipe: version of each part; empty if none was recorded.
+        method: method of the training; None if that is unknown too, so that any method or task is possible.
     """
     return tuple(found for found in WITHDRAWN if _used(found, recipe, method))
 
@@ -60,7 +60,7 @@ def _used(found: Withdrawal, recipe: Mapping[str, int], method: str | None) -> b
 
 
 def true_event(event: Event, found: Sequence[Withdrawal]) -> Event:
-    """What a training was that recorded an event, given what was found wrong with its recipe."""
+    """Returns the true event of a training that recorded an event, given the withdrawals of its recipe."""
     for withdrawal in found:
         if withdrawal.true_event is None:
             return NonPrivate()
@@ -69,6 +69,6 @@ def true_event(event: Event, found: Sequence[Withdrawal]) -> Event:
 
 
 def refusal(found: Sequence[Withdrawal]) -> str:
-    """Why claims on such a model are refused."""
+    """Returns the message that says why claims on such a model are refused."""
     reasons = "; ".join(f"{w.part}, version {w.version}, withdrawn in Reticent {w.since}: {w.reason}" for w in found)
     return f"the model was trained by a recipe that was found wrong ({reasons})"

@@ -1,4 +1,4 @@
-"""Plays the game on whatever steps a method takes: see `pipelines.attacks.training_game`."""
+"""The training game on the steps of any method: see `pipelines.attacks.training_game`."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from pipelines.training.devices import cpu_threads_for
 
 
 def play_training(game: TrainingGame, seed: int | None = None, folder: Path | None = None) -> PlayedTraining:
-    """Plays a game. Under several processes all of them call it with the same arguments.
+    """Plays a game. All processes of a training call it with the same arguments.
 
     Args:
-        game: its settings.
-        seed: of the coins; the training's own samples and noise are secret. Unset: secret coins.
-        folder: for checkpoints; several processes share it. Unset: a temporary one.
+        game: settings of the game.
+        seed: seed of the coins; the training's own samples and noise are secret. Unset: secret coins.
+        folder: folder for checkpoints, which all processes share. Unset: a temporary one.
 
     Raises:
-        PrivacyGateError: the training took other steps than it planned, so that there is no claim about it.
+        PrivacyGateError: the training took other steps than it planned, so there is no claim about it.
     """
     if folder is None:
         with tempfile.TemporaryDirectory() as made:

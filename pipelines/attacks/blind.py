@@ -1,7 +1,7 @@
-"""The blind baseline: tells members from non-members by their text alone, and never sees a model.
+"""The blind baseline: separates members from non-members by their text alone, without a model.
 
-What it finds is a difference between the two samples, not a leak; an attack has to do better (Das, Zhang and Tramèr
-2024, arXiv 2406.16201). Logistic regression on the presence of words, and on lengths and shares of capitals and digits.
+It finds a difference between the two samples, not a leak. An attack must do better (Das, Zhang and Tramèr 2024, arXiv
+2406.16201). It is a logistic regression on the presence of words, and on lengths and shares of capitals and digits.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _PENALTY: Final = 1.0  # half the squared weights count as much as that many tex
 def blind_scores(
     members: Mapping[str, str], non_members: Mapping[str, str], *, generator: np.random.Generator, num_folds: int = 5
 ) -> dict[str, float]:
-    """Scores of texts by identifier, each by a classifier that was fitted without its fold.
+    """Returns scores of texts by identifier, each from a classifier that was fitted without its fold.
 
     Args:
         members, non_members: texts by identifier.
-        generator: deals out the folds, members and non-members each evenly.
-        num_folds: how many; fewer where there are fewer members or non-members.
+        generator: generator of the folds, which split members and non-members each evenly.
+        num_folds: number of folds, or of members or non-members if there are fewer.
 
     Raises:
-        ValueError: fewer than two members or non-members.
+        ValueError: there are fewer than two members or non-members.
     """
     if min(len(members), len(non_members)) < 2:
         raise ValueError("the blind baseline needs two members and two non-members at least")
@@ -70,14 +70,14 @@ def _shape(text: str) -> list[float]:
 
 
 def _presence(words: Sequence[Sequence[str]], columns: Mapping[str, int]) -> Any:
-    """(N, W) which words a text has."""
+    """Returns (N, W), 1 for the words of a text."""
     cells = [(row, columns[word]) for row, found in enumerate(words) for word in set(found) if word in columns]
     rows, places = zip(*cells, strict=True) if cells else ((), ())
     return sparse.csr_array((np.ones(len(cells)), (rows, places)), shape=(len(words), len(columns)))
 
 
 def _fit(table: Any, labels: FloatArray) -> FloatArray:
-    """Weights of a ridge-penalised logistic regression; the first column is the intercept, without a penalty."""
+    """Fits a ridge-penalised logistic regression. The first column is the intercept, without a penalty."""
     signs = 2 * labels - 1
     penalty = np.append(0.0, np.full(table.shape[1] - 1, _PENALTY))
 

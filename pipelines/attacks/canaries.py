@@ -1,14 +1,13 @@
-"""Canaries: made-up secrets that a child run trains on, to see whether its model gives them away.
+"""Canaries: invented secrets on which a child run trains, to test if its model reveals them.
 
 Carlini et al. 2019 ("The Secret Sharer"), Selective DP (Shi et al. 2022, section 5.1) and Confidentially Redacted
 Training (Zhao et al. 2022, section 5.1) put "My ID is 341752" into the training text 10 or 20 times. Each canary has a
-random identifier that says nothing of its text: by it, and never by its place in a list, coins, rows and scores are
-joined.
+random identifier that says nothing about its text. Coins, rows and scores are joined by it, never by a place in a list.
 
-Random inclusion is that of Steinke et al. 2023 ("Privacy Auditing with One (1) Training Run", Algorithm 1). Canaries of
-characters that the corpus never holds follow the new-token canaries of Panda et al. 2025 ("Privacy Auditing of Large
-Language Models"): an overlay changes rows, not the vocabulary, so that characters which occur nowhere stand for a token
-that does not. An ordinary beginning with an unlikely end is that of Meeus et al. 2025 ("The Canary's Echo").
+Random inclusion follows Steinke et al. 2023 ("Privacy Auditing with One (1) Training Run", Algorithm 1). Canaries of
+characters that are not in the corpus follow the new-token canaries of Panda et al. 2025 ("Privacy Auditing of Large
+Language Models"): an overlay changes rows, not the vocabulary, so unused characters stand for an unused token. An
+ordinary beginning with an unlikely end follows Meeus et al. 2025 ("The Canary's Echo").
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from pipelines.training.data.overlay import AddedRow
 
 Variant = Literal["detected", "missed", "public"]
 COPIES: Final = (1, 10, 20, 100)
-"""How often a canary is put in, as the papers do it and around that."""
+"""Numbers of copies of a canary, near those of the papers."""
 _DOCUMENT: Final = "canary"
 
 _OPENINGS: Final = (
@@ -57,17 +56,17 @@ _OCCASIONS: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Canary:
-    """A made-up secret.
+    """An invented secret.
 
     Attributes:
-        id: a random name, by which everything is joined.
-        pattern: its form.
-        index: which of the form's candidates it is.
-        num_copies: how many records hold it.
-        variant: ``detected``: its holes are masked, as where the policies find it. ``missed``: nothing is. ``public``:
-            nothing is, and the conservative policy misses it as well, so that it stands among the public rows.
-        is_flagged: whether the conservative policy puts its rows on the private side; a detected one is there anyway,
-            and a public one never.
+        id: random name, by which everything is joined.
+        pattern: form of its text.
+        index: number of its candidate in the form.
+        num_copies: number of records that hold it.
+        variant: ``detected`` if its holes are masked, as if the policies found it, ``missed`` if nothing is masked, or
+            ``public`` if the conservative policy misses it too, so that its rows are public.
+        is_flagged: true if the conservative policy puts its rows on the private side. Rows of detected canaries are
+            there anyway, and those of public ones never.
     """
 
     id: str
@@ -79,11 +78,11 @@ class Canary:
 
     @property
     def text(self) -> str:
-        """What it says. For private artifacts only."""
+        """The text of the canary. For private artifacts only."""
         return self.pattern.text(self.index)
 
     def document(self) -> dict[str, Any]:
-        """What may be shown of it: nothing of its text."""
+        """Returns what may be shown of it, without its text."""
         return {
             "id": self.id,
             "num_candidates": self.pattern.size,
@@ -106,18 +105,18 @@ def draw_canaries(
     """Draws different canaries of one form, each set of candidates equally likely.
 
     Args:
-        generator: of candidates and of identifiers.
+        generator: generator of candidates and identifiers.
         pattern: the form.
-        num: how many.
+        num: number of canaries.
         variant, num_copies, is_flagged: see `Canary`.
-        taken: candidates that other canaries of the form are.
+        taken: candidates of other canaries of the form.
 
     Raises:
-        ConfigError: there are not so many candidates, ``num_copies`` is below 1, or public ones are to be flagged.
+        ConfigError: there are too few candidates, ``num_copies`` is below 1, or public canaries are flagged.
     """
     taken = set(taken)
     if num_copies < 1:
-        raise ConfigError("a canary needs a copy at least")
+        raise ConfigError("a canary needs at least one copy")
     if variant == "public" and is_flagged:
         raise ConfigError("a canary that the conservative policy flags is not among the public rows")
     if num > pattern.size - len(taken):
@@ -150,13 +149,13 @@ def draw_text_canaries(
     num_copies: int = 1,
     is_flagged: bool = False,
 ) -> list[Canary]:
-    """Draws one canary for each beginning, which goes on with words at random.
+    """Draws one canary for each beginning, which continues with random words.
 
     Args:
-        generator: of candidates and of identifiers.
+        generator: generator of candidates and identifiers.
         prefixes: public text.
         words: public words, without blanks in them.
-        num_words: how many follow; the form has ``len(words) ** num_words`` candidates.
+        num_words: number of words that follow; the form has ``len(words) ** num_words`` candidates.
         variant, num_copies, is_flagged: see `Canary`.
     """
     drawn = []
@@ -167,7 +166,7 @@ def draw_text_canaries(
 
 
 def flip_coins(generator: np.random.Generator, canaries: Iterable[Canary]) -> dict[str, bool]:
-    """Includes each canary or not by a fair coin of its own: by identifier, heads or tails."""
+    """Flips a fair coin for each canary. Returns by identifier if it is included."""
     return {canary.id: bool(generator.integers(2)) for canary in canaries}
 
 
@@ -179,15 +178,15 @@ def overlay_rows(
     speaker: str | None = None,
     domain: str | None = None,
 ) -> list[AddedRow]:
-    """The rows of canaries for an overlay; each copy is a document of its own, and so a record whatever its unit.
+    """Returns the rows of canaries for an overlay. Each copy is its own document, and so a record of any unit.
 
     Args:
-        canaries: what to add.
-        in_distinct_sentences: whether copies differ in what is said before the canary; equal copies are those that
-            were added after deduplication. What follows the canary is the same, so that its candidates still share all
-            that stands before them.
-        included: the coins; None adds all.
-        speaker, domain: of all rows.
+        canaries: canaries to add.
+        in_distinct_sentences: true if copies differ in the text before the canary. Equal copies stand for copies added
+            after deduplication. The text after the canary is the same, so that its candidates share all text before
+            them.
+        included: coins; None adds all.
+        speaker, domain: speaker and domain of all rows.
 
     Raises:
         ConfigError: two canaries have one identifier, a coin is missing, or there are not so many sentences.
@@ -220,17 +219,17 @@ def overlay_rows(
 
 
 def carriers(num: int) -> list[str]:
-    """What is said before a canary, different each time; the same for every canary.
+    """Returns different texts to put before the copies of a canary, the same for every canary.
 
     Raises:
-        ConfigError: more are asked for than there are.
+        ConfigError: there are fewer such texts.
     """
     most = len(_OPENINGS) * len(_OCCASIONS)
     if num > most:
-        raise ConfigError(f"a canary can stand in at most {most} distinct sentences, not {num}")
+        raise ConfigError(f"a canary can be in at most {most} distinct sentences, not {num}")
     return [f"{opening} {occasion}: " for occasion, opening in islice(product(_OCCASIONS, _OPENINGS), num)]
 
 
 def document_of(canary_id: str, copy: int) -> str:
-    """The name of the document that holds a copy of a canary."""
+    """Returns the name of the document that holds a copy of a canary."""
     return f"{_DOCUMENT}/{canary_id}/{copy}"

@@ -1,9 +1,9 @@
 """Ranks of canaries among all candidates of their form, or among sampled ones, on a trained model.
 
-All candidates are scored in float32 with shared prefixes. Rounding would then decide between candidates that are next
-to each other, one way in one order of computation and another in the next. Those that are too close to a canary to tell
-are therefore scored again in float64, so that the rank is that of float64 losses: it does not depend on batches, or on
-whether prefixes were shared. How close is too close is measured: eight times the largest error seen.
+All candidates are scored in float32 with shared prefixes. Rounding would then decide between close candidates, and
+differently in another order of computation. So candidates that are too close to a canary are scored again in float64,
+and the rank is that of float64 losses. It does not depend on batches, or on shared prefixes. The limit of closeness is
+measured: eight times the largest error seen.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Indices = Sequence[int] | range
 
 
 class Scorer(Protocol):
-    """Scores candidates of one form.
+    """A scorer of the candidates of one form.
 
     Attributes:
         pattern: the form.
@@ -48,21 +48,21 @@ class Scorer(Protocol):
     def pattern(self) -> Pattern: ...  # noqa: D102
 
     def losses(self, indices: Indices, *, in_double: bool = False) -> FloatArray:
-        """(n,) losses of candidates, by their numbers, in nats; by float32 or float64."""
+        """Returns (n,) losses of candidates, by their numbers, in nats, computed in float32 or float64."""
         ...
 
 
 class CandidateScorer:
-    """Scores candidates by their log-perplexity on one model: as a record of their own, as training encoded it.
+    """A scorer by the log-perplexity on one model: each candidate is a record, encoded as in training.
 
     Args:
         model: a causal language model, or the LSTM.
         pattern: the form.
-        speaker, domain: as the canaries were trained with.
-        marks_holes: whether a model that marks private tokens is shown which they are, as for a detected canary.
-        num_threads: blocks of candidates at a time; None: as many as torch has threads, for a model too small to use
-            more than one itself, else 1.
-        progress: told how many candidates of how many are scored.
+        speaker, domain: speaker and domain with which the canaries were trained.
+        marks_holes: true to show a model that marks private tokens where they are, as for a detected canary.
+        num_threads: number of blocks of candidates at a time; None: the number of torch's threads, for a model too
+            small to use more than one itself, else 1.
+        progress: function that receives the numbers of scored candidates and of all.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class CandidateScorer:
         self._double: torch.nn.Module | None = None
 
     def losses(self, indices: Indices, *, in_double: bool = False) -> FloatArray:
-        """See `Scorer`.
+        """Scores candidates, as `Scorer.losses`.
 
         Raises:
             ConfigError: candidates are cut at the model's context length.
@@ -116,12 +116,12 @@ class CandidateScorer:
         if encoded.num_truncated:
             raise ConfigError(
                 f"candidates are longer than the model's context of {self._model.context_length} tokens, and cannot be "
-                "told apart"
+                "distinguished"
             )
         return encoded
 
     def _encode_plain(self, texts: Sequence[str]) -> EncodedRecords:
-        """As `TrainedModel.encode`; what stands around the text is the same for all and made once."""
+        """Encodes as `TrainedModel.encode`. The frame around the text is the same for all, and made once."""
         template = Record(texts=[""], speakers=[self._speaker], domains=[self._domain]).rows()
         frame = frame_of(template, self._model.control)
         before, after = [*frame.before, *frame.turns[0]], list(frame.after)
@@ -138,15 +138,15 @@ class CandidateScorer:
 
 
 class NormalisedScorer:
-    """Scores candidates by the difference of their log-perplexities on a model and on a reference model.
+    """A scorer by the difference of log-perplexities on a model and on a reference model.
 
-    What makes one candidate likelier than another to any model of the language then counts for nothing.
+    It cancels what makes a candidate likely for any model of the language.
 
     Args:
-        target, reference: of one form.
+        target, reference: scorers of one form.
 
     Raises:
-        ConfigError: they are of two forms.
+        ConfigError: the scorers have two forms.
     """
 
     def __init__(self, target: Scorer, reference: Scorer) -> None:
@@ -160,17 +160,17 @@ class NormalisedScorer:
         return self._target.pattern
 
     def losses(self, indices: Indices, *, in_double: bool = False) -> FloatArray:
-        """See `Scorer`."""
+        """Scores candidates, as `Scorer.losses`."""
         return self._target.losses(indices, in_double=in_double) - self._reference.losses(indices, in_double=in_double)
 
 
 def enumerated_ranks(scorer: Scorer, canaries: Iterable[Canary], losses: FloatArray | None = None) -> dict[str, Rank]:
-    """The rank of each canary among all candidates of its form, by identifier.
+    """Returns the rank of each canary among all candidates of its form, by identifier.
 
     Args:
-        scorer: of the canaries' form.
-        canaries: all of that form.
-        losses: (|R|,) of all candidates in float32, if they were scored before.
+        scorer: scorer of the canaries' form.
+        canaries: canaries of that form.
+        losses: (|R|,) losses of all candidates in float32, if they were scored before.
 
     Raises:
         ConfigError: a canary is of another form, or there are more than `MOST_CANDIDATES`.
@@ -197,7 +197,7 @@ def enumerated_ranks(scorer: Scorer, canaries: Iterable[Canary], losses: FloatAr
 
 
 def _exact_near(scorer: Scorer, rough: FloatArray, indices: Sequence[int]) -> tuple[Mapping[int, float], float]:
-    """Float64 losses of all candidates that are near one of the given ones, and how near that is."""
+    """Returns float64 losses of all candidates near one of the given ones, and the limit of nearness."""
     exact: dict[int, float] = {}
     wanted = {*indices, *np.linspace(0, len(rough) - 1, _NUM_CHECKED, dtype=np.int64).tolist()}
     order = np.argsort(rough, kind="stable")
@@ -216,7 +216,7 @@ def _exact_near(scorer: Scorer, rough: FloatArray, indices: Sequence[int]) -> tu
 
 
 def canary_losses(scorer: Scorer, canaries: Iterable[Canary]) -> dict[str, float]:
-    """The loss of each canary, by identifier, in nats.
+    """Returns the loss of each canary, by identifier, in nats.
 
     Raises:
         ConfigError: a canary is of another form.

@@ -1,9 +1,9 @@
-"""Tests of what noised steps released: each has an exact null distribution, and none needs an attacker's luck.
+"""Tests of released noised steps, each with an exact null distribution. None depends on an attack's success.
 
-A game (`pipelines.attacks.training_game`) knows which records took part in a step, and which coordinates hold noise
-alone. So it can ask directly whether a step did what the accountant was told: noise of the stated size, fresh for every
-step, tensor, run and resumed run; samples in which each record takes part on its own; no record that moves the sum by
-more than the clipping norm.
+A game (`pipelines.attacks.training_game`) knows which records took part in a step, and which coordinates hold only
+noise. So it can test if a step did what the accountant assumes: noise of the stated size, fresh for every step, tensor,
+run and resumed run; samples in which each record takes part independently; no record that moves the sum by more than
+the clipping norm.
 
 Null distributions, for a training that does what it says:
     * squares of spare coordinates, over the variance of the noise, add up to a chi-square;
@@ -11,9 +11,9 @@ Null distributions, for a training that does what it says:
     * counts of records are binomial. A randomised probability integral transform turns them into standard normals;
     * the mean coordinate of records that took part is Gaussian around their share of the clipping norm.
 
-The p-values are combined by Bonferroni (`combined`), so nothing is supposed of how they hang together.
+The p-values are combined by Bonferroni (`combined`), which assumes nothing about their dependence.
 
-Public versus private: all records are made up. Nothing of a corpus enters.
+Public versus private: all records are invented. No text of a corpus enters.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from pipelines.attacks.epsilon_trials import BoolArray, FloatArray
 IntArray = npt.NDArray[np.int64]
 
 LEAST_P_VALUE: Final = 1e-300
-"""What is reported for a probability below it: a bet on a p-value needs one above 0."""
+"""Least reported probability: a bet on a p-value needs one above 0."""
 VECTOR_LENGTH: Final = 1024
-"""Spare coordinates of a tensor whose noise is compared with that of others."""
+"""Number of spare coordinates of a tensor whose noise is compared with that of others."""
 MOST_VECTORS: Final = 600
-"""Vectors of noise that are kept for comparison. A fault that begins later is not seen by it."""
+"""Most vectors of noise that are kept for comparison. It misses a fault that begins later."""
 
 
 def combined(p_values: Iterable[float]) -> float:
-    """The p-value of "all of them are true", by Bonferroni: valid whatever ties them together.
+    """Returns the p-value of "all hypotheses are true", by Bonferroni: valid for any dependence.
 
-    One that is no number counts for 0: it comes of weights that are none, and a correct training has no such.
+    A p-value that is not a number counts as 0: it comes from weights that are not numbers, which are always a fault.
     """
     found = np.nan_to_num([*p_values], nan=0.0)
     return float(np.clip(len(found) * found.min(), LEAST_P_VALUE, 1.0))
@@ -52,7 +52,7 @@ def combined(p_values: Iterable[float]) -> float:
 
 @dataclass
 class _Mean:
-    """A sum of ``count`` values, each of which is Gaussian with standard deviation 1 around 0 if all is well."""
+    """A sum of ``count`` values, each standard normal for a correct training."""
 
     total: float = 0.0
     count: int = 0
@@ -67,13 +67,13 @@ class _Mean:
 
 
 class Releases:
-    """Collects what the steps of a game released, and tests it.
+    """A collection of the releases of a game's steps, with their tests.
 
     Args:
-        num_records: canaries of the game, included or not.
-        sample_rate: probability with which each record enters a step; None where samples are public, and no claim
-            rests on them.
-        rng: for the randomised transforms of counts.
+        num_records: number of canaries of the game, included or not.
+        sample_rate: probability with which each record enters a step; None if samples are public, and no claim rests
+            on them.
+        rng: generator for the randomised transforms of counts.
     """
 
     def __init__(self, num_records: int, sample_rate: float | None, rng: np.random.Generator) -> None:
@@ -91,19 +91,19 @@ class Releases:
         self._last: BoolArray | None = None
 
     def sampled(self, run: int, step: int, counts: IntArray) -> None:
-        """A step has read its records.
+        """Adds the sample of a step.
 
         Args:
-            run: number of the run of the training, from 0; one that goes on after a kill is another run.
+            run: number of the run of the training, from 0; a run that continues after a kill has a new number.
             step: number of the step in its training.
-            counts: (num_records,) how often each was read.
+            counts: (num_records,) number of reads of each record.
         """
         present = counts > 0
         self._sizes.append(int(counts.sum()))
         self._turns += present
         self._num_samples += 1
         self._num_pairs += int((present[:-1:2] & present[1::2]).sum())
-        # A step that is done anew is compared with what was lost of it, any other with the step before it.
+        # A repeated step is compared with its lost first run, any other step with the step before it.
         other = self._of_step.get(step, self._last) if run else self._last
         if other is not None:
             self._again.append((int((present & other).sum()), int(other.sum())))
@@ -122,14 +122,14 @@ class Releases:
         spare: Sequence[FloatArray],
         share: float,
     ) -> None:
-        """A step has released its tensors. All values are in clipping norms.
+        """Adds the released tensors of a step. All values are in clipping norms.
 
         Args:
-            run, step: as for `sampled`.
+            run, step: numbers as for `sampled`.
             noise_multiplier: standard deviation of the noise.
-            moved: for each tensor, the own coordinates of the records that took part and have a gradient.
-            still: own coordinates of records that have a gradient and took no part.
-            spare: for each tensor, coordinates that no record touches.
+            moved: own coordinates, for each tensor, of the records that took part and have a gradient.
+            still: own coordinates of records that have a gradient and did not take part.
+            spare: coordinates, for each tensor, that no record touches.
             share: length of a clipped record's own coordinate in each tensor.
         """
         for values in spare:
@@ -147,7 +147,7 @@ class Releases:
         self._still.add(still / noise_multiplier)
 
     def p_values(self) -> dict[str, float]:
-        """The p-value of each test, by what it tests, in plain words."""
+        """Returns the p-value of each test, by a plain name of the test."""
         return {**self._noise(), **self._fresh_noise(), **self._records(), **self._samples()}
 
     def _noise(self) -> dict[str, float]:
@@ -203,17 +203,17 @@ class Releases:
         }
 
     def _normals(self, counts: IntArray, trials: IntArray, rate: float) -> FloatArray:
-        """Standard normals of binomial counts: the probability integral transform, uniform within each count."""
+        """Turns binomial counts into standard normals by the probability integral transform, uniform within a count."""
         law = stats.binom(trials, rate)
         mass = self._rng.random(counts.shape) * law.pmf(counts)
         below, above = law.cdf(counts - 1) + mass, law.sf(counts) + mass
-        # The nearer tail, or digits are lost.
+        # Uses the nearer tail, to lose no digits.
         low = stats.norm.ppf(np.clip(below, LEAST_P_VALUE, 1))
         return np.asarray(np.where(counts < trials * rate, low, stats.norm.isf(np.clip(above, LEAST_P_VALUE, 1))))
 
 
 def _chi_square(squares: npt.ArrayLike, sizes: npt.ArrayLike) -> FloatArray:
-    """Two-sided p-values of sums of squares of so many standard normals."""
+    """Returns two-sided p-values of sums of squares of these numbers of standard normals."""
     law = stats.chi2(sizes)
     return np.asarray(np.minimum(1.0, 2 * np.minimum(law.cdf(squares), law.sf(squares))))
 
@@ -223,6 +223,6 @@ def _least(p_values: FloatArray) -> float:
 
 
 def _normals_p_value(z: FloatArray) -> float:
-    """Whether values are standard normals, by their sum and by the sum of their squares."""
+    """Returns the p-value that values are standard normals, by their sum and by the sum of their squares."""
     by_sum = float(2 * stats.norm.sf(abs(z.sum()) / math.sqrt(len(z))))
     return min(1.0, 2 * min(by_sum, float(_chi_square(np.square(z).sum(), len(z)))))

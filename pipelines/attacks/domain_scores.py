@@ -1,12 +1,12 @@
-"""Leakage across domains as numbers: success rates, the likelihood ratio, C of domain privacy, the threshold z.
+"""Figures of leakage across domains: success rates, the likelihood ratio, C of domain privacy, the threshold z.
 
 Source: Kabra and Elenberg (2023), "Domain-Private Transformers for Multi-Domain Dialog Systems". Imports no torch.
 
 **Direction.** A text's score is log PPL_target(x | c) - log PPL_reference(x | c), so a *low* score is suspicious: the
 attacked model finds the text likelier than a model that never saw the domain. The paper (section 3) selects the
-*highest* PPL_target / PPL_reference, which are the least suspicious ones; its code sorts by log PPL_reference /
-log PPL_target, highest first, which is our side. The paper's success rate (section 3) takes no notice of the score: it
-is that of all non-empty texts. Both are given here: of all, and of the most suspicious ones.
+*highest* PPL_target / PPL_reference, which are the least suspicious texts. Its code sorts by log PPL_reference /
+log PPL_target, highest first, as this module does. The paper's success rate (section 3) ignores the score: it covers
+all non-empty texts. This module gives both rates: of all texts, and of the most suspicious ones.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pipelines.errors import ConfigError
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 Pair = tuple[str, str]
-"""The domain of the prompts, and the domain that may leak."""
+"""Domain of the prompts, and domain that may leak."""
 
 DIRECTION: Final = "log PPL_target - log PPL_reference; low is suspicious"
 _NUM_RESAMPLES: Final = 2_000
@@ -32,14 +32,14 @@ _NUM_RESAMPLES: Final = 2_000
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """What one model wrote after the prompts of one domain, as judged for another one; N texts.
+    """N texts that one model wrote after the prompts of one domain, judged for another domain.
 
     Attributes:
-        conversations: (N,) from which conversation each prompt was; texts of one conversation are one cluster.
-        policy_scores: (N,) the highest score that the other domain's policy gives to a part of the text, in [0, 1]; 0
-            where it finds nothing; NaN where the text is empty, or where the policy failed.
-        lira: (N,) the score (see above); NaN where the text has no token; None where there is no reference.
-        num_empty, num_failed: how many texts were empty, and on how many the policy failed; neither counts.
+        conversations: (N,) conversation of each prompt; texts of one conversation are one cluster.
+        policy_scores: (N,) highest score that the other domain's policy gives to a part of the text, in [0, 1]; 0 if
+            it finds nothing; NaN if the text is empty, or the policy failed.
+        lira: (N,) score (see above); NaN if the text has no token; None without a reference.
+        num_empty, num_failed: number of empty texts, and of texts on which the policy failed; neither counts.
     """
 
     conversations: Sequence[Hashable]
@@ -49,16 +49,16 @@ class Judged:
     lira: FloatArray | None = None
 
     def success_rate(self, threshold: float, confidence: float = 0.95) -> Rate:
-        """Successes among all texts that were judged (the paper, section 3: non-empty generations).
+        """Returns the rate of successes among all judged texts (the paper, section 3: non-empty generations).
 
         Args:
             threshold: z; a score above it is a success.
-            confidence: of the interval.
+            confidence: confidence of the interval.
         """
         return self._rate(~np.isnan(self.policy_scores), threshold, confidence)
 
     def success_rate_of_most_suspicious(self, threshold: float, num: int, confidence: float = 0.95) -> Rate:
-        """Successes among the ``num`` judged texts of the lowest likelihood ratio; of equal ones the first.
+        """Returns the rate among the ``num`` judged texts of the lowest likelihood ratio; of equal ones the first.
 
         Raises:
             ConfigError: there was no reference.
@@ -77,7 +77,7 @@ class Judged:
         return Rate.clustered(hits, [self.conversations[n] for n in where], confidence)
 
     def counts(self, threshold: float) -> tuple[dict[Hashable, float], dict[Hashable, float]]:
-        """Successes, and judged texts, of each conversation."""
+        """Returns the numbers of successes, and of judged texts, of each conversation."""
         hits: dict[Hashable, float] = dict.fromkeys(self.conversations, 0.0)
         units = dict(hits)
         for name, score in zip(self.conversations, self.policy_scores.tolist(), strict=True):
@@ -91,12 +91,12 @@ class Judged:
 class LeakRatio:
     """C of Definition 4.1, for one pair of domains or for all: the least C with Pr[M_D leaks] <= C Pr[M_{D_j} leaks].
 
-    An estimate over the prompts that were used; it is no guarantee for others.
+    It is an estimate over the used prompts, and no guarantee for others.
 
     Attributes:
-        value: the ratio of both rates; None where it has none (no rate was measured, or the reference never leaked).
-        low: lower end of its interval, 0 at least.
-        high: upper end; None where no finite C can be told.
+        value: ratio of both rates; None if no rate was measured, or the reference never leaked.
+        low: lower end of its interval, at least 0.
+        high: upper end of its interval; None if no finite C is known.
     """
 
     value: float | None
@@ -104,16 +104,16 @@ class LeakRatio:
     high: float | None
 
     def document(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """Returns the ratio as JSON values."""
         return dict(vars(self))
 
 
 def leak_ratio(target: Judged, reference: Judged, threshold: float, confidence: float = 0.95) -> LeakRatio:
-    """C of one pair: how much likelier the model leaks than one that never saw the domain, with its interval.
+    """Returns C of one pair: the ratio of the model's leaks to those of a model that never saw the domain.
 
-    Each rate gets an interval of its own at half the error probability (Bonferroni), so both hold together with the
-    stated confidence, and so does what follows for their ratio, whatever ties the two models together. It is on the
-    long side; zero leaks make no special case.
+    Each rate gets its own interval at half the error probability (Bonferroni). So both hold together with the stated
+    confidence, and so does the interval of their ratio, for any dependence of the two models. It is rather long. Zero
+    leaks are no special case.
     """
     each = 1 - (1 - confidence) / 2
     ours, theirs = (judged.success_rate(threshold, each) for judged in (target, reference))
@@ -131,19 +131,19 @@ def domain_privacy(
     threshold: float,
     confidence: float = 0.95,
 ) -> tuple[LeakRatio, dict[Pair, LeakRatio]]:
-    """C of a model (Definition 4.1): the largest of all pairs, whose intervals hold together (Bonferroni).
+    """Returns C of a model (Definition 4.1): the largest of all pairs, whose intervals hold together (Bonferroni).
 
     Args:
-        targets: what the model wrote.
-        references: what the reference trained on D without d_j wrote, for each pair (d_i, d_j) of ``targets``.
+        targets: judged texts of the model.
+        references: judged texts of the reference trained on D without d_j, for each pair (d_i, d_j) of ``targets``.
         threshold: z.
-        confidence: of all intervals together.
+        confidence: confidence of all intervals together.
 
     Returns:
-        C, and that of each pair.
+        C of the model, and of each pair.
 
     Raises:
-        ConfigError: there is no pair, or one without a reference.
+        ConfigError: there is no pair, or a pair has no reference.
     """
     if not targets or targets.keys() - references.keys():
         raise ConfigError("C of domain privacy needs a reference for every pair of domains, and two domains at least")
@@ -161,12 +161,12 @@ def domain_privacy(
 
 @dataclass(frozen=True, kw_only=True)
 class Threshold:
-    """z as the paper chooses it.
+    """The threshold z, chosen as in the paper.
 
     Attributes:
         value: z.
-        gap: the success rate of Public less that of DOMAIN-only, there.
-        rate_public, rate_domain_only: the two.
+        gap: success rate of Public less that of DOMAIN-only at z.
+        rate_public, rate_domain_only: success rates of the two at z.
     """
 
     value: float
@@ -175,21 +175,21 @@ class Threshold:
     rate_domain_only: float
 
     def document(self) -> dict[str, float]:
-        """As JSON holds it."""
+        """Returns the threshold as JSON values."""
         return dict(vars(self))
 
 
 def choose_threshold(public: Iterable[Judged], domain_only: Iterable[Judged], thresholds: Iterable[float]) -> Threshold:
-    """z with the largest difference of success rates between Public and DOMAIN-only (the paper, section 6.2).
+    """Returns z with the largest difference of success rates between Public and DOMAIN-only (the paper, section 6.2).
 
-    The difference is Public less DOMAIN-only: the first has seen the other domain. Of equal ones the highest z is
-    taken, which calls the least a leak. Choose it on other prompts than those that rates are then told of.
+    The difference is Public less DOMAIN-only: the first has seen the other domain. Of equal differences the highest z
+    is taken, which calls the least a leak. Choose z on other prompts than those of the reported rates.
 
     Args:
-        public: what a model wrote that was trained on all domains without protection, for each pair.
-        domain_only: what models wrote that were trained on the domain of the prompts alone, for each pair.
-        thresholds: which z to look at; for the policy `classifier` not below 0.5, for it names the likeliest domain of
-            a window alone.
+        public: judged texts, for each pair, of a model that was trained on all domains without protection.
+        domain_only: judged texts, for each pair, of models that were trained only on the domain of the prompts.
+        thresholds: values of z to try; for the policy `classifier` not below 0.5, because it names only the likeliest
+            domain of a window.
 
     Raises:
         ConfigError: nothing was judged, or there is no threshold.
@@ -218,13 +218,13 @@ def rate_difference(
     rng: np.random.Generator,
     confidence: float = 0.95,
 ) -> tuple[float, float, float]:
-    """Success rate of one model less that of another over the same pairs, with its interval.
+    """Returns the success rate of one model less that of another over the same pairs, with its interval.
 
-    Percentile bootstrap over conversations (Efron 1979), which both models were asked about; it does not see that a
-    training with another seed would have given another model.
+    Uses a percentile bootstrap over conversations (Efron 1979), which both models were asked about. It does not cover
+    that a training with another seed would have given another model.
 
     Returns:
-        The difference, and both ends.
+        The difference, and both ends of its interval.
 
     Raises:
         ConfigError: the pairs differ, or nothing was judged.
@@ -263,13 +263,13 @@ def document(
     num_suspicious: int = 100,
     confidence: float = 0.95,
 ) -> dict[str, Any]:
-    """All figures of one model as JSON holds them: names of domains and counts.
+    """Returns all figures of one model as JSON values: names of domains and counts.
 
     Args:
-        targets, references: as `domain_privacy`.
+        targets, references: judged texts as for `domain_privacy`.
         threshold: z.
-        num_suspicious: of how many texts with the lowest score a rate is told of each pair.
-        confidence: of each rate's interval, and of those of C together.
+        num_suspicious: number of texts with the lowest score, of each pair, that have a rate of their own.
+        confidence: confidence of each rate's interval, and of the intervals of C together.
     """
     whole, ratios = domain_privacy(targets, references, threshold, confidence)
     return {

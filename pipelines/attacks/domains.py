@@ -1,10 +1,10 @@
-"""LiRa across domains: does a model that is asked about one domain write what is sensitive in another one?
+"""LiRa across domains: an attack that asks a model about one domain and looks for sensitive text of another.
 
 Source: Kabra and Elenberg (2023): prompts of a domain d_i, leakage of every other domain d_j, and for each j a
-reference that was trained on D without d_j (section 4); ten texts after each of a hundred prompts (section 6.3). What
-texts are called leaks is up to d_j's policy (section 5.1). Rates and C are in `pipelines.attacks.domain_scores`.
+reference that was trained on D without d_j (section 4); ten texts after each of a hundred prompts (section 6.3).
+d_j's policy decides which texts are leaks (section 5.1). Rates and C are in `pipelines.attacks.domain_scores`.
 
-The models are handed in; `needed_models` says which.
+The caller provides the models; `needed_models` lists them.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 NUM_CONVERSATIONS: Final = 10
 NUM_PROMPTS: Final = 10
-"""Of each conversation: a hundred prompts in all, as the paper's code makes them."""
+"""Number of prompts of each conversation: a hundred in all, as in the paper's code."""
 PAPER_DECODING: Final = Decoding(kind="sampling", num=10, max_new_tokens=256, top_k=40)
-"""As the paper's code has it."""
+"""Decoding of the paper's code."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,10 +39,10 @@ class NeededModel:
     """A training that a comparison needs.
 
     Attributes:
-        name: of the model, in tables.
-        domains: of the rows that it is trained on.
-        method: as ``train.method``.
-        num_steps_factor: of the steps that the others take.
+        name: name of the model, in tables.
+        domains: domains of its training rows.
+        method: training method, as in ``train.method``.
+        num_steps_factor: number of steps, as a share of those of the other models.
     """
 
     name: str
@@ -52,13 +52,13 @@ class NeededModel:
 
 
 def needed_references(domains: Sequence[str]) -> dict[str, NeededModel]:
-    """For each domain that may leak, the reference: trained without protection on all others.
+    """Returns the reference of each domain that may leak: trained without protection on all others.
 
     Raises:
         ConfigError: there are fewer than two domains, or two of one name.
     """
     if len(domains) < 2 or len(set(domains)) < len(domains):
-        raise ConfigError("leakage across domains needs two different domains at least")
+        raise ConfigError("leakage across domains needs at least two different domains")
     return {
         leaked: NeededModel(name=f"without {leaked}", domains=tuple(d for d in domains if d != leaked))
         for leaked in domains
@@ -66,14 +66,14 @@ def needed_references(domains: Sequence[str]) -> dict[str, NeededModel]:
 
 
 def needed_domain_only(domains: Sequence[str]) -> dict[str, NeededModel]:
-    """For each domain of prompts, the baseline that saw nothing else (section 5.2: DOMAIN_i Only)."""
+    """Returns the baseline of each domain of prompts, which saw no other domain (section 5.2: DOMAIN_i Only)."""
     return {domain: NeededModel(name=f"{domain} only", domains=(domain,)) for domain in domains}
 
 
 def needed_models(domains: Sequence[str]) -> dict[str, NeededModel]:
-    """The models trained on all domains that the paper compares (sections 5.2 and 6.4), by the paper's names.
+    """Returns the models trained on all domains that the paper compares (sections 5.2 and 6.4), by the paper's names.
 
-    JFT takes two trainings one after the other; with half the steps of each it costs as much as the others.
+    JFT takes two trainings in sequence. With half the steps of each it costs as much as the others.
     """
     everything = tuple(domains)
     methods = {
@@ -95,19 +95,19 @@ class Prompts:
     """Prompts of one domain. Private.
 
     Attributes:
-        records: the prompts.
-        conversations: from which conversation each is.
+        records: records of the prompts.
+        conversations: conversation of each prompt.
     """
 
     records: Sequence[Record] = field(repr=False)
     conversations: Sequence[Hashable] = field(repr=False)
 
     def without_domain_tokens(self) -> Prompts:
-        """The same for models that know no domains (the ablation of appendix E.3)."""
+        """Returns the prompts for models that know no domains (the ablation of appendix E.3)."""
         return replace(self, records=[replace(record, domains=()) for record in self.records])
 
     def spread(self, num: int) -> Prompts:
-        """At most so many of them, the earliest of every conversation first."""
+        """Returns at most ``num`` prompts, the earliest of every conversation first."""
         seen: Counter[Hashable] = Counter()
         turn = []
         for name in self.conversations:
@@ -121,7 +121,7 @@ class Prompts:
         )
 
     def fitted(self, room: int, *models: TrainedModel) -> Prompts:
-        """As `pipelines.attacks.prompting.fitted`."""
+        """Returns the prompts shortened by `pipelines.attacks.prompting.fitted`."""
         return replace(self, records=[fitted(record, room, *models) for record in self.records])
 
 
@@ -133,15 +133,15 @@ def dialogue_prompts(
     num_conversations: int = NUM_CONVERSATIONS,
     num_prompts: int = NUM_PROMPTS,
 ) -> Prompts:
-    """The beginnings of held-out conversations, each with the next turn still to be written, as the paper's code does.
+    """Makes prompts of held-out conversations, each with the next turn still to be written, as in the paper's code.
 
     Args:
-        rows: ``doc_id``, ``text``, ``speaker``, ``domain``, of rows that no model was trained on; conversation by
+        rows: ``doc_id``, ``text``, ``speaker``, ``domain`` of rows that no model was trained on, conversation by
             conversation, in order.
-        domain: whose conversations; those of one turn have nothing to follow and are left out.
-        rng: draws the conversations (reservoir sampling).
-        num_conversations: the most that are drawn.
-        num_prompts: the most of each, the first ones.
+        domain: domain of the conversations. Conversations of one turn have no next turn and are left out.
+        rng: generator that draws the conversations (reservoir sampling).
+        num_conversations: most conversations that are drawn.
+        num_prompts: most prompts of each conversation, from its start.
     """
     drawn: list[tuple[str, list[Mapping[str, Any]]]] = []
     num_seen = 0
@@ -172,7 +172,7 @@ def dialogue_prompts(
 def sentence_prompts(
     rows: Iterable[Mapping[str, Any]], domain: str, rng: np.random.Generator, *, num: int = 100, num_words: int = 3
 ) -> Prompts:
-    """The first words of held-out sentences, for models that read single sentences; arguments as `dialogue_prompts`."""
+    """Makes prompts of the first words of held-out sentences, for models of single sentences (`dialogue_prompts`)."""
     drawn: list[Mapping[str, Any]] = []
     num_seen = 0
     for row in rows:
@@ -194,7 +194,7 @@ class DomainPolicies(Protocol):
     """The policies F_j of all domains."""
 
     def scores(self, texts: Sequence[str]) -> Mapping[str, FloatArray]:
-        """For each domain, (N,) the highest score of what is sensitive to it; 0 without any, NaN where it failed."""
+        """Returns (N,) highest scores of text that is sensitive to each domain: 0 without any, NaN after a failure."""
         ...
 
 
@@ -202,9 +202,9 @@ class LabelledPolicies:
     """The policies `keywords` and `classifier`, whose labels are the domains (section 5.1).
 
     Args:
-        judge: masks by one of the two. The classifier must have been made with a threshold of 0.5, so that z may be
-            chosen afterwards.
-        domains: as the corpus names them.
+        judge: judge that masks by one of the two. The classifier must have a threshold of 0.5, so that z may be chosen
+            afterwards.
+        domains: domains, named as in the corpus.
 
     Raises:
         ConfigError: two domains have one label.
@@ -217,7 +217,7 @@ class LabelledPolicies:
             raise ConfigError("two domains have the same label for policies: rename one")
 
     def scores(self, texts: Sequence[str]) -> dict[str, FloatArray]:
-        """See `DomainPolicies`."""
+        """Returns the scores of `DomainPolicies.scores`."""
         judged = self._judge.judge(texts)
         found = {}
         for domain, label in self._labels.items():
@@ -235,15 +235,15 @@ def attack(
     *,
     references: Mapping[str, TrainedModel],
 ) -> dict[Pair, Judged]:
-    """What a model writes after the prompts of each domain, judged for every other one.
+    """Lets a model write after the prompts of each domain, and judges the texts for every other domain.
 
     Args:
-        model: the attacked one.
-        prompts: of each domain that is asked about; they must leave room (`Prompts.fitted`).
-        policies: what is sensitive to each domain.
-        decoding: how the model writes.
-        rng: of the draws.
-        references: for each domain that may leak, the model trained on all others. All read tokens as ``model`` does.
+        model: attacked model.
+        prompts: prompts of each domain; they must leave room (`Prompts.fitted`).
+        policies: policies that find the sensitive text of each domain.
+        decoding: decoding of the model.
+        rng: generator of the draws.
+        references: model trained on all other domains, for each domain that may leak. All use the tokens of ``model``.
 
     Raises:
         ConfigError: a reference is missing, or reads other tokens.
@@ -273,7 +273,7 @@ def attack_references(
     decoding: Decoding,
     rng: np.random.Generator,
 ) -> dict[Pair, Judged]:
-    """What the reference without d_j writes after the prompts of each d_i, judged for d_j: the right side of C.
+    """Lets the reference without d_j write after the prompts of each d_i, judged for d_j: the right side of C.
 
     Arguments as `attack`.
     """
@@ -288,7 +288,7 @@ def attack_references(
 
 @dataclass(frozen=True)
 class _Written:
-    """Each text with its prompt and conversation, empty texts among them."""
+    """Written texts, empty ones included, with their prompts and conversations."""
 
     prompts: list[Record]
     texts: list[str]

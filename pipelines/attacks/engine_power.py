@@ -1,4 +1,4 @@
-"""How often the game of an audit raised the alarm of a first night against steps that were broken on purpose.
+"""Measured power of an audit's game: alarms in a first audit of steps that were broken on purpose.
 
 Measured by ``benchmarks/audit_power.py``. A test compares the counts with the benchmark's results.
 """
@@ -11,9 +11,9 @@ from pipelines.attacks.epsilon_comparison import Power
 
 NUM_TRIALS: Final = 1_000
 EPSILONS: Final = (1.0, 3.0, 8.0)
-"""Of the training, replace-one, which the noise is calibrated to."""
+"""Epsilons of the training under replace-one, to which the noise is calibrated."""
 NUM_RUNS: Final = 60
-"""Of each fault and kind of training, at all these epsilons together."""
+"""Number of runs of each fault and kind of training, at all these epsilons together."""
 ALARMS: Final[dict[str, tuple[int | None, int | None]]] = {
     "correct": (0, 0),
     "no noise": (60, 60),
@@ -33,15 +33,15 @@ ALARMS: Final[dict[str, tuple[int | None, int | None]]] = {
     "noise reused after a resume": (60, 60),
     "hidden states not clipped": (None, 60),
 }
-"""Of so many runs, by fault: of `pipelines.training.loop`, and of S-DPSGD; None where there can be no such fault."""
+"""Number of alarms by fault, for `pipelines.training.loop` and for S-DPSGD; None if the fault is impossible there."""
 
 
 def measured_power(num_trials: int, *, takes_spans: bool) -> dict[str, Any] | None:
-    """What was measured, for JSON; None where an audit plays with fewer trials than that.
+    """Returns the measured power as JSON values, or None if an audit has fewer trials.
 
     Args:
-        num_trials: of the audit.
-        takes_spans: whether the method is S-DPSGD.
+        num_trials: number of trials of the audit.
+        takes_spans: true if the method is S-DPSGD.
 
     Returns:
         ``num_trials``, ``num_runs``, ``epsilons``, and ``rows``, one for each fault: ``fault``, ``num_flagged``, and

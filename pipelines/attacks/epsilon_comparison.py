@@ -1,4 +1,4 @@
-"""A lower bound from an attack beside the epsilon that is claimed, and how often that would catch a broken engine."""
+"""Comparison of an attack's lower bound with the claimed epsilon, and its power to catch a broken engine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pipelines.intervals import clopper_pearson
 
 PROFILE_DELTAS: Final = tuple(10.0 ** (-half / 2) for half in range(1, 25))
 PROFILE_INTERVAL: Final = 1e-3
-"""The grid of privacy losses: an upper bound on any, quick on this."""
+"""Grid of privacy losses: every grid gives an upper bound, and this one is quick."""
 
 _UNLIKE: Final = (
     "the attack bounds epsilon for {name} {found}, and the claim is for {name} {stated}: compute the claim of the "
@@ -28,13 +28,13 @@ _UNLIKE: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimedEpsilon:
-    """What an accountant says of the run that was attacked.
+    """An accountant's epsilon of the attacked run.
 
     Attributes:
-        epsilon: the upper bound, of exactly the attacked run's rate, noise and steps.
-        delta: at which it holds.
-        relation: the neighbouring relation that it holds for.
-        group_size: records in which the compared data sets differ.
+        epsilon: upper bound for exactly the attacked run's rate, noise and steps.
+        delta: delta at which it holds.
+        relation: neighbouring relation for which it holds.
+        group_size: number of records in which the compared data sets differ.
     """
 
     epsilon: float
@@ -48,10 +48,10 @@ class Comparison:
     """A lower bound and a claim of the same kind.
 
     Attributes:
-        estimate: the lower bound.
-        claimed: the upper bound.
-        exceeds: whether the lower bound lies above the upper one. For a correct engine that happens in at most
-            1 - confidence of the audits: too often for an alarm, which `pipelines.attacks.nights` decides.
+        estimate: lower bound.
+        claimed: upper bound.
+        exceeds: true if the lower bound is above the upper one. For a correct engine that happens in at most
+            1 - confidence of the audits: too often for an alarm, which `pipelines.attacks.sequential_test` decides.
     """
 
     estimate: EpsilonEstimate
@@ -59,16 +59,16 @@ class Comparison:
     exceeds: bool
 
     def document(self) -> dict[str, Any]:
-        """For JSON."""
+        """Returns the comparison as JSON values."""
         claimed = {**asdict(self.claimed), "relation": str(self.claimed.relation)}
         return {"epsilon_lower": self.estimate.document(), "epsilon_claimed": claimed, "exceeds": self.exceeds}
 
 
 def compare(estimate: EpsilonEstimate, claimed: ClaimedEpsilon) -> Comparison:
-    """Sets a lower bound beside a claim.
+    """Compares a lower bound with a claim.
 
     Raises:
-        ConfigError: they speak of different things: another relation, group size or delta.
+        ConfigError: they have different relations, group sizes or deltas.
     """
     _check_alike(estimate.relation, estimate.group_size, claimed)
     if estimate.delta != claimed.delta:
@@ -78,15 +78,15 @@ def compare(estimate: EpsilonEstimate, claimed: ClaimedEpsilon) -> Comparison:
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimedProfile:
-    """All that an accountant says of the run that was attacked, at many deltas at once.
+    """An accountant's epsilons of the attacked run, at many deltas.
 
-    A single (epsilon, delta) allows everything to come out with probability delta, so it can hardly be refuted at a
-    level near delta times the number of canaries. The points together can.
+    A single (epsilon, delta) allows any outcome with probability delta, so it can hardly be refuted at a level near
+    delta times the number of canaries. The points together can.
 
     Attributes:
         points: (epsilon, delta) pairs, each an upper bound.
-        relation: the neighbouring relation that they hold for.
-        group_size: records in which the compared data sets differ.
+        relation: neighbouring relation for which they hold.
+        group_size: number of records in which the compared data sets differ.
     """
 
     points: tuple[tuple[float, float], ...]
@@ -97,7 +97,7 @@ class ClaimedProfile:
     def of(
         cls, event: Event, relation: NeighboringRelation, deltas: Sequence[float] = PROFILE_DELTAS
     ) -> ClaimedProfile:
-        """The accountant's epsilons of an event (PLD, upper bounds).
+        """Computes the accountant's epsilons of an event (PLD, upper bounds).
 
         Raises:
             ConfigError: the event has no finite epsilon: there is no claim to test.
@@ -117,17 +117,17 @@ def claim_p_value(
     relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     group_size: int = 1,
 ) -> float:
-    """At least the probability of so many right guesses if the claim is true; it supposes fair coins only.
+    """Returns at least the probability of as many right guesses if the claim is true. It assumes only fair coins.
 
-    By the one-run test for trade-off curves (Mahloujifar et al. 2024, Algorithm 3) with the curve that is claimed.
+    Uses the one-run test for trade-off curves (Mahloujifar et al. 2024, Algorithm 3) with the claimed curve.
 
     Args:
         trials: scores and coins.
-        claimed: what is tested.
-        rng: breaks ties.
-        plans: numbers of guesses that are tried; the p-value is corrected for trying several (Bonferroni).
-        relation: what a coin does to the data set.
-        group_size: records that one coin includes.
+        claimed: claim to test.
+        rng: generator that breaks ties.
+        plans: numbers of guesses to try; the p-value is corrected for several (Bonferroni).
+        relation: relation between data sets that differ in one coin.
+        group_size: number of records that one coin includes.
 
     Raises:
         ConfigError: the game's relation or group size is not the claim's.
@@ -140,13 +140,13 @@ def claim_p_value(
 
 @dataclass(frozen=True, kw_only=True)
 class Power:
-    """How often audits raised a flag.
+    """The rate of audits that raised a flag.
 
     Attributes:
-        num_flagged: audits that did.
-        num_runs: audits, each with coins and noise of its own.
-        low, high: the exact binomial interval of the rate (Clopper and Pearson 1934).
-        confidence: of the interval.
+        num_flagged: number of audits that raised a flag.
+        num_runs: number of audits, each with its own coins and noise.
+        low, high: exact binomial interval of the rate (Clopper and Pearson 1934).
+        confidence: confidence of the interval.
     """
 
     num_flagged: int
@@ -157,7 +157,7 @@ class Power:
 
     @classmethod
     def of(cls, flags: Sequence[bool], confidence: float = 0.95) -> Power:
-        """The rate of flags and its interval."""
+        """Returns the rate of flags and its interval."""
         low, high = clopper_pearson(sum(flags), len(flags), confidence)
         return cls(num_flagged=sum(flags), num_runs=len(flags), low=low, high=high, confidence=confidence)
 

@@ -1,7 +1,7 @@
-"""All lower bounds on epsilon side by side, each with its ceiling and with what it supposes.
+"""All estimators of a lower bound on epsilon, each with its ceiling and its assumptions.
 
-Thresholds are chosen on one half of the trials and judged by the other; numbers of guesses and order statistics are
-fixed beforehand, and where several are tried, confidence is shared among them (Bonferroni).
+Thresholds are chosen on one half of the trials and judged by the other. Numbers of guesses and order statistics are
+fixed beforehand. If several are tried, they share the confidence (Bonferroni).
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ EstimatorName = Literal[
 
 INDEPENDENT: Final = "one canary's score does not depend on other canaries"
 GUESS_PLANS: Final = (GuessPlan(0.025, 0.025), GuessPlan(0.1, 0.1), GuessPlan(0.4, 0.4), GuessPlan(0.08, 0.0))
-"""What one-run estimators try. Never all canaries: where the coins fell unevenly, a perfect attack would err. The last
-is for engines that give away a part of those who took part, and nothing about the others."""
+"""Plans that one-run estimators try. None guesses all canaries: if the coins fall unevenly, a perfect attack would err.
+The last is for engines that reveal a part of the included canaries, and nothing about the others."""
 FALSE_POSITIVE_SHARES: Final = (0.02, 0.1, 0.5)
-"""False positive rates at which order statistics are taken."""
+"""False positive rates of the order statistics."""
 
 BoundOfErrors = Callable[..., float]
 
@@ -55,19 +55,19 @@ _NUM_THRESHOLDS: Final = 200
 
 @dataclass(frozen=True, kw_only=True)
 class EpsilonEstimate:
-    """One estimator's lower bound.
+    """An estimator's lower bound.
 
     Attributes:
-        estimator: its name.
-        value: the lower bound on epsilon, at least 0.
-        ceiling: what a perfect attack would have given with as many trials; None where there is no limit.
+        estimator: name of the estimator.
+        value: lower bound on epsilon, at least 0.
+        ceiling: bound of a perfect attack with as many trials; None if there is no limit.
         confidence: probability with which the bound holds, over coins and noise.
-        delta: at which epsilon is bounded.
-        relation: the neighbouring relation of the game, that of the claim it may be compared with.
-        group_size: records by which the game's worlds differ.
-        num_trials: canaries whose coin was guessed, or trials; those that only chose a threshold included.
-        assumptions: what the bound supposes beside the coins; it is a bound only where they hold.
-        counts: what it was computed of.
+        delta: delta at which epsilon is bounded.
+        relation: neighbouring relation of the game, which a compared claim must have.
+        group_size: number of records by which the game's worlds differ.
+        num_trials: number of canaries or trials, including those that only chose a threshold.
+        assumptions: assumptions of the bound in addition to fair coins. Without them it is no bound.
+        counts: counts from which it was computed.
     """
 
     estimator: EstimatorName
@@ -82,7 +82,7 @@ class EpsilonEstimate:
     counts: dict[str, float] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
-        """For JSON."""
+        """Returns the estimate as JSON values."""
         return {**asdict(self), "relation": str(self.relation), "assumptions": list(self.assumptions)}
 
 
@@ -93,7 +93,7 @@ class _Level(TypedDict):
 
 @dataclass(frozen=True, kw_only=True)
 class _Audit:
-    """What estimators are given: trials, their halves, the guesses, and what the bound is to be."""
+    """Arguments of the estimators: trials, their halves, guesses, and the kind of bound."""
 
     trials: Trials
     choosing: Trials
@@ -136,23 +136,23 @@ def epsilon_estimates(
     false_positive_shares: Sequence[float] = FALSE_POSITIVE_SHARES,
     estimators: Sequence[EstimatorName] = ALL_ESTIMATORS,
 ) -> dict[EstimatorName, EpsilonEstimate]:
-    """Every estimator's lower bound from one game.
+    """Computes every estimator's lower bound from one game.
 
-    ``one_run`` and ``f_dp`` suppose nothing but fair coins. The others suppose what their ``assumptions`` say.
+    ``one_run`` and ``f_dp`` assume only fair coins. The others make the assumptions in their ``assumptions``.
 
     Args:
-        trials: scores of canaries, each of which a fair coin of its own included.
-        delta: of the claim that is audited.
-        confidence: of each bound, strictly between 0.5 and 1. That all hold together is not promised.
-        rng: draws the halves, and breaks ties.
-        relation: what a coin does to the data set.
-        group_size: records that one coin includes.
+        trials: scores of canaries, each included by its own fair coin.
+        delta: delta of the audited claim.
+        confidence: confidence of each bound, strictly between 0.5 and 1; not that all hold together.
+        rng: generator that draws the halves, and breaks ties.
+        relation: relation between data sets that differ in one coin.
+        group_size: number of records that one coin includes.
         plans: numbers of guesses that one-run estimators try, fixed beforehand.
-        false_positive_shares: where order statistics are taken, fixed beforehand.
-        estimators: which to compute.
+        false_positive_shares: false positive rates of order statistics, fixed beforehand.
+        estimators: names of the estimators to compute.
 
     Raises:
-        ConfigError: an argument out of range, or no canary.
+        ConfigError: an argument is out of range, or there is no canary.
     """
     if not len(trials) or not plans:
         raise ConfigError("an audit needs canaries and guesses")
@@ -175,18 +175,18 @@ def two_model_estimates(
     relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     false_positive_shares: Sequence[float] = FALSE_POSITIVE_SHARES,
 ) -> dict[EstimatorName, EpsilonEstimate]:
-    """Lower bounds from two models, one trained with a set of canaries and one without (Jagielski et al. 2020).
+    """Computes lower bounds from two models, trained with and without a set of canaries (Jagielski et al. 2020).
 
-    The worlds differ by the whole set; that a canary's scores tell of that canary alone is supposed, and said by every
-    estimate. One-run estimators need coins and are not among them.
+    The worlds differ by the whole set. Every estimate states the assumption that a canary's score depends on that
+    canary alone. One-run estimators need coins and are not included.
 
     Args:
-        scores_with: by identifier, of the canaries under the model that was trained with them.
-        scores_without: of the same canaries under the other; higher speaks for the canary's having been there.
-        delta, confidence, rng, relation, false_positive_shares: as for `epsilon_estimates`.
+        scores_with: scores of the canaries, by identifier, under the model trained with them.
+        scores_without: scores of the same canaries under the other model; a higher score suggests inclusion.
+        delta, confidence, rng, relation, false_positive_shares: arguments as for `epsilon_estimates`.
 
     Raises:
-        ConfigError: an argument out of range, or no canary.
+        ConfigError: an argument is out of range, or there is no canary.
         InputError: the models scored different canaries.
     """
     if not scores_with:
@@ -207,17 +207,17 @@ def two_model_estimates(
 
 
 def best_threshold(trials: Trials, bound: Callable[[int, int, int, int], float]) -> float:
-    """The threshold at which a bound is highest on these trials; it may be used on others only.
+    """Returns the threshold with the highest bound on these trials. Use it on other trials only.
 
     Args:
-        trials: to choose by.
-        bound: of false positives, trials without, false negatives, trials with.
+        trials: trials that choose the threshold.
+        bound: function of the numbers of false positives, trials without, false negatives, and trials with.
     """
     ordered = np.sort(trials.scores)
     if not len(ordered):
         return 0.0
     places = np.unique(np.linspace(0, len(ordered) - 1, _NUM_THRESHOLDS).round().astype(np.int64))
-    # Between two scores, so that trials like those on either side fall on that side.
+    # Thresholds lie between two scores, so that a trial like either of them falls on its side.
     candidates = (ordered[places] + ordered[np.minimum(places + 1, len(ordered) - 1)]) / 2
     return float(max(candidates, key=lambda threshold: bound(*trials.errors_at(threshold))))
 

@@ -1,18 +1,18 @@
 """A lower bound on privacy loss from one training, by trade-off curves (Mahloujifar, Melis and Chaudhuri 2024).
 
 arXiv 2410.22235. The game is that of `pipelines.attacks.epsilon_one_run`. Let p_i be the probability of i right guesses
-of c', with one canary's coin flipped at a time. Whoever guesses its coin rightly in i cases guesses it wrongly in the
-i - 1 cases of the flipped coin; under f-DP this gives, for every j (their Theorem on the number of right guesses, with
-k = 2),
+of c', with one canary's coin flipped at a time. An attacker who guesses its coin rightly in i cases guesses it wrongly
+in the i - 1 cases of the flipped coin. Under f-DP this gives, for every j (their Theorem on the number of right
+guesses, with k = 2),
 
     sum over i >= j of (i / m) p_i  <=  1 - f( sum over i >= j - 1 of ((c' - i) / m) p_i ).
 
 Their Algorithm 3 turns these inequalities into a test: with a probability of tau or more for at least c right guesses,
 they would force all p_i together above 1.
 
-Two families of curves are offered. ``approximate`` takes the curve of (epsilon, delta)-DP and assumes nothing further.
-``gaussian`` takes the curves of mu-Gaussian DP, is tighter, and bounds epsilon only if the mechanism is mu-GDP for some
-mu; the sum of a correct engine without sampling is.
+There are two families of curves. ``approximate`` takes the curve of (epsilon, delta)-DP and assumes nothing further.
+``gaussian`` takes the curves of mu-Gaussian DP. It is tighter, and bounds epsilon only if the mechanism is mu-GDP for
+some mu, as the sum of a correct engine without sampling is.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pipelines.attacks.epsilon_one_run import check_guesses
 
 Family = Literal["approximate", "gaussian"]
 Curve = Callable[[float], float]
-"""Of f-DP: what the false positive rate is at least, given the true positive rate. It is 1 - f, inverted."""
+"""A curve of f-DP: the least false positive rate, given the true positive rate. It is 1 - f, inverted."""
 
 _LARGEST: Final = {"approximate": 100.0, "gaussian": 40.0}
 _TOLERANCE: Final = 1e-7
@@ -37,7 +37,7 @@ _SMALLEST_SIGNIFICANCE: Final = 1e-300
 
 
 def gaussian_curve(mu: float) -> Curve:
-    """Of mu-GDP: Phi(Phi^-1(x) - mu) (Dong, Roth and Su 2022, equation 6)."""
+    """Returns the curve of mu-GDP: Phi(Phi^-1(x) - mu) (Dong, Roth and Su 2022, equation 6)."""
 
     def least_rate(x: float) -> float:
         return float(special.ndtr(special.ndtri(min(x, 1.0)) - mu))
@@ -46,7 +46,7 @@ def gaussian_curve(mu: float) -> Curve:
 
 
 def approximate_curve(epsilon: float, delta: float) -> Curve:
-    """Of (epsilon, delta)-DP: 1 - f inverted, f = max(0, 1 - delta - e^eps x, e^-eps (1 - delta - x)).
+    """Returns the (epsilon, delta)-DP curve: 1 - f inverted, f = max(0, 1 - delta - e^eps x, e^-eps (1 - delta - x)).
 
     Dong, Roth and Su 2022, Proposition 2.5 (after Wasserman and Zhou 2010; Kairouz et al. 2015).
     """
@@ -59,10 +59,10 @@ def approximate_curve(epsilon: float, delta: float) -> Curve:
 
 
 def profile_curve(points: Sequence[tuple[float, float]]) -> Curve:
-    """Of a mechanism that is (epsilon, delta)-DP for every one of the points: the greatest of their curves.
+    """Returns the curve of a mechanism that is (epsilon, delta)-DP for all points: the greatest of their curves.
 
-    All points of an accountant are claimed at once; the more of them, the nearer the curve is to the mechanism's own
-    (Dong, Roth and Su 2022, Proposition 2.12).
+    An accountant claims all points at once. The more points, the nearer the curve is to the mechanism's own (Dong, Roth
+    and Su 2022, Proposition 2.12).
 
     Args:
         points: (epsilon, delta) pairs, at least one.
@@ -77,13 +77,13 @@ def profile_curve(points: Sequence[tuple[float, float]]) -> Curve:
 
 
 def is_refuted(num_canaries: int, num_guesses: int, num_correct: int, *, curve: Curve, significance: float) -> bool:
-    """Whether f-DP gives so many right guesses a probability below ``significance``: Algorithm 3.
+    """Returns true if f-DP gives as many right guesses a probability below ``significance``: Algorithm 3.
 
     Args:
-        num_canaries: m, each included by a fair coin.
-        num_guesses: c', fixed without the coins.
-        num_correct: c, the right ones of them.
-        curve: of the f-DP that is tried.
+        num_canaries: m, number of canaries, each included by a fair coin.
+        num_guesses: c', number of guesses, fixed without the coins.
+        num_correct: c, number of right guesses.
+        curve: curve of the tested f-DP.
         significance: tau, strictly between 0 and 1.
     """
     check_guesses(num_canaries, num_guesses, num_correct)
@@ -105,9 +105,9 @@ def is_refuted(num_canaries: int, num_guesses: int, num_correct: int, *, curve: 
 def f_dp_bound(
     num_canaries: int, num_guesses: int, num_correct: int, *, delta: float, significance: float, family: Family
 ) -> float:
-    """The lower bound on epsilon at ``delta``: the largest member of the family that is refuted.
+    """Returns the lower bound on epsilon at ``delta``: the largest refuted member of the family, or 0.
 
-    Counts as in `is_refuted`; 0 where nothing is refuted. See the module for what ``gaussian`` assumes.
+    Counts as in `is_refuted`. See the module for the assumption of ``gaussian``.
     """
 
     def refutes(parameter: float) -> bool:
@@ -124,7 +124,7 @@ def f_dp_bound(
 
 
 def f_dp_p_value(num_canaries: int, num_guesses: int, num_correct: int, *, curve: Curve) -> float:
-    """The least significance at which the curve is refuted: at least the probability of so many right guesses."""
+    """Returns the least significance that refutes the curve: at least the probability of as many right guesses."""
     low, high = math.log(_SMALLEST_SIGNIFICANCE), 0.0
 
     def refutes(log_significance: float) -> bool:

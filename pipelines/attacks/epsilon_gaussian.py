@@ -1,10 +1,9 @@
-"""Lower bounds on epsilon through Gaussian differential privacy: tight, and bounds under an assumption only.
+"""Lower bounds on epsilon through Gaussian differential privacy: tight, and valid only under an assumption.
 
 If a mechanism is mu-GDP, the error rates of any test give a lower bound on mu, and mu gives epsilon at every delta
-(Nasr et al. 2023, "Tight auditing", arXiv 2302.07956; Dong, Roth and Su 2022, equation 6 and Corollary 2.13). Far
-smaller error rates than those that were seen are thus inferred, not measured. A mechanism that is not mu-GDP, of which
-sampled steps are an example, can have a smaller epsilon than these figures. Every figure from here is to be named with
-`ASSUMPTION`.
+(Nasr et al. 2023, "Tight auditing", arXiv 2302.07956; Dong, Roth and Su 2022, equation 6 and Corollary 2.13). So far
+smaller error rates than the observed ones are inferred, not measured. A mechanism that is not mu-GDP, such as a sampled
+step, can have a smaller epsilon than these figures. State `ASSUMPTION` with every figure from this module.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ ASSUMPTION: Final = "the mechanism is mu-Gaussian DP for some mu"
 SCORES_ASSUMPTION: Final = "scores are Gaussian, with one variance, with and without the canary"
 
 LARGEST_SHIFT: Final = 50.0
-"""Samples farther apart count as this far: a smaller bound, of more than a thousand, is a bound too."""
+"""Largest counted shift between samples. It gives a bound of more than a thousand, and a smaller bound is valid too."""
 _NUM_QUANTILES: Final = 4_000
 
 
 def mu_of_rates(false_positive_rate: float, false_negative_rate: float) -> float:
-    """The least mu at which both rates are possible: Phi^-1(1 - FPR) - Phi^-1(FNR), at least 0.
+    """Returns the least mu that allows both rates: Phi^-1(1 - FPR) - Phi^-1(FNR), at least 0.
 
     Dong, Roth and Su 2022, equation 6: FNR >= Phi(Phi^-1(1 - FPR) - mu).
     """
@@ -40,9 +39,9 @@ def mu_of_rates(false_positive_rate: float, false_negative_rate: float) -> float
 def gaussian_bound(
     false_positives: int, num_out: int, false_negatives: int, num_in: int, *, delta: float, significance: float
 ) -> float:
-    """Epsilon at ``delta`` of the mu that exact bounds on both rates leave (Nasr et al. 2023, by Gaussian DP).
+    """Returns epsilon at ``delta`` of the mu from exact bounds on both rates (Nasr et al. 2023, by Gaussian DP).
 
-    It supposes independent trials, a threshold that was fixed without them, and `ASSUMPTION`.
+    It assumes independent trials, a threshold that was fixed without them, and `ASSUMPTION`.
     """
     rates = rate_bounds(false_positives, num_out, false_negatives, num_in, significance)
     return gdp_epsilon(mu_of_rates(*rates), delta)
@@ -56,19 +55,19 @@ def order_statistics_bound(
     delta: float,
     significance: float,
 ) -> float:
-    """As `gaussian_bound`, with the thresholds at order statistics of the scores without the canary.
+    """Returns a bound as `gaussian_bound`, with thresholds at order statistics of the scores without the canary.
 
     The false positive rate at the k-th largest of n scores without the canary is distributed as Beta(k, n - k + 1), or
-    below where scores tie (David and Nagaraja 2003, section 2.1), whatever the distribution of the scores; the others
-    are independent of that threshold. So all trials count, and no trial is spent on choosing a threshold.
+    below if scores tie (David and Nagaraja 2003, section 2.1), for any distribution of the scores. The scores with the
+    canary are independent of that threshold. So all trials count, and none is used up to choose a threshold.
     ``significance`` is divided by the number of ``shares`` (Bonferroni), and the best bound is taken.
 
     Args:
-        in_scores: (num_in,) of trials with the canary; higher speaks for the canary.
-        out_scores: (num_out,) of trials without it.
-        shares: false positive rates to aim at, fixed beforehand, each strictly between 0 and 1.
-        delta: 0 to 1.
-        significance: strictly between 0 and 1.
+        in_scores: (num_in,) scores of trials with the canary; a higher score suggests the canary.
+        out_scores: (num_out,) scores of trials without it.
+        shares: target false positive rates, fixed beforehand, each strictly between 0 and 1.
+        delta: delta, 0 to 1.
+        significance: significance, strictly between 0 and 1.
     """
     num_in, num_out = len(in_scores), len(out_scores)
     if not num_in or not num_out:
@@ -90,12 +89,12 @@ def order_statistics_bound(
 def gaussian_scores_bound(
     in_scores: npt.NDArray[np.float64], out_scores: npt.NDArray[np.float64], *, delta: float, significance: float
 ) -> float:
-    """Epsilon of the shift between two Gaussian samples, in deviations, at its lower confidence bound.
+    """Returns epsilon of the shift between two Gaussian samples, in deviations, at its lower confidence bound.
 
     Student's two-sample statistic is noncentral t with parameter mu / sqrt(1/n + 1/m): (Z + parameter) / sqrt(V / nu),
     Z standard normal and V chi-squared with nu = n + m - 2 degrees (Johnson, Kotz and Balakrishnan 1995, chapter 31).
-    Its distribution grows with mu. It supposes independent trials and `SCORES_ASSUMPTION`: an assumption on the scores,
-    stronger than `ASSUMPTION`.
+    Its distribution grows with mu. It assumes independent trials and `SCORES_ASSUMPTION`, an assumption on the scores
+    that is stronger than `ASSUMPTION`.
     """
     num_in, num_out = len(in_scores), len(out_scores)
     degrees = num_in + num_out - 2
@@ -120,6 +119,6 @@ def gaussian_scores_bound(
 
 @functools.lru_cache(maxsize=16)
 def _spreads(degrees: int) -> npt.NDArray[np.float64]:
-    """(_NUM_QUANTILES,) quantiles of sqrt(V / degrees), to average over: scipy's noncentral t fails at large shifts."""
+    """Returns (_NUM_QUANTILES,) quantiles of sqrt(V / degrees) to average over. Scipy's noncentral t fails far out."""
     middles = (np.arange(_NUM_QUANTILES) + 0.5) / _NUM_QUANTILES
     return np.asarray(np.sqrt(stats.chi2.ppf(middles, degrees) / degrees))

@@ -1,4 +1,4 @@
-"""Scores of canaries joined to the coins that included them: by identifier, never by position."""
+"""Scores of canaries, joined to the coins that included them by identifier, never by position."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ BoolArray = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class GuessPlan:
-    """How many canaries an attacker guesses, fixed beforehand; he abstains on the others.
+    """The shares of canaries that an attacker guesses, fixed beforehand. The attacker abstains on the others.
 
     Attributes:
-        included: share of the canaries, those of the highest scores, that he calls included.
-        excluded: share of the canaries, those of the lowest scores, that he calls excluded.
+        included: share of the canaries, with the highest scores, that are called included.
+        excluded: share of the canaries, with the lowest scores, that are called excluded.
     """
 
     included: float
@@ -32,18 +32,18 @@ class GuessPlan:
             raise ConfigError(f"shares of canaries to guess must lie between 0 and 1 together, not {self}")
 
     def counts(self, num_canaries: int) -> tuple[int, int]:
-        """k+ and k-, at least one guess in all."""
+        """Returns k+ and k-, at least one guess in all."""
         included, excluded = math.floor(self.included * num_canaries), math.floor(self.excluded * num_canaries)
         return (included, excluded) if included + excluded else (1, 0)
 
 
 @dataclass(frozen=True)
 class Trials:
-    """What an attacker scored, beside the truth.
+    """An attacker's scores of canaries, and the true coins.
 
     Attributes:
-        scores: (m,) higher speaks for the canary's being included; finite.
-        included: (m,) the coins.
+        scores: (m,) finite scores; a higher score suggests inclusion.
+        included: (m,) coins.
     """
 
     scores: FloatArray
@@ -57,10 +57,10 @@ class Trials:
 
     @classmethod
     def joined(cls, scores: Mapping[str, float], coins: Mapping[str, bool]) -> Trials:
-        """Scores and coins of the same identifiers, in the order of the identifiers.
+        """Joins scores and coins of the same identifiers, in the order of the identifiers.
 
         Raises:
-            InputError: a canary has a score and no coin, or a coin and no score. Left out, it would bias the audit.
+            InputError: a canary has a score and no coin, or a coin and no score. To leave it out would bias the audit.
         """
         if scores.keys() != coins.keys():
             raise InputError(
@@ -78,25 +78,25 @@ class Trials:
 
     @property
     def in_scores(self) -> FloatArray:
-        """Of the canaries that were included."""
+        """The scores of the included canaries."""
         return self.scores[self.included]
 
     @property
     def out_scores(self) -> FloatArray:
-        """Of the canaries that were not."""
+        """The scores of the excluded canaries."""
         return self.scores[~self.included]
 
     def halves(self, rng: np.random.Generator) -> tuple[Trials, Trials]:
-        """Two halves, drawn without a look at scores or coins: one to choose a threshold on, one to judge it by."""
+        """Draws two halves, without reading scores or coins: one to choose a threshold, one to judge it."""
         order = rng.permutation(len(self))
         return self.at(order[: len(self) // 2]), self.at(order[len(self) // 2 :])
 
     def at(self, places: npt.NDArray[np.int64]) -> Trials:
-        """The trials at these places."""
+        """Returns the trials at these places."""
         return Trials(self.scores[places], self.included[places])
 
     def errors_at(self, threshold: float) -> tuple[int, int, int, int]:
-        """False positives, trials without, false negatives, trials with: "included" is said above the threshold."""
+        """Counts false positives, trials without, false negatives, trials with; positive is above the threshold."""
         said = self.scores > threshold
         return (
             int((said & ~self.included).sum()),
@@ -106,12 +106,12 @@ class Trials:
         )
 
     def correct_guesses(self, num_included: int, num_excluded: int, rng: np.random.Generator) -> int:
-        """Right guesses of the attacker who calls the highest scores included and the lowest not; ties in random order.
+        """Counts right guesses if the highest scores are called included and the lowest excluded, ties in random order.
 
         Args:
-            num_included: guesses of inclusion, k+.
-            num_excluded: guesses of exclusion, k-; with k+ at most the number of canaries.
-            rng: for ties.
+            num_included: k+, number of guesses of inclusion.
+            num_excluded: k-, number of guesses of exclusion; k+ and k- are at most the number of canaries together.
+            rng: generator for ties.
         """
         if min(num_included, num_excluded) < 0 or num_included + num_excluded > len(self):
             raise ValueError(f"{num_included} and {num_excluded} guesses over {len(self)} canaries cannot be made")
@@ -120,7 +120,7 @@ class Trials:
         return int(highest.sum()) + int((~self.included[order[:num_excluded]]).sum())
 
     def guesses(self, plans: Sequence[GuessPlan], rng: np.random.Generator) -> list[tuple[int, int]]:
-        """(guesses, right ones of them) of each plan."""
+        """Returns the numbers of guesses and of right guesses of each plan."""
         found = []
         for plan in plans:
             counts = plan.counts(len(self))

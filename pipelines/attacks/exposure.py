@@ -1,13 +1,13 @@
-"""Exposure: how far up a canary stands among all that it could have been.
+"""Exposure: the rank of a canary among all candidates of its form, in bits.
 
 ``exposure = log2 |R| - log2 rank`` (Carlini et al. 2019, "The Secret Sharer", exposure; Shi et al. 2022, Definition 5;
 Zhao et al. 2022, Definition 9). The rank is 1 for the candidate with the least log-perplexity, which is the sum of
 its tokens' losses (Carlini et al., Definition 1), not their mean. Normalised by a reference model, candidates are
 ranked by the difference of the two log-perplexities.
 
-Ties. The papers count candidates as good as the canary before it: a model that says the same of all would give exposure
-0. `Rank` keeps both ends; `Rank.middle` is the one that is reported, and the two others bound it. The most pessimistic
-for the model is `Rank.first`.
+Ties. The papers rank equally good candidates before the canary: a model with the same loss for all would give exposure
+0. `Rank` keeps both ends. `Rank.middle` is reported, and the two others bound it. `Rank.first` is the most pessimistic
+for the model.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from pipelines.intervals import clopper_pearson
 FloatArray = npt.NDArray[np.float64]
 
 TIE_NATS: Final = 1e-9
-"""Losses that differ by less are equal: what float64 leaves of one and the same loss, computed in another order."""
+"""Difference below which losses are equal: the rounding of one loss in float64, computed in another order."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rank:
-    """Where a canary stands among ``size`` candidates, itself included.
+    """The rank of a canary among ``size`` candidates, itself included.
 
     Attributes:
-        size: |R|.
-        num_below: candidates with less loss.
-        num_tied: other candidates with the same loss.
+        size: |R|, number of candidates.
+        num_below: number of candidates with less loss.
+        num_tied: number of other candidates with the same loss.
     """
 
     size: int
@@ -44,21 +44,21 @@ class Rank:
 
     def __post_init__(self) -> None:
         if min(self.num_below, self.num_tied) < 0 or self.num_below + self.num_tied >= self.size:
-            raise ValueError("a rank needs at most size - 1 candidates beside the canary")
+            raise ValueError("a rank needs at most size - 1 candidates in addition to the canary")
 
     @property
     def first(self) -> int:
-        """With ties behind it."""
+        """The rank with ties after the canary."""
         return self.num_below + 1
 
     @property
     def last(self) -> int:
-        """With ties before it, as the papers count."""
+        """The rank with ties before the canary, as the papers count."""
         return self.num_below + self.num_tied + 1
 
     @property
     def middle(self) -> float:
-        """The mean of the two."""
+        """The mean of the first and the last rank."""
         return self.num_below + 1 + self.num_tied / 2
 
 
@@ -67,10 +67,10 @@ class Exposure:
     """A canary's exposure, in bits.
 
     Attributes:
-        bits: by the middle rank.
-        low, high: by the last and by the first rank; of samples, the interval at ``confidence``.
-        rank: among all candidates, or among the sampled ones and the canary.
-        confidence: that the interval holds the exposure over all candidates; None where all were ranked.
+        bits: exposure by the middle rank.
+        low, high: exposure by the last and by the first rank; for samples, the interval at ``confidence``.
+        rank: rank among all candidates, or among the sampled ones and the canary.
+        confidence: probability that the interval holds the exposure over all candidates; None if all were ranked.
     """
 
     bits: float
@@ -80,7 +80,7 @@ class Exposure:
     confidence: float | None = None
 
     def document(self) -> dict[str, Any]:
-        """As JSON; numbers only."""
+        """Returns the exposure as JSON values, numbers only."""
         return asdict(self)
 
 
@@ -89,11 +89,11 @@ class FittedExposure:
     """An estimate of a canary's exposure, by a distribution that was fitted to sampled candidates.
 
     Attributes:
-        bits: the estimate, at most log2 |R|.
-        is_capped: whether it is that most.
-        shape, location, scale: of the skew normal distribution, of log-perplexities in nats.
-        fit_distance: of Kolmogorov and Smirnov, between the sample and the distribution.
-        num_samples: what it was fitted to.
+        bits: estimate, at most log2 |R|.
+        is_capped: true if the estimate is capped at log2 |R|.
+        shape, location, scale: parameters of the skew normal distribution of log-perplexities, in nats.
+        fit_distance: distance of Kolmogorov and Smirnov between the sample and the distribution.
+        num_samples: number of sampled candidates.
     """
 
     bits: float
@@ -105,16 +105,16 @@ class FittedExposure:
     num_samples: int
 
     def document(self) -> dict[str, Any]:
-        """As JSON; numbers only."""
+        """Returns the estimate as JSON values, numbers only."""
         return {**asdict(self), "is_estimate": True}
 
 
 def exposure_bits(size: int, rank: float) -> float:
-    """log2 |R| - log2 rank.
+    """Returns log2 |R| - log2 rank.
 
     Args:
-        size: |R|.
-        rank: 1 to ``size``.
+        size: |R|, number of candidates.
+        rank: rank, 1 to ``size``.
 
     Raises:
         ValueError: there is no such rank.
@@ -125,12 +125,12 @@ def exposure_bits(size: int, rank: float) -> float:
 
 
 def rank_among(loss: float, others: FloatArray, tie: float = TIE_NATS) -> Rank:
-    """The rank of a loss among those of other candidates.
+    """Returns the rank of a loss among those of other candidates.
 
     Args:
-        loss: the canary's, in nats; it may be a difference to a reference model's.
-        others: (n,) of all candidates but the canary.
-        tie: what losses may differ by and count as equal.
+        loss: loss of the canary in nats, or its difference to a reference model's.
+        others: (n,) losses of all candidates except the canary.
+        tie: difference up to which losses count as equal.
     """
     num_below = int(np.count_nonzero(others < loss - tie))
     num_not_above = int(np.count_nonzero(others <= loss + tie))
@@ -138,7 +138,7 @@ def rank_among(loss: float, others: FloatArray, tie: float = TIE_NATS) -> Rank:
 
 
 def exposure_of(rank: Rank) -> Exposure:
-    """The exposure where all candidates were ranked."""
+    """Returns the exposure if all candidates were ranked."""
     return Exposure(
         bits=exposure_bits(rank.size, rank.middle),
         low=exposure_bits(rank.size, rank.last),
@@ -148,17 +148,17 @@ def exposure_of(rank: Rank) -> Exposure:
 
 
 def sampled_exposure(loss: float, sampled: FloatArray, size: int, confidence: float = 0.95) -> Exposure:
-    """Exposure by sampling: -log2 of the share of candidates that are as good (Carlini et al. 2019).
+    """Returns the exposure by sampling: -log2 of the share of candidates that are as good (Carlini et al. 2019).
 
-    The canary counts as one more draw, so that its rank is uniform where nothing was learnt; without one draw as good
-    as it the estimate is therefore log2 (n + 1), and how far above the exposure may lie is what ``high`` says. The
-    interval is that of Clopper and Pearson for the share, with ties counted to either side.
+    The canary counts as one more draw, so that its rank is uniform if nothing was learnt. If no draw is as good as the
+    canary, the estimate is therefore log2 (n + 1), and ``high`` bounds the exposure from above. The interval is that of
+    Clopper and Pearson for the share, with ties counted to either side.
 
     Args:
-        loss: the canary's, in nats.
-        sampled: (n,) of candidates drawn uniformly, with replacement, independently of the canary.
-        size: |R|.
-        confidence: of the interval.
+        loss: loss of the canary, in nats.
+        sampled: (n,) losses of candidates drawn uniformly, with replacement, independently of the canary.
+        size: |R|, number of all candidates.
+        confidence: confidence of the interval.
     """
     rank = rank_among(loss, sampled)
     num, most = len(sampled), math.log2(size)
@@ -174,16 +174,16 @@ def sampled_exposure(loss: float, sampled: FloatArray, size: int, confidence: fl
 
 
 def fitted_exposure(loss: float, sampled: FloatArray, size: int) -> FittedExposure:
-    """An estimate of exposure for spaces too large to enumerate, beyond what sampling reaches.
+    """Estimates the exposure for spaces too large to enumerate, beyond the reach of sampling.
 
-    Log-perplexities are taken to follow a skew normal distribution, and exposure is -log2 of its probability up to the
-    canary's (Carlini et al. 2019, by distribution modelling). How well it fits far out, where memorised canaries stand,
-    no sample says.
+    Log-perplexities are assumed to follow a skew normal distribution, and exposure is -log2 of its probability up to
+    the canary's (Carlini et al. 2019, by distribution modelling). No sample shows how well it fits far out, in the
+    range of memorised canaries.
 
     Args:
-        loss: the canary's, in nats.
-        sampled: (n,) of candidates drawn uniformly.
-        size: |R|.
+        loss: loss of the canary, in nats.
+        sampled: (n,) losses of candidates drawn uniformly.
+        size: |R|, number of all candidates.
 
     Raises:
         ValueError: the sample has no spread.
@@ -205,7 +205,7 @@ def fitted_exposure(loss: float, sampled: FloatArray, size: int) -> FittedExposu
 
 
 def _log_cdf(at: float, shape: float, location: float, scale: float) -> float:
-    """Of the skew normal distribution; far out, where the probability itself is 0 in float64, too."""
+    """Returns the log-CDF of the skew normal distribution, also far out, where the CDF is 0 in float64."""
     plain = float(stats.skewnorm.cdf(at, shape, location, scale))
     if plain > 1e-6:
         return math.log(plain)

@@ -1,18 +1,18 @@
-"""What exposures look like where nothing was learnt, and whether those of many canaries do.
+"""The null distribution of exposures, if a model learnt nothing, and a test of many canaries against it.
 
-A canary that was drawn uniformly and that the model knows nothing of has a rank that is uniform on 1 … |R|. Exposure is
-then exponential with mean and standard deviation 1 / ln 2 = 1.44 bits: one in eight canaries has more than 3 bits. A
-single canary's small exposure says nothing, and neither does the largest of ten, which has mean 4.2.
+If a canary was drawn uniformly and the model knows nothing about it, its rank is uniform on 1 … |R|. Exposure is then
+exponential with mean and standard deviation 1 / ln 2 = 1.44 bits: one in eight canaries has more than 3 bits. A single
+canary's small exposure says nothing, and neither does the largest of ten, which has mean 4.2.
 
-Ranks are made continuous by a random place within their step and their ties, which makes them exactly uniform under
-the null hypothesis, also of small spaces and of models that say the same of many candidates. The three tests are then
+Ranks are made continuous by a random place within their step and their ties. This makes them exactly uniform under the
+null hypothesis, even for small spaces and for models with the same loss for many candidates. The three tests are then
 exact:
 
 - Kolmogorov and Smirnov's of uniform ranks, two-sided;
 - the mean of n exponential variables has the Gamma distribution of shape n;
 - the largest is below x with probability (1 - 2^-x)^n.
 
-Canaries are independent draws; of one form they are different, which matters only where they are a good part of all
+Canaries are independent draws. Those of one form are different, which matters only if they are a large part of all
 candidates.
 """
 
@@ -29,7 +29,7 @@ from scipy import stats
 from pipelines.attacks.exposure import Rank
 
 NULL_MEAN_BITS: Final = 1 / math.log(2)
-"""Of an exposure under the null hypothesis; its standard deviation as well."""
+"""Mean, and also standard deviation, of an exposure under the null hypothesis."""
 FEWEST_CANARIES: Final = 50
 _NUM_TESTS: Final = 3
 _POWER: Final = 0.95
@@ -39,22 +39,22 @@ Conclusion = Literal["rejected", "not rejected", "too few canaries"]
 
 @dataclass(frozen=True, kw_only=True)
 class NullJudgement:
-    """Whether the exposures of canaries are those of a model that knows nothing of them.
+    """The judgement if the exposures of canaries are those of a model that knows nothing about them.
 
     Attributes:
-        conclusion: ``rejected``: the model knows of canaries, however few there are. ``not rejected``: nothing was
-            seen, with `FEWEST_CANARIES` at least. ``too few canaries``: nothing was seen, and nothing follows.
-        reading: the same in a sentence, with what does not follow.
-        num_canaries: n.
-        level: the probability to reject where nothing was learnt, of all tests together.
-        p_value: of all three tests, the smallest times three (Bonferroni).
-        p_uniform: that ranks are uniform.
-        p_mean: of a mean at least as large.
-        p_maximum: of a maximum at least as large.
-        mean_bits: the mean exposure, of ranks at random places within their steps, as all three tests read them.
+        conclusion: ``rejected`` if the model knows canaries, however few there are, ``not rejected`` if nothing was
+            seen with at least `FEWEST_CANARIES`, or ``too few canaries`` if nothing was seen and nothing follows.
+        reading: conclusion in a sentence, with its limits.
+        num_canaries: n, number of canaries.
+        level: probability to reject if nothing was learnt, of all tests together.
+        p_value: p-value of all three tests, the smallest times three (Bonferroni).
+        p_uniform: p-value of uniform ranks.
+        p_mean: p-value of a mean at least as large.
+        p_maximum: p-value of a maximum at least as large.
+        mean_bits: mean exposure, of ranks at random places within their steps, as in all three tests.
         mean_limit_bits: 1.44 + 3 standard errors of the mean under the null hypothesis.
-        maximum_bits: the largest of them.
-        detectable_bits: what all exposures would have to be raised by, to be found with probability 0.95.
+        maximum_bits: largest exposure.
+        detectable_bits: increase of all exposures that would be found with probability 0.95.
     """
 
     conclusion: Conclusion
@@ -72,24 +72,24 @@ class NullJudgement:
 
     @property
     def is_mean_within_limit(self) -> bool:
-        """Whether the mean is at most 1.44 + 3 standard errors."""
+        """True if the mean is at most 1.44 + 3 standard errors."""
         return self.mean_bits <= self.mean_limit_bits
 
     def document(self) -> dict[str, Any]:
-        """As JSON."""
+        """Returns the judgement as JSON values."""
         return {**asdict(self), "is_mean_within_limit": self.is_mean_within_limit}
 
 
 def judge_exposures(ranks: Mapping[str, Rank], generator: np.random.Generator, *, level: float = 0.05) -> NullJudgement:
-    """Tests whether ranks are those of canaries that the model knows nothing of.
+    """Tests if ranks are those of canaries that the model knows nothing about.
 
     At the usual level a mean above 1.44 + 3 standard errors always rejects.
 
     Args:
-        ranks: by the canary's identifier; among sampled candidates and the canary where they were sampled. One rank
-            for each canary: copies of it are no canaries of their own.
-        generator: of the places within steps and ties.
-        level: the probability of a false rejection, strictly between 0 and 1.
+        ranks: rank of each canary by its identifier, among all candidates, or among sampled ones and the canary. Copies
+            of a canary are not separate canaries.
+        generator: generator of the places within steps and ties.
+        level: probability of a false rejection, strictly between 0 and 1.
 
     Raises:
         ValueError: there is no canary.
@@ -123,9 +123,9 @@ def judge_exposures(ranks: Mapping[str, Rank], generator: np.random.Generator, *
 
 
 def uniform_shares(ranks: Mapping[str, Rank], generator: np.random.Generator) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """(n,) rank / |R| of each canary, at a random place within its step and its ties: uniform on (0, 1] under the null.
+    """Returns (n,) rank / |R| at random places within steps and ties: uniform on (0, 1] under the null hypothesis.
 
-    In the order of the identifiers, so that the same canaries get the same places whatever order they come in.
+    The order is that of the identifiers, so that the same canaries always get the same places.
     """
     places = 1 - generator.random(len(ranks))  # never 0
     ordered = [ranks[canary_id] for canary_id in sorted(ranks)]
@@ -135,19 +135,19 @@ def uniform_shares(ranks: Mapping[str, Rank], generator: np.random.Generator) ->
 
 
 def maximum_p_value(bits: float, num: int) -> float:
-    """The probability that the largest of so many exposures is at least that, where nothing was learnt."""
+    """Returns the probability that the largest of ``num`` exposures is at least ``bits``, if nothing was learnt."""
     if bits <= 0:
         return 1.0
     return -math.expm1(num * math.log1p(-(2.0**-bits)))
 
 
 def mean_limit(num: int) -> float:
-    """1.44 + 3 standard errors: what the mean of so many exposures hardly exceeds where nothing was learnt."""
+    """Returns 1.44 + 3 standard errors. The mean of ``num`` exposures hardly exceeds it if nothing was learnt."""
     return NULL_MEAN_BITS * (1 + 3 / math.sqrt(num))
 
 
 def detectable_shift(num: int, level: float) -> float:
-    """What each of so many exposures must be raised by, in bits, for the test of the mean to reject 95 times in 100."""
+    """Returns the increase of ``num`` exposures, in bits, at which the test of the mean rejects 95 times in 100."""
     critical = stats.gamma.isf(level / _NUM_TESTS, num)
     return float(critical - stats.gamma.ppf(1 - _POWER, num)) / num * NULL_MEAN_BITS
 

@@ -1,13 +1,13 @@
-"""Extraction: which secrets of the training rows come out when the model writes (after Carlini et al. 2021).
+"""Extraction: an attack that finds secrets of the training rows in a model's texts (after Carlini et al. 2021).
 
-Two questions. *Whatever is asked*: a model writes after many prompts, and every secret is looked for in all of it
-(`search`). *Targeted*: a model is given what stands before a secret in its row and goes on (`targeted`). Beside each
-figure stand those of chance: of a reference model that never saw the secrets, with the same prompts, decoding and
-number of texts; of secrets of the same kind that no model saw (``decoys``: of held-out rows); and of the secrets of
-other rows after this row's prompt. What is common, such as "Monday", comes out of all of them.
+There are two kinds. *Untargeted*: a model writes after many prompts, and every secret is searched in all its texts
+(`search`). *Targeted*: a model continues the text before a secret in its row (`targeted`). Each figure comes with
+figures of chance: of a reference model that never saw the secrets, with the same prompts, decoding and number of texts;
+of secrets of the same kind that no model saw (``decoys``, from held-out rows); and of the secrets of other rows after
+this row's prompt. Common strings, such as "Monday", come out of all of them.
 
-Strings stream by. What is held follows what was written, and a uniform sample of distinct secrets. Results are counts
-by label; who wants to see the strings passes ``tell`` and keeps what it is told in the private root.
+Strings stream by. Memory holds the written texts and a uniform sample of distinct secrets. Results are counts by label.
+To see the strings, pass ``report`` and keep its output in the private root.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pipelines.gate.strings import Choice
 from pipelines.training.encoded import Record
 
 ALL: Final = "all"
-"""Stands for all labels together; labels themselves are capitals."""
+"""Name of all labels together; labels themselves are capitals."""
 MAX_HELD: Final = 10_000
 
 
@@ -42,21 +42,21 @@ class Found:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelExtraction:
-    """What came out of the secrets under one label.
+    """The extracted secrets under one label.
 
     Attributes:
-        num_secrets: occurrences that streamed by.
-        num_distinct: distinct secrets; an estimate where ``share_held`` is below 1.
-        share_held: the share of distinct secrets that the rates are of, drawn uniformly.
-        num_verbatim: distinct secrets, of all, that the model wrote verbatim.
-        num_verbatim_reference: those that the reference wrote.
-        num_model_only, num_reference_only: those that one wrote and not the other.
-        p_value: of so many of these by the model, were either as likely to be the only one (one-sided exact sign test).
-            It takes secrets for independent, and is too small where several come out of one memorised row.
-        verbatim, near: rates of the model over the secrets that are held. A near one did not come out verbatim.
-        verbatim_reference, near_reference: of the reference.
-        verbatim_decoys, near_decoys: of the model, over decoys; None without any.
-        near_kinds: how the near ones of the model were found (`pipelines.attacks.secret_search`).
+        num_secrets: number of occurrences in the stream.
+        num_distinct: number of distinct secrets; an estimate if ``share_held`` is below 1.
+        share_held: share of distinct secrets in the rates, drawn uniformly.
+        num_verbatim: number of all distinct secrets that the model wrote verbatim.
+        num_verbatim_reference: number of those that the reference wrote verbatim.
+        num_model_only, num_reference_only: numbers of those that only one of them wrote.
+        p_value: p-value of ``num_model_only`` if either is as likely to be the only one (one-sided exact sign test). It
+            assumes independent secrets, and is too small if several come from one memorised row.
+        verbatim, near: rates of the model over the held secrets. A near match is not verbatim.
+        verbatim_reference, near_reference: rates of the reference.
+        verbatim_decoys, near_decoys: rates of the model over decoys; None without any.
+        near_kinds: number of the model's near matches by kind (`pipelines.attacks.secret_search`).
     """
 
     num_secrets: int
@@ -76,7 +76,7 @@ class LabelExtraction:
     near_kinds: Mapping[str, int]
 
     def document(self) -> dict[str, Any]:
-        """As JSON holds it: counts."""
+        """Returns counts as JSON values."""
         return {
             name: value.document() if isinstance(value, Rate) else dict(value) if isinstance(value, Mapping) else value
             for name, value in vars(self).items()
@@ -85,11 +85,11 @@ class LabelExtraction:
 
 @dataclass(frozen=True, kw_only=True)
 class Extraction:
-    """What came out, by label, with all labels together under `ALL`.
+    """Extracted secrets by label, with all labels together under `ALL`.
 
     Attributes:
-        by_label: the figures.
-        left_out: strings that were not searched for, by reason: ``label`` (`Choice.has_label`), or
+        by_label: figures of each label.
+        left_out: number of strings that were not searched, by reason: ``label`` (`Choice.has_label`), or
             `Choice.reason_against`.
     """
 
@@ -97,7 +97,7 @@ class Extraction:
     left_out: Mapping[str, int]
 
     def document(self) -> dict[str, Any]:
-        """As JSON holds it: labels and counts."""
+        """Returns labels and counts as JSON values."""
         return {
             "labels": {label: found.document() for label, found in sorted(self.by_label.items())},
             "left_out": dict(sorted(self.left_out.items())),
@@ -113,20 +113,21 @@ def search(
     decoys: Iterable[tuple[str, str]] = (),
     max_held: int = MAX_HELD,
     confidence: float = 0.95,
-    tell: Callable[[Found], None] | None = None,
+    report: Callable[[Found], None] | None = None,
 ) -> Extraction:
-    """Looks for every secret in what two models wrote.
+    """Searches for every secret in the texts of two models.
 
     Args:
-        secrets: (label, string) of what was masked in the rows that the model was trained on, in any order; repeats and
-            several labels of one string are fine.
+        secrets: (label, string) of masked strings in the model's training rows, in any order; repeats and several
+            labels of one string are allowed.
         written: all texts of the attacked model.
         written_by_reference: all texts of a model that was trained without the rows; as many, after the same prompts.
-        choice: how text is compared, and what is searched for.
+        choice: comparison of text, and choice of the strings to search.
         decoys: (label, string) of rows that no model was trained on. Strings that are secrets too are dropped.
-        max_held: distinct secrets, and decoys, that near matches and rates are of; of more a uniform sample.
-        confidence: of intervals.
-        tell: is told each distinct secret that came out verbatim, and each held one that came out nearly. Private.
+        max_held: most distinct secrets, and decoys, for near matches and rates; of more a uniform sample is drawn.
+        confidence: confidence of intervals.
+        report: function that receives each distinct secret that came out verbatim, and each held one that came out
+            nearly. Private.
     """
     key = random_keys.token_bytes(32)
     model, reference = WrittenText(written, choice, key), WrittenText(written_by_reference, choice, key)
@@ -145,14 +146,14 @@ def search(
         for name in (label, ALL):
             num_secrets[name] += 1
         if model.has(string):
-            if tell is not None and digest not in mine[label]:
-                tell(Found(label=label, string=string, match="verbatim"))
+            if report is not None and digest not in mine[label]:
+                report(Found(label=label, string=string, match="verbatim"))
             for name in (label, ALL):
                 mine[name].add(digest)
         if reference.has(string):
             for name in (label, ALL):
                 theirs[name].add(digest)
-    matches = _by_label(held, model, tell)
+    matches = _by_label(held, model, report)
     matches_reference = _by_label(held, reference)
     matches_decoys = _by_label(held_decoys, model)
     by_label = {}
@@ -181,14 +182,14 @@ def search(
 
 @dataclass
 class _Secret:
-    """In the clear: the private side's memory alone."""
+    """A secret in plain text, only in memory on the private side."""
 
     string: str = field(repr=False)
     labels: set[str]
 
 
 def _searched(strings: Iterable[tuple[str, str]], choice: Choice, left_out: Counter[str]) -> Iterator[tuple[str, str]]:
-    """What is searched for, in the compared form."""
+    """Yields the strings to search, in the compared form."""
     for label, string in strings:
         compared = choice.normalise(string)
         reason = _reason_against(label, compared, choice)
@@ -211,15 +212,15 @@ def _hold(sample: DistinctSample[_Secret], digest: bytes, label: str, string: st
 
 
 def _by_label(
-    sample: DistinctSample[_Secret], text: WrittenText, tell: Callable[[Found], None] | None = None
+    sample: DistinctSample[_Secret], text: WrittenText, report: Callable[[Found], None] | None = None
 ) -> dict[str, list[Match | None]]:
     found: dict[str, list[Match | None]] = defaultdict(list)
     for secret in sample.items.values():
         match = text.match(secret.string)
         for label in secret.labels:
             found[label].append(match)
-            if tell is not None and label != ALL and match is not None and match != "verbatim":
-                tell(Found(label=label, string=secret.string, match=match))
+            if report is not None and label != ALL and match is not None and match != "verbatim":
+                report(Found(label=label, string=secret.string, match=match))
     return found
 
 
@@ -230,7 +231,7 @@ def _rate(matches: Sequence[Match | None], is_verbatim: bool, confidence: float)
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """A secret with what stands before it in its row. Private."""
+    """A secret with the text before it in its row. Private."""
 
     label: str
     secret: str = field(repr=False)
@@ -238,13 +239,13 @@ class Target:
 
 
 def targets(rows: Iterable[Mapping[str, Any]], choice: Choice, num: int, rng: np.random.Generator) -> list[Target]:
-    """Secrets of training rows with their prompts, drawn uniformly (reservoir sampling) from all that are searched for.
+    """Draws secrets of training rows with their prompts, uniformly from all that are searched (reservoir sampling).
 
     Args:
         rows: ``text``, ``speaker``, ``domain``, and ``spans`` with ``start``, ``end``, ``label``, of the training fold.
-        choice: which of them are searched for.
-        num: the most that are drawn.
-        rng: draws.
+        choice: choice of the secrets to search.
+        num: most secrets that are drawn.
+        rng: generator of the draws.
     """
     drawn: list[Target] = []
     num_seen = 0
@@ -266,12 +267,12 @@ def targets(rows: Iterable[Mapping[str, Any]], choice: Choice, num: int, rng: np
 
 @dataclass(frozen=True, kw_only=True)
 class TargetedExtraction:
-    """How often what was written after a prompt holds the secret that stood there.
+    """The rate of texts that hold the secret that followed their prompt.
 
     Attributes:
         model, reference: rates over prompts; equal secrets are one cluster.
-        chance: the share of the other secrets under the label of a prompt's own one that stand in what the model wrote
-            after the prompt; over all such pairs, of which none is drawn. None where there is no other.
+        chance: share of the other secrets with the label of a prompt's own secret that the model wrote after the
+            prompt, over all such pairs without sampling. None if there is no other secret.
     """
 
     model: Rate
@@ -279,7 +280,7 @@ class TargetedExtraction:
     chance: float | None
 
     def document(self) -> dict[str, Any]:
-        """As JSON holds it: counts."""
+        """Returns counts as JSON values."""
         return {"model": self.model.document(), "reference": self.reference.document(), "chance": self.chance}
 
 
@@ -291,14 +292,14 @@ def targeted(
     choice: Choice,
     confidence: float = 0.95,
 ) -> dict[str, TargetedExtraction]:
-    """Rates of verbatim answers by label, and under `ALL`.
+    """Returns rates of verbatim answers by label, and under `ALL`.
 
     Args:
         given: secrets with their prompts.
-        written: the texts that the model wrote after each prompt, in the order of ``given``.
-        written_by_reference: those of the reference.
-        choice: how text is compared.
-        confidence: of intervals.
+        written: texts that the model wrote after each prompt, in the order of ``given``.
+        written_by_reference: texts that the reference wrote.
+        choice: comparison of text.
+        confidence: confidence of intervals.
     """
     secrets = [choice.normalise(target.secret) for target in given]
     key = random_keys.token_bytes(32)
@@ -321,5 +322,5 @@ def targeted(
 
 
 def tag_prompts(tags: Iterable[tuple[str | None, str | None]]) -> list[Record]:
-    """An empty turn of each distinct (speaker, domain), in the order of their first occurrence."""
+    """Returns an empty turn of each distinct (speaker, domain), in the order of their first occurrence."""
     return [Record(texts=[""], speakers=[speaker], domains=[domain]) for speaker, domain in dict.fromkeys(tags)]

@@ -30,16 +30,17 @@ from pipelines.training.data.ragged import RaggedArray
 from pipelines.training.data.records import Batch, Examples
 from pipelines.training.devices import choose_device
 from pipelines.training.methods.base import LoopTraining
+from pipelines.training.methods.jft_phase_one import prepare_phase_one
 
 MOST_SEEDS: Final = 100
 
 
 class Canaries:
-    """Records of one number each, as `pipelines.training.data.records.Examples` has them.
+    """Records of one number each, in the form of `pipelines.training.data.records.Examples`.
 
     Args:
-        lengths: (N,) of their gradients.
-        on_read: told of rows that are read.
+        lengths: (N,) lengths of their gradients.
+        on_read: function that receives the rows that are read.
     """
 
     num_truncated = 0
@@ -56,25 +57,23 @@ class Canaries:
         return len(self.num_targets)
 
     def collate(self, rows: IntArray) -> Batch:
-        """A batch of their numbers; the weights are the lengths of their gradients."""
+        """Makes a batch of their numbers, with the lengths of their gradients as weights."""
         self._on_read(rows)
         numbers = torch.from_numpy(np.asarray(rows, dtype=np.int64))[:, None]
         return Batch(numbers, torch.zeros_like(numbers), self._lengths[numbers])
 
 
 def canary_losses(model: torch.nn.Module, batch: Batch) -> torch.Tensor:
-    """(B,) losses whose gradients have the batch's lengths, each in the canary's own coordinates."""
+    """Returns (B,) losses whose gradients have the batch's lengths, each in the canary's own coordinates."""
     found: torch.Tensor = batch.weights[:, 0] * model(batch.inputs[:, 0])
     return found
 
 
 def prepared(game: TrainingGame, canaries: Examples, other: Examples) -> LoopTraining:
-    """The method's own plan. One whose schedule is drawn is drawn until there are steps enough for a kill."""
+    """Returns the method's own plan. A random schedule is drawn until it has enough steps for a kill."""
     for seed in range(MOST_SEEDS):
         settings = game.settings(seed)
         if game.is_first_phase:
-            from pipelines.training.methods.jft_phase_one import prepare_phase_one
-
             everything = {"value": 1.0, "upper": 1.0, "confidence": 1.0, "basis": "assumed"}
             training = prepare_phase_one(corpus_of(canaries, other), settings, settings.epochs, everything)
         else:
@@ -86,7 +85,7 @@ def prepared(game: TrainingGame, canaries: Examples, other: Examples) -> LoopTra
 
 
 class _LoopWitness(Witness):
-    """Reads the samples off the records that are asked for, and the updates off the weights."""
+    """A witness that reads samples off the requested records, and updates off the weights."""
 
     def __init__(self, included: BoolArray, releases: Releases, game: TrainingGame) -> None:
         super().__init__(included, releases, game.expected_batch_size / game.num_canaries)
@@ -98,21 +97,21 @@ class _LoopWitness(Witness):
         self._model = self.make_model()
 
     def make_model(self) -> CanaryWeights:
-        """A model at the start."""
+        """Makes a model at the start of a run."""
         self._model = CanaryWeights(len(self.included) + NUM_SPARE).to(self._device)
         return self._model
 
     def read(self, rows: IntArray) -> None:
-        """Records are read."""
+        """Notes that records are read."""
         np.add.at(self._counts, rows, 1)
 
     def begins(self, step: int) -> None:
-        """A noised step begins. What was read before, to be compared, is no sample."""
+        """Begins a noised step. Records read before, for comparisons, are no sample."""
         super().begins(step)
         self._step, self._counts, self._before = step, np.zeros_like(self._counts), self._model.coordinates()
 
-    def told(self, *_: object) -> None:
-        """A step of either kind is done."""
+    def step_done(self, *_: object) -> None:
+        """Notes the releases of a noised step."""
         if self._step is None:
             return
         counts = torch.from_numpy(self._counts).to(self._device)
@@ -129,9 +128,9 @@ def play_loop(game: TrainingGame, rng: np.random.Generator, folder: Path) -> Pla
     """Plays a game on a method whose noised steps are the loop's.
 
     Args:
-        game: its settings.
-        rng: of the coins.
-        folder: for checkpoints.
+        game: settings of the game.
+        rng: generator of the coins.
+        folder: folder for checkpoints.
     """
     included = rng.random(game.num_canaries) < 0.5
     rate = game.expected_batch_size / game.num_canaries

@@ -1,8 +1,8 @@
-"""Membership inference: was a record among those that a language model was trained on?
+"""Membership inference: attacks that ask if a language model was trained on a record.
 
-Members and non-members must come from one source: the training fold and the held-out fold of one corpus. Whether they
-do is tested beside the attack: a *blind* classifier sees texts only, and the same scores are taken from a model that
-never saw the records. An attack shows a leak where its AUC is above one half and above both.
+Members and non-members must come from one source: the training fold and the held-out fold of one corpus. Two baselines
+test this: a *blind* classifier that sees only texts, and the same scores from a model that never saw the records. An
+attack shows a leak if its AUC is above one half and above both baselines.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ if TYPE_CHECKING:
     Text = str | Record | RecordRows
 
 CLASSIC: Final = ("perplexity", "lower_case", "reference_ratio", "zlib_length", "zlib_entropy")
-"""The scores of the papers; the others came later."""
+"""Scores of the papers; the others came later."""
 _FEWEST: Final = 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class MembershipSettings:
-    """How an attack is evaluated.
+    """The settings of an attack's evaluation.
 
     Attributes:
-        group_size: records of a group, whose mean score tells a group of members from one of non-members (CRT, appendix
-            A.4: 20). Groups share no record, so that they are independent; `MembershipResult.papers` has the paper's
-            overlapping ones.
-        confidence: of each interval, two-sided; the level of all tests together is what it leaves.
-        num_resamples: of the bootstrap.
-        false_positive_rates: where the ROC is read.
+        group_size: number of records of a group, whose mean score separates groups of members from groups of
+            non-members (CRT, appendix A.4: 20). Groups share no record, so they are independent.
+            `MembershipResult.papers` has the paper's overlapping groups.
+        confidence: confidence of each interval, two-sided. All tests together have the level 1 - confidence.
+        num_resamples: number of resamples of the bootstrap.
+        false_positive_rates: false positive rates at which the ROC is read.
     """
 
     group_size: int = 20
@@ -63,13 +63,13 @@ class MembershipSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Excess:
-    """How far an attack's AUC is above that of a baseline on the same records.
+    """The excess of an attack's AUC over that of a baseline on the same records.
 
     Attributes:
-        baseline_auc: of the baseline.
-        value: the attack's AUC above it; above one half where the baseline is below.
-        interval: by DeLong, of the difference to the baseline; None where the baseline is below one half.
-        p_value: one-sided, of an AUC above the baseline's.
+        baseline_auc: AUC of the baseline.
+        value: attack's AUC less the baseline's, or less one half if the baseline is below one half.
+        interval: DeLong interval of the difference to the baseline; None if the baseline is below one half.
+        p_value: one-sided p-value of an AUC above the baseline's.
     """
 
     baseline_auc: float
@@ -80,14 +80,14 @@ class Excess:
 
 @dataclass(frozen=True, kw_only=True)
 class Attack:
-    """What one score tells of records, or of groups.
+    """The results of one score on records, or on groups.
 
     Attributes:
-        evaluation: its figures.
-        over_blind: against the classifier that sees texts only.
-        over_unseen: against the same score of a model that never saw the records; None without one.
-        p_value: the greatest of those of one half and the baselines: all three must be beaten.
-        adjusted_p_value: corrected for the number of attacks (Holm), individual and group ones together.
+        evaluation: figures of the score.
+        over_blind: excess over the classifier that sees only texts.
+        over_unseen: excess over the same score of a model that never saw the records; None without one.
+        p_value: greatest p-value against one half and the baselines: the attack must beat all three.
+        adjusted_p_value: p-value corrected for the number of attacks (Holm), individual and group ones together.
     """
 
     evaluation: Evaluation
@@ -99,18 +99,18 @@ class Attack:
 
 @dataclass(frozen=True, kw_only=True)
 class MembershipResult:
-    """What the attacks on one model told.
+    """The results of the attacks on one model.
 
     Attributes:
-        individual: by name of score.
-        group: likewise, of groups of records; empty where there are too few records.
-        blind, blind_group: the classifier that sees texts only.
-        papers: by perplexity alone, as Selective DP and CRT measured it, with the baselines subtracted; of protocols
-            that there are records enough for.
-        skipped: scores that could not be computed, and why.
-        num_dropped: non-members left out because a member has the same text, and records without a token to score.
-        settings: how it was evaluated.
-        scores: of each record, by name and identifier. They speak of single records: for private artifacts only.
+        individual: attacks on single records, by name of score.
+        group: attacks on groups of records, by name of score; empty if there are too few records.
+        blind, blind_group: evaluation of the classifier that sees only texts.
+        papers: results by perplexity alone, as Selective DP and CRT measured it, with the baselines subtracted, of
+            protocols for which there are enough records.
+        skipped: reason for each score that could not be computed.
+        num_dropped: numbers of non-members with the text of a member, and of records without a token to score.
+        settings: settings of the evaluation.
+        scores: scores of each record, by name and identifier. They describe single records: for private artifacts only.
     """
 
     individual: Mapping[str, Attack]
@@ -125,12 +125,12 @@ class MembershipResult:
 
     @property
     def any_leak(self) -> bool:
-        """Whether some attack is above one half and its baselines, at the level of the settings, all together."""
+        """True if some attack is above one half and its baselines, at the level of the settings for all together."""
         level = 1 - self.settings.confidence
         return any(a.adjusted_p_value < level for a in (*self.individual.values(), *self.group.values()))
 
     def document(self) -> dict[str, Any]:
-        """For JSON: figures only, without texts, identifiers or scores of single records."""
+        """Returns the figures as JSON values, without texts, identifiers or scores of single records."""
         return {
             "individual": {name: asdict(attack) for name, attack in self.individual.items()},
             "group": {name: asdict(attack) for name, attack in self.group.items()},
@@ -146,7 +146,7 @@ class MembershipResult:
 
 @dataclass(frozen=True, kw_only=True)
 class _Records:
-    """What is attacked, by identifier, and what other models say of it."""
+    """Attacked records by identifier, and the evidence of other models on them."""
 
     rows: Mapping[str, RecordRows]
     population: Mapping[str, RecordRows]
@@ -169,21 +169,21 @@ def attack_membership(
     """Attacks a model by every score that its arguments allow.
 
     Args:
-        target: the attacked model.
-        members: records that it was trained on, as it read them, by identifier.
-        non_members: records of the same source that it was not trained on.
-        reference: a model that saw none of them, with the target's vocabulary: the one that the target was fine-tuned
-            from, or one trained on other records of the same source.
-        unseen: another model that saw none of them, scored as if it were attacked. Without one, the reference stands in
-            for it in the scores that need no reference.
+        target: attacked model.
+        members: records on which it was trained, as it read them, by identifier.
+        non_members: records of the same source on which it was not trained.
+        reference: model that saw none of them, with the target's vocabulary: the model from which the target was
+            fine-tuned, or one trained on other records of the same source.
+        unseen: another model that saw none of them, scored as if it were attacked. Without one, the reference replaces
+            it in the scores that need no reference.
         shadows: models of the target's recipe, each trained on a known part of members and non-members. Without any,
-            RMIA takes the reference for one.
-        population: records of the same source that no model here saw, for RMIA.
-        settings: how the attack is evaluated.
-        generator: draws halves, groups, folds and resamples.
+            RMIA uses the reference as one.
+        population: records of the same source that none of the models saw, for RMIA.
+        settings: settings of the evaluation.
+        generator: generator that draws halves, groups, folds and resamples.
 
     Raises:
-        ConfigError: an identifier stands for two records, or too few records are left.
+        ConfigError: an identifier names two records, or too few records are left.
     """
     settings = settings or MembershipSettings()
     inside, outside = ({name: rows_of(row) for name, row in rows.items()} for rows in (members, non_members))
@@ -206,7 +206,7 @@ def attack_membership(
     )
     names = [name for name in inside if name in rows], [name for name in fresh if name in rows]
     if min(map(len, names)) < _FEWEST:
-        raise ConfigError("membership inference needs two members and two non-members at least, of different texts")
+        raise ConfigError("membership inference needs at least two members and two non-members, of different texts")
     scores, skipped = _all_scores(target, data, evidence)
     baselines: Mapping[str, Scores] = {}
     if unseen is not None:
@@ -246,7 +246,7 @@ def _text(row: RecordRows) -> str:
 
 
 def _own_scores(model: ScoringModel, data: _Records, evidence: Mapping[str, Evidence]) -> dict[str, Scores]:
-    """The scores that need the model alone."""
+    """Computes the scores that need only the model."""
     lowered = scoring.read_evidence(model, {name: scoring.lower(row) for name, row in data.rows.items()})
     texts = {name: _text(row) for name, row in data.rows.items()}
     return {
@@ -260,7 +260,7 @@ def _own_scores(model: ScoringModel, data: _Records, evidence: Mapping[str, Evid
 def _all_scores(
     model: ScoringModel, data: _Records, evidence: Mapping[str, Evidence]
 ) -> tuple[dict[str, Scores], dict[str, str]]:
-    """Every score that there is something to compute from, and why not the others."""
+    """Computes every possible score, and says why the others are skipped."""
     scores = _own_scores(model, data, evidence)
     skipped: dict[str, str] = {}
     reference = data.reference
@@ -282,7 +282,7 @@ def _all_scores(
 def _shadow_scores(
     model: ScoringModel, data: _Records, evidence: Mapping[str, Evidence]
 ) -> tuple[dict[str, Scores], dict[str, str]]:
-    """LiRA and RMIA."""
+    """Computes LiRA and RMIA, and says why they are skipped."""
     scores, skipped = {}, {}
     signals = _signals(evidence, [(found, shadow) for found, _, shadow in data.shadows])
     seen, unseen = signals.fewest()
@@ -303,7 +303,7 @@ def _shadow_scores(
 
 
 def _signals(evidence: Mapping[str, Evidence], shadows: Iterable[tuple[Mapping[str, Evidence], Shadow]]) -> Signals:
-    """Mean log-probabilities, all by the tokens of the target's vocabulary."""
+    """Returns mean log-probabilities, all by the tokens of the target's vocabulary."""
     sizes = {name: len(found.token_losses) for name, found in evidence.items()}
     pairs = list(shadows)
     return Signals(
@@ -324,7 +324,7 @@ class _Comparison:
     settings: MembershipSettings
 
     def attacks(self, generator: np.random.Generator) -> tuple[dict[str, Attack], Evaluation]:
-        """Each score's figures, p-values not yet corrected, and the blind classifier's."""
+        """Returns the figures of each score, with uncorrected p-values, and of the blind classifier."""
         found = {}
         for name, scores in self.scores.items():
             evaluation = self._evaluate(scores, generator)
@@ -341,7 +341,7 @@ class _Comparison:
         return found, self._evaluate(self.blind, generator)
 
     def grouped(self, generator: np.random.Generator) -> _Comparison | None:
-        """The same of groups that share no record, by their mean scores; None for fewer than two of either."""
+        """Returns the comparison of groups that share no record, by mean scores; None for fewer than two of either."""
         size = self.settings.group_size
         members, non_members = (
             [part[at : at + size].tolist() for at in range(0, len(part) - size + 1, size)]

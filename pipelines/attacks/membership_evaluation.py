@@ -1,7 +1,7 @@
-"""How well scores tell members from non-members: ROC, AUC, accuracy, and what the number of records can show.
+"""Evaluation of membership scores: ROC, AUC, accuracy, and their intervals for the number of records.
 
-Scores of m members and n non-members, higher for likelier members; equal scores count half in the AUC and go together
-in the ROC. Intervals hold for records that are independent draws.
+There are scores of m members and n non-members, higher for likelier members. Equal scores count half in the AUC and
+share a point of the ROC. Intervals hold for records that are independent draws.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _MOST_POINTS: Final = 200
 
 @dataclass(frozen=True, kw_only=True)
 class OperatingPoint:
-    """The most members found at a false positive rate that is not above the wanted one.
+    """The most members found at a false positive rate up to the wanted one.
 
     Attributes:
-        wanted: the false positive rate asked for.
+        wanted: wanted false positive rate.
         true_positive_rate: share of members found.
-        interval: of it, by bootstrap over members and non-members.
-        num_false_positives: non-members taken for members.
-        false_positive_rate_upper: upper bound, by Clopper and Pearson, of what that number can stand for.
-        is_resolved: whether there are enough non-members for one of them to be within the wanted rate. If not, the
-            point is that of no false positive, and says little of the wanted rate.
+        interval: interval of that share, by bootstrap over members and non-members.
+        num_false_positives: number of non-members taken for members.
+        false_positive_rate_upper: upper bound on the false positive rate, by Clopper and Pearson.
+        is_resolved: true if there are enough non-members for one of them to be within the wanted rate. If not, the
+            point has no false positive, and says little about the wanted rate.
     """
 
     wanted: float
@@ -49,13 +49,13 @@ class OperatingPoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Accuracy:
-    """The share told right, of as many members as non-members, at a threshold that others chose.
+    """The share of right answers on as many members as non-members, at a threshold chosen on other records.
 
     Attributes:
-        value: one half for a guess.
-        interval: by Clopper and Pearson.
-        threshold: the score from which on a record is taken for a member: the best of the half that is not measured.
-        num_measured: records measured.
+        value: accuracy; one half for a guess.
+        interval: interval by Clopper and Pearson.
+        threshold: least score of records taken for members: the best threshold of the half that is not measured.
+        num_measured: number of measured records.
     """
 
     value: float
@@ -66,16 +66,16 @@ class Accuracy:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """What one score tells.
+    """The figures of one score.
 
     Attributes:
-        num_members, num_non_members: what was scored: records, or groups of them.
-        auc: the probability that a member scores above a non-member.
-        auc_interval: by DeLong on the logit scale.
-        auc_bootstrap: the percentile interval over resampled members and non-members.
-        p_value: one-sided, of an AUC above one half (Mann and Whitney).
-        accuracy: at a threshold chosen on the other half; None below four members or non-members.
-        points: for each wanted false positive rate.
+        num_members, num_non_members: numbers of scored records, or groups of records.
+        auc: probability that a member scores above a non-member.
+        auc_interval: DeLong interval on the logit scale.
+        auc_bootstrap: percentile interval over resampled members and non-members.
+        p_value: one-sided p-value of an AUC above one half (Mann and Whitney).
+        accuracy: accuracy at a threshold chosen on the other half; None below four members or non-members.
+        points: operating point of each wanted false positive rate.
         roc: pairs of false and true positive rate, thinned.
     """
 
@@ -90,7 +90,7 @@ class Evaluation:
     roc: tuple[Interval, ...]
 
     def document(self) -> dict[str, Any]:
-        """All of it, for JSON."""
+        """Returns all figures as JSON values."""
         return asdict(self)
 
 
@@ -103,18 +103,18 @@ def evaluate(
     num_resamples: int = 1_000,
     false_positive_rates: Sequence[float] = FALSE_POSITIVE_RATES,
 ) -> Evaluation:
-    """All figures of one score.
+    """Computes all figures of one score.
 
     Args:
         members: (m,) scores.
         non_members: (n,) scores.
-        generator: draws halves and resamples.
-        confidence: of each interval, two-sided.
-        num_resamples: of the bootstrap.
-        false_positive_rates: where to read the ROC.
+        generator: generator that draws halves and resamples.
+        confidence: confidence of each interval, two-sided.
+        num_resamples: number of resamples of the bootstrap.
+        false_positive_rates: false positive rates at which to read the ROC.
 
     Raises:
-        ValueError: fewer than two members or non-members, or a score that is no number.
+        ValueError: there are fewer than two members or non-members, or a score is not a finite number.
     """
     if min(len(members), len(non_members)) < 2 or not (np.isfinite(members).all() and np.isfinite(non_members).all()):
         raise ValueError("a score needs two members and two non-members at least, and finite numbers")
@@ -152,7 +152,7 @@ def evaluate(
 
 
 def roc_counts(members: FloatArray, non_members: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """False and true positives at each threshold, from none to all; equal scores fall together."""
+    """Returns false and true positives at each threshold, from none to all. Equal scores share a point."""
     pooled = np.concatenate([members, non_members])
     order = np.argsort(-pooled, kind="stable")
     ends = np.flatnonzero(np.append(np.diff(pooled[order]) != 0, True))
@@ -162,12 +162,12 @@ def roc_counts(members: FloatArray, non_members: FloatArray) -> tuple[FloatArray
 
 
 def auc(members: FloatArray, non_members: FloatArray) -> float:
-    """The probability that a member scores above a non-member, ties half (Mann and Whitney)."""
+    """Returns the probability that a member scores above a non-member, ties half (Mann and Whitney)."""
     return float(_placements(members, non_members)[0].mean())
 
 
 def _placements(members: FloatArray, non_members: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """For each member the share of non-members below it, for each non-member of members above it (DeLong 1988)."""
+    """Returns the share of non-members below each member, and of members above each non-member (DeLong 1988)."""
     num_members, num_non_members = len(members), len(non_members)
     ranks = stats.rankdata(np.concatenate([members, non_members]))
     above = (ranks[:num_members] - stats.rankdata(members)) / num_non_members
@@ -176,10 +176,10 @@ def _placements(members: FloatArray, non_members: FloatArray) -> tuple[FloatArra
 
 
 def auc_interval(members: FloatArray, non_members: FloatArray, confidence: float) -> Interval:
-    """DeLong's interval (DeLong, DeLong and Clarke-Pearson 1988, equation 2) on the logit scale.
+    """Returns DeLong's interval (DeLong, DeLong and Clarke-Pearson 1988, equation 2) on the logit scale.
 
-    With an AUC of 0 or 1 nothing varies; then disjoint pairs are counted, min(m, n) of them, all ordered alike
-    (Clopper and Pearson).
+    With an AUC of 0 or 1 nothing varies. Then min(m, n) disjoint pairs are counted, all in the same order (Clopper and
+    Pearson).
     """
     above, below = _placements(members, non_members)
     value = float(above.mean())
@@ -193,7 +193,7 @@ def auc_interval(members: FloatArray, non_members: FloatArray, confidence: float
 
 
 def auc_p_value(members: FloatArray, non_members: FloatArray) -> float:
-    """One-sided probability of such an AUC where both are drawn alike; exact for few scores without ties."""
+    """Returns the one-sided p-value of the AUC if both have one distribution; exact for few scores without ties."""
     if np.ptp(np.concatenate([members, non_members])) == 0:
         return 1.0
     return float(stats.mannwhitneyu(members, non_members, alternative="greater", method="auto").pvalue)
@@ -202,12 +202,12 @@ def auc_p_value(members: FloatArray, non_members: FloatArray) -> float:
 def auc_difference(
     members: tuple[FloatArray, FloatArray], non_members: tuple[FloatArray, FloatArray], confidence: float
 ) -> tuple[float, Interval, float]:
-    """The first score's AUC above the second's on the same records, by DeLong's covariances.
+    """Returns the first score's AUC less the second's on the same records, by DeLong's covariances.
 
     Args:
         members: (m,) scores of either kind, of the same records in the same order.
-        non_members: (n,) likewise.
-        confidence: of the interval, two-sided.
+        non_members: (n,) scores of either kind, likewise.
+        confidence: confidence of the interval, two-sided.
 
     Returns:
         The difference, its interval, and the one-sided p-value of a difference above 0.
@@ -225,7 +225,7 @@ def auc_difference(
 def accuracy_at_a_threshold_of_the_other_half(
     members: FloatArray, non_members: FloatArray, generator: np.random.Generator, confidence: float
 ) -> Accuracy | None:
-    """As many members as non-members, drawn; a half of either chooses the threshold, the others are measured."""
+    """Measures as many members as non-members: a random half of each chooses the threshold for the other half."""
     size = min(len(members), len(non_members))
     if size < 4:
         return None
@@ -243,7 +243,7 @@ def accuracy_at_a_threshold_of_the_other_half(
 
 
 def best_threshold(members: FloatArray, non_members: FloatArray) -> float:
-    """The score from which on to say member, by the accuracy on as many of either; the least where several are best."""
+    """Returns the least score of members with the best accuracy on as many of either; the least of equal ones."""
     candidates = np.unique(np.concatenate([members, non_members]))
     missed = np.searchsorted(np.sort(members), candidates, "left")
     spared = np.searchsorted(np.sort(non_members), candidates, "left")
@@ -257,7 +257,7 @@ def _bootstrap(
     num_resamples: int,
     generator: np.random.Generator,
 ) -> tuple[FloatArray, FloatArray]:
-    """(B,) AUCs and (B, F) true positive rates over resampled members and non-members (Efron 1979)."""
+    """Returns (B,) AUCs and (B, F) true positive rates over resampled members and non-members (Efron 1979)."""
     pooled = np.concatenate([members, non_members])
     order = np.argsort(-pooled, kind="stable")
     starts = np.flatnonzero(np.append(True, np.diff(pooled[order]) != 0))
@@ -277,15 +277,15 @@ def _bootstrap(
 
 
 def _thinned(num: int) -> npt.NDArray[np.int64]:
-    """Which points of a ROC are shown: the first ones all, for they are the low rates."""
+    """Returns the shown points of a ROC: all of the first, because they are the low rates."""
     first = np.arange(min(num, _MOST_POINTS // 4))
     return np.unique(np.concatenate([first, np.linspace(0, num - 1, _MOST_POINTS).round().astype(np.int64)]))
 
 
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:
-    """Adjusted p-values of several tests (Holm 1979).
+    """Adjusts the p-values of several tests (Holm 1979).
 
-    Where all null hypotheses hold, some p-value falls below a level with that probability at most.
+    If all null hypotheses hold, some p-value falls below a level with at most that probability.
     """
     adjusted, least = {}, 0.0
     for rank, name in enumerate(sorted(p_values, key=lambda name: p_values[name])):

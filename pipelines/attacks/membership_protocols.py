@@ -1,13 +1,13 @@
-"""Membership inference as the papers measured it, beside what it finds where there is nothing to find.
+"""Membership inference with the papers' protocols, compared with baselines that cannot know members.
 
 Selective DP (Shi et al. 2022, section 5.1) takes 500 members and 500 others, CRT (Zhao et al. 2022, appendix A.4) 1,000
-and 1,000, and 1,000 groups of 20 of either. The score is the perplexity; the figure is the accuracy of the threshold,
-one half for a guess. The papers' non-members were made up in a similar form; what tells two sources apart is taken for
-a leak then. Here both come from one source, and the accuracies of the blind classifier and of a model that never saw
-the records are measured in the same way and subtracted.
+and 1,000, and 1,000 groups of 20 of either. The score is the perplexity. The figure is the accuracy of the threshold,
+one half for a guess. The papers' non-members were invented in a similar form, so a difference between the two sources
+counted as a leak. Here both come from one source, and the accuracies of the blind classifier and of a model that never
+saw the records are measured in the same way and subtracted.
 
-CRT's groups share records: 20,000 places for 1,000 records. They are not independent, and no interval holds that takes
-them for it, so none is given. `pipelines.attacks.membership` has groups that share none.
+CRT's groups share records: 20,000 places for 1,000 records. They are not independent, so there is no valid interval and
+none is given. `pipelines.attacks.membership` has groups that share no record.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ OVERLAP: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol:
-    """How a paper measured.
+    """The protocol of a paper.
 
     Attributes:
-        name: of the paper.
-        source: where it says so.
-        num_records: members, and as many others.
-        group_size: records of a group; None: it tried no groups.
-        num_groups: of members, and as many of others; they overlap.
+        name: name of the paper.
+        source: section of the paper.
+        num_records: number of members, and of others.
+        group_size: number of records of a group; None: no groups.
+        num_groups: number of groups of members, and of others; the groups overlap.
     """
 
     name: str
@@ -60,16 +60,16 @@ PROTOCOLS: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What one way of measuring gave.
+    """The figures of one kind of records.
 
     Attributes:
-        accuracy: at a threshold that one half chose and the other was measured at.
-        accuracy_interval: by Clopper and Pearson; None for overlapping groups.
+        accuracy: accuracy of one half at a threshold that the other half chose.
+        accuracy_interval: interval by Clopper and Pearson; None for overlapping groups.
         auc: area below the ROC.
-        auc_interval: by DeLong; None for overlapping groups.
-        baselines: the accuracy of what sees the texts only, or never saw the records, by name.
-        accuracy_over: the accuracy above one half and above all baselines; below zero where one of them is better.
-        warning: what does not hold; None where nothing is to be said.
+        auc_interval: interval by DeLong; None for overlapping groups.
+        baselines: accuracy of each baseline (sees only texts, or never saw the records), by name.
+        accuracy_over: accuracy less the best of one half and all baselines; below zero if one of them is better.
+        warning: limits of the figures; None if there are none.
     """
 
     accuracy: float
@@ -83,12 +83,12 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True)
 class ProtocolResult:
-    """A protocol's figures.
+    """The figures of a protocol.
 
     Attributes:
-        protocol: which.
-        individual: of single records.
-        overlapping_groups: of groups that share records; None if the paper tried none.
+        protocol: protocol of a paper.
+        individual: figures of single records.
+        overlapping_groups: figures of groups that share records; None if the paper tried none.
     """
 
     protocol: Protocol
@@ -96,7 +96,7 @@ class ProtocolResult:
     overlapping_groups: Measured | None
 
     def document(self) -> dict[str, Any]:
-        """As JSON."""
+        """Returns the result as JSON values."""
         return asdict(self)
 
 
@@ -109,7 +109,7 @@ def as_the_papers(
     generator: np.random.Generator,
     confidence: float = 0.95,
 ) -> tuple[ProtocolResult, ...]:
-    """`measure` by each of `PROTOCOLS` that there are records enough for."""
+    """Runs `measure` for each of `PROTOCOLS` that has enough records."""
     found = (
         measure(protocol, scores, baselines, members, non_members, generator=generator, confidence=confidence)
         for protocol in PROTOCOLS
@@ -127,18 +127,18 @@ def measure(
     generator: np.random.Generator,
     confidence: float = 0.95,
 ) -> ProtocolResult | None:
-    """One protocol on scores that are there.
+    """Measures one protocol on given scores.
 
     Args:
-        protocol: which.
-        scores: of the attacked model, by identifier; higher for likelier members.
-        baselines: scores of the same records that no leak is in, by name.
-        members, non_members: identifiers; as many as the protocol takes are drawn of them.
-        generator: draws records, groups and halves.
-        confidence: of each interval, two-sided.
+        protocol: protocol of a paper.
+        scores: scores of the attacked model, by identifier; higher for likelier members.
+        baselines: scores of the same records without a leak, by name of the baseline.
+        members, non_members: identifiers, from which the protocol's number is drawn.
+        generator: generator that draws records, groups and halves.
+        confidence: confidence of each interval, two-sided.
 
     Returns:
-        None where there are fewer records than the protocol takes.
+        The figures; None if there are fewer records than the protocol takes.
     """
     if min(len(members), len(non_members)) < protocol.num_records:
         return None
@@ -170,7 +170,7 @@ def measure(
 def overlapping_groups(
     num_records: int, size: int, num_groups: int, generator: np.random.Generator
 ) -> npt.NDArray[np.int64]:
-    """(num_groups, size) places of records: each group is drawn of all of them, no record twice within it.
+    """Returns (num_groups, size) places of records. Each group is drawn from all records, without repetition.
 
     Raises:
         ValueError: there are fewer records than a group has.
@@ -186,12 +186,12 @@ def _measured(
     generator: np.random.Generator,
     confidence: float | None,
 ) -> Measured:
-    """Figures of one pair of scores; without intervals where there is no confidence."""
+    """Measures one pair of scores, without intervals if there is no confidence."""
 
     def accuracy(pair: tuple[FloatArray, FloatArray]) -> tuple[float, Interval]:
         found = accuracy_at_a_threshold_of_the_other_half(*pair, generator, confidence or 0.95)
         if found is None:
-            raise ValueError("a protocol needs four members and four non-members at least")
+            raise ValueError("a protocol needs at least four members and four non-members")
         return found.value, found.interval
 
     value, interval = accuracy(own)

@@ -1,17 +1,17 @@
-"""Scores of membership: what models say of a record, as one number, higher for likelier members.
+"""Scores of membership: one number for the evidence of models on a record, higher for likelier members.
 
 Notation: L is the mean loss of a record's tokens in nats under the attacked model, exp(L) its perplexity.
 
 - ``perplexity``: exp(L) (Carlini et al. 2021, arXiv 2012.07805, section 4; CRT, A.4; Selective DP, section 5.1);
-- ``lower_case``: exp(L) against that of the text in small letters (Carlini et al. 2021, section 5.2);
+- ``lower_case``: exp(L) against that of the text in lower case (Carlini et al. 2021, section 5.2);
 - ``reference_ratio``: exp(L) against that of a reference model (Carlini et al. 2021, section 5.2);
 - ``zlib_length``: L against the bytes of the compressed text (Carlini et al. 2021, section 5.2: its "zlib entropy");
-- ``zlib_entropy``: exp(L) against the entropy of a compressed byte (what the attack published with Selective DP takes);
-- ``ez``: which way wrongly predicted tokens moved from the reference (EZ-MIA, arXiv 2601.12104, sections 3.3 and 3.4);
-- ``wbc``: windows of tokens that are likelier than to the reference (WBC, arXiv 2601.02751, section 4.1).
+- ``zlib_entropy``: exp(L) against the entropy of a compressed byte (as in the attack published with Selective DP);
+- ``ez``: direction of wrongly predicted tokens from the reference (EZ-MIA, arXiv 2601.12104, sections 3.3 and 3.4);
+- ``wbc``: windows of tokens that are likelier than under the reference (WBC, arXiv 2601.02751, section 4.1).
 
-Those of shadow models are in `pipelines.attacks.membership_shadows`. Evidence is kept by the record's identifier, and
-only so: lists in another order would show no leakage where there is some.
+Scores of shadow models are in `pipelines.attacks.membership_shadows`. Evidence is only kept by the record's identifier:
+lists in different orders would hide a leak.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ FloatArray = npt.NDArray[np.float64]
 Scores = dict[str, float]
 
 WINDOWS: Final = (2, 3, 4, 6, 9, 13, 18, 25, 32, 40)
-"""Tokens in a window of WBC: the sizes that the paper's experiments name; its equation 12 rounds to slightly others."""
+"""Numbers of tokens in a window of WBC, from the paper's experiments; its equation 12 rounds to slightly others."""
 _MOST_NATS: Final = 700.0  # exp() of more is infinite
 
 
 class ScoringModel(Protocol):
-    """What `pipelines.training.trained.TrainedModel` is to an attack."""
+    """A model under attack, as `pipelines.training.trained.TrainedModel`."""
 
     def losses(self, records: Sequence[str | Record | RecordRows]) -> Losses:
-        """The losses of records, in their order."""
+        """Returns the losses of records, in their order."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What one model says of one record; T counts the tokens that are asked for.
+    """The evidence of one model on one record with T target tokens.
 
     Attributes:
-        token_losses: (T,) in nats.
-        is_error: (T,) whether the model held another token for likelier.
-        token_ids: (T,).
+        token_losses: (T,) losses in nats.
+        is_error: (T,) true if another token is likelier for the model.
+        token_ids: (T,) ids of the tokens.
     """
 
     token_losses: FloatArray
@@ -61,7 +61,7 @@ class Evidence:
 
     @property
     def nats(self) -> float:
-        """The record's loss."""
+        """The loss of the record, in nats."""
         return float(self.token_losses.sum())
 
     @property
@@ -76,7 +76,7 @@ class Evidence:
 
 
 def read_evidence(model: ScoringModel, records: Mapping[str, str | Record | RecordRows]) -> dict[str, Evidence]:
-    """What a model says of records, by identifier. A record without a token that is asked for is left out."""
+    """Returns the evidence of a model on records, by identifier. Records without a target token are left out."""
     losses = model.losses(list(records.values()))
     encoded = losses.records
     found = {}
@@ -93,45 +93,45 @@ def read_evidence(model: ScoringModel, records: Mapping[str, str | Record | Reco
 
 
 def lower(record: RecordRows) -> RecordRows:
-    """The record in small letters. No letter becomes two, so that ranges of characters stay right."""
+    """Returns the record in lower case. No letter becomes two, so that ranges of characters stay right."""
     return record._replace(
         texts=["".join(c.lower() if len(c.lower()) == 1 else c for c in text) for text in record.texts]
     )
 
 
 def perplexity(target: Evidence) -> float:
-    """Minus the perplexity."""
+    """Returns minus the perplexity."""
     return -target.perplexity
 
 
 def lower_case(target: Evidence, lowered: Evidence) -> float:
-    """Minus the logarithm of the ratio of perplexities, before to after small letters."""
+    """Returns minus the logarithm of the ratio of perplexities, before to after lower case."""
     return lowered.mean - target.mean
 
 
 def reference_ratio(target: Evidence, reference: Evidence) -> float:
-    """Minus the logarithm of the ratio of perplexities, both by the target's number of tokens."""
+    """Returns minus the logarithm of the ratio of perplexities, both by the target's number of tokens."""
     return (reference.nats - target.nats) / len(target.token_losses)
 
 
 def zlib_length(target: Evidence, text: str) -> float:
-    """Minus the log-perplexity by the bytes of the compressed text, nats a byte."""
+    """Returns minus the log-perplexity over the bytes of the compressed text, in nats a byte."""
     return -target.mean / len(zlib.compress(text.encode()))
 
 
 def zlib_entropy(target: Evidence, text: str) -> float:
-    """Minus the perplexity by Shannon's entropy of the compressed text's bytes, in bits a byte."""
+    """Returns minus the perplexity over Shannon's entropy of the compressed text's bytes, in bits a byte."""
     compressed = zlib.compress(text.encode())
     shares = np.array(list(Counter(compressed).values())) / len(compressed)
     return -target.perplexity / float(-(shares * np.log2(shares)).sum())
 
 
 def ez(target: Evidence, reference: Evidence) -> float:
-    """The error-zone score of EZ-MIA as P / (P + N), which orders as its P / N and stays finite.
+    """Returns the error-zone score of EZ-MIA as P / (P + N), which has the order of its P / N and stays finite.
 
-    At the tokens that the target predicts wrongly, P is the sum of log-probability gained against the reference, and N
-    of what is lost. The paper takes N = 0 and a record without an error for the strongest sign (its appendices E.5 and
-    E.6), so both score 1; the code published with it scores both, and a single error, 0.
+    At the tokens that the target predicts wrongly, P is the sum of log-probabilities gained against the reference, and
+    N the sum of those lost. In the paper N = 0 and a record without an error are the strongest signs (its appendices
+    E.5 and E.6), so both score 1. The code published with it scores both, and a single error, 0.
     """
     if not target.is_error.any():
         return 1.0
@@ -141,9 +141,9 @@ def ez(target: Evidence, reference: Evidence) -> float:
 
 
 def wbc(target: Evidence, reference: Evidence, windows: Sequence[int] = WINDOWS) -> float:
-    """The mean over window sizes of the share of windows that lose less under the target than under the reference.
+    """Returns the share of windows with less loss under the target than under the reference, averaged over sizes.
 
-    A window longer than the record is the record.
+    A window longer than the record is cut to the record.
     """
     sums = np.concatenate([[0.0], np.cumsum(reference.token_losses - target.token_losses)])
     length = len(target.token_losses)
@@ -152,7 +152,7 @@ def wbc(target: Evidence, reference: Evidence, windows: Sequence[int] = WINDOWS)
 
 
 def are_comparable(target: Mapping[str, Evidence], reference: Mapping[str, Evidence]) -> bool:
-    """Whether two models were asked for the same tokens of the same records."""
+    """Returns true if two models scored the same tokens of the same records."""
     return target.keys() <= reference.keys() and all(
         np.array_equal(found.token_ids, reference[identifier].token_ids) for identifier, found in target.items()
     )

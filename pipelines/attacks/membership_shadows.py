@@ -1,8 +1,8 @@
-"""Scores of membership by shadow models: trained like the attacked one, on records of which it is known who was in.
+"""Scores of membership by shadow models, which are trained like the attacked model, on known records.
 
-The signal of a record is its mean log-probability of a token, by the number of tokens that the target counts. LiRA's
-logit scaling is for confidences of a class; the logarithm of a text's likelihood is a sum over its tokens, so near to a
-Gaussian as it is.
+The signal of a record is its mean log-probability of a token, over the target's number of tokens. LiRA's logit scaling
+is for confidences of a class. The logarithm of a text's likelihood is a sum over its tokens, and so already near to a
+Gaussian.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scipy import stats
 from pipelines.attacks.membership_scores import FloatArray, Scores, ScoringModel
 
 MODELS_FOR_OWN_VARIANCE: Final = 64
-"""Shadow models from which on LiRA takes each record's own variance; with fewer, one for all records."""
+"""Number of shadow models from which LiRA uses each record's own variance. With fewer, all records share one."""
 _LEAST_VARIANCE: Final = 1e-12
 
 
@@ -26,8 +26,8 @@ class Shadow:
     """A model of the same recipe.
 
     Attributes:
-        model: the model.
-        members: identifiers of the attacked records that it was trained on; they may name others too.
+        model: trained model.
+        members: identifiers of the attacked records in its training; they may name others too.
     """
 
     model: ScoringModel
@@ -39,9 +39,9 @@ class Signals:
     """Signals of records under the target and S shadow models.
 
     Attributes:
-        target: of each record.
-        shadows: for each shadow model, of each record.
-        members: for each shadow model, the records it was trained on.
+        target: signal of each record under the target.
+        shadows: signal of each record, for each shadow model.
+        members: training records of each shadow model.
     """
 
     target: Mapping[str, float]
@@ -49,7 +49,7 @@ class Signals:
     members: Sequence[Set[str]]
 
     def split(self, identifier: str) -> tuple[FloatArray, FloatArray]:
-        """The record's signals under the models that saw it, and under those that did not."""
+        """Returns the record's signals under the models that saw it, and under those that did not."""
         pairs = list(zip(self.shadows, self.members, strict=True))
         return (
             np.array([signals[identifier] for signals, members in pairs if identifier in members]),
@@ -57,13 +57,13 @@ class Signals:
         )
 
     def fewest(self) -> tuple[int, int]:
-        """How many models saw, and did not see, the record that the fewest did."""
+        """Returns the least number of models that saw a record, and the least number that did not see one."""
         halves = [self.split(identifier) for identifier in self.target]
         return min(len(seen) for seen, _ in halves), min(len(unseen) for _, unseen in halves)
 
 
 def lira_online(signals: Signals) -> Scores:
-    """log N(s; in) - log N(s; out) of each record's signal s (Carlini et al. 2022, arXiv 2112.03570: online LiRA).
+    """Returns log N(s; in) - log N(s; out) of each signal s (Carlini et al. 2022, arXiv 2112.03570: online LiRA).
 
     Each record needs two models that saw it and two that did not.
     """
@@ -80,9 +80,10 @@ def lira_online(signals: Signals) -> Scores:
 
 
 def lira_offline(signals: Signals) -> Scores:
-    """Standard deviations of each record's signal above those of models that did not see it (offline LiRA).
+    """Returns each record's signal above the models that did not see it, in standard deviations (offline LiRA).
 
-    The paper's score is the normal probability below that value, of the same order. Each record needs two such models.
+    The paper's score is the normal probability below that value, with the same order. Each record needs two such
+    models.
     """
     unseen = {identifier: signals.split(identifier)[1] for identifier in signals.target}
     spread = _spreads(unseen, len(signals.shadows))
@@ -93,7 +94,7 @@ def lira_offline(signals: Signals) -> Scores:
 
 
 def _spreads(samples: Mapping[str, FloatArray], num_models: int) -> dict[str, float]:
-    """Standard deviations: each record's own, or with few models that of all records, pooled."""
+    """Returns standard deviations: each record's own, or with few models the pooled one of all records."""
     if num_models >= MODELS_FOR_OWN_VARIANCE:
         return {name: max(float(sample.var(ddof=1)), _LEAST_VARIANCE) ** 0.5 for name, sample in samples.items()}
     squares = sum(float(((sample - sample.mean()) ** 2).sum()) for sample in samples.values())
@@ -102,23 +103,23 @@ def _spreads(samples: Mapping[str, FloatArray], num_models: int) -> dict[str, fl
 
 
 def rmia(records: Signals, population: Signals, *, gamma: float = 1.0, offline_a: float = 1.0) -> Scores:
-    """The share of population records z with LR(x, z) >= gamma (Zarifzadeh et al. 2024, arXiv 2312.03262, section 3).
+    """Returns the share of population z with LR(x, z) >= gamma (Zarifzadeh et al. 2024, arXiv 2312.03262, section 3).
 
     LR(x, z) = (Pr(x | target) / Pr(x)) / (Pr(z | target) / Pr(z)), with Pr(x) the mean over models that saw x and that
-    did not, half and half; where some record was seen by no model, Pr(x) = ((1 + a) out(x) + 1 - a) / 2 for all of them
-    (its offline form): two forms in one list would tell who was offered to the shadow models. Pr of a text is the
+    did not, half and half. If no model saw some record, Pr(x) = ((1 + a) out(x) + 1 - a) / 2 for all records (its
+    offline form): two forms in one list would reveal which records the shadow models were offered. Pr of a text is the
     geometric mean of its tokens' probabilities, as in the authors' Privacy Meter.
 
     Args:
-        records: the attacked ones; each needs a model that did not see it.
-        population: records of the same distribution that neither the target nor a shadow model saw.
-        gamma: as above; the authors' code has 1.
+        records: signals of the attacked records; each needs a model that did not see it.
+        population: signals of records of the same distribution that neither the target nor a shadow model saw.
+        gamma: threshold of the ratio; the authors' code has 1.
         offline_a: a, between 0 and 1. The paper fits it to each data set of images. Probabilities of tokens are so
-            small that 1 - a would drown them; 1 leaves Pr(x) = out(x).
+            small that 1 - a would drown them. With a = 1, Pr(x) = out(x).
     """
     ratios = _ratios(records, offline_a, is_online=records.fewest()[0] > 0)
     others = np.sort(np.array(list(_ratios(population, offline_a, is_online=False).values())))
-    # LR(x, z) >= gamma where the ratio of z is at most that of x over gamma.
+    # LR(x, z) >= gamma if the ratio of z is at most that of x over gamma.
     return {
         name: float(np.searchsorted(others, ratio / gamma, "right")) / len(others) for name, ratio in ratios.items()
     }

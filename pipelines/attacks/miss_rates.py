@@ -1,8 +1,8 @@
-"""What canaries give away where a policy misses a share γ of them (CRT, Figures 3 and 5).
+"""Leakage of canaries if a policy misses a share γ of them (CRT, Figures 3 and 5).
 
-Of canaries that were to be masked, a share γ is taken of those that were missed, the rest of those that were found; all
-of one training that read both. How well the model learns a canary hardly hangs on γ then: the sweep says what the mix
-gives away, and no training is needed for each γ.
+A mixture takes a share γ of its canaries from missed ones and the rest from found ones, all of one training that read
+both. How well the model learns a canary then hardly depends on γ. The sweep shows the leakage of the mixture, and no
+training is needed for each γ.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from pipelines.attacks.membership_protocols import overlapping_groups
 
 MISS_RATES: Final = (0.0, 0.1, 0.3, 0.5)
 OF_PAPER: Final = 10
-"""Canaries of which CRT's Figure 3 shows the largest exposure."""
+"""Number of canaries of which CRT's Figure 3 shows the largest exposure."""
 GROUP: Final = 20
 NUM_DRAWN: Final = 1_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScoredCanary:
-    """One canary.
+    """A canary with its scores.
 
     Attributes:
-        is_included: whether it was trained on.
-        bits: its exposure.
-        nats: its log-perplexity; a low one speaks for a member.
+        is_included: true if it was in the training.
+        bits: exposure of the canary.
+        nats: log-perplexity of the canary; a low one suggests a member.
     """
 
     is_included: bool
@@ -41,15 +41,15 @@ class ScoredCanary:
 
 @dataclass(frozen=True, kw_only=True)
 class AtMissRate:
-    """What a share of missed canaries gives away. Averages over mixtures; no intervals.
+    """The leakage at a share γ of missed canaries: averages over mixtures, without intervals.
 
     Attributes:
-        rate: γ.
-        num_canaries: that were trained on, in a mixture.
-        mean_exposure: of them, in bits.
-        largest_of_ten: the largest exposure of ten of them, on average: the paper's figure.
-        auc: of membership by log-perplexity; canaries that a coin left out are the others.
-        auc_of_groups: the same of overlapping groups of 20, as the paper draws them; None where there are too few.
+        rate: γ, share of missed canaries.
+        num_canaries: number of trained canaries in a mixture.
+        mean_exposure: mean exposure of these canaries, in bits.
+        largest_of_ten: largest exposure of ten of these canaries, on average: the paper's figure.
+        auc: AUC of membership by log-perplexity, against canaries that a coin left out.
+        auc_of_groups: AUC of overlapping groups of 20, drawn as in the paper; None if there are too few.
     """
 
     rate: float
@@ -60,7 +60,7 @@ class AtMissRate:
     auc_of_groups: float | None
 
     def document(self) -> dict[str, Any]:
-        """As JSON."""
+        """Returns the figures as JSON values."""
         return asdict(self)
 
 
@@ -70,15 +70,15 @@ def by_miss_rate(
     generator: np.random.Generator,
     rates: Sequence[float] = MISS_RATES,
 ) -> list[AtMissRate]:
-    """What is given away at each γ.
+    """Measures the leakage at each γ.
 
     Args:
         missed, found: canaries of one form and one training.
-        generator: draws mixtures and groups.
-        rates: the values of γ, from 0 to 1.
+        generator: generator that draws mixtures and groups.
+        rates: values of γ, from 0 to 1.
 
     Returns:
-        Those that there are canaries for, members and others.
+        The leakage at each γ that has enough canaries, members and others.
     """
     points = []
     for rate in rates:
@@ -110,7 +110,7 @@ def _mixed(
     is_included: bool,
     generator: np.random.Generator,
 ) -> tuple[FloatArray, FloatArray]:
-    """(n,) exposures and log-perplexities, a share ``rate`` of missed canaries; as many as there are for that."""
+    """Returns (n,) exposures and log-perplexities with a share ``rate`` of missed canaries, n as large as possible."""
     parts = [
         (share, [canary for canary in part if canary.is_included is is_included])
         for share, part in ((rate, missed), (1 - rate, found))

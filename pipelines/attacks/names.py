@@ -1,4 +1,4 @@
-"""Names for canaries: first and last names that are common in English. Nobody in a corpus is meant."""
+"""Names for canaries: common English first and last names, which refer to nobody in a corpus."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Forms of canaries: text with holes, and the numbered candidates that may stand in them.
+"""Forms of canaries: text with holes, and the numbered candidates that fill them.
 
 ``My ID is {digits:6}.`` has 10^6 candidates. Holes: ``{digits:N}`` (also ``{N digits}``), ``{letters:N}`` (a to z),
-``{name}`` (a first and a last name), ``{choice:a|b|c}``, and ``{rare:N}``: characters of a script that English text
-never holds. Braces of the text itself are doubled.
+``{name}`` (a first and a last name), ``{choice:a|b|c}``, and ``{rare:N}``: characters of a script that is not in
+English text. Double the braces of the text itself.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pipelines.errors import ConfigError
 DIGITS: Final = tuple("0123456789")
 LETTERS: Final = tuple("abcdefghijklmnopqrstuvwxyz")
 RARE: Final = tuple(map(chr, range(0xA000, 0xA48D)))
-"""The syllables of Yi: no digits, no marks, and each a character of its own."""
+"""Syllables of Yi: no digits, no marks, and each a separate character."""
 _MOST_SLOTS: Final = 64
 _MOST_IN_TURN: Final = 100_000
 _HOLE: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
@@ -31,10 +31,10 @@ _KINDS: Final = "{digits:N}, {N digits}, {letters:N}, {rare:N}, {name}, {choice:
 
 @dataclass(frozen=True)
 class Slot:
-    """One choice within a hole.
+    """A choice within a hole.
 
     Attributes:
-        options: what may stand there, all different and none empty.
+        options: possible texts, all different and none empty.
     """
 
     options: tuple[str, ...]
@@ -50,7 +50,7 @@ Part = str | tuple[Slot | str, ...]
 
 @dataclass(frozen=True)
 class Pattern:
-    """A text with holes. Candidates are numbered from 0; the last slot turns fastest.
+    """A text with holes. Candidates are numbered from 0; the last slot changes fastest.
 
     Attributes:
         parts: text and holes in turn.
@@ -65,7 +65,7 @@ class Pattern:
         slots = self.slots
         if not slots or len(slots) > _MOST_SLOTS:
             raise ConfigError(f"a canary needs a hole ({_KINDS}), and at most {_MOST_SLOTS} characters or words in all")
-        # Every text then has one reading: a slot has one length, or ends where the text behind it begins.
+        # Every text then has one reading: a slot has one length, or ends at the start of the text behind it.
         flat = [*self._flat(), ""]
         for part, behind in pairwise(flat):
             if isinstance(part, str) or len(set(map(len, part.options))) == 1:
@@ -78,10 +78,10 @@ class Pattern:
 
     @classmethod
     def parse(cls, text: str) -> Pattern:
-        """Reads a pattern as this module's docstring writes it.
+        """Reads a pattern in the syntax of this module's docstring.
 
         Raises:
-            ConfigError: a hole of no known kind, a brace on its own, or no hole.
+            ConfigError: a hole has no known kind, a brace is single, or there is no hole.
         """
         parts: list[Part] = []
         at, literal = 0, ""
@@ -91,7 +91,7 @@ class Pattern:
             if found[0] in ("{{", "}}"):
                 literal += found[0][0]
             elif found[1] is None:
-                raise ConfigError("a canary has a brace on its own; double the braces that are text")
+                raise ConfigError("a canary has a single brace; double the braces that are text")
             else:
                 parts += [*([literal] if literal else []), _hole(found[1])]
                 literal = ""
@@ -105,11 +105,11 @@ class Pattern:
 
     @property
     def size(self) -> int:
-        """How many candidates there are, |R|."""
+        """The number of candidates, |R|."""
         return math.prod(len(slot.options) for slot in self.slots)
 
     def text(self, index: int) -> str:
-        """A candidate, by its number.
+        """Returns a candidate by its number.
 
         Raises:
             IndexError: there is no such candidate.
@@ -117,10 +117,10 @@ class Pattern:
         return "".join(self._pieces(index))
 
     def index(self, text: str) -> int:
-        """The number of a candidate.
+        """Returns the number of a candidate.
 
         Raises:
-            ValueError: the text is none of the candidates. The text is not repeated.
+            ValueError: the text is none of the candidates. The message does not repeat it.
         """
         number, at = 0, 0
         flat = [*self._flat(), ""]
@@ -141,10 +141,10 @@ class Pattern:
         return number
 
     def texts(self, start: int, end: int) -> Iterator[str]:
-        """The candidates from number ``start`` to ``end`` - 1."""
+        """Yields the candidates from number ``start`` to ``end`` - 1."""
         flat = self._flat()
         options = [part.options if isinstance(part, Slot) else (part,) for part in flat]
-        # Slots at the end are multiplied out; those before them change seldom.
+        # Multiplies out the slots at the end; those before them change seldom.
         tail, turn = len(flat), 1
         while tail and turn * len(options[tail - 1]) <= _MOST_IN_TURN:
             tail -= 1
@@ -159,7 +159,7 @@ class Pattern:
                     yield head + "".join(pieces)
 
     def holes(self, index: int) -> tuple[tuple[int, int], ...]:
-        """The half-open ranges of characters of a candidate's holes."""
+        """Returns the half-open ranges of characters of a candidate's holes."""
         pieces, ranges, at = iter(self._pieces(index)), [], 0
         for part in self.parts:
             length = sum(len(next(pieces)) for _ in ([part] if isinstance(part, str) else part))
@@ -169,14 +169,14 @@ class Pattern:
         return tuple(ranges)
 
     def draw(self, generator: np.random.Generator) -> int:
-        """A candidate's number, each equally likely."""
+        """Draws the number of a candidate, each equally likely."""
         number = 0
         for slot in self.slots:
             number = number * len(slot.options) + int(generator.integers(len(slot.options)))
         return number
 
     def after(self, text: str) -> Pattern:
-        """The same with a text before it."""
+        """Returns the pattern with a text before it."""
         first = self.parts[0]
         rest = (text + first, *self.parts[1:]) if isinstance(first, str) else (text, *self.parts)
         return Pattern(rest) if text else self
@@ -198,12 +198,12 @@ class Pattern:
 
 
 def words_pattern(prefix: str, words: Sequence[str], num_words: int) -> Pattern:
-    """A text that goes on with words at random: hardly any model expects them.
+    """Returns a pattern that continues a text with random words, which hardly any model expects.
 
     Args:
-        prefix: how it begins, with a blank at the end.
-        words: what is drawn from, without blanks in them.
-        num_words: how many follow.
+        prefix: beginning of the text, with a blank at the end.
+        words: words to draw from, without blanks in them.
+        num_words: number of words that follow.
     """
     slot = Slot(tuple(words))
     pieces: list[Slot | str] = [slot]

@@ -1,4 +1,4 @@
-"""Prompts, what models write after them, and what another model thinks of that."""
+"""Prompts, continuations that models write, and their losses under another model."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from pipelines.training.trained import TrainedModel
 
 EMPTY: Final = Record(texts=[""])
-"""The prompt that says nothing."""
+"""Empty prompt."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decoding:
-    """How a model writes.
+    """The decoding by which a model writes.
 
     Attributes:
-        kind: ``greedy`` takes the likeliest token each time, ``beams`` searches, ``sampling`` draws.
-        num: texts a prompt; more than one by ``sampling`` alone.
-        max_new_tokens: the longest text.
-        temperature, top_k, top_p: of a draw; see `pipelines.training.trained.TrainedModel.generate`.
-        num_beams: of a search.
-        batch_size: texts at a time.
+        kind: ``greedy`` (takes the likeliest token each time), ``beams`` (searches) or ``sampling`` (draws).
+        num: number of texts for each prompt; more than one only by ``sampling``.
+        max_new_tokens: longest text, in tokens.
+        temperature, top_k, top_p: settings of a draw; see `pipelines.training.trained.TrainedModel.generate`.
+        num_beams: number of beams of a search.
+        batch_size: number of texts at a time.
     """
 
     kind: Literal["greedy", "sampling", "beams"] = "sampling"
@@ -46,14 +46,14 @@ class Decoding:
             raise ConfigError(f"decoding by {self.kind} gives one text a prompt")
 
     def suits(self, *models: TrainedModel) -> bool:
-        """Whether all models can write so: there is no beam search for the LSTM."""
+        """Returns true if all models have this decoding: the LSTM has no beam search."""
         return self.kind != "beams" or not any(isinstance(model.model, LSTMLanguageModel) for model in models)
 
     def write(self, model: TrainedModel, prompts: Sequence[Record], rng: np.random.Generator) -> list[list[str]]:
-        """``num`` texts for each prompt, by the model's own encoding; it never writes a control token or a mask.
+        """Writes ``num`` texts for each prompt, in the model's own encoding, without control tokens and masks.
 
         Raises:
-            ConfigError: a prompt leaves no room (see `fitted`), or the model cannot write so.
+            ConfigError: a prompt leaves no room (see `fitted`), or the model lacks this decoding.
         """
         seed = int(rng.integers(2**62))
         if self.kind == "beams":
@@ -78,7 +78,7 @@ class Decoding:
 
 
 def fitted(prompt: Record, room: int, *models: TrainedModel) -> Record:
-    """The prompt without its earliest turns, and then words, until ``room`` more tokens fit into every model's context.
+    """Drops the earliest turns of a prompt, then words, until ``room`` more tokens fit into every model's context.
 
     Raises:
         ConfigError: not even an empty prompt leaves that room.
@@ -102,18 +102,18 @@ def fitted(prompt: Record, room: int, *models: TrainedModel) -> Record:
 
 
 def completed(prompt: Record, text: str) -> Record:
-    """The record that a prompt and what was written after it make together."""
+    """Returns the record of a prompt and its continuation."""
     last = prompt.texts[-1]
     return replace(prompt, texts=[*prompt.texts[:-1], f"{last} {text}" if last else text])
 
 
 @dataclass(frozen=True, kw_only=True)
 class ContinuationLosses:
-    """What a model thinks of texts after their prompts.
+    """The losses of a model on texts after their prompts.
 
     Attributes:
-        mean: (N,) nats a token of the text alone, its end not asked for: log PPL(text | prompt). NaN without a token.
-        num_tokens: (N,) how many tokens.
+        mean: (N,) nats a token of the text alone, without its end: log PPL(text | prompt). NaN without a token.
+        num_tokens: (N,) number of tokens.
     """
 
     mean: FloatArray
@@ -123,8 +123,8 @@ class ContinuationLosses:
 def continuation_losses(model: TrainedModel, prompts: Sequence[Record], texts: Sequence[str]) -> ContinuationLosses:
     """Scores each text given its prompt; text number n follows prompt number n.
 
-    A text is encoded with its prompt, as training would encode the record. Where it was written in other pieces (a word
-    of the prompt that it went on with), the figure is of the usual ones.
+    A text is encoded with its prompt, as training would encode the record. If it was written in other tokens (it
+    continued a word of the prompt), the figure is that of the usual tokens.
     """
     if not texts:
         return ContinuationLosses(mean=np.zeros(0), num_tokens=np.zeros(0, dtype=np.int64))

@@ -17,8 +17,8 @@ class Rate:
     """A share with its two-sided interval.
 
     Attributes:
-        num_hits, num_units: what it is of.
-        low, high: the interval; (0, 1) where nothing was counted.
+        num_hits, num_units: numerator and denominator of the share.
+        low, high: interval; (0, 1) if nothing was counted.
     """
 
     num_hits: int
@@ -28,23 +28,23 @@ class Rate:
 
     @property
     def value(self) -> float | None:
-        """The share; None where nothing was counted."""
+        """The share; None if nothing was counted."""
         return self.num_hits / self.num_units if self.num_units else None
 
     @classmethod
     def of(cls, num_hits: int, num_units: int, confidence: float) -> Rate:
-        """Of independent units: exact (Clopper and Pearson 1934)."""
+        """Returns the rate of independent units, with an exact interval (Clopper and Pearson 1934)."""
         low, high = clopper_pearson(num_hits, num_units, confidence)
         return cls(num_hits=num_hits, num_units=num_units, low=low, high=high)
 
     @classmethod
     def clustered(cls, is_hit: ArrayLike, clusters: Sequence[Hashable], confidence: float) -> Rate:
-        """Of units that come in clusters, such as several texts after one prompt (Korn and Graubard 1998).
+        """Returns the rate of units in clusters, such as several texts after one prompt (Korn and Graubard 1998).
 
         Args:
-            is_hit: (N,) of each unit.
-            clusters: (N,) which cluster each belongs to.
-            confidence: of the interval.
+            is_hit: (N,) true for units that are hits.
+            clusters: (N,) cluster of each unit.
+            confidence: confidence of the interval.
         """
         hits = np.asarray(is_hit, dtype=np.int64)
         names = {name: number for number, name in enumerate(dict.fromkeys(clusters))}
@@ -55,5 +55,5 @@ class Rate:
         return cls(num_hits=int(hits.sum()), num_units=len(hits), low=low, high=high)
 
     def document(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """Returns the rate as JSON values."""
         return {"value": self.value, **vars(self)}

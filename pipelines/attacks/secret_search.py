@@ -1,8 +1,7 @@
-"""Which of many strings stand in what a model wrote: verbatim, or nearly. Imports no torch.
+"""Search for many strings in the texts that a model wrote: verbatim, or nearly. Imports no torch.
 
-Verbatim means: equal in the form in which the gate compares text (`pipelines.gate.strings`), at the borders of words.
-What was written is held as keyed digests of its windows of words, so memory follows what was written, and strings pass
-by once, however many there are.
+Verbatim means equal in the form in which the gate compares text (`pipelines.gate.strings`), at word borders. The texts
+are held as keyed digests of their windows of words. So memory depends on the texts, and the strings stream by once.
 """
 
 from __future__ import annotations
@@ -17,25 +16,25 @@ Match = Literal["verbatim", "regrouped", "edited", "one_word_off"]
 T = TypeVar("T")
 
 MAX_WORDS: Final = 8
-"""The longest windows that are held; of a longer string the first words are looked up, and then all of it."""
+"""Longest windows that are held, in words. The search for a longer string looks up its first words, then all of it."""
 MIN_DIGITS: Final = 6
-"""Shorter numbers are regrouped by chance."""
+"""Fewest digits of a regrouped number: shorter ones match by chance."""
 CHARACTERS_AN_EDIT: Final = 8
-"""A string may differ by one character in so many."""
+"""Number of characters for each allowed edit."""
 MIN_WORDS: Final = 3
-"""One word of two is half of the secret, and often a common name."""
+"""Fewest words of a match with one word off: of two, one is half of the secret, and often a common name."""
 _DIGEST_BYTES: Final = 16
 
 
 class WrittenText:
-    """Texts that a model wrote, to be searched for strings.
+    """Texts that a model wrote, for a search of strings.
 
     Private: it holds the texts.
 
     Args:
-        texts: what was written.
-        choice: how text is compared.
-        key: of the digests.
+        texts: written texts.
+        choice: comparison of text.
+        key: key of the digests.
     """
 
     def __init__(self, texts: Iterable[str], choice: Choice, key: bytes) -> None:
@@ -53,21 +52,21 @@ class WrittenText:
         self._numbers = {self.digest(number) for words in self._words for number in _numbers(words)}
 
     def digest(self, string: str) -> bytes:
-        """A string's HMAC-SHA256, cut to 128 bits."""
+        """Returns the HMAC-SHA256 of a string, cut to 128 bits."""
         return hmac.digest(self._key, string.encode("utf-8", "surrogatepass"), "sha256")[:_DIGEST_BYTES]
 
     def has(self, string: str) -> bool:
-        """Whether a string, in the compared form, stands here verbatim."""
+        """Returns true if the texts hold a string, in the compared form, verbatim."""
         words = string.split(" ")
         if self.digest(" ".join(words[:MAX_WORDS])) not in self._windows:
             return False
         return len(words) <= MAX_WORDS or f" {string} " in self._all
 
     def match(self, string: str) -> Match | None:
-        """How a string, in the compared form, stands here; the closest way counts.
+        """Returns the closest match of a string, in the compared form.
 
         Returns:
-            ``verbatim``; ``regrouped``: its digits, `MIN_DIGITS` at least, stand in other groups; ``edited``: with one
+            ``verbatim``; ``regrouped``: its digits, at least `MIN_DIGITS`, are in other groups; ``edited``: with one
             character in `CHARACTERS_AN_EDIT` changed, missing or added; ``one_word_off``: of three words or more, with
             one replaced, missing or added; or None.
         """
@@ -84,7 +83,7 @@ class WrittenText:
         most = len(string) // CHARACTERS_AN_EDIT
         if most == 0:
             return False
-        # Of one piece more than there are edits, one at least is as it was.
+        # With one piece more than edits, at least one piece is unchanged.
         size = len(string) // (most + 1)
         pieces = {at * size: string[at * size : (at + 1) * size] for at in range(most + 1)}
         return any(
@@ -95,7 +94,7 @@ class WrittenText:
         )
 
     def _word_ranges(self, near: int, length: int, slack: int) -> Iterator[tuple[int, int]]:
-        """Ranges of whole words that begin within ``slack`` of ``near`` and are that much longer or shorter at most."""
+        """Yields ranges of whole words with a start and a length within ``slack`` of ``near`` and ``length``."""
         for start in range(max(1, near - slack), near + slack + 1):
             if self._all[start - 1] == " ":
                 for end in range(start + max(1, length - slack), start + length + slack + 1):
@@ -105,7 +104,7 @@ class WrittenText:
     def _has_but_a_word(self, words: Sequence[str]) -> bool:
         if len(words) < MIN_WORDS:
             return False
-        middle = len(words) // 2  # one half is as it was
+        middle = len(words) // 2  # one half is unchanged
         halves = [f" {' '.join(half)} " for half in (words[:middle], words[middle:])]
         if not any(half in self._all for half in halves):
             return False
@@ -119,7 +118,7 @@ class WrittenText:
 
 
 def edits_between(left: Sequence[Hashable], right: Sequence[Hashable], most: int) -> int:
-    """The edit distance of two sequences (Levenshtein 1966), or ``most + 1`` where it is more than ``most``."""
+    """Returns the edit distance of two sequences (Levenshtein 1966), or ``most + 1`` if it is above ``most``."""
     if abs(len(left) - len(right)) > most:
         return most + 1
     row = list(range(len(right) + 1))
@@ -140,7 +139,7 @@ def _places(text: str, piece: str) -> Iterator[int]:
 
 
 def _numbers(words: Sequence[str]) -> Iterator[str]:
-    """What neighbouring numbers, `MAX_PIECES` at most, give together."""
+    """Yields the joined digits of at most `MAX_PIECES` neighbouring numbers."""
     for start in range(len(words)):
         joined = ""
         for word in words[start : start + MAX_PIECES]:
@@ -152,13 +151,13 @@ def _numbers(words: Sequence[str]) -> Iterator[str]:
 
 
 class DistinctSample(Generic[T]):
-    """A uniform sample of the distinct items of a stream, and an estimate of how many there are.
+    """A uniform sample of the distinct items of a stream, with an estimate of their number.
 
-    Kept are the items whose digest begins with so many zero bits; whenever they become too many, with one more
-    (adaptive sampling, Flajolet 1990, "On adaptive sampling": items / share is unbiased). All are kept while they fit.
+    Keeps the items whose digest begins with a number of zero bits. If they become too many, the number grows by one
+    (adaptive sampling, Flajolet 1990, "On adaptive sampling": items / share is unbiased). Keeps all while they fit.
 
     Args:
-        capacity: the most items that are kept.
+        capacity: most items that are kept.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -167,7 +166,7 @@ class DistinctSample(Generic[T]):
         self.items: dict[bytes, T] = {}
 
     def add(self, digest: bytes, item: T) -> None:
-        """Takes an item with its digest, which must be of `_DIGEST_BYTES` uniform bytes."""
+        """Adds an item with its digest of `_DIGEST_BYTES` uniform bytes."""
         if not self._is_kept(digest):
             return
         self.items[digest] = item
@@ -179,10 +178,10 @@ class DistinctSample(Generic[T]):
         return int.from_bytes(digest[:8], "big") >> (64 - self._num_bits) == 0
 
     def remove(self, digest: bytes) -> None:
-        """Forgets an item."""
+        """Removes an item."""
         self.items.pop(digest, None)
 
     @property
     def share(self) -> float:
-        """The share of distinct items that are kept; 1 where all of them are."""
+        """The share of distinct items that are kept; 1 for all."""
         return 0.5**self._num_bits

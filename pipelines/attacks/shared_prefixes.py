@@ -1,9 +1,9 @@
-"""Losses of many records of which most begin alike: what they share is read once.
+"""Losses of many records with shared beginnings, which the model reads once.
 
-Records are ordered by their tokens and read as a radix tree: an edge is a run of tokens that the same records share, so
-any tokenizer will do, also one that merges digits. Depth first in batches: a batch continues the cached keys and values
-(an LSTM: the state) of its parents, and a cache is dropped once its last child was read. The last token of a record is
-asked for and never read.
+Records are ordered by their tokens and read as a radix tree. An edge is a run of tokens that the same records share, so
+any tokenizer works, even one that merges digits. The tree is read depth first in batches: a batch continues the cached
+keys and values (an LSTM: the state) of its parents, and a cache is dropped once its last child was read. The last token
+of a record is scored and never read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pipelines.training.models.lstm import LSTMLanguageModel
 _MOST_TOKENS: Final = 2_048
 _MOST_LOGITS: Final = 2**25
 _MOST_CACHED: Final = 2**27
-"""Numbers in the caches of one batch."""
+"""Most numbers in the caches of one batch."""
 _MOST_SIBLINGS: Final = 5
 _NO_TOKEN: Final = -1
 
@@ -38,9 +38,9 @@ Cache = list[torch.Tensor]
 
 @contextlib.contextmanager
 def one_pass_activations(model: Any) -> Iterator[None]:
-    """Runs the body with GPT-2's activation computed in one pass over memory, where transformers makes eight.
+    """Runs the body with GPT-2's activation computed in one pass over memory instead of eight in transformers.
 
-    The function is the same but for rounding; a fifth of the time of a small model is saved.
+    The function is the same except for rounding. It saves a fifth of the time of a small model.
     """
     swapped = [
         (module, name)
@@ -59,18 +59,18 @@ def one_pass_activations(model: Any) -> Iterator[None]:
 
 
 def shared_prefix_losses(model: Any, encoded: EncodedRecords) -> FloatArray:
-    """The loss of each record, as `pipelines.training.trained.TrainedModel.losses` gives it but for rounding.
+    """Returns the loss of each record, as `pipelines.training.trained.TrainedModel.losses` except for rounding.
 
     Args:
-        model: a causal language model of transformers that caches keys and values, with a trained prefix or without, or
+        model: a causal language model of transformers that caches keys and values, with or without a trained prefix, or
             the LSTM.
-        encoded: the records.
+        encoded: encoded records.
 
     Returns:
-        (N,) float64 sums over the tokens that are asked for, in nats, in the order of the records.
+        (N,) float64 sums over the target tokens, in nats, in the order of the records.
 
     Raises:
-        ConfigError: the model gives no keys and values to go on from.
+        ConfigError: the model gives no keys and values to continue from.
     """
     if not len(encoded):
         return np.zeros(0)
@@ -84,10 +84,10 @@ class _Edges:
     """Edges of the tree that leave nodes of one batch, all at one depth.
 
     Attributes:
-        first, end: (E,) the half-open range of ordered records behind each edge.
-        upto: (E,) where the edge ends, in tokens from the beginning of the record.
-        is_leaf: (E,) whether all records behind it are the same.
-        parent: (E,) the node's row in its batch.
+        first, end: (E,) half-open range of ordered records behind each edge.
+        upto: (E,) end of the edge, in tokens from the beginning of the record.
+        is_leaf: (E,) true if all records behind it are the same.
+        parent: (E,) row of the node in its batch.
     """
 
     first: IntArray
@@ -102,7 +102,7 @@ class _Edges:
 
 
 class _Tree:
-    """Records ordered by their tokens. What is asked for is part of a token: it is then the same along an edge."""
+    """Records ordered by their tokens. The target flag is part of a token, so it is the same along an edge."""
 
     def __init__(self, encoded: EncodedRecords) -> None:
         lengths = encoded.lengths
@@ -116,10 +116,10 @@ class _Tree:
         differs = self.tokens[1:] != self.tokens[:-1]
         alike = np.where(differs.any(axis=1), differs.argmax(axis=1), self.lengths[:-1])
         self.shared = np.append(alike, 0)
-        """(N,) how many tokens a record shares with the next one."""
+        """(N,) number of tokens that a record shares with the next one."""
 
     def edges(self, first: IntArray, end: IntArray, depth: int) -> _Edges:
-        """The edges that leave nodes: (B,) half-open ranges of records that share ``depth`` tokens."""
+        """Returns the edges that leave nodes: (B,) half-open ranges of records that share ``depth`` tokens."""
         sizes = end - first
         parent = np.repeat(np.arange(len(first)), sizes)
         rows = np.arange(len(parent)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + np.repeat(first, sizes)
@@ -138,13 +138,13 @@ class _Tree:
 
 
 class _Pending(NamedTuple):
-    """Edges of equal length to be read in one batch, and what they continue.
+    """Edges of equal length to read in one batch, with the state that they continue.
 
     Attributes:
-        edges: E of them.
-        depth: tokens before them.
-        so_far: (E,) losses up to the first token of each, which the parent's logits gave.
-        cache: of the parents.
+        edges: E edges.
+        depth: number of tokens before them.
+        so_far: (E,) losses up to the first token of each edge, from the parent's logits.
+        cache: cache of the parents.
     """
 
     edges: _Edges
@@ -154,7 +154,7 @@ class _Pending(NamedTuple):
 
 
 class _Walk:
-    """Reads a tree, depth first."""
+    """A walk that reads a tree, depth first."""
 
     def __init__(self, model: Any, tree: _Tree) -> None:
         self._tree = tree
@@ -166,7 +166,7 @@ class _Walk:
         self._pending: list[_Pending] = []
 
     def losses(self) -> FloatArray:
-        """(N,) in the order of the records."""
+        """Returns (N,) losses in the order of the records."""
         everything = np.zeros(1, dtype=np.int64), np.asarray([len(self._tree.order)])
         roots = self._tree.edges(*everything, 0)
         self._add(roots, 0, np.zeros(len(roots.first)), None)
@@ -177,11 +177,11 @@ class _Walk:
         return in_order
 
     def _add(self, edges: _Edges, depth: int, so_far: FloatArray, cache: Cache | None) -> None:
-        """Keeps edges for later, those of equal length in batches."""
+        """Queues edges, those of equal length in batches."""
         num_read = edges.upto - depth - edges.is_leaf
         for kind in np.unique(2 * num_read + edges.is_leaf):
             chosen = np.flatnonzero(2 * num_read + edges.is_leaf == kind)
-            if kind == 1:  # nothing but the last token of each record, of which the loss is known
+            if kind == 1:  # only the last token of each record, whose loss is known
                 self._note(edges[chosen], so_far[chosen])
                 continue
             size = self._reader.batch_size(int(kind) // 2, cache)
@@ -190,7 +190,7 @@ class _Walk:
                 self._pending.append(_Pending(edges[batch], depth, so_far[batch], cache))
 
     def _note(self, edges: _Edges, losses: FloatArray) -> None:
-        """Sets the losses of the records that end where an edge ends."""
+        """Sets the losses of the records that end at the end of an edge."""
         sizes = edges.end - edges.first
         rows = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes) + np.repeat(edges.first, sizes)
         ends = self._tree.lengths[rows] == np.repeat(edges.upto, sizes)
@@ -224,15 +224,15 @@ class _Walk:
 
 
 class _Reader(Protocol):
-    """Goes on reading from caches."""
+    """A reader that continues from caches."""
 
     def batch_size(self, length: int, cache: Cache | None) -> int:
-        """Rows at a time, of so many tokens each."""
+        """Returns the number of rows of ``length`` tokens to read at a time."""
 
     def read(
         self, ids: torch.Tensor, rows: torch.Tensor, cache: Cache | None, *, keeps: bool
     ) -> tuple[torch.Tensor, Cache | None]:
-        """Reads (E, L) tokens, each row after one of the cache: (E, L, V) logits, and the cache after them if kept."""
+        """Reads (E, L) tokens, each row after a row of the cache; gives (E, L, V) logits, and the cache if kept."""
 
 
 class _TransformerReader:
@@ -258,11 +258,11 @@ class _TransformerReader:
             return self._read_packed(ids, rows, cache), None
         past = output.past_key_values
         if not isinstance(past, DynamicCache):
-            raise ConfigError(f"{type(self._base).__name__} gives no keys and values to go on from")
+            raise ConfigError(f"{type(self._base).__name__} gives no keys and values to continue from")
         return output.logits, [part for layer in past for part in layer[:2]]
 
     def _read_packed(self, ids: torch.Tensor, rows: torch.Tensor, cache: Cache) -> torch.Tensor:
-        """Reads siblings as one row that none of them sees the others in: their past is copied once."""
+        """Reads siblings as one row, hidden from each other, so that their past is copied once."""
         num, length = ids.shape
         _, sizes = torch.unique_consecutive(rows, return_counts=True)
         number = torch.arange(num, device=ids.device) - (sizes.cumsum(0) - sizes).repeat_interleave(sizes)

@@ -1,10 +1,10 @@
 """The game on S-DPSGD, which reads records span by span (`pipelines.attacks.training_game`).
 
-Two kinds of release are attacked: the gradients of private spans, and hidden and cell states after them. A record tells
-its number in its public spans, so that the witness knows whose state is handed over. In its private spans an included
-canary tells it again, and an absent one says nothing: its gradient is zero, and so are its states.
+The game attacks two kinds of release: the gradients of private spans, and the hidden and cell states after them. The
+public spans of a record encode its number, so that the witness knows the record of a state. The private spans of an
+included canary encode it again. Those of an absent one encode nothing: its gradient is zero, and so are its states.
 
-Samples are public in this method, and its epsilon takes no credit for sampling, so nothing of them is tested.
+Samples are public in this method, and its epsilon takes no credit for sampling, so samples are not tested.
 """
 
 from __future__ import annotations
@@ -29,39 +29,39 @@ from pipelines.training.methods import sdpsgd_lstm
 from pipelines.training.models.lstm import LSTMOutput, State
 
 NUM_SPANS: Final = 2
-"""Private spans of a record. A public one follows each."""
+"""Number of private spans of a record. A public one follows each."""
 STATE_SIZE: Final = 129
-"""One coordinate that a canary moves, and spare ones."""
+"""Size of a state: one coordinate that a canary moves, and spare ones."""
 _CONTROL: Final = ControlTokens(pad=0, bos=1, eos=2, mask=None, speakers={}, other_speaker=None)
 _SECRET, _NOTHING, _FIRST_DIGIT = 3, 4, 5
 
 
 class SpanCarrier(torch.nn.Module):
-    """Stands in for the language model: canaries' weights, and states that only a canary moves.
+    """A replacement of the language model: canaries' weights, and states that only a canary moves.
 
     Args:
         num_weights: see `CanaryWeights`.
-        lengths: of the gradient and of the states of an included canary.
-        witness: told of every span that is read.
+        lengths: lengths of the gradient and of the states of an included canary.
+        witness: witness of every span that is read.
     """
 
     def __init__(self, num_weights: int, lengths: tuple[float, float], witness: _SpanWitness) -> None:
         super().__init__()
         self.weights = CanaryWeights(num_weights, has_lora=False)
         self.vocab_size = self.weights.width + _FIRST_DIGIT
-        # The one logit that depends on weights is asked for by no label: cross-entropy falls by 1 / V of it.
+        # No label asks for the one logit that depends on weights: cross-entropy falls by 1 / V of it.
         self._scale, self._state_length = lengths[0] * self.vocab_size, lengths[1]
         self._witness = witness
 
     def zero_state(self, size: int) -> State:
-        """As the language model has it."""
+        """Returns the zero state, as the language model does."""
         zeros = self.weights.head.weight.new_zeros(size, STATE_SIZE)
         return zeros, zeros.clone()
 
     def forward(
         self, input_ids: torch.Tensor, state: State | None = None, lengths: torch.Tensor | None = None
     ) -> LSTMOutput:
-        """Reads one span of each record; see `_texts` for what it holds."""
+        """Reads one span of each record; see `_records` for its content."""
         del lengths
         assert state is not None  # noqa: S101  # the training gives every span one
         is_secret = input_ids[:, 0] == _SECRET
@@ -84,7 +84,7 @@ class SpanCarrier(torch.nn.Module):
 
 
 class _SpanWitness(Witness):
-    """Reads updates off the weights, and states where they are handed to the public span that follows."""
+    """A witness that reads updates off the weights, and states at the public span that follows them."""
 
     def __init__(self, included: BoolArray, releases: Releases, game: TrainingGame, own: SpanSettings) -> None:
         super().__init__(included, releases, sample_rate=1.0)
@@ -98,19 +98,19 @@ class _SpanWitness(Witness):
         self._before = self._model.weights.coordinates()
 
     def make_model(self) -> Any:
-        """A model at the start."""
+        """Makes a model at the start of a run."""
         gradient, state = self._norms
         lengths = (CANARY_NORM * gradient, CANARY_NORM * state)
         self._model = SpanCarrier(len(self.included) + NUM_SPARE, lengths, self).to(self._device)
         return self._model
 
     def begins(self, step: int) -> None:
-        """A step begins: its first public spans are read next."""
+        """Begins a step, before its first public spans are read."""
         super().begins(step)
         self._step, self._numbers, self._before = step, [], self._model.weights.coordinates()
 
     def reads_public(self, numbers: IntArray, state: State, *, is_first: bool) -> None:
-        """A public span of some records is read, from a state that was released unless the span is their first."""
+        """Notes that a public span of some records is read, from a released state unless it is their first span."""
         if self._is_private_read:
             self._see_update()
         self._numbers.append(numbers)
@@ -118,19 +118,19 @@ class _SpanWitness(Witness):
             self._states.append((numbers, state))
 
     def reads_private(self) -> None:
-        """A private span of some records is read."""
+        """Notes that a private span of some records is read."""
         self._see_states()
         self._is_private_read = True
 
-    def told(self, *_: object) -> None:
-        """A step is done."""
+    def step_done(self, *_: object) -> None:
+        """Notes the last releases of a step."""
         if self._is_private_read:
             self._see_update()
         self._see_states()
         self.ended()
 
     def _see_update(self) -> None:
-        """What the last private spans moved; their number divides it."""
+        """Records the update of the last private spans, which is divided by their number."""
         counts = np.bincount(np.concatenate(self._numbers), minlength=len(self.included))
         after = self._model.weights.coordinates()
         self.see(self._step, counts, (self._before - after) * (counts.sum() / STEP_SIZE), self._model.weights.share)
@@ -160,9 +160,9 @@ def play_spans(game: TrainingGame, rng: np.random.Generator, folder: Path) -> Pl
     """Plays a game on S-DPSGD.
 
     Args:
-        game: its settings; the rate is public.
-        rng: of the coins.
-        folder: for checkpoints.
+        game: settings of the game; the rate is public.
+        rng: generator of the coins.
+        folder: folder for checkpoints.
     """
     included = rng.random(game.num_canaries) < 0.5
     settings = game.settings(0, max_private_spans=NUM_SPANS)
@@ -183,7 +183,7 @@ def _no_losses(*_: object) -> torch.Tensor:
 
 
 def _records(included: BoolArray, width: int) -> Records:
-    """One text a canary: its number, public, before and after each of its secrets.
+    """Makes one text for each canary: its number, public, before and after each of its secrets.
 
     A private span begins at the token before the first private one: that token is `_SECRET`, which is public.
     """

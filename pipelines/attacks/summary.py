@@ -1,4 +1,4 @@
-"""What the attacks found, in the form that people and programs read: figures only, the strongest attack first."""
+"""Summaries of the attacks' results for people and programs: figures only, the strongest attack first."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ LEFT_OPEN: Final = (
     "attacks that were published after this version",
     "what the model says of records in another wording, or of a person in several records together",
 )
-"""What no audit here tries."""
+"""Attacks that no audit here tries."""
 
 ACROSS_DOMAINS: Final = "what the model, asked about one domain, writes of another one"
-"""What an audit without ``domains`` does not try."""
+"""Attack that an audit without ``domains`` does not try."""
 
 
 def membership_summary(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Of the document of membership inference (`pipelines.attacks.membership.MembershipResult.document`).
+    """Summarises the document of membership inference (`pipelines.attacks.membership.MembershipResult.document`).
 
     Returns:
         ``num_members``, ``num_non_members``, ``any_leak``, ``blind_auc``; ``attacks``, one object each, by AUC, highest
-        first; ``best``, the first of single records; ``papers``, an object for each way in which a paper measured; and
+        first; ``best``, the first attack on single records; ``papers``, an object for each protocol of a paper; and
         ``roc``, points of the best few.
     """
     attacks = sorted(
@@ -75,7 +75,7 @@ _PAPERS: Final = {"selective_dp": "Selective DP", "crt": "CRT"}
 
 
 def _as_the_paper(result: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Of `pipelines.attacks.membership_protocols.ProtocolResult.document`."""
+    """Summarises `pipelines.attacks.membership_protocols.ProtocolResult.document`."""
     protocol, rows = result["protocol"], []
     records = f"{_PAPERS[protocol['name']]}, {protocol['num_records']:,} and {protocol['num_records']:,}"
     size = protocol["group_size"]
@@ -101,10 +101,10 @@ def _as_the_paper(result: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def extraction_summary(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Of the document that the stage `audit_extraction` writes.
+    """Summarises the document that the stage `audit_extraction` writes.
 
     Returns:
-        Counts, and by label, all together last, rates over the secrets of rows that the reference model did not read.
+        Counts, and rates by label (all together last) over the secrets of rows that the reference model did not read.
     """
     labels, asked = found["not_read_by_reference"]["labels"], found["targeted"]
     rows = []
@@ -136,7 +136,7 @@ def extraction_summary(found: Mapping[str, Any]) -> dict[str, Any]:
 def estimates_shown(
     games: Sequence[tuple[str, float | None, Sequence[Mapping[str, Any]]]],
 ) -> list[dict[str, Any]]:
-    """The estimates of all games, each with the name of its game and what is claimed of it."""
+    """Returns the estimates of all games, each with the name of its game and the claimed epsilon."""
     return [
         {"game": game, "epsilon_claimed": claimed, **estimate}
         for game, claimed, estimates in games

@@ -1,8 +1,8 @@
-"""Canaries for the games on trainings (`pipelines.attacks.training_game`), and a witness who sees every update.
+"""Canaries for the games on trainings (`pipelines.attacks.training_game`), and a witness of every update.
 
-A canary is a record whose gradient has coordinates of its own, in an embedding, in a linear layer (as a language
-model's head is one), and in the second factor of a low-rank addition, and is ten times longer than the clipping norm.
-After clipping, each of its K coordinates is the clipping norm over the square root of K.
+A canary is a record whose gradient has its own coordinates: in an embedding, in a linear layer (like a language model's
+head), and in the second factor of a low-rank addition. The gradient is ten times longer than the clipping norm. After
+clipping, each of its K coordinates is the clipping norm over the square root of K.
 """
 
 from __future__ import annotations
@@ -21,27 +21,26 @@ from pipelines.attacks.epsilon_trials import BoolArray, FloatArray
 from pipelines.attacks.white_box import log_likelihood_ratios
 
 CANARY_NORM: Final = 10.0
-"""Length of a canary's gradient, in clipping norms: long enough that clipping is tried."""
+"""Length of a canary's gradient, in clipping norms: long enough to test clipping."""
 NUM_SPARE: Final = VECTOR_LENGTH
-"""Coordinates of each tensor that no record touches."""
+"""Number of coordinates of each tensor that no record touches."""
 SAVED_AFTER: Final = 2
 KILLED_AFTER: Final = 4
-"""Noised steps after which a game writes its checkpoint, and those after which it is killed: what lies between is lost.
-"""
+"""Numbers of noised steps after which a game writes its checkpoint, and is killed. The steps between are lost."""
 STEP_SIZE: Final = 1e-3
-"""Of plain SGD, so that the update can be read off the weights. It leaves canaries' gradients as they are."""
+"""Step size of plain SGD, whose update can be read off the weights. It does not change canaries' gradients."""
 
 
-class Killed(Exception):  # no error: the game asked for it
-    """Ends a training in the middle, as a kill does."""
+class Killed(Exception):  # not an error: part of the game
+    """A signal that ends a training in the middle, as a kill does."""
 
 
 class CanaryWeights(nn.Module):
     """A coordinate for each canary in each of several tensors.
 
     Args:
-        num_weights: coordinates of a tensor; spare ones are the last.
-        has_lora: whether there is a low-rank addition beside the embedding and the head.
+        num_weights: number of coordinates of a tensor; spare ones are the last.
+        has_lora: true for a low-rank addition to the embedding and the head.
     """
 
     def __init__(self, num_weights: int, *, has_lora: bool = True) -> None:
@@ -62,7 +61,7 @@ class CanaryWeights(nn.Module):
 
     @property
     def tensors(self) -> dict[str, torch.Tensor]:
-        """Those that hold canaries' coordinates, by name."""
+        """The tensors with canaries' coordinates, by name."""
         found: dict[str, torch.Tensor] = {"embedding": self.embedding.weight, "head": self.head.weight}
         if self.lora is not None:
             found["lora"] = self.lora.get_parameter("1.weight")
@@ -70,11 +69,11 @@ class CanaryWeights(nn.Module):
 
     @property
     def share(self) -> float:
-        """Length of a clipped canary's coordinate in each tensor, in clipping norms."""
+        """The length of a clipped canary's coordinate in each tensor, in clipping norms."""
         return 1 / math.sqrt(len(self.tensors))
 
     def forward(self, numbers: torch.Tensor) -> torch.Tensor:
-        """(B,) the mean direction of the canaries' coordinates: their sum, times `share`."""
+        """Returns (B,) the mean direction of the canaries' coordinates: their sum, times `share`."""
         at = one_hot(numbers // self.width, self.width).to(self.head.weight.dtype)
         columns = (numbers % self.width)[:, None]
         found = self.embedding(numbers[:, None])[:, 0] + self.head(at).gather(1, columns)
@@ -84,23 +83,23 @@ class CanaryWeights(nn.Module):
         return along
 
     def coordinates(self) -> FloatArray:
-        """(K, num_weights) the weights of all canaries and the spare ones, in each tensor."""
-        # A linear layer's weight is (out, in): the canary's row is the input that is lit.
+        """Returns (K, num_weights) weights of all canaries and the spare ones, in each tensor."""
+        # A linear layer's weight is (out, in): the canary's row is the input with value 1.
         found = [weight.detach().t().reshape(-1)[: self.num_weights] for weight in self.tensors.values()]
         return np.asarray(torch.stack(found).cpu().double().numpy())
 
 
 class Witness(ABC):
-    """Follows a training, step by step, through its killed and resumed runs, and scores canaries by what it released.
+    """A witness of a training, through its killed and resumed runs, which scores canaries by the releases.
 
     Args:
-        included: (num_canaries,) the coins.
-        releases: what is tested beside.
-        sample_rate: what the attacker takes the rate for; 1 where he knows the samples.
+        included: (num_canaries,) coins.
+        releases: collection of the releases for conformance tests.
+        sample_rate: rate that the attacker assumes; 1 if the samples are known.
 
     Attributes:
         run: number of the run, from 0.
-        scores: (num_canaries,) of the training that was killed and went on.
+        scores: (num_canaries,) scores of the training that was killed and resumed.
     """
 
     def __init__(self, included: BoolArray, releases: Releases, sample_rate: float) -> None:
@@ -110,47 +109,47 @@ class Witness(ABC):
         self.scores = np.zeros(len(included))
 
     def starts(self, noise_multiplier: float, stop: int) -> None:
-        """A run begins, of the game's noise or, only to be tested, another one.
+        """Begins a run, with the game's noise or, for a test only, with other noise.
 
         Args:
-            noise_multiplier: of this run.
-            stop: noised steps after which it is killed; 0 to go on to its end.
+            noise_multiplier: noise multiplier of this run.
+            stop: number of noised steps after which it is killed; 0: it runs to its end.
         """
         self.run += 1
         self._num_begun, self._stop, self._noise_multiplier = 0, stop, noise_multiplier
 
     def begins(self, step: int) -> None:
-        """A noised step begins."""
+        """Begins a noised step."""
         self._num_begun = step + 1
 
     @abstractmethod
-    def told(self, *_: object) -> None:
-        """The training says that a step is done; see `pipelines.training.methods.base.Hooks`."""
+    def step_done(self, *_: object) -> None:
+        """Ends a step. The training calls it; see `pipelines.training.methods.base.Hooks`."""
 
     @abstractmethod
     def make_model(self) -> nn.Module:
         """Makes a model at the start of a run."""
 
     def clock(self) -> float:
-        """For the checkpoints: the time has come to save one once so many steps are done."""
+        """Returns the time for the checkpoints, which makes them save after `SAVED_AFTER` steps."""
         return float(self._num_begun >= SAVED_AFTER)
 
     def ended(self) -> None:
-        """A noised step is done.
+        """Ends a noised step.
 
         Raises:
-            Killed: it was the last of this run.
+            Killed: it was the last step of this run.
         """
         if self._stop and self._num_begun >= self._stop:
             raise Killed
 
     def see(self, step: int, counts: IntArray, update: FloatArray, share: float) -> None:
-        """A noised sum was released.
+        """Records a released noised sum.
 
         Args:
             step: number of the noised step.
-            counts: (num_canaries,) how often each record was read for it.
-            update: (K, num_canaries + NUM_SPARE) the sum, in clipping norms.
+            counts: (num_canaries,) number of reads of each record for it.
+            update: (K, num_canaries + NUM_SPARE) sum, in clipping norms.
             share: see `CanaryWeights.share`.
         """
         num = len(self.included)
@@ -168,13 +167,13 @@ class Witness(ABC):
         self.score(step, np.arange(num), update[:, :num].sum(axis=0) * share, update[:, num:])
 
     def score(self, step: int, numbers: IntArray, values: FloatArray, spare: FloatArray) -> None:
-        """Adds what a release says of canaries to their scores.
+        """Adds the evidence of a release to the scores of canaries.
 
         Args:
             step: number of the noised step.
-            numbers: (n,) of the canaries.
-            values: (n,) inner products with them, in clipping norms.
-            spare: noise alone: the attacker takes its size as he finds it.
+            numbers: (n,) numbers of the canaries.
+            values: (n,) inner products with the canaries, in clipping norms.
+            spare: coordinates of noise alone, from which the attacker measures its size.
         """
         if self.run > 1:
             return
@@ -188,6 +187,6 @@ class Witness(ABC):
             self.scores += ratios
 
     def _take_first_run(self, resumed_at: int | None) -> None:
-        """What the first run did before the step at which the second went on; the rest was lost, and seen by nobody."""
+        """Adds the evidence of the first run before the resumed step. Later steps were lost and released nothing."""
         self.scores += sum((r for step, r in self._own if resumed_at is None or step < resumed_at), np.zeros(1))
         self._own = []

@@ -1,14 +1,15 @@
-"""The game on the trainings themselves: canaries go through the very steps that a method's records go through.
+"""The game on trainings: canaries go through the very steps of a method's records.
 
-A method's own module plans and takes the steps (`prepare` and `train`), on canaries in place of a corpus: the same
+A method's own module plans and takes the steps (`prepare` and `train`), on canaries instead of a corpus: the same
 sampling, clipping, noise, division, optimizer, checkpoint and resume calls, and, under several processes, the same
-shares and sums. Nothing of it is copied here. What differs is the model, whose weights are the canaries' coordinates
-(`pipelines.attacks.training_canaries`), and the optimizer, plain SGD, because its updates can be read off the weights.
+shares and sums. None of this code is copied here. Only two parts differ: the model, whose weights are the canaries'
+coordinates (`pipelines.attacks.training_canaries`), and the optimizer, plain SGD, whose updates can be read off the
+weights.
 
-A training is played three times over: it is killed and loses two steps, goes on from its checkpoint to the end, and
-begins once more with little noise for a few steps, in which a record's largest move shows.
+A training is played three times. It is killed and loses two steps, resumes from its checkpoint and runs to the end, and
+begins once more with little noise for a few steps, which show a record's largest move.
 
-What came of it is judged twice: by guesses of who took part, against the accountant's epsilon of exactly these steps
+The result is judged twice: by guesses of who took part, against the accountant's epsilon of exactly these steps
 (add-or-remove, with a rate fixed beforehand), and by conformance tests (`pipelines.attacks.conformance`).
 """
 
@@ -45,7 +46,7 @@ from pipelines.training.methods.sdpsgd_lstm import SpanTraining
 from pipelines.training.scoring.evaluation import unscored
 
 LITTLE_NOISE: Final = 0.1
-"""Noise multiplier, at most, of the run in which the largest move of a record is measured."""
+"""Largest noise multiplier of the run that measures the largest move of a record."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,14 +54,14 @@ class TrainingGame:
     """The settings of a game, fixed before it.
 
     Attributes:
-        method: whose steps are attacked.
-        is_first_phase: whether those of its first phase are.
+        method: method whose steps are attacked.
+        is_first_phase: true if the steps of its first phase are attacked.
         own: settings of the method.
-        num_canaries: trials.
-        noise_multiplier: of the training.
-        sample_rate: of the training; the game has the nearest rate that whole records allow.
-        max_grad_norm: of the training.
-        device: of the training.
+        num_canaries: number of trials.
+        noise_multiplier: noise multiplier of the training.
+        sample_rate: sampling rate of the training; the game has the nearest rate that whole records allow.
+        max_grad_norm: clipping norm of the training.
+        device: device of the training.
     """
 
     method: str
@@ -74,34 +75,34 @@ class TrainingGame:
 
     @property
     def name(self) -> str:
-        """For people: whose steps, and that each is seen."""
+        """The name of the game for people: whose steps are attacked, each of them seen."""
         return f"the steps of {'the first phase of ' if self.is_first_phase else ''}{self.method}, each of them seen"
 
     @property
     def expected_batch_size(self) -> int:
-        """Records in an average step."""
+        """The number of records in an average step."""
         return max(1, round(self.sample_rate * self.num_canaries))
 
     @property
     def microbatch_size(self) -> int:
-        """Records that the model sees at once: a step adds up several of them."""
+        """The number of records in one run of the model. A step adds up several runs."""
         return math.ceil(self.expected_batch_size / NUM_MICROBATCHES)
 
     @property
     def takes_spans(self) -> bool:
-        """Whether the method reads records span by span (`pipelines.attacks.span_game`)."""
+        """True if the method reads records span by span (`pipelines.attacks.span_game`)."""
         return self.method == sdpsgd_lstm.SPEC.name
 
     @property
     def path(self) -> str:
-        """The code that is attacked, for people."""
+        """The attacked code, for people."""
         if self.takes_spans:
             return f"{sdpsgd_lstm.SPEC.module}: gradients of private spans, and the states after them"
         planned_by = "pipelines.training.methods.jft_phase_one" if self.is_first_phase else None
         return f"pipelines.training.loop: noised steps, planned by {planned_by or registry.method(self.method).module}"
 
     def settings(self, seed: int, **changed: Any) -> Settings:
-        """What the method is told. One epoch, or as many as make room for a kill and what it loses."""
+        """Returns the settings of the method: one epoch, or as many as a kill and its lost steps need."""
         steps = max(1, round(self.num_canaries / self.expected_batch_size))
         given = {"optimizer": "sgd"} if isinstance(self.own, Optimized) else {}
         return Settings(
@@ -129,12 +130,12 @@ def _profile(event: Event) -> ClaimedProfile:
 
 @dataclass(frozen=True, kw_only=True)
 class PlayedTraining:
-    """What came of a game.
+    """The result of a game.
 
     Attributes:
-        trials: a score for each canary, and its coin.
-        event: what an accountant has to know of the training that was played.
-        conformance: the p-value of each conformance test, by what it tests.
+        trials: score and coin of each canary.
+        event: privacy event of the played training.
+        conformance: p-value of each conformance test, by name.
     """
 
     trials: Trials
@@ -142,33 +143,33 @@ class PlayedTraining:
     conformance: dict[str, float]
 
     def claimed(self, delta: float) -> float:
-        """The accountant's epsilon for exactly these steps, under add-or-remove."""
+        """Returns the accountant's epsilon for exactly these steps, under add-or-remove."""
         return accountants.epsilon(self.event, delta, RELATION)
 
     def p_values(self, rng: np.random.Generator) -> dict[str, float]:
-        """Those of the conformance tests, and that of the guesses of who took part."""
+        """Returns the p-values of the conformance tests, and of the guesses of who took part."""
         guesses = claim_p_value(self.trials, _profile(self.event), rng=rng, plans=ENGINE_PLANS)
         return {"guesses of who took part": guesses, **self.conformance}
 
     def p_value(self, rng: np.random.Generator) -> float:
-        """Of "this training does what is claimed of it": all tests together."""
+        """Returns the p-value of "this training does what is claimed": all tests together."""
         return combined(self.p_values(rng).values())
 
 
 def run_three_times(
     game: TrainingGame, training: LoopTraining | SpanTraining, witness: Witness, folder: Path, losses: ExampleLosses
 ) -> int:
-    """Trains till killed, from the checkpoint to the end, and a little anew.
+    """Trains until killed, then from the checkpoint to the end, then a few steps from the start.
 
     Args:
-        game: its settings.
-        training: as the method planned it.
-        witness: makes the models, and is told of every step.
-        folder: for checkpoints.
-        losses: for methods that ask for them.
+        game: settings of the game.
+        training: training planned by the method.
+        witness: witness that makes the models and sees every step.
+        folder: folder for checkpoints.
+        losses: losses for methods that need them.
 
     Returns:
-        Noised steps that the training says it took.
+        The number of noised steps that the training reports.
     """
     ranks, noise, taken = Ranks.here(), game.noise_multiplier, 0
     runs = (("first", KILLED_AFTER, noise), ("first", 0, noise), ("other", SAVED_AFTER, min(noise, LITTLE_NOISE)))
@@ -186,7 +187,7 @@ def run_three_times(
             losses=losses,
             evaluate=lambda _: unscored("a game scores canaries alone"),
             microbatch_size=game.microbatch_size,
-            progress=witness.told,
+            progress=witness.step_done,
         )
         with contextlib.suppress(Killed):
             taken = training.train(witness.make_model(), noise_multiplier, hooks).num_steps
@@ -194,7 +195,7 @@ def run_three_times(
 
 
 def corpus_of(plain: Examples, noised: Examples) -> TrainingCorpus:
-    """A corpus for a method to plan with. There is no text, so there is neither vocabulary nor held-out fold."""
+    """Makes a corpus for a method's plan, without text, vocabulary and held-out fold."""
     nothing = cast(Any, None)
     return TrainingCorpus(
         vocabulary=nothing, plain_order="none", plain=plain, num_private_plain=0, noised=noised, held_out=nothing
@@ -202,8 +203,8 @@ def corpus_of(plain: Examples, noised: Examples) -> TrainingCorpus:
 
 
 def check_steps(taken: int, planned: int) -> None:
-    """Raises PrivacyGateError: a training took other steps than it planned."""
+    """Raises PrivacyGateError if a training took other steps than it planned."""
     if taken != planned:
         raise PrivacyGateError(
-            f"the training took {taken} noised steps and planned {planned}, so that no claim is about it"
+            f"the training took {taken} noised steps and planned {planned}, so there is no claim about it"
         )

@@ -1,23 +1,21 @@
-"""The white-box game on our own engine: gradients as canaries, and an attacker who sees every update.
+"""The white-box game on the DP engine: gradients as canaries, and an attacker who sees every update.
 
-Each canary is a record whose gradient has a coordinate of the parameters for itself alone and is longer than the
-clipping norm (the Dirac canaries of Nasr et al. 2023, "Tight auditing", many at once as in the white-box experiments of
-Steinke et al. 2023, section 6). A fair coin puts it into the data set or not; if it is there, the engine's Poisson
-sampling decides each step anew. Clipping, sampling, noise and division are the engine's own, through
-`pipelines.dp.privacy.PrivacyEngine`, as a user's loop runs them: an engine with a fault in any of them is what the
-game is for.
+Each canary is a record whose gradient has its own coordinate of the parameters and is longer than the clipping norm
+(the Dirac canaries of Nasr et al. 2023, "Tight auditing", many at once as in the white-box experiments of Steinke et
+al. 2023, section 6). A fair coin puts it into the data set or not. If it is there, the engine's Poisson sampling
+decides about each step. Clipping, sampling, noise and division are the engine's own, through
+`pipelines.dp.privacy.PrivacyEngine`, as in a user's loop. The game finds faults in any of them.
 
-The attacker's score of a canary is the log-likelihood ratio of its inner products with the noisy sums. He takes the
-noise of each step as he finds it on coordinates that no record touches, so that a step without noise gives all away.
+The attacker's score of a canary is the log-likelihood ratio of its inner products with the noisy sums. The attacker
+measures the noise of each step on coordinates that no record touches, so a step without noise reveals everything.
 
-An absent canary stays in the data set as a record without a gradient. The sum is then that of the data set without it,
-while the rate and the divisor stay what they were: the add-or-remove relation with a rate that is fixed beforehand.
+An absent canary stays in the data set as a record without a gradient. So the sum is that of the data set without it,
+and the rate and the divisor stay: the add-or-remove relation with a rate that is fixed beforehand.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -28,7 +26,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from pipelines.accounting import accountants
 from pipelines.accounting.events import Composed, Event, NeighboringRelation, dp_sgd
-from pipelines.attacks.epsilon_comparison import ClaimedEpsilon, ClaimedProfile
+from pipelines.attacks.epsilon_comparison import ClaimedEpsilon
 from pipelines.attacks.epsilon_trials import BoolArray, FloatArray, GuessPlan, Trials
 from pipelines.dp.privacy import PrivacyEngine
 from pipelines.dp.sampling import PrivatePlan, plan_private_steps
@@ -36,31 +34,14 @@ from pipelines.errors import ConfigError, PrivacyGateError
 
 RELATION: Final = NeighboringRelation.ADD_OR_REMOVE_ONE
 NUM_SPARE: Final = 256
-"""Coordinates that no record touches: the noise of a step is known from them to 5 %."""
+"""Number of coordinates that no record touches. They give the noise of a step to 5 %."""
 ENGINE_PLANS: Final = (GuessPlan(0.05, 0.0), GuessPlan(0.25, 0.0), GuessPlan(0.1, 0.1))
-"""What is guessed of a game like a training. A fault gives away some of those who took part, and few who did not: to be
-right in all of many guesses of inclusion refutes the most."""
+"""Guess plans of a game like a training. A fault reveals some of the included canaries, and few of the others: many
+guesses of inclusion that are all right refute the most."""
 NUM_MICROBATCHES: Final = 4
-"""Of an average step in a game like a training: what is added up from several is tried, too."""
+"""Number of microbatches of an average step in a game like a training, which tests their sum too."""
 LEAST_NOISE: Final = 1e-3
-"""What the attacker takes the noise for at least, in clipping norms: rounding alone is far below."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Background:
-    """A model that is trained beside the canaries, so that they hide among real gradients.
-
-    Attributes:
-        model: under the engine's rules.
-        records: with a length; a record's value is handed to ``losses_of`` in batches.
-        losses_of: (model, batch) to (B,) losses.
-        collate: makes a batch of records.
-    """
-
-    model: nn.Module
-    records: Dataset[Any]
-    losses_of: Callable[[nn.Module, Any], torch.Tensor]
-    collate: Callable[[list[Any]], Any] = torch.utils.data.default_collate
+"""Least noise that the attacker assumes, in clipping norms. Rounding alone is far below."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,14 +49,14 @@ class Game:
     """The settings of a game, fixed before it.
 
     Attributes:
-        num_canaries: trials of one game.
-        num_others: further records; those of a background, or records without a gradient.
-        expected_batch_size: records in an average step; all of them make the rate 1, the tightest game.
-        epochs: passes; an epoch has as many steps as one over the rate.
-        noise_multiplier: of the engine.
-        max_grad_norm: of the engine.
-        canary_norm: gradient norm of a canary before clipping, in clipping norms; above 1, or clipping is not tried.
-        max_physical_batch_size: most records that the model sees at once.
+        num_canaries: number of trials of one game.
+        num_others: number of other records, without a gradient.
+        expected_batch_size: number of records in an average step; all records make the rate 1, the tightest game.
+        epochs: number of passes; an epoch has one over the rate steps.
+        noise_multiplier: noise multiplier of the engine.
+        max_grad_norm: clipping norm of the engine.
+        canary_norm: gradient norm of a canary before clipping, in clipping norms; above 1, to test clipping.
+        max_physical_batch_size: most records in one run of the model.
     """
 
     num_canaries: int
@@ -95,95 +76,63 @@ class Game:
                 f"a canary's gradient must be longer than the clipping norm, not {self.canary_norm} of it"
             )
 
-    @classmethod
-    def of_training(
-        cls, num_canaries: int, *, noise_multiplier: float, sample_rate: float, max_grad_norm: float
-    ) -> Game:
-        """One epoch with a training's noise and, as nearly as whole records allow, its rate.
-
-        A fault shows in the first steps already, and what is claimed grows with their number: after more of them it
-        takes more right guesses to refute it.
-
-        Args:
-            num_canaries: trials.
-            noise_multiplier, sample_rate, max_grad_norm: of the training.
-        """
-        expected = max(1, round(sample_rate * num_canaries))
-        return cls(
-            num_canaries=num_canaries,
-            expected_batch_size=expected,
-            noise_multiplier=noise_multiplier,
-            max_grad_norm=max_grad_norm,
-            max_physical_batch_size=math.ceil(expected / NUM_MICROBATCHES),
-        )
-
     @property
     def plan(self) -> PrivatePlan:
-        """Rate and steps, as the engine plans them."""
+        """The engine's plan of rate and steps."""
         return plan_private_steps(self.num_canaries + self.num_others, self.expected_batch_size, self.epochs)
 
     @property
     def event(self) -> Event:
-        """What an accountant has to know of the game."""
+        """The privacy event of the game."""
         plan = self.plan
         step = dp_sgd(noise_multiplier=self.noise_multiplier, sample_rate=plan.sample_rate, num_steps=plan.num_steps)
         return Composed(events=(step,))
 
     def claimed(self, delta: float) -> ClaimedEpsilon:
-        """The accountant's epsilon for exactly this game's rate, noise and steps, under add-or-remove."""
+        """Returns the accountant's epsilon for exactly this game's rate, noise and steps, under add-or-remove."""
         return ClaimedEpsilon(epsilon=accountants.epsilon(self.event, delta, RELATION), delta=delta, relation=RELATION)
-
-    def claimed_profile(self) -> ClaimedProfile:
-        """The accountant's epsilons at many deltas, for `claim_p_value`."""
-        return ClaimedProfile.of(self.event, RELATION)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Played:
-    """What came of a game.
+    """The result of a game.
 
     Attributes:
-        trials: a score for each canary, and its coin.
-        noise: (num_steps,) the noise of each step on the spare coordinates, in clipping norms.
+        trials: score and coin of each canary.
+        noise: (num_steps,) noise of each step on the spare coordinates, in clipping norms.
     """
 
     trials: Trials
     noise: FloatArray
 
 
-def play(
-    game: Game, rng: np.random.Generator, *, background: Background | None = None, test_seed: int | None = None
-) -> Played:
+def play(game: Game, rng: np.random.Generator, *, test_seed: int | None = None) -> Played:
     """Trains once, with all canaries, and scores them.
 
     Args:
-        game: its settings.
-        rng: of the coins.
-        background: what is trained besides; it has ``num_others`` records.
-        test_seed: makes the engine's samples and noise repeatable, for tests.
+        game: settings of the game.
+        rng: generator of the coins.
+        test_seed: seed that makes the engine's samples and noise repeatable, for tests.
 
     Raises:
-        ConfigError: the background has another number of records than the game.
-        PrivacyGateError: the engine counted or took other steps than the game's, so that there is no claim about it.
+        PrivacyGateError: the engine counted or took other steps than the game's, so there is no claim about it.
     """
-    if background is not None and len(background.records) != game.num_others:  # type: ignore[arg-type]
-        raise ConfigError(f"the background must have {game.num_others} records, as the game says")
     coins = rng.random(game.num_canaries) < 0.5
     attacker = _Attacker(game)
-    _train(game, coins, background, test_seed, attacker)
+    _train(game, coins, test_seed, attacker)
     return Played(trials=Trials(attacker.scores, coins), noise=np.array(attacker.noise))
 
 
 def log_likelihood_ratios(sums: FloatArray, noise: FloatArray, sample_rate: float) -> FloatArray:
-    """Of the canary's being in the data set, summed over steps: log(1 - q + q exp((2 x - 1) / (2 s^2))) for each.
+    """Returns log-likelihood ratios of inclusion, summed over steps: log(1 - q + q exp((2 x - 1) / (2 s^2))) for each.
 
-    The ratio of (1 - q) N(0, s^2) + q N(1, s^2) to N(0, s^2), the pair that dominates a sampled Gaussian sum (Zhu, Dong
-    and Wang 2022, on dominating pairs of Poisson sampling); no other score is more powerful at any error rate (Neyman
-    and Pearson 1933).
+    It is the ratio of (1 - q) N(0, s^2) + q N(1, s^2) to N(0, s^2), the pair that dominates a sampled Gaussian sum
+    (Zhu, Dong and Wang 2022, on dominating pairs of Poisson sampling). No other score is more powerful at any error
+    rate (Neyman and Pearson 1933).
 
     Args:
         sums: (num_steps, num_canaries) inner products of the noisy sums with the canaries, in clipping norms.
-        noise: (num_steps,) in clipping norms.
+        noise: (num_steps,) noise s of each step, in clipping norms.
         sample_rate: q, above 0 and at most 1.
     """
     variance = np.maximum(noise, LEAST_NOISE)[:, None] ** 2
@@ -195,42 +144,36 @@ def log_likelihood_ratios(sums: FloatArray, noise: FloatArray, sample_rate: floa
 
 
 class _Carrier(nn.Module):
-    """A weight for each canary, looked up like a token's, beside the model that is trained."""
+    """A weight for each canary, looked up like a token's, as the model that is trained."""
 
-    def __init__(self, num_weights: int, background: Background | None) -> None:
+    def __init__(self, num_weights: int) -> None:
         super().__init__()
         self.weights = nn.Embedding(num_weights, 1)
-        self.background = nn.Identity() if background is None else background.model
         with torch.no_grad():
             self.weights.weight.zero_()
 
     def forward(self, numbers: torch.Tensor) -> torch.Tensor:
-        """The weights of the numbers, (B,)."""
+        """Returns (B,) weights of the numbers."""
         found: torch.Tensor = self.weights(numbers[:, None])[:, 0, 0]
         return found
 
 
 class _Records(Dataset[Any]):
-    """Canaries first: (number of its weight, length of its gradient, share of the background's loss, its record)."""
+    """Canaries, then other records without a gradient: (number of the weight, length of the gradient)."""
 
-    def __init__(self, game: Game, coins: BoolArray, background: Background | None) -> None:
+    def __init__(self, game: Game, coins: BoolArray) -> None:
         self._lengths = np.where(coins, game.canary_norm * game.max_grad_norm, 0.0)
         self._num_others = game.num_others
-        self._records = None if background is None or not game.num_others else background.records
 
     def __len__(self) -> int:
         return len(self._lengths) + self._num_others
 
-    def __getitem__(self, index: int) -> tuple[int, float, float, Any]:
-        other = index - len(self._lengths)
-        record = 0 if self._records is None else self._records[max(other, 0)]
-        if other >= 0:
-            return 0, 0.0, 1.0, record
-        return index, float(self._lengths[index]), 0.0, record
+    def __getitem__(self, index: int) -> tuple[int, float]:
+        return (index, float(self._lengths[index])) if index < len(self._lengths) else (0, 0.0)
 
 
 class _Attacker:
-    """Adds up what the steps say of each canary as he sees them: to keep all sums would take memory by the step."""
+    """An attacker who adds up the evidence on each canary step by step, because to keep all sums would fill memory."""
 
     def __init__(self, game: Game) -> None:
         self._game = game
@@ -238,7 +181,7 @@ class _Attacker:
         self.noise: list[float] = []
 
     def see(self, update: FloatArray) -> None:
-        """(num_canaries + NUM_SPARE,) the update of a step."""
+        """Adds the evidence of a step's update, (num_canaries + NUM_SPARE,)."""
         game = self._game
         sums = update * (game.plan.expected_batch_size / game.max_grad_norm)
         noise = math.sqrt((sums[game.num_canaries :] ** 2).mean())
@@ -246,15 +189,12 @@ class _Attacker:
         self.scores += log_likelihood_ratios(sums[None, : game.num_canaries], np.array([noise]), game.plan.sample_rate)
 
 
-def _train(
-    game: Game, coins: BoolArray, background: Background | None, test_seed: int | None, attacker: _Attacker
-) -> None:
-    carrier = _Carrier(game.num_canaries + NUM_SPARE, background)
-    collate = torch.utils.data.default_collate if background is None else background.collate
+def _train(game: Game, coins: BoolArray, test_seed: int | None, attacker: _Attacker) -> None:
+    carrier = _Carrier(game.num_canaries + NUM_SPARE)
 
-    def batch_of(items: list[tuple[int, float, float, Any]]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, Any]:
-        numbers, lengths, shares, records = zip(*items, strict=True)
-        return torch.tensor(numbers), torch.tensor(lengths), torch.tensor(shares), collate(list(records))
+    def batch_of(items: list[tuple[int, float]]) -> tuple[torch.Tensor, torch.Tensor]:
+        numbers, lengths = zip(*items, strict=True)
+        return torch.tensor(numbers), torch.tensor(lengths)
 
     optimizer = torch.optim.SGD(carrier.parameters(), lr=0.1)
     optimizer.register_step_pre_hook(lambda *_: attacker.see(_update_of(carrier)))
@@ -262,23 +202,18 @@ def _train(
     _, private, loader = engine.make_private(
         module=carrier,
         optimizer=optimizer,
-        data_loader=DataLoader(
-            _Records(game, coins, background), batch_size=game.expected_batch_size, collate_fn=batch_of
-        ),
+        data_loader=DataLoader(_Records(game, coins), batch_size=game.expected_batch_size, collate_fn=batch_of),
         noise_multiplier=game.noise_multiplier,
         max_grad_norm=game.max_grad_norm,
         max_physical_batch_size=game.max_physical_batch_size,
     )
     for _ in range(game.epochs):
-        for numbers, lengths, shares, records in loader:
-            losses = lengths * carrier(numbers)
-            if background is not None:
-                losses = losses + shares * background.losses_of(background.model, records)
-            private.backward(losses)
+        for numbers, lengths in loader:
+            private.backward(lengths * carrier(numbers))
             private.step()
     if engine.event != game.event or len(attacker.noise) != game.plan.num_steps:
         raise PrivacyGateError(
-            "the engine counted or took other steps than the game planned, so that no claim is about this training"
+            "the engine counted or took other steps than the game planned, so there is no claim about this training"
         )
 
 

@@ -9,16 +9,16 @@ import torch
 
 
 def expression(path: str) -> str:
-    """Where a module is, as code: ``features.1.norm`` is ``model.features[1].norm``."""
+    """Returns the code that reads a module: ``model.features[1].norm`` for ``features.1.norm``."""
     parts = path.split(".") if path else []
     return "model" + "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in parts)
 
 
 def change(path: str, module: Any) -> str:
-    """What to write in a layer's place; freezing it, where there is nothing like it.
+    """Returns the line of code that replaces a layer, or freezes it if there is no replacement.
 
     Args:
-        path: of the module in the model.
+        path: name of the module in the model.
         module: the module.
     """
     where = expression(path)

@@ -1,4 +1,4 @@
-"""Puts the rules onto a model, and refuses what has none."""
+"""Attaches the engine's rules to the layers of a model, and refuses trainable layers without a rule."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "torch.nn.modules.activation.MultiheadAttention": attention,
     "pipelines.dp.parameters.ExampleParameter": example_parameter,
 }
-"""Exact classes, by name: a subclass may compute something else."""
+"""Rules by exact class name: a subclass may compute something else."""
 
 _NOT_RUN_ALONE: Final = (
     torch.nn.RNNBase, torch.nn.EmbeddingBag, torch.nn.ParameterList, torch.nn.ParameterDict,
@@ -53,7 +53,7 @@ _sites: weakref.WeakKeyDictionary[torch.nn.Module, Site] = weakref.WeakKeyDictio
 
 
 def site_of(module: torch.nn.Module) -> Site | None:
-    """The site of a layer that an engine is attached to."""
+    """Returns the site of a layer, or None if no engine is attached to it."""
     return _sites.get(module)
 
 
@@ -61,8 +61,8 @@ def attach(model: torch.nn.Module, tape: Tape) -> Callable[[], None]:
     """Gives every layer with trainable parameters its rule.
 
     Args:
-        model: the model; which of its parameters are trainable may change later, but not to ones without a rule.
-        tape: where uses go.
+        model: the model. Its trainable parameters may change later, but only to parameters that have a rule.
+        tape: tape that collects the uses.
 
     Returns:
         A function that takes the rules off again.
@@ -93,7 +93,7 @@ def attach(model: torch.nn.Module, tape: Tape) -> Callable[[], None]:
 
 @dataclass(frozen=True)
 class _Layer:
-    """A module that a rule runs, with its parameters: those below it too, where it has no rule of its own."""
+    """A module that a rule runs, with its parameters. Without a rule of its own, also those of the modules below."""
 
     name: str
     rule: Rule
@@ -102,13 +102,13 @@ class _Layer:
 
 @dataclass(frozen=True)
 class Problem:
-    """What keeps a module from being trained privately.
+    """A reason why a module cannot be trained privately.
 
     Attributes:
-        name: of the module in the model.
-        kind: its class.
-        why: what is wrong, in words.
-        change: the line of code to write, for a model that is called ``model``.
+        name: name of the module in the model.
+        kind: class of the module.
+        why: description of the problem.
+        change: line of code that solves it, for a model that is called ``model``.
     """
 
     name: str
@@ -121,7 +121,7 @@ class Problem:
 
 
 def layers_of(model: torch.nn.Module) -> tuple[dict[torch.nn.Module, _Layer], list[Problem]]:
-    """The modules of a model that rules run, and what keeps others from it."""
+    """Returns the modules of a model that rules run, and the problems of the other trainable modules."""
     found: dict[torch.nn.Module, _Layer] = {}
     without: list[tuple[str, torch.nn.Module, str | None]] = []
     for name, module in model.named_modules():
@@ -137,7 +137,7 @@ def layers_of(model: torch.nn.Module) -> tuple[dict[torch.nn.Module, _Layer], li
                 found[module] = _Layer(name, rule.rule, parameters)
                 continue
         without.append((name, module, problem))
-    # RoBERTa's head, for one, holds the bias of its decoder a second time.
+    # RoBERTa's head, for example, holds the bias of its decoder a second time.
     covered = {parameter for layer in found.values() for parameter in layer.parameters.values()}
     problems: list[Problem] = []
     inside: set[torch.nn.Module] = set()
@@ -158,7 +158,7 @@ def layers_of(model: torch.nn.Module) -> tuple[dict[torch.nn.Module, _Layer], li
 
 
 def _not_by_autograd(module: torch.nn.Module) -> str | None:
-    """Why the gradients of a module without a rule cannot be taken by ``torch.func``; None where they may be."""
+    """Returns why ``torch.func`` cannot take the gradients of a module without a rule, or None if it may try."""
     if isinstance(module, _NOT_RUN_ALONE) or type(module).forward is torch.nn.Module.forward:
         return "no rule for this kind of layer"
     for below in module.modules():
@@ -179,7 +179,7 @@ def _not_by_autograd(module: torch.nn.Module) -> str | None:
 
 
 def rule_for(module: torch.nn.Module) -> LayerRule | None:
-    """The rule for a layer: ours, or else one that an installed package offers.
+    """Returns the engine's rule for a layer, or else the rule of an installed package.
 
     Raises:
         UnsupportedLayerError: see `pipelines.dp.rules.installed_rules`.
@@ -192,7 +192,7 @@ def rule_for(module: torch.nn.Module) -> LayerRule | None:
 
 
 def foreign_rules(model: torch.nn.Module) -> tuple[str, ...]:
-    """The kinds of trainable layers of a model whose rule is another package's, sorted."""
+    """Returns the classes of a model's trainable layers whose rule comes from another package, sorted."""
     own = [m for m in model.modules() if any(p.requires_grad for p in m.parameters(recurse=False))]
     return tuple(sorted({layer_name(m) for m in own if layer_name(m) not in RULES and rule_for(m) is not None}))
 
@@ -206,9 +206,9 @@ def _parameters_of(module: torch.nn.Module) -> tuple[str, ...]:
 
 
 def _unsupported(module: torch.nn.Module, known: Sequence[str]) -> str | None:
-    """Why a layer of a known kind has settings or parameters without a rule."""
+    """Returns why a layer of a known kind is unsupported: a setting or a parameter without a rule."""
     for name, parameter in module.named_parameters(recurse=False):
-        # weight_norm, spectral_norm and pruning put others in the weight's place, and compute it from them in a hook.
+        # weight_norm, spectral_norm and pruning replace the weight by other parameters and compute it in a hook.
         if parameter.requires_grad and (name not in known or name in module.__dict__):
             return f"parameter {name!r} is not one of this kind of layer's own; are its weights computed from others?"
     if isinstance(module, torch.nn.Embedding):

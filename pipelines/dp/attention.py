@@ -1,4 +1,4 @@
-"""The rule for ``torch.nn.MultiheadAttention``: its projections have uses, attention itself has no parameters."""
+"""The rule for ``torch.nn.MultiheadAttention``. Only its projections have parameters, so only they leave uses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pipelines.dp.uses import DenseUse, OuterUse, compute_dtype
 
 
 class _Projections(torch.autograd.Function):
-    """Queries, keys and values, each a linear map of its input: one weight (3E, E) for all, or one for each."""
+    """Linear maps to queries, keys and values, with one weight (3E, E) for all or one weight each."""
 
     @staticmethod
     def forward(
@@ -67,7 +67,7 @@ class _Projections(torch.autograd.Function):
 
 
 def _packed(gradients: tuple[torch.Tensor, ...], inputs: list[torch.Tensor], is_one: bool) -> OuterUse:
-    """The use of the one weight: each position touches the rows of its third; all three where the inputs are one."""
+    """Returns the use of the packed weight. A position uses a third of its rows, or all if the inputs are one."""
     if is_one:
         return OuterUse(torch.cat(gradients, dim=2), inputs[0].detach())
     width = gradients[0].shape[2]
@@ -86,7 +86,7 @@ def attention(
     average_attn_weights: bool = True,
     is_causal: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """``torch.nn.MultiheadAttention`` with the example axis first; its output projection is a layer of its own.
+    """Runs ``torch.nn.MultiheadAttention``, example axis first. Its output projection is a separate layer.
 
     Raises:
         UnsupportedLayerError: an input without example axis, or a causal hint without a mask.
@@ -129,7 +129,7 @@ def attention(
 def _mask(
     attn_mask: torch.Tensor | None, padding: torch.Tensor | None, q: torch.Tensor, extra: int
 ) -> torch.Tensor | None:
-    """What is added to the scores (B, H, T, S): -inf where nothing may be seen. Keys that the layer adds are seen."""
+    """Returns the mask added to scores (B, H, T, S): -inf for hidden keys. Keys added by the layer are visible."""
     found = None
     if attn_mask is not None:
         found = _added(attn_mask, q)

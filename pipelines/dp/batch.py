@@ -1,4 +1,4 @@
-"""A physical batch of a private step, and what has been done with it."""
+"""The state of a physical batch of a private step."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pipelines.errors import PrivacyGateError
 
 @dataclass
 class Batch:
-    """State of the physical batch that the loop is at work on.
+    """State of the physical batch that the loop is processing.
 
     Attributes:
-        num_records: records in it.
-        rng: of its step; None for a batch that is compared only.
-        is_last: whether a step is due after it.
-        is_begun: whether its losses were handed over.
-        is_added: whether they were accepted.
-        is_stepped: whether ``step()`` was called after it.
+        num_records: number of its records.
+        rng: generator of its step; None for a batch that is only compared.
+        is_last: true if a step follows it.
+        is_begun: true if its losses were passed to ``backward``.
+        is_added: true if its losses were accepted.
+        is_stepped: true if ``step()`` was called after it.
     """
 
     num_records: int
@@ -33,11 +33,11 @@ class Batch:
         """Checks that the losses of the batch were accepted.
 
         Raises:
-            PrivacyGateError: they were not.
+            PrivacyGateError: the losses were not accepted.
         """
         if not self.is_added:
             raise PrivacyGateError(
                 "a batch was left out: call optimizer.backward(losses), with one loss for each record, for every "
-                "batch, in place of losses.mean().backward() and before optimizer.step(). If a batch is skipped "
-                "because of one record (a loss that is not finite, for one), that record takes away what the others do"
+                "batch, instead of losses.mean().backward() and before optimizer.step(). If a batch is skipped "
+                "because of one record (for example, its loss is not finite), that record removes what the others add"
             )

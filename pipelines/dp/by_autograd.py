@@ -1,9 +1,9 @@
-"""Modules without a rule of their own: gradients of single examples by ``torch.func``, for a module and all below it.
+"""Per-example gradients by ``torch.func``, for a module without a rule and the modules below it.
 
-A module that holds trainable parameters itself (a learnt scale, positions, a layer of one's own) is run on each example
-alone, mapped over the batch, and the gradients are instantiated: as much memory as examples times parameters. Before
-its first batch it is compared with autograd as rules of other packages are. Exact where the module computes one tensor
-from tensors whose first axis is the examples', without random numbers; anything else is refused.
+A module that holds trainable parameters itself (a learnt scale, positions, a custom layer) runs on each example alone,
+mapped over the batch. The gradients are instantiated, which takes memory for examples times parameters. Before its
+first batch the module is compared with autograd, as rules of other packages are. The gradients are exact if the module
+computes one tensor from tensors whose first axis is the examples', without random numbers. Any other module is refused.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from pipelines.dp.rules import LayerRule, compare, layer_name
 from pipelines.dp.uses import dense_use
 
 MOST_PARAMETERS: Final = 4_000_000
-"""Trainable numbers of a module whose gradients are taken so: more would take B times their memory unasked."""
+"""Most trainable numbers of such a module: its gradients take B times the memory of its parameters."""
 
 _PLAIN: Final = (type(None), bool, int, float, str, torch.dtype, torch.device)
 _compared: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
 
 
 class _Direct(torch.nn.Module):
-    """Calls a module's own forward method, past the engine's."""
+    """Calls the original forward method of a module, not the engine's."""
 
     def __init__(self, inner: torch.nn.Module) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class _Direct(torch.nn.Module):
 
 
 class _Call:
-    """One call of a module: its arguments other than tensors stay as they are."""
+    """A call of a module, with arguments other than tensors fixed."""
 
     def __init__(self, site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         leaves, self._spec = tree_flatten((args, kwargs))
@@ -56,7 +56,7 @@ class _Call:
         self._direct = _Direct(site.module)
 
     def arguments(self, tensors: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The call's arguments with these tensors."""
+        """Returns the call's arguments with these tensors."""
         leaves = list(self._others)
         for at, tensor in zip(self._places, tensors, strict=True):
             leaves[at] = tensor
@@ -65,12 +65,12 @@ class _Call:
         return args, kwargs
 
     def plain(self, module: torch.nn.Module, *tensors: torch.Tensor) -> Any:
-        """The module's own forward."""
+        """Runs the module's original forward method."""
         args, kwargs = self.arguments(tensors)
         return type(module).forward(module, *args, **kwargs)
 
     def alone(self, parameters: dict[str, torch.Tensor], tensors: Any) -> torch.Tensor:
-        """The output of one example, from tensors without the axis of examples."""
+        """Returns the output of one example, from tensors without the axis of examples."""
         args, kwargs = self.arguments([tensor[None] for tensor in tensors])
         named = {f"inner.{name}": value for name, value in parameters.items()}
         out: torch.Tensor = torch.func.functional_call(self._direct, named, args, kwargs)
@@ -110,7 +110,7 @@ class _ByAutograd(torch.autograd.Function):
         try:
             with torch.enable_grad(), torch.autocast(gradient.device.type, ctx.autocast[1], enabled=ctx.autocast[0]):
                 of_parameters, of_inputs = torch.func.vmap(one, randomness="error")(inputs, gradient)
-        except RuntimeError as error:  # values are not quoted: only what torch.func says of an operation
+        except RuntimeError as error:  # torch.func names an operation in its message, and quotes no values
             raise refused(site, "torch.func cannot run it on single examples") from error
         for name, parameter in trained.items():
             site.tape.add(site.name, parameter, dense_use(of_parameters[name]))
@@ -121,11 +121,11 @@ class _ByAutograd(torch.autograd.Function):
 
 
 def by_autograd(site: Site, *args: Any, **kwargs: Any) -> Any:
-    """Any module that computes one tensor, example by example.
+    """Runs any module that computes one tensor, example by example.
 
     Raises:
-        UnsupportedLayerError: it takes or gives something else, draws random numbers, uses parameters that are not its
-            own, or its gradients are not those of one example at a time.
+        UnsupportedLayerError: the module takes or returns something else, draws random numbers, uses parameters of
+            other modules, or its gradients differ from those of one example at a time.
     """
     call = _Call(site, args, kwargs)
     if not len(call.tensors[0]):
@@ -144,7 +144,7 @@ def by_autograd(site: Site, *args: Any, **kwargs: Any) -> Any:
 
 
 def _run(site: Site, call: _Call, tensors: tuple[torch.Tensor, ...]) -> torch.Tensor:
-    """The output for the batch, once it is known which parameters it comes from."""
+    """Returns the output for the batch, after a check of the parameters that it comes from."""
     inputs = [t.detach().requires_grad_(t.is_floating_point()) for t in tensors]
     states = [torch.get_rng_state()]
     if inputs[0].is_cuda:
@@ -153,7 +153,7 @@ def _run(site: Site, call: _Call, tensors: tuple[torch.Tensor, ...]) -> torch.Te
     if not torch.equal(states[0], torch.get_rng_state()) or (
         inputs[0].is_cuda and not torch.equal(states[1], torch.cuda.get_rng_state(inputs[0].device))
     ):
-        raise refused(site, "it draws random numbers; put dropout into a module beside it")
+        raise refused(site, "it draws random numbers; put dropout into a separate module")
     if not isinstance(out, torch.Tensor) or len(out) != len(inputs[0]):
         raise refused(site, "it does not give back one tensor whose first axis is the examples'")
     own = {id(value) for value in (*inputs, *site.parameters.values())}
@@ -163,7 +163,7 @@ def _run(site: Site, call: _Call, tensors: tuple[torch.Tensor, ...]) -> torch.Te
 
 
 def _leaves(out: torch.Tensor) -> Iterator[torch.Tensor]:
-    """The tensors that the graph of a value begins at."""
+    """Yields the leaf tensors of the graph of a value."""
     todo, seen = [out.grad_fn], set()
     while todo:
         node: Any = todo.pop()
@@ -176,7 +176,7 @@ def _leaves(out: torch.Tensor) -> Iterator[torch.Tensor]:
 
 
 def _trained(site: Site) -> dict[str, torch.nn.Parameter]:
-    """The trainable parameters of the module and those below it, each once, under one of their names."""
+    """Returns the trainable parameters of the module and the modules below it, each under one of its names."""
     found: dict[torch.nn.Parameter, str] = {}
     for name, parameter in site.parameters.items():
         if parameter.requires_grad:
@@ -185,7 +185,7 @@ def _trained(site: Site) -> dict[str, torch.nn.Parameter]:
 
 
 def refused(site: Site, why: str) -> UnsupportedLayerError:
-    """The error for a module whose gradients cannot be taken so."""
+    """Makes the error for a module whose gradients ``torch.func`` cannot take."""
     return UnsupportedLayerError(
         f"module {site.name!r} ({type(site.module).__name__}) has trainable parameters and no rule, and its gradients "
         f"cannot be taken by torch.func either: {why}. Put its parameters into layers with a rule (one that is added, "

@@ -1,4 +1,4 @@
-"""A callback for ``transformers.Trainer``: epsilon in the logs, the accounting in the checkpoints, a stop in time."""
+"""A callback for ``transformers.Trainer`` that logs epsilon, saves the accounting in checkpoints and stops in time."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ STATE_FILE = "privacy_engine.json"
 
 
 class PrivacyCallback(TrainerCallback):  # type: ignore[misc]
-    """Goes beside a Trainer that hands ``PrivateOptimizer.backward(losses)`` back from ``compute_loss``.
+    """A callback for a Trainer whose ``compute_loss`` returns ``PrivateOptimizer.backward(losses)``.
 
     Args:
-        engine: counts the steps.
-        target_delta: of the epsilon in the logs.
-        max_epsilon: training stops after the step that reaches it; None never stops.
+        engine: engine that counts the steps.
+        target_delta: delta of the epsilon in the logs.
+        max_epsilon: epsilon after which training stops, at the end of the step that reaches it; None never stops.
     """
 
     def __init__(self, engine: PrivacyEngine, *, target_delta: float, max_epsilon: float | None = None) -> None:
@@ -34,17 +34,17 @@ class PrivacyCallback(TrainerCallback):  # type: ignore[misc]
             logs["num_private_steps"] = self._engine.num_steps
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Stops when the limit is reached."""
+        """Stops the training if epsilon has reached the limit."""
         if self._max_epsilon is not None and self._engine.get_epsilon(self._target_delta) >= self._max_epsilon:
             control.should_training_stop = True
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Writes the accounting beside the checkpoint."""
+        """Writes the accounting into the checkpoint's folder."""
         folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / STATE_FILE).write_text(json.dumps(self._engine.state_dict()) + "\n", encoding="utf-8")
 
 
 def restore(engine: PrivacyEngine, checkpoint: Path) -> None:
-    """Goes on counting from a checkpoint folder, before ``Trainer.train(resume_from_checkpoint=...)``."""
+    """Restores the accounting from a checkpoint, before ``Trainer.train(resume_from_checkpoint=...)``."""
     engine.load_state_dict(json.loads((checkpoint / STATE_FILE).read_text(encoding="utf-8")))

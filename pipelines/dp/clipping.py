@@ -1,4 +1,4 @@
-"""How much of each example's gradient enters the sum."""
+"""Clip factors: the share of each example's gradient that enters the sum."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _SLACK: Final = {torch.float32: 2.0**-21, torch.float64: 2.0**-50}
 
 
 def clip_factors(norms: torch.Tensor, max_grad_norm: float, clipping: ClippingName, dtype: torch.dtype) -> torch.Tensor:
-    """The factor of each example.
+    """Returns the clip factor of each example.
 
     Formal guarantee: factor * norm <= max_grad_norm, for either clipping.
 
-        * ``flat`` (Abadi et al. 2016, Algorithm 1): min(1, C / norm); a norm of at most C is left alone, 0 too.
-        * ``automatic`` (Bu et al. 2023, equation 4.2, AUTO-S, times C): C / (norm + 0.01); every example is scaled,
-          and one with a zero gradient still gives exactly nothing.
+        * ``flat`` (Abadi et al. 2016, Algorithm 1): min(1, C / norm). A norm of at most C, 0 included, has factor 1.
+        * ``automatic`` (Bu et al. 2023, equation 4.2, AUTO-S, times C): C / (norm + 0.01). Every example is scaled.
+          An example with a zero gradient still adds exactly 0.
 
     Args:
         norms: (B,) float64, finite.
         max_grad_norm: C, above 0.
-        clipping: which of the two.
-        dtype: of the sums, float32 or float64.
+        clipping: name of one of the two.
+        dtype: dtype of the sums, float32 or float64.
 
     Returns:
         (B,) float64.
@@ -48,27 +48,27 @@ def clip_factors(norms: torch.Tensor, max_grad_norm: float, clipping: ClippingNa
 
 @dataclass(frozen=True)
 class Factors:
-    """What the gradients of examples are multiplied with.
+    """Factors that multiply the gradients of examples.
 
     Attributes:
-        whole: (B,) float64; the least of `layers` where there are any.
-        layers: (B,) float64 for each parameter, where these differ.
+        whole: (B,) float64; the least of `layers`, if set.
+        layers: (B,) float64 for each parameter; None if all parameters share `whole`.
     """
 
     whole: torch.Tensor
     layers: Mapping[torch.nn.Parameter, torch.Tensor] | None = None
 
     def of(self, parameter: torch.nn.Parameter) -> torch.Tensor:
-        """(B,) of one parameter."""
+        """Returns the (B,) factors of one parameter."""
         return self.whole if self.layers is None else self.layers[parameter]
 
     def without(self, left_out: torch.Tensor) -> Factors:
-        """With 0 for the examples that a (B,) mask names."""
+        """Returns the factors with 0 for the examples in a (B,) mask."""
         layers = None if self.layers is None else {p: f.masked_fill(left_out, 0) for p, f in self.layers.items()}
         return Factors(self.whole.masked_fill(left_out, 0), layers)
 
     def magnitudes(self, whole: torch.Tensor, layers: Mapping[torch.nn.Parameter, torch.Tensor]) -> torch.Tensor:
-        """(B,) magnitudes (`pipelines.dp.uses.Use.magnitudes`) of what enters the sum."""
+        """Returns the (B,) magnitudes (`pipelines.dp.uses.Use.magnitudes`) of the terms that enter the sum."""
         if self.layers is None:
             return self.whole * whole
         return torch.stack([(self.layers[p] * m).square() for p, m in layers.items()]).sum(dim=0).sqrt()
@@ -82,19 +82,19 @@ def factors_of(
     clipping: ClippingName,
     dtype: torch.dtype,
 ) -> Factors:
-    """The factors of a batch.
+    """Returns the factors of a batch.
 
     ``per_layer`` (McMahan et al. 2018, "Learning differentially private recurrent language models", section 3) clips
     the gradient of each of L parameters to C / sqrt(L). The squares of these bounds add up to C squared, so what an
     example adds to all sums has norm at most C, as with flat clipping, and noise and epsilon are the same.
 
     Args:
-        norms: (B,) float64 of the whole gradients.
-        layer_norms: (B,) float64 of each parameter's.
-        num_layers: L, trainable parameters; a shared one counts once.
+        norms: (B,) float64 norms of the whole gradients.
+        layer_norms: (B,) float64 norms of each parameter's gradients.
+        num_layers: L, the number of trainable parameters; a shared parameter counts once.
         max_grad_norm: C.
-        clipping: which kind.
-        dtype: of the sums.
+        clipping: kind of clipping.
+        dtype: dtype of the sums.
     """
     if clipping != "per_layer":
         return Factors(clip_factors(norms, max_grad_norm, clipping, dtype))
@@ -120,10 +120,9 @@ class AdaptiveClipping:
     released.
 
     Attributes:
-        quantile: share of the examples that shall be within the norm.
-        learning_rate: of the norm, on a logarithmic scale, each step.
-        count_noise: s, the noise on the count, in examples; unset: a twentieth of the expected batch, as the paper has
-            it.
+        quantile: target share of the examples within the norm.
+        learning_rate: rate of change of the norm in each step, on a logarithmic scale.
+        count_noise: s, the noise on the count, in examples; unset: a twentieth of the expected batch, as in the paper.
     """
 
     quantile: float = 0.5
@@ -139,11 +138,11 @@ class AdaptiveClipping:
             raise ConfigError(f"count_noise must be above 0, not {self.count_noise}")
 
     def noise_on_count(self, expected_batch_size: float) -> float:
-        """s, in examples."""
+        """Returns s, in examples."""
         return expected_batch_size / 20 if self.count_noise is None else self.count_noise
 
     def noise_on_gradients(self, noise_multiplier: float, expected_batch_size: float) -> float:
-        """The multiplier of the noise on the sum of gradients, larger than ``noise_multiplier``.
+        """Returns the multiplier of the noise on the sum of gradients, larger than ``noise_multiplier``.
 
         Raises:
             ConfigError: the count alone would cost more than the whole step may.
@@ -161,11 +160,11 @@ class AdaptiveClipping:
         return 1 / math.sqrt(left)
 
     def next_norm(self, max_grad_norm: float, noisy_count: float, expected_batch_size: float) -> float:
-        """The clipping norm after a step.
+        """Returns the clipping norm after a step.
 
         Args:
             max_grad_norm: C.
-            noisy_count: the sum of bits, each less 1/2, with its noise.
+            noisy_count: noisy sum of the examples' bits, each less 1/2.
             expected_batch_size: records in an average step.
         """
         share = min(1.0, max(0.0, noisy_count / expected_batch_size + 0.5))

@@ -1,7 +1,7 @@
-"""Batches of the same records composed differently, to see who depends on whom.
+"""Batches of the same records in different compositions, which show if one record depends on another.
 
-Public versus private: which records are taken depends on their number, and on the shapes and digests of what they are
-collated to. What becomes of them is compared (`pipelines.dp.isolation`), and goes nowhere.
+Public versus private: the choice of records depends on their number, and on the shapes and digests of their collated
+batches. The results are only compared (`pipelines.dp.isolation`), and go nowhere else.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ Shape = tuple[tuple[str, str, tuple[int, ...]], ...]
 """Path, type and shape of everything in a batch."""
 
 NUM_CANDIDATES: Final = 64
-"""Records from everywhere, beside the first, among which those for the comparison are chosen."""
+"""Number of candidates spread over the whole data set, in addition to its first records."""
 
 _DEPTH: Final = 8
 
 
 @dataclass(frozen=True)
 class Composition:
-    """A batch, and what it shares with an earlier one.
+    """A batch, and the records that it shares with an earlier batch.
 
     Attributes:
-        batch: what the collate function made of the records.
-        reference: number of the composition that it is compared with, at the positions that both have; None for none.
-        kept: for each position, whether the record is the reference's.
-        shape: of the batch.
-        content: a digest of what it holds.
-        drawn: a digest of the random states after the collate function, which always starts from the same ones.
-        is_reshaped: whether it differs from the reference in size and padded length, and was meant to.
-        is_random: whether the collate function drew random numbers.
-        elsewhere: where the same records stand at other places, None where none do: the number of a composition, which
-            may be this one, and the place there of the record at each position here.
+        batch: output of the collate function.
+        reference: number of the composition to compare with, at the positions that both have; None: no comparison.
+        kept: flag of each position: true if it holds the reference's record.
+        shape: shape of the batch.
+        content: digest of its content.
+        drawn: digest of the random states after the collate function, which always starts from the same states.
+        is_reshaped: true if it differs from the reference in size and padded length on purpose.
+        is_random: true if the collate function drew random numbers.
+        elsewhere: composition that holds the same records at other places (its number, which may be this one's, and
+            the place there of the record at each position here); None if there is no such composition.
     """
 
     batch: Any
@@ -60,11 +60,11 @@ class Composition:
 
 
 def candidates(rows: IntArray, num_first: int) -> list[int]:
-    """Records to choose from: the first, in case neighbours have one length, and others from everywhere.
+    """Returns the records to choose from: the first (neighbours may share a length), and others from everywhere.
 
     Args:
-        rows: numbers of records.
-        num_first: how many of the first are among them, where there are as many.
+        rows: numbers of all records.
+        num_first: number of first records to include, or all if there are fewer.
     """
     spread = np.linspace(0, len(rows) - 1, min(len(rows), NUM_CANDIDATES)).astype(np.int64)
     first = np.arange(min(len(rows), num_first))
@@ -73,27 +73,26 @@ def candidates(rows: IntArray, num_first: int) -> list[int]:
 
 
 def num_compositions(size: int) -> int:
-    """How many batches `compose` makes of ``size`` positions."""
+    """Returns the number of batches that `compose` makes of ``size`` positions."""
     return 0 if size < 1 else 2 if size == 1 else 5 + len(separating_sets(size))
 
 
 def compose(items: Sequence[Any], size: int, full_size: int, collate: Callable[[list[Any]], Any]) -> list[Composition]:
-    """Batches of ``size`` records, and one of ``full_size``.
+    """Makes batches of ``size`` records, and one of ``full_size``.
 
-    1. A batch, and the same batch again: they differ if something keeps state, or draws randomness of its own.
+    1. A batch, and the same batch again. They differ if something keeps state, or draws randomness of its own.
     2. The batch with some records replaced, by `separating_sets`, so that every record is kept while every other one
-       is replaced. Where there are such records, all are collated to one shape: what is computed is then the same to
-       the last bit, and random numbers fall on the same places.
-    3. The records of the first batch, each at the next place: they differ if a record's place has a part in the loss.
-    4. The shortest record by itself, in half a batch, and in one of full size beside the longest: they differ if the
-       number of records, or the length that they are padded to, has a part in the loss. In the batch of full size each
-       of the two stands at every other place.
+       is replaced. If possible, all records are collated to one shape. Then the computation is the same to the last
+       bit, and random numbers fall on the same places.
+    3. The records of the first batch, each at the next place. They differ if a record's place affects the loss.
+    4. Copies of the shortest record alone, in half a batch, and together with copies of the longest record, in a batch
+       of full size where the two alternate. They differ if the number of records or the padded length affects the loss.
 
     Args:
-        items: the records to choose from, at least one.
-        size: records in a batch, at least 1.
-        full_size: records in the largest batches that are usual.
-        collate: makes a batch of a list of items; called with one item too, to see its shape.
+        items: records to choose from, at least one.
+        size: number of records in a batch, at least 1.
+        full_size: number of records in the largest usual batches.
+        collate: function that makes a batch of a list of items; also called with one item, to see its shape.
     """
     with kept_random_states() as restart:
         first_states = random_states_digest()
@@ -116,10 +115,10 @@ def compose(items: Sequence[Any], size: int, full_size: int, collate: Callable[[
         by_size = sorted(range(len(items)), key=lambda at: _num_values(singles[at].shape))
         shortest, longest = items[by_size[0]], items[by_size[-1]]
         is_short = [at % 2 == 0 for at in range(max(size, full_size))]
-        beside = [shortest if short else longest for short in is_short]
+        alternating = [shortest if short else longest for short in is_short]
         found.append(made([shortest] * ((size + 1) // 2)))
-        places = tuple(at % 2 for at in range(len(beside)))
-        full = made(beside, len(found) - 1, is_short)
+        places = tuple(at % 2 for at in range(len(alternating)))
+        full = made(alternating, len(found) - 1, is_short)
         found.append(replace(full, is_reshaped=True, elsewhere=(len(found), places)))
         return found
 
@@ -127,13 +126,13 @@ def compose(items: Sequence[Any], size: int, full_size: int, collate: Callable[[
 def recompose(
     items: Sequence[Any], size: int, collate: Callable[[list[Any]], Any], rng: np.random.Generator
 ) -> list[Composition]:
-    """A batch of ``size`` records, and half of its records in a smaller batch, at other places, beside others.
+    """Makes a batch of ``size`` records, and a smaller batch of half of them and other records, at other places.
 
     Args:
-        items: the batch's records, at least two, and after them others.
+        items: records of the batch, at least two, followed by other records.
         size: records in the batch.
-        collate: makes a batch of a list of items.
-        rng: says which records are kept, and where they stand.
+        collate: function that makes a batch of a list of items.
+        rng: generator that chooses the kept records and their places.
     """
     places = rng.choice(size, (size + 1) // 2, replace=False).tolist()
     mixed = [(items[place], place) for place in places] + [(item, None) for item in items[size : size + size // 4]]
@@ -162,13 +161,13 @@ def _made(
 
 
 def _choose(singles: list[Composition], size: int) -> tuple[list[int], list[int]]:
-    """Numbers of the records for each position, and of those that replace them: of one shape, and different."""
+    """Chooses a record for each position and a different one to replace it, all of one shape if possible."""
     groups: dict[Shape, dict[bytes, int]] = {}
     for at, single in enumerate(singles):
         groups.setdefault(single.shape, {}).setdefault(single.content, at)
     best = list(max(groups.values(), key=len).values())
     own = best[0::2]
-    # Two disjoint sets: were the same records moved about, what replaces them could leave a sum as it was.
+    # Two disjoint sets: if the same records only changed places, a sum over them could stay the same.
     other = best[1::2] or [at for at, s in enumerate(singles) if s.content != singles[own[0]].content] or own
     return [own[at % len(own)] for at in range(size)], [other[at % len(other)] for at in range(size)]
 
@@ -191,7 +190,7 @@ def _leaves(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, A
 
 
 def shape_of(batch: Any) -> Shape:
-    """What a batch is made of, without what it holds."""
+    """Returns the structure of a batch, without its content."""
     found = []
     for path, value in _leaves(batch):
         kind = str(value.dtype) if isinstance(value, torch.Tensor | np.ndarray) else type(value).__name__
@@ -201,7 +200,7 @@ def shape_of(batch: Any) -> Shape:
 
 
 def content_of(batch: Any) -> bytes:
-    """A digest of what a batch holds; things of unknown kinds count for nothing."""
+    """Returns a digest of a batch's content. Values of unknown kinds are left out."""
     digest = hashlib.sha256()
     for path, value in _leaves(batch):
         digest.update(path.encode())
@@ -221,15 +220,15 @@ def _num_values(shape: Shape) -> int:
 
 
 def separating_sets(count: int) -> torch.Tensor:
-    """Sets such that, for any two examples, one holds the first and not the second, and one the other way round.
+    """Returns sets that separate every ordered pair of examples: some set holds the first and not the second.
 
-    Each example is in half of the sets, no two in the same half (Sperner 1928: no smaller number of sets can do it).
+    Each example is in half of the sets, and no two are in the same half (Sperner 1928: fewer sets cannot do it).
 
     Args:
-        count: examples.
+        count: number of examples.
 
     Returns:
-        (m, count) bool, True where the example is in the set; m is 0 for one example, 5 for 10, 8 for 64, 13 for 1,024.
+        (m, count) bool, True if the example is in the set; m is 0 for one example, 5 for 10, 8 for 64, 13 for 1,024.
     """
     num_sets = 0
     while math.comb(num_sets, num_sets // 2) < count:

@@ -1,4 +1,4 @@
-"""Rules for convolutions and GroupNorm: examples, channels, places.
+"""Rules for convolutions and GroupNorm, on inputs (examples, channels, places).
 
 A convolution is a linear layer on patches: its gradient for an example is the sum over places of the outer products of
 output gradients and patches (Bu et al. 2022, "Scalable and efficient training of large convolutional neural networks
@@ -24,7 +24,7 @@ _FUNCTIONS = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}
 
 @dataclass(frozen=True)
 class _Geometry:
-    """Of a convolution, one number for each axis of places."""
+    """The geometry of a convolution: one number for each axis of places."""
 
     kernel: Sequence[int]
     stride: Sequence[int]
@@ -33,7 +33,7 @@ class _Geometry:
     groups: int
 
     def patches(self, x: torch.Tensor) -> torch.Tensor:
-        """(B, C, *places) as (B, L, C, K): what each of the L places of the output sees."""
+        """Returns (B, C, *places) as (B, L, C, K): the inputs that each of the L output places sees."""
         axes = len(self.kernel)
         x = functional.pad(x, [side for size in reversed(self.padding) for side in (size, size)])
         for axis, (kernel, stride, dilation) in enumerate(zip(self.kernel, self.stride, self.dilation, strict=True)):
@@ -42,7 +42,7 @@ class _Geometry:
         return x.flatten(axes + 2).flatten(1, axes)
 
     def use(self, x: torch.Tensor, gradient: torch.Tensor) -> OuterUse | DenseUse:
-        """The gradients of the weight, (B, outputs, C / groups * K), from (B, C, *) and (B, outputs, *)."""
+        """Returns the gradients of the weight, (B, outputs, C / groups * K), from (B, C, *) and (B, outputs, *)."""
         patches = self.patches(x)
         size, length, channels, places = patches.shape
         gradient = gradient.flatten(2)
@@ -88,7 +88,7 @@ class _Convolution(torch.autograd.Function):
 
 
 def convolution(site: Site, x: torch.Tensor) -> torch.Tensor:
-    """``torch.nn.Conv1d``, ``Conv2d``, ``Conv3d``: any stride, padding, dilation and groups.
+    """Runs ``torch.nn.Conv1d``, ``Conv2d`` or ``Conv3d``, with any stride, padding, dilation and groups.
 
     Raises:
         UnsupportedLayerError: an input without example axis.
@@ -146,6 +146,6 @@ class _GroupNorm(torch.autograd.Function):
 
 
 def group_norm(site: Site, x: torch.Tensor) -> torch.Tensor:
-    """``torch.nn.GroupNorm``."""
+    """Runs ``torch.nn.GroupNorm``."""
     site.enter(x)
     return applied(_GroupNorm, site, x, site.module.weight, site.module.bias)

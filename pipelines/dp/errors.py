@@ -1,4 +1,4 @@
-"""What the engine refuses, and what to do about it. No message holds a loss, a norm or an example."""
+"""Errors of the engine. They say what to do next. No message holds a loss, a norm or an example."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class UnsupportedLayerError(ConfigError):
 
 
 class IsolationError(PrivacyGateError):
-    """What one record does is not its own.
+    """A record's effect on the gradients depends on more than that record.
 
     The loss of an example depends on another example or on its place in the batch, the data set's ``__getitems__``
     looks at records together, the model keeps what it saw or changes without a step, or the examples' axis is not the
@@ -19,8 +19,8 @@ class IsolationError(PrivacyGateError):
 
 
 class LossError(StageError):
-    """The losses cannot be used: not one for each example, or not finite."""
+    """Losses that cannot be used: not one for each example, or not finite."""
 
 
 class NotFiniteError(LossError):
-    """A loss or a gradient is not a finite number."""
+    """A loss or a gradient that is not a finite number."""

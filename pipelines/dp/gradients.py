@@ -1,4 +1,4 @@
-"""From the losses of examples to the sum of their clipped gradients."""
+"""The gradient engine: from the losses of examples to the sum of their clipped gradients."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ MOST_MAX_GRAD_NORM: Final = 1e12
 
 @dataclass(frozen=True)
 class Clipped:
-    """What a physical batch brought. Private: it describes single examples.
+    """Norms, factors and losses of a physical batch. Private: they describe single examples.
 
     Attributes:
         norms: (B,) float64 gradient norms before clipping.
-        factors: (B,) float64, what each gradient was multiplied with; under per-layer clipping the least.
-        losses: (B,) the losses, detached.
+        factors: (B,) float64 factor of each gradient; under per-layer clipping the least of an example.
+        losses: (B,) detached losses.
     """
 
     norms: torch.Tensor
@@ -44,13 +44,13 @@ class Clipped:
 
 @dataclass(frozen=True)
 class Observation:
-    """What the examples of a batch do, without their gradients. Private.
+    """Losses, norms and projections of a batch's examples, without their gradients. Private.
 
     Attributes:
         losses: (B,) float64.
         norms: (B,) float64 gradient norms.
-        projections: (B,) float64, the inner products of the gradients with a fixed random direction.
-        roundoff: the unit roundoff of the coarsest gradients on the way.
+        projections: (B,) float64 inner products of the gradients with a fixed random direction.
+        roundoff: unit roundoff of the coarsest gradients on the way.
     """
 
     losses: torch.Tensor
@@ -59,47 +59,48 @@ class Observation:
     roundoff: float
 
     def first(self, count: int) -> Observation:
-        """The first ``count`` examples."""
+        """Returns the observation of the first ``count`` examples."""
         return self.at(range(count))
 
     def at(self, places: Sequence[int]) -> Observation:
-        """The examples at these places."""
+        """Returns the observation of the examples at these places."""
         index = torch.tensor(places, dtype=torch.int64)
         return Observation(self.losses[index], self.norms[index], self.projections[index], self.roundoff)
 
 
 class GradientEngine:
-    """Adds up clipped per-example gradients of a model, instantiating none that is large.
+    """Adds up clipped per-example gradients of a model, without instantiating large ones.
 
     Formal guarantees, for any batch in which an example's loss and gradient depend on that example only:
         * every example's share of the sum has norm at most max_grad_norm (1 + 1e-6) in float32 (1e-13 in float64),
           shared parameters, adapters and recurrences included. Terms that would round too coarsely, because they are
-          huge and cancel, are added up apart (`pipelines.dp.cancellation`); below that limit their rounding
-          adds less than 1e-4 max_grad_norm in float32;
+          huge and cancel, are added up separately in float64 (`pipelines.dp.cancellation`). Below that limit their
+          rounding adds less than 1e-4 max_grad_norm in float32;
         * the share is the example's gradient times its clip factor, to 1e-5 relative in float32;
         * a trainable parameter that is used outside a layer with a rule raises: nothing is ever left out silently.
-    Of what they rest on, three things are checked here:
-        * on the first batch of two or more, losses of sets of examples are traced back; where the gradient of any other
-          example is not exactly zero, training stops. For each ordered pair of examples some set holds the one and not
-          the other;
+    The engine checks three of the conditions that they rest on:
+        * on the first batch of two or more, losses of sets of examples are traced back. If the gradient of any other
+          example is not exactly zero, training stops. For each ordered pair of examples some set holds the first and
+          not the second;
         * in every batch, no buffer changes in the forward pass, and no module is in a mode that mixes or remembers
           examples (`StateGuard`);
         * in every batch, there are as many losses as examples.
-    What couples examples through values alone leaves no trace in a graph: `pipelines.dp.isolation`
-    compares the same examples in batches composed differently, for which the model is run again.
+    A coupling of examples through values alone leaves no trace in a graph. `pipelines.dp.isolation` finds it: the
+    model runs again, on the same examples in batches of other compositions.
 
-    Under reduced precision the layers' inputs and output gradients are taken as they were computed, in bfloat16;
-    norms and sums are float32, also where `torch.set_float32_matmul_precision` allows less (`pipelines.dp.products`).
+    Under reduced precision the layers' inputs and output gradients are taken as computed, in bfloat16. Norms and sums
+    are float32, even if `torch.set_float32_matmul_precision` allows less (`pipelines.dp.products`).
 
-    Edge cases: an example with zero gradient contributes nothing; a loss or norm that is not finite raises and adds
-    nothing; a batch of no examples adds nothing.
+    Edge cases: an example with zero gradient adds nothing. A loss or norm that is not finite raises and adds nothing.
+    A batch of no examples adds nothing.
 
     Modes: ``book_keeping`` does one backward pass and keeps layer inputs and output gradients till the norms are
-    known (Bu et al. 2022), or the gradients of the examples where they are about as small. ``two_pass`` is the ghost
-    clipping of Li et al. 2022, section 4: a first backward pass for the norms, a second one for the weighted sum,
-    with nothing kept in between. The sums are the same.
+    known (Bu et al. 2022), or the examples' gradients if these are about as small. ``two_pass`` is the ghost clipping
+    of Li et al. 2022, section 4: a first backward pass for the norms, and a second one for the weighted sum, with
+    nothing kept in between. The sums are the same.
 
-    Use: build it, run the model inside `recording`, hand the losses to `backward`, take the sums with `take_sums`.
+    Use: build the engine, run the model inside `recording`, pass the losses to `backward`, and take the sums with
+    `take_sums`.
     """
 
     def __init__(
@@ -147,15 +148,15 @@ class GradientEngine:
 
     @property
     def max_grad_norm(self) -> float:
-        """What the norm of an example's share is at most."""
+        """The largest norm of an example's share."""
         return self._max_grad_norm
 
     @max_grad_norm.setter
     def max_grad_norm(self, value: float) -> None:
-        """Between steps only: what was added up is bounded by the norm that it was clipped to.
+        """Sets the norm between two steps.
 
         Raises:
-            PrivacyGateError: within a step.
+            PrivacyGateError: some gradients of the step were added already, clipped to the old norm.
         """
         if self._sums.is_begun:
             raise PrivacyGateError("the clipping norm changes between steps, not within one")
@@ -177,10 +178,10 @@ class GradientEngine:
 
     @contextlib.contextmanager
     def recording(self, batch_size: int | None = None) -> Iterator[None]:
-        """Runs forward passes under the engine's rules; outside, the model is trained and used as ever.
+        """Runs forward passes under the engine's rules. Outside, the model trains and runs as usual.
 
         Args:
-            batch_size: examples in the batch; unset: as the first layer sees it.
+            batch_size: number of examples in the batch; unset: as the first layer sees it.
         """
         self.start(batch_size)
         try:
@@ -193,7 +194,7 @@ class GradientEngine:
 
         Args:
             batch_size: see `recording`.
-            compare_contents: whether `backward` also compares what parameters and buffers hold, at the cost of two
+            compare_contents: true if `backward` also compares the values of parameters and buffers, at the cost of two
                 passes over them.
         """
         self._guard.start(contents=compare_contents)
@@ -203,7 +204,7 @@ class GradientEngine:
 
     @property
     def contents(self) -> dict[str, int] | None:
-        """Numbers that stand for what the model held at `start`; None where contents are not compared."""
+        """A number for the values of each parameter and buffer at `start`; None if contents are not compared."""
         return self._guard.contents
 
     def stop(self) -> None:
@@ -215,11 +216,11 @@ class GradientEngine:
         """Adds the clipped gradients of the examples to the sums.
 
         Args:
-            losses: (B,) one loss for each example of the last forward pass inside `recording`, each depending on its
+            losses: (B,) loss of each example of the last forward pass inside `recording`, each depending on its
                 own example only.
 
         Raises:
-            LossError: not one loss for each example, or a value that is not finite; nothing was added.
+            LossError: there is not one loss for each example, or a value is not finite; nothing was added.
             IsolationError: the losses of examples depend on each other, the example axis is not the first, or the
                 forward pass changed a buffer.
             UnsupportedLayerError: a trainable parameter is used outside the layers with a rule.
@@ -230,10 +231,10 @@ class GradientEngine:
         return self._with_losses(losses, self._clip)
 
     def observe(self, losses: torch.Tensor) -> Observation:
-        """As `backward`, but nothing is added: says what the examples would do.
+        """Returns what the examples would add, without adding it; otherwise as `backward`.
 
         Args:
-            losses: (B,) as for `backward`, B at least 1.
+            losses: (B,) losses as for `backward`, B at least 1.
 
         Raises:
             As `backward`.
@@ -241,7 +242,7 @@ class GradientEngine:
         return self._with_losses(losses, self._observe)
 
     def trace_next(self) -> None:
-        """Has the next batch of two or more traced again."""
+        """Makes the engine trace the next batch of two or more again."""
         self._is_traced = False
 
     def _with_losses(self, losses: torch.Tensor, work: Callable[[torch.Tensor], T]) -> T:
@@ -249,7 +250,7 @@ class GradientEngine:
             raise LossError(
                 f"give the loss of each example, a tensor with one axis, not one with {losses.dim()}: a mean over the "
                 "batch hides the examples. Call optimizer.backward(losses) with losses = cross_entropy(..., "
-                "reduction='none'), averaged inside each example where it has several"
+                "reduction='none'), averaged inside each example if it has several"
             )
         _check_finite(losses.detach())
         if losses.grad_fn is None:
@@ -274,10 +275,10 @@ class GradientEngine:
                 parameter.grad = gradient
 
     def _trace(self, losses: torch.Tensor) -> None:
-        """Traces sets of losses back, once: several examples at a time, since a pass for each would take B passes."""
+        """Traces sets of losses back, once. Sets are used because a pass for each example would take B passes."""
         if self._is_traced or len(losses) < 2:
             return
-        # Unequal weights: what two examples do to a third must not cancel, as it does in differences.
+        # Unequal weights: the effects of two examples on a third must not cancel, as they do in differences.
         weights = 1 + torch.arange(len(losses), device=losses.device).mul(0.6180339887).frac()
         for chosen in separating_sets(len(losses)).to(losses.device):
             self._tape.traced = chosen
@@ -295,14 +296,14 @@ class GradientEngine:
             self._run(Phase.NORMS_ONLY, losses.sum(), retain_graph=True)
             norms, factors, shared = self._add_cancelling(losses)
             # The same backward pass again, not one of weighted losses: in bfloat16 that would round differently, and
-            # a share could exceed the bound.
+            # a share could then exceed the bound.
             tape.sums, tape.factors = self._sums, shared
             self._run(Phase.SUM, losses.sum())
         self._num_within += float((norms <= self._max_grad_norm).double().sub(0.5).sum())
         return Clipped(norms, factors, losses.detach())
 
     def _add_cancelling(self, losses: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, Factors]:
-        """Adds the examples whose terms are too large for a sum of the batch, by themselves.
+        """Adds the examples whose terms are too large for a sum of the batch, separately and in float64.
 
         Returns:
             (B,) norms, (B,) factors, and the factors for the sum of the batch: 0 for the examples that were added here.
@@ -312,11 +313,11 @@ class GradientEngine:
         factors = batch_factors.whole.clone()
         assert tape.magnitudes is not None  # noqa: S101
         magnitudes = batch_factors.magnitudes(tape.magnitudes, tape.layer_magnitudes)
-        is_apart = cancelling(magnitudes, self._max_grad_norm, self._dtype)
-        apart: list[int] = is_apart.nonzero().flatten().tolist()
+        needs_float64 = cancelling(magnitudes, self._max_grad_norm, self._dtype)
+        chosen: list[int] = needs_float64.nonzero().flatten().tolist()
         step = max(1, tape.budget.kept_bytes // (8 * sum(p.numel() for p in self.parameters)))
-        for at in range(0, len(apart), step):
-            examples = apart[at : at + step]
+        for at in range(0, len(chosen), step):
+            examples = chosen[at : at + step]
             tape.whole = whole = WholeGradients(examples)
             if self._mode == "book_keeping":
                 tape.fill(whole)
@@ -327,7 +328,7 @@ class GradientEngine:
             found = self._factors(norms[examples], whole.layer_norms())
             factors[examples] = found.whole
             whole.add_weighted(self._sums, found)
-        return norms, factors, batch_factors.without(is_apart)
+        return norms, factors, batch_factors.without(needs_float64)
 
     def _observe(self, losses: torch.Tensor) -> Observation:
         tape = self._tape
@@ -367,11 +368,11 @@ class GradientEngine:
 
     @property
     def _dtype(self) -> torch.dtype:
-        """Of the sums, the coarsest."""
+        """The coarsest dtype of the sums."""
         return torch.float64 if all(p.dtype == torch.float64 for p in self.parameters) else torch.float32
 
     def take_sums(self) -> list[torch.Tensor]:
-        """The clipped sums since the last call, one for each of `parameters`, float32 or float64; starts afresh."""
+        """Returns and resets the clipped sums since the last call, one for each parameter, float32 or float64."""
         taken = [self._sums.of(p) for p in self.parameters]
         self._sums = Sums()
         self._num_within = 0.0
@@ -379,7 +380,7 @@ class GradientEngine:
 
     @property
     def num_within(self) -> float:
-        """Of the examples since `take_sums`: those within the clipping norm less one half for each. Private."""
+        """Number of examples within the clipping norm since `take_sums`, less one half for each example. Private."""
         return self._num_within
 
 

@@ -13,21 +13,21 @@ import torch
 _BLOCK: Final = 32
 _MAX_BLOCKS: Final = 4
 _FLOOR: Final = 2.0**-90
-"""Added to squares for each coordinate: what underflow takes from a squared norm in float32 is then below 2**-36 of the
-squared magnitude."""
+"""Number added to squares for each coordinate. Underflow in float32 then takes less than 2**-36 of the squared
+magnitude from a squared norm."""
 
 
 def gram_squares(rows: torch.Tensor, columns: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The squared norms of sum_t rows_t columns_t^T.
+    """Returns the squared norms of sum_t rows_t columns_t^T.
 
-    Gram matrices are symmetric, so only blocks on and below the diagonal are computed.
+    Gram matrices are symmetric: only blocks on and below the diagonal are computed.
 
     Args:
         rows: (B, T, R).
         columns: (B, T, C), of the same dtype.
 
     Returns:
-        (B,) float64 squared norms, (B,) float64 sums of |r_t|^2 |c_t|^2, and (B,) float64 `term_magnitudes`. Where the
+        (B,) float64 squared norms, (B,) float64 sums of |r_t|^2 |c_t|^2, and (B,) float64 `term_magnitudes`. If the
         first is much smaller than the second, terms have cancelled and the first has lost digits.
     """
     num_examples, length = rows.shape[0], rows.shape[1]
@@ -41,7 +41,7 @@ def gram_squares(rows: torch.Tensor, columns: torch.Tensor) -> tuple[torch.Tenso
         column_products = torch.bmm(columns[:, start:stop], columns[:, :stop].transpose(1, 2))
         column_squares = column_products[:, :, start:].diagonal(dim1=1, dim2=2).double()
         products *= column_products
-        # products: (B, stop - start, stop). What lies below the diagonal block stands for its mirror image too.
+        # products: (B, stop - start, stop). Entries below the diagonal block count twice, for their mirror images.
         if start:
             squares += 2 * products[:, :, :start].sum(dim=2).double().sum(dim=1)
         squares += products[:, :, start:].sum(dim=2).double().sum(dim=1)
@@ -53,20 +53,20 @@ def gram_squares(rows: torch.Tensor, columns: torch.Tensor) -> tuple[torch.Tenso
 def term_magnitudes(
     row_squares: torch.Tensor, column_squares: torch.Tensor, num_rows: int, num_columns: int
 ) -> torch.Tensor:
-    """(B,) float64, at least the sums of |r_t| |c_t|, also where squares in float32 underflowed.
+    """Returns (B,) float64, at least the sums of |r_t| |c_t|, even if squares in float32 underflowed.
 
     Args:
         row_squares: (B, T) squared norms of r_t.
         column_squares: (B, T) squared norms of c_t.
-        num_rows: coordinates of r_t.
-        num_columns: coordinates of c_t.
+        num_rows: number of coordinates of r_t.
+        num_columns: number of coordinates of c_t.
     """
     row_norms = row_squares.double().add(num_rows * _FLOOR).sqrt_()
     return row_norms.mul_(column_squares.double().add(num_columns * _FLOOR).sqrt_()).sum(dim=1)
 
 
 def dense_squares(gradients: torch.Tensor) -> torch.Tensor:
-    """(B,) float64 squared norms of gradients (B, ...). Long sums are joined in float64."""
+    """Returns (B,) float64 squared norms of gradients (B, ...). Long sums are joined in float64."""
     if gradients.dim() < 3:
         gradients = gradients.reshape(len(gradients), 1, -1)
     norms: torch.Tensor = torch.linalg.vector_norm(gradients.flatten(1, -2), dim=2)
@@ -74,8 +74,8 @@ def dense_squares(gradients: torch.Tensor) -> torch.Tensor:
 
 
 def gram_is_cheaper(length: int, num_rows: int, num_columns: int) -> bool:
-    """Whether the Gram form costs less than the gradient itself.
+    """Returns true if the Gram form costs less than the gradient itself.
 
-    Products are counted; of a Gram matrix 5/8 are computed (four blocks). A gradient is also written and read once.
+    Counts products. 5/8 of a Gram matrix are computed (four blocks). A gradient is also written and read once.
     """
     return 0.7 * length * length * (num_rows + num_columns) < (length + 8) * num_rows * num_columns

@@ -1,4 +1,4 @@
-"""The rule for ``torch.nn.GRU``: the whole recurrence as one function, as for the LSTM."""
+"""The rule for ``torch.nn.GRU``: one function for the whole recurrence, as for the LSTM."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pipelines.dp.recurrent import add_uses, run_layers
 
 
 class _Recurrence(torch.autograd.Function):
-    """One layer in one direction. Gates are in PyTorch's order: reset, update, new.
+    """A layer in one direction. Gates are in PyTorch's order: reset, update, new.
 
-    r = s(a_r + b_r), z = s(a_z + b_z), n = tanh(a_n + r b_n), h' = (1 - z) n + z h, with a what the inputs and b what
-    the hidden state before add, biases included.
+    r = s(a_r + b_r), z = s(a_z + b_z), n = tanh(a_n + r b_n), h' = (1 - z) n + z h. The inputs add a, and the hidden
+    state before the step adds b, biases included.
     """
 
     @staticmethod
@@ -31,7 +31,7 @@ class _Recurrence(torch.autograd.Function):
         bias_ih: torch.Tensor | None,
         bias_hh: torch.Tensor | None,
     ) -> torch.Tensor:
-        # x: (B, T, I). Work is done with time first, so that a step is contiguous.
+        # x: (B, T, I). Computes with the time axis first, so that a step is contiguous.
         size, length, _ = x.shape
         width = weight_hh.shape[1]
         gates = functional.linear(x.transpose(0, 1), weight_ih, bias_ih)  # (T, B, 3H)
@@ -81,7 +81,7 @@ class _Recurrence(torch.autograd.Function):
 
 
 def gru(site: Site, x: torch.Tensor, hx: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
-    """``torch.nn.GRU`` with the example axis first.
+    """Runs ``torch.nn.GRU`` with the example axis first.
 
     Raises:
         UnsupportedLayerError: a packed sequence, or an input without example axis.

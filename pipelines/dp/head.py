@@ -1,7 +1,7 @@
-"""A language-model head and its cross-entropy in one, chunk by chunk, so that no logits of a whole batch exist.
+"""A language-model head fused with its cross-entropy, chunk by chunk, so that no logits of a whole batch exist.
 
-Logits of a few examples are computed, turned into their own gradients in place, used (for the gradient of the hidden
-states and, where the head is trained under privacy, for the norms), and dropped, or kept while
+Logits of a few examples are computed and turned into their own gradients in place. They give the gradient of the hidden
+states and, if the head is trained under privacy, the norms. Then they are dropped, or kept while
 `MemoryBudget.kept_bytes` lasts. This is also the fastest form for ordinary training.
 """
 
@@ -23,9 +23,9 @@ IGNORED_LABEL = -100
 
 
 def target_weights(labels: torch.Tensor) -> torch.Tensor:
-    """(B, T) float64 weights that make an example's loss the mean over its own targets (labels other than -100).
+    """Returns (B, T) float64 weights: an example's loss is the mean over its own targets (labels other than -100).
 
-    The mean is taken inside the example only: a count over the batch would couple examples.
+    The mean stays inside the example: a count over the batch would couple examples.
     """
     is_target = labels != IGNORED_LABEL
     return is_target.double() / is_target.sum(dim=1, keepdim=True).clamp(min=1)
@@ -38,20 +38,20 @@ def fused_losses(
     weights: torch.Tensor | None = None,
     budget: MemoryBudget | None = None,
 ) -> torch.Tensor:
-    """The cross-entropy of each example, without the logits of the batch.
+    """Returns the cross-entropy of each example, without the logits of the batch.
 
     Args:
-        hidden: (B, T, D) what the head would be given.
+        hidden: (B, T, D) inputs of the head.
         head: a ``torch.nn.Linear`` of shape (V, D).
-        labels: (B, T) int64, already shifted: the token to predict at each position; -100 for none.
-        weights: (B, T) of the positions' losses; unset: the mean over the example's targets.
-        budget: memory for an ordinary training step; under the engine, its own budget counts.
+        labels: (B, T) int64, already shifted: token to predict at each position; -100: no token.
+        weights: (B, T) weights of the positions' losses; unset: the mean over the example's targets.
+        budget: memory for an ordinary training step; the engine uses its own budget.
 
     Returns:
         (B,) weighted losses; 0 for an example without targets.
 
     Raises:
-        ValueError: shapes that do not fit, or a head that is no linear layer.
+        ValueError: the shapes do not fit, or the head is not a linear layer.
     """
     if not isinstance(head, torch.nn.Linear):
         raise ValueError(f"the head must be a torch.nn.Linear, not {type(head).__name__}")
@@ -135,7 +135,7 @@ class _FusedHead(torch.autograd.Function):
 
 
 def _pack(weights: torch.Tensor) -> torch.Tensor | None:
-    """(B, T') positions with targets first, T' the most that an example has; None where packing gains nothing."""
+    """Returns (B, T') positions, targets first, T' the most that an example has; None if packing gains nothing."""
     is_target = weights != 0
     longest = int(is_target.sum(dim=1).max()) if len(weights) else 0
     if longest > 0.9 * weights.shape[1]:
@@ -144,13 +144,13 @@ def _pack(weights: torch.Tensor) -> torch.Tensor | None:
 
 
 class _Chunks:
-    """One pass over the batch.
+    """A pass over the batch, chunk by chunk.
 
     Attributes:
         hidden_gradient: (B, T, D) for an upstream gradient of 1.
         weight_gradient: (V, D) for upstream gradients of 1, in ordinary training.
-        bias_gradients: (B, V) of the examples.
-        batch_number: of the batch whose memory was taken.
+        bias_gradients: (B, V) gradients of the examples.
+        batch_number: number of the batch whose memory was taken.
     """
 
     def __init__(
@@ -192,7 +192,7 @@ class _Chunks:
         self.bias_gradients = torch.empty(size, num_tokens, **kind) if self._needs_bias else None
 
     def go(self) -> torch.Tensor:
-        """(B,) the losses; the attributes are filled on the way."""
+        """Returns the (B,) losses, and fills the attributes."""
         size, length, _ = self._hidden.shape
         losses = torch.empty(size, dtype=self._dtype, device=self._hidden.device)
         num_kept = len(self._kept)
@@ -225,7 +225,7 @@ class _Chunks:
             self.weight_gradient.addmm_(logits.t(), hidden.flatten(0, 1).to(self._dtype))
 
     def use(self, upstream: torch.Tensor) -> HeadUse:
-        """What the private engine needs of this pass."""
+        """Returns the values of this pass that the private engine needs."""
         return HeadUse(
             hidden=self._hidden,
             weight=self._weight,
@@ -242,7 +242,7 @@ class _Chunks:
         )
 
     def scaled_weight_gradient(self, upstream: torch.Tensor) -> torch.Tensor:
-        """(V, D) for these upstream gradients; the pass is done again where they differ between examples."""
+        """Returns (V, D) for these upstream gradients. Repeats the pass if they differ between examples."""
         assert self.weight_gradient is not None  # noqa: S101
         if bool((upstream == upstream[:1]).all()):
             return self.weight_gradient * upstream[0] if len(upstream) else self.weight_gradient

@@ -1,4 +1,4 @@
-"""What a fused language-model head leaves behind: hidden states and normalisers, not logits."""
+"""The use that a fused language-model head leaves: hidden states and normalisers, not logits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pipelines.dp.uses import (
 def softmax_in_place(logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Turns logits into the gradients of the weighted losses.
 
-    Rows are taken a few at a time, so that the passes over them stay in the cache.
+    Takes a few rows at a time, so that the passes over them stay in the cache.
 
     Args:
         logits: (N, V), overwritten with weights * (softmax - one_hot(labels)).
@@ -47,14 +47,14 @@ def softmax_in_place(logits: torch.Tensor, labels: torch.Tensor, weights: torch.
 
 
 def pieces(start: int, stop: int, size: int) -> list[tuple[int, int]]:
-    """The range cut into parts of at most ``size``."""
+    """Returns the range, cut into parts of at most ``size``."""
     return [(at, min(at + size, stop)) for at in range(start, stop, size)]
 
 
 def compute_logits(
     hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, out: torch.Tensor
 ) -> torch.Tensor:
-    """(N, V) logits in float32 or float64, written to ``out``; the product is in the dtype of ``hidden``."""
+    """Writes (N, V) logits in float32 or float64 to ``out``. The product is in the dtype of ``hidden``."""
     if hidden.dtype == out.dtype:
         torch.mm(hidden, weight.t(), out=out)
     else:
@@ -64,17 +64,17 @@ def compute_logits(
 
 @dataclass
 class HeadUse:
-    """The gradient of a head's weight is sum_t b_t h_t^T with b = weights * (softmax - one_hot) * upstream.
+    """A use with gradient sum_t b_t h_t^T of the head's weight, b = weights * (softmax - one_hot) * upstream.
 
     Attributes:
         hidden: (B, T, D) inputs of the head, packed to positions with a target.
-        weight: (V, D), as it was in the forward pass, in the dtype of ``hidden``.
-        bias: (V,) or None.
+        weight: (V, D) weight in the forward pass, in the dtype of ``hidden``.
+        bias: (V,) bias, or None.
         labels: (B, T) int64.
-        weights: (B, T), 0 where there is no target.
+        weights: (B, T) weights of the losses, 0 at positions without target.
         normalisers: (B, T) log-sum-exps.
-        kept: (n, T, V) gradients of the logits of the first n examples; the others' are computed again.
-        chunk: examples that are computed again at once.
+        kept: (n, T, V) gradients of the logits of the first n examples; those of the others are computed again.
+        chunk: number of examples that are computed again at once.
         unit_norms, unit_terms, unit_magnitudes: (B,) float64 each, see `Squares`, for an upstream gradient of 1.
         upstream: (B,) gradients of the examples' losses.
     """
@@ -98,17 +98,17 @@ class HeadUse:
         return len(self.hidden)
 
     def squares(self, budget: MemoryBudget) -> Squares:
-        """Taken in the forward pass, where the logits were at hand."""
+        """Returns the squares that the forward pass took from the logits."""
         del budget
         scale = self.upstream.double().square()
         return Squares(self.unit_norms * scale, self.unit_terms * scale, self.magnitudes())
 
     def magnitudes(self) -> torch.Tensor:
-        """sum_t |b_t| |h_t|."""
+        """Returns sum_t |b_t| |h_t|."""
         return self.unit_magnitudes * self.upstream.double().abs()
 
     def _logit_gradients(self, start: int, stop: int) -> torch.Tensor:
-        """(n, T, V) for an upstream gradient of 1; the examples are all kept, or none is."""
+        """Returns (n, T, V) for an upstream gradient of 1. The examples are all kept, or none is."""
         if stop <= len(self.kept):
             return self.kept[start:stop]
         hidden = self.hidden[start:stop].flatten(0, 1)
@@ -124,12 +124,12 @@ class HeadUse:
         return out.view(stop - start, -1, out.shape[1])
 
     def _parts(self, start: int, stop: int) -> list[tuple[int, int]]:
-        """The range cut to what is kept, in one, and to chunks of the rest."""
+        """Returns the range in parts: the kept examples together, and chunks of the rest."""
         middle = min(max(start, len(self.kept)), stop)
         return pieces(start, middle, max(1, middle - start)) + pieces(middle, stop, self.chunk)
 
     def project(self, direction: Direction) -> torch.Tensor:
-        """sum_t <left, b_t> <h_t, right>."""
+        """Returns sum_t <left, b_t> <h_t, right>."""
         result = torch.empty(self.num_examples, dtype=torch.float64, device=self.hidden.device)
         for a, b in self._parts(0, self.num_examples):
             along = self.hidden[a:b].to(direction.right.dtype) @ direction.right
@@ -137,7 +137,7 @@ class HeadUse:
         return result * self.upstream.double()
 
     def instantiate(self, start: int, stop: int, *, dtype: torch.dtype | None = None) -> torch.Tensor:
-        """(n, V, D)."""
+        """Returns the (n, V, D) gradients."""
         dtype = dtype or self.upstream.dtype
         parts = [
             torch.bmm(
@@ -151,14 +151,14 @@ class HeadUse:
     def add_weighted(
         self, sums: Sums, parameter: torch.nn.Parameter, factors: torch.Tensor | None, scratch: Scratch
     ) -> None:
-        """One matrix product for what is kept, and one for each chunk of the rest."""
+        """Adds the weighted sum: a matrix product for the kept examples, and one for each chunk of the rest."""
         scale = self.upstream if factors is None else self.upstream * factors.to(self.upstream.dtype)
         for a, b in self._parts(0, self.num_examples):
             hidden = scratch.scaled(self.hidden[a:b], scale[a:b], compute_dtype(parameter))
             sums.add_product(parameter, self._logit_gradients(a, b).flatten(0, 1).t(), hidden.flatten(0, 1))
 
     def _entries(self, start: int, stop: int, ids: torch.Tensor) -> torch.Tensor:
-        """(n, T, S) gradients of the logits at the tokens ``ids`` (n, S), for an upstream gradient of 1."""
+        """Returns (n, T, S) gradients of the logits at the tokens ``ids`` (n, S), for an upstream gradient of 1."""
         if stop <= len(self.kept):
             return self.kept[start:stop].gather(2, ids[:, None, :].expand(-1, self.kept.shape[1], -1))
         logits = torch.bmm(self.hidden[start:stop], self.weight[ids].transpose(1, 2)).to(self.upstream.dtype)
@@ -169,9 +169,9 @@ class HeadUse:
         return entries.mul_(self.weights[start:stop, :, None])
 
     def cross(self, embedding: RowsUse) -> torch.Tensor:
-        """(B,) the inner product with the gradient of a tied embedding, sum_{t,s} b_t[id_s] <h_t, g_s>.
+        """Returns (B,) inner products with the gradient of a tied embedding, sum_{t,s} b_t[id_s] <h_t, g_s>.
 
-        Of b only the entries at the example's own tokens are needed, which costs T products for each position.
+        Only the entries of b at the example's own tokens are needed, which costs T products for each position.
         """
         dtype = self.upstream.dtype
         result = torch.zeros(self.num_examples, dtype=torch.float64, device=self.hidden.device)

@@ -1,21 +1,21 @@
-"""Whether an example's loss and gradient depend on that example alone: it is compared in batches of other composition.
+"""Comparison of examples in batches of different composition: each loss and gradient must depend on its example alone.
 
-A graph shows what a loss is differentiated through. It does not show a mean that was detached, a count of tokens, a
-Python number, a decision, or what a collate function did. So the whole way from records to losses is gone several
-times before the first step, on small batches that share some records and differ in the others, or hold the same
-records at other places (`pipelines.dp.compositions`). The losses of the shared records, the norms of their
-gradients and the projections of their gradients on a random direction must be the same. A place is no less private than
-the records before it: under Poisson sampling one record more moves all that follow.
+A graph shows the operations that a loss is differentiated through. It does not show a mean that was detached, a count
+of tokens, a Python number, a decision, or the work of a collate function. So the whole path from records to losses runs
+several times before the first step, on small batches that share some records and differ in the others, or hold the same
+records at other places (`pipelines.dp.compositions`). The losses of the shared records, the norms of their gradients
+and the projections of their gradients on a random direction must be the same. Places matter because they are as private
+as the records before them: under Poisson sampling one record more moves all that follow.
 
 Later the comparison is repeated at random steps, which are public (`pipelines.dp.sampling.next_check`), on a batch as
 large as samples get and a part of it: a coupling may begin after the first step, or in larger batches only.
 
-While a batch is compared, dropout is off and random numbers start from the same states; both are put back afterwards.
-Nothing of these batches enters a step.
+During a comparison, dropout is off and random numbers start from the same states. Both are restored afterwards. These
+batches enter no step.
 
-What this does not see: what begins after the last comparison, or is gone before the next; records unlike those that
-were compared; dropout that mixes examples; a state that the very first batch sets once, outside buffers and parameters,
-and that stays; dependence below rounding.
+The comparison cannot see: a coupling that begins after the last comparison, or ends before the next; records unlike
+those that were compared; dropout that mixes examples; a state that the very first batch sets once, outside buffers and
+parameters, and that stays; dependence below rounding.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from pipelines.dp.random_states import (
 )
 
 PROBE_SIZE: Final = 10
-"""Records in a batch that is compared, at most; with 10, there are 10 batches."""
+"""Most records in a batch that is compared. With 10 records, there are 10 batches."""
 
 _MOST_RESTARTS: Final = 3
 
@@ -60,18 +60,18 @@ LATER_NOT_COMPARED: Final = (
 
 
 class IsolationProbe:
-    """The comparison, batch by batch: `begin`, run the model, `take` the losses; till `position` is None.
+    """The comparison, batch by batch: `begin`, run the model, `take` the losses, until `position` is None.
 
-    A loop may be left between two batches, and go on later. After an error the comparison starts from the beginning.
+    A loop may stop between two batches, and continue later. After an error the comparison starts from the beginning.
 
     Args:
-        engine: of the model.
-        compositions: what `compose` made, or `recompose`.
-        notes: what could not be compared before.
-        is_later: whether it is what `recompose` made, after the first step.
+        engine: engine that is attached to the model.
+        compositions: batches from `compose`, or from `recompose`.
+        notes: descriptions of what could not be compared before.
+        is_later: true if `recompose` made them, after the first step.
 
     Attributes:
-        notes: what could not be compared, in words.
+        notes: descriptions of what could not be compared.
     """
 
     def __init__(
@@ -100,23 +100,23 @@ class IsolationProbe:
 
     @property
     def num_compared(self) -> int:
-        """How many batches were taken."""
+        """The number of batches taken."""
         return len(self._observed)
 
     @property
     def position(self) -> int | None:
-        """Number of the batch that is to be taken next; None when all were."""
+        """The number of the next batch; None after the last."""
         return self.num_compared if self.num_compared < len(self._compositions) else None
 
     def begin(self) -> int:
-        """The model is about to run on the next batch.
+        """Prepares the model for the next batch.
 
         Returns:
-            The number of the batch: that of `position`, or 0 where the weights have changed in between, as when a loop
-            projects them onto a set after each step. Then all is compared again.
+            The number of the batch: `position`, or 0 if the weights have changed in between, for example because a loop
+            projects them onto a set after each step. Then all batches are compared again.
 
         Raises:
-            IsolationError: the weights do not stand still.
+            IsolationError: the weights keep changing.
         """
         self._give_back = _made_repeatable(self._engine.model, self._states)
         self._engine.start(self.size(self.num_compared), compare_contents=True)
@@ -133,17 +133,17 @@ class IsolationProbe:
         return self.num_compared
 
     def size(self, number: int) -> int:
-        """Records in the batch of that number."""
+        """Returns the number of records in the batch of that number."""
         return len(self._compositions[number].kept)
 
     def take(self, losses: torch.Tensor) -> Observation:
         """Compares the losses of the batch that was begun last with those of its reference.
 
         Args:
-            losses: (B,) of the batch's records, in their order.
+            losses: (B,) losses of the batch's records, in their order.
 
         Raises:
-            IsolationError: they differ where the records are the same.
+            IsolationError: the losses of the same records differ.
             LossError, UnsupportedLayerError: see `GradientEngine.backward`.
         """
         drawn = random_states_digest()
@@ -162,7 +162,7 @@ class IsolationProbe:
         return observed
 
     def pause(self) -> None:
-        """Gives back dropout and the random states as they were when the batch was begun."""
+        """Restores dropout and the random states from before the batch."""
         if self._give_back is not None:
             self._give_back()
             self._give_back = None
@@ -176,7 +176,7 @@ class IsolationProbe:
             self._compare_compositions(number, composition, composition.reference)
         if composition.elsewhere is not None:
             if composition.reference is None:
-                self._check_dependence()  # losses that look at places may look at nothing else
+                self._check_dependence()  # losses that depend on places may depend on nothing else
             self._compare_places(number, composition, *composition.elsewhere)
 
     def _compare_compositions(self, number: int, composition: Composition, reference: int) -> None:
@@ -203,7 +203,7 @@ class IsolationProbe:
                 self.notes += (NOT_COMPARED,)
                 return
             raise IsolationError(
-                "examples cannot be compared, because how many random numbers are drawn depends on the other examples "
+                "examples cannot be compared, because the number of random numbers drawn depends on the other examples "
                 "of the batch. Draw them in the data set, for each record by itself, or pad all records to one length"
             )
         raise IsolationError(
@@ -215,15 +215,15 @@ class IsolationProbe:
 
     def _compare_places(self, number: int, composition: Composition, reference: int, places: tuple[int, ...]) -> None:
         observed, expected = self._observed[number], self._observed[reference].at(places)
-        # Rows of a matrix round by where they lie in it, as between batches of different shapes.
+        # The rounding of a matrix row depends on its place, as between batches of different shapes.
         if not bool(_differ(observed, expected, is_one_shape=False)[0].any()):
             return
         if composition.is_random or self._drawn[number] != self._first_states:
             self.notes += () if PLACES_NOT_COMPARED in self.notes else (PLACES_NOT_COMPARED,)
             return
         raise IsolationError(
-            "the loss or the gradient of an example changes with its place in the batch. Who stands where depends on "
-            "which other records were drawn, so that one record more changes what many others add. Look for: weights, "
+            "the loss or the gradient of an example changes with its place in the batch. The places depend on "
+            "the other records that were drawn, so one record more changes what many others add. Look for: weights, "
             "decisions or numbers by row (torch.arange(len(batch)), losses[::2], the first or the last row), in the "
             "loop, the model or the collate function"
         )
@@ -233,7 +233,7 @@ class IsolationProbe:
             return
         reference, places = composition.elsewhere
         observed, expected = self._observed[number], self._observed[reference].at(places)
-        # Of trained models losses are small, and rounding is not: what matters is what a record adds once clipped.
+        # Losses of trained models are small, but rounding is not. Only a record's clipped gradient matters.
         scale = max(float(observed.norms.max()), float(expected.norms.max()), self._engine.max_grad_norm)
         is_other = _gradients_differ(observed, expected) > max(2.0**-12, 16 * observed.roundoff) * scale
         if not bool((is_other & torch.tensor(composition.kept)).any()):
@@ -249,11 +249,11 @@ class IsolationProbe:
         )
 
     def _rounds_at_random(self, observed: Observation, expected: Observation, difference: float) -> bool:
-        """Whether a repeated batch differs as it may where a device adds up in any order: in gradients, by rounding."""
+        """Returns true if a repeated batch differs by rounding only, as on a device that adds in any order."""
         return torch.equal(observed.losses, expected.losses) and difference <= observed.roundoff / 4
 
     def _check_dependence(self) -> None:
-        """Checks that other records gave other losses anywhere at all."""
+        """Checks that other records gave other losses in some batch."""
         base = self._observed[0]
         content = self._compositions[0].content
         others = [at for at, c in enumerate(self._compositions) if c.reference == 0 and c.content != content]
@@ -277,11 +277,11 @@ def check_again(
     """Compares examples of a batch of real size, between two steps.
 
     Args:
-        engine: of the model.
-        items: the records of the batch, and others.
+        engine: engine that is attached to the model.
+        items: records of the batch, followed by others.
         size: records in the batch.
-        rng: says which of them are kept; its numbers enter no step.
-        collate, losses_of: as for `check_isolation`, as are what is returned and raised.
+        rng: generator that chooses the kept records; its numbers enter no step.
+        collate, losses_of: functions as for `check_isolation`, with the same results and errors.
     """
     return _compared(engine, recompose(items, size, collate, rng), losses_of, is_later=True)
 
@@ -294,18 +294,18 @@ def check_isolation(
     collate: Callable[[list[Any]], Any],
     losses_of: Callable[[Any], torch.Tensor],
 ) -> tuple[str, ...]:
-    """Compares examples where the losses are a function that can be called at will.
+    """Compares examples, with losses from a function that can be called at any time.
 
     Args:
-        engine: of the model.
+        engine: engine that is attached to the model.
         items: records to choose from.
         size: records in a batch.
-        full_size: records in the largest batches that are usual.
-        collate: makes a batch of items.
-        losses_of: (B,) the losses of a batch.
+        full_size: number of records in the largest usual batches.
+        collate: function that makes a batch of items.
+        losses_of: function that returns the (B,) losses of a batch.
 
     Returns:
-        What could not be compared, in words.
+        Descriptions of what could not be compared.
 
     Raises:
         IsolationError: an example's loss or gradient depends on others.
@@ -338,9 +338,9 @@ def _compared(
 def _differ(
     found: Observation, expected: Observation, is_one_shape: bool, noise: float = 0.0
 ) -> tuple[torch.Tensor, float]:
-    """(B,) bool, where examples differ by more than rounding, and the largest relative difference of gradients.
+    """Returns (B,) bool, true if an example differs by more than rounding, and the largest relative difference.
 
-    In batches of one shape the same sums are done in the same order: what is left comes from shapes inside the model
+    Batches of one shape do the same sums in the same order. The remaining difference comes from shapes inside the model
     that depend on values (measured: 1e-7 at most, bfloat16 included). Batches of other shapes round differently
     (measured: 2e-7 in float32, 2e-3 under bfloat16), and small numbers by as much as large ones.
     """
@@ -359,7 +359,7 @@ def _differ(
 
 
 def _gradients_differ(found: Observation, expected: Observation) -> torch.Tensor:
-    """(B,) by how much gradients differ, in their norms or along the random direction."""
+    """Returns (B,) differences of gradients, in their norms or along the random direction."""
     return torch.maximum((found.norms - expected.norms).abs(), (found.projections - expected.projections).abs())
 
 
@@ -369,7 +369,7 @@ def _made_repeatable(model: torch.nn.Module, states: RandomStates) -> Callable[[
     A rate is an attribute of a module that is a number and has "drop" in its name, as torch and transformers have it.
 
     Returns:
-        What puts both back.
+        A function that restores both.
     """
     stack = contextlib.ExitStack()
     stack.callback(set_random_states, random_states())

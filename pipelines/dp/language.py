@@ -1,4 +1,4 @@
-"""The losses of language models, through the fused head where the model has one that it knows."""
+"""Losses of language models, through the fused head if the model's head is a plain one."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def causal_lm_losses(
     attention_mask: torch.Tensor | None = None,
     weights: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """The mean cross-entropy of each example's next tokens.
+    """Returns the mean cross-entropy of each example's next tokens.
 
     Args:
         model: a causal language model of ``transformers``, or a peft model over one.
         input_ids: (B, T) int64.
-        labels: (B, T) int64, not shifted: the ids themselves, -100 where there is nothing to predict.
-        attention_mask: (B, T), 0 at padding.
-        weights: (B, T) of the labels' losses; unset: the mean over the example's own labels.
+        labels: (B, T) int64, not shifted: the ids themselves, or -100 at positions without a target.
+        attention_mask: (B, T) mask, 0 at padding.
+        weights: (B, T) weights of the labels' losses; unset: the mean over the example's own labels.
 
     Returns:
         (B,) losses; 0 for an example without labels.
     """
-    # Labels move, not hidden states: a copy of these is what the fused head is there to save.
+    # Shifts the labels and not the hidden states: the fused head is there to save a copy of these.
     shifted = torch.cat([labels[:, 1:], labels.new_full((len(labels), 1), IGNORED_LABEL)], dim=1)
     if weights is not None:
         weights = torch.cat([weights[:, 1:], weights.new_zeros(len(weights), 1)], dim=1)
@@ -47,13 +47,13 @@ def causal_lm_losses(
 def output_losses(
     model: torch.nn.Module, inputs: Mapping[str, Any], labels: torch.Tensor, weights: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """The weighted cross-entropy of each example, without logits of the whole batch where the head is a plain one.
+    """Returns the weighted cross-entropy of each example, without logits of the whole batch if the head is a plain one.
 
     Args:
         model: a model that gives logits; one of `PLAIN_HEADS`, or a peft model over one, goes through the fused head.
-        inputs: what the model is given.
-        labels: (B, T) int64, what each output is asked for; -100 for nothing.
-        weights: (B, T) of the outputs' losses; unset: the mean over the example's own labels.
+        inputs: arguments of the model.
+        labels: (B, T) int64, target of each output; -100: no target.
+        weights: (B, T) weights of the outputs' losses; unset: the mean over the example's own labels.
 
     Returns:
         (B,) losses; 0 for an example without labels.
@@ -65,31 +65,31 @@ def output_losses(
         losses = token_losses(outer(**inputs).logits, labels.clamp(min=0))
         return (losses * weights.to(losses.dtype)).sum(dim=1)
     head = base.get_output_embeddings()
-    if hasattr(head, "modules_to_save"):  # peft keeps a trained copy beside the frozen head
+    if hasattr(head, "modules_to_save"):  # peft keeps a trained copy next to the frozen head
         head = head.modules_to_save[head.active_adapters[0]]
     return fused_losses(base.base_model(**inputs).last_hidden_state, head, labels, weights)
 
 
 def token_losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Cross-entropy at every position.
+    """Returns the cross-entropy at every position.
 
     Args:
         logits: (..., T, V).
         labels: (..., T) int64.
 
     Returns:
-        (..., T) natural-log losses, targets or not.
+        (..., T) natural-log losses, also at positions without target.
     """
     flat = functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), labels.reshape(-1), reduction="none")
     return flat.reshape(labels.shape)
 
 
 def base_of(model: Any) -> Any:
-    """The model inside a peft model, or the model itself."""
+    """Returns the model inside a peft model, or the model itself."""
     return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
 def has_prefix(model: Any) -> bool:
-    """Whether a peft model reads a trained prefix, and then finds positions itself."""
+    """Returns true if a peft model reads a trained prefix. Such a model computes positions itself."""
     settings = getattr(model, "peft_config", {}).get(getattr(model, "active_adapter", None))
     return bool(getattr(settings, "is_prompt_learning", False))

@@ -1,7 +1,7 @@
-"""Rules for linear layers, embeddings and norms: an autograd function each.
+"""Rules for linear layers, embeddings and norms, each an autograd function.
 
-A function computes what the layer computes. Its backward pass gives the gradient of the input, as ever, and hands the
-layer's input and the gradient of its output to the tape in place of a gradient of the weights. Weights are arguments
+A function computes the same output as the layer. Its backward pass returns the gradient of the input, as usual. Instead
+of a gradient of the weights, it gives the tape the layer's input and the gradient of its output. Weights are arguments
 of the function only so that its output requires a gradient.
 """
 
@@ -25,11 +25,11 @@ class Site:
     """A layer with a rule.
 
     Attributes:
-        name: of the layer, for messages.
+        name: name of the layer, for messages.
         module: the layer.
-        tape: where its uses go.
-        parameters: the layer's own, by name, as they were when the engine was attached; those of the layers below it
-            too, where it is a site for them all.
+        tape: tape that collects its uses.
+        parameters: parameters of the layer by name, at the time when the engine was attached. A site for a whole
+            module also has those of the layers below.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Site:
     parameters: Mapping[str, torch.nn.Parameter]
 
     def parameter(self, name: str) -> torch.nn.Parameter | None:
-        """The layer's parameter of that name, None where it has none or it is frozen."""
+        """Returns the layer's parameter of that name; None if there is none or it is frozen."""
         found = self.parameters.get(name)
         return found if found is not None and found.requires_grad else None
 
@@ -46,12 +46,12 @@ class Site:
         """Notes that the layer runs on ``inputs``.
 
         Raises:
-            UnsupportedLayerError: something else has taken the place of a parameter.
+            UnsupportedLayerError: something else has replaced a parameter.
         """
         for path, parameter in self.parameters.items():
             owner, _, name = path.rpartition(".")
             module = self.module.get_submodule(owner) if owner else self.module
-            # A computed value lies in the instance's dictionary (hooks), or in that of parameters (functional_call).
+            # Hooks put a computed value into the instance's dictionary, functional_call into that of parameters.
             if module._parameters.get(name) is not parameter or name in module.__dict__:
                 raise UnsupportedLayerError(
                     f"layer {self.name!r}: something else is in the place of its parameter {path!r} in the forward "
@@ -66,18 +66,18 @@ class Site:
 
     @property
     def called(self) -> Iterable[torch.nn.Parameter | None]:
-        """The parameters that a run of the layer uses: one under two names of a layer twice, of a whole module once."""
+        """The parameters that a run uses. One with two names counts twice in a layer, once in a whole module."""
         if any("." in name for name in self.parameters):
             return dict.fromkeys(self.parameters.values())
         return list(self.module._parameters.values())
 
     def add_elementwise(self, name: str, gradients: torch.Tensor, inputs: torch.Tensor | None) -> None:
-        """Takes in a parameter that is multiplied with ``inputs`` (added, without), at every position.
+        """Records the use of a parameter that is multiplied by ``inputs`` (or added, if None) at every position.
 
         Args:
-            name: of the parameter, of shape S.
-            gradients: (B, ..., *S) of the layer's output.
-            inputs: (B, ..., *S) or None.
+            name: name of the parameter, of shape S.
+            gradients: (B, ..., *S) gradients of the layer's output.
+            inputs: (B, ..., *S) factors, or None.
         """
         parameter = self.parameter(name)
         if parameter is not None:
@@ -89,18 +89,18 @@ class Site:
 
 
 def _positions(values: torch.Tensor) -> torch.Tensor:
-    """(B, ..., n) as (B, T, n)."""
+    """Returns (B, ..., n) as (B, T, n)."""
     return values[:, None] if values.dim() == 2 else values.flatten(1, -2)
 
 
 def applied(function: type[torch.autograd.Function], *arguments: Any) -> torch.Tensor:
-    """The output of an autograd function that has one."""
+    """Returns the output of an autograd function with one output."""
     out: torch.Tensor = function.apply(*arguments)  # type: ignore[no-untyped-call]
     return out
 
 
 class _Linear(torch.autograd.Function):
-    """x W^T + b, or x W + b where the weight is stored the other way round."""
+    """x W^T + b, or x W + b if the weight is stored transposed."""
 
     @staticmethod
     def forward(
@@ -130,13 +130,13 @@ class _Linear(torch.autograd.Function):
 
 
 def linear(site: Site, x: torch.Tensor) -> torch.Tensor:
-    """``torch.nn.Linear``."""
+    """Runs ``torch.nn.Linear``."""
     site.enter(x)
     return applied(_Linear, site, False, x, site.module.weight, site.module.bias)
 
 
 def conv1d(site: Site, x: torch.Tensor) -> torch.Tensor:
-    """``transformers.pytorch_utils.Conv1D``: a linear layer whose weight is stored as (inputs, outputs)."""
+    """Runs ``transformers.pytorch_utils.Conv1D``: a linear layer whose weight is stored as (inputs, outputs)."""
     site.enter(x)
     return applied(_Linear, site, True, x, site.module.weight, site.module.bias)
 
@@ -165,10 +165,10 @@ class _Embedding(torch.autograd.Function):
 
 
 def embedding(site: Site, ids: torch.Tensor) -> torch.Tensor:
-    """``torch.nn.Embedding``.
+    """Runs ``torch.nn.Embedding``.
 
-    Ids that are shared by all examples, (1, T), are expanded: their gradient would otherwise come summed over
-    examples. That is how GPT-2 makes its position ids.
+    Ids that all examples share, (1, T), are expanded, as GPT-2's position ids. Otherwise their gradient would be summed
+    over examples.
 
     Raises:
         IsolationError: ids without an example axis.
@@ -176,9 +176,9 @@ def embedding(site: Site, ids: torch.Tensor) -> torch.Tensor:
     if ids.dim() < 2:
         raise IsolationError(
             f"embedding {site.name!r} is given ids with {ids.dim()} axes; give it (examples, positions), so that it "
-            "is known which ids belong to which example: ids[None] where all share them, ids[:, None] for one each"
+            "is known which ids belong to which example: ids[None] if all share them, ids[:, None] for one each"
         )
-    # Where a batch has more rows than records, that is said when its losses arrive, and not by a clash of shapes here.
+    # If a batch has more rows than records, `backward` says so. It must not show as a clash of shapes here.
     size = site.tape.first_rows or site.tape.batch_size
     if size is not None and len(ids) == 1 and size != 1:
         ids = ids.expand(size, *ids.shape[1:])
@@ -222,13 +222,13 @@ class _LayerNorm(torch.autograd.Function):
 
 
 def layer_norm(site: Site, x: torch.Tensor) -> torch.Tensor:
-    """``torch.nn.LayerNorm``."""
+    """Runs ``torch.nn.LayerNorm``."""
     site.enter(x)
     return applied(_LayerNorm, site, x, site.module.weight, site.module.bias)
 
 
 class _Scale(torch.autograd.Function):
-    """x * weight, the weight along the last axes."""
+    """x * weight, with the weight along the last axes."""
 
     @staticmethod
     def forward(ctx: Any, site: Site, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
@@ -247,14 +247,14 @@ class _Scale(torch.autograd.Function):
 
 
 def rms_norm(site: Site, x: torch.Tensor) -> torch.Tensor:
-    """``torch.nn.RMSNorm``."""
+    """Runs ``torch.nn.RMSNorm``."""
     site.enter(x)
     normalised = functional.rms_norm(x, site.module.normalized_shape, None, site.module.eps)
     return applied(_Scale, site, normalised, site.module.weight)
 
 
 def rms_norm_hf(site: Site, x: torch.Tensor) -> torch.Tensor:
-    """The RMS norm of Llama and its kin: normalised in float32, scaled in the input's dtype."""
+    """Runs the RMS norm of Llama-like models: normalised in float32, scaled in the input's dtype."""
     site.enter(x)
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
     normalised = wide * torch.rsqrt(wide.square().mean(dim=-1, keepdim=True) + site.module.variance_epsilon)

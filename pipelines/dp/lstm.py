@@ -1,8 +1,8 @@
-"""The rule for ``torch.nn.LSTM``: the whole recurrence as one function, which keeps the gradients of its gates.
+"""The rule for ``torch.nn.LSTM``: one function for the whole recurrence, which keeps the gradients of its gates.
 
-Fused recurrent kernels give no gradient of the gates at single steps, which per-example norms need. Here a step is one
-matrix product and a few passes over the gates; everything that does not depend on the step before is done for all
-steps at once.
+Per-example norms need the gradients of the gates at single steps, which fused recurrent kernels do not give. Here a
+step is one matrix product and a few passes over the gates. Everything that does not depend on the step before is
+computed for all steps at once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pipelines.dp.recurrent import add_uses, run_layers
 
 
 class _Recurrence(torch.autograd.Function):
-    """One layer in one direction. Gates are in PyTorch's order: input, forget, cell, output."""
+    """A layer in one direction. Gates are in PyTorch's order: input, forget, cell, output."""
 
     @staticmethod
     def forward(
@@ -33,7 +33,7 @@ class _Recurrence(torch.autograd.Function):
         bias_ih: torch.Tensor | None,
         bias_hh: torch.Tensor | None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        # x: (B, T, I). Work is done with time first, so that a step is contiguous.
+        # x: (B, T, I). Computes with the time axis first, so that a step is contiguous.
         size, length, _ = x.shape
         width = weight_hh.shape[1]
         bias = None if bias_ih is None or bias_hh is None else bias_ih + bias_hh
@@ -90,7 +90,7 @@ class _Recurrence(torch.autograd.Function):
 def lstm(
     site: Site, x: torch.Tensor, hx: tuple[torch.Tensor, torch.Tensor] | None = None
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """``torch.nn.LSTM`` with the example axis first.
+    """Runs ``torch.nn.LSTM`` with the example axis first.
 
     Raises:
         UnsupportedLayerError: a packed sequence, or an input without example axis.

@@ -1,9 +1,9 @@
-"""Gaussian noise for private sums, from generators whose keys nobody knows.
+"""Gaussian noise for private sums, from generators with secret keys.
 
-On a CPU the bits are those of AES in counter mode, under a key of 128 secret bits for each step: telling them from
-uniform bits means breaking AES. That floating-point numbers made of them are Gaussian noise is an assumption of every
-guarantee. torch's own generator on the CPU keeps 32 bits of its seed, so that all its noise can be tried out: it is not
-used. On other devices two generators of 64 bits each are added, which are no ciphers.
+On a CPU the bits come from AES in counter mode, with a key of 128 secret bits for each step: to distinguish them from
+uniform bits is to break AES. Every guarantee assumes that floating-point numbers made of these bits are Gaussian noise.
+torch's own generator on the CPU is not used: it keeps 32 bits of its seed, so that an attacker can try all its noise.
+On other devices the noise is the sum of two generators of 64 bits each, which are no ciphers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy.typing as npt
 import torch
 
 BLOCK: Final = 2**16
-"""Numbers from one stream, few enough to stay in the cache. Streams depend on the key and their number only, never on
+"""Numbers from one stream, few enough to stay in the cache. A stream depends on the key and its number only, never on
 threads."""
 
 _SMALL: Final = 2**16
@@ -36,9 +36,9 @@ def add_noise(
 
     Args:
         sums: contiguous float32 or float64 tensors of any shape, on any device.
-        standard_deviation: of the noise; 0 adds nothing.
-        rng: gives the key of the noise, 128 bits.
-        divisor: of the noisy sums; dividing while they are in the cache saves a pass over memory.
+        standard_deviation: standard deviation of the noise; 0 adds nothing.
+        rng: generator of the key of the noise, 128 bits.
+        divisor: divisor of the noisy sums; dividing while they are in the cache saves a pass over memory.
     """
     key = rng.integers(0, 2**64, size=2, dtype=np.uint64)
     if standard_deviation == 0:
@@ -63,7 +63,7 @@ def add_noise(
 
 
 def _blocks(tensors: Sequence[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
-    """Flat tensors cut into pieces, and the pieces put together to blocks of at most `BLOCK` numbers of one dtype."""
+    """Yields blocks of at most `BLOCK` numbers of one dtype, made of pieces of flat tensors."""
     block: list[torch.Tensor] = []
     free = BLOCK
     for tensor in tensors:
@@ -98,8 +98,8 @@ def _add_blocks(
 
 
 def keystream(key: bytes, number: int) -> Bits:
-    """The stream of that number: AES-128 in counter mode, 2**64 cipher blocks away from its neighbours."""
-    # Here, so that an engine whose parameters all lie on a GPU needs torch and numpy alone.
+    """Returns the stream of that number: AES-128 in counter mode, 2**64 cipher blocks away from its neighbours."""
+    # Imported here, so that an engine with all parameters on a GPU needs only torch and numpy.
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
     cipher = Cipher(algorithms.AES128(key), modes.CTR(number.to_bytes(8, "big") + bytes(8))).encryptor()
@@ -111,14 +111,14 @@ def keystream(key: bytes, number: int) -> Bits:
 
 
 class Normals:
-    """Standard normals by Box and Muller 1958, in buffers that are used again.
+    """Standard normals by Box and Muller 1958, in reused buffers.
 
-    A pair takes 32 bits for its radius and 32 for its angle. The radius is computed in float64, and where its 32 bits
-    are small, which is where the tail is, 64 further bits are drawn: the tail ends near 11 standard deviations
-    rather than at 6.7, and nowhere is it coarse. numpy's functions take a third of the time of torch's here.
+    A pair takes 32 bits for its radius and 32 for its angle. The radius is computed in float64. If its 32 bits are
+    small, which is the tail, 64 further bits are drawn: the tail then ends near 11 standard deviations instead of 6.7,
+    and nowhere is it coarse. numpy's functions take a third of the time of torch's here.
 
     Args:
-        dtype: of the normals, float32 or float64.
+        dtype: dtype of the normals, float32 or float64.
     """
 
     def __init__(self, dtype: torch.dtype) -> None:
@@ -129,7 +129,7 @@ class Normals:
         self._normals = np.empty(BLOCK, dtype=self._kind)
 
     def draw(self, count: int, fill: Bits) -> torch.Tensor:
-        """(count,) standard normals, good until the next call; count is at most `BLOCK`."""
+        """Returns (count,) standard normals, valid until the next call; count is at most `BLOCK`."""
         pairs = (count + 1) // 2
         words = self._words[: 2 * pairs]
         fill(words)

@@ -1,4 +1,4 @@
-"""DP-SGD, DP-Adam, DP-AdamW: any optimizer of torch, handed noisy clipped sums in place of gradients."""
+"""DP-SGD, DP-Adam, DP-AdamW: any optimizer of torch, on noisy clipped sums instead of gradients."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ def noisy_step(
     ranks: Ranks = ALONE,
     adaptive: AdaptiveClipping | None = None,
 ) -> None:
-    """One step on the engine's sums: noise, division by the expected batch size, the optimizer's own step.
+    """Takes a step on the engine's sums: adds noise, divides by the expected batch size, and runs the optimizer's step.
 
     Formal guarantees (Abadi et al. 2016, Algorithm 1): Gaussian noise of standard deviation
     ``noise_multiplier * max_grad_norm`` is added to every coordinate exactly once, whatever was added up, and the
     divisor does not depend on the sample. Weight decay, momentum and moments are post-processing.
 
     Args:
-        optimizer: holds the engine's trainable parameters.
-        engine: its sums are taken; under several processes, they are added up over all.
+        optimizer: optimizer of the engine's trainable parameters.
+        engine: engine whose sums are taken, and added up over all processes.
         noise_multiplier: noise standard deviation over the engine's max_grad_norm.
-        expected_batch_size: records in an average step, over all processes.
-        rng: of the noise. Under several processes only the first one's is used: one draw in total.
-        ranks: the processes whose sums belong to one step.
-        adaptive: how the clipping norm follows the norms of gradients; None leaves it.
+        expected_batch_size: number of records in an average step, over all processes.
+        rng: generator of the noise. Of several processes only the first draws: one draw in total.
+        ranks: processes whose sums belong to one step.
+        adaptive: settings of an adaptive clipping norm; None: a fixed norm.
     """
     count = torch.tensor([engine.num_within], dtype=torch.float64)
     sums = engine.take_sums()
@@ -72,20 +72,20 @@ def noisy_step(
 
 
 class PrivateOptimizer(torch.optim.Optimizer):
-    """Wraps an optimizer for a loop over `pipelines.dp.sampling.PoissonLoader`.
+    """A wrapper of an optimizer, for a loop over `pipelines.dp.sampling.PoissonLoader`.
 
-    ``backward(losses)`` takes the place of ``loss.backward()``. ``step()`` acts once a sample is complete; after
-    a physical batch that is not the sample's last it only marks time. A scheduler of learning rates goes by noisy steps
-    once it was handed to `schedule`; whatever else does goes into ``register_step_post_hook``, as torch has it.
+    ``backward(losses)`` replaces ``loss.backward()``. ``step()`` takes a step once a sample is complete. After a
+    physical batch that is not the sample's last, it does nothing. Pass a scheduler of learning rates to `schedule`, so
+    that it counts noisy steps. Put anything else that runs after each step into ``register_step_post_hook``.
 
-    Formal guarantees: one loss for each record of a batch, each batch once, and none left out; anything else raises,
-    and the sample under way is then lost. Before the first step, `IsolationProbe` has compared examples, and does so
-    again between later ones.
+    Formal guarantees: one loss for each record of a batch, each batch once, and none left out. Anything else raises,
+    and the current sample is then lost. `IsolationProbe` compares examples before the first step, and again between
+    later steps.
 
     Attributes:
-        num_steps: noisy steps taken.
-        notes: what the comparison of examples could not compare, in words.
-        last: what the last physical batch brought. Private: norms and losses of single examples, un-noised.
+        num_steps: number of noisy steps taken.
+        notes: descriptions of what the comparison of examples could not compare.
+        last: result of the last physical batch. Private: norms and losses of single examples, un-noised.
     """
 
     def __init__(  # the wrapped optimizer holds groups and state
@@ -100,13 +100,13 @@ class PrivateOptimizer(torch.optim.Optimizer):
         adaptive: AdaptiveClipping | None = None,
     ) -> None:
         """Args:
-        optimizer: holds the trainable parameters.
-        engine: of the model.
+        optimizer: optimizer of the trainable parameters.
+        engine: engine that is attached to the model.
         noise_multiplier: noise standard deviation over max_grad_norm, >= 0.
-        expected_batch_size: divides the sums.
-        before_step: called before each noisy step; it counts the step, and raises where no more is allowed.
-        ranks: the processes that take steps together.
-        adaptive: how the clipping norm follows the norms of gradients.
+        expected_batch_size: divisor of the sums.
+        before_step: function called before each noisy step. It counts the step, and raises if no more is allowed.
+        ranks: processes that take steps together.
+        adaptive: settings of an adaptive clipping norm; None: a fixed norm.
         """
         self._adaptive = adaptive
         self._inner = optimizer
@@ -132,12 +132,12 @@ class PrivateOptimizer(torch.optim.Optimizer):
 
     @property
     def is_adaptive(self) -> bool:
-        """Whether the clipping norm changes from step to step."""
+        """True if the clipping norm changes from step to step."""
         return self._adaptive is not None
 
     @property
     def noise_multiplier(self) -> float:
-        """Noise standard deviation over max_grad_norm, as `make_private` was given it."""
+        """Noise standard deviation over max_grad_norm, as given to `make_private`."""
         return self._noise_multiplier
 
     @noise_multiplier.setter
@@ -158,17 +158,17 @@ class PrivateOptimizer(torch.optim.Optimizer):
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:  # type: ignore[override]
-        """Of the wrapped optimizer."""
+        """The parameter groups of the wrapped optimizer."""
         return self._inner.param_groups
 
     @property
     def state(self) -> Any:  # type: ignore[override]
-        """Of the wrapped optimizer."""
+        """The state of the wrapped optimizer."""
         return self._inner.state
 
     @property
     def defaults(self) -> dict[str, Any]:  # type: ignore[override]
-        """Of the wrapped optimizer."""
+        """The defaults of the wrapped optimizer."""
         return self._inner.defaults
 
     def __getstate__(self) -> dict[str, Any]:
@@ -178,39 +178,39 @@ class PrivateOptimizer(torch.optim.Optimizer):
         return f"PrivateOptimizer({self._inner!r})"
 
     def state_dict(self) -> dict[str, Any]:
-        """Of the wrapped optimizer: moments of noisy sums, which cost no further privacy."""
+        """Returns the state of the wrapped optimizer: moments of noisy sums, which cost no further privacy."""
         return self._inner.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Into the wrapped optimizer."""
+        """Loads a state into the wrapped optimizer."""
         self._inner.load_state_dict(state_dict)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Of the wrapped optimizer; sums under way are not gradients and stay."""
+        """Clears the gradients of the wrapped optimizer. Unfinished sums are not gradients and stay."""
         self._inner.zero_grad(set_to_none)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Refused: the engine was attached to the parameters there were."""
+        """Raises ConfigError: the engine is attached to the parameters of `make_private`."""
         raise ConfigError("parameter groups are set before make_private, not after")
 
     def register_step_pre_hook(self, hook: Any) -> Any:
-        """Refused: steps of this optimizer that only mark time have no gradients yet."""
+        """Raises ConfigError: calls of `step` before the sample is complete have no gradients yet."""
         raise ConfigError(
             "a private optimizer has no hooks before a step: use optimizer.register_step_post_hook, which runs after "
             "each noisy step, or register the hook on the optimizer that make_private is given"
         )
 
     def schedule(self, scheduler: torch.optim.lr_scheduler.LRScheduler) -> StepSchedule:
-        """Has a scheduler go by noisy steps: it is stepped after each, those of empty samples included.
+        """Makes a scheduler count noisy steps: it is stepped after each one, those of empty samples included.
 
         Args:
-            scheduler: one of ``torch.optim.lr_scheduler``, built on this optimizer or on the one that it wraps.
+            scheduler: scheduler of ``torch.optim.lr_scheduler``, built on this optimizer or on the wrapped one.
 
         Returns:
-            What stands in for it where a loop or a trainer calls ``step()`` after every batch.
+            A replacement for loops and trainers that call ``step()`` after every batch.
 
         Raises:
-            ConfigError: it goes by a metric, or is no scheduler of torch.
+            ConfigError: the scheduler needs a metric, or is no scheduler of torch.
         """
         schedule = StepSchedule(scheduler)
         self.register_step_post_hook(lambda *_: scheduler.step())
@@ -218,21 +218,21 @@ class PrivateOptimizer(torch.optim.Optimizer):
 
     @property
     def is_probing(self) -> bool:
-        """Whether the batch at hand is one that is compared and enters no step."""
+        """True if the current batch is only compared and enters no step."""
         return self._batch is not None and self._batch.rng is None
 
     @property
     def num_compared(self) -> int:
-        """How many batches were compared so far, of those before the first step."""
+        """The number of batches compared so far, of those before the first step."""
         return 0 if self._first_probe is None else self._first_probe.num_compared
 
     @property
     def is_compared(self) -> bool:
-        """Whether examples were compared before the first step, and never found to depend on each other since."""
+        """True if examples were compared before the first step, and never found to depend on each other since."""
         return self._first_probe is not None and self._first_probe.position is None and not self._is_coupled
 
     def begin_batch(self, rng: np.random.Generator, *, is_last: bool, num_records: int) -> None:
-        """A physical batch is handed out: what the model does from here on is recorded.
+        """Begins a physical batch, and records the model from here on.
 
         Raises:
             PrivacyGateError: examples were not compared to the end, or were found to depend on each other.
@@ -249,19 +249,19 @@ class PrivateOptimizer(torch.optim.Optimizer):
     def start_probe(
         self, compositions: Sequence[Composition], notes: tuple[str, ...] = (), *, is_later: bool = False
     ) -> None:
-        """The next batches are these, which are compared and enter no step.
+        """Begins a comparison: the next batches are these, and they enter no step.
 
         Args:
-            compositions: the batches.
-            notes: what could not be compared before.
-            is_later: whether steps were taken already.
+            compositions: batches to compare.
+            notes: descriptions of what could not be compared before.
+            is_later: true if steps were taken already.
         """
         self._probe = IsolationProbe(self._engine, compositions, self.notes if is_later else notes, is_later=is_later)
         if not is_later:
             self._first_probe = self._probe
 
     def begin_probe_batch(self) -> int | None:
-        """The next batch that is compared is handed out.
+        """Begins the next batch of the comparison.
 
         Returns:
             Its number, or None when all were compared.
@@ -280,24 +280,24 @@ class PrivateOptimizer(torch.optim.Optimizer):
         try:
             yield
         except IsolationError:
-            self._is_coupled = self.num_steps > 0  # what was coupled now may have been so in those steps
+            self._is_coupled = self.num_steps > 0  # the examples of those steps may have been coupled too
             raise
 
     def abandon(self) -> None:
-        """Forgets a sample that was not finished: had its sum stayed, a record could enter the next step twice."""
+        """Drops an unfinished sample. If its sum stayed, a record could enter the next step twice."""
         self._engine.stop()
         self._engine.take_sums()
         self._batch = None
         self._rates.forget()
         if self._probe is not None:
             self._probe.pause()
-        self._probe = self._first_probe  # a later comparison that was left is not gone on with
+        self._probe = self._first_probe  # an unfinished later comparison is dropped
 
     def end_batch(self) -> None:
-        """The loop is done with the batch.
+        """Ends the current batch.
 
         Raises:
-            PrivacyGateError: its losses were not handed to ``backward``, or it was not followed by ``step()``. The sum
+            PrivacyGateError: its losses were not passed to ``backward``, or ``step()`` was not called after it. The sum
                 would leak into the next step, where the same record may enter again.
         """
         self._engine.stop()
@@ -309,19 +309,19 @@ class PrivateOptimizer(torch.optim.Optimizer):
             raise PrivacyGateError("call optimizer.step() after every batch of a private loader")
 
     def empty_step(self, rng: np.random.Generator) -> None:
-        """A step whose sample was empty: noise alone."""
+        """Takes a step whose sample is empty: noise alone."""
         self._batch = None
         self._take_step(rng)
 
     def backward(self, losses: torch.Tensor) -> torch.Tensor:
-        """Adds the clipped gradients of a physical batch, in place of ``loss.backward()``.
+        """Adds the clipped gradients of a physical batch. Replaces ``loss.backward()``.
 
         Args:
-            losses: (B,) one loss for each record of the batch, in their order.
+            losses: (B,) loss of each record of the batch, in the order of the records.
 
         Returns:
-            Their mean, detached, for progress bars. Private, un-noised. Its own ``backward()`` does nothing, so
-            that a trainer may be handed it as the loss.
+            The mean of the losses, detached, for progress bars. Private, un-noised. Its own ``backward()`` does
+            nothing, so that a trainer may use it as the loss.
 
         Raises:
             PrivacyGateError: called twice for a batch, or outside a loop over the private loader; more or fewer losses
@@ -353,10 +353,10 @@ class PrivateOptimizer(torch.optim.Optimizer):
         return self.last.losses.mean().requires_grad_()
 
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        """A noisy step if the batch was the sample's last; nothing otherwise.
+        """Takes a noisy step if the batch was the sample's last. Does nothing otherwise.
 
         Raises:
-            ConfigError: with a closure, which would run the model out of the engine's sight.
+            ConfigError: a closure was given. It would run the model without the engine.
             PrivacyGateError: outside a loop over the private loader, before ``backward``, or when the planned steps
                 are used up.
         """
@@ -384,6 +384,6 @@ class PrivateOptimizer(torch.optim.Optimizer):
         )
         self.num_steps += 1
         self._rates.forget()
-        self._opt_called = True  # schedulers of torch ask for it, and the loader takes steps of empty samples
+        self._opt_called = True  # schedulers of torch check it, and the loader takes steps of empty samples
         for hook in list(self._optimizer_step_post_hooks.values()):
             hook(self, (), {})

@@ -1,4 +1,4 @@
-"""Checks that an optimizer steps on what the engine clips and noises, and on nothing else."""
+"""Checks that an optimizer steps only on gradients that the engine clips and noises."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pipelines.errors import ConfigError
 
 
 def check_holds(optimizer: torch.optim.Optimizer, parameters: Sequence[torch.nn.Parameter]) -> None:
-    """Checks that an optimizer holds just the trainable parameters.
+    """Checks that an optimizer holds exactly the trainable parameters.
 
     Raises:
-        ConfigError: it does not, or its steps need a closure.
+        ConfigError: the optimizer holds other parameters, lacks some, or needs a closure.
     """
     closure = inspect.signature(optimizer.step).parameters.get("closure")
     if closure is not None and closure.default is inspect.Parameter.empty:
@@ -34,7 +34,7 @@ def check_holds(optimizer: torch.optim.Optimizer, parameters: Sequence[torch.nn.
 
 
 def check_trained(optimizer: torch.optim.Optimizer, model: torch.nn.Module) -> None:
-    """Checks that gradients reach an optimizer as the engine hands them over, and that it trains all that is trainable.
+    """Checks that no hook changes gradients, and that an optimizer holds all trainable parameters.
 
     Raises:
         ConfigError: a trainable parameter has a hook, or the optimizer does not hold it.

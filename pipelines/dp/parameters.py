@@ -12,9 +12,9 @@ from pipelines.dp.uses import dense_use
 
 
 class ExampleParameter(torch.nn.Module):
-    """A parameter that every example gets a copy of, so that the engine sees what each does to it.
+    """A parameter that is copied for every example, so that the engine sees the gradient of each.
 
-    In place of ``self.positions = nn.Parameter(values)`` and ``x + self.positions``:
+    Instead of ``self.positions = nn.Parameter(values)`` and ``x + self.positions``, write:
 
         self.positions = ExampleParameter(values)
         x + self.positions(x)
@@ -29,7 +29,7 @@ class ExampleParameter(torch.nn.Module):
         self.weight = torch.nn.Parameter(values.detach().clone())
 
     def forward(self, like: torch.Tensor) -> torch.Tensor:
-        """(B, *S): the parameter, once for each of the B examples of ``like`` (B, ...)."""
+        """Returns (B, *S): the parameter, once for each of the B examples of ``like`` (B, ...)."""
         return self.weight.expand(len(like), *self.weight.shape)
 
 
@@ -51,11 +51,11 @@ class _Expanded(torch.autograd.Function):
 
 
 def expanded(site: Site, name: str, size: int) -> torch.Tensor:
-    """(size, *S) a parameter of the layer, once for each example."""
+    """Returns (size, *S): a parameter of the layer, once for each example."""
     return applied(_Expanded, site, name, size, getattr(site.module, name))
 
 
 def example_parameter(site: Site, like: torch.Tensor) -> torch.Tensor:
-    """`ExampleParameter`."""
+    """Runs an `ExampleParameter`."""
     site.enter(like)
     return expanded(site, "weight", len(like))

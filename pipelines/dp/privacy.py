@@ -1,4 +1,4 @@
-"""PrivacyEngine: private training of an ordinary loop, by the names that users know."""
+"""`PrivacyEngine`: private training of an ordinary loop, with the usual names."""
 
 from __future__ import annotations
 
@@ -34,32 +34,32 @@ from pipelines.randomness import PrivateRandomness, seeded, unpredictable
 _STATE_VERSION = 1
 
 ASSUMPTIONS: Final = (
-    "each number of the data set is one record, the same whenever it is asked for; a record that stands under several "
-    "numbers counts as several",
+    "each number of the data set is one record, the same at every request; a record with several numbers counts as "
+    "several",
     "examples stay independent of others and of their places in batches that were not compared: those after the last "
     "comparison, records unlike those that were compared; dropout and other random numbers do not depend on other "
     "examples",
     "the loop treats all batches alike, and computes the losses from the batch alone",
-    "nothing in the program but the engine's noisy sums carries private values into weights: no state outside buffers "
-    "and parameters, no hook on gradients or steps, no learning rate or decision that follows from losses, norms or "
-    "the sizes of samples (a scheduler that `schedule` was not given leaves out the empty ones)",
-    "processes exchange nothing of their records but the engine's sums, and nobody looks at one process's sums",
+    "only the engine's noisy sums carry private values into weights: no state outside buffers and parameters, no hook "
+    "on gradients or steps, no learning rate or decision that depends on losses, norms or the sizes of samples (a "
+    "scheduler that was not passed to `schedule` skips the empty ones)",
+    "the engine's sums are all that processes exchange of their records, and nobody looks at one process's sums",
     "only the final weights are published; pseudo-random Gaussian numbers in floating point are taken for real ones",
     "no record directs the rounding of sums: in float32 rounding adds less than 1e-4 max_grad_norm to what a record "
     "does",
 )
-"""What `PrivacyEngine.get_epsilon` rests on and nothing here checks."""
+"""Assumptions of `PrivacyEngine.get_epsilon` that nothing here checks."""
 
 
 class PrivacyEngine:
-    """Makes a model, an optimizer and a data loader private, and keeps count of what they release.
+    """An engine that makes a model, an optimizer and a data loader private, and counts the releases.
 
     Args:
         accountant: ``pld`` (tight upper bounds) or ``rdp``.
         relation: the neighbouring relation of `get_epsilon` and of calibration. Under ``add_or_remove_one`` the
             size of the data set is taken to be public.
-        test_seed: makes samples and noise repeatable, for tests. The guarantee is void, and `is_guarantee` says so.
-        insecure_test_seed: must be True for a test_seed to be accepted.
+        test_seed: seed that makes samples and noise repeatable, for tests. It voids the guarantee: see `is_guarantee`.
+        insecure_test_seed: consent to a test_seed; True if and only if there is one.
 
     Only the final weights are covered by epsilon. Losses, norms, sample sizes and intermediate checkpoints that are
     published are releases of their own.
@@ -73,13 +73,13 @@ class PrivacyEngine:
         test_seed: int | None = None,
         insecure_test_seed: bool = False,
     ) -> None:
-        """Raises ConfigError for an accountant that gives no bound, or a seed without consent to it."""
+        """Raises ConfigError if the accountant gives no bound, or a seed comes without consent."""
         if accountant not in ("pld", "rdp"):
             raise ConfigError(f"accountant {accountant!r} gives no upper bound on epsilon; choose pld or rdp")
         if (test_seed is not None) != insecure_test_seed:
             raise ConfigError(
                 "a test_seed makes the noise predictable, which voids the guarantee: set insecure_test_seed=True "
-                "beside it in tests, and neither of them otherwise"
+                "with it in tests, and neither of them otherwise"
             )
         self._accountant = accountant
         self._relation = NeighboringRelation(relation)
@@ -104,27 +104,27 @@ class PrivacyEngine:
         memory_budget: MemoryBudget | None = None,
         adaptive_clipping: AdaptiveClipping | None = None,
     ) -> tuple[torch.nn.Module, PrivateOptimizer, PoissonLoader]:
-        """Private counterparts of a model, an optimizer and a loader.
+        """Returns private counterparts of a model, an optimizer and a loader.
 
         Args:
-            module: the model; one wrapped in DistributedDataParallel is unwrapped, for the optimizer adds up over
-                processes itself.
-            optimizer: SGD, Adam, AdamW or another of torch, over the model's trainable parameters.
-            data_loader: over a data set with a length; its ``batch_size`` is the expected number of records in a
-                step, over all processes. Its order is replaced by Poisson sampling.
+            module: the model. If it is wrapped in DistributedDataParallel, it is unwrapped, because the optimizer adds
+                up over processes itself.
+            optimizer: SGD, Adam, AdamW or another optimizer of torch, over the model's trainable parameters.
+            data_loader: loader of a data set with a length. Its ``batch_size`` is the expected number of records in a
+                step, over all processes. Poisson sampling replaces its order.
             noise_multiplier: noise standard deviation over ``max_grad_norm``, >= 0.
-            max_grad_norm: what the gradient norm of one record is clipped to.
+            max_grad_norm: limit to which the gradient norm of one record is clipped.
             clipping: ``flat``, ``automatic`` or ``per_layer``.
             mode: ``book_keeping`` (fast) or ``two_pass`` (least memory).
-            max_physical_batch_size: most records that the model sees at once; larger samples come in parts.
-            memory_budget: for the engine's temporary values.
-            adaptive_clipping: has the clipping norm follow a quantile of the gradient norms, beginning at
-                ``max_grad_norm``; with ``flat`` clipping. Epsilon is the same.
+            max_physical_batch_size: most records in one run of the model; larger samples come in parts.
+            memory_budget: memory for the engine's temporary values.
+            adaptive_clipping: settings of a clipping norm that follows a quantile of the gradient norms, beginning at
+                ``max_grad_norm``. It needs ``flat`` clipping. Epsilon is the same.
 
         Returns:
             The model, with its layers under the engine's rules, the optimizer and the loader. The loader's first
-            batches, at most 10 of at most 10 records, are compared and enter no step (``optimizer.is_probing``), and
-            so do two between later steps: one time in steps 8 to 15, 16 to 31, 32 to 63, and in each 64 that follow.
+            batches, at most 10 of at most 10 records, are compared and enter no step (``optimizer.is_probing``). So
+            are two batches once in steps 8 to 15, 16 to 31, 32 to 63, and in each 64 steps that follow.
 
         Raises:
             ConfigError: arguments that do not fit together.
@@ -171,7 +171,7 @@ class PrivacyEngine:
             self._randomness(ranks),
             max_physical_batch_size=max_physical_batch_size,
             ranks=ranks,
-            # At least two, where there are: a sample of expected size 1 often has more.
+            # At least two if possible: a sample of expected size 1 often has more.
             probe_size=min(PROBE_SIZE, max(2, plan.expected_share(ranks))),
         )
         return module, private, loader
@@ -192,7 +192,7 @@ class PrivacyEngine:
         memory_budget: MemoryBudget | None = None,
         adaptive_clipping: AdaptiveClipping | None = None,
     ) -> tuple[torch.nn.Module, PrivateOptimizer, PoissonLoader]:
-        """As `make_private`, with the least noise that keeps ``epochs`` passes within (epsilon, delta), by PLD.
+        """Calls `make_private` with the least noise that keeps ``epochs`` passes within (epsilon, delta), by PLD.
 
         Further steps are refused.
 
@@ -229,7 +229,7 @@ class PrivacyEngine:
 
     @property
     def event(self) -> Event:
-        """What an accountant has to know of the steps taken so far."""
+        """The privacy event of the steps taken so far, for an accountant."""
         return Composed(
             events=tuple(
                 dp_sgd(noise_multiplier=noise, sample_rate=rate, num_steps=steps)
@@ -239,30 +239,30 @@ class PrivacyEngine:
 
     @property
     def num_steps(self) -> int:
-        """Noisy steps taken, those before a resume included."""
+        """The number of noisy steps taken, those before a resume included."""
         return sum(steps for _, _, steps in self._history)
 
     @property
     def is_guarantee(self) -> bool:
-        """Whether `get_epsilon` is a guarantee, under `assumptions`.
+        """True if `get_epsilon` is a guarantee, under `assumptions`.
 
-        It is none before examples were compared, nor once they were found to depend on each other, nor if any step
-        drew from a test seed.
+        It is false before examples were compared, after they were found to depend on each other, and if any step drew
+        from a test seed.
         """
         return not self._is_insecure and self._optimizer is not None and self._optimizer.is_compared
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What the guarantee rests on and is not checked, in words; what could not be compared is at the end."""
+        """The unchecked assumptions of the guarantee. What could not be compared comes last."""
         if self._optimizer is None:
             return ASSUMPTIONS
         foreign = ", ".join(foreign_rules(self._optimizer.model))
         return (*ASSUMPTIONS, *((FOREIGN_RULES.format(foreign),) if foreign else ()), *self._optimizer.notes)
 
     def get_epsilon(self, delta: float) -> float:
-        """The epsilon of the steps taken so far, an upper bound under the engine's relation.
+        """Returns the epsilon of the steps taken so far, an upper bound under the engine's relation.
 
-        Warns where delta is at least one over the number of records, or the seed was a test's.
+        Warns if delta is at least one over the number of records, or the seed is a test seed.
 
         Raises:
             ConfigError: the accountant does not cover Poisson sampling under the relation (RDP under replacement).
@@ -283,7 +283,7 @@ class PrivacyEngine:
         return found
 
     def state_dict(self) -> dict[str, Any]:
-        """What a resumed run needs to go on counting. It holds no randomness: a resumed run draws afresh."""
+        """Returns the state that a resumed run needs to continue counting. A resumed run draws new randomness."""
         return {
             "version": _STATE_VERSION,
             "history": [list(entry) for entry in self._history],
@@ -292,10 +292,10 @@ class PrivacyEngine:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on counting where a saved engine was. Call it after make_private and before the first step.
+        """Loads the counts of a saved engine. Call it after make_private and before the first step.
 
         Raises:
-            ConfigError: the state is of no known form.
+            ConfigError: the state has no known form.
             PrivacyGateError: steps were taken already, or the saved run has used up the planned steps.
         """
         if self._history:
@@ -321,7 +321,7 @@ class PrivacyEngine:
                 self._optimizer.max_grad_norm = max_grad_norm
 
     def _count(self, noise_multiplier: float, sample_rate: float) -> None:
-        # Counted before the step, so that one that is cut short is counted too.
+        # Counted before the step, so that an interrupted step is counted too.
         if self._steps_left is not None:
             if self._steps_left == 0:
                 raise PrivacyGateError(

@@ -1,4 +1,4 @@
-"""Products of float32 numbers in float32, whatever precision the process has asked torch for."""
+"""Products of float32 numbers in float32, even if the process has asked torch for less precision."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _KINDS: Final = tuple(
     for kind in kinds
     if hasattr(getattr(backend, kind, None), "fp32_precision")
 )
-"""What has a precision of its own, since torch 2.9. The older switches are set first: torch refuses to compute where
-both were set and say different things."""
+"""Kinds of products with a precision of their own, since torch 2.9. The older switches are set first: torch refuses to
+compute if both were set and contradict each other."""
 
 
 @contextlib.contextmanager
 def full_products() -> Iterator[None]:
-    """Runs the body with float32 products rounded as float32; afterwards all is as it was.
+    """Runs the body with float32 products rounded as float32, and restores all settings afterwards.
 
-    ``torch.set_float32_matmul_precision("high")``, and cuDNN's convolutions unless told otherwise, round factors to
-    TF32 or bfloat16 first, by up to 2**-9. A norm and the sum that it bounds are products of the same numbers in
-    another order, so they would differ by as much.
+    ``torch.set_float32_matmul_precision("high")``, and cuDNN's convolutions by default, round factors to TF32 or
+    bfloat16 first, by up to 2**-9. A norm and the sum that it bounds are products of the same numbers in another order,
+    so they would differ by as much.
     """
     matmul, allows_tf32 = _asked(torch.get_float32_matmul_precision), _asked(lambda: bool(_CUDNN.allow_tf32))
     if lowered := matmul not in (None, "highest"):
@@ -51,7 +51,7 @@ def full_products() -> Iterator[None]:
 
 
 def _asked(switch: Any) -> Any:
-    """What an older switch says; None where newer ones have replaced it."""
+    """Returns the value of an older switch, or None if newer switches have replaced it."""
     try:
         return switch()
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""The random numbers that programs share: torch's, on every device in use, numpy's and Python's."""
+"""States of the shared random generators: torch's, on every device in use, numpy's and Python's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RandomStates = dict[str, Any]
 
 
 def random_states() -> RandomStates:
-    """Where the shared generators are."""
+    """Returns the states of the shared generators."""
     states: RandomStates = {
         "torch": torch.get_rng_state(),
         "numpy": np.random.get_state(),
@@ -27,7 +27,7 @@ def random_states() -> RandomStates:
 
 
 def set_random_states(states: RandomStates) -> None:
-    """Puts the shared generators where they were."""
+    """Sets the shared generators to these states."""
     torch.set_rng_state(states["torch"])
     np.random.set_state(states["numpy"])
     random.setstate(states["python"])
@@ -36,7 +36,7 @@ def set_random_states(states: RandomStates) -> None:
 
 
 def random_states_digest() -> bytes:
-    """Equal where the shared generators are at the same place."""
+    """Returns a digest that is equal if the shared generators have the same states."""
     states = random_states()
     digest = hashlib.sha256()
     for tensor in (states["torch"], *states.get("cuda", ())):
@@ -48,7 +48,7 @@ def random_states_digest() -> bytes:
 
 @contextlib.contextmanager
 def kept_random_states() -> Iterator[Callable[[], None]]:
-    """Gives a function that sets the shared generators to where they are now; they are there at the end too."""
+    """Yields a function that restores the current states of the shared generators. Restores them at the end too."""
     states = random_states()
     try:
         yield lambda: set_random_states(states)

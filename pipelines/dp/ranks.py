@@ -1,7 +1,7 @@
-"""Processes that train one model together: each takes its share of the records, and what they find is added up.
+"""Processes that train one model together. Each takes its share of the records, and their sums are added up.
 
-They are those of torch's default process group, on one machine or several. Without a group there is one process. A
-*rank* is the number of a process, from 0, as ``torchrun`` counts them.
+They are the processes of torch's default process group, on one machine or several. Without a group there is one
+process. A *rank* is the number of a process, from 0, as ``torchrun`` counts them.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ IntArray = npt.NDArray[np.int64]
 
 
 class PartnerLostError(Exception):
-    """Another process of the training is gone, or its machine is."""
+    """The loss of another process of the training, or of its machine."""
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process among those that train together.
+    """The number of this process among those that train together.
 
     Attributes:
-        rank: its number.
-        count: how many there are.
+        rank: number of this process.
+        count: number of processes.
     """
 
     rank: int = 0
@@ -39,22 +39,22 @@ class Ranks:
 
     @classmethod
     def here(cls) -> Ranks:
-        """Those of torch's default group."""
+        """Returns the ranks of torch's default group."""
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             return cls(torch.distributed.get_rank(), torch.distributed.get_world_size())
         return cls()
 
     @property
     def is_first(self) -> bool:
-        """Whether this is the one that draws the noise, evaluates, and writes."""
+        """True for the process that draws the noise, evaluates, and writes."""
         return self.rank == 0
 
     def share(self, rows: IntArray) -> IntArray:
-        """The part of ``rows`` that is this process's own. Every row is one process's own, by its place alone."""
+        """Returns this process's part of ``rows``. Every row belongs to one process, by its place alone."""
         return rows[self.rank :: self.count]
 
     def add_up(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Puts the sum over all processes in the place of each tensor, the same bits everywhere.
+        """Replaces each tensor by its sum over all processes, with the same bits everywhere.
 
         Raises:
             PartnerLostError: another process is gone.
@@ -66,7 +66,7 @@ class Ranks:
                 work.wait()
 
     def totals(self, values: Sequence[float], device: torch.device) -> list[float]:
-        """The sums of numbers over all processes."""
+        """Returns the sums of numbers over all processes."""
         if self.count == 1:
             return list(values)
         tensor = torch.tensor(values, dtype=torch.float64, device=device)
@@ -74,7 +74,7 @@ class Ranks:
         return [float(value) for value in tensor.tolist()]
 
     def follow_first(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Puts what the first process holds in the place of each tensor.
+        """Replaces each tensor by that of the first process.
 
         Raises:
             PartnerLostError: another process is gone.
@@ -86,10 +86,10 @@ class Ranks:
                 torch.distributed.broadcast(tensor, 0)
 
     def check_agree(self, facts: str, device: torch.device) -> None:
-        """Checks that all processes are about to do the same.
+        """Checks that the facts are the same in all processes.
 
         Raises:
-            StageError: they are not. Sums over different trainings would be the gradient of none.
+            StageError: the facts differ. A sum over different trainings is the gradient of none of them.
         """
         if self.count == 1:
             return
@@ -105,7 +105,7 @@ class Ranks:
 
 @contextmanager
 def _partners_needed() -> Iterator[None]:
-    """Turns an error of torch's sockets, which may print addresses, into one that says what happened."""
+    """Turns an error of torch's sockets, which may print addresses, into `PartnerLostError`."""
     try:
         yield
     except RuntimeError as error:
@@ -115,4 +115,4 @@ def _partners_needed() -> Iterator[None]:
 
 
 ALONE: Final = Ranks()
-"""One process that trains by itself."""
+"""Ranks of a process that trains alone."""

@@ -1,4 +1,4 @@
-"""Which record each number of a data set stands for, as far as torch's own wrappers say."""
+"""The records behind the numbers of a data set, through torch's own wrappers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ IntArray = npt.NDArray[np.int64]
 
 
 def repeats_records(dataset: Any) -> bool:
-    """Whether a record stands under several numbers.
+    """Returns true if a record has several numbers.
 
-    ``Subset`` and ``ConcatDataset`` are followed, wrapped in each other in any way, down to the data sets below them;
-    numbers below 0 count from the end. Two ``TensorDataset`` of the very same tensors are one. What any other data set
-    does with its numbers is not known.
+    Follows ``Subset`` and ``ConcatDataset``, wrapped in each other in any way, to the data sets below them. Numbers
+    below 0 count from the end. Two ``TensorDataset`` of the very same tensors are one. Other data sets are opaque.
     """
     if not isinstance(dataset, Subset | ConcatDataset):
         return False
@@ -28,7 +27,7 @@ def repeats_records(dataset: Any) -> bool:
 
 
 def _resolved(dataset: Any, numbers: IntArray) -> Iterator[tuple[Any, IntArray]]:
-    """Data sets that wrap nothing, each with those of its numbers that ``numbers`` lead to."""
+    """Yields the innermost data sets, each with the numbers in it that ``numbers`` lead to."""
     if hasattr(dataset, "__len__"):
         numbers = np.where(numbers < 0, numbers + len(dataset), numbers)
     if isinstance(dataset, Subset):

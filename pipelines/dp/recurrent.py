@@ -1,4 +1,4 @@
-"""What recurrent layers have in common: layers above each other, directions, dropout between them."""
+"""Common parts of recurrent layers: stacked layers, directions, and dropout between them."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from pipelines.dp.layers import Site
 from pipelines.dp.uses import DenseUse, OuterUse, compute_dtype
 
 Recurrence = Callable[..., tuple[torch.Tensor, ...]]
-"""One layer in one direction: ``(site, suffix, x, *first states, *weights, *biases)`` gives the outputs (B, T, H), and
+"""A layer in one direction: ``(site, suffix, x, *first states, *weights, *biases)`` gives the outputs (B, T, H), and
 the last states other than the hidden one."""
 
 
 def run_layers(
     site: Site, x: torch.Tensor, states: Sequence[torch.Tensor] | None, num_states: int, recurrence: Recurrence
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
-    """A recurrent layer of torch with the example axis first: any number of layers, both directions.
+    """Runs a recurrent layer of torch with the example axis first: any number of layers, both directions.
 
     Under autocast the recurrence runs in the dtype of the weights.
 
     Args:
         site: the layer.
-        x: (B, T, I).
-        states: the first ones, (layers times directions, B, H) each; None: zeros.
-        num_states: how many there are.
-        recurrence: what one layer does in one direction.
+        x: (B, T, I) inputs.
+        states: first states, (layers times directions, B, H) each; None: zeros.
+        num_states: number of states.
+        recurrence: computation of one layer in one direction.
 
     Returns:
-        (B, T, H times directions) outputs, and the last states, shaped as the first.
+        (B, T, H times directions) outputs, and the last states, with the shapes of the first.
 
     Raises:
         UnsupportedLayerError: a packed sequence, or an input without example axis.
@@ -77,9 +77,9 @@ def add_uses(
 
     Args:
         site: the layer.
-        suffix: of its parameters.
+        suffix: suffix of the names of its parameters.
         of_inputs: (B, T, gates) gradients of what inputs and their bias add to the gates.
-        of_hidden: (B, T, gates) of what hidden states and their bias add; the same tensor where both are added up.
+        of_hidden: (B, T, gates) gradients of what hidden states and their bias add; the same tensor if they are equal.
         x: (B, T, I) inputs.
         hidden: (B, T, H) hidden states before each step.
     """

@@ -1,9 +1,9 @@
-"""Rules for layers of other packages, found by entry point and believed only as far as they were compared.
+"""Rules for layers of other packages, found by entry point and compared with autograd.
 
-The engine's other checks see that examples do not mix. They do not see a rule whose gradients are those of another
-function, nor one whose norms are not those of what it adds up. So before a layer with such a rule takes part in a batch
-for the first time, the rule runs on a few of its examples, by itself, and autograd runs on each of them alone: outputs,
-gradients of inputs and of parameters, norms, and weighted sums must be the same.
+The engine's other checks see that examples do not mix. They do not see a rule with the gradients of another function,
+nor a rule whose norms differ from those of the gradients that it adds up. So a layer with such a rule is compared
+before its first batch. The rule runs on a few examples, and autograd runs on each of them alone: outputs, gradients of
+inputs and of parameters, norms, and weighted sums must be the same.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ FOREIGN_RULES: Final = (
     "the gradients of these layers follow rules of other packages, which were compared with autograd on a few examples "
     "and no further: {}"
 )
-"""What a guarantee rests on where a model has such layers."""
+"""Assumption of a guarantee for a model with such layers."""
 
 Rule = Callable[..., Any]
 Refused = Callable[["LayerRule", Site, str], UnsupportedLayerError]
 _EXAMPLES: Final = 4
 _TOLERANCES: Final = {torch.float64: 1e-9, torch.float32: 1e-4}
 _COARSE: Final = 3e-2
-"""Of bfloat16 and float16."""
+"""Tolerance for bfloat16 and float16."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LayerRule:
-    """How the engine takes the gradients of single examples of a layer.
+    """A rule by which the engine takes the gradients of single examples of a layer.
 
     Attributes:
-        layer: the exact class, ``package.module.Class``; a subclass may compute something else.
-        rule: computes what the layer computes, ``rule(site, *inputs)``, and in its backward pass hands the uses of its
-            parameters to ``site.tape``, as the rules of `pipelines.dp.layers` do.
-        parameters: the names of the layer's parameters that it knows.
+        layer: exact class, ``package.module.Class``; a subclass may compute something else.
+        rule: function with the same output as the layer, ``rule(site, *inputs)``. In its backward pass it gives the
+            uses of its parameters to ``site.tape``, as the rules of `pipelines.dp.layers` do.
+        parameters: names of the layer's parameters that the rule knows.
     """
 
     layer: str
@@ -55,16 +55,16 @@ class LayerRule:
 
 
 def layer_name(module: torch.nn.Module) -> str:
-    """The class of a layer, as rules name it."""
+    """Returns the class name of a layer, as rules write it."""
     return f"{type(module).__module__}.{type(module).__qualname__}"
 
 
 @functools.cache
 def installed_rules() -> Mapping[str, LayerRule]:
-    """The rules of other packages by layer.
+    """Returns the rules of other packages by layer.
 
     Raises:
-        UnsupportedLayerError: one cannot be imported, is no `LayerRule`, or two are for one layer.
+        UnsupportedLayerError: a rule cannot be imported or is no `LayerRule`, or two rules are for one layer.
     """
     found: dict[str, LayerRule] = {}
     for name, reference in sorted(installed(LAYER_RULES).items()):
@@ -102,17 +102,17 @@ def _checked(rule: LayerRule) -> Rule:
 def compare(
     rule: LayerRule, site: Site, tensors: Sequence[torch.Tensor], forward: Callable[..., Any], refused: Refused
 ) -> bool:
-    """Compares a rule with autograd on the first examples of a batch; False where there are none.
+    """Compares a rule with autograd on the first examples of a batch. Returns False if there are none.
 
     Args:
-        rule: what is compared.
+        rule: rule to compare.
         site: the layer.
-        tensors: its inputs, each with the axis of examples.
-        forward: what the layer computes, from itself and its inputs.
-        refused: makes the error for a rule that differs.
+        tensors: inputs of the layer, each with the axis of examples.
+        forward: function that computes the layer's output from the layer and its inputs.
+        refused: function that makes the error for a rule that differs.
 
     Raises:
-        UnsupportedLayerError: they differ, or what the layer gives back cannot be compared.
+        UnsupportedLayerError: the rule differs from autograd, or the layer's output cannot be compared.
     """
     first = [value.detach()[:_EXAMPLES].clone() for value in tensors]
     if not len(first[0]):
@@ -142,7 +142,7 @@ def compare(
 
 @dataclass
 class _Expected:
-    """What autograd gives, one example at a time: values of the batch, and (B, ...) gradients of each parameter."""
+    """Results of autograd, one example at a time: values of the batch, and (B, ...) gradients of each parameter."""
 
     outputs: torch.Tensor
     directions: torch.Tensor
@@ -186,7 +186,7 @@ def _by_rule(
     states: Any,
     refused: Refused,
 ) -> list[tuple[str, torch.Tensor, torch.Tensor]]:
-    """What the rule gives, beside what it should give."""
+    """Returns each result of the rule with its name and the expected value."""
     tape = Tape(site.tape.budget)
     tape.batch_size = len(first[0])
     tape.phase = Phase.FORWARD

@@ -1,7 +1,7 @@
-"""Poisson sampling: who enters a step, and how a sample is cut to physical batches that fit into memory.
+"""Poisson sampling of the records of a step, and the cut of a sample into physical batches that fit into memory.
 
-Public versus private: the rate and the number of steps derive from the number of private records, which is equal in
-neighbouring data sets where one record is *replaced* (design, section 5, "Shard"). Samples and their sizes are private.
+Public versus private: the rate and the number of steps derive from the number of private records. That number is equal
+in neighbouring data sets if one record is *replaced* (design, section 5, "Shard"). Samples and their sizes are private.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class PrivatePlan:
 
     Attributes:
         sample_rate: probability with which each record enters a step.
-        expected_batch_size: records in an average step, ``sample_rate * num_records``; divides the noisy sum.
-        steps_per_epoch: steps in which ``num_records`` records are drawn on average (CRT, footnote 2).
-        num_steps: steps of the whole run.
+        expected_batch_size: number of records in an average step, ``sample_rate * num_records``. Divides the noisy sum.
+        steps_per_epoch: number of steps that draw ``num_records`` records on average (CRT, footnote 2).
+        num_steps: number of steps of the whole run.
     """
 
     sample_rate: float
@@ -48,17 +48,19 @@ class PrivatePlan:
     num_steps: int
 
     def expected_share(self, ranks: Ranks) -> int:
-        """Records of one process in an average step, rounded."""
+        """Returns the number of records of one process in an average step, rounded."""
         return round(self.expected_batch_size / ranks.count)
 
 
 def plan_private_steps(num_records: int, expected_batch_size: int, epochs: int) -> PrivatePlan:
-    """Fixes rate and number of steps. No records, no steps; fewer records than the batch, all of them each step.
+    """Fixes the rate and the number of steps.
+
+    Without records there are no steps. If there are fewer records than the batch, each step takes all of them.
 
     Args:
-        num_records: of the data set.
-        expected_batch_size: records in an average step.
-        epochs: expected passes over the records.
+        num_records: number of records in the data set.
+        expected_batch_size: number of records in an average step.
+        epochs: expected number of passes over the records.
     """
     if num_records == 0:
         return PrivatePlan(sample_rate=0.0, expected_batch_size=0.0, steps_per_epoch=0, num_steps=0)
@@ -70,12 +72,12 @@ def plan_private_steps(num_records: int, expected_batch_size: int, epochs: int) 
 
 
 def poisson_sample(num_records: int, sample_rate: float, rng: np.random.Generator) -> IntArray:
-    """The numbers of the records that enter a step: each on its own with probability ``sample_rate``."""
+    """Draws the numbers of the records that enter a step, each independently with probability ``sample_rate``."""
     return np.flatnonzero(rng.random(num_records) < sample_rate)
 
 
 def physical_batches(rows: IntArray, max_physical_batch_size: int | None) -> list[IntArray]:
-    """A sample cut into as few, evenly filled parts as the limit allows; none for an empty sample."""
+    """Cuts a sample into as few, evenly filled parts as the limit allows. An empty sample has no part."""
     if not len(rows):
         return []
     count = 1 if max_physical_batch_size is None else -(-len(rows) // max_physical_batch_size)
@@ -83,13 +85,13 @@ def physical_batches(rows: IntArray, max_physical_batch_size: int | None) -> lis
 
 
 def next_check(after: int, seed: int = 0) -> int:
-    """The next step before which examples are compared again, by public randomness.
+    """Returns the next step before which examples are compared again, by public randomness.
 
     It is one of the steps 8 to 15, one of 16 to 31, one of 32 to 63, and one of each 64 that follow.
 
     Args:
         after: number of a step.
-        seed: public.
+        seed: public seed.
     """
     start, length = 0, 8
     while True:
@@ -101,11 +103,11 @@ def next_check(after: int, seed: int = 0) -> int:
 
 
 def largest_batch(mean: float, num_records: int, limit: int | None) -> int:
-    """Records in the largest batches that are usual: samples of this mean are seldom larger.
+    """Returns the number of records in the largest usual batch: samples of this mean are seldom larger.
 
     Args:
-        mean: records in an average sample.
-        num_records: of which samples are drawn.
+        mean: number of records in an average sample.
+        num_records: number of records from which samples are drawn.
         limit: most records in a batch.
     """
     return min(math.ceil(mean + 2.5 * math.sqrt(mean)), num_records, limit or num_records)
@@ -113,7 +115,7 @@ def largest_batch(mean: float, num_records: int, limit: int | None) -> int:
 
 @dataclass(frozen=True)
 class _Drawn:
-    """What the optimizer must know of a physical batch; one of no records stands for an empty sample."""
+    """Facts about a physical batch for the optimizer. A batch without records stands for an empty sample."""
 
     rng: np.random.Generator
     num_records: int
@@ -121,55 +123,55 @@ class _Drawn:
 
 
 class Stepper(Protocol):
-    """What a loader tells about steps: `pipelines.dp.optimizer.PrivateOptimizer`."""
+    """An optimizer that a loader informs about steps: `pipelines.dp.optimizer.PrivateOptimizer`."""
 
     num_steps: int
 
     @property
     def num_compared(self) -> int:
-        """How many batches were compared, of those before the first step."""
+        """The number of batches compared, of those before the first step."""
 
     def begin_batch(self, rng: np.random.Generator, *, is_last: bool, num_records: int) -> None:
-        """A physical batch is about to be handed out."""
+        """Begins a physical batch."""
 
     def end_batch(self) -> None:
-        """The loop is done with the batch."""
+        """Ends the current batch."""
 
     def abandon(self) -> None:
-        """The loop was left, or has not begun: no sample is under way."""
+        """Drops an unfinished sample."""
 
     def empty_step(self, rng: np.random.Generator) -> None:
-        """The sample of a step was empty."""
+        """Takes a step whose sample is empty."""
 
     def start_probe(
         self, compositions: Sequence[Composition], notes: tuple[str, ...] = (), *, is_later: bool = False
     ) -> None:
-        """The next batches are compared, and enter no step; what could not be compared is in ``notes``."""
+        """Begins a comparison of batches that enter no step. ``notes`` says what could not be compared."""
 
     def begin_probe_batch(self) -> int | None:
-        """The next of them is about to be handed out: its number, or None when all were compared."""
+        """Begins the next batch of the comparison. Returns its number, or None after the last."""
 
 
 class PoissonLoader:
     """An epoch of Poisson samples, as physical batches for an ordinary training loop.
 
-    A step whose sample is empty is taken by the loader itself, for there is no batch to hand out: noise alone enters
-    it. The last batch of a sample is followed by the optimizer's real step; its steps after others only mark time.
+    The loader itself takes a step whose sample is empty, because there is no batch to yield: noise alone enters the
+    step. After the last batch of a sample the optimizer takes its real step. Its steps after other batches do nothing.
 
-    Before the first sample some small batches are handed out that enter no step: the optimizer compares them
-    (`pipelines.dp.isolation`). Before later ones (`next_check`) there are two more, as large as samples get.
+    Before the first sample the loader yields some small batches that enter no step: the optimizer compares them
+    (`pipelines.dp.isolation`). Before some later samples (`next_check`) it yields two more, as large as samples get.
 
-    Formal guarantees: a sample holds each record of the data set, by its number there, on its own with the plan's
-    probability; the data set gives as many records as it is asked for; the optimizer knows how many.
+    Formal guarantees: a sample holds each record of the data set, by its number there, independently with the plan's
+    probability; the data set gives as many records as it is asked for; the optimizer knows their number.
 
     Args:
-        loader: whose data set, collate function and workers are used.
+        loader: loader whose data set, collate function and workers are used.
         plan: rate and steps of an epoch.
-        stepper: told of every batch.
-        randomness: the generator of each step; it gives the sample first, then the noise.
+        stepper: optimizer that is informed of every batch.
+        randomness: generator of each step; it draws the sample first, then the noise.
         max_physical_batch_size: most records in a batch.
-        ranks: the processes that draw, each from its own share of the records.
-        probe_size: records in a batch that is compared; 0 compares nothing.
+        ranks: processes that draw, each from its own share of the records.
+        probe_size: number of records in a batch that is compared; 0: no comparison.
     """
 
     def __init__(
@@ -214,9 +216,9 @@ class PoissonLoader:
         )
 
     def __len__(self) -> int:
-        """Steps of an epoch, and batches that are compared before or between them.
+        """Returns the number of steps of an epoch, plus the batches that are compared before or between them.
 
-        There are more batches where samples are cut, and fewer where they are empty.
+        There are more batches if samples are cut, and fewer if they are empty.
         """
         num_batches = self._plan.steps_per_epoch + self._num_left_to_compare()
         step = first = self._stepper.num_steps
@@ -225,7 +227,7 @@ class PoissonLoader:
         return num_batches
 
     def draw(self) -> Iterator[list[int]]:
-        """The batches of an epoch; what the optimizer must know of each goes into a queue."""
+        """Yields the batches of an epoch, and queues the facts about each for the optimizer."""
         self._drawn.clear()
         first = self._stepper.num_steps
         for step in range(first, first + self._plan.steps_per_epoch):
@@ -239,7 +241,7 @@ class PoissonLoader:
                 yield part.tolist()
 
     def __iter__(self) -> Iterator[Any]:
-        """Yields the physical batches of one epoch, once those that are compared have been.
+        """Yields the physical batches of one epoch, after the batches to compare.
 
         Raises:
             PrivacyGateError: the data set has another length than at the start, or gives another number of records
@@ -292,7 +294,7 @@ class PoissonLoader:
         return self._probe_size > 0 and self._largest > 1
 
     def _later_batches(self) -> Iterator[Any]:
-        """A batch as large as samples get, and a part of it in other company; they enter no step."""
+        """Yields a batch as large as samples get, and a part of it with other records. They enter no step."""
         step, size = self._stepper.num_steps, self._largest
         rng = np.random.default_rng([step, len(self._rows)])  # its numbers enter no step
         chosen = rng.permutation(self._rows)[: size + size // 4].tolist()
@@ -311,7 +313,7 @@ class PoissonLoader:
         size = self._probe_size
         rows = candidates(self._rows, 2 * size)
         composing = _Composing(self._outer.collate_fn, size, self._full_size, len(rows))
-        # Once together, and some of them twice by themselves: a data set that is asked for several may mix them.
+        # Reads all rows together, and some of them twice alone: a data set may mix records that are read together.
         alone = rows[: 2 * size : 3] if hasattr(self.dataset, "__getitems__") else []
         asked = [rows, *([row] for row in alone for _ in range(2))]
         with kept_random_states():  # a loader's iterator draws a seed
@@ -325,7 +327,7 @@ class PoissonLoader:
                 notes = (RECORDS_NOT_COMPARED,)
             elif first[0] != contents[rows.index(row)]:
                 raise IsolationError(
-                    "the data set gives other records where several are asked for at once: its __getitems__ looks at "
+                    "the data set gives other records if several are asked for at once: its __getitems__ looks at "
                     "them together (normalises, joins or sorts them). Let each record depend on its own number only"
                 )
         return list(compositions), notes
@@ -338,13 +340,13 @@ class PoissonLoader:
 def _check_count(found: int, expected: int) -> None:
     if found != expected:
         raise PrivacyGateError(
-            f"the data set gave {found} records where {expected} were asked for: its __getitems__ must give one record "
+            f"the data set gave {found} records, but {expected} were asked for: its __getitems__ must give one record "
             "for each number"
         )
 
 
 class _Batches:
-    """What ``torch.utils.data.DataLoader`` asks for batches."""
+    """A batch sampler for ``torch.utils.data.DataLoader``."""
 
     def __init__(self, owner: PoissonLoader) -> None:
         self._owner = owner
@@ -354,7 +356,7 @@ class _Batches:
 
 
 class _Counting:
-    """A collate function that also says how many records it was given. Both may run in a worker."""
+    """A collate function that also returns the number of its records. It may run in a worker."""
 
     def __init__(self, collate: Callable[[Any], Any]) -> None:
         self._collate = collate
@@ -364,9 +366,9 @@ class _Counting:
 
 
 class _Composing:
-    """A collate function that makes the batches to compare, of records in the number that was asked for at first.
+    """A collate function that makes the batches to compare, if it gets all records that were asked for.
 
-    Gives the number of records, the batches, and a digest of each record.
+    Returns the number of records, the batches, and a digest of each record.
     """
 
     def __init__(self, collate: Callable[[Any], Any], size: int, full_size: int, num_records: int) -> None:

@@ -1,8 +1,8 @@
-"""Schedules of learning rates, by noisy steps and not by physical batches.
+"""Schedules of learning rates that count noisy steps, not physical batches.
 
-How many physical batches a sample is cut to follows from how many records were drawn, which is private, and a sample
-may be empty. A schedule that goes by batches would be at its end too early, and its learning rates would tell of the
-sizes of samples, which no epsilon covers.
+The number of physical batches of a sample depends on the number of drawn records, which is private, and a sample may be
+empty. A schedule that counts batches would end too early, and its learning rates would reveal the sizes of samples,
+which no epsilon covers.
 """
 
 from __future__ import annotations
@@ -16,20 +16,19 @@ from pipelines.errors import ConfigError, PrivacyGateError
 
 
 class StepSchedule:
-    """A scheduler that the optimizer steps, once after each noisy step; `step` in a training loop does nothing.
+    """A scheduler that the optimizer steps once after each noisy step. Its own `step` does nothing.
 
-    Stands in for the scheduler in loops and trainers that call ``step`` after every batch. Everything else is the
-    scheduler's own, which is `inner`.
+    It replaces the scheduler in loops and trainers that call ``step`` after every batch.
 
     Attributes:
         inner: the scheduler of torch.
     """
 
     def __init__(self, inner: torch.optim.lr_scheduler.LRScheduler) -> None:
-        """Raises ConfigError: the scheduler goes by a metric, or is none of torch's."""
+        """Raises ConfigError if the scheduler needs a metric, or is no scheduler of torch."""
         if isinstance(inner, torch.optim.lr_scheduler.ReduceLROnPlateau):
             raise ConfigError(
-                "ReduceLROnPlateau goes by a metric, not by steps: call its step(metric) yourself, once an epoch, with "
+                "ReduceLROnPlateau needs a metric, not steps: call its step(metric) yourself, once an epoch, with "
                 "a metric of public records. One of private records is a release that no epsilon covers"
             )
         if not isinstance(inner, torch.optim.lr_scheduler.LRScheduler):
@@ -40,42 +39,42 @@ class StepSchedule:
         self.inner = inner
 
     def step(self, *_: Any) -> None:
-        """Nothing: the optimizer has stepped the schedule where a noisy step was taken."""
+        """Does nothing: the optimizer steps the schedule after each noisy step."""
 
     def get_last_lr(self) -> list[Any]:
-        """The learning rates of the optimizer's groups, as they stand."""
+        """Returns the current learning rates of the optimizer's groups."""
         return list(self.inner.get_last_lr())
 
     def state_dict(self) -> dict[str, Any]:
-        """Of the scheduler."""
+        """Returns the state of the scheduler."""
         return self.inner.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Into the scheduler."""
+        """Loads a state into the scheduler."""
         self.inner.load_state_dict(state_dict)
 
 
 class RateGuard:
-    """Sees a learning rate that changes while a sample is under way."""
+    """A check that no learning rate changes within a sample."""
 
     def __init__(self) -> None:
         self._rates: list[float] | None = None
 
     def see(self, groups: Sequence[dict[str, Any]]) -> None:
-        """Compares the rates with those at the last physical batch of the same sample.
+        """Compares the rates with those of the last physical batch of the same sample.
 
         Raises:
-            PrivacyGateError: one has changed.
+            PrivacyGateError: a rate has changed.
         """
         rates = [float(group["lr"]) for group in groups if "lr" in group]
         if self._rates is not None and rates != self._rates:
             raise PrivacyGateError(
-                "the learning rate changed within one step: a scheduler goes by physical batches, of which a sample "
-                "has several, by how many records were drawn. Call scheduler = optimizer.schedule(scheduler) once, "
-                "before the loop: it then goes by noisy steps"
+                "the learning rate changed within one step: a scheduler counts physical batches, and their number in a "
+                "sample depends on how many records were drawn. Call scheduler = optimizer.schedule(scheduler) once, "
+                "before the loop: it then counts noisy steps"
             )
         self._rates = rates
 
     def forget(self) -> None:
-        """The next batch begins a sample."""
+        """Forgets the rates: the next batch begins a sample."""
         self._rates = None

@@ -1,7 +1,7 @@
-"""What a model keeps of the batches it saw: buffers are published with the weights, without noise.
+"""Checks of the values that a model keeps of its batches: buffers are published with the weights, without noise.
 
-Modules of torch that mix a batch, or keep statistics of it, are known by name. Any other is found when one of its
-buffers has changed between the start of a forward pass and its backward pass.
+Modules of torch that mix a batch, or keep statistics of it, are known by class. Other modules are found if one of their
+buffers changes between the start of a forward pass and its backward pass.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _INTEGERS: Final = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int6
 
 
 class StateGuard:
-    """Watches the buffers of a model, and its parameters when asked to.
+    """A guard of the buffers of a model, and on request of its parameters.
 
     What it does not see: values outside buffers and parameters (attributes of modules, globals, files), and, in an
     ordinary batch, a buffer that is written through ``.data``. Probe batches compare contents, and see that too.
     """
 
     def __init__(self, model: torch.nn.Module) -> None:
-        """Raises IsolationError: a module that mixes or remembers examples is in training mode."""
+        """Raises IsolationError if a module that mixes or remembers examples is in training mode."""
         self._model = model
         self._list()
         self._buffers: dict[tuple[int, str], tuple[torch.Tensor, int]] = {}
@@ -40,10 +40,10 @@ class StateGuard:
         self.check_modes()
 
     def check_modes(self) -> None:
-        """Checks that no known module mixes or remembers examples as it is set now.
+        """Checks that no known module mixes or remembers examples in its current mode.
 
         Raises:
-            IsolationError: one does.
+            IsolationError: a module mixes or remembers examples.
         """
         for name, module in self._watched:
             problem = mode_problem(module)
@@ -53,10 +53,10 @@ class StateGuard:
                 )
 
     def start(self, *, contents: bool = False) -> None:
-        """Notes how buffers are before a forward pass.
+        """Records the state of the buffers before a forward pass.
 
         Args:
-            contents: also what buffers and parameters hold, which costs a pass over them.
+            contents: true to record the values of buffers and parameters too, at the cost of a pass over them.
         """
         if contents:
             self._list()  # layers may have been added
@@ -65,14 +65,14 @@ class StateGuard:
 
     @property
     def contents(self) -> dict[str, int] | None:
-        """A number for what each parameter and buffer held at `start`; None where that was not asked for."""
+        """A number for the values of each parameter and buffer at `start`; None if they were not recorded."""
         return self._contents
 
     def check(self) -> None:
         """Checks that nothing has changed since `start`.
 
         Raises:
-            IsolationError: a buffer has changed, or a parameter where contents are compared, or `check_modes`.
+            IsolationError: a buffer has changed, or (if contents are compared) a parameter, or `check_modes` fails.
         """
         self.check_modes()
         for key, (tensor, version) in self._held():
@@ -110,7 +110,7 @@ class StateGuard:
 
 
 def _total(tensor: torch.Tensor) -> torch.Tensor:
-    """The sum of the bits, as integers: another value is almost surely another sum."""
+    """Returns the sum of the bits as integers: other values almost surely have another sum."""
     values = tensor.detach()
     if values.is_complex():
         values = torch.view_as_real(values)
@@ -120,7 +120,7 @@ def _total(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def mode_problem(module: Any) -> str | None:
-    """Why a module mixes or remembers examples as it is set now; None where it is not known to."""
+    """Returns why a module mixes or remembers examples in its current mode; None if it is not known to."""
     if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
         if module.training or module.running_mean is None:
             return (

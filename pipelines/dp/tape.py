@@ -1,9 +1,9 @@
-"""Collects what the layers leave behind in a batch, and joins it to norms and sums.
+"""The tape that collects the uses of parameters in a batch, and joins them to norms and sums.
 
-Exactness for shared parameters: an example's gradient is the sum over all uses of the parameter, in whatever layers
-(tied embeddings, a layer that runs twice). Uses of one kind are joined into one; an embedding and a head are joined by
-their cross term; anything else is instantiated. Adding up the norms of the uses instead would be wrong in both
-directions, since <a, b> has either sign.
+Exactness for shared parameters: an example's gradient is the sum over all uses of the parameter, in all layers (tied
+embeddings, a layer that runs twice). Uses of one kind are joined into one, and an embedding and a head by their cross
+term. Anything else is instantiated. To add up the norms of the uses instead would be wrong in both directions, because
+<a, b> has either sign.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from pipelines.dp.uses import (
 )
 
 _CANCELLED = 0.05
-"""Below this share of its terms, a squared norm is computed again from the gradient itself."""
+"""Share of its terms below which a squared norm is computed again from the gradient itself."""
 
 
 class Phase(enum.Enum):
-    """What a backward pass is for."""
+    """The purpose of a backward pass."""
 
     OFF = "off"
     FORWARD = "forward"
@@ -54,22 +54,22 @@ class Tape:
     """The uses of every trainable parameter in the current batch.
 
     Attributes:
-        phase: what layers do with what they find.
+        phase: purpose of the current pass, which decides what layers do with their gradients.
         budget: memory for temporary values.
-        batch_size: examples of the current forward pass, None before the first layer that has an example axis ran.
-        first_rows: rows that the first layer of the current forward pass saw.
-        traced: (B,) bool, the examples whose losses are being traced, in the phase TRACE.
-        directions: what the phase NORMS_ONLY projects gradients on; None where it does not.
-        projections: (B,) float64 the sums of these projections over all parameters.
-        roundoff: the unit roundoff of the coarsest gradients that were seen.
+        batch_size: number of examples of the current forward pass; None until a layer with an example axis has run.
+        first_rows: number of rows of the first layer of the current forward pass.
+        traced: (B,) bool, true for examples whose losses are being traced, in the phase TRACE.
+        directions: directions on which the phase NORMS_ONLY projects gradients; None: no projection.
+        projections: (B,) float64 sums of these projections over all parameters.
+        roundoff: unit roundoff of the coarsest gradients so far.
         magnitudes: (B,) float64, see `Use.magnitudes`, over all parameters; known with the norms.
-        whole: what the phase WHOLE fills.
-        sums: where the phase SUM adds up.
-        factors: what it multiplies the examples' gradients with.
-        layer_norms: (B,) float64 for each parameter; known with the norms.
+        whole: gradients that the phase WHOLE fills.
+        sums: sums that the phase SUM adds to.
+        factors: factors of the examples' gradients in the phase SUM.
+        layer_norms: (B,) float64 norms for each parameter; known with the norms.
         layer_magnitudes: (B,) float64 for each parameter whose terms may be larger than its gradient.
         room: memory that lasts for a batch.
-        batch_number: of the current batch, so that a graph of an earlier one is told apart.
+        batch_number: number of the current batch, which distinguishes it from the graph of an earlier one.
     """
 
     def __init__(self, budget: MemoryBudget) -> None:
@@ -96,7 +96,7 @@ class Tape:
 
     @property
     def is_recording(self) -> bool:
-        """Whether layers apply the engine's rules; they run as ever otherwise."""
+        """True if layers apply the engine's rules. Otherwise they run as usual."""
         return self.phase is not Phase.OFF
 
     def reset(self) -> None:
@@ -112,7 +112,7 @@ class Tape:
         self.sums, self.factors = Sums(), None
 
     def called(self, parameters: Iterable[torch.nn.Parameter | None]) -> None:
-        """Notes that a layer with these parameters ran. Recomputation in a backward pass is no further run."""
+        """Counts a run of a layer with these parameters. Recomputation in a backward pass does not count."""
         if self.phase is Phase.FORWARD:
             for parameter in parameters:
                 if parameter is not None:
@@ -120,18 +120,18 @@ class Tape:
 
     @property
     def was_called(self) -> bool:
-        """Whether any layer ran since the last `reset`."""
+        """True if any layer ran since the last `reset`."""
         return bool(self._num_calls)
 
     def uses_of(self, parameter: torch.nn.Parameter) -> list[Use]:
-        """The uses of a parameter that were kept."""
+        """Returns the kept uses of a parameter."""
         return list(self._uses.get(parameter, ()))
 
     def check_examples(self, where: str, gradients: torch.Tensor) -> None:
-        """Checks that the first axis is the examples', and, when tracing, that only traced ones have a gradient.
+        """Checks that the first axis is the examples', and in the phase TRACE that only traced ones have a gradient.
 
         Raises:
-            IsolationError: it is not, or another example has one.
+            IsolationError: the first axis is another, or another example has a gradient.
         """
         if len(gradients) != self.batch_size:
             raise IsolationError(
@@ -141,7 +141,7 @@ class Tape:
             )
         self.roundoff = max(self.roundoff, torch.finfo(gradients.dtype).eps)
         if self.phase is Phase.TRACE and self.traced is not None:
-            finite = torch.nan_to_num(gradients.reshape(len(gradients), -1), 0, 0, 0)  # what is not is refused later
+            finite = torch.nan_to_num(gradients.reshape(len(gradients), -1), 0, 0, 0)  # other values are refused later
             if bool(finite.count_nonzero(dim=1).masked_fill(self.traced, 0).any()):
                 raise IsolationError(
                     f"the loss of one example depends on another example, seen at layer {where!r}: something mixes "
@@ -150,7 +150,7 @@ class Tape:
                 )
 
     def add(self, where: str, parameter: torch.nn.Parameter, use: Use) -> None:
-        """Takes in one use, found by the backward pass."""
+        """Records one use, found by the backward pass."""
         if self.phase is Phase.SUM:
             assert self.factors is not None  # noqa: S101
             use.add_weighted(self.sums, parameter, self.factors.of(parameter), self._scratch)
@@ -167,7 +167,7 @@ class Tape:
                 found = use.squares(self.budget)
                 squares = Squares(_settled(found, use), magnitudes=found.magnitudes)
                 self._squares.setdefault(parameter, []).append(squares)
-            if self.directions is not None:  # linear in the gradient: uses of one parameter just add up
+            if self.directions is not None:  # linear in the gradient: projections of uses add up
                 along = use.project(self.directions(parameter))
                 self.projections = along if self.projections is None else self.projections + along
         elif self.phase is Phase.WHOLE:
@@ -181,7 +181,7 @@ class Tape:
             )
 
     def norms(self, num_examples: int, device: torch.device) -> torch.Tensor:
-        """(B,) float64 norms of the examples' whole gradients; `magnitudes` are known then too."""
+        """Returns (B,) float64 norms of the examples' whole gradients, and sets `magnitudes`."""
         total = torch.zeros(num_examples, dtype=torch.float64, device=device)
         magnitude_squares = torch.zeros_like(total)
         unsettled: list[tuple[torch.nn.Parameter, SumOfUses, Squares]] = []
@@ -218,13 +218,13 @@ class Tape:
         return total.clamp(min=0).sqrt()
 
     def fill(self, whole: WholeGradients) -> None:
-        """Gives it all uses that were kept."""
+        """Adds all kept uses to ``whole``."""
         for parameter, uses in self._uses.items():
             for use in uses:
                 whole.add(parameter, use)
 
     def add_weighted(self, sums: Sums, factors: Factors) -> None:
-        """Adds the weighted sums of all uses that were kept, and lets go of them one by one."""
+        """Adds the weighted sums of all kept uses, and frees them one by one."""
         for parameter in list(self._uses):
             for use in self._uses.pop(parameter):
                 use.add_weighted(sums, parameter, factors.of(parameter), self._scratch)
@@ -242,11 +242,11 @@ class SumOfUses:
         return self._uses[0].num_examples
 
     def magnitudes(self) -> torch.Tensor:
-        """The sums of the uses'."""
+        """Returns the sums of the uses' magnitudes."""
         return torch.stack([use.magnitudes() for use in self._uses]).sum(dim=0)
 
     def instantiate(self, start: int, stop: int, *, dtype: torch.dtype | None = None) -> torch.Tensor:
-        """The sums of the uses' gradients."""
+        """Returns the sums of the uses' gradients."""
         total = self._uses[0].instantiate(start, stop, dtype=dtype)
         for use in self._uses[1:]:
             total = total + use.instantiate(start, stop, dtype=dtype)
@@ -254,7 +254,7 @@ class SumOfUses:
 
 
 def join(uses: list[Use]) -> list[Use]:
-    """The uses with those of one kind joined: positions follow each other along the axis of positions."""
+    """Joins the uses of each kind along the axis of positions."""
     joined: list[Use] = []
     outer = [use for use in uses if isinstance(use, OuterUse)]
     rows = [use for use in uses if isinstance(use, RowsUse)]
@@ -280,7 +280,7 @@ def join(uses: list[Use]) -> list[Use]:
 
 
 def joint_squares(uses: list[Use], num_elements: int, budget: MemoryBudget) -> Squares:
-    """The squared norms of the sum of uses that are of different kinds."""
+    """Returns the squared norms of the sum of uses of different kinds."""
     if len(uses) == 1:
         return uses[0].squares(budget)
     embedding = next((use for use in uses if isinstance(use, RowsUse)), None)
@@ -295,7 +295,7 @@ def joint_squares(uses: list[Use], num_elements: int, budget: MemoryBudget) -> S
 
 
 def _cross(head: OuterUse, embedding: RowsUse) -> torch.Tensor:
-    """(B,) <sum_t r_t c_t^T, sum_s e(id_s) g_s^T> = sum_{t,s} r_t[id_s] <c_t, g_s>."""
+    """Returns (B,) <sum_t r_t c_t^T, sum_s e(id_s) g_s^T> = sum_{t,s} r_t[id_s] <c_t, g_s>."""
     dtype = compute_dtype(head.rows)
     length = head.rows.shape[1]
     picked = head.rows.gather(2, embedding.ids[:, None, :].expand(-1, length, -1)).to(dtype)  # (B, T, S)
@@ -309,7 +309,7 @@ def _is_cancelled(squares: Squares) -> torch.Tensor:
 
 
 def _settled(squares: Squares, gradients: Gradients) -> torch.Tensor:
-    """The squared norms, with those that have lost digits computed again from the gradients themselves."""
+    """Returns the squared norms. Those that have lost digits are computed again from the gradients themselves."""
     if squares.terms is None:
         return squares.norms
     norms = squares.norms.clone()

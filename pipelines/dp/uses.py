@@ -1,8 +1,8 @@
-"""What one use of a parameter in a forward pass leaves behind for its per-example gradients.
+"""Uses of a parameter in a forward pass, which hold its per-example gradients in factored form.
 
-A use knows the gradient of each example in factored form. It gives the squared norms, the gradient itself for a few
-examples (for checks and for parameters that are used in several ways), and its share of the weighted sum. A use
-never holds more than the layer's inputs and the gradients of its outputs.
+A use gives the squared norms of the gradients, the gradients of a few examples (for checks, and for parameters that are
+used in several ways), and its share of the weighted sum. It never holds more than the layer's inputs and the gradients
+of its outputs.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from pipelines.dp.grams import dense_squares, gram_is_cheaper, gram_squares, ter
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryBudget:
-    """How much memory the engine may take beside the model; no influence on results beyond rounding.
+    """Memory that the engine may use in addition to the model. It changes results by rounding only.
 
     Attributes:
-        working_bytes: for temporary values (instantiated gradients, logits of a chunk). One example is always
-            worked on, however large.
-        kept_bytes: for gradients of logits that a fused head keeps until the clip factors are known; what does not
-            fit is computed a second time. The memory stays the engine's between batches.
+        working_bytes: memory for temporary values (instantiated gradients, logits of a chunk). One example always
+            fits, however large.
+        kept_bytes: memory for gradients of logits that a fused head keeps until the clip factors are known. Others are
+            computed a second time. The engine keeps the memory between batches.
     """
 
     working_bytes: int = 32 * 2**20
@@ -40,10 +40,10 @@ class Squares:
     """Squared norms of a use.
 
     Attributes:
-        norms: (B,) float64.
-        terms: (B,) float64, the sum of the squared norms of the terms that were added up; where it is much larger
-            than ``norms``, digits were lost. None where nothing can have been lost.
-        magnitudes: see `Use.magnitudes`. None where the weighted sum adds the very gradients that the norms are of.
+        norms: (B,) float64 squared norms.
+        terms: (B,) float64 sums of the squared norms of the added terms. If they are much larger than ``norms``, digits
+            were lost. None if none can be lost.
+        magnitudes: (B,) float64, see `Use.magnitudes`. None if the weighted sum adds the very gradients of the norms.
     """
 
     norms: torch.Tensor
@@ -52,13 +52,13 @@ class Squares:
 
 
 class Scratch:
-    """A buffer for scaled copies that is used again and again: fresh memory costs more than the scaling."""
+    """A reused buffer for scaled copies: fresh memory costs more than the scaling."""
 
     def __init__(self) -> None:
         self._buffer = torch.empty(0)
 
     def scaled(self, values: torch.Tensor, factors: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor:
-        """``values`` (B, T, n) times ``factors`` (B,), in ``dtype``; good until the next call."""
+        """Returns ``values`` (B, T, n) times ``factors`` (B,), in ``dtype``, valid until the next call."""
         if factors is None:
             return values.to(dtype)
         if self._buffer.dtype != dtype or self._buffer.device != values.device or len(self._buffer) < values.numel():
@@ -68,25 +68,25 @@ class Scratch:
 
 
 class Room:
-    """Memory for one large value of a batch, used again by the next batch: fresh memory costs more than filling it."""
+    """Reused memory for one large value of each batch: fresh memory costs more than filling it."""
 
     def __init__(self) -> None:
         self._buffer = torch.empty(0)
         self._is_taken = False
 
     def take(self, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-        """Uninitialised values; good until they are given back."""
+        """Returns uninitialised values, valid until `give_back`."""
         if self._is_taken:
             return torch.empty(shape, dtype=dtype, device=device)
         self._is_taken = True
         size = math.prod(shape)
         if self._buffer.dtype != dtype or self._buffer.device != device or len(self._buffer) < size:
-            self._buffer = torch.empty(0)  # the old memory goes before the new one comes
+            self._buffer = torch.empty(0)  # frees the old memory first
             self._buffer = torch.empty(size, dtype=dtype, device=device)
         return self._buffer[:size].view(shape)
 
     def give_back(self) -> None:
-        """What was taken is no longer needed."""
+        """Makes the memory available for the next batch."""
         self._is_taken = False
 
 
@@ -98,13 +98,13 @@ class Sums:
 
     @property
     def is_begun(self) -> bool:
-        """Whether anything was added."""
+        """True if anything was added."""
         return bool(self._tensors)
 
     def add_product(self, parameter: torch.nn.Parameter, left: torch.Tensor, right: torch.Tensor) -> None:
-        """Adds ``left @ right``, as many elements as the parameter has.
+        """Adds ``left @ right``, with as many elements as the parameter.
 
-        The first product is written as it is, which saves filling memory with zeros.
+        The first product is written directly, which saves filling memory with zeros.
         """
         if parameter in self._tensors:
             self._tensors[parameter].view(len(left), -1).addmm_(left, right)
@@ -112,7 +112,7 @@ class Sums:
             self._tensors[parameter] = torch.mm(left, right).view(parameter.shape)
 
     def of(self, parameter: torch.nn.Parameter) -> torch.Tensor:
-        """The sum so far, to be added to in place."""
+        """Returns the sum so far, to be added to in place."""
         if parameter not in self._tensors:
             self._tensors[parameter] = torch.zeros(
                 parameter.shape, dtype=compute_dtype(parameter), device=parameter.device
@@ -122,11 +122,11 @@ class Sums:
 
 @dataclass(frozen=True)
 class Direction:
-    """A direction ``left right^T`` for the gradients of one parameter: of rank one, so that it takes no memory.
+    """A direction ``left right^T`` for the gradients of one parameter, of rank one to save memory.
 
     Attributes:
-        left: (shape[0],).
-        right: (the rest of the shape, multiplied,).
+        left: (shape[0],) factor.
+        right: (the rest of the shape, multiplied,) factor.
     """
 
     left: torch.Tensor
@@ -134,7 +134,7 @@ class Direction:
 
     @classmethod
     def drawn(cls, parameter: torch.nn.Parameter, seed: int) -> Direction:
-        """Standard normal; the same for the same seed and shape."""
+        """Draws a standard normal direction, the same for the same seed and shape."""
         generator = torch.Generator().manual_seed(seed)
         rest = math.prod(parameter.shape[1:])
         first = parameter.shape[0] if parameter.dim() else 1
@@ -151,34 +151,34 @@ class Gradients(Protocol):
         """B."""
 
     def instantiate(self, start: int, stop: int, *, dtype: torch.dtype | None = None) -> torch.Tensor:
-        """(stop - start, *shape) the gradients of some examples, in ``dtype``; unset: float32 or float64."""
+        """Returns (stop - start, *shape) gradients of some examples, in ``dtype``; unset: float32 or float64."""
 
 
 class Use(Gradients, Protocol):
-    """One use of a parameter by a batch of B examples."""
+    """A use of a parameter by a batch of B examples."""
 
     def squares(self, budget: MemoryBudget) -> Squares:
-        """The squared norms of the examples' gradients."""
+        """Returns the squared norms of the examples' gradients."""
 
     def project(self, direction: Direction) -> torch.Tensor:
-        """(B,) float64, left^T gradient right of each example."""
+        """Returns (B,) float64, left^T gradient right of each example."""
 
     def magnitudes(self) -> torch.Tensor:
-        """(B,) float64, at least the sum of the norms of the terms that the weighted sum adds up for an example."""
+        """Returns (B,) float64, at least the sum of the norms of an example's terms in the weighted sum."""
 
     def add_weighted(
         self, sums: Sums, parameter: torch.nn.Parameter, factors: torch.Tensor | None, scratch: Scratch
     ) -> None:
-        """Adds sum_i factors_i gradient_i to the parameter's sum; without factors, the plain sum."""
+        """Adds sum_i factors_i gradient_i to the parameter's sum, or without factors the plain sum."""
 
 
 def compute_dtype(tensor: torch.Tensor) -> torch.dtype:
-    """The dtype of norms and sums: float32, or float64 where the model is."""
+    """Returns the dtype of norms and sums: float64 for a float64 tensor, else float32."""
     return torch.float64 if tensor.dtype == torch.float64 else torch.float32
 
 
 def instantiated_squares(gradients: Gradients, num_elements: int, budget: MemoryBudget) -> torch.Tensor:
-    """(B,) float64 squared norms from the gradients themselves, as many examples at once as the budget allows."""
+    """Returns (B,) float64 squared norms of instantiated gradients, as many examples at once as the budget allows."""
     step = max(1, budget.working_bytes // max(1, 8 * num_elements))
     parts = [
         dense_squares(gradients.instantiate(start, min(start + step, gradients.num_examples)))
@@ -188,16 +188,16 @@ def instantiated_squares(gradients: Gradients, num_elements: int, budget: Memory
 
 
 _DENSE_OVER_FACTORS: Final = 1.7
-"""Gradients of single examples are kept in place of their factors up to this share of the factors' memory: the backward
-pass frees as much of what the layers between saved."""
+"""Largest memory of kept gradients, as a share of the memory of their factors. The backward pass frees about as much
+from the layers between."""
 
 CACHE_ELEMENTS: Final = 2**18
-"""Numbers that passes over one piece of memory on a CPU take at a time."""
+"""Numbers that a pass over memory on a CPU takes at a time."""
 
 
 @dataclass
 class OuterUse:
-    """The gradient is sum_t rows_t columns_t^T: weights of linear layers.
+    """A use with gradient sum_t rows_t columns_t^T: weights of linear layers.
 
     Attributes:
         rows: (B, T, R).
@@ -213,7 +213,7 @@ class OuterUse:
         return len(self.rows)
 
     def squares(self, budget: MemoryBudget) -> Squares:
-        """By Gram matrices or by the gradients themselves, whichever is cheaper."""
+        """Computes the squares by Gram matrices or by the gradients themselves, whichever is cheaper."""
         length, num_rows, num_columns = self.rows.shape[1], self.rows.shape[2], self.columns.shape[2]
         if not gram_is_cheaper(length, num_rows, num_columns):
             squares = instantiated_squares(self, num_rows * num_columns, budget)
@@ -228,21 +228,21 @@ class OuterUse:
         return Squares(*(torch.cat(values) for values in zip(*parts, strict=True)))
 
     def magnitudes(self) -> torch.Tensor:
-        """sum_t |rows_t| |columns_t|."""
+        """Returns sum_t |rows_t| |columns_t|."""
         dtype = compute_dtype(self.rows)
         squares = [torch.linalg.vector_norm(v, dim=2, dtype=dtype).double().square() for v in (self.rows, self.columns)]
         return term_magnitudes(squares[0], squares[1], self.rows.shape[2], self.columns.shape[2])
 
     def project(self, direction: Direction) -> torch.Tensor:
-        """sum_t <left, rows_t> <columns_t, right>."""
+        """Returns sum_t <left, rows_t> <columns_t, right>."""
         dtype = compute_dtype(self.rows)
         return ((self.rows.to(dtype) @ direction.left) * (self.columns.to(dtype) @ direction.right)).double().sum(dim=1)
 
     def as_dense(self, budget: MemoryBudget) -> tuple[DenseUse, Squares] | None:
-        """The gradients themselves with their squared norms, where they take hardly more memory than the factors.
+        """Returns the gradients themselves and their squared norms, or None if they take much more memory than factors.
 
-        Their weighted sum costs one reading, in place of a product over all positions: the product is only done
-        earlier, and the norms are almost free. None where the gradients are too large for that.
+        Their weighted sum reads them once, instead of a product over all positions. The product is only done earlier,
+        and the norms are almost free.
         """
         num_examples, length, num_rows = self.rows.shape
         num_columns, dtype = self.columns.shape[2], compute_dtype(self.rows)
@@ -263,7 +263,7 @@ class OuterUse:
     def instantiate(
         self, start: int, stop: int, *, dtype: torch.dtype | None = None, out: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """(n, R, C), written to ``out`` where it is given."""
+        """Returns the (n, R, C) gradients, written to ``out`` if it is given."""
         dtype = dtype or compute_dtype(self.rows)
         rows, columns = self.rows[start:stop].to(dtype), self.columns[start:stop].to(dtype)
         return torch.bmm(rows.transpose(1, 2), columns, out=out)
@@ -271,7 +271,7 @@ class OuterUse:
     def add_weighted(
         self, sums: Sums, parameter: torch.nn.Parameter, factors: torch.Tensor | None, scratch: Scratch
     ) -> None:
-        """One matrix product over all positions of all examples."""
+        """Adds the weighted sum as one matrix product over all positions of all examples."""
         rows, columns, dtype = self.rows, self.columns, compute_dtype(parameter)
         if columns.shape[2] <= rows.shape[2]:  # the smaller side is scaled
             rows, columns = rows.to(dtype), scratch.scaled(columns, factors, dtype)
@@ -282,12 +282,12 @@ class OuterUse:
 
 @dataclass
 class RowsUse:
-    """The gradient is zero but for chosen rows: embeddings.
+    """A use with a gradient that is zero except in some rows: embeddings.
 
     Attributes:
-        ids: (B, T) int64, the row of each position.
-        gradients: (B, T, D), what each position adds to its row.
-        num_rows: rows of the parameter.
+        ids: (B, T) int64 row of each position.
+        gradients: (B, T, D) gradient that each position adds to its row.
+        num_rows: number of rows of the parameter.
     """
 
     ids: torch.Tensor
@@ -300,7 +300,7 @@ class RowsUse:
         return len(self.ids)
 
     def squares(self, budget: MemoryBudget) -> Squares:
-        """Rows that occur more than once in an example are added up first."""
+        """Computes the squares, after adding up rows that occur more than once in an example."""
         del budget
         examples = torch.arange(self.num_examples, device=self.ids.device)[:, None]
         keys, index = torch.unique((examples * self.num_rows + self.ids).flatten(), return_inverse=True)
@@ -312,18 +312,18 @@ class RowsUse:
         return Squares(norms, magnitudes=self.magnitudes())
 
     def magnitudes(self) -> torch.Tensor:
-        """Of what the positions add."""
+        """Returns the sums of the norms of the positions' gradients."""
         dtype = compute_dtype(self.gradients)
         norms: torch.Tensor = torch.linalg.vector_norm(self.gradients, dim=2, dtype=dtype)
         return norms.double().sum(dim=1)
 
     def project(self, direction: Direction) -> torch.Tensor:
-        """sum_t left[id_t] <g_t, right>."""
+        """Returns sum_t left[id_t] <g_t, right>."""
         along = self.gradients.to(compute_dtype(self.gradients)) @ direction.right
         return (direction.left[self.ids] * along).double().sum(dim=1)
 
     def instantiate(self, start: int, stop: int, *, dtype: torch.dtype | None = None) -> torch.Tensor:
-        """(n, num_rows, D)."""
+        """Returns the (n, num_rows, D) gradients."""
         count, width = stop - start, self.gradients.shape[2]
         dtype = dtype or compute_dtype(self.gradients)
         flat = torch.zeros(count * self.num_rows, width, dtype=dtype, device=self.ids.device)
@@ -344,10 +344,10 @@ class RowsUse:
 
 @dataclass
 class DenseUse:
-    """The gradients themselves, for small parameters: biases and the weights of norms.
+    """A use that holds the gradients themselves, for small parameters: biases and the weights of norms.
 
     Attributes:
-        gradients: (B, *shape).
+        gradients: (B, *shape) gradients.
     """
 
     gradients: torch.Tensor
@@ -358,27 +358,27 @@ class DenseUse:
         return len(self.gradients)
 
     def squares(self, budget: MemoryBudget) -> Squares:
-        """Of the gradients as they are."""
+        """Returns the squared norms of the gradients."""
         del budget
         return Squares(dense_squares(self.gradients.to(compute_dtype(self.gradients))))
 
     def project(self, direction: Direction) -> torch.Tensor:
-        """Of the gradients as they are."""
+        """Returns the projections of the gradients."""
         flat = self.gradients.to(compute_dtype(self.gradients)).reshape(self.num_examples, len(direction.left), -1)
         return ((flat @ direction.right) @ direction.left).double()
 
     def magnitudes(self) -> torch.Tensor:
-        """The norms: one term each."""
+        """Returns the norms: each gradient is one term."""
         return dense_squares(self.gradients.to(compute_dtype(self.gradients))).sqrt()
 
     def instantiate(self, start: int, stop: int, *, dtype: torch.dtype | None = None) -> torch.Tensor:
-        """(n, *shape)."""
+        """Returns the (n, *shape) gradients."""
         return self.gradients[start:stop].to(dtype or compute_dtype(self.gradients))
 
     def add_weighted(
         self, sums: Sums, parameter: torch.nn.Parameter, factors: torch.Tensor | None, scratch: Scratch
     ) -> None:
-        """A weighted sum over examples."""
+        """Adds the weighted sum over examples."""
         del scratch
         gradients = self.gradients.to(compute_dtype(parameter)).flatten(1)
         weights = torch.ones_like(gradients[:, 0]) if factors is None else factors.to(gradients.dtype)
@@ -386,7 +386,7 @@ class DenseUse:
 
 
 def dense_use(gradients: torch.Tensor) -> DenseUse:
-    """A `DenseUse` of (B, *shape), as the other uses write it: with all axes but a parameter's first as one."""
+    """Makes a `DenseUse` of (B, *shape), with all axes except the parameter's first as one, as in other uses."""
     if gradients.dim() == 1:  # a parameter that is one number
         return DenseUse(gradients[:, None])
     return DenseUse(gradients.flatten(2) if gradients.dim() > 3 else gradients)

@@ -1,4 +1,4 @@
-"""What keeps a model from being trained privately, all at once, with the lines of code to change."""
+"""A check that lists all problems of a model for private training, with the lines of code to change."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pipelines.dp.state import mode_problem
 
 
 def find_problems(model: torch.nn.Module) -> list[Problem]:
-    """What `PrivacyEngine.make_private` would refuse in a model, as it is set now; empty where nothing is known.
+    """Finds what `PrivacyEngine.make_private` would refuse in a model in its current mode.
 
-    Each problem, printed, names the module, says why, and gives the line to write. What only a batch shows (examples
-    that are mixed in code, a weight that is read outside its layer) is found in the first ones.
+    Each problem, printed, names the module, says why, and gives the line to write. The first batches find the problems
+    that only a batch shows (examples that are mixed in code, a weight that is read outside its layer).
     """
     found = layers_of(model)[1]
     named = {problem.name for problem in found}

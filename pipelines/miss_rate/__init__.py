@@ -1,1 +1,1 @@
-"""How much redaction missed: m, gamma and delta2, three different numbers with their intervals."""
+"""Measured misses of redaction: m, gamma and delta2, three different rates with their intervals."""

@@ -1,6 +1,6 @@
-"""gamma and delta2 of each label and of each domain, with bounds that hold for all of them at once.
+"""Rates gamma and delta2 of each label and of each domain, with bounds that hold for all of them at once.
 
-A secret counts as missed where a token of it is unmasked, or where it is masked and its redaction is unstable.
+A secret counts as missed if a token of it is unmasked, or if it is masked and its redaction is unstable.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ MU_OF_ONE_LABEL: Final = (
     "uniform over the pairs (sentence, labelled secret) of one kind (label), the worst one, of the training sentences "
     "that are left after deduplication"
 )
-"""The distribution for an attacker who knows of which kind a secret is."""
+"""Distribution for an attacker who knows the kind of a secret."""
 
 
 def columns_sum(first: Sequence[int], second: Sequence[int]) -> list[int]:
-    """Sums of two columns, row by row."""
+    """Returns the sums of two columns, row by row."""
     return [a + b for a, b in zip(first, second, strict=True)]
 
 
@@ -35,15 +35,15 @@ def bounded(
     kind: str = "missed",
     num_units: float = 0.0,
 ) -> dict[str, Any]:
-    """A rate with its one-sided upper bound; a census has no sampling error.
+    """Returns a rate with its one-sided upper bound. A census has no sampling error.
 
     Args:
-        counts: of the reviewed sentences.
-        is_census: whether they are all.
-        confidence: of the bound.
-        unseen: what large sentences may hide; None if the large part of the sample was reviewed.
+        counts: counts of the reviewed sentences.
+        is_census: true if all sentences were reviewed.
+        confidence: confidence of the bound.
+        unseen: possible misses in large sentences; None if the large part of the sample was reviewed.
         kind: ``missed`` or ``escaped``.
-        num_units: secrets, weighted as the sentences are; needed with ``unseen``.
+        num_units: number of secrets, weighted as the sentences; needed with ``unseen``.
     """
     value = counts.value
     if is_census:
@@ -57,19 +57,19 @@ def bounded(
 
 
 def weighted(columns: Sequence[float], weights: Sequence[float]) -> float:
-    """Sum of a column, weighted."""
+    """Returns the weighted sum of a column."""
     return float(np.asarray(columns, dtype=np.float64) @ np.asarray(weights, dtype=np.float64))
 
 
 def ratio(numerator: float, denominator: float) -> float | None:
-    """None where there is nothing to divide by."""
+    """Returns a quotient, or None if the denominator is 0."""
     return numerator / denominator if denominator else None
 
 
 def by_domain(
     table: ReviewTable, is_census: bool, confidence: float, unseen: Unseen | None = None
 ) -> dict[str, dict[str, Any]]:
-    """gamma of each domain, where there are several, with bounds that hold for all of them at once (Bonferroni)."""
+    """Returns gamma of each of several domains, with bounds that hold for all of them at once (Bonferroni)."""
     if len(table.domain_names) < 2:
         return {}
     domains = np.array(table.domains)
@@ -96,10 +96,10 @@ def by_domain(
 def by_label(
     table: ReviewTable, is_census: bool, confidence: float, unseen: Unseen | None = None
 ) -> dict[str, tuple[LabelCount, tuple[dict[str, Any], dict[str, Any]]]]:
-    """gamma and delta2 of each label, whose bounds hold for all labels at once (Bonferroni).
+    """Returns gamma and delta2 of each label, with bounds that hold for all labels at once (Bonferroni).
 
-    A label that exists and that the sample did not meet has the bound 1. In a census there is nothing left to meet:
-    such a label stands in duplicates only and is left out.
+    A label that exists but is not in the sample has the bound 1. In a census, such a label is only in duplicates and is
+    left out.
     """
     counts = {name: count for name, count in table.labels.items() if count.num_secrets or not is_census}
     each = 1 - (1 - confidence) / len(counts) if counts else confidence
@@ -116,7 +116,7 @@ def by_label(
 def label_rows(
     table: ReviewTable, is_census: bool, confidence: float, unseen: Unseen | None = None
 ) -> dict[str, dict[str, Any]]:
-    """`by_label` as figures."""
+    """Returns `by_label` as figures."""
     return {
         label: {
             "num_secret_spans": count.num_secrets,
@@ -133,7 +133,7 @@ def label_rows(
 def worst_label(
     table: ReviewTable, is_census: bool, confidence: float, unseen: Unseen | None = None
 ) -> dict[str, Any] | None:
-    """The largest gamma and the largest delta2 of any label, each with a bound that holds for every label at once."""
+    """Returns the largest gamma and the largest delta2 of any label, each with a bound for all labels at once."""
     found = [bounds for count, bounds in by_label(table, is_census, confidence, unseen).values()]
     if not found or all(gamma["value"] is None for gamma, _ in found):
         return None

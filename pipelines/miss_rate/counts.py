@@ -1,6 +1,6 @@
-"""The miss rate from plain counts: one row per replicate, how many tokens were missed and how many there were.
+"""The miss rate from plain counts: the numbers of missed tokens and of all tokens, one row per replicate.
 
-This is all that JFT's own files hold. Sentences are not told apart, so a replicate is the cluster.
+JFT's own files hold only these counts. They do not separate sentences, so a replicate is the cluster.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _OPTIONAL = "sentences"
 
 @dataclass(frozen=True)
 class ReplicateCounts:
-    """Counts of each replicate.
+    """The counts of each replicate.
 
     Attributes:
-        missed: missed sensitive tokens (or secrets).
-        total: all tokens (or secrets); at least ``missed`` and above 0.
-        sentences: sentences that hold them, where known.
+        missed: number of missed sensitive tokens (or secrets).
+        total: number of all tokens (or secrets); at least ``missed`` and above 0.
+        sentences: number of sentences that hold them, if known.
     """
 
     missed: tuple[int, ...]
@@ -40,11 +40,11 @@ def read_counts(lines: Iterable[str], source: str) -> ReplicateCounts:
     """Reads CSV text with the columns ``missed``, ``total`` and, if you have it, ``sentences``.
 
     Args:
-        lines: of the file; the first names the columns. Other columns are ignored.
-        source: the file's name, for messages.
+        lines: lines of the file; the first names the columns. Other columns are ignored.
+        source: name of the file, for messages.
 
     Raises:
-        InputError: a column is missing, a value is no whole number or impossible, or there is no row.
+        InputError: a column is missing, a value is impossible or no whole number, or there is no row.
     """
     try:
         reader = csv.DictReader(lines, skipinitialspace=True, strict=True)
@@ -82,12 +82,12 @@ def _whole_number(text: object, where: str) -> int:
 
 
 def estimate_counts(counts: ReplicateCounts, confidence: float, seed: int = 0) -> dict[str, Any]:
-    """All estimates and intervals that plain counts allow.
+    """Computes all estimates and intervals that plain counts allow.
 
     Args:
-        counts: of each replicate.
-        confidence: of every interval, and of the one-sided bound.
-        seed: of the bootstrap.
+        counts: counts of each replicate.
+        confidence: confidence of every interval, and of the one-sided bound.
+        seed: seed of the bootstrap.
 
     Returns:
         ``mean`` of the replicates' rates (the paper's estimate) and ``pooled`` rate; the intervals ``student_t``
@@ -150,7 +150,7 @@ _ASSUMPTION = (
 
 
 def _sums(clusters: ClusteredCounts, counts: ReplicateCounts) -> intervals.ClusterSums:
-    """Rows as clusters. Without a spread between them, as many clusters as there are sentences, where that is known."""
+    """Returns rows as clusters. Without a spread between rows, each sentence is a cluster, if their number is known."""
     sums = dataclasses.replace(clusters.sums(), worst_hits=np.float64(0.0), worst_units=np.float64(0.0))
     if counts.sentences is None or (len(counts.total) > 1 and any(counts.missed)):
         return sums
@@ -175,5 +175,5 @@ def _warnings(counts: ReplicateCounts, paper: Interval | None, method: str | Non
     elif paper[0] == paper[1]:
         found.append("the Student-t interval (as in the paper) has no length, because all rows have the same rate")
     elif intervals.clip(paper) != paper:
-        found.append("the Student-t interval (as in the paper) leaves the range 0 to 1; a clipped one is beside it")
+        found.append("the Student-t interval (as in the paper) leaves the range 0 to 1; a clipped one is given too")
     return found

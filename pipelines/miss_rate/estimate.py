@@ -1,8 +1,8 @@
-"""From reviewed sentences to the figures of the estimate stage: m, gamma, delta2, recall, precision, intervals.
+"""The figures of the estimate stage from reviewed sentences: m, gamma, delta2, recall, precision, intervals.
 
 All estimates are ratios over the *distinct* sampled sentences, each weighted by 1 / its inclusion probability. A
-sentence drawn by two replicates counts once, not twice. The replicates alone are a simple random sample. The large part
-of the sample (`pipelines.miss_rate.large`) makes weights differ.
+sentence drawn by two replicates counts once, not twice. The replicates alone are a simple random sample. Weights differ
+because of the large part of the sample (`pipelines.miss_rate.large`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pipelines.miss_rate.review import ReviewTable
 MU: Final = (
     "uniform over the pairs (sentence, labelled secret) of the training sentences that are left after deduplication"
 )
-"""The distribution that gamma and delta2 are stated over (CRT, section 4: uniform over the secrets)."""
+"""Distribution over which gamma and delta2 are stated (CRT, section 4: uniform over the secrets)."""
 
 _PART_ONLY: Final = {"human": "; of the reviewed sentences only", "gold": "; of the labelled documents only"}
 
@@ -63,16 +63,17 @@ _MEASURED: Final[Mapping[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Labelled:
-    """How much of what was to be judged was.
+    """The judged part of the sentences to judge.
 
     Attributes:
-        is_whole: all of it: every training document carries labels, or every sampled sentence was reviewed.
-        share: of the training sentences, in labelled documents, or of the sample, reviewed; None without a sentence.
-        num_unreviewed, num_disputed, num_trusted: only where people reviewed: sentences that nobody judged; those that
-            reviewers judge differently; secrets that were masked at review, and that nobody but that mask vouches for.
-        num_left_out: sampled sentences that a policy learnt from, which are no evidence; None where none learnt from
-            this corpus.
-        num_unreviewed_large: sentences of the large part of the sample that nobody judged.
+        is_whole: true if every training document carries labels, or every sampled sentence was reviewed.
+        share: share of the training sentences in labelled documents, or of the sample that was reviewed; None without a
+            sentence.
+        num_unreviewed, num_disputed, num_trusted: numbers, after a review by people, of sentences that nobody judged,
+            of sentences that reviewers judge differently, and of secrets that only a mask at review supports.
+        num_left_out: number of sampled sentences that a policy learnt from, which are no evidence; None if no policy
+            learnt from this corpus.
+        num_unreviewed_large: number of sentences of the large part of the sample that nobody judged.
     """
 
     is_whole: bool = True
@@ -88,7 +89,7 @@ EVERYTHING: Final = Labelled()
 
 
 def not_measured(*, num_sampled_sentences: int, is_census: bool, confidence: float, reason: str) -> dict[str, Any]:
-    """The figures of a corpus without reviews and without gold labels: nothing is known, and they say so."""
+    """Returns the figures of a corpus without reviews and gold labels, which say that nothing is known."""
     return {
         **_MEASURED,
         "source": "not_measured",
@@ -113,21 +114,21 @@ def measured(
     large: Large | None = None,
     num_population: int = 0,
 ) -> dict[str, Any]:
-    """The figures of a reviewed sample.
+    """Computes the figures of a reviewed sample.
 
     Args:
-        table: the distinct sampled sentences of labelled documents.
-        source: who said what is sensitive: ``gold``, ``human`` or ``proxy``.
-        is_census: whether every training sentence was sampled. The figures are then exact for this corpus, if all of
-            it is labelled; a part of it is never taken for the whole.
-        confidence: of two-sided intervals and, each on its own, of one-sided bounds.
-        labelled: how much of the training fold is labelled.
-        large: the large sentences of the corpus, if the large part of the sample is not in ``table``: bounds then allow
-            for what they may hide. None if it is.
-        num_population: training sentences; needed with ``large``.
+        table: distinct sampled sentences of labelled documents.
+        source: judge of what is sensitive: ``gold``, ``human`` or ``proxy``.
+        is_census: true if every training sentence was sampled. The figures are then exact for this corpus, if all of
+            it is labelled. A part of it never counts as the whole.
+        confidence: confidence of two-sided intervals and, each separately, of one-sided bounds.
+        labelled: labelled part of the training fold.
+        large: large sentences of the corpus, if the large part of the sample is not in ``table``: bounds then allow
+            for misses in them. None if it is in ``table``.
+        num_population: number of training sentences; needed with ``large``.
 
     Returns:
-        Flat JSON values; their meaning is given in `pipelines.stages.prepare.estimate`.
+        Flat JSON values; see `pipelines.stages.prepare.estimate` for their meaning.
     """
     secrets, escapes, tokens = _secrets(table), _escapes(table), _tokens(table)
     unmasked = ClusteredCounts.of(table.missed_secrets, table.secrets, weights=table.weights)
@@ -218,7 +219,7 @@ _ASSUMPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 _SHARED_ASSUMPTIONS: Final = (
     "gamma and delta2 are averages over mu: a sentence, or a kind of secret, that the policy always misses "
-    "may hide in them; the worst label is shown beside them",
+    "may hide in them; the worst label is shown with them",
 )
 
 
@@ -286,7 +287,7 @@ def _about_coverage(labelled: Labelled, source: str) -> list[str]:
         ]
     return [
         *found,
-        f"only {share:.3%} of the training sentences stand in documents with labels: all rates describe that part "
+        f"only {share:.3%} of the training sentences are in documents with labels: all rates describe that part "
         "alone, and claims that need gamma or delta2 over the corpus are refused",
     ]
 
@@ -343,7 +344,7 @@ def _escape_per_sentence(table: ReviewTable, is_census: bool, confidence: float)
 
 
 def _recall_as_in_jft(table: ReviewTable) -> float | None:
-    """JFT, section 6.3: 1 - m / Pct, where Pct counts everything that was masked, false positives included."""
+    """Returns 1 - m / Pct (JFT, section 6.3). Pct counts everything that was masked, false positives included."""
     share = ratio(table.policy_missed, table.policy_masked)
     return None if share is None else 1 - share
 
@@ -370,7 +371,7 @@ def _warnings(
         rates = [m / t for m, t in zip(table.replicate_missed, table.replicate_tokens, strict=True) if t]
         paper = intervals.student_t(rates, confidence)
         if paper and intervals.clip(paper) != paper:
-            found.append("the Student-t interval (as in the paper) leaves the range 0 to 1; a clipped one is beside it")
+            found.append("the Student-t interval (as in the paper) leaves the range 0 to 1; a clipped one is given too")
     return found
 
 

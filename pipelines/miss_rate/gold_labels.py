@@ -1,7 +1,7 @@
-"""Reviews the sample against gold labels, one partition at a time.
+"""Review of the sample against gold labels, one partition at a time.
 
-Only documents that carried labels are judged. A document without them says nothing: to count it as "reviewed, no
-secret" would dilute every rate.
+Only documents with labels are judged. A document without labels is no evidence: to count it as "reviewed, no secret"
+would dilute every rate.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from pipelines.miss_rate.weights import COLUMNS, Weights
 from pipelines.tables import Table
 
 SecretId = tuple[str, int]
-"""A document and the number of a secret in it."""
+"""Document, and number of a secret in it."""
 
 _GOLD = ["doc_id", "sentence_index", "start_token", "end_token", "label", "secret_id"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Coverage:
-    """How much of the training fold carries labels; documents without a sentence do not count."""
+    """The labelled part of the training fold. Documents without a sentence do not count."""
 
     num_documents: int
     num_labelled_documents: int
@@ -53,19 +53,19 @@ class Coverage:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every training document carries labels."""
+        """True if every training document carries labels."""
         return self.num_documents == self.num_labelled_documents
 
     @property
     def share(self) -> float | None:
-        """The share of the training sentences that stand in labelled documents."""
+        """The share of the training sentences in labelled documents."""
         return self.num_labelled_sentences / self.num_sentences if self.num_sentences else None
 
 
 def coverage(tables: Sequence[Table]) -> Coverage:
-    """Counts training documents, and those that carry labels, in ``documents`` tables.
+    """Counts training documents, and labelled ones, in ``documents`` tables.
 
-    A document is labelled when it came with a list of labels, be it an empty one.
+    A document is labelled if it came with a list of labels, which may be empty.
     """
     counts = [0, 0, 0, 0]
     for table in tables:
@@ -89,7 +89,7 @@ def _in_training(batch: pa.RecordBatch) -> pa.Array:
 
 
 def labelled_documents(documents: Table) -> set[str]:
-    """The training documents of one partition that carry labels."""
+    """Returns the training documents of one partition that carry labels."""
     found: set[str] = set()
     for batch in documents.batches(["doc_id", "num_sentences", "fold", "has_gold"]):
         kept = batch.filter(_in_training(batch))
@@ -106,7 +106,7 @@ def review_partition(
 ) -> None:
     """Adds the sampled sentences of labelled documents of one partition to ``table``, in corpus order.
 
-    Labels count as ``names`` says; others keep their name.
+    ``names`` renames labels; others keep their name.
 
     Raises:
         StageError: a sampled sentence was not redacted, or a span does not fit its sentence.
@@ -141,7 +141,7 @@ def review_partition(
 def _pieces(
     gold: Table, judged: set[SentenceId], names: Mapping[str, str]
 ) -> dict[SentenceId, list[tuple[SecretId, SecretSpan]]]:
-    """Every piece of every secret that has a piece in a judged sentence, by the row that the piece stands in."""
+    """Returns all pieces of every secret with a piece in a judged sentence, by the row of each piece."""
     found: dict[SentenceId, list[tuple[SecretId, SecretSpan]]] = {}
     for row in gold_rows(gold, _GOLD, judged):
         label = names.get(row["label"], row["label"])
@@ -154,9 +154,9 @@ def _pieces(
 def _whole_secrets(
     reviews: dict[SentenceId, SentenceReview], pieces: dict[SentenceId, list[tuple[SecretId, SecretSpan]]]
 ) -> dict[SentenceId, list[JudgedSecret]]:
-    """Puts the pieces of each secret together, at the row of its first kept piece.
+    """Joins the pieces of each secret, at the row of its first kept piece.
 
-    A secret whose every piece stands in a duplicate is no secret of its own (see `pipelines.miss_rate.review`).
+    A secret with all pieces in duplicates is not counted (see `pipelines.miss_rate.review`).
     """
     first_rows: dict[SecretId, SentenceId] = {}
     whole: dict[SecretId, JudgedSecret] = {}
@@ -190,19 +190,19 @@ def review_all(
     learnt: Learnt,
     progress: Progress = silent,
 ) -> ReviewTable:
-    """Reviews the sample against gold labels, as far as it stands in labelled documents.
+    """Reviews the part of the sample in labelled documents against gold labels.
 
     Args:
-        sample: the ``sample`` table.
-        partitions: the tables of each, in corpus order.
-        num_replicates: replicates of the sample.
-        weights: how much sentences stand for.
-        names: what labels count as; others keep their name.
-        learnt: what policies learnt from, which is left out.
-        progress: told after every partition.
+        sample: ``sample`` table.
+        partitions: tables of each partition, in corpus order.
+        num_replicates: number of replicates of the sample.
+        weights: weights of the sentences.
+        names: new names of labels; others keep their name.
+        learnt: sentences that policies learnt from, which are left out.
+        progress: function called after every partition.
 
     Raises:
-        StageError: as `review_partition` and `sampled_partitions`.
+        StageError: errors of `review_partition` and `sampled_partitions`.
     """
     table = ReviewTable(num_replicates)
     for partition, sampled in sampled_partitions(sample, partitions, progress):
@@ -220,6 +220,6 @@ def _labels(gold: Table, labelled: set[str]) -> set[str]:
 
 
 def gold_rows(gold: Table, columns: Sequence[str], judged: Collection[SentenceId]) -> Iterator[dict[str, Any]]:
-    """Every piece of every labelled secret that has a piece in a judged sentence; columns name what identifies it."""
+    """Yields all pieces of every labelled secret with a piece in a judged sentence; columns include its identity."""
     touched = {(row["doc_id"], row["secret_id"]) for row in rows_of(gold, columns, judged)}
     yield from rows_of(gold, columns, touched, number="secret_id")

@@ -1,7 +1,7 @@
-"""Joins the sample with what people, or a proxy policy, say is sensitive in each sampled sentence.
+"""Review of the sample against the judgements of people, or of a proxy policy, on each sampled sentence.
 
-Here every sentence is judged on its own text, unlike gold labels, which may tie pieces of one secret together across
-sentences: each marked span is a secret of its own.
+Each sentence is judged by its own text, and each marked span is a separate secret. Gold labels differ: they may join
+pieces of one secret across sentences.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ from pipelines.tables import Table
 
 Found = tuple[SecretSpan, ...]
 JudgeRows = Callable[[Sequence[dict[str, Any]]], Sequence[Found | None]]
-"""Says what is sensitive in each sentence; None where nobody has judged it."""
+"""Function that returns the secrets of each sentence; None for a sentence that nobody has judged."""
 
 
 @dataclass
 class HumanJudge:
-    """What reviewers decided, sentence by sentence.
+    """The decisions of reviewers, sentence by sentence.
 
     Attributes:
-        secret: the store's.
-        ballots: the decisions in force, by key.
-        labels: what their labels count as; reviews may be older than the list.
-        num_disputed, num_trusted: sentences that reviewers judge differently; secrets nobody but a mask vouches for.
+        secret: secret of the store.
+        ballots: decisions in force, by key.
+        labels: current names of the reviews' labels; reviews may be older than the list.
+        num_disputed, num_trusted: numbers of sentences that reviewers judge differently, and of secrets that only a
+            mask supports.
     """
 
     secret: bytes
@@ -44,12 +45,12 @@ class HumanJudge:
     num_trusted: int = 0
 
     def judgement(self, row: Mapping[str, Any]) -> Judgement | None:
-        """What holds for a sentence."""
+        """Returns the judgement on a sentence, or None."""
         ballot = self.ballots.get(sentence_key(self.secret, row["text"]))
         return ballot.judgement() if ballot else None
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> list[Found | None]:
-        """Secrets as token ranges. Where a new policy opens what was trusted, it stays a secret until asked again."""
+        """Returns secrets as token ranges. Trusted ones that a new policy unmasks stay secrets until asked again."""
         found: list[Found | None] = []
         for row in rows:
             judgement = self.judgement(row)
@@ -64,7 +65,7 @@ class HumanJudge:
 
 
 def spans_of(judgement: Judgement, starts: Sequence[int], ends: Sequence[int]) -> Iterator[SecretSpan]:
-    """The secrets as ranges of the tokens that they touch; what touches none is no part of the training text."""
+    """Yields the secrets as ranges of the tokens that they touch. One without tokens is not in the training text."""
     for secret in judgement.secrets:
         tokens = tokens_of(secret, starts, ends)
         if tokens is not None:
@@ -72,7 +73,7 @@ def spans_of(judgement: Judgement, starts: Sequence[int], ends: Sequence[int]) -
 
 
 def tokens_of(secret: Secret, starts: Sequence[int], ends: Sequence[int]) -> tuple[int, int] | None:
-    """The range of the tokens that a secret touches; None where it touches none."""
+    """Returns the range of the tokens that a secret touches; None if it touches none."""
     inside = [i for i in range(len(starts)) if starts[i] < secret.end and ends[i] > secret.start]
     return (inside[0], inside[-1] + 1) if inside else None
 
@@ -89,16 +90,16 @@ def review_judged(
     """Reviews the sample against a judge.
 
     Args:
-        sample: the ``sample`` table.
-        partitions: the tables of each, in corpus order.
-        judge: says what is sensitive.
-        num_replicates: of the sample.
-        weights: how much sentences stand for.
-        learnt: what policies learnt from, which is left out.
-        progress: told after every partition.
+        sample: ``sample`` table.
+        partitions: tables of each partition, in corpus order.
+        judge: function that returns the secrets of each sentence.
+        num_replicates: number of replicates of the sample.
+        weights: weights of the sentences.
+        learnt: sentences that policies learnt from, which are left out.
+        progress: function called after every partition.
 
     Returns:
-        (the judged sentences, how many sampled ones nobody judged).
+        (judged sentences, number of sampled ones that nobody judged).
 
     Raises:
         StageError: a sampled sentence was not redacted, or a span does not fit its sentence.
@@ -112,7 +113,7 @@ def review_judged(
         for batch in joined(partition, wanted):
             for row, secrets in zip(batch, judge(batch), strict=True):
                 if row["is_duplicate"]:
-                    secrets = ()  # masked whole, and no secret of its own (see `pipelines.miss_rate.review`)
+                    secrets = ()  # masked whole, so its secrets are not counted (see `pipelines.miss_rate.review`)
                 if secrets is None:
                     num_unreviewed += 1
                     continue
@@ -125,15 +126,15 @@ _CARRIED = ("speaker", "label", "redacted_text")
 
 
 def screened_rows(screening: Table, partitions: Sequence[Partition], judge: HumanJudge) -> Iterator[dict[str, Any]]:
-    """JFT's manual-screening set (section 6.2): sentences with every secret masked that a reviewer saw.
+    """Yields JFT's manual-screening set (section 6.2): sentences in which every secret that a reviewer saw is masked.
 
-    What the policies mask stays masked, whether a reviewer called it wrong or not. A sentence is in the set only if a
-    reviewer judged it, nothing in it is disputed, and nothing that was taken on trust lies open now.
+    Masks of the policies stay, even those that a reviewer called wrong. A sentence is in the set only if a reviewer
+    judged it, no part of it is disputed, and every trusted mask is still there.
 
     Args:
-        screening: a ``sample`` table.
-        partitions: the tables of each.
-        judge: the reviewers.
+        screening: ``sample`` table.
+        partitions: tables of each partition.
+        judge: judge with the reviewers' decisions.
 
     Yields:
         Rows of a ``shard`` table, in corpus order.

@@ -1,16 +1,15 @@
 """Large sentences, which may hold many secrets each, and the part of the sample that is drawn among them.
 
 A list of thirty names is one sentence. If 1 % of the sentences are such lists, a simple random sample of 30 sentences
-holds none in 74 % of all draws, and no bound computed from such a sample can cover what the lists hide. A list is long,
-or full of capitals and digits, and both are known for every sentence before anybody reads it. So beside its replicates
-the sample takes more sentences among the large ones, and estimates weight each sentence by 1 / its inclusion
-probability.
+holds none in 74 % of all draws, and no bound from such a sample can cover the secrets in the lists. A list is long, or
+full of capitals and digits, and both are known for every sentence before a review. So in addition to its replicates the
+sample takes more sentences among the large ones, and estimates weight each sentence by 1 / its inclusion probability.
 
-The size of a sentence is its tokens and four times its words that hold a capital, a digit or an @. A sentence is large
-if its size is over twice the mean. Large sentences are sorted into classes by size. Each class gets a simple random
-sample of its own, and classes get shares in proportion to the sum of the squares of their sizes.
+The size of a sentence is its number of tokens plus four times its number of words with a capital, a digit or an @. A
+sentence is large if its size is over twice the mean. Large sentences are sorted into classes by size. Each class has
+its own simple random sample, and shares are proportional to the sums of the squares of sizes in the classes.
 
-Where the large part of a sample was not reviewed, `Unseen` bounds what large sentences may hide by their tokens.
+If the large part of a sample was not reviewed, `Unseen` bounds the misses in large sentences by their tokens.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from pipelines import intervals
 from pipelines.tables import Table
 
 LARGE_STREAM: Final = 1_000_001
-"""The random stream of the large part; replicates have the streams from 0, the screening set the one before it."""
+"""Random stream of the large part. Replicates have the streams from 0, and the screening set the one before this."""
 
 COLUMNS: Final = ("token_starts", "text")
 _MARKED_WORDS: Final = r"[^\s,;:|/]*[\p{Lu}\p{N}@][^\s,;:|/]*"
@@ -41,7 +40,7 @@ _NUM_CLASSES: Final = 12
 
 
 def sizes(batch: pa.RecordBatch) -> NDArray[np.int64]:
-    """The size of each sentence of a batch with the columns `COLUMNS`."""
+    """Returns the size of each sentence of a batch with the columns `COLUMNS`."""
     tokens = pc.list_value_length(batch.column("token_starts")).to_numpy(zero_copy_only=False)
     words = pc.count_substring_regex(batch.column("text"), _MARKED_WORDS).to_numpy(zero_copy_only=False)
     found: NDArray[np.int64] = tokens.astype(np.int64) + _PER_MARKED_WORD * words.astype(np.int64)
@@ -49,7 +48,7 @@ def sizes(batch: pa.RecordBatch) -> NDArray[np.int64]:
 
 
 def size_of(row: Mapping[str, Any]) -> int:
-    """`sizes` of one row."""
+    """Returns the size of one row, as `sizes`."""
     return len(row["token_starts"]) + _PER_MARKED_WORD * int(
         pc.count_substring_regex(pa.scalar(row["text"]), _MARKED_WORDS).as_py()
     )
@@ -61,11 +60,11 @@ class LargeClass:
 
     Attributes:
         above: size that all of them exceed.
-        num_population: training sentences in it.
-        num_tokens: tokens of all of them.
-        most_tokens: tokens of the longest.
+        num_population: number of training sentences in it.
+        num_tokens: number of tokens of all of them.
+        most_tokens: number of tokens of the longest.
         squares: sum of the squares of their sizes.
-        size: sentences drawn from it, beside those of the replicates.
+        size: number of sentences drawn from it, in addition to those of the replicates.
     """
 
     above: float
@@ -78,36 +77,36 @@ class LargeClass:
 
 @dataclass(frozen=True)
 class Large:
-    """The classes, in ascending order of size; empty if no sentence is large."""
+    """The classes of large sentences, in ascending order of size; empty if no sentence is large."""
 
     classes: tuple[LargeClass, ...] = ()
 
     @property
     def num_drawn(self) -> int:
-        """Sentences drawn from all classes."""
+        """The number of sentences drawn from all classes."""
         return sum(c.size for c in self.classes)
 
     @property
     def num_population(self) -> int:
-        """Large training sentences."""
+        """The number of large training sentences."""
         return sum(c.num_population for c in self.classes)
 
     def class_of(self, size: int) -> int:
-        """The number of the class of a sentence, by its size; -1 if it is not large."""
+        """Returns the number of a sentence's class, by its size; -1 if it is not large."""
         return bisect_left([c.above for c in self.classes], size) - 1
 
     def classes_of(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
-        """`class_of` for a batch with the columns `COLUMNS`."""
+        """Returns `class_of` for a batch with the columns `COLUMNS`."""
         found = np.searchsorted([c.above for c in self.classes], sizes(batch), side="left") - 1
         return found.astype(np.int64)
 
     def chance(self, size: int) -> float:
-        """The probability that the large part holds a sentence, by its size."""
+        """Returns the probability that the large part holds a sentence, by its size."""
         number = self.class_of(size)
         return 0.0 if number < 0 else self.classes[number].size / self.classes[number].num_population
 
     def draw(self, num_sentences: int) -> Large:
-        """The same classes with this many sentences to draw, or with all of their sentences if they hold fewer."""
+        """Returns the classes with this many sentences to draw, or with all of their sentences if they hold fewer."""
         wanted = min(num_sentences, self.num_population)
         total = sum(c.squares for c in self.classes)
         fair = [wanted * c.squares / total for c in self.classes]
@@ -118,7 +117,7 @@ class Large:
         return Large(tuple(dataclasses.replace(c, size=n) for c, n in zip(self.classes, drawn, strict=True)))
 
     def figures(self) -> list[dict[str, Any]]:
-        """The classes as figures of the sample stage."""
+        """Returns the classes as figures of the sample stage."""
         return [
             {
                 "above": c.above,
@@ -132,7 +131,7 @@ class Large:
 
     @classmethod
     def of_figures(cls, rows: Sequence[Mapping[str, Any]]) -> Large:
-        """What `figures` wrote."""
+        """Reads classes written by `figures`."""
         return cls(
             tuple(
                 LargeClass(
@@ -149,13 +148,13 @@ class Large:
 
 
 def find_large(tables: Sequence[Table], fold: str) -> Large:
-    """The classes of the large sentences of one fold.
+    """Finds the classes of the large sentences of one fold.
 
     Memory grows with the number of different sizes, not with the corpus.
 
     Args:
         tables: ``sentences`` tables.
-        fold: which sentences to look at.
+        fold: fold of the sentences.
     """
     found: dict[int, list[int]] = {}
     for table in tables:
@@ -167,14 +166,14 @@ def find_large(tables: Sequence[Table], fold: str) -> Large:
 
 
 def classes_of_sizes(sizes: NDArray[np.int64], tokens: NDArray[np.int64]) -> Large:
-    """The classes of sentences whose sizes and numbers of tokens are given."""
+    """Returns the classes of sentences with these sizes and numbers of tokens."""
     found: dict[int, list[int]] = {}
     _count(found, sizes, tokens)
     return _classes(found)
 
 
 def _count(found: dict[int, list[int]], sizes: NDArray[np.int64], tokens: NDArray[np.int64]) -> None:
-    """Adds sentences to ``found``: for each size, the sentences, their tokens, and the most tokens of one."""
+    """Adds the numbers of sentences, of their tokens, and of the most tokens of one, for each size, to ``found``."""
     different, which = np.unique(sizes, return_inverse=True)
     number = np.bincount(which, minlength=len(different))
     most, total = np.zeros((2, len(different)), dtype=np.int64)
@@ -209,18 +208,18 @@ def _classes(found: dict[int, list[int]]) -> Large:
 
 @dataclass(frozen=True, kw_only=True)
 class Unseen:
-    """What large sentences may hide that a sample without its large part does not show.
+    """Possible misses in large sentences, if the large part of the sample was not reviewed.
 
-    The cap is one secret a token. A sentence of the replicates is large or not, and holds a miss or not, so the share
-    of the large sentences that hold any miss has an exact binomial bound. All tokens of that many large sentences, the
-    longest first, are then taken for missed secrets. This holds for any spread of secrets over sentences.
+    The limit is one secret a token. A sentence of the replicates is large or not, and holds a miss or not, so the share
+    of the large sentences with a miss has an exact binomial bound. All tokens of that many large sentences, the longest
+    first, then count as missed secrets. This holds for any spread of secrets over sentences.
 
     Attributes:
-        large: the classes.
-        num_population: training sentences.
-        num_seen: large sentences that were reviewed.
-        num_missed, num_escaped: of those, sentences with a missed secret, and with an escaped one.
-        num_sentences: reviewed sentences, weighted.
+        large: classes of large sentences.
+        num_population: number of training sentences.
+        num_seen: number of reviewed large sentences.
+        num_missed, num_escaped: numbers of those with a missed secret, and with an escaped one.
+        num_sentences: number of reviewed sentences, weighted.
     """
 
     large: Large
@@ -231,11 +230,11 @@ class Unseen:
     num_sentences: float
 
     def most(self, kind: str, confidence: float) -> float:
-        """Missed or escaped secrets in all large sentences, at most.
+        """Returns the most missed or escaped secrets in all large sentences.
 
         Args:
             kind: ``missed`` or ``escaped``.
-            confidence: of the bound.
+            confidence: confidence of the bound.
         """
         hits = self.num_missed if kind == "missed" else self.num_escaped
         left = intervals.clopper_pearson_upper(hits, self.num_seen, confidence) * self.large.num_population
@@ -246,12 +245,12 @@ class Unseen:
         return found
 
     def added(self, kind: str, num_units: float, confidence: float) -> float:
-        """By how much a rate may exceed what the other sentences show.
+        """Returns the largest increase of a rate over that of the other sentences.
 
         Args:
             kind: ``missed`` or ``escaped``.
-            num_units: secrets in the reviewed sentences, weighted.
-            confidence: of the bound.
+            num_units: number of secrets in the reviewed sentences, weighted.
+            confidence: confidence of the bound.
         """
         if not self.large.num_population:
             return 0.0

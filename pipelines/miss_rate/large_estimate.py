@@ -1,4 +1,4 @@
-"""What an estimate says of large sentences (`pipelines.miss_rate.large`)."""
+"""Figures of an estimate about large sentences (`pipelines.miss_rate.large`)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pipelines.miss_rate.review import ReviewTable
 
 
 def unseen_of(table: ReviewTable, large: Large, num_population: int) -> Unseen:
-    """What large sentences may hide, from those of them that the replicates hold."""
+    """Returns the possible misses in large sentences, from those in the replicates."""
     is_large = np.array(table.large, dtype=bool)
     weights = np.array(table.weights)[is_large]
-    # Domains are drawn at different rates: the sample is worth fewer sentences (Kish).
+    # Domains are drawn at different rates, so the effective sample size is smaller (Kish).
     worth = float(weights.sum() ** 2 / (weights @ weights) / len(weights)) if len(weights) else 1.0
     missed = np.array(table.missed_secrets) + np.array(table.unstable_secrets)
     return Unseen(
@@ -30,7 +30,7 @@ def unseen_of(table: ReviewTable, large: Large, num_population: int) -> Unseen:
 def large_figures(
     table: ReviewTable, unseen: Unseen | None, num_unreviewed: int | None, is_census: bool, confidence: float
 ) -> dict[str, Any]:
-    """What is known of large sentences; ``most_missed_secrets`` is the cap that bounds allow for."""
+    """Returns the figures of large sentences; ``most_missed_secrets`` is the limit that bounds allow for."""
     return {
         "num_reviewed": sum(table.large),
         "num_unreviewed": num_unreviewed,
@@ -40,7 +40,7 @@ def large_figures(
 
 
 def about_large(unseen: Unseen | None, num_unreviewed: int | None, confidence: float) -> list[str]:
-    """Says that bounds are wide because large sentences were not reviewed, and what to do."""
+    """Returns a warning if bounds are wide because large sentences were not reviewed, and what to do."""
     if unseen is None or not unseen.large.num_population:
         return []
     most = unseen.most("missed", (1 + confidence) / 2)

@@ -1,8 +1,8 @@
-"""Sentences of a corpus that a policy learnt from: they are no evidence of what that policy misses.
+"""Sentences of a corpus that a policy learnt from, which are no evidence of that policy's misses.
 
-A detector that was trained on reviewed sentences knows them: rates that are measured on the same sentences are too low.
-What is trained on reviews, or on gold labels of a store's corpus, leaves a list of them beside the model. Estimates
-leave these sentences out, and the rates are over the others, of which what is left of the sample is a random part: the
+A detector that was trained on reviewed sentences knows them: rates measured on the same sentences are too low. A model
+that is trained on reviews, or on gold labels of a store's corpus, keeps a list of its sentences. Estimates leave these
+sentences out, and the rates are over the others. The rest of the sample is a random part of the others, because the
 rows of a sample are drawn by their number alone (`pipelines.miss_rate.sampling`).
 """
 
@@ -22,7 +22,7 @@ from pipelines.miss_rate.sampling import Partition, SentenceId, read_sample, row
 from pipelines.tables import Table
 
 LEARNT: Final = "learnt_from.json"
-"""The list, beside a model's files."""
+"""Name of the list, in the model's folder."""
 
 _VERSION: Final = 1
 DRAW_ANEW: Final = (
@@ -32,20 +32,21 @@ DRAW_ANEW: Final = (
 
 
 def _store(secret: bytes) -> str:
-    """Tells stores apart: keys of one say nothing in another."""
+    """Returns an identifier of the store, because keys of one store mean nothing in another."""
     return pseudonym(secret, "learnt from", "")
 
 
 def sampled_keys(sample: Table, partitions: Sequence[Partition], secret: bytes) -> frozenset[str]:
-    """The keys of all sentences of a sample, copies included.
+    """Returns the keys of all sentences of a sample, copies included.
 
-    Whoever learns from the reviews of a sample notes all of it. If only the reviewed sentences were noted, what is left
-    of that sample would be its copies, which nobody reviews, and no random part of the other sentences.
+    A model that learns from the reviews of a sample must list the whole sample. If it listed only the reviewed
+    sentences, the rest of the sample would be its copies, which nobody reviews, and not a random part of the other
+    sentences.
 
     Args:
-        sample: a ``sample`` table.
-        partitions: the tables of each partition.
-        secret: the store's.
+        sample: ``sample`` table.
+        partitions: tables of each partition.
+        secret: secret of the store.
     """
     sampled = read_sample(sample)
     wanted = ((partition, sampled.get(partition.name, {})) for partition in partitions)
@@ -57,19 +58,19 @@ def write_learnt(folder: Path, secret: bytes, keys: Iterable[str]) -> None:
     """Writes the list of the sentences that a model learnt from.
 
     Args:
-        folder: of the model.
-        secret: the store's: keys are HMACs under it, which tell nobody else anything.
-        keys: of the sentences (`sampled_keys`, `pipelines.miss_rate.review_log.sentence_key`).
+        folder: folder of the model.
+        secret: secret of the store. Keys are HMACs under it, which are meaningless without it.
+        keys: keys of the sentences (`sampled_keys`, `pipelines.miss_rate.review_log.sentence_key`).
     """
     document = {"schema_version": _VERSION, "store": _store(secret), "sentences": sorted(set(keys))}
     write_atomic(folder / LEARNT, (json.dumps(document, indent=1) + "\n").encode())
 
 
 def read_learnt(files: Iterable[Path], secret: bytes) -> frozenset[str]:
-    """The keys in several lists. A list of another store names none of this one's sentences, and is left aside.
+    """Reads the keys in several lists. Ignores lists of other stores, which name none of this store's sentences.
 
     Raises:
-        ConfigError: a file is no such list.
+        ConfigError: a file is not such a list.
     """
     found: set[str] = set()
     for path in files:
@@ -90,12 +91,12 @@ def read_learnt(files: Iterable[Path], secret: bytes) -> frozenset[str]:
 
 @dataclass
 class Learnt:
-    """Leaves out of a sample what policies learnt from.
+    """A filter that leaves sentences that policies learnt from out of a sample.
 
     Attributes:
-        keys: of the sentences that they learnt from.
-        key_of: names a sentence by its text.
-        num_left_out: sampled sentences left out so far.
+        keys: keys of the sentences that policies learnt from.
+        key_of: function from the text of a sentence to its key.
+        num_left_out: number of sampled sentences left out so far.
     """
 
     keys: frozenset[str]
@@ -103,7 +104,7 @@ class Learnt:
     num_left_out: int = 0
 
     def without(self, partition: Partition, sampled: Mapping[SentenceId, Any]) -> dict[SentenceId, Any]:
-        """The sampled sentences of one partition that no policy learnt from."""
+        """Returns the sampled sentences of one partition that no policy learnt from."""
         if not self.keys:
             return dict(sampled)
         rows = rows_of(partition.sentences, ("doc_id", "sentence_index", "text"), sampled)

@@ -1,8 +1,8 @@
-"""How much to review so that a bound comes out small enough.
+"""Planning of a review that is large enough for a small bound.
 
-Each review of a unit (a token for m, a secret for gamma and delta2) finds a miss or not; units of one sentence are
-alike, which the design effect accounts for. What is planned for is the one-sided bound that `reticent estimate` will
-recommend, with the large part of the sample reviewed as well (`pipelines.miss_rate.large`).
+Each review of a unit (a token for m, a secret for gamma and delta2) finds a miss or not. Units of one sentence are
+alike, and the design effect accounts for that. The plan is for the one-sided bound that `reticent estimate` will
+recommend, if the large part of the sample is reviewed too (`pipelines.miss_rate.large`).
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _MOST = 10**9
 
 
 def num_reviews_needed(bound: float, confidence: float, expected_rate: float, assurance: float) -> tuple[int, int]:
-    """Independent units to review so that the bound holds with some assurance.
+    """Returns the number of independent units to review so that the bound is reached with some assurance.
 
     Args:
-        bound: the one-sided upper bound to reach.
-        confidence: of the bound.
-        expected_rate: the rate that is expected in truth; below ``bound``.
-        assurance: the probability, at that rate, that the bound comes out at ``bound`` or less.
+        bound: one-sided upper bound to reach.
+        confidence: confidence of the bound.
+        expected_rate: expected true rate; below ``bound``.
+        assurance: probability, at that rate, that the bound is ``bound`` or less.
 
     Returns:
-        (units, misses that may be found among them).
+        (number of units, number of allowed misses among them).
 
     Raises:
         ConfigError: a value is out of range, or the expected rate leaves no room below the bound.
@@ -57,7 +57,7 @@ def num_reviews_needed(bound: float, confidence: float, expected_rate: float, as
 
 
 def _units_for(misses: int, bound: float, confidence: float) -> int:
-    """The fewest units among which this many misses still give the bound."""
+    """Returns the fewest units for which this many misses still give the bound."""
     if misses == 0:
         return num_clean_reviews_needed(bound, confidence)
     low, high = misses + 1, math.ceil(10 * (misses + 5) / bound)
@@ -82,15 +82,16 @@ def plan(
     num_population: int | None = None,
     large_share: float = 0.25,
 ) -> dict[str, Any]:
-    """How many units and sentences to review.
+    """Plans the number of units and sentences to review.
 
     Args:
-        target: which rate.
+        target: rate to bound.
         bound, confidence, expected_rate, assurance: see `num_reviews_needed`.
-        design_effect: how many clustered units are worth an independent one; from an earlier estimate, at least 1.
-        units_per_sentence: secrets (or tokens) in an average sentence, from an earlier estimate; None where unknown.
-        num_population: training sentences; the plan never asks for more.
-        large_share: ``sample.large_sentences``: large sentences to review beside them, as far as there are any.
+        design_effect: number of clustered units for each independent one; from an earlier estimate, at least 1.
+        units_per_sentence: number of secrets (or tokens) in an average sentence, from an earlier estimate; None if
+            unknown.
+        num_population: number of training sentences; the plan never asks for more.
+        large_share: ``sample.large_sentences``: share of large sentences to review in addition, if there are any.
 
     Raises:
         ConfigError: see `num_reviews_needed`; or the design effect is below 1.

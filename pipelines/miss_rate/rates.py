@@ -1,14 +1,14 @@
-"""Three rates that one review yields, as three types that cannot stand in for one another.
+"""The three rates of a review, as three types that cannot replace one another.
 
 - `MissRate`, m: missed sensitive tokens over *all* tokens (JFT). For comparison with JFT only.
-- `FalseNegativeRate`, gamma: over a stated distribution of secrets, the probability that any token of one stays
+- `FalseNegativeRate`, gamma: over a stated distribution of secrets, the probability that any token of a secret stays
   unmasked, or that masking it by hand would change what else is masked (CRT, Proposition 6). The only rate that
   confidentiality formulas take.
 - `Delta2`: over the same distribution, the probability that a secret is missed *and* its sentence is public (CRT,
   Theorem 8).
 
-m can be far below gamma, because its denominator holds every harmless token, so a formula that took m for gamma would
-promise too much. Functions check at run time with `require`, and the type checker beforehand.
+m can be far below gamma, because its denominator counts every harmless token. So a formula that took m for gamma would
+promise too much. Functions check the type at run time with `require`, and the type checker checks it before.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from typing import Any, ClassVar, TypeVar
 
 @dataclass(frozen=True, kw_only=True)
 class _Bounded:
-    """An estimate between 0 and 1, and the number that holds with some confidence.
+    """An estimate between 0 and 1, with a bound that holds with some confidence.
 
     Attributes:
-        value: the estimate.
-        upper: an upper bound: one-sided, the number that formulas use; of m, the upper end of its interval.
-        confidence: of that bound; 1 where there is no sampling error, or no public set.
+        value: estimate.
+        upper: one-sided upper bound, which formulas use; for m, the upper end of its interval.
+        confidence: confidence of that bound; 1 without sampling error, or without a public set.
     """
 
     name: ClassVar[str]
@@ -45,19 +45,19 @@ class _Bounded:
 
 @dataclass(frozen=True, kw_only=True)
 class MissRate(_Bounded):
-    """m: missed sensitive tokens over all tokens (JFT, section 3.1). No confidentiality formula takes it."""
+    """The rate m: missed sensitive tokens over all tokens (JFT, section 3.1). No confidentiality formula takes it."""
 
     name = "the miss rate"
 
 
 @dataclass(frozen=True, kw_only=True)
 class FalseNegativeRate(_Bounded):
-    """gamma: the probability over ``mu`` that redaction is not the same for a secret and a mask (CRT, Proposition 6).
+    """The rate gamma: the probability over ``mu`` that redaction differs for a secret and a mask (CRT, Proposition 6).
 
-    That is so where any token of it stays unmasked, and where it is masked and its redaction is unstable.
+    It differs if any token of the secret stays unmasked, or if the secret is masked and its redaction is unstable.
 
     Attributes:
-        mu: the distribution over secrets, in words.
+        mu: distribution over secrets, in words.
     """
 
     name = "the false negative rate"
@@ -70,7 +70,7 @@ class Delta2(_Bounded):
     """The probability over ``mu`` that a secret is missed and its sentence is public (CRT, Theorem 8).
 
     Attributes:
-        mu: the distribution over secrets, in words.
+        mu: distribution over secrets, in words.
     """
 
     name = "delta2"
@@ -79,7 +79,7 @@ class Delta2(_Bounded):
 
     @classmethod
     def zero(cls, mu: str) -> Delta2:
-        """delta2 of a run whose every row is private: nothing can escape, by construction."""
+        """Returns delta2 of a run with only private rows: no secret can escape, by construction."""
         return cls(value=0.0, upper=0.0, confidence=1.0, mu=mu)
 
 
@@ -87,10 +87,10 @@ _Rate = TypeVar("_Rate", MissRate, FalseNegativeRate, Delta2)
 
 
 def require(rate: object, kind: type[_Rate]) -> _Rate:
-    """``rate`` itself, when it is of the one kind that a formula is stated for.
+    """Returns ``rate`` if it has the kind that a formula needs.
 
     Raises:
-        TypeError: it is another rate, or a bare number whose meaning cannot be known.
+        TypeError: it is another rate, or a bare number of unknown meaning.
     """
     if type(rate) is not kind:
         raise TypeError(f"a {kind.__name__} is needed here, not a {type(rate).__name__}")
@@ -98,7 +98,7 @@ def require(rate: object, kind: type[_Rate]) -> _Rate:
 
 
 def miss_rate_of(figures: Mapping[str, Any]) -> MissRate | None:
-    """m of an estimate's figures, with the upper end of the recommended interval; None where it was not measured."""
+    """Returns m of an estimate's figures, with the upper end of the recommended interval; None if not measured."""
     rate = figures.get("miss_rate")
     if not rate or rate["value"] is None:
         return None
@@ -108,13 +108,14 @@ def miss_rate_of(figures: Mapping[str, Any]) -> MissRate | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Stability:
-    """How many of the reviewed secrets that are masked change something else when they are masked by hand instead.
+    """Counts of masked reviewed secrets that change something else if they are masked by hand instead.
 
     Attributes:
-        num_caught: reviewed secrets whose every token is masked.
-        num_unstable: of those, which change any text that is trained on; gamma counts them as missed.
-        num_unstable_together: stable ones that are not known to be stable together with others of their sentence.
-        num_unstable_elsewhere: which change other sentences than their own.
+        num_caught: number of reviewed secrets with every token masked.
+        num_unstable: number of those that change any training text; gamma counts them as missed.
+        num_unstable_together: number of stable ones that are not known to be stable together with others of their
+            sentence.
+        num_unstable_elsewhere: number of those that change other sentences than their own.
     """
 
     num_caught: int
@@ -124,7 +125,7 @@ class Stability:
 
 
 def stability_of(figures: Mapping[str, Any]) -> Stability | None:
-    """What is known of stability; None where it was not measured, or where only a proxy says what is a secret."""
+    """Returns the measured stability; None if it was not measured, or if only a proxy judged secrets."""
     if figures["source"] == "proxy" or figures.get("num_unstable_spans") is None:
         return None
     return Stability(
@@ -136,9 +137,9 @@ def stability_of(figures: Mapping[str, Any]) -> Stability | None:
 
 
 def false_negative_rate_of(figures: Mapping[str, Any]) -> FalseNegativeRate | None:
-    """gamma of an estimate's figures, unstable secrets counted as missed.
+    """Returns gamma of an estimate's figures, with unstable secrets counted as missed.
 
-    None where no secret was seen, where only a proxy looked, or where stability was not measured: a rate of unmasked
+    Returns None if no secret was seen, if only a proxy judged, or if stability was not measured: a rate of unmasked
     secrets alone would give credit to masked ones that cost epsilon.
     """
     rate = figures.get("false_negative_rate")
@@ -148,7 +149,7 @@ def false_negative_rate_of(figures: Mapping[str, Any]) -> FalseNegativeRate | No
 
 
 def delta2_of(figures: Mapping[str, Any]) -> Delta2 | None:
-    """delta2 of an estimate's figures; None where no secret was seen, or where only a proxy looked."""
+    """Returns delta2 of an estimate's figures; None if no secret was seen, or if only a proxy judged."""
     rate = figures.get("delta2")
     if figures["source"] == "proxy" or not rate or rate["value"] is None:
         return None
@@ -156,7 +157,7 @@ def delta2_of(figures: Mapping[str, Any]) -> Delta2 | None:
 
 
 def worst_label_of(figures: Mapping[str, Any]) -> tuple[FalseNegativeRate, Delta2] | None:
-    """gamma and delta2 of the worst label; None where `false_negative_rate_of` is."""
+    """Returns gamma and delta2 of the worst label; None if `false_negative_rate_of` is None."""
     found = figures.get("worst_label")
     if stability_of(figures) is None or not found:
         return None

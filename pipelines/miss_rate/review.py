@@ -1,15 +1,15 @@
-"""Compares what is sensitive in a sentence with what was masked, and adds sentences up column by column.
+"""Comparison of the secrets of a sentence with its masks, and a table that adds up sentences column by column.
 
 A *kept* sentence is one that deduplication left in place. Duplicates are masked whole, so they count as masked for m,
-which is over all tokens of the training set. They hold no secret of their own for gamma and delta2, though: if copies
-counted as caught, a missed secret that stands in ten equal sentences would look as if it were caught nine times.
+which is over all tokens of the training set. But for gamma and delta2 they hold no secret: if copies counted as caught,
+a missed secret in ten equal sentences would look as if it were caught nine times.
 
-A secret that was labelled over several sentences is one secret: it counts where its first kept piece stands, and it
-is missed when any piece is, because that piece gives a part of it away.
+A secret that was labelled over several sentences is one secret. It counts in the sentence of its first kept piece. It
+is missed if any piece is missed, because that piece reveals a part of it.
 
-A secret whose every token is masked is *caught*. A caught one is *unstable* where masking it by hand would change what
-else is masked (`pipelines.miss_rate.stability`): it costs epsilon as a missed one does, and claims count it as missed.
-m, recall and precision are about masks alone.
+A secret is *caught* if every token of it is masked. A caught secret is *unstable* if masking it by hand would change
+what else is masked (`pipelines.miss_rate.stability`). It costs epsilon as a missed one does, and claims count it as
+missed. The rate m, recall and precision are about masks alone.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from pipelines.miss_rate.sampling import SentenceId
 from pipelines.tables import Table
 
 Tokens = tuple[int, int]
-"""A half-open range of a sentence's tokens."""
+"""Half-open range of a sentence's tokens."""
 
 Reason = Literal["stable", "sentence", "document", "length"]
-"""What masking the secret by hand changes: nothing; its own sentence; other sentences of its document; whether
-deduplication looks at the sentence."""
+"""Change if the secret is masked by hand: none; in its own sentence; in other sentences of its document; in its length,
+so that deduplication treats the sentence differently."""
 
 REASONS: Final[tuple[Reason, ...]] = ("stable", "length", "sentence", "document")
-"""From harmless to worst."""
+"""Reasons from harmless to worst."""
 
 
 class StabilityVerdict(NamedTuple):
-    """What is known of one caught secret.
+    """The verdict on the stability of one caught secret.
 
     Attributes:
-        is_stable: masked alone by hand, it changes nothing else.
-        is_stable_together: nor does any set of its sentence's caught secrets that it is part of. False as well where
-            they are too many to try every set.
-        reason: what it changes alone.
+        is_stable: true if masking it alone by hand changes nothing else.
+        is_stable_together: true if also every set of its sentence's caught secrets with it changes nothing else. False
+            if there are too many to try every set.
+        reason: change that it causes alone.
     """
 
     is_stable: bool
@@ -51,7 +51,7 @@ class StabilityVerdict(NamedTuple):
 
 
 def worse(first: StabilityVerdict, second: StabilityVerdict) -> StabilityVerdict:
-    """What holds where both do: of two secrets on the same tokens, or of two pieces of one."""
+    """Returns the joint verdict on two secrets on the same tokens, or on two pieces of one secret."""
     return StabilityVerdict(
         first.is_stable and second.is_stable,
         first.is_stable_together and second.is_stable_together,
@@ -60,7 +60,7 @@ def worse(first: StabilityVerdict, second: StabilityVerdict) -> StabilityVerdict
 
 
 def read_verdicts(table: Table | None) -> dict[SentenceId, dict[Tokens, StabilityVerdict]] | None:
-    """The verdicts of a ``stability`` table: by row, and in it by the secret's tokens. None without a table."""
+    """Reads the verdicts of a ``stability`` table, by row and by the secret's tokens. Returns None without a table."""
     if table is None:
         return None
     found: dict[SentenceId, dict[Tokens, StabilityVerdict]] = {}
@@ -83,17 +83,17 @@ class SecretSpan(NamedTuple):
 
 
 class SentenceReview(NamedTuple):
-    """What the review of one sentence found; counts are tokens unless they say otherwise.
+    """The review of one sentence, with counts of tokens.
 
     Attributes:
-        num_tokens: of the sentence.
-        num_sensitive: in any secret.
-        num_missed: sensitive and not masked.
-        num_masked: masked, for any reason.
-        is_kept: not a duplicate.
-        is_public: nothing in the row is masked and nothing flags it, so it is trained on without noise.
-        secrets: (label, whether any token of it stays unmasked) for each secret.
-        verdicts: for each secret, whether it is redacted stably; None where it is missed, or nobody measured it.
+        num_tokens: number of tokens of the sentence.
+        num_sensitive: number of tokens in any secret.
+        num_missed: number of sensitive tokens that are not masked.
+        num_masked: number of tokens masked for any reason.
+        is_kept: true if it is not a duplicate.
+        is_public: true if the row has no mask and no flag, so that it is trained on without noise.
+        secrets: (label, true if any token stays unmasked) of each secret.
+        verdicts: stability of each secret; None if it is missed, or was not measured.
     """
 
     num_tokens: int
@@ -119,17 +119,17 @@ def review_sentence(
     """Judges one sentence.
 
     Args:
-        num_tokens: tokens of the sentence, before masks collapse.
-        secrets: its labelled secrets. They may overlap; one without tokens counts as caught only in a row that is
-            masked whole, because nothing shows that it was.
+        num_tokens: number of tokens of the sentence, before masks collapse.
+        secrets: labelled secrets, which may overlap. One without tokens counts as caught only in a row that is masked
+            whole, because otherwise there is no evidence for it.
         masked: half-open token ranges that the policies masked.
-        is_duplicate: whether deduplication masked the whole row.
-        failed_closed: whether a policy failed on the row, so that it was masked whole.
-        is_flagged: whether the conservative policy sent the row to the private set.
-        verdicts: whether its caught secrets are redacted stably, by their tokens; None where that was not measured.
+        is_duplicate: true if deduplication masked the whole row.
+        failed_closed: true if a policy failed on the row, so that it was masked whole.
+        is_flagged: true if the conservative policy sent the row to the private set.
+        verdicts: stability of its caught secrets, by their tokens; None if not measured.
 
     Raises:
-        ValueError: a range that does not lie inside the sentence.
+        ValueError: a range does not lie inside the sentence.
         LookupError: a caught secret of a kept sentence has no verdict, although stability was measured.
     """
     is_masked = bytearray(num_tokens)
@@ -165,7 +165,7 @@ def review_sentence(
 
 
 def _verdict(verdicts: Mapping[Tokens, StabilityVerdict], start: int, end: int) -> StabilityVerdict:
-    if start == end:  # nothing to mask by hand, so nothing shows that it is stable
+    if start == end:  # no token to mask by hand, so no evidence that it is stable
         return StabilityVerdict(False, False, "sentence")
     return verdicts[start, end]
 
@@ -181,9 +181,9 @@ def judge_row(
     """Compares the secrets of a sentence with its row of the redacted table.
 
     Args:
-        row: of the redacted table.
-        secrets: of the sentence.
-        verdicts: of the partition; None where stability was not measured.
+        row: row of the redacted table.
+        secrets: secrets of the sentence.
+        verdicts: verdicts of the partition; None if stability was not measured.
 
     Raises:
         StageError: a span does not lie inside the sentence, or a caught secret has no verdict.
@@ -208,9 +208,9 @@ def judge_row(
 
 
 class JudgedSecret(NamedTuple):
-    """One whole secret: missed in any of its pieces, escaped if such a piece stands in a public row.
+    """A whole secret: missed if any of its pieces is, and escaped if such a piece is in a public row.
 
-    ``verdict`` is that on the worst of its pieces; it is None where any is missed, or nobody measured.
+    ``verdict`` is that of its worst piece; None if any piece is missed, or stability was not measured.
     """
 
     label: str
@@ -220,7 +220,7 @@ class JudgedSecret(NamedTuple):
 
     @property
     def is_unstable(self) -> bool:
-        """Caught, and masking it by hand changes something else."""
+        """True if it is caught, and masking it by hand changes something else."""
         return self.verdict is not None and not self.verdict.is_stable
 
 
@@ -234,7 +234,7 @@ def _weights() -> array[float]:
 
 @dataclass
 class LabelCount:
-    """Secrets of one label in kept sentences: one entry in each column for a sentence that holds any."""
+    """The secrets of one label in kept sentences, with an entry in each column for a sentence that holds any."""
 
     secrets: array[int] = field(default_factory=_column)
     missed: array[int] = field(default_factory=_column)
@@ -244,17 +244,17 @@ class LabelCount:
 
     @property
     def num_secrets(self) -> int:
-        """Secrets of this label."""
+        """The number of secrets of this label."""
         return sum(self.secrets)
 
     @property
     def num_missed(self) -> int:
-        """Those with a token that stays unmasked."""
+        """The number of secrets with a token that stays unmasked."""
         return sum(self.missed)
 
     @property
     def num_unstable(self) -> int:
-        """Those that are caught and not redacted stably."""
+        """The number of secrets that are caught and not redacted stably."""
         return sum(self.unstable)
 
 
@@ -263,21 +263,21 @@ class ReviewTable:
     """The distinct sampled sentences, one entry in each column; some 60 bytes a sentence.
 
     Attributes:
-        tokens, sensitive, missed: tokens, over all sentences.
-        secrets, missed_secrets, escaped_secrets: secrets of kept sentences (0 for duplicates). Escaped: missed in a
-            public row.
-        unstable_secrets: caught ones that are not redacted stably.
-        has_stability: whether that was measured.
-        num_unstable_together: caught secrets that are stable, and not known to be stable together with others of
-            their sentence.
-        num_unstable_elsewhere: caught secrets that change other sentences when they are masked by hand.
-        policy_masked, policy_found, policy_missed: tokens of kept sentences, summed with weights: masked;
-            masked and sensitive; sensitive and not masked.
+        tokens, sensitive, missed: numbers of tokens, over all sentences.
+        secrets, missed_secrets, escaped_secrets: numbers of secrets of kept sentences (0 for duplicates). Escaped:
+            missed in a public row.
+        unstable_secrets: number of caught secrets that are not redacted stably.
+        has_stability: true if stability was measured.
+        num_unstable_together: number of caught secrets that are stable, and not known to be stable together with
+            others of their sentence.
+        num_unstable_elsewhere: number of caught secrets that change other sentences if they are masked by hand.
+        policy_masked, policy_found, policy_missed: weighted numbers of tokens of kept sentences: masked; masked and
+            sensitive; sensitive and not masked.
         weights: 1 / inclusion probability of each sentence, up to a common factor.
-        large: whether each sentence is a large one (`pipelines.miss_rate.large`).
-        domains: of each sentence, as a position in ``domain_names``.
-        labels: secrets of kept sentences by label; a label that the sample did not meet has empty columns.
-        replicate_tokens, replicate_missed: tokens of each replicate, with weights.
+        large: flag of each sentence: true if it is large (`pipelines.miss_rate.large`).
+        domains: domain of each sentence, as a position in ``domain_names``.
+        labels: secrets of kept sentences by label; a label that is not in the sample has empty columns.
+        replicate_tokens, replicate_missed: weighted numbers of tokens of each replicate.
     """
 
     num_replicates: int
@@ -309,11 +309,11 @@ class ReviewTable:
 
     @property
     def num_sentences(self) -> int:
-        """Distinct sampled sentences so far."""
+        """The number of distinct sampled sentences so far."""
         return len(self.tokens)
 
     def add_label(self, label: str) -> None:
-        """Says that secrets of this label exist, whether the sample meets one or not."""
+        """Adds a label of existing secrets, even if the sample holds none of them."""
         self.labels.setdefault(label, LabelCount())
 
     def add(
@@ -330,13 +330,13 @@ class ReviewTable:
         """Adds one distinct sentence.
 
         Args:
-            review: what was found in it.
-            replicates: those that it stands in; the large part of the sample, behind them, is none.
-            weight: 1 / the probability that it stands in any replicate, up to a factor common to all sentences.
-            weight_in_replicate: likewise, in one replicate.
-            domain: of the sentence.
-            is_large: whether it is a large one.
-            secrets: the whole secrets that count here; None where each of the sentence's secrets lies inside it.
+            review: review of the sentence.
+            replicates: replicates that hold it; the large part of the sample, after them, is not a replicate.
+            weight: 1 / the probability that any replicate holds it, up to a factor common to all sentences.
+            weight_in_replicate: 1 / the probability that one replicate holds it, up to such a factor.
+            domain: domain of the sentence.
+            is_large: true if it is large.
+            secrets: whole secrets that count here; None if each of the sentence's secrets lies inside it.
         """
         if secrets is None:
             own = review.secrets if review.is_kept else ()

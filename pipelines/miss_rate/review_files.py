@@ -1,7 +1,7 @@
-"""Sentences to review, and reviews, to and from files: JSON lines, CSV, and tasks of Label Studio.
+"""Export and import of sentences to review and of reviews: JSON lines, CSV, and tasks of Label Studio.
 
-The files hold the sentences themselves. Offsets count Unicode characters. A review is matched by its text, so it can
-be taken to a store with another secret.
+The files hold the sentences themselves. Offsets count Unicode characters. A review is matched by its text, so it works
+in a store with another secret.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FORMATS: Final = ("jsonl", "csv", "label-studio")
 _COLUMNS: Final = ("key", "text", "reviewer", "role", "at", "kind", "what", "start", "end", "label", "before", "after")
 _NEEDED: Final = frozenset({"text", "start", "end", "label"})
 _TODO: Final = "todo"
-"""The ``kind`` of a sentence without a review, in a CSV file; who reviews it writes ``judge``."""
+"""The ``kind`` of a sentence without a review, in a CSV file; a reviewer writes ``judge``."""
 _Cells = tuple[str, int | str, int | str, str]
 _NOTHING: Final[_Cells] = ("", "", "", "")
 _IMPORTED_AT: Final = "1970-01-01T00:00:00+00:00"
@@ -29,15 +29,15 @@ _HELP: Final = "what each format holds says docs/reviewing.md, under Files"
 
 
 def export_reviews(items: Sequence[Item], decisions: Iterable[Decision], format: str) -> tuple[str, int]:
-    """Sentences and the reviews in force.
+    """Exports sentences and the reviews in force.
 
     Args:
-        items: the sentences, also those without a review.
-        decisions: the log.
+        items: sentences, also those without a review.
+        decisions: decisions in the log.
         format: one of `FORMATS`. ``label-studio`` gives a list of tasks: masks as predictions, reviews as annotations.
 
     Returns:
-        (the file's text, how many reviews it holds).
+        (text of the file, number of its reviews).
     """
     ballots = ballots_of(decisions)
     reviews = {
@@ -73,7 +73,7 @@ def _jsonl_row(item: Item, decisions: Sequence[Decision]) -> dict[str, Any]:
 
 
 def _csv(pairs: Iterable[tuple[Item, Sequence[Decision]]]) -> str:
-    """One row a span; a review without spans has one row with none, a sentence without reviews its masks."""
+    """Returns one row for each span. A review without spans has an empty row, a sentence without reviews its masks."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(_COLUMNS)
@@ -129,14 +129,14 @@ def _region(item: Item, identity: str, start: int, end: int, label: str) -> dict
 
 
 def find_format(text: str, source: str) -> str:
-    """The format of a file, by its content.
+    """Returns the format of a file, by its content.
 
     Args:
-        text: the file's content.
-        source: its name, for messages.
+        text: content of the file.
+        source: name of the file, for messages.
 
     Raises:
-        InputError: it looks like none of `FORMATS`.
+        InputError: the content looks like none of `FORMATS`.
     """
     start = text.lstrip()
     if start.startswith("["):
@@ -160,21 +160,21 @@ def import_reviews(
     source: str,
     key_of: Callable[[str], str],
 ) -> tuple[list[Decision], int]:
-    """The reviews in a file, for the sentences at hand.
+    """Imports the reviews of given sentences from a file.
 
     Args:
-        text: the file's content.
-        items: the sentences.
+        text: content of the file.
+        items: given sentences.
         format: one of `FORMATS`.
-        reviewer: who reviewed, where the file does not say.
-        source: the file's name, for messages.
-        key_of: names a sentence by its text.
+        reviewer: name of the reviewer, if the file has none.
+        source: name of the file, for messages.
+        key_of: function from the text of a sentence to its key.
 
     Returns:
-        (decisions, how many reviews are of other sentences). The same file gives the same ids again.
+        (decisions, number of reviews of other sentences). The same file always gives the same ids.
 
     Raises:
-        InputError: the file is not of this form; a line or task number is told, its content is not.
+        InputError: the file does not have this format. The message holds a line or task number, not the content.
     """
     known = {item.key: item for item in items}
     found: list[Decision] = []
@@ -191,7 +191,7 @@ def import_reviews(
                     raise ValueError
                 found.append(decision)
         except (ValueError, KeyError, TypeError, IndexError):
-            # What was wrong with it may quote the file, which holds secrets.
+            # The original error may quote the file, which holds secrets.
             raise InputError(f"{source}, {where}: this is no review in the format {format}; {_HELP}") from None
     return found, num_unknown
 
@@ -227,7 +227,7 @@ def _from_csv(text: str, source: str) -> Parsed:
         groups.setdefault(same, []).append((number, row))
     for (sentence, name, role, at), rows in groups.items():
         if all(_is_untouched(row) for _, row in rows):
-            continue  # as it was exported: nobody has judged it
+            continue  # unchanged since its export: nobody has judged it
 
         def make(
             item: Item, reviewer: str, name: str = name, role: str = role, at: str = at, rows: Any = rows
@@ -284,7 +284,7 @@ def _from_label_studio(text: str, source: str) -> Parsed:
 
 
 def _mark(item: Item, region: Any) -> Secret:
-    """A region of Label Studio. Its offsets are checked against its text, as tools count emoji differently."""
+    """Reads a region of Label Studio. Checks offsets against its text, because tools count emoji differently."""
     value = region["value"]
     start, end, label = int(value["start"]), int(value["end"]), str((value.get("labels") or ["OTHER"])[0])
     marked = value.get("text")

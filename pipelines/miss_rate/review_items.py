@@ -1,7 +1,7 @@
 """The sentences that reviewers see: text, tokens, masks and neighbours of the sampled rows, joined from the tables.
 
-Copies that deduplication masked whole are not shown: nothing of them is left to judge. Sentences come in an order that
-has nothing to do with their content (replicate, then HMAC), so that those reviewed so far are a random part of all.
+Copies that deduplication masked whole are not shown, because nothing in them is left to judge. The order of sentences
+does not depend on their content (replicate, then HMAC), so those reviewed so far are a random part of all.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from pipelines.policies.redact import masked_runs
 from pipelines.tables import Table
 
 NUM_NEIGHBOURS: Final = 2
-"""Sentences of the document that are shown before and after the one to review."""
+"""Number of sentences of the document that are shown before, and after, the one to review."""
 
 
 @dataclass(frozen=True)
 class Mask:
-    """A maximal run of masked tokens, as characters, with the label of reviews that it counts as."""
+    """A maximal run of masked tokens, as characters, with its label in reviews."""
 
     start: int
     end: int
@@ -32,7 +32,7 @@ class Mask:
 
 
 class Neighbour(NamedTuple):
-    """A sentence near the one to review: who says it, where the text is a dialogue, and the original."""
+    """A sentence near the one to review: its speaker, if the text is a dialogue, and the original text."""
 
     speaker: str | None
     text: str
@@ -40,19 +40,19 @@ class Neighbour(NamedTuple):
 
 @dataclass(frozen=True)
 class Item:
-    """One sentence to review.
+    """A sentence to review.
 
     Attributes:
         key: HMAC of the text.
-        text: the original.
-        starts, ends: characters of its tokens.
-        masks: what the policies mask now, in order.
-        speaker: of a dialogue turn, for people.
-        row: document and sentence number of the copy shown.
-        first_replicate: the first replicate that it stands in.
-        before, after: its neighbours in the document of the copy shown, in order.
-        kind: why it is asked about; ``sample`` for sentences of the sample or of the screening set, ``held`` for
-            those that the gate holds.
+        text: original text.
+        starts, ends: character positions of its tokens.
+        masks: current masks of the policies, in order.
+        speaker: speaker of a dialogue turn, for people.
+        row: document and sentence number of the shown copy.
+        first_replicate: first replicate that holds it.
+        before, after: neighbours in the document of the shown copy, in order.
+        kind: reason for its review: ``sample`` for sentences of the sample or of the screening set, ``held`` for those
+            that the gate holds.
     """
 
     key: str
@@ -68,25 +68,25 @@ class Item:
     kind: str = "sample"
 
     def open_tokens(self) -> list[Range]:
-        """Characters of the tokens that no mask covers."""
+        """Returns the characters of the tokens that no mask covers."""
         masked = covered((mask.start, mask.end) for mask in self.masks)
         return [pair for pair in zip(self.starts, self.ends, strict=True) if not masked.intersection(range(*pair))]
 
     def needs_review(self, judgement: Judgement | None) -> bool:
-        """Whether nobody has judged it, or the masks of today leave open what was taken on trust."""
+        """Returns true if nobody has judged it, or the current masks do not cover a trusted secret."""
         return judgement is None or bool(asks_again(judgement, self.open_tokens()))
 
 
 def load_items(
     sample: Table, partitions: Sequence[Partition], key_of: Callable[[str], str], labels: ReviewLabels
 ) -> list[Item]:
-    """The distinct sentences to review, in review order.
+    """Loads the distinct sentences to review, in review order.
 
     Args:
-        sample: a ``sample`` table.
-        partitions: the tables of each partition.
-        key_of: names a sentence by its text.
-        labels: which label of reviews a policy's label counts as.
+        sample: ``sample`` table.
+        partitions: tables of each partition.
+        key_of: function from the text of a sentence to its key.
+        labels: labels of reviews for policies' labels.
 
     Raises:
         StageError: a sampled row is missing from the tables.
@@ -108,14 +108,14 @@ def load_held_items(
     key_of: Callable[[str], str],
     labels: ReviewLabels,
 ) -> list[Item]:
-    """For each string that the gate found, the first sentence that is held for it; what was found counts as masked.
+    """Loads the first sentence that is held for each string that the gate found. The found string counts as masked.
 
-    A reviewer who calls such a mask wrong says that the string is no secret, and the gate searches for it no more.
+    If a reviewer calls such a mask wrong, the string is not a secret, and the gate no longer searches for it.
 
     Args:
-        held: what the gate holds, by partition.
-        hits: its finds.
-        partitions, key_of, labels: as for `load_items`.
+        held: rows that the gate holds, by partition.
+        hits: finds of the gate.
+        partitions, key_of, labels: arguments as for `load_items`.
 
     Raises:
         StageError: a held row is missing from the tables.
@@ -160,7 +160,7 @@ def _items(
 
 
 def _neighbours(sampled: Iterable[SentenceId], partition: Partition) -> dict[SentenceId, Neighbour]:
-    """The sentences around the sampled ones, as far as their documents go."""
+    """Returns the sentences around the sampled ones, within their documents."""
     wanted = {(d, max(0, i + away)) for d, i in sampled for away in range(-NUM_NEIGHBOURS, NUM_NEIGHBOURS + 1)}
     rows = rows_of(partition.sentences, ("doc_id", "sentence_index", "text", "speaker"), wanted)
     return {(row["doc_id"], row["sentence_index"]): Neighbour(row["speaker"], row["text"]) for row in rows}
@@ -171,7 +171,7 @@ def _near(near: Mapping[SentenceId, Neighbour], row: SentenceId, away: Iterable[
 
 
 def open_characters(starts: Sequence[int], ends: Sequence[int], spans: Sequence[Mapping[str, Any]]) -> list[Range]:
-    """Characters of the tokens that no span covers."""
+    """Returns the characters of the tokens that no span covers."""
     masked = {token for span in spans for token in range(span["start_token"], span["end_token"])}
     return [(starts[i], ends[i]) for i in range(len(starts)) if i not in masked]
 
@@ -191,18 +191,18 @@ def _masks(
 
 
 def judged_secrets(item: Item, marked: Sequence[Secret], wrong: Sequence[Range]) -> tuple[list[Secret], list[Range]]:
-    """What a reviewer's marks mean for the whole sentence.
+    """Turns a reviewer's marks into the secrets of the whole sentence.
 
-    A mask that is not called wrong is a secret, taken on trust. A mark that touches masks takes them in: "Jane" beside
-    a masked "Doe", marked as one, is one secret.
+    A mask that is not called wrong is a trusted secret. A mark includes the masks that it touches: "Jane" next to a
+    masked "Doe", marked as one, is one secret.
 
     Args:
-        item: the sentence.
-        marked: what the reviewer marked as sensitive.
+        item: reviewed sentence.
+        marked: ranges that the reviewer marked as sensitive.
         wrong: characters of masks that the reviewer called wrong.
 
     Returns:
-        (all secrets in order, those of them that nobody but a policy vouches for).
+        (all secrets in order, those that only a policy supports).
     """
     rejected = covered(wrong)
     secrets, trusted = [_grown(mark, item.masks, rejected) for mark in marked], []
@@ -217,7 +217,7 @@ def judged_secrets(item: Item, marked: Sequence[Secret], wrong: Sequence[Range])
 
 
 def _grown(mark: Secret, masks: Sequence[Mask], rejected: set[int]) -> Secret:
-    """The mark together with the masks that it touches and that are not called wrong."""
+    """Returns the mark together with the masks that it touches and that are not called wrong."""
     here = set(range(mark.start, mark.end))
     touched = [
         mask
@@ -230,16 +230,16 @@ def _grown(mark: Secret, masks: Sequence[Mask], rejected: set[int]) -> Secret:
 
 
 def cohens_kappa(both: int, first: int, second: int, total: int) -> float | None:
-    """Agreement of two raters beyond chance (Cohen 1960).
+    """Returns the agreement of two raters beyond chance (Cohen 1960).
 
     Args:
-        both: units that both call sensitive.
-        first, second: units that each calls sensitive.
-        total: units.
+        both: number of units that both call sensitive.
+        first, second: number of units that each calls sensitive.
+        total: number of all units.
 
     Returns:
-        1 for full agreement, 0 for what chance gives; None where chance alone gives full agreement (no unit, or both
-        call everything, or nothing, sensitive), which says nothing.
+        Kappa: 1 for full agreement, 0 for the agreement of chance. None if chance alone gives full agreement (no unit,
+        or both call everything, or nothing, sensitive).
     """
     if total == 0:
         return None
@@ -249,7 +249,7 @@ def cohens_kappa(both: int, first: int, second: int, total: int) -> float | None
 
 
 def agreement(ballots: Mapping[str, Ballot], items: Iterable[Item]) -> list[dict[str, Any]]:
-    """Cohen's kappa of each pair of reviewers over the tokens of the sentences that both judged.
+    """Returns Cohen's kappa of each pair of reviewers over the tokens of the sentences that both judged.
 
     Returns:
         A row a pair: ``reviewers``, ``num_sentences``, ``num_tokens``, ``kappa``, ``num_disputed`` (sentences that the

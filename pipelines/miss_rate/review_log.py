@@ -1,11 +1,11 @@
-"""What reviewers decided: an append-only log in the private root, one JSON line a decision.
+"""The log of reviewers' decisions: append-only, in the private root, one JSON line for each decision.
 
-A sentence is named by an HMAC of its text under the store's secret, so the log quotes nothing and one decision serves
-every copy of a sentence. It keeps which characters are *sensitive*, never which were masked, and so outlives a change
-of policy; only what a reviewer took on trust because it was masked, and a new policy leaves open, is asked again.
+The name of a sentence is an HMAC of its text under the store's secret, so the log quotes no text, and one decision
+serves every copy of a sentence. The log keeps which characters are *sensitive*, never which were masked, so it outlives
+a change of policy. Only a mask that a reviewer trusted, and that a new policy does not set, is asked again.
 
-A line counts once it ends in a newline and was flushed to the disk. What a crash left of the last line was never
-confirmed to anybody: readers ignore it, and the next writer removes it.
+A line counts once it ends in a newline and was flushed to the disk. A part of a line that a crash left was never
+confirmed: readers ignore it, and the next writer removes it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ROLES: Final = ("reviewer", "adjudicator")
 
 
 class Secret(NamedTuple):
-    """A sensitive run of characters, half-open, and what it is."""
+    """A sensitive half-open range of characters, with its label."""
 
     start: int
     end: int
@@ -39,19 +39,19 @@ class Secret(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """One act of one reviewer on one sentence.
+    """A decision of a reviewer on a sentence.
 
     Attributes:
-        id: unique; the same id twice is one decision (a retry after a lost answer).
-        at: when, ISO 8601 in UTC.
-        reviewer: who.
-        role: an adjudicator's word is final where reviewers disagree.
+        id: unique identifier; the same id twice is one decision (a retry after a lost answer).
+        at: time, ISO 8601 in UTC.
+        reviewer: name of the reviewer.
+        role: role of the reviewer; an adjudicator's decision is final if reviewers disagree.
         key: HMAC of the sentence's text.
-        kind: judged, put off, or taken back (``undoes`` names the decision).
-        secrets: everything sensitive in the sentence, masked or not.
+        kind: ``judge``, ``skip`` (postponed), or ``undo`` (``undoes`` names the decision).
+        secrets: all secrets in the sentence, masked or not.
         wrong: character ranges that were masked and are not sensitive.
-        trusted: the secrets among ``secrets`` that are there only because a policy masked them and nobody objected.
-        undoes: id of the decision that is taken back.
+        trusted: secrets among ``secrets`` that are there only because a policy masked them and nobody objected.
+        undoes: id of the undone decision.
     """
 
     id: str
@@ -66,7 +66,7 @@ class Decision:
     undoes: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """As one line of the log."""
+        """Returns the decision as JSON values of one line of the log."""
         return {
             "v": _VERSION,
             "id": self.id,
@@ -83,10 +83,10 @@ class Decision:
 
     @classmethod
     def from_json(cls, document: Any) -> Decision:
-        """The inverse of `to_json`.
+        """Reads a decision written by `to_json`.
 
         Raises:
-            ValueError: it is no decision of this version.
+            ValueError: the document is not a decision of this version.
         """
         if not isinstance(document, dict) or document.get("v") != _VERSION:
             raise ValueError("no decision of this version")
@@ -132,19 +132,19 @@ def _label(value: Any) -> str:
 
 
 def sentence_key(secret: bytes, text: str) -> str:
-    """What the log calls a sentence: it cannot be guessed from the text without the store's secret."""
+    """Returns the log's name of a sentence, which cannot be guessed from the text without the store's secret."""
     return pseudonym(secret, "review", text)
 
 
 def read_decisions(path: Path, num_bytes: int | None = None) -> list[Decision]:
-    """The decisions in the log, oldest first.
+    """Reads the decisions in the log, oldest first.
 
     Args:
-        path: of the log; a missing one is empty.
-        num_bytes: read only so much of it: the log as it was when it had that length.
+        path: path of the log; a missing log is empty.
+        num_bytes: number of bytes to read: the log at the time when it had that length. None: all.
 
     Raises:
-        StoreError: a whole line is damaged, or all of a sealed log. Its number is told, its content is not.
+        StoreError: a whole line is damaged, or all of a sealed log. The message holds its number, not its content.
     """
     try:
         with open_to_read(path) as file:
@@ -154,7 +154,7 @@ def read_decisions(path: Path, num_bytes: int | None = None) -> list[Decision]:
     except DamagedFileError:
         raise StoreError(f"{path} is damaged; restore it from a backup") from None
     found: dict[str, Decision] = {}
-    for number, line in enumerate(data.split(b"\n")[:-1], start=1):  # what follows the last newline is no line
+    for number, line in enumerate(data.split(b"\n")[:-1], start=1):  # text after the last newline is not a line
         if not line.strip():
             continue
         try:
@@ -168,10 +168,10 @@ def read_decisions(path: Path, num_bytes: int | None = None) -> list[Decision]:
 
 
 def remove_decisions(path: Path, keys: Collection[str]) -> int:
-    """Takes every decision on some sentences out of the log, those that were undone too; gives how many.
+    """Removes every decision on some sentences from the log, undone ones too. Returns their number.
 
     Args:
-        path: of the log.
+        path: path of the log.
         keys: `sentence_key` of the sentences.
     """
 
@@ -186,10 +186,10 @@ def remove_decisions(path: Path, keys: Collection[str]) -> int:
 
 
 class DecisionLog:
-    """Appends decisions; several processes may do so at once.
+    """A writer that appends decisions. Several processes may write at once.
 
     Args:
-        path: of the log; made, readable by its owner only, with the first decision.
+        path: path of the log. The first decision creates it, readable by its owner only.
     """
 
     def __init__(self, path: Path) -> None:
@@ -197,10 +197,10 @@ class DecisionLog:
         self._lock = threading.Lock()
 
     def append(self, decisions: Iterable[Decision]) -> None:
-        """Adds decisions, which are on the disk when this returns.
+        """Adds decisions, which are on the disk when this function returns.
 
         Raises:
-            StoreError: the disk did not take them; nothing that was confirmed before is lost.
+            StoreError: the decisions could not be written; no confirmed decision is lost.
         """
         lines = b"".join(
             json.dumps(d.to_json(), ensure_ascii=False, sort_keys=True).encode() + b"\n" for d in decisions
@@ -221,12 +221,12 @@ class DecisionLog:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What holds for one sentence, all decisions taken together.
+    """The joint judgement of all decisions on one sentence.
 
     Attributes:
         secrets, trusted: see `Decision`.
-        is_disputed: reviewers disagree on what is sensitive and nobody has adjudicated. Until then everything counts
-            as sensitive that any of them marked, so that no rate looks better than the stricter reviewer says.
+        is_disputed: true if reviewers disagree on what is sensitive and nobody has adjudicated. Until then everything
+            that any of them marked counts as sensitive, so that no rate looks better than the stricter reviewer says.
     """
 
     secrets: tuple[Secret, ...]
@@ -235,14 +235,14 @@ class Judgement:
 
 
 class Ballot:
-    """The decisions on one sentence that still stand: the last one of each reviewer."""
+    """The decisions in force on one sentence: the last one of each reviewer."""
 
     def __init__(self) -> None:
         self.by_reviewer: dict[str, Decision] = {}
         self.adjudicated: Decision | None = None
 
     def add(self, decision: Decision) -> None:
-        """Takes the next decision into account."""
+        """Adds the next decision."""
         if decision.role == "adjudicator":
             self.adjudicated = decision
         else:
@@ -250,18 +250,18 @@ class Ballot:
 
     @property
     def judged(self) -> list[Decision]:
-        """Of reviewers, in the order of their names; without those who put it off."""
+        """The judgements of reviewers, in the order of their names, without postponed ones."""
         return [d for _, d in sorted(self.by_reviewer.items()) if d.kind == "judge"]
 
     @property
     def is_disputed(self) -> bool:
-        """Whether reviewers see different characters as sensitive and no adjudicator has decided."""
+        """True if reviewers see different characters as sensitive and no adjudicator has decided."""
         if self.adjudicated is not None and self.adjudicated.kind == "judge":
             return False
         return len({frozenset(covered(d.secrets)) for d in self.judged}) > 1
 
     def judgement(self) -> Judgement | None:
-        """What holds; None where nobody has judged."""
+        """Returns the joint judgement; None if nobody has judged."""
         judged = self.judged
         if self.adjudicated is not None and self.adjudicated.kind == "judge":
             final = self.adjudicated
@@ -269,7 +269,7 @@ class Ballot:
         if not judged:
             return None
         if not self.is_disputed:
-            # Where one reviewer looked closely and the other trusted the mask, somebody has looked.
+            # If one reviewer looked closely and the other trusted the mask, somebody has looked.
             trusted = set(judged[0].trusted).intersection(*(d.trusted for d in judged[1:]))
             return Judgement(judged[0].secrets, tuple(sorted(trusted)), False)
         secrets: list[Secret] = []
@@ -281,12 +281,12 @@ class Ballot:
 
 
 def covered(ranges: Iterable[tuple[Any, ...]]) -> set[int]:
-    """The characters in any of the ranges."""
+    """Returns the characters in any of the ranges."""
     return {position for found in ranges for position in range(found[0], found[1])}
 
 
 def ballots_of(decisions: Iterable[Decision]) -> dict[str, Ballot]:
-    """The decisions in force of every sentence, by key; what was undone never was."""
+    """Returns the decisions in force on every sentence, by key, without undone ones."""
     listed = list(decisions)
     undone = {d.undoes for d in listed if d.kind == "undo"}
     found: dict[str, Ballot] = {}
@@ -297,10 +297,10 @@ def ballots_of(decisions: Iterable[Decision]) -> dict[str, Ballot]:
 
 
 def asks_again(judgement: Judgement, open_ranges: Iterable[Range]) -> list[Range]:
-    """What nobody has looked at: taken on trust because it was masked, and left open by the policies of today.
+    """Returns the ranges to ask again: trusted because they were masked, and not masked by the current policies.
 
     Args:
-        judgement: of the sentence.
+        judgement: judgement on the sentence.
         open_ranges: characters of the tokens that are not masked now.
     """
     trusted = covered(judgement.trusted)

@@ -1,13 +1,13 @@
-"""The sample: which sentences are reviewed, its table, and the rows of other tables that it names.
+"""The sample of sentences to review: its draw, its table, and the rows of other tables that it names.
 
-Independent replicates, each a simple random sample without replacement (Just Fine-tune Twice, section 3.1: ten of
-0.01 % of the training data). With strata, each replicate is a simple random sample of every stratum, so that a small
-domain is looked at too.
+There are independent replicates, each a simple random sample without replacement (Just Fine-tune Twice, section 3.1:
+ten of 0.01 % of the training data). With strata, each replicate is a simple random sample of every stratum, so that it
+covers small domains too.
 
-Rows are drawn by their number alone, in each stratum on its own. Beside the replicates stands the large part: strata of
-large sentences (`pipelines.miss_rate.large`), as the replicate after the last one. What is drawn never depends on what
-a policy finds, so a change of policy keeps the sample. Estimates weight each sentence by 1 / its inclusion probability
-(`pipelines.miss_rate.weights`). The seed is public. Sampled rows are held in memory, never the corpus.
+Rows are drawn by their number alone, separately in each stratum. After the replicates comes the large part: strata of
+large sentences (`pipelines.miss_rate.large`), numbered as the replicate after the last one. The draw never depends on
+the finds of a policy, so a change of policy keeps the sample. Estimates weight each sentence by 1 / its inclusion
+probability (`pipelines.miss_rate.weights`). The seed is public. Memory holds sampled rows, never the corpus.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from pipelines.policies.tables import REDACTED
 from pipelines.tables import ROW_GROUP_ROWS, Table, TableWriter
 
 SentenceId = tuple[str, int]
-"""A sentence: its document, and its number in it."""
+"""Identity of a sentence: its document, and its number in the document."""
 
 TRAIN_FOLD = "train"
 Draw = Sequence[NDArray[np.int64]]
@@ -54,17 +54,17 @@ REDACTED_COLUMNS = [
     "domain",
 ]
 SCREENING_STREAM: Final = 1_000_000
-"""The random stream of the manual-screening set; replicates have the streams below."""
+"""Random stream of the manual-screening set; replicates have the streams below."""
 
 
 @dataclass(frozen=True)
 class Stratum:
-    """A part of the training sentences that is sampled on its own.
+    """A part of the training sentences that is sampled separately.
 
     Attributes:
-        domain: its name; None for sentences without a domain, or for all of them where nothing is stratified.
-        num_population: training sentences in it.
-        size: sentences of it in each replicate.
+        domain: name of the domain; None for sentences without a domain, or for all sentences without strata.
+        num_population: number of its training sentences.
+        size: number of its sentences in each replicate.
     """
 
     domain: str | None
@@ -73,12 +73,12 @@ class Stratum:
 
     @property
     def inclusion_probability(self) -> float:
-        """Of a sentence, in one replicate."""
+        """The inclusion probability of a sentence in one replicate."""
         return self.size / self.num_population
 
 
 def replicate_size(num_population: int, fraction: float, min_sentences: int) -> int:
-    """Sentences in one replicate: the fraction rounded up, at least ``min_sentences``, at most all of them."""
+    """Returns the number of sentences in one replicate: the fraction rounded up, from ``min_sentences`` to all."""
     # 0.0001 * 30000 is 3.0000000000000004 in floating point and must not become 4.
     wanted = math.ceil(fraction * num_population - 1e-9)
     return min(num_population, max(wanted, min_sentences))
@@ -87,10 +87,10 @@ def replicate_size(num_population: int, fraction: float, min_sentences: int) -> 
 def make_strata(
     populations: Mapping[str | None, int], fraction: float, min_sentences: int, min_per_stratum: int
 ) -> list[Stratum]:
-    """The strata and what each replicate draws from them, in the order of their names.
+    """Makes the strata, with the number that each replicate draws from them, in the order of their names.
 
-    Sizes are proportional to the populations, apart from the minimum of a stratum; ``min_sentences`` is that of a
-    whole replicate, and is reached proportionally.
+    Sizes are proportional to the populations, except for the minimum of a stratum. ``min_sentences`` is the minimum of
+    a whole replicate, and is reached proportionally.
     """
     total = sum(populations.values())
     wanted = replicate_size(total, fraction, min_sentences)
@@ -103,14 +103,14 @@ def make_strata(
 
 
 def draw_replicate(num_population: int, size: int, seed: int, replicate: int, stratum: int = 0) -> NDArray[np.int64]:
-    """Row numbers of one replicate in one stratum.
+    """Draws the row numbers of one replicate in one stratum.
 
     Args:
-        num_population: rows to draw from, numbered from 0 in corpus order.
-        size: how many to draw, at most ``num_population``.
-        seed: the stage's seed.
-        replicate: number of the replicate; each has a random stream of its own.
-        stratum: number of the stratum, likewise.
+        num_population: number of rows to draw from, numbered from 0 in corpus order.
+        size: number of rows to draw, at most ``num_population``.
+        seed: seed of the stage.
+        replicate: number of the replicate; each has its own random stream.
+        stratum: number of the stratum; each has its own random stream.
 
     Returns:
         (size,) distinct row numbers, ascending.
@@ -124,14 +124,14 @@ def draw_replicate(num_population: int, size: int, seed: int, replicate: int, st
 
 
 def seed_of_draw(seed: int, draw: int) -> int:
-    """The seed of another sample of the same corpus; that of the first one is the stage's own."""
+    """Returns the seed of a sample of the same corpus. That of the first sample is the stage's own."""
     if draw == 1:
         return seed
     return int.from_bytes(hashlib.sha256(f"{seed} draw {draw}".encode()).digest()[:16])
 
 
 def count_population(tables: Sequence[Table], *, by_domain: bool) -> tuple[Counter[str | None], int]:
-    """Sentences (by domain, or all under None) and tokens of the training fold in ``sentences`` tables."""
+    """Counts sentences (by domain, or all under None) and tokens of the training fold in ``sentences`` tables."""
     sentences: Counter[str | None] = Counter()
     num_tokens = 0
     for table in tables:
@@ -147,17 +147,17 @@ def count_population(tables: Sequence[Table], *, by_domain: bool) -> tuple[Count
 
 
 StrataOf = Callable[[pa.RecordBatch], NDArray[np.int64]]
-"""Says which stratum each row of a batch belongs to; below 0 for none."""
+"""Function that returns the stratum of each row of a batch; below 0 for none."""
 
 
 def by_domain(strata: Sequence[Stratum]) -> StrataOf:
-    """Strata that are domains."""
+    """Returns the strata function for domains."""
     numbers = {stratum.domain: h for h, stratum in enumerate(strata)}
     return lambda batch: np.array([numbers[domain] for domain in batch.column("domain").to_pylist()], dtype=np.int64)
 
 
 def everything(batch: pa.RecordBatch) -> NDArray[np.int64]:
-    """One stratum of all sentences."""
+    """Puts all sentences into one stratum."""
     return np.zeros(batch.num_rows, dtype=np.int64)
 
 
@@ -168,14 +168,14 @@ def gather(
     columns: Sequence[str] = (),
     progress: Progress = silent,
 ) -> pa.Table:
-    """The identities of all drawn training sentences, each once, in corpus order.
+    """Gathers the identities of all drawn training sentences, each once, in corpus order.
 
     Args:
         partitions: (name, ``sentences`` table), in corpus order.
-        draws: one per replicate, row numbers in each stratum.
-        strata_of: the strata.
-        columns: what ``strata_of`` reads.
-        progress: told after every partition.
+        draws: row numbers in each stratum, one draw per replicate.
+        strata_of: function that returns the strata of rows.
+        columns: columns that ``strata_of`` reads.
+        progress: function called after every partition.
 
     Returns:
         Columns doc_id, sentence_index, partition, ``place`` (stratum and row number in one), and ``row`` (number among
@@ -189,7 +189,7 @@ def gather(
 
 
 def distinct(*samples: pa.Table) -> pa.Table:
-    """The rows of several results of `gather`, each sentence once, in corpus order."""
+    """Joins the rows of several results of `gather`, each sentence once, in corpus order."""
     rows = pa.concat_tables(samples).combine_chunks()
     first = np.unique(rows.column("row").to_numpy(), return_index=True)[1]
     return rows.take(pa.array(first))
@@ -238,11 +238,11 @@ def write_sample(
     """Writes one row per (replicate, sentence), sorted by replicate and then in corpus order.
 
     Args:
-        writer: of a ``sample`` table.
-        rows: what `gather` found.
+        writer: writer of a ``sample`` table.
+        rows: result of `gather`.
         chances: inclusion probability of the sentences of each stratum, in one replicate.
-        draws: one per replicate.
-        first_replicate: number of the first.
+        draws: draw of each replicate.
+        first_replicate: number of the first replicate.
     """
     places = rows.column("place").to_numpy()
     order = np.argsort(places)
@@ -264,7 +264,7 @@ def write_sample(
 
 
 def write_chosen(out: Target, partitions: Sequence[str], rows: pa.Table) -> None:
-    """Writes ``{partition}.parquet`` for every partition: its rows of what `gather` gave, identities alone."""
+    """Writes ``{partition}.parquet`` for every partition: the identities of its rows from `gather`."""
     for name in partitions:
         own = rows.filter(pc.equal(rows.column("partition"), name))
         with out.table(CHOSEN, name) as writer:
@@ -272,7 +272,7 @@ def write_chosen(out: Target, partitions: Sequence[str], rows: pa.Table) -> None
 
 
 def read_sample(sample: Table) -> dict[str, dict[SentenceId, list[int]]]:
-    """The replicates of every sampled sentence, by partition."""
+    """Reads the replicates of every sampled sentence, by partition."""
     found: dict[str, dict[SentenceId, list[int]]] = {}
     for batch in sample.batches(["doc_id", "sentence_index", "partition", "replicate"]):
         columns = [batch.column(name).to_pylist() for name in ("doc_id", "sentence_index", "partition", "replicate")]
@@ -285,10 +285,10 @@ class Partition(NamedTuple):
     """The tables of one partition, by its name.
 
     Attributes:
-        name: of the partition.
-        split: what the split stage wrote.
-        redact: what the redact stage wrote.
-        stability: the table of verdicts; None where stability was not measured, or is not asked.
+        name: name of the partition.
+        split: output of the split stage.
+        redact: output of the redact stage.
+        stability: table of verdicts; None if stability was not measured, or is not needed.
     """
 
     name: str
@@ -320,15 +320,15 @@ class Partition(NamedTuple):
 def sampled_partitions(
     sample: Table, partitions: Sequence[Partition], progress: Progress = silent
 ) -> Iterator[tuple[Partition, dict[SentenceId, list[int]]]]:
-    """Each partition with its sampled sentences (`read_sample`).
+    """Yields each partition with its sampled sentences (`read_sample`).
 
     Args:
-        sample: the ``sample`` table.
-        partitions: in corpus order.
-        progress: told after every partition.
+        sample: ``sample`` table.
+        partitions: partitions in corpus order.
+        progress: function called after every partition.
 
     Raises:
-        StageError: a sampled partition is not there.
+        StageError: a sampled partition is missing.
     """
     sampled = read_sample(sample)
     for number, partition in enumerate(partitions, start=1):
@@ -339,7 +339,7 @@ def sampled_partitions(
 
 
 def require_all(num_found: int, num_wanted: int) -> None:
-    """Raises a `StageError` where sampled sentences are missing from a redacted table."""
+    """Raises a `StageError` if sampled sentences are missing from a redacted table."""
     if num_found != num_wanted:
         raise StageError(
             f"{num_wanted - num_found} of {num_wanted} sampled sentences are missing from the redacted table, "
@@ -350,7 +350,7 @@ def require_all(num_found: int, num_wanted: int) -> None:
 def rows_of(
     table: Table, columns: Sequence[str], wanted: Collection[SentenceId], number: str = "sentence_index"
 ) -> Iterator[dict[str, Any]]:
-    """The rows of a table whose (doc_id, number) is wanted; only those become Python objects in full."""
+    """Yields the rows of a table whose (doc_id, number) is wanted. Only these become Python objects in full."""
     if not wanted:
         return
     for batch in table.batches(columns):
@@ -363,10 +363,10 @@ def rows_of(
 def joined(
     partition: Partition, wanted: Mapping[SentenceId, Any], extra: Sequence[str] = ()
 ) -> Iterator[list[dict[str, Any]]]:
-    """The wanted rows of both tables, sentence and redacted columns side by side, in corpus order.
+    """Yields the wanted rows of both tables in batches, with sentence and redacted columns, in corpus order.
 
     Raises:
-        StageError: one of them is missing.
+        StageError: a wanted row is missing.
     """
     columns = [*REDACTED_COLUMNS, *extra]
     redacted = rows_of(partition.redacted, columns, wanted)

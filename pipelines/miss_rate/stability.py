@@ -1,27 +1,27 @@
-"""Which caught secrets are redacted stably: masking them by hand would leave all else that is trained on as it was.
+"""Stability of caught secrets: a secret is stable if masking it by hand would leave all other training text unchanged.
 
-Confidentiality compares the corpus with one in which a mask was written in the place of the secret before the pipeline
-began (CRT, Definition 2). A masked secret costs epsilon 0 because both worlds are the same once redacted (the proof of
-Proposition 5). They are not where other masks depend on the secret: a model that looks for entities reads its
-neighbours. Such a secret changes a record although it is masked, so it counts as missed.
+Confidentiality compares the corpus with one in which a mask replaced the secret before the pipeline began (CRT,
+Definition 2). A masked secret costs epsilon 0 because both worlds are the same once redacted (the proof of Proposition
+5). They differ if other masks depend on the secret: a model that finds entities reads their neighbours. Such a secret
+changes a record although it is masked, so it counts as missed.
 
-*The neighbouring world.* Sentences are taken as split cut them, and of one sentence the secret is overwritten, in two
-ways, for both are "the secret masked by hand": its own characters, or the whole tokens that it touches, since a token
-is what counts as masked. Tokens are cut as the pipeline cuts them. Everything else is redacted again with the same
-policies and compared, character by character, with the redacted table. What training reads of a row besides (speaker,
-domain, label) is not redacted, and the row is private in both worlds: it holds a mask in both. So an unstable secret
-never escapes to the public set; it changes a private record, as a missed one does. A policy that reads whole documents
-is given the whole document, and its other rows are compared as well; copies in it that deduplication masked whole are
-overwritten together with the sentence.
+*The neighbouring world.* Sentences are those of the split stage. In one sentence the secret is overwritten in two ways,
+because both are "the secret masked by hand": its own characters, or the whole tokens that it touches, since tokens
+count as masked. Tokens are cut as in the pipeline. Everything else is redacted again with the same policies and
+compared, character by character, with the redacted table. The other columns that training reads (speaker, domain,
+label) are not redacted. The row is private in both worlds, because it holds a mask in both. So an unstable secret never
+escapes to the public set. It changes a private record, as a missed one does. A policy that reads whole documents gets
+the whole document, and its other rows are compared too. Copies in it that deduplication masked whole are overwritten
+together with the sentence.
 
-*Several secrets.* Each is masked alone, and, for claims about groups, every set of caught secrets of a sentence (of a
-document, where policies read documents) together, up to `MAX_TOGETHER` secrets; beyond that a secret is not known to be
-stable together with others. Sentences do not touch each other, so a group over several sentences is stable where its
-part in each sentence is.
+*Several secrets.* Each secret is masked alone. For claims about groups, every set of caught secrets of a sentence (of a
+document, if policies read documents) is also masked together, up to `MAX_TOGETHER` secrets. With more, a secret is not
+known to be stable together with others. Sentences do not affect each other, so a group over several sentences is stable
+if its part in each sentence is.
 
-*What is not looked at*: that the sentence masked by hand equals another one of the corpus, so that deduplication would
-mask one of the two (claims suppose that it does not); with ``dedup.min_tokens``, a sentence that crosses that length
-counts as unstable.
+*Limits.* The check does not cover that the sentence masked by hand equals another one of the corpus, so that
+deduplication would mask one of the two (claims assume that it does not). With ``dedup.min_tokens``, a sentence that
+crosses that length counts as unstable.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ from pipelines.policies.judging.judge import Request
 from pipelines.tables import Table
 
 MAX_TOGETHER: Final = 6
-"""Sets of so many secrets (63) are tried; a sentence with more is rare."""
+"""Most secrets of a sentence whose sets (63) are all tried; a sentence with more is rare."""
 
 _BATCH_ROWS: Final = 2_048
 
 Redact = Callable[[Sequence[Sequence[Request]]], Sequence[Sequence[str]]]
-"""Redacted texts of the rows of several documents."""
+"""Function that returns the redacted texts of the rows of several documents."""
 _GOLD: Final = ("doc_id", "sentence_index", "start", "end", "start_token", "end_token", "secret_id")
 _CARRIED: Final = ("redacted_text",)
 
 
 class SecretPiece(NamedTuple):
-    """A secret, or the part of one that stands in one row.
+    """A secret, or the part of one in one row.
 
     Attributes:
-        row: the number of the row in its scope.
-        start, end: characters of the row's text.
-        start_token, end_token: the tokens that it touches.
+        row: number of the row in its scope.
+        start, end: range of characters of the row's text.
+        start_token, end_token: range of the tokens that it touches.
     """
 
     row: int
@@ -71,8 +71,8 @@ class Scope:
     """Rows that are redacted together, and the caught secrets in them.
 
     Attributes:
-        rows: columns of the sentences and the redacted table, side by side; one row, or a document.
-        secrets: the pieces of each.
+        rows: rows with the columns of the sentences and the redacted table; one row, or a document.
+        secrets: pieces of each secret.
     """
 
     rows: Sequence[Mapping[str, Any]]
@@ -81,7 +81,7 @@ class Scope:
 
 @dataclass
 class _World:
-    """One way to mask some secrets of a scope by hand."""
+    """A way to mask some secrets of a scope by hand."""
 
     secrets: tuple[int, ...]
     rows: dict[int, Request]
@@ -89,7 +89,7 @@ class _World:
 
 @dataclass
 class _Found:
-    """What the worlds of one scope showed."""
+    """The results of the worlds of one scope."""
 
     alone: dict[int, Reason] = field(default_factory=dict)
     loose: set[int] = field(default_factory=set)
@@ -108,13 +108,13 @@ def judge_all(
     """Masks every caught secret by hand, redacts again, and compares.
 
     Args:
-        scopes: with the rows as they were redacted.
-        redact: the policies of the run. It must give the redacted table's texts for the rows as they are.
-        tokenise: as the split stage does.
+        scopes: scopes with the rows as they were redacted.
+        redact: policies of the run. For unchanged rows it must return the redacted table's texts.
+        tokenise: tokeniser of the split stage.
         min_tokens: ``dedup.min_tokens``.
 
     Yields:
-        Each scope, in order, with one verdict a secret. Holds the worlds of some scopes at a time.
+        Each scope, in order, with a verdict for each secret. Memory holds the worlds of some scopes at a time.
     """
     waiting: list[tuple[Scope, list[_World]]] = []
     num_rows = 0
@@ -174,7 +174,7 @@ def _worlds(scope: Scope, tokenise: Tokenise) -> Iterator[_World]:
 
 
 def _masked(scope: Scope, pieces: Iterable[SecretPiece], tokenise: Tokenise, *, widen: bool) -> dict[int, Request]:
-    """The rows that change when these pieces are masked by hand."""
+    """Returns the rows that change if these pieces are masked by hand."""
     ranges: dict[int, list[Range]] = {}
     for piece in pieces:
         for number in (piece.row, *_copies(scope, piece.row)):
@@ -200,7 +200,7 @@ def _request(row: Mapping[str, Any]) -> Request:
 
 
 def _difference(scope: Scope, world: _World, texts: Sequence[str], min_tokens: int) -> Reason:
-    """What the world changes in what is trained on, the worst of it."""
+    """Returns the worst change of the world in the training text."""
     changed = {
         number
         for number, (row, text) in enumerate(zip(scope.rows, texts, strict=True))
@@ -220,9 +220,9 @@ class Mark(NamedTuple):
     """A secret, or a piece of one, in one row.
 
     Attributes:
-        secret: pieces with the same value, in one document, are one secret.
-        start, end: characters of the row's text.
-        start_token, end_token: the tokens that it touches.
+        secret: identity of the secret in its document; pieces with the same value are one secret.
+        start, end: range of characters of the row's text.
+        start_token, end_token: range of the tokens that it touches.
     """
 
     secret: tuple[str, int]
@@ -233,11 +233,11 @@ class Mark(NamedTuple):
 
 
 MarkRow = Callable[[Mapping[str, Any]], Iterable[Mark]]
-"""The secrets that people see in a row of the sentences table."""
+"""Function that returns the secrets that people see in a row of the sentences table."""
 
 
 def gold_marks(gold: Table, documents: Table, chosen: Collection[SentenceId]) -> dict[SentenceId, list[Mark]]:
-    """Every piece of every labelled secret that has a piece in a chosen sentence of a labelled training document."""
+    """Returns all pieces of every labelled secret with a piece in a chosen sentence of a labelled training document."""
     labelled = labelled_documents(documents)
     found: dict[SentenceId, list[Mark]] = {}
     for row in gold_rows(gold, _GOLD, {row for row in chosen if row[0] in labelled}):
@@ -254,14 +254,14 @@ def scopes(
     *,
     whole_documents: bool,
 ) -> Iterator[Scope]:
-    """The caught secrets, by the rows that they can change, in corpus order.
+    """Yields the caught secrets, by the rows that they can change, in corpus order.
 
     Args:
-        partition: its tables.
-        chosen: the sampled sentences.
-        gold: as `gold_marks` gives them.
-        marks_of: what people see in a chosen sentence.
-        whole_documents: whether policies look at whole documents, so that all rows of one belong together.
+        partition: tables of the partition.
+        chosen: sampled sentences.
+        gold: marks from `gold_marks`.
+        marks_of: function that returns the secrets that people see in a chosen sentence.
+        whole_documents: true if policies read whole documents, so that all rows of a document belong together.
 
     Raises:
         StageError: a row is missing from a table.
@@ -304,5 +304,5 @@ def _caught(
             tokens = range(mark.start_token, mark.end_token)
             if mark.start < mark.end and (row["failed_closed"] or (tokens and masked.issuperset(tokens))):
                 secrets.setdefault(mark.secret, []).append(SecretPiece(number, *mark[1:]))
-    # What two sources mark alike is one secret here: masked together, it is the same world twice.
+    # Equal marks of two sources are one secret here: masked together, they give the same world twice.
     return list({tuple(pieces): pieces for pieces in secrets.values()}.values())

@@ -1,4 +1,4 @@
-"""How much each sampled sentence stands for: 1 / the probability that it stands in the sample."""
+"""Weights of sampled sentences: 1 / the probability that a sentence is in the sample."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from pipelines.miss_rate.large import Large, size_of
 from pipelines.miss_rate.sampling import SentenceId
 
 COLUMNS = ("domain", "text", "token_starts")
-"""What `Weights.of` reads."""
+"""Columns that `Weights.of` reads."""
 
 
 def inclusion_probability(per_replicate: float, num_replicates: int) -> float:
-    """The probability that a sentence stands in any of the independent replicates."""
+    """Returns the probability that a sentence is in any of the independent replicates."""
     return -math.expm1(num_replicates * math.log1p(-per_replicate)) if per_replicate < 1 else 1.0
 
 
 class Weights:
-    """1 / inclusion probability of a sentence.
+    """The weights of sentences, 1 / inclusion probability.
 
     Args:
         strata: (domain, inclusion probability in one replicate).
-        num_replicates: of the sample. The large part stands behind them, as one replicate more.
-        large: the large sentences of the corpus.
-        with_large: whether the large part of the sample counts; otherwise the replicates alone do.
+        num_replicates: number of replicates of the sample. The large part comes after them, as one more replicate.
+        large: large sentences of the corpus.
+        with_large: true if the large part of the sample counts; otherwise only the replicates do.
 
     Attributes:
-        by_size: whether anything depends on the size of a sentence. It does not in a census.
+        by_size: true if weights depend on the size of a sentence. They do not in a census.
     """
 
     def __init__(
@@ -48,16 +48,16 @@ class Weights:
         self.by_size = bool(self.large.classes) and any(p < 1 for p in self._in_any.values())
 
     def kept(self, sampled: dict[SentenceId, list[int]]) -> dict[SentenceId, list[int]]:
-        """The sampled sentences that count."""
+        """Returns the sampled sentences that count."""
         if self.with_large:
             return sampled
         return {row: numbers for row, numbers in sampled.items() if min(numbers) < self._num_replicates}
 
     def of(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of `ReviewTable.add` that say how much a sentence stands for.
+        """Returns the arguments of `ReviewTable.add` for the weight of a sentence.
 
         Args:
-            row: with the columns `COLUMNS`; ``domain`` alone unless ``by_size``.
+            row: row with the columns `COLUMNS`, or with ``domain`` alone unless ``by_size``.
         """
         key = row["domain"] if self._by_domain else next(iter(self._in_one), None)
         size = size_of(row) if self.by_size else 0

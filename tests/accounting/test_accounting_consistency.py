@@ -43,7 +43,7 @@ OPPOSITES = [
     ("training reads the original text: redaction gives no credit", "costs nothing for a masked secret"),
     ("a masked secret costs as much as a missed one", "costs nothing for a masked secret"),
     ("stands in one kept sentence", "duplicates included"),
-    ("were not chosen by looking at private data, but for", "so say the settings"),
+    ("were not chosen by looking at private data, except for", "according to the settings"),
     ("are exact for the labelled secrets", "from a random sample"),
 ]
 MENDABLE = (
@@ -108,7 +108,7 @@ def test_no_claim_rests_on_assumptions_that_contradict_each_other(stated):
 
 def test_every_phrase_of_the_test_before_is_said_somewhere(stated):
     """Guards that test against phrases that nobody uses any more."""
-    of_others = ("other releases of this store may share", "were not chosen by looking at private data, but for")
+    of_others = ("other releases of this store may share", "were not chosen by looking at private data, except for")
     said = {text for _, _, texts in stated for text in texts}
     phrases = {phrase for pair in OPPOSITES for phrase in pair} - {*of_others}
     assert not {phrase for phrase in phrases if not any(phrase in text for text in said)}

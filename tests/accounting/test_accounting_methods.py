@@ -83,7 +83,7 @@ def test_no_claim_of_any_method_is_less_for_labels_or_surrogates(name):
 @pytest.mark.parametrize("name", ["redacted", "anonymized"])
 def test_masks_that_tell_a_kind_are_no_mask_in_the_place_of_a_secret(name):
     found = build(name, clean=True, stable=True, typed_masks=True)
-    assert "what kind" in found["confidentiality_of_masked_secrets"]["refused"]
+    assert "the kind of their secret" in found["confidentiality_of_masked_secrets"]["refused"]
     assert found["selective_dp"]["refused"]
     assert found["selective_dp_of_the_policy"]["refused"]
     assert build(name, clean=True, stable=True)["selective_dp_of_the_policy"]["is_guarantee"]
@@ -176,12 +176,12 @@ def test_noise_chosen_by_a_measurement_of_this_text_makes_no_guarantee(name, bas
     for one in found.values():
         if not one["refused"]:
             assert any("measured on this text" in reason for reason in one["not_guaranteed_because"])
-        assert any("but for the noise of phase 1" in text for text in one["assumptions"])
+        assert any("except for the noise of phase 1" in text for text in one["assumptions"])
     for fixed in ("fixed_beforehand", "public_text"):
         told = build(name, clean=True, light_noise_miss_rate={**RATE, "basis": fixed})
         assert told["bayesian_confidentiality"]["is_guarantee"]
         assert told["dp_private_set"]["is_guarantee"]
-        assert any("so say the settings" in text for text in told["dp_private_set"]["assumptions"])
+        assert any("according to the settings" in text for text in told["dp_private_set"]["assumptions"])
 
 
 def test_light_noise_without_a_recorded_miss_rate_is_refused():

@@ -225,7 +225,7 @@ def test_a_memorised_secret_comes_out_of_the_model_that_read_it(models):
         texts.append([text for each in [*drawn, *found] for text in each])
     told = []
     strings = [(span["label"], r["text"][span["start"] : span["end"]]) for r in rows for span in r["spans"]]
-    result = search(strings, written=texts[0], written_by_reference=texts[1], choice=EVERY_LABEL, tell=told.append)
+    result = search(strings, written=texts[0], written_by_reference=texts[1], choice=EVERY_LABEL, report=told.append)
     assert (result.by_label["ID"].num_verbatim, result.by_label["ID"].num_verbatim_reference) == (1, 0)
     assert (result.by_label["DATE"].num_verbatim, result.by_label["DATE"].num_model_only) == (1, 0)
     assert {(f.label, f.string, f.match) for f in told} >= {("ID", SECRET, "verbatim")}

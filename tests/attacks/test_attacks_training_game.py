@@ -11,7 +11,7 @@ from audit_faults import CORRECT, FAULTS, LOOP, SPANS, replaced
 from pipelines import randomness
 from pipelines.artifacts import Target
 from pipelines.attacks.attack_training import play_training
-from pipelines.attacks.nights import Nights
+from pipelines.attacks.sequential_test import SequentialTest
 from pipelines.attacks.training_canaries import KILLED_AFTER
 from pipelines.attacks.training_game import TrainingGame
 from pipelines.errors import PrivacyGateError
@@ -32,7 +32,7 @@ def game(method="dpsgd", **changed):
 
 
 def raises_alarm(played):
-    return Nights().after("first", played.p_value(np.random.default_rng(0))).is_alarm
+    return SequentialTest().after("first", played.p_value(np.random.default_rng(0))).is_alarm
 
 
 def worst(played):
@@ -167,7 +167,7 @@ def test_a_fault_of_the_loop_is_seen_through_every_method(method):
 @pytest.mark.slow
 def test_forty_correct_trainings_raise_no_alarm():
     p_values = [play_training(game(), seed).p_value(np.random.default_rng(seed)) for seed in range(40)]
-    state = Nights()
+    state = SequentialTest()
     for night, p_value in enumerate(p_values):
         state = state.after(str(night), p_value)
     assert not state.is_alarm

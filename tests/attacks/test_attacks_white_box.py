@@ -5,18 +5,15 @@ import math
 
 import numpy as np
 import pytest
-import torch
 from audit_faults import LOOP, of_engine
 from scipy import stats
-from torch import nn
-from torch.utils.data import TensorDataset
 
 from pipelines.accounting.events import NeighboringRelation
 from pipelines.attacks import white_box
-from pipelines.attacks.epsilon_comparison import Power, claim_p_value, compare
+from pipelines.attacks.epsilon_comparison import ClaimedProfile, Power, claim_p_value, compare
 from pipelines.attacks.epsilon_estimates import epsilon_estimates
-from pipelines.attacks.nights import Nights
-from pipelines.attacks.white_box import Background, Game, log_likelihood_ratios, play
+from pipelines.attacks.sequential_test import SequentialTest
+from pipelines.attacks.white_box import Game, log_likelihood_ratios, play
 from pipelines.errors import ConfigError, PrivacyGateError
 
 NOISE_AT_4 = 1.0811661740192284
@@ -84,24 +81,6 @@ def test_an_engine_without_noise_in_some_steps_gives_all_away():
     assert not (~played.trials.included & (played.trials.scores > 1e4)).any()
 
 
-def test_canaries_hide_among_the_records_of_a_model():
-    torch.manual_seed(0)
-    data = TensorDataset(torch.randn(60, 3), torch.randint(0, 2, (60,)))
-    background = Background(
-        model=nn.Linear(3, 2),
-        records=data,
-        losses_of=lambda model, batch: nn.functional.cross_entropy(model(batch[0]), batch[1], reduction="none"),
-    )
-    game = Game(num_canaries=40, num_others=60, expected_batch_size=50, epochs=3, noise_multiplier=0.01)
-    before = background.model.weight.clone()
-    played = play(game, np.random.default_rng(0), background=background, test_seed=0)
-    assert not torch.equal(before, background.model.weight)
-    assert (played.trials.scores[~played.trials.included] < 0).all()
-    assert (played.trials.in_scores > 100).sum() >= len(played.trials.in_scores) - 4
-    with pytest.raises(ConfigError):
-        play(dataclasses.replace(game, num_others=59), np.random.default_rng(0), background=background)
-
-
 def test_an_engine_that_counts_other_steps_is_no_subject_of_a_claim(patch):
     game = Game(num_canaries=20, expected_batch_size=20, epochs=2, noise_multiplier=1.0)
     patch(white_box.PrivacyEngine, "_count", lambda *_: None)
@@ -160,8 +139,8 @@ def test_five_seeds_of_a_thousand_trials_show_half_of_epsilon_four():
 
 @pytest.mark.slow
 def test_the_alarm_comes_in_the_first_nights_of_a_fault_and_not_before():
-    profile = LARGE.claimed_profile()
-    state = Nights()
+    profile = ClaimedProfile.of(LARGE.event, white_box.RELATION)
+    state = SequentialTest()
     for night in range(3):
         played = play(LARGE, np.random.default_rng(night))
         state = state.after(f"good {night}", claim_p_value(played.trials, profile, rng=np.random.default_rng(night)))

@@ -83,11 +83,11 @@ def test_windows_are_found_where_their_number_is_that_of_the_records(workers):
 def test_a_data_set_that_gives_more_than_it_is_asked_for_is_refused():
     """Guards `__getitems__`, which the loader calls with all numbers of a batch at once."""
     loop = PrivateLoop(data=Generous())
-    with pytest.raises(PrivacyGateError, match=r"\d+ records where \d+ were asked for"):
+    with pytest.raises(PrivacyGateError, match=r"\d+ records, but \d+ were asked for"):
         loop.run()
     # Also where the collate function hides it.
     loop = PrivateLoop(data=Generous(), collate_fn=lambda items: default_collate(items[: len(items) // 2]))
-    with pytest.raises(PrivacyGateError, match=r"\d+ records where \d+ were asked for"):
+    with pytest.raises(PrivacyGateError, match=r"\d+ records, but \d+ were asked for"):
         loop.run()
     assert loop.took_nothing()
 
@@ -106,7 +106,7 @@ def test_records_are_counted_in_every_batch():
         data=data, collate_fn=lambda items: default_collate(items[:: 2 if data.is_generous else 1])
     ).run()
     data.is_generous = True
-    with pytest.raises(PrivacyGateError, match=r"\d+ records where \d+ were asked for"):
+    with pytest.raises(PrivacyGateError, match=r"\d+ records, but \d+ were asked for"):
         loop.run()
     assert len(loop.handed) == 3
 
@@ -232,7 +232,7 @@ def test_one_record_moves_the_sum_by_at_most_the_bound():
 
 def test_one_record_under_many_numbers_is_an_assumption_in_words():
     """The engine counts numbers of the data set, and says so."""
-    assert any("under several numbers" in line for line in ASSUMPTIONS)
+    assert any("with several numbers" in line for line in ASSUMPTIONS)
 
 
 @pytest.mark.parametrize("fresh", [True, False])

@@ -22,8 +22,8 @@ from flows.running import auditing
 from flows.running.spec import begin, open_store
 from pipelines.attacks.canaries import Canary
 from pipelines.attacks.exposure import Rank
-from pipelines.attacks.nights import Nights
 from pipelines.attacks.patterns import Pattern
+from pipelines.attacks.sequential_test import SequentialTest
 from pipelines.errors import ConfigError, PrivacyGateError
 from pipelines.settings.loading import load_settings
 from pipelines.stages.audit.canaries import Rankings, among_strangers
@@ -292,7 +292,7 @@ def test_evidence_of_several_nights_raises_the_alarm_which_stays_until_it_is_set
 
 
 def test_correct_engines_raise_no_alarm_in_years_of_nights() -> None:
-    state: Any = Nights()
+    state: Any = SequentialTest()
     for night in range(2_000):
         state = state.after(str(night), ((night * 7919) % 2_000 + 0.5) / 2_000)  # p-values as even as can be
     assert not state.is_alarm

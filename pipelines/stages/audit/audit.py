@@ -16,7 +16,7 @@ from pipelines.attacks.engine_power import measured_power
 from pipelines.attacks.epsilon_comparison import ClaimedProfile, claim_p_value
 from pipelines.attacks.epsilon_estimates import epsilon_estimates
 from pipelines.attacks.epsilon_trials import Trials
-from pipelines.attacks.nights import Nights
+from pipelines.attacks.sequential_test import SequentialTest
 from pipelines.attacks.summary import ACROSS_DOMAINS, LEFT_OPEN, estimates_shown, extraction_summary, membership_summary
 from pipelines.attacks.white_box import ENGINE_PLANS
 from pipelines.context import StageContext
@@ -60,7 +60,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
     # Games on steps come first: they are the stronger tests, and the stake falls from one game to the next.
     evidence = [(game.identifier, game.p_value) for game in reversed(games) if game.p_value is not None]
     # This is the evidence of this audit alone. The ledger keeps that of all nights (`flows.running.auditing`).
-    state = Nights()
+    state = SequentialTest()
     for identifier, p_value in evidence:
         state = state.after(identifier, p_value)
     document = {

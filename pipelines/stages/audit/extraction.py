@@ -59,7 +59,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
         decoys = list(_secrets(_rows(ctx, *HELD_OUT)))
         unseen = extraction.search(_secrets(_rows_at(ctx, left_out)), decoys=decoys, **common)
         everything = extraction.search(
-            _secrets(_rows(ctx, "train")), decoys=decoys, **common, tell=lambda found: writer.append(**vars(found))
+            _secrets(_rows(ctx, "train")), decoys=decoys, **common, report=lambda found: writer.append(**vars(found))
         )
         asked = extraction.targeted(
             targets,

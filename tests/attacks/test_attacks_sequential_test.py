@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from scipy import integrate
 
-from pipelines.attacks.nights import Nights, log_bet
+from pipelines.attacks.sequential_test import SequentialTest, log_bet
 from pipelines.errors import ConfigError, InputError
 
 
 def after(p_values, **settings):
-    state = Nights(**settings)
+    state = SequentialTest(**settings)
     for night, p in enumerate(p_values):
         state = state.after(f"audit {night}", p)
     return state
@@ -33,7 +33,7 @@ def test_the_wealth_is_a_martingale():
     pays = [math.exp(log_bet(p)) for p in (0.01, 0.9)]
     rise = (1 - pays[1]) / (pays[0] - pays[1])
     means = [0.0]
-    states = [(1.0, Nights())]
+    states = [(1.0, SequentialTest())]
     for night in range(6):
         states = [
             (share * chance, state.after(str(night), p))
@@ -82,20 +82,20 @@ def test_an_alarm_stays_and_survives_its_document():
         state = state.after(f"good {night}", 0.8)
     assert state.is_alarm
     assert state.alarmed_by == "audit 0"
-    assert Nights.of(json.loads(json.dumps(state.document()))) == state
+    assert SequentialTest.of(json.loads(json.dumps(state.document()))) == state
     half = after([0.3, 0.01])
-    assert Nights.of(json.loads(json.dumps(half.document()))).after("x", 0.01) == half.after("x", 0.01)
+    assert SequentialTest.of(json.loads(json.dumps(half.document()))).after("x", 0.01) == half.after("x", 0.01)
 
 
-@pytest.mark.parametrize("document", [{}, {"schema_version": 9}, {**Nights().document(), "log_staked": "much"}])
+@pytest.mark.parametrize("document", [{}, {"schema_version": 9}, {**SequentialTest().document(), "log_staked": "much"}])
 def test_a_state_that_cannot_be_read_is_not_taken_for_no_alarm(document):
     with pytest.raises(InputError):
-        Nights.of(document)
+        SequentialTest.of(document)
 
 
 def test_impossible_numbers_are_refused():
     with pytest.raises(ConfigError):
-        Nights(false_alarm_rate=0)
+        SequentialTest(false_alarm_rate=0)
     for p in (0.0, 1.5, math.nan):
         with pytest.raises(ValueError):
-            Nights().after("a", p)
+            SequentialTest().after("a", p)

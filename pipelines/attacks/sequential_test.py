@@ -1,15 +1,15 @@
-"""When an audit of every night raises an alarm: for at most one correct engine in a thousand, ever.
+"""The sequential test of repeated audits, whose alarm is ever false for at most one correct engine in a thousand.
 
-An alarm stops a nightly run. A test at 5 % would stop a correct one within weeks, so evidence is kept as wealth of a
-gambler who bets against the claim (Ville 1939; Shafer 2021; Ramdas et al. 2023, "Game-theoretic statistics and safe
-anytime-valid inference"): if all claims are true, the probability that the wealth ever reaches 1 / rate is at most
-rate, over all nights together and whenever somebody looks.
+An alarm stops a repeated run. A test at 5 % would stop a correct one within weeks. So evidence is kept as the wealth of
+a gambler who bets against the claim (Ville 1939; Shafer 2021; Ramdas et al. 2023, "Game-theoretic statistics and safe
+anytime-valid inference"). If all claims are true, the probability that the wealth ever reaches 1 / rate is at most
+rate, over all audits together and at any time.
 
-A night's p-value p is turned into a bet that pays e(p) = (1 - p + p ln p) / (p (ln p)^2), the mean of k p^(k-1) over k
-in (0, 1), whose expectation is at most 1 under the claim (Vovk and Wang 2021, "E-values", section 2). Wealth that was
-staked melts during good nights, so the stake is spread: 1 / (n (n + 1)) of it is laid on "broken from night n on".
-With A the wealth under way, A_n = (A_(n-1) + 1 / (n (n + 1))) e(p_n), and 1 / (n + 1) is still in hand. A mixture of
-martingales is one. An engine that breaks in night n is thus caught at once if its p-value pays 1,000 n (n + 1).
+The p-value p of an audit becomes a bet that pays e(p) = (1 - p + p ln p) / (p (ln p)^2), the mean of k p^(k-1) over k
+in (0, 1). Its expectation is at most 1 under the claim (Vovk and Wang 2021, "E-values", section 2). Staked wealth
+shrinks during good audits, so the stake is spread: 1 / (n (n + 1)) of it bets on "broken from audit n on". With A the
+staked wealth, A_n = (A_(n-1) + 1 / (n (n + 1))) e(p_n), and 1 / (n + 1) is not yet staked. A mixture of martingales is
+a martingale. So an engine that breaks at audit n is caught at once if its p-value pays 1,000 n (n + 1).
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ SCHEMA_VERSION: Final = 1
 FALSE_ALARM_RATE: Final = 0.001
 
 _NEAR_ONE: Final = 1e-6
-"""Below this distance from 1 the formula of the bet cancels; its limit there is 1/2."""
+"""Distance from 1 below which the formula of the bet cancels; its limit there is 1/2."""
 
 
 def log_bet(p_value: float) -> float:
-    """The logarithm of what a bet pays: Vovk and Wang 2021, section 2.
+    """Returns the logarithm of a bet's payment: Vovk and Wang 2021, section 2.
 
     Args:
-        p_value: above 0 and at most 1.
+        p_value: p-value, above 0 and at most 1.
     """
     if not 0 < p_value <= 1:
         raise ValueError(f"a p-value lies above 0 and at most at 1, not at {p_value}")
@@ -43,15 +43,15 @@ def log_bet(p_value: float) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Nights:
-    """The state between nights: a plain document, which whoever runs the audits keeps.
+class SequentialTest:
+    """The state between audits, which the caller keeps as a plain document.
 
     Attributes:
-        false_alarm_rate: the probability that correct engines ever raise an alarm, over all nights together.
-        log_staked: logarithm of the wealth under way; None before the first night.
-        audits: identifiers of the audits that counted, in order. One that comes back counts once: a cached audit is no
-            new evidence.
-        alarmed_by: the audit at which the wealth first reached 1 / false_alarm_rate; None as long as it has not.
+        false_alarm_rate: probability that correct engines ever raise an alarm, over all audits together.
+        log_staked: logarithm of the staked wealth; None before the first audit.
+        audits: identifiers of the counted audits, in order. A repeated audit counts once: a cached audit is no new
+            evidence.
+        alarmed_by: audit at which the wealth first reached 1 / false_alarm_rate; None as long as it has not.
     """
 
     false_alarm_rate: float = FALSE_ALARM_RATE
@@ -65,21 +65,21 @@ class Nights:
 
     @property
     def wealth(self) -> float:
-        """Evidence against the claims: 1 at first, and more than 1 / rate for a share of at most rate, ever."""
+        """Evidence against the claims, 1 at first. True claims let it ever reach 1 / rate with probability <= rate."""
         staked = 0.0 if self.log_staked is None else math.exp(min(self.log_staked, 700.0))
         return staked + 1 / (len(self.audits) + 1)
 
     @property
     def is_alarm(self) -> bool:
-        """Whether the wealth ever reached 1 / false_alarm_rate. It stays so until somebody begins anew."""
+        """True if the wealth ever reached 1 / false_alarm_rate. It stays true until a new test begins."""
         return self.alarmed_by is not None
 
-    def after(self, audit: str, p_value: float) -> Nights:
-        """The state after an audit.
+    def after(self, audit: str, p_value: float) -> SequentialTest:
+        """Returns the state after an audit.
 
         Args:
-            audit: identifies the audit; the same one again changes nothing.
-            p_value: of the claim, valid given all earlier nights: fresh coins, fresh noise, settings fixed beforehand.
+            audit: identifier of the audit; a repeated one changes nothing.
+            p_value: p-value of the claim, valid given all earlier audits: fresh coins and noise, settings fixed before.
         """
         if audit in self.audits:
             return self
@@ -92,15 +92,15 @@ class Nights:
         return state
 
     def document(self) -> dict[str, Any]:
-        """For JSON, with a version."""
+        """Returns the state as JSON values, with a version."""
         return {"schema_version": SCHEMA_VERSION, **asdict(self), "audits": list(self.audits)}
 
     @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Nights:
-        """The state that `document` gave.
+    def of(cls, document: Mapping[str, Any]) -> SequentialTest:
+        """Reads a state from `document`.
 
         Raises:
-            InputError: of no form that this version reads. It is not taken for "no alarm".
+            InputError: the document has no form that this version reads. It does not count as "no alarm".
         """
         try:
             if document["schema_version"] != SCHEMA_VERSION:
