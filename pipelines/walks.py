@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from itertools import repeat
+from operator import attrgetter
 
 from pipelines.config import StageConfig
 from pipelines.graph import GRAPH
-from pipelines.stage import OUTSIDE, Keyed, Stage
+from pipelines.stage import OUTSIDE, Input, Keyed, PartitionNames, Stage, Step
 
 
 def usual() -> tuple[str, ...]:
@@ -47,34 +47,29 @@ def downstream(names: set[str]) -> set[str]:
 
 
 def walk(
-    partition_names: Callable[[str], Iterable[str | None]],
-    visit: Callable[[Stage, str | None, dict[str, tuple[Keyed, ...]] | None], str | None],
+    partition_names: PartitionNames,
+    visit: Callable[[Stage, tuple[Step, ...]], Iterable[str | None] | None],
     names: Collection[str] = GRAPH,
+    edges_of: Callable[[Stage], Iterable[Input]] = attrgetter("inputs"),
 ) -> dict[str, tuple[Keyed, ...]] | None:
-    """Goes through stages in the graph's order, every partition of each.
+    """Visits stages in the graph's order, each once its inputs were visited.
 
     Args:
-        partition_names: of a stage.
-        visit: is given a stage, a partition, and the artifacts that it reads (None where one of them is not there), and
-            gives the key of its artifact; an empty one where there is none, None to stop.
-        names: the stages.
+        partition_names: function that returns the partitions of a stage.
+        visit: function that is given a stage and its steps. It returns the key of each step's artifact (None if there
+            is no artifact), or None to end the walk.
+        names: stages to visit.
+        edges_of: function that returns the edges of a stage to follow.
 
     Returns:
-        The artifacts of every stage that has them all; None if it was stopped.
+        The artifacts of each stage, without the missing ones; None if ``visit`` ended the walk.
     """
-    keys: dict[str, tuple[Keyed, ...]] = {}
+    known: dict[str, tuple[Keyed, ...]] = {}
     for stage in GRAPH.values():
-        if stage.name not in names:
-            continue
-        can_read = all(edge.stage in keys or edge.optional for edge in stage.inputs if edge.stage not in OUTSIDE)
-        made: list[Keyed] = []
-        partitions = tuple(partition_names(stage.name))
-        read = stage.input_keys(partitions, keys) if can_read else repeat(None)
-        for partition, inputs in zip(partitions, read, strict=False):
-            key = visit(stage, partition, inputs)
-            if key is None:
+        if stage.name in names:
+            steps = tuple(stage.steps(partition_names, known, edges_of(stage)))
+            keys = visit(stage, steps)
+            if keys is None:
                 return None
-            made.append((partition, key))
-        if all(key for _, key in made):
-            keys[stage.name] = tuple(made)
-    return keys
+            known[stage.name] = tuple((step.partition, key) for step, key in zip(steps, keys, strict=True) if key)
+    return known

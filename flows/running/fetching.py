@@ -9,7 +9,7 @@ from flows.running.spec import make_spec, open_store, read_corpus
 from flows.running.temporary import temporary_files
 from flows.settings import Settings
 from pipelines.graph_names import FIGURES
-from pipelines.stage import Stage
+from pipelines.stage import Stage, Step
 from pipelines.store.building.execute import execute
 from pipelines.store.objects.session import Session, make_session
 from pipelines.store.place.outcome import PartitionKeys
@@ -39,10 +39,10 @@ def fetch(settings: Settings, *stages: str) -> tuple[Session, Keys]:
 def _fetch(settings: Settings, stages: Sequence[str]) -> tuple[Session, Keys]:
     session = make_session(make_spec(settings, read_corpus(settings, open_store(settings), read=True)))
 
-    def key(stage: Stage, partition: str | None, inputs: Keys | None) -> str:
-        return execute(session, stage.name, partition, inputs or {}).key or ""
+    def get(stage: Stage, steps: tuple[Step, ...]) -> list[str | None]:
+        return [execute(session, stage.name, step.partition, step.inputs).key for step in steps]
 
-    keys = walk(session.partition_names, key, upstream(stages)) or {}
+    keys = walk(session.partition_names, get, upstream(stages)) or {}
     session.stat_cache.save()
     return session, keys
 

@@ -85,9 +85,8 @@ def run_stages(
     found: dict[str, tuple[Outcome, ...]] = {}
     for name in names:
         stage = GRAPH[name]
-        partitions = session.partition_names(name)
-        read = stage.input_keys(partitions, keys)
-        found[name] = tuple(execute(session, name, p, inputs) for p, inputs in zip(partitions, read, strict=True))
+        steps = stage.steps(session.partition_names, keys)
+        found[name] = tuple(execute(session, name, step.partition, step.inputs) for step in steps)
         keys[name] = [(outcome.partition, outcome.key or "") for outcome in found[name]]
         session.outcomes.extend(found[name])
     if tuple(names) == usual():

@@ -5,17 +5,19 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from pipelines.errors import ConfigError
 from pipelines.graph import GRAPH, config_class, config_references
-from pipelines.stage import LEFT_OUT, OUTSIDE, OVERLAY, RELEASES, REVIEWS, SOURCE, Stage
+from pipelines.stage import LEFT_OUT, OVERLAY, RELEASES, REVIEWS, SOURCE, Input, Keyed, Stage, Step
 from pipelines.store.building.lookup import DATA_FILE, find, fresh_key_of, kept_of_earlier_run, key_of, must_build
 from pipelines.store.objects import manifest as manifests
 from pipelines.store.objects.keys import built_with, own_ingredients, selecting
 from pipelines.store.objects.session import Session
 from pipelines.store.place.outcome import PartitionKeys
+from pipelines.walks import walk
 
 Action = Literal["hit", "stale", "run", "maybe"]
 FileNames = Callable[[], Sequence[str]]
@@ -59,21 +61,47 @@ def make_plan(session: Session, previous: Mapping[str, Any] | None) -> list[Plan
     Args:
         previous: the record of the last run, to explain what changed since.
     """
-    keys: dict[tuple[str, str | None], str] = {}
     plan: list[Planned] = []
     before = {(s, p): k for s, p, k in (previous or {}).get("artifacts", [])}
-    for stage in GRAPH.values():
+
+    def predict(stage: Stage, steps: tuple[Step, ...]) -> list[str | None]:
         own = own_ingredients(session, stage.name)
         if stage.has_recipe:
             own = {**own, **built_with(session, stage.name)}
         names = functools.cache(functools.partial(_file_names, session, stage))
-        for partition in session.partition_names(stage.name):
-            planned = _plan_one(session, stage, partition, own, keys, before, names)
-            if planned.action in ("hit", "stale") and planned.key:
-                keys[(stage.name, partition)] = planned.key
-            plan.append(planned)
+        planned = [_plan_one(session, stage, step, own, before, names) for step in steps]
+        plan.extend(planned)
+        return [p.key if p.action in ("hit", "stale") else None for p in planned]
+
+    walk(session.partition_names, predict, edges_of=functools.partial(_edges_to_wait_for, session))
     session.stat_cache.save()
     return plan
+
+
+def present_inputs(session: Session, stage: str, partition: str | None) -> Mapping[str, PartitionKeys]:
+    """Returns the stored artifacts that a stage would read under the present settings and code.
+
+    Raises:
+        ConfigError: one of them is not stored.
+    """
+    known: dict[str, list[Keyed]] = {}
+    for p in make_plan(session, None):
+        if p.action == "hit" and p.key:
+            known.setdefault(p.stage, []).append((p.partition, p.key))
+    steps = GRAPH[stage].steps(session.partition_names, known, _edges_to_wait_for(session, GRAPH[stage]))
+    step = next(step for step in steps if step.partition == partition)
+    if step.missing is not None:
+        name = GRAPH[step.missing].shown_name
+        raise ConfigError(f"stage {name} is not cached under the present settings and code; run it first")
+    return step.inputs
+
+
+def _edges_to_wait_for(session: Session, stage: Stage) -> list[Input]:
+    """Returns the edges that a stage reads; one to an optional stage is required if the run may build that stage."""
+    return [
+        replace(edge, optional=edge.optional and edge.stage not in session.spec.selected)
+        for edge in stage.edges_read(session.configs)
+    ]
 
 
 def check_settings(session: Session, plan: Iterable[Planned]) -> None:
@@ -107,21 +135,21 @@ def check_settings(session: Session, plan: Iterable[Planned]) -> None:
 def _plan_one(
     session: Session,
     stage: Stage,
-    partition: str | None,
+    step: Step,
     own: Mapping[str, Any],
-    keys: Mapping[tuple[str, str | None], str],
     before: Mapping[tuple[str, str | None], str],
     names: FileNames,
 ) -> Planned:
+    partition, inputs = step.partition, step.inputs
     old = _old_ingredients(session, stage, partition, before)
-    inputs = _known_inputs(session, stage, partition, keys)
-    if isinstance(inputs, str):
+    if step.missing is not None:
         if stage.has_recipe and not must_build(session, stage.name, partition):
             model = kept_of_earlier_run(session, stage)
             if model is not None:  # whatever comes out of the stages before it
                 drift = explain(model.made_by, own, None, names)
                 return Planned(stage.name, partition, "stale", tuple(drift), model.key)
-        return Planned(stage.name, partition, "maybe", (f"waits for {inputs}", *explain(old, own, None, names)))
+        waits = f"waits for {GRAPH[step.missing].shown_name}"
+        return Planned(stage.name, partition, "maybe", (waits, *explain(old, own, None, names)))
     key, ingredients = key_of(session, stage.name, partition, inputs)
     if must_build(session, stage.name, partition):
         return Planned(stage.name, partition, "run", ("forced",), key)
@@ -140,23 +168,6 @@ def _plan_one(
         source = ingredients["inputs"].get(SOURCE)
         reasons = [_explain_source([], source)] if before and source else ["never run"]
     return Planned(stage.name, partition, "run", tuple(reasons), key)
-
-
-def _known_inputs(
-    session: Session, stage: Stage, partition: str | None, keys: Mapping[tuple[str, str | None], str]
-) -> dict[str, PartitionKeys] | str:
-    """The keys of the inputs, or the name of the first input stage that has to run first."""
-    inputs: dict[str, PartitionKeys] = {}
-    for edge in stage.edges_read(session.configs):
-        if edge.stage in OUTSIDE:
-            continue
-        wanted = (partition,) if edge.partitions == "same" else session.partition_names(edge.stage)
-        if not all((edge.stage, p) in keys for p in wanted):
-            if edge.optional and edge.stage not in session.spec.selected:
-                continue
-            return GRAPH[edge.stage].shown_name
-        inputs[edge.stage] = tuple((p, keys[(edge.stage, p)]) for p in wanted)
-    return inputs
 
 
 def _old_ingredients(

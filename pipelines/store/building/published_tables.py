@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pipelines.stage import Stage
+from pipelines.stage import Stage, Step
 from pipelines.store.building.lookup import key_of
 from pipelines.store.ledger.documents import corpus_of, split_keys, with_data, write_documents
 from pipelines.store.ledger.ledger import document_of, published, releases_of
@@ -19,7 +19,6 @@ from pipelines.store.ledger.release_facts import data_tokens, redaction_recipe
 from pipelines.store.objects import manifest as manifests
 from pipelines.store.objects.ledger_lines import append, locked, read_documents
 from pipelines.store.objects.session import Session
-from pipelines.store.place.outcome import PartitionKeys
 from pipelines.walks import upstream, walk
 
 if TYPE_CHECKING:
@@ -94,11 +93,16 @@ def _is_known(known: list[Release], redactions: frozenset[str], tokens: frozense
 
 
 def _redacted_now(session: Session) -> dict[str | None, str] | None:
-    """The keys of the run's redacted text by partition; None as long as it is not there."""
+    """Returns the keys of the run's redacted text by partition; None until all of it is stored."""
 
-    def key(stage: Stage, partition: str | None, inputs: Mapping[str, PartitionKeys] | None) -> str | None:
-        key, _ = key_of(session, stage.name, partition, inputs or {})
-        return None if manifests.load(session.roots, stage.name, key) is None else key
+    def look_up(stage: Stage, steps: tuple[Step, ...]) -> list[str] | None:
+        keys = []
+        for step in steps:
+            key, _ = key_of(session, stage.name, step.partition, step.inputs)
+            if manifests.load(session.roots, stage.name, key) is None:
+                return None
+            keys.append(key)
+        return keys
 
-    known = walk(session.partition_names, key, upstream({"redact"}))
+    known = walk(session.partition_names, look_up, upstream({"redact"}))
     return None if known is None else dict(known["redact"])

@@ -163,9 +163,8 @@ class Builder:
         Raises:
             ReticentError: a partition failed; the others were finished first.
         """
-        partitions = self._session.partition_names(stage)
-        wanted = list(zip(partitions, GRAPH[stage].input_keys(partitions, inputs), strict=True))
-        return self._build(stage, wanted, progress)
+        steps = GRAPH[stage].steps(self._session.partition_names, inputs)
+        return self._build(stage, [(step.partition, step.inputs) for step in steps], progress)
 
     def build(
         self, stage: str, partition: str | None, inputs: Mapping[str, PartitionKeys], progress: Progress = silent

@@ -14,6 +14,7 @@ from pipelines.errors import ConfigError, StoreError
 from pipelines.graph import GRAPH
 from pipelines.stage import ROOTS, Root
 from pipelines.store.building.lookup import fresh_key_of
+from pipelines.store.building.plan import present_inputs
 from pipelines.store.ledger.check import check_releases
 from pipelines.store.ledger.ledger import read_ledger
 from pipelines.store.objects import manifest as manifests
@@ -36,7 +37,6 @@ from pipelines.store.place.disk import remove_tree
 from pipelines.store.place.ledger_file import LedgerError
 from pipelines.store.place.location import MARKER, marker_problem
 from pipelines.store.place.locks import exclusive_store_lock, key_lock, store_lock
-from pipelines.store.place.outcome import PartitionKeys
 from pipelines.store.place.roots import FIRST_LOOK, MADE_AGAIN, Roots, private_umask
 from pipelines.store.place.seals import SealError
 from pipelines.store.place.statcache import cache_problem
@@ -308,7 +308,7 @@ def adopt(session: Session, stage: str, old_key: str) -> str:
     with private_umask(), store_lock(session.roots.private):
         source = _find_by_prefix(session.roots, stage, old_key)
         partition = _partition_of(session, stage, source.key)
-        inputs = _present_inputs(session, stage, partition)
+        inputs = present_inputs(session, stage, partition)
         key, ingredients = fresh_key_of(session, stage, partition, inputs)
         if key == source.key:
             return key
@@ -365,15 +365,3 @@ def _partition_of(session: Session, stage: str, key: str) -> str | None:
             if name == stage and used == key and isinstance(partition, str):
                 return partition
     raise ConfigError(f"no run record says which partition artifact {key[:12]} of stage {stage} belongs to")
-
-
-def _present_inputs(session: Session, stage: str, partition: str | None) -> dict[str, PartitionKeys]:
-    """The cached keys of a stage's inputs under the present settings and code."""
-    from pipelines.store.building.plan import _known_inputs, make_plan
-
-    plan = make_plan(session, None)
-    keys = {(p.stage, p.partition): p.key for p in plan if p.action == "hit" and p.key}
-    inputs = _known_inputs(session, GRAPH[stage], partition, keys)
-    if isinstance(inputs, str):
-        raise ConfigError(f"stage {inputs} is not cached under the present settings and code; run it first")
-    return inputs
