@@ -249,12 +249,12 @@ def main() -> None:
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
     from flows.running.spec import PREPARATION, TRAINING
-    from pipelines.walks import usual
+    from pipelines.walks import default_stages
 
-    stages = [name for name in (*PREPARATION, *(TRAINING if given.train else ())) if name in usual()]
+    stages = [name for name in (*PREPARATION, *(TRAINING if given.train else ())) if name in default_stages()]
     if given.one:
         name, warm, config = given.one
-        upto = [stage for stage in (*PREPARATION, *TRAINING) if stage in usual()]
+        upto = [stage for stage in (*PREPARATION, *TRAINING) if stage in default_stages()]
         upto = upto[: upto.index(name) + 1]
         build(Path(warm), upto)
         shutil.rmtree(Path(warm).parent / "reticent-store")

@@ -10,19 +10,19 @@ from pipelines.graph import GRAPH
 from pipelines.stage import OUTSIDE, Input, Keyed, PartitionNames, Stage, Step
 
 
-def usual() -> tuple[str, ...]:
+def default_stages() -> tuple[str, ...]:
     """The stages that are not optional."""
     return tuple(stage.name for stage in GRAPH.values() if not stage.optional)
 
 
-def outermost() -> set[str]:
+def source_and_sink_stages() -> set[str]:
     """Of the usual stages those that read no other, and those that no other reads; upgrades add stages between them."""
-    stages = [GRAPH[name] for name in usual()]
+    stages = [GRAPH[name] for name in default_stages()]
     read = {edge.stage for stage in stages for edge in stage.inputs}
     return {stage.name for stage in stages if stage.name not in read or all(e.stage in OUTSIDE for e in stage.inputs)}
 
 
-def wanted(names: Iterable[str], configs: Mapping[str, StageConfig]) -> tuple[str, ...]:
+def enabled_stages(names: Iterable[str], configs: Mapping[str, StageConfig]) -> tuple[str, ...]:
     """The stages in ``names``, without optional ones that the settings do not ask for (`StageConfig.wants`)."""
     return tuple(name for name in names if not GRAPH[name].optional or configs[GRAPH[name].table].wants(name))
 

@@ -98,7 +98,7 @@ def nights_of(documents: Sequence[Mapping[str, Any]]) -> Nights:
     return state
 
 
-def settle(roots: Roots, reason: str) -> None:
+def clear_alarm(roots: Roots, reason: str) -> None:
     """Lets audits count anew after an alarm.
 
     Raises:

@@ -29,7 +29,7 @@ from pipelines.store.objects.session import open_session
 from pipelines.store.place.locks import store_lock
 from pipelines.store.place.roots import private_umask
 from pipelines.store.upkeep.public_cleanup import remove_superseded
-from pipelines.store.upkeep.training_schedule import Kept, kept_release
+from pipelines.store.upkeep.training_schedule import CurrentRelease, current_release
 from pipelines.store.upkeep.views import publish_views
 from tasks.builders import StageProgress, activate, deactivate
 
@@ -151,7 +151,7 @@ def finish(run: str) -> dict[str, Any]:
     """Publishes ``latest/`` unless it is a child run, writes the run's record, and returns it."""
     session = open_session(run)
     stays = session.spec.trained_by is not None
-    kept = kept_release(session.roots, RELEASED) if stays else Kept()
+    kept = current_release(session.roots, RELEASED) if stays else CurrentRelease()
     shown = [o for o in session.outcomes if not stays or o.stage not in RELEASED]
     outputs = publish_views(session, shown)
     session.stat_cache.save()

@@ -14,7 +14,7 @@ from pipelines.errors import ConfigError
 from pipelines.graph import GRAPH
 from pipelines.stages.audit.config import OF_DOMAINS
 from pipelines.store.ledger.ledger import enter_older
-from pipelines.store.ledger.relocation import move_in
+from pipelines.store.ledger.relocation import register_location
 from pipelines.store.objects import runs
 from pipelines.store.objects.forgotten import enter_list, read_forgotten
 from pipelines.store.objects.inputs import CorpusRequest, CorpusState, corpus_state
@@ -26,7 +26,7 @@ from pipelines.store.place.roots import Roots, open_roots
 from pipelines.store.place.statcache import StatCache
 from pipelines.store.upkeep.mirror import require_protocol
 from pipelines.store.upkeep.training_schedule import Training, last_training, training_before_forgetting
-from pipelines.walks import downstream, wanted
+from pipelines.walks import downstream, enabled_stages
 
 EVERYTHING: tuple[str, ...] = tuple(GRAPH)
 TRAINING: tuple[str, ...] = tuple(name for name in GRAPH if name in downstream({"train_phase1"}))
@@ -118,7 +118,7 @@ def spec_and_wait(
     create: bool,
 ) -> tuple[RunSpec, Training | None]:
     """As `make_spec`, and the training after which it is too early for another one (`waits_for`)."""
-    chosen = wanted(selected, settings.stages)
+    chosen = enabled_stages(selected, settings.stages)
     if left_out := [name for name in (*forced, *(() if chosen else selected)) if name not in chosen]:
         stage = GRAPH[left_out[0]]
         raise ConfigError(
@@ -202,7 +202,7 @@ def begin(
         require_usable(root / "work")
     if settings.store.mirror_url:
         require_protocol(settings.store.mirror_url)
-    move_in(roots)
+    register_location(roots)
     enter_older(roots)
     enter_list(roots)
     corpus = read_corpus(settings, roots, read=True, progress=progress)

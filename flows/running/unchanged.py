@@ -15,7 +15,7 @@ from flows.running.temporary import temporary_files
 from pipelines.errors import ConfigError
 from pipelines.stage import Stage, Step
 from pipelines.store.building.execute import probe
-from pipelines.store.building.lookup import key_of
+from pipelines.store.building.lookup import resolve_key
 from pipelines.store.objects.session import Session, open_session
 from pipelines.store.place.locks import store_lock
 from pipelines.store.place.outcome import Outcome, outcomes_to_record, skipped_outcomes
@@ -73,7 +73,7 @@ def _find_all(session: Session) -> dict[str, tuple[Outcome, ...]] | None:
 def _probe(session: Session, stage: str, steps: Iterable[Step]) -> tuple[Outcome, ...] | None:
     outcomes: list[Outcome] = []
     for step in steps:
-        key, _ = key_of(session, stage, step.partition, step.inputs)
+        key, _ = resolve_key(session, stage, step.partition, step.inputs)
         try:
             outcome = probe(session, stage, step.partition, key)
         except ConfigError:

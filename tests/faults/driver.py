@@ -23,7 +23,7 @@ from pipelines.graph import GRAPH
 from pipelines.stage import OUTSIDE, Stage
 from pipelines.store.objects.session import open_session
 from pipelines.store.place.outcome import Outcome
-from pipelines.walks import usual
+from pipelines.walks import default_stages
 from tasks.builders import builder_of
 
 COUNT = -1
@@ -36,7 +36,7 @@ def run_until(config: Path, last: str = "shard") -> list[Outcome]:
     outcomes: dict[tuple[str, str | None], Outcome] = {}
     with running(run), ThreadPoolExecutor(8) as threads:
         try:
-            for stage in (GRAPH[name] for name in usual()):
+            for stage in (GRAPH[name] for name in default_stages()):
 
                 def build(partition: str | None, stage: Stage = stage) -> Outcome:
                     inputs = {}

@@ -18,14 +18,14 @@ from pipelines.accounting.ledger import TABLE
 from pipelines.graph import GRAPH
 from pipelines.stage import OUTSIDE
 from pipelines.store.building.execute import execute
-from pipelines.store.building.lookup import find
+from pipelines.store.building.lookup import find_published
 from pipelines.store.objects import manifest as manifests
 from pipelines.store.objects.session import Session, open_session, read_session
 from pipelines.store.place.outcome import Outcome, PartitionKeys
 from pipelines.store.place.roots import Roots
 from pipelines.store.upkeep.maintenance import verify
 from pipelines.store.upkeep.views import drop_dangling, publish_views
-from pipelines.walks import usual
+from pipelines.walks import default_stages
 
 
 @dataclass
@@ -121,7 +121,7 @@ def test_every_prepared_file(finished: Finished, stage: str, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", DAMAGES)
-@pytest.mark.parametrize("stage", [name for name in TRAINING if name in usual()])
+@pytest.mark.parametrize("stage", [name for name in TRAINING if name in default_stages()])
 def test_every_file_of_what_is_trained(finished: Finished, stage: str, how: str) -> None:
     """Detected and quarantined, each; put back by hand, as training again would be another release."""
     roots = finished.session().roots
@@ -209,7 +209,7 @@ def test_every_byte_of_a_joint_manifest_counts(finished: Finished) -> None:
             path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
             problem = next(c.problem for c in verify(roots) if (c.stage, c.key) == ("sample", key))
             assert problem is not None, data[max(place - 30, 0) : place + 10]
-            assert find(finished.session(), "sample", key) is None
+            assert find_published(finished.session(), "sample", key) is None
     finally:
         path.write_bytes(data)
     assert [c for c in verify(roots) if c.problem] == []

@@ -17,7 +17,7 @@ from pipelines.errors import ConfigError, StoreError
 from pipelines.store.building.plan import make_plan
 from pipelines.store.objects import manifest as manifests
 from pipelines.store.objects import runs
-from pipelines.store.objects.publish import publish_kept
+from pipelines.store.objects.publish import publish_earlier_build
 from pipelines.store.objects.session import RunSpec, Session, child_of, make_session
 from pipelines.store.place.roots import private_umask
 from pipelines.store.upkeep.maintenance import adopt, gc, verify
@@ -118,7 +118,7 @@ def test_what_a_comparison_kept_is_published_where_it_has_no_public_file(toy: To
     manifest = manifests.load(made.roots, "upper", key)
     assert manifest is not None
     files = {name: entry for name, entry in manifest.files.items() if manifests.UNPUBLISHED not in name}
-    publish_kept(made.roots, replace(manifest, files=files))
+    publish_earlier_build(made.roots, replace(manifest, files=files))
     assert [path.name for path in (toy.folder / "public/objects/upper" / key).iterdir()] == [manifests.MANIFEST]
 
 

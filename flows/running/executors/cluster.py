@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Final
 
-from flows.running.executors.worker import Terms, environment_of, stage_keys_of, told
+from flows.running.executors.worker import Terms, environment_of, stage_keys_of, worker_problems_message
 from flows.running.installation import code_digest
 from pipelines.errors import ExecutorError, StageError
 from pipelines.store.building.workers import Answer, Request
@@ -97,7 +97,7 @@ class Cluster(ABC):
             self._meeting = _Meeting(open_session(self._run).roots)
         self.join()
         if found := [(where, problems) for where, problems in self.check(self.terms) if problems]:
-            raise ExecutorError(told(found))
+            raise ExecutorError(worker_problems_message(found))
         self._meeting.require_renamed()
 
     @functools.cached_property

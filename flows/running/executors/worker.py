@@ -24,7 +24,7 @@ from pipelines.encryption.sources import KeySource
 from pipelines.errors import ExecutorError, ReticentError, StageError
 from pipelines.graph import GRAPH
 from pipelines.store.building.execute import execute
-from pipelines.store.building.lookup import key_of
+from pipelines.store.building.lookup import resolve_key
 from pipelines.store.building.workers import Request
 from pipelines.store.objects.keys import own_ingredients
 from pipelines.store.objects.session import Session, open_session
@@ -183,7 +183,7 @@ def build_partition(terms: Terms, request: Request) -> Outcome | ReticentError:
     The process ends if that takes longer than the terms allow: nothing else frees the lock of the partition's key.
     """
     if problems := check_worker(terms):
-        return ExecutorError(told([(where_this_is(), problems)]))
+        return ExecutorError(worker_problems_message([(where_this_is(), problems)]))
     if not _busy.acquire(blocking=False):
         return ExecutorError("a worker was handed two partitions at once; start workers with one thread each")
     answers: queue.SimpleQueue[Outcome | ReticentError] = queue.SimpleQueue()
@@ -209,7 +209,7 @@ def _build(request: Request) -> Outcome | ReticentError:
     try:
         with temporary_files():
             session = _open(request.run, request.store_key)
-            keyed = key_of(session, request.stage, request.partition, request.inputs)
+            keyed = resolve_key(session, request.stage, request.partition, request.inputs)
             repeats = not any(reference.startswith(_UNRESOLVED) for reference in keyed[1].get("code", ()))
             if keyed[0] != request.key and repeats:
                 return ExecutorError(
@@ -232,7 +232,7 @@ def where_this_is() -> str:
     return platform.node()
 
 
-def told(found: list[tuple[str, tuple[str, ...]]]) -> str:
+def worker_problems_message(found: list[tuple[str, tuple[str, ...]]]) -> str:
     """The message about workers that cannot take part, from what each says is wrong."""
     shown = "\n".join(f"  {where}: {problem}" for where, problems in found[:_SHOWN] for problem in problems)
     more = f"\n  and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""

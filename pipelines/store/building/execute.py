@@ -16,7 +16,7 @@ from pipelines.files import write_json
 from pipelines.graph import GRAPH
 from pipelines.processes import withhold_library_messages
 from pipelines.stage import LEFT_OUT, OUTSIDE, OVERLAY, SOURCE, Input
-from pipelines.store.building.lookup import find, find_any, key_of, must_build, releases_for
+from pipelines.store.building.lookup import find_any_build, find_published, must_build, releases_for, resolve_key
 from pipelines.store.building.published_tables import note_table
 from pipelines.store.ledger.documents import split_keys
 from pipelines.store.ledger.ledger import StoreLedger
@@ -25,13 +25,13 @@ from pipelines.store.objects.keys import built_with, stage_seed
 from pipelines.store.objects.manifest import Manifest
 from pipelines.store.objects.overlays import overlay_of
 from pipelines.store.objects.public_search import search_public_files
-from pipelines.store.objects.publish import prepare_build, publish, publish_kept, quarantine, scratch_dir
+from pipelines.store.objects.publish import prepare_build, publish, publish_earlier_build, quarantine, scratch_dir
 from pipelines.store.objects.reviews import reviews_of
 from pipelines.store.objects.session import Session
 from pipelines.store.place.disk import DISK_ERRORS, disk_error
 from pipelines.store.place.locks import key_lock, store_lock
 from pipelines.store.place.outcome import Outcome, PartitionKeys
-from pipelines.store.place.roots import MADE_AGAIN, MEETING, private_umask
+from pipelines.store.place.roots import MEETING, REBUILDABLE, private_umask
 from pipelines.walks import upstream
 
 
@@ -44,7 +44,7 @@ def probe(session: Session, stage: str, partition: str | None, key: str) -> Outc
         LedgerError: the ledger is not as it was written.
         ConfigError: the stage must be built, the run was told to leave it alone, and a selected stage needs it.
     """
-    if not must_build(session, stage, partition) and (manifest := find(session, stage, key)) is not None:
+    if not must_build(session, stage, partition) and (manifest := find_published(session, stage, key)) is not None:
         if GRAPH[stage].publishes_rows:
             note_table(session, key, manifest.stats)
         return Outcome(stage=stage, partition=partition, state="cached", key=key)
@@ -70,7 +70,7 @@ def execute(
 
     Args:
         inputs: for every input stage of the graph, the keys of its artifacts.
-        keyed: what `key_of` gives for them, where this process knows it already.
+        keyed: what `resolve_key` gives for them, where this process knows it already.
 
     Raises:
         StageError: the stage failed; the traceback is kept in the private root.
@@ -79,7 +79,7 @@ def execute(
     """
     started = time.monotonic()
     with private_umask(), store_lock(session.roots.private):
-        key, ingredients = keyed or key_of(session, stage, partition, inputs)
+        key, ingredients = keyed or resolve_key(session, stage, partition, inputs)
         outcome = probe(session, stage, partition, key)
         if outcome is None:
             waiting = lambda: progress(0, None, "waiting for another run that builds the same")  # noqa: E731
@@ -104,13 +104,13 @@ def _build_locked(
     progress: Progress,
 ) -> Outcome:
     forced = must_build(session, stage, partition)
-    if not forced and find(session, stage, key) is not None:  # another run built it while we waited
+    if not forced and find_published(session, stage, key) is not None:  # another run built it while we waited
         return Outcome(stage=stage, partition=partition, state="cached", key=key)
-    kept = None if forced else find_any(session, stage, key)
+    kept = None if forced else find_any_build(session, stage, key)
     if kept is not None:  # a comparison made it; to publish it is all that is left to do
         if GRAPH[stage].publishes_rows:
             note_table(session, key, kept.stats)
-        publish_kept(session.roots, kept)
+        publish_earlier_build(session.roots, kept)
         return Outcome(stage=stage, partition=partition, state="cached", key=key)
     is_published = session.spec.purpose == "release" or "public" not in GRAPH[stage].roots
     if not is_published and session.roots.object_dir("public", stage, key).exists():
@@ -135,7 +135,7 @@ def _build_locked(
         scratch_folder=scratch_dir(session.roots, key),
         failures_folder=session.roots.private / "failures" / f"{stage}-{key[:12]}",
         # Libraries open what lies there by its path, and it is no secret: an encrypted store makes it each time.
-        cache=None if session.spec.store_key else session.roots.cache / MADE_AGAIN,
+        cache=None if session.spec.store_key else session.roots.cache / REBUILDABLE,
     )
     is_searched = (
         public_dir is not None and not session.makes_unpublishable(stage) and not GRAPH[stage].is_post_processed

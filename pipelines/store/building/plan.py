@@ -12,7 +12,14 @@ from typing import Any, Final, Literal
 from pipelines.errors import ConfigError
 from pipelines.graph import GRAPH, config_class, config_references
 from pipelines.stage import LEFT_OUT, OVERLAY, RELEASES, REVIEWS, SOURCE, Input, Keyed, Stage, Step
-from pipelines.store.building.lookup import DATA_FILE, find, fresh_key_of, kept_of_earlier_run, key_of, must_build
+from pipelines.store.building.lookup import (
+    DATA_FILE,
+    compute_key,
+    find_published,
+    must_build,
+    resolve_key,
+    reuse_from_earlier_run,
+)
 from pipelines.store.objects import manifest as manifests
 from pipelines.store.objects.keys import built_with, own_ingredients, selecting
 from pipelines.store.objects.session import Session
@@ -144,19 +151,19 @@ def _plan_one(
     old = _old_ingredients(session, stage, partition, before)
     if step.missing is not None:
         if stage.has_recipe and not must_build(session, stage.name, partition):
-            model = kept_of_earlier_run(session, stage)
+            model = reuse_from_earlier_run(session, stage)
             if model is not None:  # whatever comes out of the stages before it
                 drift = explain(model.made_by, own, None, names)
                 return Planned(stage.name, partition, "stale", tuple(drift), model.key)
         waits = f"waits for {GRAPH[step.missing].shown_name}"
         return Planned(stage.name, partition, "maybe", (waits, *explain(old, own, None, names)))
-    key, ingredients = key_of(session, stage.name, partition, inputs)
+    key, ingredients = resolve_key(session, stage.name, partition, inputs)
     if must_build(session, stage.name, partition):
         return Planned(stage.name, partition, "run", ("forced",), key)
-    if (found := find(session, stage.name, key)) is not None:
+    if (found := find_published(session, stage.name, key)) is not None:
         drift = []
         if own.get("recipe"):
-            fresh = fresh_key_of(session, stage.name, partition, inputs)[1]["inputs"]
+            fresh = compute_key(session, stage.name, partition, inputs)[1]["inputs"]
             drift = explain(found.made_by, own, fresh, names)
         return Planned(stage.name, partition, "stale" if drift else "hit", tuple(drift), key)
     if (kept := manifests.load(session.roots, stage.name, key)) and manifests.PURPOSE in kept.lineage:

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pipelines.stage import Stage, Step
-from pipelines.store.building.lookup import key_of
+from pipelines.store.building.lookup import resolve_key
 from pipelines.store.ledger.documents import corpus_of, split_keys, with_data, write_documents
 from pipelines.store.ledger.ledger import document_of, published, releases_of
 from pipelines.store.ledger.redaction_equivalence import redactions_of
-from pipelines.store.ledger.release_facts import data_tokens, redaction_recipe
+from pipelines.store.ledger.release_facts import data_tokens, redaction_id
 from pipelines.store.objects import manifest as manifests
 from pipelines.store.objects.ledger_lines import append, locked, read_documents
 from pipelines.store.objects.session import Session
@@ -46,11 +46,11 @@ def note_table(session: Session, key: str, stats: Mapping[str, Any]) -> None:
     from pipelines.accounting.facts import ReleaseFacts
     from pipelines.accounting.ledger import TABLE, Release
 
-    recipe, tokens = redaction_recipe(session), data_tokens(session)
+    redaction, tokens = redaction_id(session), data_tokens(session)
     with locked(session.roots) as path:
         known = releases_of(session.roots, read_documents(session.roots, path))
         earlier = {name for release in known if release.is_table and release.facts for name in release.facts.redactions}
-        same = redactions_of(session, earlier, _redacted_now(session) if earlier - {recipe} else None)
+        same = redactions_of(session, earlier, _redacted_now(session) if earlier - {redaction} else None)
         keys = split_keys(session)
         if not _is_known(known, same, tokens, corpus_of(session.roots, keys)):
             train: Any = session.configs["train"]
@@ -67,7 +67,7 @@ def note_table(session: Session, key: str, stats: Mapping[str, Any]) -> None:
                     record="sentence",
                     num_private_records=0,
                     phases=(),
-                    redactions=frozenset({recipe}),
+                    redactions=frozenset({redaction}),
                     publishes_rows=True,
                     holds_rows=gate.holds,
                     decisions=made(session.configs),
@@ -98,7 +98,7 @@ def _redacted_now(session: Session) -> dict[str | None, str] | None:
     def look_up(stage: Stage, steps: tuple[Step, ...]) -> list[str] | None:
         keys = []
         for step in steps:
-            key, _ = key_of(session, stage.name, step.partition, step.inputs)
+            key, _ = resolve_key(session, stage.name, step.partition, step.inputs)
             if manifests.load(session.roots, stage.name, key) is None:
                 return None
             keys.append(key)

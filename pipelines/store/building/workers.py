@@ -15,7 +15,7 @@ from pipelines.errors import StageError
 from pipelines.graph import GRAPH
 from pipelines.processes import worker_pool
 from pipelines.store.building.execute import execute, probe
-from pipelines.store.building.lookup import key_of
+from pipelines.store.building.lookup import resolve_key
 from pipelines.store.objects.session import open_session
 from pipelines.store.place.locks import store_lock
 from pipelines.store.place.outcome import Outcome, PartitionKeys
@@ -213,7 +213,7 @@ class Builder:
         """The key and ingredients of each partition, and its outcome where it need not be built."""
 
         def look(one: tuple[str | None, Mapping[str, PartitionKeys]]) -> tuple[Any, Outcome | None]:
-            keyed = key_of(self._session, stage, *one)
+            keyed = resolve_key(self._session, stage, *one)
             return keyed, probe(self._session, stage, one[0], keyed[0])
 
         with store_lock(self._session.roots.private):

@@ -29,7 +29,7 @@ from pipelines.store.objects.ledger_lines import append, ledger_dir, locked, rea
 from pipelines.store.objects.session import Session
 from pipelines.store.place import ledger_file, versions
 from pipelines.store.place.ledger_file import COPIED, DOCUMENTS, FILE, Anchor
-from pipelines.store.place.location import require_home
+from pipelines.store.place.location import require_valid_location
 from pipelines.store.place.locks import is_held
 from pipelines.store.place.roots import Roots
 from pipelines.store.place.seals import SealError, read_sealed, write_sealed
@@ -281,7 +281,7 @@ class StoreLedger:
         roots, purpose = self.session.roots, self.session.spec.purpose
         is_public = is_public and purpose != "audit"
         with locked(roots) as path:
-            require_home(roots)
+            require_valid_location(roots)
             documents = read_documents(roots, path)
             listed = releases_of(roots, documents, self.key)
             check_releases(roots, listed)

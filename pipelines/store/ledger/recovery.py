@@ -22,8 +22,7 @@ from pipelines.store.ledger.ledger import document_of, published, release_of, re
 from pipelines.store.objects.anchors import anchors, set_changed_aside
 from pipelines.store.objects.forgotten import digest_now, forgotten_path, read_forgotten
 from pipelines.store.objects.ledger_lines import append, locked, read_documents
-from pipelines.store.place import identity, ledger_file
-from pipelines.store.place import location as home
+from pipelines.store.place import identity, ledger_file, location
 from pipelines.store.place.disk import digest_file, numbered
 from pipelines.store.place.ledger_file import (
     ACKNOWLEDGED,
@@ -107,9 +106,9 @@ def acknowledge_damage(roots: Roots, reason: str) -> dict[str, Any]:
             lines += [document_of(lost), published(lost.release_id)]
         lines += [*found.audits, *found.copies, *found.signatures, {"type": FORGOT, "digest": _forgotten(roots)}]
         append(roots, path, lines)
-        lives = home.home_of(roots)
-        if found.num_lost and lives and lives.path == str(roots.private) and not home.is_here(roots, lives):
-            home.settle(roots)  # an older copy was put back in place, and what it lacks is counted now
+        lives = location.location_of(roots)
+        if found.num_lost and lives and lives.path == str(roots.private) and not location.is_here(roots, lives):
+            location.record_location(roots)  # an older copy was put back in place, and what it lacks is counted now
     return {
         "num_kept": len(found.releases),
         "num_unverified": found.num_unverified,

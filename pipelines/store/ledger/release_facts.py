@@ -13,21 +13,21 @@ from pipelines.store.objects import manifest as manifests
 from pipelines.store.objects.keys import make_key, own_ingredients
 from pipelines.store.objects.session import Session
 
-RECIPE_STAGES = ("split", "dedup_keys", "dedup_buckets", "dedup_resolve", "dedup_mask", "redact")
+REDACTION_STAGES = ("split", "dedup_keys", "dedup_buckets", "dedup_resolve", "dedup_mask", "redact")
 """The stages that decide what is masked in a sentence, and what passes as public."""
 
 LATER_STAGES = frozenset({"dedup_buckets"})
 """Those of them that stores of earlier versions lack; what they do, another one did."""
 
 
-def redaction_recipe(session: Session) -> str:
+def redaction_id(session: Session) -> str:
     """Identifies how the run's settings, code and packages redact a sentence."""
-    return recipe_id(session, {stage: own_ingredients(session, stage) for stage in RECIPE_STAGES})
+    return redaction_id_of(session, {stage: own_ingredients(session, stage) for stage in REDACTION_STAGES})
 
 
-def recipe_id(session: Session, own: Mapping[str, Mapping[str, Any]]) -> str:
-    """As `redaction_recipe`, from what the keys of `RECIPE_STAGES` are made of beside their inputs."""
-    there = {stage: {**own[stage], "seed": None} for stage in RECIPE_STAGES if stage in own}
+def redaction_id_of(session: Session, own: Mapping[str, Mapping[str, Any]]) -> str:
+    """As `redaction_id`, from what the keys of `REDACTION_STAGES` are made of beside their inputs."""
+    there = {stage: {**own[stage], "seed": None} for stage in REDACTION_STAGES if stage in own}
     return make_key(session, {"redaction": there})[:16]
 
 
@@ -68,7 +68,7 @@ def preparation_facts(
     reads_original = all(phase["rows"] == "original" for phase in training["phases"])
     output = redacted_output(session, inputs)
     return {
-        "redactions": [redaction_recipe(session), *([output] if output else [])],
+        "redactions": [redaction_id(session), *([output] if output else [])],
         "sentence_stability": 1 if reads_original else corpus.dedup_stability,
         "publishes_rows": publishes,
         "holds_rows": corpus.holds_rows,

@@ -16,17 +16,16 @@ from typing import Any
 
 from pipelines.errors import ConfigError, PrivacyGateError
 from pipelines.store.objects.ledger_lines import append, locked, read_documents
-from pipelines.store.place import ledger_file
-from pipelines.store.place import location as home
+from pipelines.store.place import ledger_file, location
 from pipelines.store.place.ledger_file import COPIED, MOVED, RETIRED, Anchor
-from pipelines.store.place.location import Home, home_of, is_here, problem_of
+from pipelines.store.place.location import Location, is_here, location_of, location_problem
 from pipelines.store.place.locks import exclusive_store_lock
 from pipelines.store.place.roots import Roots
 
 _PROOF_CHARACTERS = 32
 
 
-def move_in(roots: Roots) -> None:
+def register_location(roots: Roots) -> None:
     """What a run does first: a store without a home lives here from now on, and so does a copy of a retired one.
 
     Raises:
@@ -35,18 +34,18 @@ def move_in(roots: Roots) -> None:
     """
     with locked(roots) as path:
         read_documents(roots, path)  # an older copy in this place is told as such, and not as a copy
-    found = home_of(roots)
+    found = location_of(roots)
     if found is None or (found.retired is not None and not is_here(roots, found)):
         with locked(roots) as path:
-            found = home_of(roots)
+            found = location_of(roots)
             if found is None:
-                home.settle(roots)
+                location.record_location(roots)
             elif found.retired is not None and not is_here(roots, found):
                 read_documents(roots, path)
                 _take_over(roots, path, {"type": MOVED, "from": found.home_id})
-    home.require_home(roots)
+    location.require_valid_location(roots)
     with locked(roots) as path:
-        home.bear_witness(roots, ledger_file.length(path))
+        location.write_witness(roots, ledger_file.length(path))
 
 
 def retire(roots: Roots) -> dict[str, Any]:
@@ -61,13 +60,13 @@ def retire(roots: Roots) -> dict[str, Any]:
     """
     with exclusive_store_lock(roots.private), locked(roots) as path:
         read_documents(roots, path)
-        found = home_of(roots) or home.settle(roots)
+        found = location_of(roots) or location.record_location(roots)
         if not is_here(roots, found):
             raise ConfigError(f"{roots.private} is a copy: retire the store in {found.path} on {found.machine}")
         retired = found.retired
         if retired is None:
             retired = ledger_file.length(path)
-            home.mark_retired(roots, found, retired)  # before its line: a kill between leaves no root that trains
+            location.mark_retired(roots, found, retired)  # before its line: a kill between leaves no root that trains
             append(roots, path, [{"type": RETIRED, "home": found.home_id, "at": _now()}])
     return {"proof": _proof(roots, found, retired), "num_lines": retired.count}
 
@@ -82,7 +81,7 @@ def accept_retired(roots: Roots, proof: str) -> None:
     """
     with locked(roots) as path:
         read_documents(roots, path)
-        found = home_of(roots)
+        found = location_of(roots)
         if found is None or is_here(roots, found):
             raise ConfigError(f"{roots.private} is no copy: nothing has to be retired for it")
         if not hmac.compare_digest(_proof(roots, found, ledger_file.length(path)), proof.strip()):
@@ -108,9 +107,9 @@ def acknowledge_copy(roots: Roots, reason: str) -> None:
         raise ConfigError("--acknowledge-copy needs a reason, which will stand in the ledger")
     with locked(roots) as path:
         read_documents(roots, path)
-        found = home_of(roots)
+        found = location_of(roots)
         line = {"type": COPIED, "reason": reason, "at": _now()}
-        if found is None or problem_of(roots):
+        if found is None or location_problem(roots):
             _take_over(roots, path, line)
         else:
             append(roots, path, [line])
@@ -119,10 +118,10 @@ def acknowledge_copy(roots: Roots, reason: str) -> None:
 def _take_over(roots: Roots, path: Path, line: Mapping[str, Any]) -> None:
     """Enters the line first: a kill in between leaves a store that has to be told once more."""
     append(roots, path, [{"at": _now(), **line}])
-    home.settle(roots)
+    location.record_location(roots)
 
 
-def _proof(roots: Roots, found: Home, ledger: Anchor) -> str:
+def _proof(roots: Roots, found: Location, ledger: Anchor) -> str:
     message = f"reticent retired\0{found.home_id}\0{ledger.count}\0{ledger.head}".encode()
     return hmac.new(roots.secret, message, hashlib.sha256).hexdigest()[:_PROOF_CHARACTERS]
 

@@ -110,7 +110,7 @@ def publish(roots: Roots, manifest: Manifest) -> None:
     remove_tree(roots.work_dir("private", key))
 
 
-def publish_kept(roots: Roots, manifest: Manifest) -> None:
+def publish_earlier_build(roots: Roots, manifest: Manifest) -> None:
     """Puts what a comparison kept in the private root into the public one as well; nothing is made anew.
 
     The caller holds the key's lock and has checked the files. A kill leaves the artifact as it was, or published.

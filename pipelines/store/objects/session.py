@@ -29,7 +29,7 @@ from pipelines.store.place.roots import Roots, open_roots
 from pipelines.store.place.seals import SEAL, bears_seal, write_sealed
 from pipelines.store.place.statcache import StatCache
 from pipelines.store.place.unlocking import unlock
-from pipelines.walks import usual
+from pipelines.walks import default_stages
 
 _IN_ROWS = (".parquet", ".arrow")
 _ROW_BYTES = 1_000
@@ -79,7 +79,7 @@ class RunSpec:
     runtime: Runtime
     partitions: tuple[PartitionPlan, ...]
     left_out: Mapping[str, int] = field(default_factory=dict)
-    selected: tuple[str, ...] = field(default_factory=usual)
+    selected: tuple[str, ...] = field(default_factory=default_stages)
     reviews: ReviewState | None = None
     forced: tuple[str, ...] = ()
     purpose: Purpose = "release"
@@ -175,7 +175,7 @@ def child_of(
         parent=parent.run_id,
         settings=settings,
         overlay=overlay,
-        selected=usual() if selected is None else tuple(selected),
+        selected=default_stages() if selected is None else tuple(selected),
         forced=(),
         trained_by=None,  # it trains, whether or not it is too early for the next release
     )

@@ -138,8 +138,8 @@ def write_anchor(private: Path, secret: bytes, anchor: Anchor, home: Mapping[str
     _write(private, secret, anchor, home)
 
 
-def write_home(private: Path, secret: bytes, home: Mapping[str, Any]) -> None:
-    """Writes down where the store lives (`pipelines.store.place.location.Home`). The caller holds the ledger."""
+def write_location(private: Path, secret: bytes, home: Mapping[str, Any]) -> None:
+    """Writes down where the store lives (`pipelines.store.place.location.Location`). The caller holds the ledger."""
     _write(private, secret, anchor_of(private) or Anchor(0, ""), home)
 
 

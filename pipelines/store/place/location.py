@@ -24,7 +24,7 @@ from typing import Any, Final
 from pipelines.errors import DamagedFileError, PrivacyGateError
 from pipelines.files import canonical_json, fsync_path, open_to_write, read_file
 from pipelines.store.place import versions
-from pipelines.store.place.identity import anchor_of, read_identity, write_anchor, write_home
+from pipelines.store.place.identity import anchor_of, read_identity, write_anchor, write_location
 from pipelines.store.place.ledger_file import Anchor
 from pipelines.store.place.roots import Roots
 from pipelines.store.place.seals import SealError, fingerprint, read_sealed, sealed, write_sealed
@@ -35,7 +35,7 @@ _OLDER_MARKER: Final = "1a4424edbfd6c78acb2f1c3049ec663f0e841a2674b8d5a80a00dc11
 
 
 @dataclass(frozen=True, kw_only=True)
-class Home:
+class Location:
     """Where a store lives.
 
     Attributes:
@@ -57,18 +57,18 @@ class Home:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, document: dict[str, Any]) -> Home:
+    def from_json(cls, document: dict[str, Any]) -> Location:
         """The inverse of `to_json`."""
         return cls(**{**document, "retired": Anchor.from_json(document["retired"])})
 
 
-def home_of(roots: Roots) -> Home | None:
+def location_of(roots: Roots) -> Location | None:
     """Where the store lives, as ``store.json`` says; None for a store of a version that did not note it."""
     document = (read_identity(roots.private) or {}).get("home")
-    return None if document is None else Home.from_json(document)
+    return None if document is None else Location.from_json(document)
 
 
-def is_here(roots: Roots, home: Home) -> bool:
+def is_here(roots: Roots, home: Location) -> bool:
     """Whether this private root is the one, and no copy of it."""
     try:
         status = (roots.private / MARKER).stat()
@@ -77,7 +77,7 @@ def is_here(roots: Roots, home: Home) -> bool:
     return status.st_ino == home.inode or status.st_ctime_ns == home.changed_ns
 
 
-def settle(roots: Roots) -> Home:
+def record_location(roots: Roots) -> Location:
     """Lets the store live where it lies from now on. The caller holds the ledger, and enters why."""
     marker = roots.private / MARKER
     marker.unlink(missing_ok=True)
@@ -85,14 +85,14 @@ def settle(roots: Roots) -> Home:
     marker.chmod(0o600)
     fsync_path(roots.private)
     status = marker.stat()  # after it was closed: a network disk may set the time as late as that
-    home = Home(
+    home = Location(
         home_id=secrets.token_hex(8),
         inode=status.st_ino,
         changed_ns=status.st_ctime_ns,
         machine=platform.node(),
         path=str(roots.private),
     )
-    write_home(roots.private, roots.secret, home.to_json())
+    write_location(roots.private, roots.secret, home.to_json())
     return home
 
 
@@ -107,18 +107,18 @@ def _write_marker(roots: Roots, anchor: Anchor) -> None:
 
 def note_ledger(roots: Roots, anchor: Anchor) -> None:
     """Writes the length of the ledger into marker, ``store.json`` and witness. The caller holds the ledger."""
-    home = home_of(roots)
+    home = location_of(roots)
     if home is not None and is_here(roots, home):
         _write_marker(roots, anchor)
         status = (roots.private / MARKER).stat()
         home = replace(home, inode=status.st_ino, changed_ns=status.st_ctime_ns)
     write_anchor(roots.private, roots.secret, anchor, None if home is None else home.to_json())
-    bear_witness(roots, anchor)
+    write_witness(roots, anchor)
 
 
 def marker_problem(roots: Roots) -> str | None:
     """Why the marker is not as it was written; None if it is, or if a store of an earlier version has none."""
-    if home_of(roots) is None:
+    if location_of(roots) is None:
         return None
     try:
         found = read_sealed(roots.private / MARKER, "home", roots.secret)
@@ -138,7 +138,7 @@ def _is_older_marker(roots: Roots) -> bool:
 
 def noted_lengths(roots: Roots) -> list[tuple[str, Anchor | None]]:
     """Where marker and witness are, in words, with how long the ledger was; None where they do not say so."""
-    home = home_of(roots) if roots.private.is_dir() else None
+    home = location_of(roots) if roots.private.is_dir() else None
     if home is None:
         return []
     places = [(roots.private / MARKER, "home")]
@@ -154,9 +154,9 @@ def noted_lengths(roots: Roots) -> list[tuple[str, Anchor | None]]:
     return found
 
 
-def bear_witness(roots: Roots, anchor: Anchor) -> None:
+def write_witness(roots: Roots, anchor: Anchor) -> None:
     """Writes the witness. The caller holds the ledger. Where the state folder cannot be written, there is none."""
-    home = home_of(roots)
+    home = location_of(roots)
     path = None if home is None else _witness(roots, home)
     if path is None:
         return
@@ -166,21 +166,21 @@ def bear_witness(roots: Roots, anchor: Anchor) -> None:
         write_sealed(path, document, "witness", roots.secret)
 
 
-def _witness(roots: Roots, home: Home) -> Path | None:
+def _witness(roots: Roots, home: Location) -> Path | None:
     """Where the witness is; None for a copy elsewhere, which spends nothing before it has a home of its own."""
     if roots.state is None or not (is_here(roots, home) or home.path == str(roots.private)):
         return None
     return roots.state / f"{fingerprint(roots.secret)}-{home.home_id}.json"
 
 
-def mark_retired(roots: Roots, home: Home, ledger: Anchor) -> None:
+def mark_retired(roots: Roots, home: Location, ledger: Anchor) -> None:
     """Notes that the store trains no more where it lives."""
-    write_home(roots.private, roots.secret, replace(home, retired=ledger).to_json())
+    write_location(roots.private, roots.secret, replace(home, retired=ledger).to_json())
 
 
-def problem_of(roots: Roots) -> str | None:
+def location_problem(roots: Roots) -> str | None:
     """Why nothing may be trained in this private root; None if it may, or will once a run begins."""
-    home = home_of(roots) if roots.private.is_dir() else None
+    home = location_of(roots) if roots.private.is_dir() else None
     if home is None:
         return None
     here = is_here(roots, home)
@@ -205,11 +205,11 @@ def problem_of(roots: Roots) -> str | None:
     return None
 
 
-def require_home(roots: Roots) -> None:
+def require_valid_location(roots: Roots) -> None:
     """Stops what would be charged for where the store is a copy, or retired.
 
     Raises:
         PrivacyGateError: it is; the message says what to do.
     """
-    if problem := problem_of(roots):
+    if problem := location_problem(roots):
         raise PrivacyGateError(problem)

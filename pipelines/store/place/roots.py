@@ -21,14 +21,14 @@ from pipelines.stage import Root
 from pipelines.store.place.identity import check_identity, read_identity
 from pipelines.store.place.unlocking import unlock, use_secret
 
-MADE_AGAIN = "made_again"
+REBUILDABLE = "made_again"
 """The folder of `Roots.cache` that stages are handed (`pipelines.context.Output.cache`)."""
 MEETING = "trainings"
 """The folder of `Roots.cache` where machines that train together find each other."""
-FIRST_LOOK = "first_look"
+SAMPLE_EXAMPLES = "first_look"
 """The folder of the private root where ``reticent run --sample`` writes examples."""
 _SECRET_BYTES = 32
-_BOOKS = ("manifests", "locks", "quarantine", "runs", "cache", "failures")
+_METADATA_FOLDERS = ("manifests", "locks", "quarantine", "runs", "cache", "failures")
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Roots:
 
     @property
     def cache(self) -> Path:
-        """Folder of digest caches, and of what stages can make again (`MADE_AGAIN`); safe to delete."""
+        """Folder of digest caches, and of what stages can make again (`REBUILDABLE`); safe to delete."""
         return self.private / "cache"
 
 
@@ -229,7 +229,7 @@ def open_roots(
             _close(private)
         unlock(private, store_key, create=create)
         if create:
-            for name in ("objects", "work", "views", "latest", *_BOOKS):
+            for name in ("objects", "work", "views", "latest", *_METADATA_FOLDERS):
                 (private / name).mkdir(exist_ok=True)
         is_store = private.is_dir() and read_identity(private) is not None  # raises where it cannot be read
         if secret_file is None and private.is_dir() and not secret.exists():

@@ -28,7 +28,7 @@ from pipelines.store.objects.publish import remove_artifact
 from pipelines.store.objects.reviews import reviews_path
 from pipelines.store.place.disk import remove_tree
 from pipelines.store.place.locks import exclusive_store_lock
-from pipelines.store.place.roots import FIRST_LOOK, MADE_AGAIN, Roots
+from pipelines.store.place.roots import REBUILDABLE, SAMPLE_EXAMPLES, Roots
 from pipelines.store.place.seals import SEAL, write_sealed
 from pipelines.store.place.statcache import StatCache
 from pipelines.store.upkeep.maintenance import existing, remove_dead_views
@@ -211,7 +211,7 @@ def _unlisted(roots: Roots) -> Iterator[Path]:
         for folder in (roots.of(root) / "objects").glob("*/*"):
             if not roots.manifest_path(folder.parent.name, folder.name).exists():  # a kill left it
                 yield folder
-    for folder in (roots.private / "failures", roots.private / FIRST_LOOK, roots.cache / MADE_AGAIN):
+    for folder in (roots.private / "failures", roots.private / SAMPLE_EXAMPLES, roots.cache / REBUILDABLE):
         yield from folder.glob("*")
     yield from overlays_dir(roots).glob("*")
 

@@ -13,7 +13,7 @@ from typing import Any
 from pipelines.errors import ConfigError, StoreError
 from pipelines.graph import GRAPH
 from pipelines.stage import ROOTS, Root
-from pipelines.store.building.lookup import fresh_key_of
+from pipelines.store.building.lookup import compute_key
 from pipelines.store.building.plan import present_inputs
 from pipelines.store.ledger.check import check_releases
 from pipelines.store.ledger.ledger import read_ledger
@@ -37,11 +37,11 @@ from pipelines.store.place.disk import remove_tree
 from pipelines.store.place.ledger_file import LedgerError
 from pipelines.store.place.location import MARKER, marker_problem
 from pipelines.store.place.locks import exclusive_store_lock, key_lock, store_lock
-from pipelines.store.place.roots import FIRST_LOOK, MADE_AGAIN, Roots, private_umask
+from pipelines.store.place.roots import REBUILDABLE, SAMPLE_EXAMPLES, Roots, private_umask
 from pipelines.store.place.seals import SealError
 from pipelines.store.place.statcache import cache_problem
 from pipelines.store.upkeep.views import drop_dangling
-from pipelines.walks import outermost
+from pipelines.walks import source_and_sink_stages
 
 LEDGER = "ledger"
 DOCUMENTS = "documents"
@@ -173,9 +173,9 @@ def gc(
                     stale.append(folder)
             stale += _stale_work(roots, root, {key for _, key in listed}, work_days)
             stale += (roots.of(root) / "quarantine").glob("*")
-        stale += (roots.private / FIRST_LOOK).glob("*")  # it quotes the text, and takes a minute to make again
+        stale += (roots.private / SAMPLE_EXAMPLES).glob("*")  # it quotes the text, and takes a minute to make again
         stale += _old(roots.private / "failures", failure_days)
-        stale += _old(roots.cache / MADE_AGAIN, work_days)
+        stale += _old(roots.cache / REBUILDABLE, work_days)
         overlays = {record.get("overlay") for record in kept_records}
         stale += [folder for folder in _old(overlays_dir(roots), work_days) if folder.name not in overlays]
         num_bytes = sum(f.stat().st_size for path in stale for f in (path, *path.rglob("*")) if f.is_file())
@@ -232,7 +232,7 @@ def _newest(records: list[dict[str, Any]], keep_runs: int) -> list[dict[str, Any
     older version ran covers the graph although a stage of today's was not in it.
     """
     whole = 0
-    ends = outermost()
+    ends = source_and_sink_stages()
     for number, record in enumerate(records, 1):
         covered = {stage for stage, _, _ in record.get("artifacts", [])}
         whole += record.get("state") == "completed" and covered >= ends and not runs.is_child(record)
@@ -309,7 +309,7 @@ def adopt(session: Session, stage: str, old_key: str) -> str:
         source = _find_by_prefix(session.roots, stage, old_key)
         partition = _partition_of(session, stage, source.key)
         inputs = present_inputs(session, stage, partition)
-        key, ingredients = fresh_key_of(session, stage, partition, inputs)
+        key, ingredients = compute_key(session, stage, partition, inputs)
         if key == source.key:
             return key
         old = source.lineage["ingredients"]

@@ -146,7 +146,7 @@ def _last_record(roots: Roots) -> dict[str, Any] | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kept:
+class CurrentRelease:
     """What a run that does not train leaves as it is.
 
     Attributes:
@@ -160,12 +160,12 @@ class Kept:
     metrics: Mapping[str, Any] = field(default_factory=dict)
 
 
-def kept_release(roots: Roots, stages: Iterable[str]) -> Kept:
+def current_release(roots: Roots, stages: Iterable[str]) -> CurrentRelease:
     """The release that stays where a run does not train; ``stages`` are those that make one."""
     found = _last_record(roots) or {}
     names = set(stages)
     outputs, metrics = roots.shown_here(found.get("outputs", {})), found.get("metrics", {})
-    return Kept(
+    return CurrentRelease(
         artifacts=[row for row in found.get("artifacts", ()) if row[0] in names],
         outputs={n: outputs[n] for n in _SHOWN if n in outputs and Path(outputs[n]).exists()},  # what had to go is gone
         metrics={name: metrics[name] for name in _OF_THE_MODEL if name in metrics},
