@@ -113,7 +113,7 @@ class Store:
     def runs(self) -> list[RunSummary]:
         """Every run, newest first."""
         found = []
-        for row in runs.list_runs(self._roots):
+        for row in runs.each_run(self._roots):
             started = None if row["started"] is None else datetime.fromisoformat(row["started"])
             found.append(RunSummary(**{**row, "started": started}))
         return found

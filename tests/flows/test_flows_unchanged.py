@@ -108,7 +108,7 @@ def test_what_was_not_selected_and_is_not_cached_is_skipped(config: Path) -> Non
 def test_unusable_input_stops_it_as_it_stops_the_flow(config: Path) -> None:
     with pytest.raises(InputError, match="max_rejected_fraction"):
         ended(config, {"RETICENT__CORPUS__MAX_REJECTED_FRACTION": "0.01"})
-    newest = runs.all_records(open_store(load_settings(config, {**os.environ, **DIGITS})))[0]
+    newest = next(runs.records(open_store(load_settings(config, {**os.environ, **DIGITS}))))
     assert newest["state"] == "failed"
     assert {row["stage"] for row in newest["stages"]} == {"split"}
 

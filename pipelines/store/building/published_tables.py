@@ -1,15 +1,19 @@
-"""Tables of public rows in the ledger: what was published once is given away, whatever is published later.
+"""Enters tables of public rows in the ledger, because published rows stay known whatever is published later.
 
-A table has no epsilon. It is entered as a release of the method `TABLE`, with an event that touches nothing, so that
-claims of later runs on the same files know that such rows are out, and by which redaction's judgement.
+A table has no epsilon. It is entered as a release of the method `TABLE`, with an event that touches no record. So
+claims of later runs on the same files know that such rows are public, and which redaction judged them.
 """
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pipelines.accounting.decisions import made as decisions_made
+from pipelines.accounting.events import NoEvent
+from pipelines.accounting.facts import ReleaseFacts
+from pipelines.accounting.ledger import TABLE, Release
 from pipelines.stage import Stage, Step
 from pipelines.store.building.lookup import resolve_key
 from pipelines.store.ledger.documents import corpus_of, split_keys, with_data, write_documents
@@ -21,31 +25,23 @@ from pipelines.store.objects.ledger_lines import append, locked, read_documents
 from pipelines.store.objects.session import Session
 from pipelines.walks import upstream, walk
 
-if TYPE_CHECKING:
-    from pipelines.accounting.ledger import Release
-
 
 def note_table(session: Session, key: str, stats: Mapping[str, Any]) -> None:
-    """Enters the run's table of public rows, unless the ledger has it. Called before it is published.
+    """Enters the run's table of public rows, unless the ledger has it. Call it before the table is published.
 
-    Child runs publish none, nor do runs that wait with training (`train.when`).
+    Child runs publish no table, nor do runs that wait with training (`train.when`).
 
     Args:
         session: the run.
-        key: of the first artifact of the run that holds published rows.
-        stats: of that artifact.
+        key: key of the run's first artifact with published rows.
+        stats: counts of that artifact.
 
     Raises:
-        LedgerError: the ledger is not as it was written.
+        LedgerError: the ledger was changed or damaged.
     """
     publishes = session.spec.purpose == "release" and session.spec.trained_by is None
     if not publishes or session.is_table_noted or not stats.get("num_published"):
         return
-    from pipelines.accounting.decisions import made
-    from pipelines.accounting.events import NoEvent
-    from pipelines.accounting.facts import ReleaseFacts
-    from pipelines.accounting.ledger import TABLE, Release
-
     redaction, tokens = redaction_id(session), data_tokens(session)
     with locked(session.roots) as path:
         known = releases_of(session.roots, read_documents(session.roots, path))
@@ -70,7 +66,7 @@ def note_table(session: Session, key: str, stats: Mapping[str, Any]) -> None:
                     redactions=frozenset({redaction}),
                     publishes_rows=True,
                     holds_rows=gate.holds,
-                    decisions=made(session.configs),
+                    decisions=decisions_made(session.configs),
                 ),
             )
             table, names = with_data(session.roots, table, tokens, keys, known)
@@ -80,15 +76,15 @@ def note_table(session: Session, key: str, stats: Mapping[str, Any]) -> None:
 
 
 def _is_known(known: list[Release], redactions: frozenset[str], tokens: frozenset[str], corpus: str | None) -> bool:
-    """Whether tables by this redaction are entered for all of these files, and for these documents."""
+    """Returns True if tables of this redaction are entered for all of these files and documents."""
     named: set[str] = set()
     by_id = {release.release_id: release for release in known}
     same = [r for r in known if r.is_table and r.facts is not None and not redactions.isdisjoint(r.facts.redactions)]
     for release in same:
-        # Its own tokens are those that no earlier entry named; the others stand with the entries that it overlaps.
+        # Its own tokens are those that no earlier entry named. The others stand in the entries that it overlaps.
         named |= release.tokens or set()
         named.update(*(by_id[o].tokens or () for o in release.overlaps if o in by_id))
-    # One of an earlier version, of which no documents are known, overlaps with every later entry.
+    # A table of an earlier version, whose documents are not known, overlaps with every later entry.
     return tokens <= named and any(r.documents is None or r.documents.corpus == corpus for r in same)
 
 

@@ -1,7 +1,7 @@
-"""Which earlier redactions are the run's own: another recipe by name that masked the same tokens of the same sentences.
+"""Finds earlier redactions that equal the run's: another id, but the same tokens masked in the same sentences.
 
-The identity of a redaction holds its code and packages (`release_facts.redaction_id`). An upgrade
-changes both, and often not one mask; what was published or trained before it is then of the same redaction still.
+The id of a redaction depends on its code and packages (`release_facts.redaction_id`). An upgrade changes both, and
+often not one mask. Earlier tables and models are then still of the same redaction.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Keys = Mapping[str | None, str]
 
 
 def redactions_of(session: Session, wanted: Collection[str], now: Keys | None) -> frozenset[str]:
-    """What identifies the run's redaction.
+    """Returns all ids of the run's redaction.
 
     Args:
-        wanted: other identities, of which those are found that stand for the same masks in every row.
-        now: the keys of the run's redacted text by partition; None where it is not there.
+        wanted: other ids to compare. The result has those with the same masks in every row.
+        now: keys of the run's redacted text by partition; None if the text is not stored.
     """
     current = redaction_id(session)
     unknown = {name for name in wanted if name != current}
@@ -59,7 +59,7 @@ def _digests(roots: Roots, keys: Keys) -> dict[str | None, str] | None:
 
 
 def _redaction_id_of_run(session: Session, record: Mapping[str, Any]) -> str | None:
-    """The identity of an earlier run's redaction, from what its artifacts were made of."""
+    """Returns the id of an earlier run's redaction, from the ingredients of its artifacts."""
     own = {}
     for stage, _, key in record.get("artifacts", []):
         if stage in REDACTION_STAGES and stage not in own:
