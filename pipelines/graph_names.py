@@ -1,4 +1,4 @@
-"""What the stages' declarations name: modules, settings classes, files, packages."""
+"""The names in the declarations of stages: modules, settings classes, files, packages."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ READ_OPTIONS = (
     "mail_signatures",
     "max_document_chars",
 )
-"""How another corpus is read, too (`pipelines.corpus.options`)."""
+"""The settings for reading a corpus, also another one (`pipelines.corpus.options`)."""
 
 SCORED_WITH = (
     *("method", "task", "options", "model", "record", "sentences_per_block", "conversation_tokens", "typed_masks"),
@@ -61,4 +61,4 @@ SCORED_WITH = (
     *("template", "classes", "label_words"),
 )
 SPLIT_ROWS = ("mode", "model", "language", "max_sentence_tokens")
-"""How a text becomes a row."""
+"""The settings that divide a text into rows."""

@@ -1,4 +1,4 @@
-"""What a stage of the pipeline is: a box with inputs, settings and tables. `pipelines.graph` declares them all."""
+"""The declaration of a stage, with its inputs, settings and tables. `pipelines.graph` declares all stages."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ Root = Literal["private", "public"]
 ROOTS: Final[tuple[Root, ...]] = ("private", "public")
 
 SOURCE = "input"
-"""The pseudo-stage that stands for the input files of a partition."""
+"""The pseudo-stage for the input files of a partition."""
 
 REVIEWS = "reviews"
-"""The pseudo-stage that stands for what reviewers decided so far (`pipelines.miss_rate.review_log`)."""
+"""The pseudo-stage for the reviewers' decisions so far (`pipelines.miss_rate.review_log`)."""
 
 RELEASES = "releases"
-"""The pseudo-stage that stands for the releases of the store that may share a record (`reticent ledger`)."""
+"""The pseudo-stage for the releases of the store that may share a record (`reticent ledger`)."""
 
 OVERLAY = "overlay"
-"""The pseudo-stage that stands for rows that a child run trains on, or leaves out."""
+"""The pseudo-stage for rows that a child run adds to training, or leaves out."""
 
 LEFT_OUT = "left_out"
-"""The pseudo-stage that stands for the files beside the corpus that are not read, by suffix."""
+"""The pseudo-stage for the files beside the corpus that are not read, by suffix."""
 
 PARTITION = "partition"
-"""Stands among the inputs for the name of a partition that is no part of the corpus (`Stage.own_partitions`)."""
+"""The input that stands for the name of a partition that is not part of the corpus (`Stage.own_partitions`)."""
 
 OUTSIDE = frozenset({SOURCE, REVIEWS, RELEASES, OVERLAY, LEFT_OUT})
-"""What stages read that no stage made."""
+"""The inputs of stages that no stage made."""
 
 Keyed = tuple[str | None, str]
 """A partition, or None for the whole corpus, and the key of its artifact."""
@@ -46,12 +46,12 @@ class Input:
     """An edge of the graph.
 
     Attributes:
-        stage: the stage that is read.
-        files: the data files whose digests count (``{partition}`` is filled in); all of them when empty. Naming the
-            files stops the wave early when only another file of the same artifact changed.
+        stage: stage that is read.
+        files: data files whose digests count (``{partition}`` is filled in); empty for all. With named files, the
+            reader does not run again if only another file of the same artifact changed.
         partitions: ``same`` reads the reader's own partition, ``all`` every partition in corpus order, ``whole`` the
             single artifact of a whole-corpus stage.
-        optional: whether the reader does without it where it is not there (`Stage.optional`).
+        optional: true if the reader can do without it (`Stage.optional`).
     """
 
     stage: str
@@ -77,7 +77,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Table:
-    """A Parquet table of a stage that users read: its name in ``outputs`` and ``latest/``, and its root."""
+    """A Parquet table of a stage for users: its name in ``outputs`` and ``latest/``, its file, and its root."""
 
     name: str
     file: str
@@ -86,29 +86,32 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """One box of the picture in the design, section 1.
+    """A stage of the pipeline, one box of the picture in the design, section 1.
 
     Attributes:
-        name: unique; also the folder below ``objects/``.
-        title: what it does, in a line.
-        table: the TOML table that configures it and the name shown to users.
-        step: tells steps of the same shown stage apart (dedup has three); None otherwise.
-        module: holds ``run(ctx)``, and the Config class of each table that it owns.
-        configs: the tables whose settings it reads, each with the class that validates it, ``module:Class``.
-        fields: narrows a table to the settings that this step uses; absent means all.
-        own_partitions: whether it is partitioned in a way of its own, as its settings say
-            (`StageConfig.partition_names`), and not as the corpus is. The names enter its keys.
-        roots: where it writes. The public root is published after the private one.
+        name: unique name, also of its folder below ``objects/``.
+        title: description in one line.
+        table: TOML table that configures the stage, and the name shown to users.
+        step: name of a step, if several stages have the same table (dedup has three); None otherwise.
+        module: module with ``run(ctx)``, and with the Config class of each table that the stage owns.
+        configs: tables whose settings the stage reads, each with the class that validates it, ``module:Class``.
+        fields: settings of a table that the stage uses, by table; a missing table means all its settings.
+        inputs: edges to the stages and pseudo-stages that it reads.
+        partitioned: true if it runs once for each partition, and not once for the whole corpus.
+        own_partitions: true if its settings say how it is partitioned (`StageConfig.partition_names`), and not the
+            corpus. The names enter its keys.
+        roots: roots into which it writes. The public root is published after the private one.
         packages: distributions whose version enters the key.
-        tables: the Parquet tables that it offers to users.
+        tables: Parquet tables that it offers to users.
         runs: tables, besides its own, whose settings select code that it runs.
-        is_release: whether it publishes what was trained on private records, which the privacy ledger accounts for.
-        publishes_rows: whether it publishes rows of the corpus, which the privacy ledger notes.
-        is_post_processed: whether what it publishes is computed from a release and public settings alone. It is not
-            searched before it is published: the private text could then decide whether it is, which would tell of it.
-        optional: whether runs leave it out unless their settings ask for it (`StageConfig.wants`); what reads it
-            finds it where an earlier run made it.
-        has_recipe: whether a declared version stands in its key for code, Python and packages (`StageConfig.recipe`),
+        is_release: true if it publishes a model trained on private records, which the privacy ledger accounts for.
+        publishes_rows: true if it publishes rows of the corpus, which the privacy ledger notes.
+        is_post_processed: true if its published files are computed only from a release and public settings. They are
+            not searched before publishing, because the private text could then decide if they are published, which
+            would reveal something about it.
+        optional: true if runs leave it out unless their settings ask for it (`StageConfig.wants`). Its readers use the
+            artifact of an earlier run if there is one.
+        has_recipe: true if declared versions stand in its key for code, Python and packages (`StageConfig.recipe`),
             because making it anew is a release, or makes one.
     """
 
@@ -134,7 +137,7 @@ class Stage:
 
     @property
     def shown_name(self) -> str:
-        """The stage's name for users, ``dedup.keys`` for a step."""
+        """The stage's name for users, such as ``dedup.keys`` for a step."""
         return f"{self.table}.{self.step}" if self.step else self.table
 
     def steps(
@@ -159,14 +162,14 @@ class Stage:
             yield Step(p, inputs, next((e.stage for e in edges if not e.optional and e.stage not in inputs), None))
 
     def reads(self, name: str) -> bool:
-        """Whether it has this stage, or pseudo-stage, among its inputs."""
+        """Returns True if this stage, or pseudo-stage, is among its inputs."""
         return any(edge.stage == name for edge in self.inputs)
 
     def edges_read(self, configs: Mapping[str, StageConfig]) -> tuple[Input, ...]:
-        """The inputs that a run with these settings reads, `SOURCE` included.
+        """Returns the inputs that a run with these settings reads, `SOURCE` included.
 
         Args:
-            configs: the validated settings by table name.
+            configs: validated settings by table name.
         """
         own = configs.get(self.table) if self.table in self.configs else None
         if own is None:

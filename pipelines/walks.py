@@ -1,4 +1,4 @@
-"""Going through the graph of `pipelines.graph`: what a stage depends on, what depends on it, and all of it in order."""
+"""Walks of the graph of `pipelines.graph`: the dependencies of stages, their dependents, and all stages in order."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from pipelines.stage import OUTSIDE, Input, Keyed, PartitionNames, Stage, Step
 
 
 def default_stages() -> tuple[str, ...]:
-    """The stages that are not optional."""
+    """Returns the stages that are not optional."""
     return tuple(stage.name for stage in GRAPH.values() if not stage.optional)
 
 
 def source_and_sink_stages() -> set[str]:
-    """Of the usual stages those that read no other, and those that no other reads; upgrades add stages between them."""
+    """Returns the default stages that read no stage or that no stage reads. Upgrades add stages only in between."""
     stages = [GRAPH[name] for name in default_stages()]
     read = {edge.stage for stage in stages for edge in stage.inputs}
     return {stage.name for stage in stages if stage.name not in read or all(e.stage in OUTSIDE for e in stage.inputs)}
 
 
 def enabled_stages(names: Iterable[str], configs: Mapping[str, StageConfig]) -> tuple[str, ...]:
-    """The stages in ``names``, without optional ones that the settings do not ask for (`StageConfig.wants`)."""
+    """Returns the stages in ``names`` without the optional stages that the settings do not enable."""
     return tuple(name for name in names if not GRAPH[name].optional or configs[GRAPH[name].table].wants(name))
 
 
 def upstream(names: Iterable[str], configs: Mapping[str, StageConfig] | None = None) -> set[str]:
-    """The stages in ``names`` and every stage that one of them cannot do without; with settings, with these."""
+    """Returns the stages in ``names`` and every stage that they need, given the settings if there are any."""
     needed = set(names)
     for stage in reversed(list(GRAPH.values())):  # declared in topological order
         if stage.name in needed:
@@ -38,7 +38,7 @@ def upstream(names: Iterable[str], configs: Mapping[str, StageConfig] | None = N
 
 
 def downstream(names: set[str]) -> set[str]:
-    """The stages in ``names`` and every stage that depends on one of them."""
+    """Returns the stages in ``names`` and every stage that depends on one of them."""
     reached = set(names)
     for stage in GRAPH.values():  # declared in topological order
         if any(stage.reads(name) for name in reached):

@@ -1,4 +1,4 @@
-"""Gets the output of a stage without an orchestrator: from the store, or by running it and what it needs here."""
+"""Gets the output of a stage without an orchestrator: from the store, or by running the needed stages here."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def fetch(settings: Settings, *stages: str) -> tuple[Session, Keys]:
     """Brings stages, and every stage that they read, up to date in this process.
 
     Args:
-        settings: of the project.
-        stages: names in the graph.
+        settings: settings of the project.
+        stages: names of stages in the graph.
 
     Returns:
-        A session, and the keys of every stage that was needed.
+        A session, and the artifacts of every needed stage.
 
     Raises:
-        ReticentError: as the stages raise it.
+        ReticentError: a stage raised it.
     """
     with temporary_files():
         return _fetch(settings, stages)
@@ -48,7 +48,7 @@ def _fetch(settings: Settings, stages: Sequence[str]) -> tuple[Session, Keys]:
 
 
 def figures_of(settings: Settings, stage: str) -> dict[str, Any]:
-    """The ``figures.json`` of a whole-corpus stage, brought up to date."""
+    """Brings a whole-corpus stage up to date and returns its ``figures.json``."""
     session, keys = fetch(settings, stage)
     ((_, key),) = keys[stage]
     figures: dict[str, Any] = session.roots.private_files(stage, key).json(FIGURES)

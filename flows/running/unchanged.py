@@ -1,4 +1,4 @@
-"""A run that finds everything in the store: it takes no orchestrator, whose start takes longer than all of its work."""
+"""Ends a run that finds everything in the store. It needs no orchestrator, whose start takes longer than its work."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from pipelines.walks import walk
 
 
 def finish_unchanged(run: str) -> dict[str, Any] | None:
-    """Ends a run of which no stage has to be built.
+    """Ends a run if no stage has to be built.
 
     Args:
         run: path of the run's specification.
 
     Returns:
-        The run's record; None if a stage has to be built, or if a server of its own is to show the run.
+        The run's record; None if a stage has to be built, or if a server of its own should show the run.
 
     Raises:
         InputError: the input was largely unusable.
-        PrivacyGateError: audits refute what is claimed.
+        PrivacyGateError: audits refute the claims.
         StoreError: the store cannot be written.
     """
     if on_server() or _profile_names_server():
@@ -85,7 +85,7 @@ def _probe(session: Session, stage: str, steps: Iterable[Step]) -> tuple[Outcome
 
 
 def _profile_names_server() -> bool:
-    """Whether Prefect's active profile names a server. Read by hand: to import Prefect takes a second."""
+    """Reads whether Prefect's active profile names a server, without Prefect, because importing it takes a second."""
     home = Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect")
     path = Path(os.environ.get("PREFECT_PROFILES_PATH") or home / "profiles.toml")
     try:

@@ -1,4 +1,4 @@
-"""What a run would do and why, from manifests and digests alone: no stage, torch, spaCy or orchestrator is loaded."""
+"""Predicts what a run would do and why, from manifests and digests. Loads no stage, torch, spaCy or orchestrator."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from pipelines.walks import walk
 
 Action = Literal["hit", "stale", "run", "maybe"]
 FileNames = Callable[[], Sequence[str]]
-"""Names of the data files of a stage, which are listed only where some of them changed."""
+"""Returns the names of a stage's data files. It is called only if some of them changed."""
 _MOST_NAMES: Final = 8
-"""Files that one reason names."""
+"""The number of files that one reason names at most."""
 _MEASURES: Final = "pipelines/training/scoring/"
-"""Code that measures a model and makes none: when it changes, the stage `evaluate` runs, and no model is stale."""
+"""Code that measures a model and does not make it. If it changes, the stage `evaluate` runs and no model is stale."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Planned:
     key: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """As in the ``plan`` document."""
+        """Returns the line as in the ``plan`` document."""
         stage = GRAPH[self.stage]
         return {
             "stage": stage.table,
@@ -61,12 +61,12 @@ class Planned:
 def make_plan(session: Session, previous: Mapping[str, Any] | None) -> list[Planned]:
     """Predicts a run.
 
-    ``hit`` is served from the store, ``run`` will be built, ``maybe`` waits for the output of a stage that has to run:
-    if that comes out with the same bytes as before, the wave stops there. ``stale`` is a model that stays, because only
+    ``hit`` is taken from the store, and ``run`` will be built. ``maybe`` waits for the output of a stage that has to
+    run. If that output has the same bytes as before, no later stage runs. ``stale`` is a model that stays because only
     an upgrade would make it anew, and the user was not asked (`pipelines.store.building.lookup`).
 
     Args:
-        previous: the record of the last run, to explain what changed since.
+        previous: record of the last run, to explain what changed since.
     """
     plan: list[Planned] = []
     before = {(s, p): k for s, p, k in (previous or {}).get("artifacts", [])}
@@ -112,7 +112,7 @@ def _edges_to_wait_for(session: Session, stage: Stage) -> list[Input]:
 
 
 def check_settings(session: Session, plan: Iterable[Planned]) -> None:
-    """Refuses what a stage that may be built would refuse, as far as its settings and the input files tell that.
+    """Checks the settings and input files of every stage that may be built, before any stage runs.
 
     Raises:
         InputError: input files cannot be read.
@@ -152,7 +152,7 @@ def _plan_one(
     if step.missing is not None:
         if stage.has_recipe and not must_build(session, stage.name, partition):
             model = reuse_from_earlier_run(session, stage)
-            if model is not None:  # whatever comes out of the stages before it
+            if model is not None:  # the model stays, whatever the stages before it produce
                 drift = explain(model.made_by, own, None, names)
                 return Planned(stage.name, partition, "stale", tuple(drift), model.key)
         waits = f"waits for {GRAPH[step.missing].shown_name}"
@@ -186,9 +186,9 @@ def _old_ingredients(
 
 
 def _file_names(session: Session, stage: Stage) -> list[str]:
-    """What the data files of a stage are called, by their number: those of a model, by their name in its folder.
+    """Returns the names of a stage's data files, in the order of their numbers.
 
-    Those of another corpus keep their number, for their names may be secrets.
+    Files of another corpus are named by their number, because their names may be secrets.
     """
     files = (
         (path, config is session.configs["dedup"])
@@ -204,7 +204,7 @@ def explain(
     inputs: Mapping[str, Any] | None,
     file_names: FileNames = tuple,
 ) -> list[str]:
-    """What differs between the last run's ingredients and today's, one short line each. Quotes settings, never text."""
+    """Lists the differences between the last ingredients and today's, one line each. Quotes settings, never text."""
     if old is None:
         return []
     reasons: list[str] = []
@@ -219,7 +219,7 @@ def explain(
             if then.get(name) != now.get(name)
         ]
     if "recipe" in own:
-        first = dict.fromkeys(own["recipe"], 1)  # before there were recipes
+        first = dict.fromkeys(own["recipe"], 1)  # made before there were recipes
         then, now = old.get("recipe", first), own["recipe"]
         reasons += [f"recipe: {name} {then.get(name)} → {now.get(name)}" for name in _changed(then, now)]
     code = [name for name in _changed(old["code"], own["code"]) if not name.startswith(DATA_FILE)]
@@ -251,7 +251,7 @@ def explain(
 
 
 def _explain_files(old: Mapping[str, Any], own: Mapping[str, Any], names: FileNames) -> list[str]:
-    """Which files that the settings name are others: by content, for an added one moves the numbers of the rest."""
+    """Names the changed data files. Compares contents, because an added file changes the numbers of the others."""
     then, now = ({n: d for n, d in code.items() if n.startswith(DATA_FILE)} for code in (old, own))
     if then == now:
         return []

@@ -1,8 +1,8 @@
 """Removes documents from a store: artifacts with their rows, reviews, unfinished work, caches and names.
 
-An artifact is content-keyed and never edited. So artifacts with a row of a document are removed as a whole, and the next
-run makes them again without the document. Models stay and are reported, because what they learnt cannot be removed.
-Text that they wrote is removed, because it may repeat the document.
+An artifact is content-keyed and never edited. So artifacts with a row of a document are removed as a whole, and the
+next run makes them again without the document. Models stay and are reported, because what they learnt cannot be
+removed. Text that they wrote is removed, because it may repeat the document.
 """
 
 from __future__ import annotations

@@ -203,9 +203,9 @@ def gc(
 def _kept(records: list[dict[str, Any]], latest: dict[str, Any] | None, keep_runs: int) -> list[dict[str, Any]]:
     """Selects the newest records, the record of the latest run, and their child runs.
 
-    Records sort by the start time of their run, so after the clock was set back the latest run is not the first. A child
-    run is kept as long as all artifacts of its parent are, and does not count. So a later run with nothing to do does not
-    end the audits of a model that is still the latest.
+    Records sort by the start time of their run, so the latest run is not the first if the clock was set back. A child
+    run is kept as long as all artifacts of its parent are, and does not count. So a later run with nothing to do does
+    not end the audits of a model that is still the latest.
     """
     by_id = {r["run_id"]: r for r in records}
     kept = _newest([r for r in records if r.get("parent") not in by_id], keep_runs)
@@ -302,8 +302,8 @@ def adopt(session: Session, stage: str, old_key: str) -> str:
         The new key.
 
     Raises:
-        ConfigError: there is no such artifact; its settings, inputs or seed differ from the present ones; or an input is
-            not cached.
+        ConfigError: there is no such artifact; its settings, inputs or seed differ from the present ones; or an input
+            is not cached.
     """
     with private_umask(), store_lock(session.roots.private):
         source = _find_by_prefix(session.roots, stage, old_key)

@@ -1,8 +1,8 @@
 """A copy of the public root on object storage, for readers on other machines (`store.mirror_url`, by fsspec).
 
 The store itself stays on disks, because object storage has no locks and cannot rename in one step. Only published
-artifacts are copied, below names that never change. ``latest.json`` goes last. It lists the files of ``latest/``, and the
-digest of every file. Files that left the public root are removed from the copy too. Models stay in both.
+artifacts are copied, below names that never change. ``latest.json`` goes last. It lists the files of ``latest/``, and
+the digest of every file. Files that left the public root are removed from the copy too. Models stay in both.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Removes tables and reports of earlier runs from the public root when a run has published new ones.
 
 Claims are about the files in the public root. A table that was published under another policy may hold a row that is
-private now, and an older report may say more than the newest. The newest claims cover neither. Models stay, because each
-is a release of its own, which the privacy ledger charges for whether it is still there or not.
+private now, and an older report may say more than the newest. The newest claims cover neither. Models stay, because
+each is a release of its own, which the privacy ledger charges for whether it is still there or not.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pipelines.store.upkeep.maintenance import shown_artifacts
 
 
 def superseded(roots: Roots, used: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, Path]]:
-    """Finds public folders that neither the given artifacts nor ``latest/`` use: stage, key, folder. Models are left out.
+    """Finds public folders, other than models, that neither given artifacts nor ``latest/`` use: stage, key, folder.
 
     Folders of a stage that no longer publishes are always among them.
 

@@ -109,10 +109,10 @@ def _read(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def changed_share(before: Iterable[Mapping[str, Any]], after: Iterable[Mapping[str, Any]]) -> float:
-    """Computes the share of the earlier input that was added or removed, whichever is more, per format; the largest one.
+    """Returns the share of the input that was added or removed, whichever is more, for the most changed format.
 
-    Pieces (bytes of text files, rows of tables) are compared by content, wherever they lie. A piece that was edited in
-    one place has changed as a whole.
+    The share is of the earlier input. Pieces (bytes of text files, rows of tables) are compared by content, wherever
+    they lie. A piece that was edited in one place has changed as a whole.
 
     Args:
         before, after: fields of the pieces (`pipelines.context.Piece`).
@@ -147,9 +147,8 @@ def _last_spec(roots: Roots) -> dict[str, Any] | None:
 
 def _nights_since(run_id: str, now: datetime | None = None) -> int | None:
     started = runs.started_at(run_id)
-    return (
-        None if started is None else ((now or datetime.now(UTC)).date() - datetime.fromisoformat(started).date()).days
-    )
+    today = (now or datetime.now(UTC)).date()
+    return None if started is None else (today - datetime.fromisoformat(started).date()).days
 
 
 @dataclass(frozen=True, kw_only=True)
