@@ -2,8 +2,8 @@
 
 Misses come in clusters, because one odd sentence holds several. Treating tokens or secrets as independent makes an
 interval too short. The recommended interval therefore scales the sample down by the measured design effect before it
-applies the exact binomial interval (Korn and Graubard 1998, "Confidence intervals for proportions with small expected number of
-positive counts estimated from survey data"). Zero misses give an upper bound, never 0.
+applies the exact binomial interval (Korn and Graubard 1998, "Confidence intervals for proportions with small expected
+number of positive counts estimated from survey data"). Zero misses give an upper bound, never 0.
 
 A design effect measured on few misses is too small too often. It is therefore measured as if two more sentences had
 been drawn whose every secret was missed (see `effective_size`). `tests/statistical` simulates the result: the stated

@@ -37,7 +37,7 @@ _MEASURES: Final = "pipelines/training/scoring/"
 
 @dataclass(frozen=True)
 class Planned:
-    """One line of a plan."""
+    """A line of a plan."""
 
     stage: str
     partition: str | None
