@@ -16,11 +16,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from thinc.api import Model
 
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
-    from thinc.model import Model
 
 MAX_ROWS: Final = 32_768
 """The number of remembered sets of features. With the usual width of 96 that is 12 MiB a model."""
@@ -94,8 +94,6 @@ def _is_row_wise(node: Model[Any, Any]) -> bool:
 
 def _remembering(node: Model[Any, Any]) -> Model[Any, Any]:
     """Makes a layer with a memory and the same outputs as the embedding ``node``."""
-    from thinc.api import Model
-
     columns = node.layers[0].attrs["columns"]
     embed, mix = node.layers[2].layers[0], node.layers[3].layers[0]
     memory = RowMemory(lambda features: mix.predict(embed.predict(features)))
