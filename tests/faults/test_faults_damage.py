@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from support.project import small_project
 from flows.running.spec import TRAINING
 from pipelines.accounting.ledger import TABLE
 from pipelines.graph import GRAPH
-from pipelines.stage import OUTSIDE
+from pipelines.stage import Keyed
 from pipelines.store.building.execute import execute
 from pipelines.store.building.lookup import find_published
 from pipelines.store.objects import manifest as manifests
@@ -40,13 +40,11 @@ class Finished:
         read_session.cache_clear()  # a new process remembers nothing either
         return open_session(str(self.spec))
 
-    def inputs(self, session: Session, stage: str, partition: str | None) -> dict[str, PartitionKeys]:
-        found: dict[str, PartitionKeys] = {}
-        for edge in GRAPH[stage].inputs:
-            if edge.stage not in OUTSIDE and not edge.optional:
-                names = (partition,) if edge.partitions == "same" else session.partition_names(edge.stage)
-                found[edge.stage] = tuple((p, self.artifacts[(edge.stage, p)]) for p in names)
-        return found
+    def inputs(self, session: Session, stage: str, partition: str | None) -> Mapping[str, PartitionKeys]:
+        known: dict[str, list[Keyed]] = {}
+        for (name, p), key in self.artifacts.items():
+            known.setdefault(name, []).append((p, key))
+        return next(s.inputs for s in GRAPH[stage].steps(session.partition_names, known) if s.partition == partition)
 
     def files(self, roots: Roots, stage: str, key: str) -> list[Path]:
         """Data files, the manifest beside them, and the joint manifest."""

@@ -14,6 +14,7 @@ from pipelines.encryption.sources import KeySource
 from pipelines.errors import StageError
 from pipelines.graph import GRAPH
 from pipelines.processes import worker_pool
+from pipelines.stage import Step
 from pipelines.store.building.execute import execute, probe
 from pipelines.store.building.lookup import resolve_key
 from pipelines.store.objects.session import open_session
@@ -163,18 +164,7 @@ class Builder:
         Raises:
             ReticentError: a partition failed; the others were finished first.
         """
-        steps = GRAPH[stage].steps(self._session.partition_names, inputs)
-        return self._build(stage, [(step.partition, step.inputs) for step in steps], progress)
-
-    def build(
-        self, stage: str, partition: str | None, inputs: Mapping[str, PartitionKeys], progress: Progress = silent
-    ) -> Outcome:
-        """Brings one partition up to date, given the artifacts that it reads."""
-        return self._build(stage, [(partition, inputs)], progress)[0]
-
-    def _build(
-        self, stage: str, wanted: Sequence[tuple[str | None, Mapping[str, PartitionKeys]]], progress: Progress
-    ) -> tuple[Outcome, ...]:
+        wanted = list(GRAPH[stage].steps(self._session.partition_names, inputs))
         found = self._probe(stage, wanted)
         answers: dict[int, Answer] = {n: outcome for n, (_, outcome) in enumerate(found) if outcome is not None}
         missing = [number for number in range(len(wanted)) if number not in answers]
@@ -182,8 +172,8 @@ class Builder:
             Request(
                 run=self._run,
                 stage=stage,
-                partition=wanted[n][0],
-                inputs=dict(wanted[n][1]),
+                partition=wanted[n].partition,
+                inputs=wanted[n].inputs,
                 key=found[n][0][0],
                 store_key=self._session.spec.store_key,
             )
@@ -207,20 +197,18 @@ class Builder:
             outcomes.append(answer)
         return tuple(outcomes)
 
-    def _probe(
-        self, stage: str, wanted: Sequence[tuple[str | None, Mapping[str, PartitionKeys]]]
-    ) -> list[tuple[tuple[str, dict[str, Any]], Outcome | None]]:
+    def _probe(self, stage: str, wanted: Sequence[Step]) -> list[tuple[tuple[str, dict[str, Any]], Outcome | None]]:
         """Returns the key and ingredients of each partition, and its outcome if it need not be built."""
 
-        def look(one: tuple[str | None, Mapping[str, PartitionKeys]]) -> tuple[Any, Outcome | None]:
-            keyed = resolve_key(self._session, stage, *one)
-            return keyed, probe(self._session, stage, one[0], keyed[0])
+        def look_up(step: Step) -> tuple[Any, Outcome | None]:
+            keyed = resolve_key(self._session, stage, step.partition, step.inputs)
+            return keyed, probe(self._session, stage, step.partition, keyed[0])
 
         with store_lock(self._session.roots.private):
             if len(wanted) == 1:
-                return [look(wanted[0])]
+                return [look_up(wanted[0])]
             with ThreadPoolExecutor(_PROBING_THREADS) as threads:  # hashing files releases the global interpreter lock
-                return list(threads.map(look, wanted))
+                return list(threads.map(look_up, wanted))
 
     def _one_by_one(
         self, requests: Sequence[Request], keyed: Sequence[tuple[str, dict[str, Any]]], progress: Progress
