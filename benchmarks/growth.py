@@ -122,7 +122,6 @@ def build(config: Path, stages: Sequence[str]) -> dict[str, float]:
     from flows.running.lifecycle import finish, running
     from flows.running.spec import begin
     from pipelines.graph import GRAPH
-    from pipelines.stage import OUTSIDE
     from pipelines.store.objects.session import open_session
     from pipelines.store.place.outcome import PartitionKeys
     from tasks.builders import builder_of
@@ -134,11 +133,9 @@ def build(config: Path, stages: Sequence[str]) -> dict[str, float]:
     keys: dict[str, PartitionKeys] = {}
     with running(run):
         for name in stages:
-            edges = (e for e in GRAPH[name].inputs if e.stage not in OUTSIDE and (e.stage in keys or not e.optional))
-            inputs = {edge.stage: keys[edge.stage] for edge in edges}
             found["before_bytes"] = peak_bytes()
             began, cpu = time.perf_counter(), cpu_seconds()
-            outcomes = builder_of(run).build_stage(name, inputs)
+            outcomes = builder_of(run).build_stage(name, keys)
             found |= {"seconds": time.perf_counter() - began, "cpu_seconds": cpu_seconds() - cpu}
             keys[name] = tuple((outcome.partition, outcome.key or "") for outcome in outcomes)
             session.outcomes.extend(outcomes)
@@ -249,12 +246,12 @@ def main() -> None:
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
     from flows.running.spec import PREPARATION, TRAINING
-    from pipelines.walks import usual
+    from pipelines.walks import default_stages
 
-    stages = [name for name in (*PREPARATION, *(TRAINING if given.train else ())) if name in usual()]
+    stages = [name for name in (*PREPARATION, *(TRAINING if given.train else ())) if name in default_stages()]
     if given.one:
         name, warm, config = given.one
-        upto = [stage for stage in (*PREPARATION, *TRAINING) if stage in usual()]
+        upto = [stage for stage in (*PREPARATION, *TRAINING) if stage in default_stages()]
         upto = upto[: upto.index(name) + 1]
         build(Path(warm), upto)
         shutil.rmtree(Path(warm).parent / "reticent-store")

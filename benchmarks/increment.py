@@ -21,8 +21,6 @@ from pathlib import Path
 from flows.running.lifecycle import finish, running
 from flows.running.spec import PREPARATION, begin
 from pipelines.corpus.customersim import simulate
-from pipelines.graph import GRAPH
-from pipelines.stage import OUTSIDE
 from pipelines.store.objects.session import open_session
 from pipelines.store.place.outcome import Outcome, PartitionKeys
 from tasks.builders import builder_of
@@ -84,21 +82,14 @@ def drive_begun(run: str) -> list[Outcome]:
     """The same for a run that has begun, given by its specification."""
     session = open_session(run)
     stages = session.spec.selected
-    outcomes: dict[tuple[str, str | None], Outcome] = {}
+    keys: dict[str, PartitionKeys] = {}
     with running(run):
         for name in stages:
-            for partition in session.partition_names(name):
-                inputs: dict[str, PartitionKeys] = {}
-                for edge in GRAPH[name].inputs:
-                    if edge.stage not in OUTSIDE:
-                        wanted = (partition,) if edge.partitions == "same" else session.partition_names(edge.stage)
-                        if edge.optional and (edge.stage, None) not in outcomes:
-                            continue
-                        inputs[edge.stage] = tuple((p, outcomes[(edge.stage, p)].key or "") for p in wanted)
-                outcomes[(name, partition)] = builder_of(run).build(name, partition, inputs)
-        session.outcomes.extend(outcomes.values())
+            outcomes = builder_of(run).build_stage(name, keys)
+            keys[name] = tuple((outcome.partition, outcome.key or "") for outcome in outcomes)
+            session.outcomes.extend(outcomes)
         finish(run)
-    return list(outcomes.values())
+    return list(session.outcomes)
 
 
 def built(outcomes: list[Outcome]) -> dict[str, set[str | None]]:

@@ -1,9 +1,9 @@
-"""Reading and writing the files of artifacts, and of scratch folders: the only place that knows how.
+"""Reads and writes the files of artifacts and of scratch folders. No other module does.
 
-Stages name a table by its schema and any other file by its name; they hold no folders and build no paths. Checks of
-schemas, how JSON is written, and which names are allowed stand here. Below an encrypted private root, `pipelines.files`
-seals what is written. Where a library opens a file itself, ``blob`` gives the path, and `pipelines.memory_files` a copy
-in memory if the file is sealed.
+Stages name a table by its schema, and any other file by its name. They hold no folders and build no paths. This module
+checks schemas and names, and fixes the format of JSON. Below an encrypted private root, `pipelines.files` seals the
+files. If a library opens a file itself, ``blob`` gives the path, and `pipelines.memory_files` a copy in memory if the
+file is sealed.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Folder:
-    """A folder whose files are named below it."""
+    """A folder whose files are named relative to it."""
 
     folder: Path
 
     def blob(self, name: str) -> Path:
-        """The path of a file or folder, for a library that opens it itself.
+        """Returns the path of a file or folder, for a library that opens it itself.
 
         Raises:
-            ValueError: the name is no relative path below the folder.
+            ValueError: the name is not a relative path below the folder.
         """
         parts = PurePosixPath(name).parts
         if not parts or PurePosixPath(name).is_absolute() or ".." in parts:
@@ -45,41 +45,51 @@ class Source(Folder):
     """A folder to read from."""
 
     def table(self, schema: Schema, name: str | None = None) -> Table:
-        """A table, opened and checked when it is read; ``name`` without suffix, by default the schema's."""
-        from pipelines.tables import Table  # pyarrow, which a run with nothing to do need not load
+        """Returns a table, which is opened and checked when it is read.
+
+        Args:
+            schema: schema of the table.
+            name: name of the file without suffix; by default the schema's name.
+        """
+        from pipelines.tables import Table  # pyarrow, which a run with nothing to do does not load
 
         return Table(self.blob(f"{name or schema.name}.parquet"), schema)
 
     def json(self, name: str) -> Any:
-        """A JSON document."""
+        """Reads a JSON document."""
         return json.loads(read_file(self.blob(name)))
 
     def lines(self, name: str) -> Iterator[bytes]:
-        """The lines of a file that `Target.lines` wrote, without their ends."""
+        """Yields the lines of a file that `Target.lines` wrote, without their ends."""
         with open_to_read(self.blob(name)) as file:
             for line in file:
                 yield line.removesuffix(b"\n")
 
     def find_json(self, name: str) -> Any:
-        """A JSON document; None where the file is missing or damaged."""
+        """Reads a JSON document; None if the file is missing or damaged."""
         return read_json(self.blob(name))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Target(Folder):
-    """A folder to write into. A file has its name once it is whole."""
+    """A folder to write into. A file gets its name once it is whole."""
 
     def table(self, schema: Schema, name: str | None = None) -> TableWriter:
-        """A writer, to be used as a context manager; ``name`` without suffix, by default the schema's."""
+        """Returns a writer, to use as a context manager.
+
+        Args:
+            schema: schema of the table.
+            name: name of the file without suffix; by default the schema's name.
+        """
         from pipelines.tables import TableWriter
 
         return TableWriter(self._place(f"{name or schema.name}.parquet"), schema)
 
     def json(self, name: str, value: Any) -> None:
-        """Writes a JSON document whose bytes depend on the value alone.
+        """Writes a JSON document whose bytes depend only on the value.
 
         Raises:
-            ValueError: a number in it is infinite or none.
+            ValueError: a number in it is infinite or not a number.
         """
         self._write(name, encode_json(value, allow_nan=False))
 
@@ -88,37 +98,37 @@ class Target(Folder):
         self._write(name, text.encode())
 
     def lines(self, name: str) -> BinaryIO:
-        """A file to write lines to. It has its name from the start."""
+        """Opens a file to write lines to. It has its name from the start."""
         return open_to_write(self._place(name))
 
     def copy(self, name: str, source: Path) -> None:
-        """Takes over a file of another artifact as it is."""
+        """Copies a file of another artifact unchanged."""
         copy_file(source, self._place(name))
 
     def below(self, name: str) -> Target:
-        """A folder in this one, made if need be."""
+        """Returns a folder in this one, and makes it if it is missing."""
         folder = self.blob(name)
         folder.mkdir(parents=True, exist_ok=True)
         return Target(folder=folder)
 
     def fresh(self, name: str) -> Target:
-        """A folder in this one, empty whatever a killed attempt left in it."""
+        """Returns an empty folder in this one, without the files of a killed attempt."""
         self.remove(name)
         return self.below(name)
 
     def remove(self, name: str) -> None:
-        """Removes a folder in this one, if it is there."""
+        """Removes a folder in this one, if it exists."""
         shutil.rmtree(self.blob(name), ignore_errors=True)
 
     def take_over(self, name: str, source: Source) -> None:
-        """Copies a folder with all that is in it."""
+        """Copies a folder with all its files."""
         for path in sorted(source.folder.rglob("*")):
             if path.is_file():
                 self.copy(f"{name}/{path.relative_to(source.folder).as_posix()}", path)
 
     @contextmanager
     def emptied(self, name: str) -> Iterator[Target]:
-        """A folder in this one, empty whatever a killed attempt left in it, and removed at the end."""
+        """Yields an empty folder in this one, like `fresh`, and removes it at the end."""
         try:
             yield self.fresh(name)
         finally:
@@ -135,10 +145,10 @@ class Target(Folder):
 
 @dataclass(frozen=True, kw_only=True)
 class Artifact(Source):
-    """One published output of a stage, already verified by the store: its private files, and the public ones.
+    """A published output of a stage that the store has verified: its private files, and the public ones.
 
     Attributes:
-        public_folder: None where the stage has no public root.
+        public_folder: folder of the public files; None if the stage has no public root.
     """
 
     stage: str
@@ -160,14 +170,15 @@ class Artifact(Source):
 
 @dataclass(frozen=True, kw_only=True)
 class Output(Target):
-    """Where one execution of a stage writes: itself is the private root's folder, empty at the start.
+    """The output folders of one execution of a stage. The object itself is the private folder, empty at the start.
 
     Attributes:
-        public_folder: likewise of the public root; None where the stage has none.
-        scratch_folder: private; survives a kill and is handed to the next attempt. Never published.
-        failures_folder: private; for what people should look at when the stage refuses to go on. Made when needed.
-        cache: private; for what stages can make again, and not from the corpus. It outlives artifacts, and may be
-            emptied whenever no run is on. None where nothing is kept.
+        public_folder: folder of the public root; None if the stage has no public root.
+        scratch_folder: private folder that survives a kill, for the next attempt. Never published.
+        failures_folder: private folder for files that people should inspect when the stage refuses to go on. Made when
+            needed.
+        cache: private folder for files that stages can make again without the corpus. It outlives artifacts, and may be
+            emptied when no run is active. None if nothing is kept.
     """
 
     scratch_folder: Path
@@ -198,8 +209,8 @@ class Output(Target):
 
     @property
     def basis(self) -> Path:
-        """Files as the public ones will be whatever the text is: formats, settings, a vocabulary from elsewhere.
+        """The files with content that does not depend on the text: formats, settings, a vocabulary from elsewhere.
 
-        A stage writes them before it reads any input. The gate lets pass what a public file says as they do.
+        A stage writes them before it reads any input. The gate accepts content of public files that is also in them.
         """
         return self.scratch.blob("basis")

@@ -1,9 +1,8 @@
-"""What a stage is handed when it runs: its settings, its inputs, where it writes, and what the run lends it.
+"""The context of a running stage: its settings, its inputs, its output folders, and services of the run.
 
-A stage is ``run(ctx) -> Mapping[str, JSON]``: it reads only ``ctx.inputs`` and ``ctx.outside``, writes only to
-``ctx.out`` and ``ctx.out.public``, and returns a few counts for people to look at.
-Those counts never reach another stage: whatever a later stage needs is a data file, so that the output digest
-covers it (design, section 3).
+A stage is ``run(ctx) -> Mapping[str, JSON]``. It reads only ``ctx.inputs`` and ``ctx.outside``, writes only to
+``ctx.out`` and ``ctx.out.public``, and returns a few counts for people. Those counts never reach another stage. A later
+stage reads data files only, so that the output digest covers all that it needs (design, section 3).
 """
 
 from __future__ import annotations
@@ -22,28 +21,28 @@ Purpose = Literal["release", "audit", "comparison"]
 
 
 class Progress(Protocol):
-    """Reports progress; ``total`` is None while it is unknown, ``message`` never holds private text."""
+    """A callback for progress. ``total`` is None while it is unknown, and ``message`` never holds private text."""
 
     def __call__(self, done: int, total: int | None, message: str = "") -> None:
-        """Called with how much is done."""
+        """Reports the progress so far."""
 
 
 def silent(done: int, total: int | None, message: str = "") -> None:
-    """A `Progress` that says nothing."""
+    """Ignores progress (a `Progress`)."""
 
 
 def unsearched(folder: Folder) -> None:
-    """An `Environment.search` that lets everything pass."""
+    """Accepts every folder (an `Environment.search`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spent:
-    """What a release costs together with the earlier ones that may share records.
+    """The joint cost of a release and the earlier releases that may share records with it.
 
     Attributes:
-        num_earlier: how many earlier ones there are.
-        epsilon: of all together, unamplified, under replace-one; infinite where one of them added no noise.
-        delta: that epsilon is stated at.
+        num_earlier: number of earlier releases.
+        epsilon: composed epsilon of all, unamplified, under replace-one; infinite if one of them added no noise.
+        delta: delta at which epsilon is stated.
     """
 
     num_earlier: int = 0
@@ -53,16 +52,16 @@ class Spent:
 
 @dataclass(frozen=True, kw_only=True)
 class Releases:
-    """What the store knows of releases on the files of a run.
+    """The releases on the files of a run, as the store knows them.
 
     Attributes:
-        published: those that were published and may share a record with the run's, oldest first
+        published: published releases that may share a record with the run's, oldest first
             (`pipelines.accounting.ledger.Release`).
-        redactions: identify how the run redacts (see `ReleaseFacts.redactions`).
-        adopted: keys of models that were adopted under another key, with the key that they were trained under.
-        is_current: whether the run's model read the text as it is redacted and divided now.
-        recipe: declared versions of what the run's model was made by; empty for one from before there were any.
-        is_copied: whether a copy of the store may have released more.
+        redactions: ids of the run's redaction (see `ReleaseFacts.redactions`).
+        adopted: keys of models that were adopted under another key, each with the key under which it was trained.
+        is_current: true if the run's model read the text as it is redacted and divided now.
+        recipe: declared versions of the code that made the run's model; empty for a model from before there were any.
+        is_copied: true if a copy of the store may have released more.
     """
 
     published: tuple[Any, ...] = ()
@@ -73,14 +72,14 @@ class Releases:
     is_copied: bool = False
 
     def trained_as(self, key: str) -> str:
-        """The key that a model was trained under, however often it was adopted since."""
+        """Returns the key under which a model was trained, however often it was adopted since."""
         while key in self.adopted:
             key = self.adopted[key]
         return key
 
 
 class ReleaseLedger(Protocol):
-    """Where a stage that publishes something trained on private records accounts for it (see `reticent ledger`)."""
+    """The ledger for a stage that publishes a model trained on private records (see `reticent ledger`)."""
 
     def reserve(
         self,
@@ -91,15 +90,15 @@ class ReleaseLedger(Protocol):
         is_public: bool = True,
         insecure_test_seed: bool = False,
     ) -> Spent:
-        """Called before any private record is used; refuses a release that would exceed the budget."""
+        """Enters a release before any private record is used. Refuses a release that would exceed the budget."""
 
     def commit(self) -> None:
-        """Called when the release is ready, before it is published."""
+        """Marks the release as published, before it is published."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Runtime:
-    """Settings that can change speed and memory only; they never enter an artifact's key."""
+    """Settings that can only change speed and memory. They never enter an artifact's key."""
 
     workers: int = 1
     executor: str = "local"
@@ -121,13 +120,13 @@ class Piece:
     """A run of whole documents in one input file.
 
     Attributes:
-        path: where the file is now.
-        name: its path relative to the input folder, with ``/``: the identity that doc ids derive from.
-        format: a name of `pipelines.corpus.formats.FORMATS`.
-        start_byte, end_byte: the half-open range of decompressed bytes; of rows, from 0, in Parquet and Arrow files.
+        path: present path of the file.
+        name: path relative to the input folder, with ``/``: the identity from which doc ids derive.
+        format: name of a format in `pipelines.corpus.formats.FORMATS`.
+        start_byte, end_byte: half-open range of decompressed bytes; of rows, from 0, in Parquet and Arrow files.
         first_row: 1-based number of the first row (line, paragraph, record, …; 1 for a whole file) in the file.
-        digest: SHA-256 of the bytes (and of a table's header), hexadecimal; ``damaged`` where they cannot be read.
-        draws_fold: the fold that the file's name says does not count (`pipelines.corpus.formats.draws_folds`).
+        digest: SHA-256 of the bytes (and of a table's header), hexadecimal; ``damaged`` if they cannot be read.
+        draws_fold: true if the fold in the file's name does not count (`pipelines.corpus.formats.draws_folds`).
         forgotten: pseudonyms of documents of the file that are left out (`pipelines.corpus.forgotten.is_forgotten`).
     """
 
@@ -144,16 +143,16 @@ class Piece:
 
 @dataclass(frozen=True, kw_only=True)
 class Outside:
-    """What stages read that no stage made (`pipelines.stage.OUTSIDE`).
+    """Inputs of stages that no stage made (`pipelines.stage.OUTSIDE`).
 
     Attributes:
-        pieces: the input bytes of this partition; only for a stage that reads input files.
-        reviews: the log of reviews (`pipelines.miss_rate.review_log`) and how many of its bytes belong to this run;
-            None where nobody has reviewed.
-        releases: what is known of releases on the same files; only for a stage that reads them.
-        overlay: rows to train on beside the corpus, and rows to leave out (`pipelines.training.data.overlay`); only for
-            a stage that reads them, in a child run that has some.
-        left_out: how many files beside the corpus are not read, by suffix or by why; only for a stage that reads it.
+        pieces: input pieces of this partition; only for a stage that reads input files.
+        reviews: log of reviews (`pipelines.miss_rate.review_log`) and the number of its bytes that belong to this run;
+            None if nobody has reviewed.
+        releases: earlier releases on the same files; only for a stage that reads them.
+        overlay: rows to train on in addition to the corpus, and rows to leave out (`pipelines.training.data.overlay`);
+            only for a stage that reads them, in a child run that has some.
+        left_out: number of files that are not read, by suffix or by reason; only for a stage that reads it.
     """
 
     pieces: tuple[Piece, ...] = ()
@@ -165,17 +164,17 @@ class Outside:
 
 @dataclass(frozen=True, kw_only=True)
 class Environment:
-    """What the run lends to a stage. Output depends on none of it, but that pseudonyms depend on the secret.
+    """Services of the run for a stage. Output does not depend on them, except that pseudonyms depend on the secret.
 
     Attributes:
-        progress: told how much is done.
-        secret: the store's, for `pseudonym` and `derived_key` only.
-        ledger: where releases are accounted for; only for a stage that the graph declares as one.
-        processes: how many processes this execution may keep busy; more than 1 where there are fewer partitions than
+        progress: callback for progress.
+        secret: secret of the store, only for `pseudonym` and `derived_key`.
+        ledger: ledger of releases; only for a stage that the graph declares as a release.
+        processes: number of processes that this execution may keep busy; more than 1 if there are fewer partitions than
             workers.
-        search: searches files that will be public as the store does before it publishes
-            (`pipelines.store.objects.public_search`). So a stage can stop before it does the long part of its work.
-        meeting: private; where machines that train together find each other. None where there are none.
+        search: function that searches public files like the store before it publishes
+            (`pipelines.store.objects.public_search`). So a stage can stop before the long part of its work.
+        meeting: private folder through which machines that train together find each other; None if there is none.
     """
 
     progress: Progress = silent
@@ -191,15 +190,15 @@ class StageContext:
     """Everything that one execution of one stage may use.
 
     Attributes:
-        stage: the stage's name in the graph.
-        partition: the partition's name, or None for a whole-corpus stage.
-        configs: the validated settings tables that this stage reads, by table name.
-        seed: the stage's own seed, derived from ``run.seed`` and the stage's name; public.
-        runtime: settings that can change speed and memory only.
-        inputs: per input stage, its artifacts in corpus order (one for a same-partition input).
+        stage: name of the stage in the graph.
+        partition: name of the partition; None for a whole-corpus stage.
+        configs: validated settings tables that this stage reads, by table name.
+        seed: public seed of the stage, derived from ``run.seed`` and the stage's name.
+        runtime: settings that can only change speed and memory.
+        inputs: artifacts of each input stage in corpus order (one for a same-partition input).
         outside: inputs that no stage made.
-        out: where it writes.
-        run: what the run lends.
+        out: output folders.
+        run: services of the run.
     """
 
     stage: str
@@ -213,7 +212,7 @@ class StageContext:
     run: Environment = field(default_factory=Environment)
 
     def input(self, stage: str) -> Artifact:
-        """The only artifact of an input stage.
+        """Returns the only artifact of an input stage.
 
         Raises:
             LookupError: the input has no artifact, or several.
@@ -225,19 +224,19 @@ class StageContext:
 
 
 def pseudonym(secret: bytes, *parts: str) -> str:
-    """HMAC-SHA256 of ``parts`` under the store's secret, 32 hexadecimal characters.
+    """Returns the HMAC-SHA256 of ``parts`` under the store's secret, in 32 hexadecimal characters.
 
-    A plain digest of a short private text (a name, a file name) can be guessed; this cannot without the secret.
+    A plain digest of a short private text (a name, a file name) can be guessed. This one cannot, without the secret.
     """
     message = b"".join(len(p.encode()).to_bytes(8, "big") + p.encode() for p in parts)
     return hmac.new(secret, message, hashlib.sha256).hexdigest()[:32]
 
 
 def derived_key(secret: bytes, purpose: str) -> bytes:
-    """A key of 32 bytes for one purpose, from the store's secret, which it does not give away (HMAC-SHA256).
+    """Derives a key of 32 bytes for one purpose from the store's secret (HMAC-SHA256), which it does not reveal.
 
     Raises:
-        ValueError: there is no secret, so anybody could make the key.
+        ValueError: there is no secret, so anybody could derive the key.
     """
     if not secret:
         raise ValueError("a key needs the store's secret")

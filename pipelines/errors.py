@@ -1,6 +1,6 @@
-"""Errors that a user may meet, each with the exit code of the command line (design, section 7).
+"""Errors that a user may see, each with the exit code of the command line (design, section 7).
 
-A message never quotes private text: it names a file, a row number, a setting, and what to do.
+A message never quotes private text. It names a file, a row number, a setting, and what to do.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class InputError(ReticentError):
 
 
 class PrivacyGateError(ReticentError):
-    """Going on would break a privacy promise, so nothing was published."""
+    """To continue would break a privacy promise, so nothing was published."""
 
     exit_code = 4
 
@@ -39,22 +39,22 @@ class StageError(ReticentError):
 
 
 class ExecutorError(ReticentError):
-    """Other machines cannot take part: an engine is out of reach, or they lack what a run needs."""
+    """Other machines cannot take part: an engine cannot be reached, or the machines lack something that a run needs."""
 
     exit_code = 5
 
 
 class DamagedFileError(ValueError):
-    """A sealed file is not as it was written (`pipelines.encryption`), as JSON may be no JSON. Quotes nothing of it."""
+    """A sealed file was changed (`pipelines.encryption`). A ValueError, like invalid JSON. Does not quote the file."""
 
 
 class StoreError(ReticentError):
     """The artifact store cannot be used: no permission, no space, a damaged layout, a busy lock.
 
     Args:
-        message: for the user.
-        errno: the system's number of the fault, where a file operation failed; says whether to try again. It goes
-            with the error to another process.
+        message: message for the user.
+        errno: system's number of the fault if a file operation failed. It decides if a retry may help, and goes with
+            the error to another process.
     """
 
     exit_code = 5

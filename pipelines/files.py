@@ -1,7 +1,7 @@
-"""How files are read and written: as a whole or not at all, line by line, and as JSON documents.
+"""Reads and writes files: as a whole or not at all, line by line, and as JSON documents.
 
-All that reads or writes a file of a private root does so by these functions: below the private root of an encrypted
-store (`pipelines.encryption.places`) they seal what is written, and give back plaintext.
+All code that reads or writes a file of a private root uses these functions. Below the private root of an encrypted
+store (`pipelines.encryption.places`) they seal what they write, and return plaintext.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _COPIED_BYTES = 1 << 20
 
 
 def canonical_json(value: Any) -> bytes:
-    """One byte string per JSON value: sorted keys, no spaces."""
+    """Encodes a JSON value as its one canonical byte string: sorted keys, no spaces."""
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
 
 def finite(value: float | None) -> float | None:
-    """A number as JSON has it: None for an infinite one."""
+    """Returns a number for JSON: None in place of an infinite one."""
     return value if value is not None and math.isfinite(value) else None
 
 
 def source_digest(home: Path, packages: Iterable[str]) -> str:
-    """SHA-256 of the names and contents of all modules of some packages, which lie in ``home``; hexadecimal."""
+    """Returns the SHA-256, in hexadecimal, of names and contents of all modules of some packages in ``home``."""
     digest = hashlib.sha256()
     for package in packages:
         for path in sorted((home / package).rglob("*.py")):
@@ -42,34 +42,34 @@ def source_digest(home: Path, packages: Iterable[str]) -> str:
 
 
 def open_to_read(path: Path) -> BinaryIO:
-    """A file's content, from any place in it.
+    """Opens a file to read from any position.
 
     Raises:
-        OSError: it is missing or cannot be read.
-        DamagedFileError: it lies in an encrypted root, and is not as it was written.
+        OSError: the file is missing or cannot be read.
+        DamagedFileError: the file lies in an encrypted root, and was changed.
     """
     place = places.place_of(path)
     return path.open("rb") if place is None else places.reading(path.open("rb"), place)
 
 
 def open_to_write(path: Path) -> BinaryIO:
-    """A file to write from its beginning to its end."""
+    """Opens a file to write from its beginning to its end."""
     place = places.place_of(path)
     return path.open("wb") if place is None else places.writing(path.open("wb"), place)
 
 
 def to_be_read(path: Path) -> Path | BinaryIO:
-    """What a library opens that takes paths and files: the path, or the plaintext of a sealed file. Raises likewise."""
+    """Returns the path of a file, or its opened plaintext if it is sealed, for a library that takes both."""
     return path if places.place_of(path) is None else open_to_read(path)
 
 
 def to_be_written(path: Path) -> Path | BinaryIO:
-    """Likewise for writing. A file is to be closed by the caller, after the library has closed what it made of it."""
+    """Returns a path, or an opened file that seals, for a library to write. The caller closes the file at the end."""
     return path if places.place_of(path) is None else open_to_write(path)
 
 
 def read_file(path: Path) -> bytes:
-    """The whole content of a file. Raises as `open_to_read`."""
+    """Reads the whole content of a file. Raises the errors of `open_to_read`."""
     if places.place_of(path) is None:
         return path.read_bytes()
     with open_to_read(path) as file:
@@ -77,7 +77,7 @@ def read_file(path: Path) -> bytes:
 
 
 def read_before_damage(path: Path) -> bytes:
-    """What a file that lines are appended to says in front of the first damage, where it is sealed; else all of it."""
+    """Reads a file of appended lines. A sealed file is read up to its first damage."""
     place = places.place_of(path)
     if place is None:
         return path.read_bytes()
@@ -86,7 +86,7 @@ def read_before_damage(path: Path) -> bytes:
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """Copies what a file says, between roots too; mode and times stay behind."""
+    """Copies the plaintext of a file, also between roots, without mode and times."""
     with open_to_read(source) as old, open_to_write(target) as new:
         while part := old.read(_COPIED_BYTES):
             new.write(part)
@@ -105,13 +105,13 @@ def write_atomic(path: Path, *parts: bytes | memoryview, mode: int | None = 0o60
     """Writes a file so that readers see the old content or the new one, never a part.
 
     Args:
-        path: of the file.
-        *parts: its content, one after the other.
-        mode: of the file, whatever the umask; None leaves it to the umask.
-        is_durable: whether it outlasts a power cut from here on; not needed in a folder that is flushed as a whole.
+        path: path of the file.
+        *parts: parts of its content, in order.
+        mode: mode of the file, whatever the umask; None to follow the umask.
+        is_durable: true if the file must survive a power cut from now on. Not needed in a folder that is flushed later.
 
     Raises:
-        OSError: the folder is missing, read-only or full; the old content is then untouched.
+        OSError: the folder is missing, read-only or full. The old content is then untouched.
     """
     _replace(path, parts, places.place_of(path), mode, is_durable=is_durable)
 
@@ -124,7 +124,7 @@ def _replace(
     *,
     is_durable: bool = True,
 ) -> None:
-    """Writes a file as `write_atomic` says, and seals it where ``place`` is one."""
+    """Writes a file like `write_atomic`, and seals it unless ``place`` is None."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666 if mode is None else mode)
     try:
@@ -155,14 +155,14 @@ def _sink(file: BinaryIO, place: places.Place | None) -> Iterator[BinaryIO]:
 
 
 def append_lines(path: Path, lines: bytes) -> None:
-    """Appends whole lines to a file of its owner's, made if need be; they are on the disk when this returns.
+    """Appends whole lines to a file that only its owner can read, and flushes them to the disk. Makes a missing file.
 
-    Several processes may append at once. What a kill left of a last line was never confirmed to anybody, and is
+    Several processes may append at once. The remains of a last line that a kill cut short were never confirmed, and are
     removed first.
 
     Raises:
-        OSError: the disk did not take them; the file then ends as it did.
-        DamagedFileError: the file lies in an encrypted root, and is not as it was written; it stays as it is.
+        OSError: the disk did not take the lines. The file then ends as before.
+        DamagedFileError: the file lies in an encrypted root, and was changed. It stays as it is.
     """
     is_new = not path.exists()
     descriptor = _open_locked(path)
@@ -186,7 +186,7 @@ def append_lines(path: Path, lines: bytes) -> None:
 
 
 def _open_locked(path: Path) -> int:
-    """The file, held; not one that was replaced while we waited for it."""
+    """Opens and locks the file, again if it was replaced while we waited for the lock."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -202,14 +202,14 @@ def _open_locked(path: Path) -> int:
 
 
 def remove_lines(path: Path, is_removed: Callable[[bytes], bool]) -> int:
-    """Takes whole lines out of a file that `append_lines` writes; the others stay byte for byte.
+    """Removes whole lines from a file that `append_lines` writes. The others stay byte for byte.
 
     Returns:
-        How many were taken out; a missing file has none.
+        The number of removed lines; 0 for a missing file.
 
     Raises:
-        OSError: the disk did not take the file; the old one is then untouched.
-        DamagedFileError: the file lies in an encrypted root, and is not as it was written.
+        OSError: the disk did not take the file. The old file is then untouched.
+        DamagedFileError: the file lies in an encrypted root, and was changed.
     """
     if not path.exists():
         return 0
@@ -226,7 +226,7 @@ def remove_lines(path: Path, is_removed: Callable[[bytes], bool]) -> int:
 
 
 def _whole_bytes(descriptor: int) -> int:
-    """The length of the file up to its last newline."""
+    """Returns the length of the file up to its last newline."""
     end = os.fstat(descriptor).st_size
     while end > 0:
         start = max(0, end - 65_536)
@@ -238,17 +238,17 @@ def _whole_bytes(descriptor: int) -> int:
 
 
 def encode_json(value: Any, *, allow_nan: bool = True) -> bytes:
-    """An indented JSON document whose bytes depend on the value alone."""
+    """Encodes an indented JSON document whose bytes depend only on the value."""
     return json.dumps(value, sort_keys=True, indent=1, allow_nan=allow_nan).encode() + b"\n"
 
 
 def write_json(path: Path, value: Any, mode: int = 0o600) -> None:
-    """`write_atomic` of `encode_json`."""
+    """Writes a JSON document with `write_atomic`."""
     write_atomic(path, encode_json(value), mode=mode)
 
 
 def read_json(path: Path) -> Any:
-    """Reads a JSON document; None when the file is missing or is not valid JSON (a damaged file counts as none)."""
+    """Reads a JSON document; None if the file is missing, damaged or not valid JSON."""
     try:
         return json.loads(read_file(path))
     except (FileNotFoundError, NotADirectoryError, ValueError):

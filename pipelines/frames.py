@@ -1,4 +1,4 @@
-"""Parquet files as lazy frames of polars; sealed ones are decrypted as they are read."""
+"""Opens Parquet files as lazy frames of polars. Sealed files are decrypted while they are read."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _BATCH_ROWS: Final = 16_384
 
 
 def scan(files: Sequence[Path]) -> pl.LazyFrame:
-    """The rows of several Parquet files of one schema, in order. Nothing but the schema is read before it is collected.
+    """Returns the rows of several Parquet files of one schema, in order. Reads only the schema until it is collected.
 
     Raises:
-        DamagedFileError: a sealed file is not as it was written; when it is collected.
+        DamagedFileError: a sealed file was changed. Collecting the frame raises it.
     """
     import polars as pl
 

@@ -1,7 +1,7 @@
-"""The one declaration of the pipeline: every stage, what it reads, and where it writes.
+"""The declaration of the pipeline: every stage, its inputs, and its outputs.
 
 Stages are named by module path and loaded on demand, so that planning a run imports neither torch nor spaCy.
-``flows/`` wires exactly this graph; a test holds the two together. `pipelines.walks` goes through it.
+``flows/`` wires exactly this graph, and a test compares the two. `pipelines.walks` walks the graph.
 """
 
 from __future__ import annotations
@@ -318,7 +318,7 @@ GRAPH: Mapping[str, Stage] = {
                 "gate": ("enabled", "on_hit"),
                 "report": ("public", "publish_counts"),
             },
-            # Shards and masks say whether the model is one of the text as it is redacted now (`Releases.is_current`).
+            # Shards and masks show if the model was trained on the text as it is redacted now (`Releases.is_current`).
             inputs=(
                 Input("train", ("events.json",)),
                 Input("estimate", (FIGURES,)),

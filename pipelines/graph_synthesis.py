@@ -1,4 +1,4 @@
-"""The stages of synthetic text: what the released model writes. None is built unless the settings ask."""
+"""The stages of synthetic text, which the released model writes. Runs build them only if the settings ask for it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SYNTHESIS_STAGES = (
         tables=(Table("synthetic", SYNTHETIC, "public"), Table("private_synthetic", PRIVATE_SYNTHETIC)),
         optional=True,
     ),
-    # Nothing that is published reads it: what it counts is of the private text.
+    # No published stage reads it, because it counts private text.
     Stage(
         name="synthesize_check",
         title="Count, on the trusted side, what of the private text stands in the synthetic table.",

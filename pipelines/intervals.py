@@ -1,16 +1,16 @@
-"""Intervals for rates that are measured on sampled sentences.
+"""Confidence intervals for rates that are measured on sampled sentences.
 
-Misses come in clusters: one odd sentence holds several. Treating tokens or secrets as independent makes an interval
-too short, so the recommended one scales the sample down by the measured design effect before it applies the exact
-binomial interval (Korn and Graubard 1998, "Confidence intervals for proportions with small expected number of
-positive counts estimated from survey data"). Zero misses give an upper bound, never 0.
+Misses come in clusters, because one odd sentence holds several. Treating tokens or secrets as independent makes an
+interval too short. The recommended interval therefore scales the sample down by the measured design effect before it
+applies the exact binomial interval (Korn and Graubard 1998, "Confidence intervals for proportions with small expected
+number of positive counts estimated from survey data"). Zero misses give an upper bound, never 0.
 
-A design effect measured on few misses comes out too small too often. It is therefore measured as if two more sentences
-had been drawn whose every secret was missed (see `effective_size`). `tests/statistical` simulates what that is
-worth: the stated coverage at rates of 0 to 2 %, at the width that a known design effect would give.
+A design effect measured on few misses is too small too often. It is therefore measured as if two more sentences had
+been drawn whose every secret was missed (see `effective_size`). `tests/statistical` simulates the result: the stated
+coverage at rates of 0 to 2 %, at the width that a known design effect would give.
 
-None of the intervals claims credit for sampling without replacement (the finite population correction), which keeps
-them on the long side; a census needs none.
+No interval claims credit for sampling without replacement (the finite population correction), so the intervals are
+rather too long. A census needs no interval.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ _EXTRA_SENTENCES = 2
 _PARTS = 4
 _MOST_STEPS = 256
 _FEW_HIT_SENTENCES = 5
-"""From this many sentences with misses on, the pessimistic ones that are added count for less."""
+"""The number of sentences with misses from which the added pessimistic sentences count for less."""
 
 
 @dataclass(frozen=True)
 class ClusteredCounts:
-    """Hits and units per sampled sentence; a sentence is one cluster.
+    """The hits and units of each sampled sentence. A sentence is one cluster.
 
     Attributes:
         hits: (num_clusters,) missed tokens or secrets of each sentence, weighted.
         units: (num_clusters,) all tokens or secrets of each sentence, at least as many.
-        worst: (num_clusters,) how many hits each sentence could have at most: its secrets, or its sensitive tokens.
-        weight_factor: by how much unequal weights shrink the sample (Kish 1965), 1 where all are equal.
+        worst: (num_clusters,) largest possible number of hits of each sentence: its secrets, or its sensitive tokens.
+        weight_factor: factor by which unequal weights shrink the sample (Kish 1965); 1 if all are equal.
     """
 
     hits: NDArray[np.float64]
@@ -58,12 +58,12 @@ class ClusteredCounts:
         worst: ArrayLike | None = None,
         weights: ArrayLike | None = None,
     ) -> ClusteredCounts:
-        """Counts of the sentences that hold a unit at all; the others carry no information on a ratio.
+        """Makes counts of the sentences that hold a unit. The others carry no information on a ratio.
 
         Args:
-            hits: per sentence.
-            units: per sentence.
-            worst: the most hits that a sentence could have; its units if not given.
+            hits: number of hits of each sentence.
+            units: number of units of each sentence.
+            worst: largest possible number of hits of each sentence; its units if not given.
             weights: 1 / inclusion probability of each sentence; equal if not given.
 
         Raises:
@@ -88,26 +88,26 @@ class ClusteredCounts:
 
     @property
     def num_clusters(self) -> int:
-        """Sentences with at least one unit."""
+        """The number of sentences with at least one unit."""
         return len(self.units)
 
     @property
     def num_hits(self) -> float:
-        """Hits in all, weighted."""
+        """The weighted total of hits."""
         return float(self.hits.sum())
 
     @property
     def num_units(self) -> float:
-        """Units in all, weighted."""
+        """The weighted total of units."""
         return float(self.units.sum())
 
     @property
     def value(self) -> float | None:
-        """The ratio of the totals; None when there is no unit."""
+        """The ratio of the totals; None if there is no unit."""
         return self.num_hits / self.num_units if self.num_units else None
 
     def standard_error(self) -> float | None:
-        """The linearised standard error of the ratio (Cochran 1977, section 6.4); None below two clusters."""
+        """Computes the linearised standard error of the ratio (Cochran 1977, section 6.4); None below two clusters."""
         ratio = self.value
         if ratio is None or self.num_clusters < 2:
             return None
@@ -116,7 +116,7 @@ class ClusteredCounts:
         return math.sqrt(share * float(residuals @ residuals)) / self.num_units
 
     def sums(self) -> ClusterSums:
-        """What the intervals need of these counts."""
+        """Computes the sums that the intervals need."""
         able = self.worst > 0
         num_able = int(able.sum())
         return ClusterSums(
@@ -136,10 +136,10 @@ class ClusterSums:
     """Sums over the clusters of one sample, or of many samples at once (each attribute an array of one shape).
 
     Attributes:
-        clusters, hits, units: their numbers.
+        clusters, hits, units: numbers of clusters, hits and units.
         hits_squared, hits_by_units, units_squared: sums over clusters of the squares and of the product.
         worst_hits, worst_units: hits and units of a sentence of average size whose every secret is missed; the
-            average is over the sentences that hold a secret. 0 where nothing is known of that.
+            average is over the sentences that hold a secret. 0 if it is not known.
     """
 
     clusters: Any
@@ -153,12 +153,12 @@ class ClusterSums:
 
 
 def student_t(replicate_rates: ArrayLike, confidence: float) -> Interval | None:
-    """The interval of JFT: mean of the replicates' rates and Student's t, n - 1 degrees of freedom.
+    """Computes the interval of JFT: mean of the replicates' rates and Student's t, n - 1 degrees of freedom.
 
-    It knows nothing of the range 0 to 1, so the lower end can be negative; see `clip`.
+    The interval ignores the range 0 to 1, so the lower end can be negative; see `clip`.
 
     Returns:
-        None with fewer than two replicates.
+        The interval; None with fewer than two replicates.
     """
     rates = np.asarray(replicate_rates, dtype=np.float64)
     if len(rates) < 2:
@@ -169,37 +169,37 @@ def student_t(replicate_rates: ArrayLike, confidence: float) -> Interval | None:
 
 
 def clip(interval: Interval) -> Interval:
-    """The interval cut to the range 0 to 1."""
+    """Cuts an interval to the range 0 to 1."""
     return min(max(interval[0], 0.0), 1.0), min(max(interval[1], 0.0), 1.0)
 
 
 def clopper_pearson(num_hits: float, num_units: float, confidence: float) -> Interval:
-    """The exact two-sided binomial interval (Clopper and Pearson 1934) for independent units.
+    """Computes the exact two-sided binomial interval (Clopper and Pearson 1934) for independent units.
 
     Args:
         num_hits, num_units: counts; they may be fractional (effective sample sizes). No unit at all gives (0, 1).
-        confidence: strictly between 0 and 1.
+        confidence: confidence level, strictly between 0 and 1.
     """
     tail = (1 - confidence) / 2
     return float(_lower(num_hits, num_units, tail)), float(_upper(num_hits, num_units, tail))
 
 
 def clopper_pearson_upper(num_hits: float, num_units: float, confidence: float) -> float:
-    """The exact one-sided upper bound; 1 - (1 - confidence)^(1/n) for zero hits, 1 when there is no unit.
+    """Computes the exact one-sided upper bound: 1 - (1 - confidence)^(1/n) for zero hits, 1 if there is no unit.
 
     Args:
         num_hits, num_units: counts; they may be fractional.
-        confidence: strictly between 0 and 1.
+        confidence: confidence level, strictly between 0 and 1.
     """
     return float(_upper(num_hits, num_units, 1 - confidence))
 
 
 def cluster_robust(counts: ClusteredCounts, confidence: float) -> Interval | None:
-    """The ratio's linearised interval with Student's t over sentences, cut to 0 to 1.
+    """Computes the ratio's linearised interval with Student's t over sentences, cut to 0 to 1.
 
     Returns:
-        None below two sentences, and with zero hits or nothing but hits, where the spread measured is 0 and an
-        interval of no length would be a lie.
+        The interval. None below two sentences, and with zero hits or only hits, because the measured spread is then 0
+        and an interval of no length would be wrong.
     """
     error, ratio = counts.standard_error(), counts.value
     if error is None or ratio is None or error == 0:
@@ -209,26 +209,26 @@ def cluster_robust(counts: ClusteredCounts, confidence: float) -> Interval | Non
 
 
 def effective_sample_size(counts: ClusteredCounts, tail: float) -> float:
-    """How many independent units the clustered sample is worth; see `effective_size`."""
+    """Computes the number of independent units that the clustered sample is worth; see `effective_size`."""
     return float(effective_size(counts.sums(), tail)) if counts.num_units else 0.0
 
 
 def effective_size(sums: ClusterSums, tail: float) -> Any:
-    """How many independent units clustered samples are worth, for one sample or for arrays of them.
+    """Computes the number of independent units that clustered samples are worth, for one sample or for arrays of them.
 
-    The design effect is that of the sample with two more sentences: of average size, or of the size that hit sentences
-    have here (Σh²/Σh) where that is larger, and missed altogether. They keep a handful of misses, which happen to stand
-    alone, from passing for independent ones, and fade where many sentences hold misses. Without any miss, each sentence
-    that holds a secret is one unit: what can be missed together is. Student's t at the number of sentences then says
-    what measuring the design effect on few of them costs. Never more than the units themselves (a design effect below 1
-    is luck).
+    The design effect is that of the sample with two more sentences whose every secret is missed. They have average
+    size, or the size of the sample's hit sentences (Σh²/Σh) if that is larger. Without them, a few misses that happen
+    to stand alone would pass for independent ones. They count for less if many sentences hold misses. Without any miss,
+    each sentence that holds a secret is one unit, because its secrets can be missed together. Student's t at the number
+    of sentences then accounts for measuring the design effect on few of them. The result is never larger than the
+    number of units (a design effect below 1 is luck).
 
     Args:
-        sums: of the sample or samples; each must hold a unit.
-        tail: the error probability of one side of the interval, for the correction for few sentences.
+        sums: sums of the sample or samples; each must hold a unit.
+        tail: error probability of one side of the interval, for the correction for few sentences.
     """
     some = np.where(sums.hits > 0, sums.hits, 1.0)
-    hit_size = np.where(sums.hits > 0, sums.hits_squared / some, 0.0)  # Σh²/Σh: of the sentence that a hit stands in
+    hit_size = np.where(sums.hits > 0, sums.hits_squared / some, 0.0)  # Σh²/Σh: hits of the average hit's sentence
     extra_hits = np.where(sums.worst_hits > 0, np.maximum(sums.worst_hits, hit_size), 0.0)
     extra_units = sums.worst_units + (extra_hits - np.minimum(sums.worst_hits, extra_hits))
     num_hit_sentences = sums.hits / np.where(hit_size > 0, hit_size, 1.0)
@@ -255,12 +255,12 @@ def effective_size(sums: ClusterSums, tail: float) -> Any:
 
 
 def design_effect(counts: ClusteredCounts) -> float | None:
-    """How many clustered units are worth one independent one (Kish), 1 at least; None when there is no unit."""
+    """Computes the number of clustered units worth one independent unit (Kish), at least 1; None without a unit."""
     return counts.num_units / effective_sample_size(counts, 0.05) if counts.num_units else None
 
 
 def korn_graubard(counts: ClusteredCounts, confidence: float) -> Interval:
-    """The two-sided exact interval at the effective sample size; (0, 1) when there is no unit."""
+    """Computes the two-sided exact interval at the effective sample size; (0, 1) if there is no unit."""
     if not counts.num_units:
         return 0.0, 1.0
     low, high = korn_graubard_of(counts.sums(), confidence)
@@ -268,7 +268,7 @@ def korn_graubard(counts: ClusteredCounts, confidence: float) -> Interval:
 
 
 def korn_graubard_of(sums: ClusterSums, confidence: float) -> tuple[Any, Any]:
-    """`korn_graubard` of one sample or of arrays of them; each must hold a unit."""
+    """Computes `korn_graubard` for one sample or arrays of them. Each must hold a unit."""
     tail = (1 - confidence) / 2
     size = effective_size(sums, tail)
     hits = sums.hits / sums.units * size
@@ -276,14 +276,14 @@ def korn_graubard_of(sums: ClusterSums, confidence: float) -> tuple[Any, Any]:
 
 
 def korn_graubard_upper(counts: ClusteredCounts, confidence: float) -> float:
-    """The one-sided upper bound at the effective sample size; 1 when there is no unit."""
+    """Computes the one-sided upper bound at the effective sample size; 1 if there is no unit."""
     return float(korn_graubard_upper_of(counts.sums(), confidence)) if counts.num_units else 1.0
 
 
 def ratio_upper(counts: ClusteredCounts, confidence: float) -> float:
-    """The one-sided upper bound that estimates take: `korn_graubard_upper`, made monotone; 1 if there is no unit.
+    """Computes the one-sided upper bound for estimates: `korn_graubard_upper`, made monotone; 1 if there is no unit.
 
-    One hit more can make the measured design effect, and with it `korn_graubard_upper`, smaller. So this is the largest
+    One more hit can make the measured design effect smaller, and with it `korn_graubard_upper`. So this is the largest
     bound of the sample itself and of samples with the same units and fewer hits, down to none.
     """
     if not counts.num_units:
@@ -312,7 +312,7 @@ def ratio_upper(counts: ClusteredCounts, confidence: float) -> float:
 
 
 def korn_graubard_upper_of(sums: ClusterSums, confidence: float) -> Any:
-    """`korn_graubard_upper` of one sample or of arrays of them; each must hold a unit."""
+    """Computes `korn_graubard_upper` for one sample or arrays of them. Each must hold a unit."""
     tail = 1 - confidence
     size = effective_size(sums, tail)
     return _upper(sums.hits / sums.units * size, size, tail)
@@ -321,13 +321,13 @@ def korn_graubard_upper_of(sums: ClusterSums, confidence: float) -> Any:
 def bootstrap(
     counts: ClusteredCounts, confidence: float, rng: np.random.Generator, num_resamples: int = 2_000
 ) -> Interval | None:
-    """The percentile interval of the ratio over resampled sentences (Efron 1979).
+    """Computes the percentile interval of the ratio over resampled sentences (Efron 1979).
 
-    Resampling cannot invent a miss that the sample lacks, so with few misses it is too short; it is shown for
+    Resampling cannot invent a miss that the sample lacks, so the interval is too short with few misses. It is shown for
     comparison and never recommended.
 
     Returns:
-        None below two sentences, with zero hits, or with nothing but hits.
+        The interval; None below two sentences, with zero hits, or with only hits.
     """
     ratio = counts.value
     if ratio is None or counts.num_clusters < 2 or ratio in (0.0, 1.0):
@@ -341,7 +341,7 @@ def bootstrap(
 
 
 def num_clean_reviews_needed(upper_bound: float, confidence: float) -> int:
-    """How many independent reviews without a single hit bring the upper bound down to ``upper_bound``."""
+    """Computes the number of independent reviews without a hit that bring the upper bound down to ``upper_bound``."""
     if not 0 < upper_bound < 1:
         raise ValueError(f"upper_bound must be strictly between 0 and 1, not {upper_bound}")
     return math.ceil(math.log(1 - confidence) / math.log1p(-upper_bound))

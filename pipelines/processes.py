@@ -1,4 +1,4 @@
-"""What holds in every process: a worker does not outlive the one that started it, and libraries cannot quote text."""
+"""Rules for every process: a worker does not outlive its parent, and libraries cannot quote text."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ _WITHHELD = "a message of this library is withheld: it may quote private text"
 
 
 def die_with_parent() -> None:
-    """A worker whose parent was killed would wait for work for ever; its locks are freed when it exits.
+    """Ends this worker when its parent dies, because it would otherwise wait for work for ever and keep its locks.
 
-    An interrupt from the keyboard reaches workers too; the parent alone decides, or each would print its traceback.
+    Ignores interrupts from the keyboard, which reach workers too. Only the parent decides, or each worker would print
+    its traceback.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
@@ -39,9 +40,9 @@ def die_with_parent() -> None:
 
 @contextmanager
 def ignore_interrupts() -> Iterator[None]:
-    """Processes that are started inside never see an interrupt from the keyboard, which reaches them as well.
+    """Hides interrupts from the keyboard from processes that are started inside the ``with`` block.
 
-    The parent alone decides. Until a process has said so itself it would print its traceback.
+    Only the parent decides. Until a process ignores interrupts itself, it would print its traceback.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -56,13 +57,13 @@ def worker_pool(
     start: Callable[..., None] = die_with_parent,
     arguments: tuple[Any, ...] = (),
 ) -> ProcessPoolExecutor:
-    """Worker processes that load the heavy modules once, together.
+    """Starts worker processes that load the heavy modules once, together.
 
     Args:
-        workers: how many.
-        preload: the heavy modules.
-        start: called in each worker; calls `die_with_parent`.
-        arguments: of ``start``.
+        workers: number of processes.
+        preload: names of the heavy modules.
+        start: function to call in each worker; it must call `die_with_parent`.
+        arguments: arguments of ``start``.
     """
     from concurrent.futures import ProcessPoolExecutor  # status imports this module, and starts no process
     from multiprocessing import forkserver
@@ -75,10 +76,10 @@ def worker_pool(
 
 
 def withhold_library_messages() -> None:
-    """Takes the text out of log records and warnings of libraries, for the rest of this process.
+    """Removes the text from log records and warnings of libraries, for the rest of this process.
 
-    spaCy and others quote the sentence that they stumble over, and a record goes wherever a handler sends it: to the
-    terminal, to a log file, to the orchestrator's database. Done where records are made, it holds for every handler.
+    spaCy and others quote the sentence that caused an error, and a handler may send a record to the terminal, to a log
+    file, or to the orchestrator's database. The text is removed where records are made, so this holds for all handlers.
     """
     if getattr(logging.getLogRecordFactory(), "withholds", False):
         return
@@ -96,4 +97,4 @@ def withhold_library_messages() -> None:
 
 
 def _show_no_warning(*_: object, **__: object) -> None:
-    """A warning's text may quote what it is about."""
+    """Drops a warning, because its text may quote private text."""

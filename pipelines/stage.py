@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
@@ -37,6 +37,9 @@ OUTSIDE = frozenset({SOURCE, REVIEWS, RELEASES, OVERLAY, LEFT_OUT})
 Keyed = tuple[str | None, str]
 """A partition, or None for the whole corpus, and the key of its artifact."""
 
+PartitionNames = Callable[[str], Sequence[str | None]]
+"""Returns the partitions of a stage in corpus order; a single None for a whole-corpus stage."""
+
 
 @dataclass(frozen=True)
 class Input:
@@ -58,8 +61,23 @@ class Input:
 
 
 @dataclass(frozen=True)
+class Step:
+    """The work of a stage on one partition, or on the whole corpus.
+
+    Attributes:
+        partition: name of the partition; None for the whole corpus.
+        inputs: artifacts that the step reads, by stage.
+        missing: name of the first stage whose artifacts the step needs and that lacks one of them; None if none does.
+    """
+
+    partition: str | None
+    inputs: Mapping[str, tuple[Keyed, ...]]
+    missing: str | None
+
+
+@dataclass(frozen=True)
 class Table:
-    """A Parquet table of a stage that users read: its name in ``outputs`` and ``latest/``, and its root."""
+    """A Parquet table of a stage for users: its name in ``outputs`` and ``latest/``, its file, and its root."""
 
     name: str
     file: str
@@ -120,24 +138,29 @@ class Stage:
 
     @property
     def shown_name(self) -> str:
-        """The name of the stage for users, such as ``dedup.keys`` for a step."""
+        """The stage's name for users, such as ``dedup.keys`` for a step."""
         return f"{self.table}.{self.step}" if self.step else self.table
 
-    def input_keys(
-        self, partitions: Iterable[str | None], known: Mapping[str, Sequence[Keyed]]
-    ) -> Iterator[dict[str, tuple[Keyed, ...]]]:
-        """Yields the artifacts that the stage reads for each partition: of that partition, or of all, as the edges say.
+    def steps(
+        self,
+        partition_names: PartitionNames,
+        known: Mapping[str, Iterable[Keyed]],
+        edges: Iterable[Input] | None = None,
+    ) -> Iterator[Step]:
+        """Yields the stage's work, partition by partition in corpus order.
 
         Args:
-            partitions: names of partitions; None for a whole-corpus stage.
-            known: (partition, key) of every artifact of earlier stages, in corpus order.
+            partition_names: function that returns the partitions of a stage.
+            known: artifacts of the stages before this one, in corpus order.
+            edges: edges to read in place of `inputs`.
         """
-        edges = [e for e in self.inputs if e.stage not in OUTSIDE and not (e.optional and e.stage not in known)]
-        own = {edge.stage: dict(known[edge.stage]) for edge in edges if edge.partitions == "same"}
-        of_all = {edge.stage: tuple(known[edge.stage]) for edge in edges if edge.partitions != "same"}
-        for p in partitions:
-            of_own = {stage: ((p, keys[p]),) if p in keys else () for stage, keys in own.items()}
-            yield {edge.stage: of_own.get(edge.stage, of_all.get(edge.stage, ())) for edge in edges}
+        edges = [edge for edge in (self.inputs if edges is None else edges) if edge.stage not in OUTSIDE]
+        own = {e.stage: dict(known.get(e.stage, ())) for e in edges if e.partitions == "same"}
+        of_all = {e.stage: tuple(known.get(e.stage, ())) for e in edges if e.partitions != "same"}
+        complete = {name: keys for name, keys in of_all.items() if len(keys) == len(partition_names(name))}
+        for p in partition_names(self.name):
+            inputs = {name: ((p, keys[p]),) for name, keys in own.items() if p in keys} | complete
+            yield Step(p, inputs, next((e.stage for e in edges if not e.optional and e.stage not in inputs), None))
 
     def reads(self, name: str) -> bool:
         """Checks that the stage has this stage, or pseudo-stage, among its inputs."""

@@ -1,6 +1,6 @@
-"""Tables (design, section 4): what a schema is, and deterministic Parquet.
+"""Tables (design, section 4): schemas and deterministic Parquet files.
 
-The schema of a table stands beside the code that owns it. Every table is written by a `TableWriter` and read as a
+The schema of a table is defined beside the code that owns it. Every table is written by a `TableWriter` and read as a
 `Table`, which checks the schema and its version. The same rows give the same bytes: fixed row groups, zstd at one
 level, no timestamps.
 """
@@ -26,15 +26,15 @@ _COUNTS = frozenset({"sentence_index"})
 
 @dataclass(frozen=True)
 class Schema:
-    """What a table holds.
+    """The schema of a table.
 
     Attributes:
-        name: of the table, and of its file where no other is named.
-        columns: the columns in order, without metadata.
-        hashes: columns that neither a dictionary nor compression makes smaller; both take most of the time of writing.
-        plain: further columns that are larger with a dictionary than without: counters, and references that occur once
-            or twice. ``sentence_index`` always is one.
-        version: raised whenever the columns, or what they mean, change.
+        name: name of the table, and of its file unless another is given.
+        columns: columns in order, without metadata.
+        hashes: columns that neither a dictionary nor compression makes smaller. Both take most of the time of writing.
+        plain: further columns that a dictionary makes larger: counters, and references that occur once or twice.
+            ``sentence_index`` is always one of them.
+        version: version, raised whenever the columns or their meaning change.
     """
 
     name: str
@@ -50,21 +50,21 @@ class Schema:
 
     @property
     def mark(self) -> str:
-        """Name and version, as they stand in a file's metadata."""
+        """The name and version, as in a file's metadata."""
         return f"{self.name}/{self.version}"
 
 
 ROW = "doc_id: string, sentence_index: uint32"
-"""What identifies a sentence, and what tables of sentences are joined on."""
+"""The columns that identify a sentence, and on which tables of sentences are joined."""
 
 
 def schema(
     name: str, columns: str, *, hashes: Sequence[str] = (), plain: Sequence[str] = (), **types: pa.DataType
 ) -> Schema:
-    """A `Schema` from a text: ``text: string, fold: string?, token_starts: uint32[]``.
+    """Makes a `Schema` from a text: ``text: string, fold: string?, token_starts: uint32[]``.
 
     Args:
-        name: of the table.
+        name: name of the table.
         columns: names with Arrow's names of types; ``[]`` makes a list, and ``?`` allows null.
         hashes, plain: see `Schema`.
         **types: further types that ``columns`` names.
@@ -73,7 +73,7 @@ def schema(
 
 
 def fields(columns: str, **types: pa.DataType) -> list[pa.Field]:
-    """The columns of a text as `schema` takes it."""
+    """Returns the columns of a text in the format of `schema`."""
     found = []
     for column in columns.split(", "):
         name, type_name = column.split(": ")
@@ -84,7 +84,7 @@ def fields(columns: str, **types: pa.DataType) -> list[pa.Field]:
 
 
 def _layout(schema: Schema) -> dict[str, Any]:
-    """How columns are encoded; part of the bytes, like the row groups."""
+    """Returns the encoding of columns, which decides bytes like the row groups do."""
     leaves = [leaf for field in schema.columns for leaf in _leaves(field.name, field.type)]
     compressed = [name for name in leaves if name not in schema.hashes]
     return {
@@ -95,7 +95,7 @@ def _layout(schema: Schema) -> dict[str, Any]:
 
 
 def _leaves(path: str, type: pa.DataType) -> Iterator[str]:
-    """The columns of the file that hold a field, as Parquet names them."""
+    """Yields the file's columns that hold a field, by Parquet's names."""
     if pa.types.is_list(type):
         yield from _leaves(f"{path}.list.element", type.value_type)
     elif pa.types.is_struct(type):
@@ -106,15 +106,15 @@ def _leaves(path: str, type: pa.DataType) -> Iterator[str]:
 
 
 def arrow_file(path: Path, mode: Literal["rb", "wb"]) -> pa.NativeFile:
-    """A file of Arrow's to read from anywhere, or to write from the beginning to the end; sealed where it must be."""
+    """Opens a file of Arrow to read from any position, or to write from beginning to end, sealed if required."""
     opened = to_be_read(path) if mode == "rb" else to_be_written(path)
     return pa.OSFile(str(path), mode) if isinstance(opened, Path) else pa.PythonFile(opened, mode[0])
 
 
 class TableWriter:
-    """Writes one Parquet file in fixed row groups, holding one row group and what was given last in memory.
+    """A writer of one Parquet file in fixed row groups. It holds one row group and the latest rows in memory.
 
-    The bytes depend on the rows alone, not on how they were cut into calls.
+    The bytes depend only on the rows, and not on how they were divided into calls.
     Use as a context manager: the file gets its name when it is whole, and is removed on an error.
     """
 
@@ -190,7 +190,7 @@ class TableWriter:
         self._writer.write_table(pa.concat_tables(tables).combine_chunks(), row_group_size=ROW_GROUP_ROWS)
 
     def close(self) -> None:
-        """Writes what is pending and the footer."""
+        """Writes pending rows and the footer."""
         self._freeze_values()
         if self._tables:
             self._write_group(self._tables)
@@ -210,7 +210,7 @@ class TableWriter:
         if kind is None:
             self.close()
             return
-        with contextlib.suppress(OSError):  # the error that it is about is the one to tell
+        with contextlib.suppress(OSError):  # the first error is the one to report
             self._close_file()
             self._unfinished.unlink(missing_ok=True)
 
@@ -224,16 +224,16 @@ def _as_array(values: Any, type: pa.DataType) -> pa.Array:
 
 @dataclass(frozen=True)
 class Table:
-    """A table to read: a file, and the schema that it must have. Nothing is opened before it is read."""
+    """A table to read: a file, and the schema that it must have. The file is opened when it is read."""
 
     path: Path
     schema: Schema
 
     def open(self, as_dictionary: Sequence[str] = ()) -> pq.ParquetFile:
-        """The file, after checking its schema.
+        """Opens the file and checks its schema.
 
         Args:
-            as_dictionary: columns of strings that come as dictionary arrays.
+            as_dictionary: columns of strings to return as dictionary arrays.
 
         Raises:
             StoreError: the file holds another table, another version, or other columns than the schema.
@@ -251,17 +251,17 @@ class Table:
 
     @property
     def num_rows(self) -> int:
-        """The number of rows. Raises as `open`."""
+        """The number of rows. Raises the errors of `open`."""
         with self.open() as file:
             return int(file.metadata.num_rows)
 
     def read(self) -> pa.Table:
-        """The whole table in memory. Raises as `open`."""
+        """Reads the whole table into memory. Raises the errors of `open`."""
         with self.open() as file:
             return file.read(use_threads=False)
 
     def rows(self, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
-        """The rows one by one, as `batches` reads them."""
+        """Yields the rows one by one. Raises the errors of `open`."""
         for batch in self.batches(columns):
             yield from batch.to_pylist()
 
@@ -272,14 +272,14 @@ class Table:
         as_dictionary: Sequence[str] = (),
         near: tuple[str, int, int] | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """The table in batches of bounded size. Raises as `open`.
+        """Yields the table in batches of bounded size. Raises the errors of `open`.
 
         Args:
-            columns: what to read; None for every column.
-            batch_rows: rows at a time, at most.
-            as_dictionary: columns of strings that come as dictionary arrays: faster where few values are repeated.
-            near: a column of numbers and a half-open range: row groups without a value in it are left out, and other
-                rows of the rest are not.
+            columns: names of the columns to read; None for all.
+            batch_rows: largest number of rows in a batch.
+            as_dictionary: columns of strings to return as dictionary arrays, which is faster if few values repeat.
+            near: column of numbers and a half-open range. Row groups without a value in the range are skipped. All rows
+                of the other row groups are returned.
         """
         with self.open(as_dictionary) as file:
             options: dict[str, Any] = {"columns": list(columns) if columns is not None else None, "use_threads": False}
@@ -289,7 +289,7 @@ class Table:
 
 
 def _with_dictionaries(columns: pa.Schema, names: Sequence[str]) -> pa.Schema:
-    """A schema as Arrow reads it when some columns come as dictionary arrays."""
+    """Returns the schema that Arrow reads if some columns come as dictionary arrays."""
     for name in names:
         at = columns.get_field_index(name)
         field = columns.field(at)
@@ -298,7 +298,7 @@ def _with_dictionaries(columns: pa.Schema, names: Sequence[str]) -> pa.Schema:
 
 
 def _row_groups(file: pq.ParquetFile, column: str, first: int, end: int) -> list[int]:
-    """The row groups whose statistics allow for a value from ``first`` to below ``end``."""
+    """Returns the row groups whose statistics allow a value from ``first`` to below ``end``."""
     at = file.schema.names.index(column)
     found = []
     for number in range(file.num_row_groups):
@@ -317,16 +317,16 @@ def side_by_side(
     *,
     made_by: str,
 ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
-    """Two tables of the same sentences, in batches of the same rows.
+    """Reads two tables of the same sentences in batches of the same rows.
 
     Args:
-        left, left_columns, right, right_columns: the tables, and what to read of them: ``doc_id``, ``sentence_index``,
-            and more.
-        batch_rows: rows at a time, at most.
-        made_by: the stage that made the second table, to be run again where they do not agree.
+        left, left_columns, right, right_columns: tables, and their columns to read: ``doc_id``, ``sentence_index``, and
+            more.
+        batch_rows: largest number of rows in a batch.
+        made_by: stage that made the second table, which the user should run again if they do not agree.
 
     Raises:
-        StageError: they do not hold the same rows in the same order.
+        StageError: the tables do not hold the same rows in the same order.
     """
     num_left, num_right, names = left.num_rows, right.num_rows, (left.path.name, right.path.name)
     if num_left != num_right:

@@ -1,14 +1,14 @@
-"""Remembers what spaCy's token vectors begin with, which depends on each word alone.
+"""Remembers the first part of spaCy's token vectors, which depends only on each word.
 
-A model's token vectors start with hashed features of the word (its norm, prefix, suffix, shape), which a layer mixes;
-only then do windows look at the neighbours. Words repeat, so that first part is computed once for each set of features
-and looked up afterwards. The bits are the same: a row of these layers does not depend on the rows beside it, which
-holds for the matrix products of every kernel that we have tried (thinc's default on CPU, blis).
+A model's token vectors start with hashed features of the word (its norm, prefix, suffix, shape), which a layer mixes.
+Only then do windows read the neighbours. Words repeat, so the first part is computed once for each set of features and
+looked up afterwards. The bits are the same, because a row of these layers does not depend on other rows. That holds for
+the matrix products of every kernel that we have tried (thinc's default on CPU, blis).
 
-All that knows thinc's layers inside spaCy's models is in this module; written for spaCy 3.8 and thinc 8.3. It relies on
-the names of layers (``extract_features`` … ``ragged2list``, ``hashembed``, ``…listener``), on where an embedding keeps
-its parts, and on ``Model.replace_node``. Where names changed, nothing would be remembered, and redaction be slower:
-``tests/policies/test_policies_thinc_layers.py`` says so.
+Only this module knows thinc's layers inside spaCy's models. It is written for spaCy 3.8 and thinc 8.3. It relies on
+the names of layers (``extract_features`` … ``ragged2list``, ``hashembed``, ``…listener``), on the parts of an
+embedding, and on ``Model.replace_node``. With other names nothing would be remembered, and redaction would be slower.
+``tests/policies/test_policies_thinc_layers.py`` notices that.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from thinc.api import Model
 
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
-    from thinc.model import Model
 
 MAX_ROWS: Final = 32_768
-"""Sets of features that are remembered; with the usual width of 96 that is 12 MiB a model."""
+"""The number of remembered sets of features. With the usual width of 96 that is 12 MiB a model."""
 
 _ROW_WISE: Final = frozenset({"ints-getitem", "hashembed", "maxout", "layernorm", "dropout"})
 
 
 class RowMemory:
-    """The rows that a function of single rows has given before, for as many of them as fit.
+    """A memory for the results of a function that computes each row from its own features.
 
     Args:
-        compute: features, shape ``(n, num_features)`` -> rows, shape ``(n, width)``; each row a function of its own
-            features alone.
-        max_rows: when more would be held, all are forgotten.
+        compute: function of features, shape ``(n, num_features)``, that returns rows, shape ``(n, width)``. Each row
+            depends only on its own features.
+        max_rows: largest number of rows. If more would be held, all are forgotten.
     """
 
     def __init__(self, compute: Any, max_rows: int = MAX_ROWS) -> None:
@@ -44,7 +44,7 @@ class RowMemory:
         self._rows = np.empty((0, 0), dtype=np.float32)
 
     def rows(self, features: np.ndarray) -> np.ndarray:
-        """One row for each row of features, shape ``(n, width)``."""
+        """Returns one row for each row of features, shape ``(n, width)``."""
         num_bytes = features.shape[1] * features.itemsize
         keys = np.ascontiguousarray(features).view(np.dtype((np.void, num_bytes)))[:, 0].tolist()
         places = self._places
@@ -64,9 +64,9 @@ class RowMemory:
 
 
 def remember_embeddings(nlp: Language) -> None:
-    """Puts a memory in front of every embedding of a pipeline that is made of row-wise layers only.
+    """Adds a memory to every embedding of a pipeline that has only row-wise layers.
 
-    Embeddings of another make (transformers, static vectors, characters) and those on a GPU are left as they are.
+    Other embeddings (transformers, static vectors, characters) and embeddings on a GPU stay as they are.
     """
     for _, component in nlp.pipeline:
         model = getattr(component, "model", None)
@@ -78,13 +78,13 @@ def remember_embeddings(nlp: Language) -> None:
 
 
 def reads_shared_vectors(nlp: Language, name: str) -> bool:
-    """Whether a component listens to the shared token vectors instead of making its own."""
+    """Returns True if a component reads the shared token vectors instead of making its own."""
     model = getattr(nlp.get_pipe(name), "model", None)
     return model is not None and any("listener" in node.name.lower() for node in model.walk())
 
 
 def _is_row_wise(node: Model[Any, Any]) -> bool:
-    """Whether a node is spaCy's embedding by features: extract, embed each, mix, cut by document."""
+    """Returns True if a node is spaCy's embedding by features: extract, embed each, mix, cut by document."""
     names = [layer.name.partition("(")[0] for layer in node.layers]
     if names != ["extract_features", "list2ragged", "with_array", "with_array", "ragged2list"]:
         return False
@@ -93,9 +93,7 @@ def _is_row_wise(node: Model[Any, Any]) -> bool:
 
 
 def _remembering(node: Model[Any, Any]) -> Model[Any, Any]:
-    """A layer with the same outputs as the embedding ``node``."""
-    from thinc.api import Model
-
+    """Makes a layer with a memory and the same outputs as the embedding ``node``."""
     columns = node.layers[0].attrs["columns"]
     embed, mix = node.layers[2].layers[0], node.layers[3].layers[0]
     memory = RowMemory(lambda features: mix.predict(embed.predict(features)))

@@ -1,34 +1,34 @@
-"""Going through the graph of `pipelines.graph`: what a stage depends on, what depends on it, and all of it in order."""
+"""Walks of the graph of `pipelines.graph`: the dependencies of stages, their dependents, and all stages in order."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from itertools import repeat
+from operator import attrgetter
 
 from pipelines.config import StageConfig
 from pipelines.graph import GRAPH
-from pipelines.stage import OUTSIDE, Keyed, Stage
+from pipelines.stage import OUTSIDE, Input, Keyed, PartitionNames, Stage, Step
 
 
-def usual() -> tuple[str, ...]:
-    """The stages that are not optional."""
+def default_stages() -> tuple[str, ...]:
+    """Returns the stages that are not optional."""
     return tuple(stage.name for stage in GRAPH.values() if not stage.optional)
 
 
-def outermost() -> set[str]:
-    """Of the usual stages those that read no other, and those that no other reads; upgrades add stages between them."""
-    stages = [GRAPH[name] for name in usual()]
+def source_and_sink_stages() -> set[str]:
+    """Returns the default stages that read no stage or that no stage reads. Upgrades add stages only in between."""
+    stages = [GRAPH[name] for name in default_stages()]
     read = {edge.stage for stage in stages for edge in stage.inputs}
     return {stage.name for stage in stages if stage.name not in read or all(e.stage in OUTSIDE for e in stage.inputs)}
 
 
-def wanted(names: Iterable[str], configs: Mapping[str, StageConfig]) -> tuple[str, ...]:
-    """The stages in ``names``, without optional ones that the settings do not ask for (`StageConfig.wants`)."""
+def enabled_stages(names: Iterable[str], configs: Mapping[str, StageConfig]) -> tuple[str, ...]:
+    """Returns the stages in ``names`` without the optional stages that the settings do not enable."""
     return tuple(name for name in names if not GRAPH[name].optional or configs[GRAPH[name].table].wants(name))
 
 
 def upstream(names: Iterable[str], configs: Mapping[str, StageConfig] | None = None) -> set[str]:
-    """The stages in ``names`` and every stage that one of them cannot do without; with settings, with these."""
+    """Returns the stages in ``names`` and every stage that they need, given the settings if there are any."""
     needed = set(names)
     for stage in reversed(list(GRAPH.values())):  # declared in topological order
         if stage.name in needed:
@@ -38,7 +38,7 @@ def upstream(names: Iterable[str], configs: Mapping[str, StageConfig] | None = N
 
 
 def downstream(names: set[str]) -> set[str]:
-    """The stages in ``names`` and every stage that depends on one of them."""
+    """Returns the stages in ``names`` and every stage that depends on one of them."""
     reached = set(names)
     for stage in GRAPH.values():  # declared in topological order
         if any(stage.reads(name) for name in reached):
@@ -47,34 +47,29 @@ def downstream(names: set[str]) -> set[str]:
 
 
 def walk(
-    partition_names: Callable[[str], Iterable[str | None]],
-    visit: Callable[[Stage, str | None, dict[str, tuple[Keyed, ...]] | None], str | None],
+    partition_names: PartitionNames,
+    visit: Callable[[Stage, tuple[Step, ...]], Iterable[str | None] | None],
     names: Collection[str] = GRAPH,
+    edges_of: Callable[[Stage], Iterable[Input]] = attrgetter("inputs"),
 ) -> dict[str, tuple[Keyed, ...]] | None:
-    """Goes through stages in the graph's order, every partition of each.
+    """Visits stages in the graph's order, each once its inputs were visited.
 
     Args:
-        partition_names: of a stage.
-        visit: is given a stage, a partition, and the artifacts that it reads (None where one of them is not there), and
-            gives the key of its artifact; an empty one where there is none, None to stop.
-        names: the stages.
+        partition_names: function that returns the partitions of a stage.
+        visit: function that is given a stage and its steps. It returns the key of each step's artifact (None if there
+            is no artifact), or None to end the walk.
+        names: stages to visit.
+        edges_of: function that returns the edges of a stage to follow.
 
     Returns:
-        The artifacts of every stage that has them all; None if it was stopped.
+        The artifacts of each stage, without the missing ones; None if ``visit`` ended the walk.
     """
-    keys: dict[str, tuple[Keyed, ...]] = {}
+    known: dict[str, tuple[Keyed, ...]] = {}
     for stage in GRAPH.values():
-        if stage.name not in names:
-            continue
-        can_read = all(edge.stage in keys or edge.optional for edge in stage.inputs if edge.stage not in OUTSIDE)
-        made: list[Keyed] = []
-        partitions = tuple(partition_names(stage.name))
-        read = stage.input_keys(partitions, keys) if can_read else repeat(None)
-        for partition, inputs in zip(partitions, read, strict=False):
-            key = visit(stage, partition, inputs)
-            if key is None:
+        if stage.name in names:
+            steps = tuple(stage.steps(partition_names, known, edges_of(stage)))
+            keys = visit(stage, steps)
+            if keys is None:
                 return None
-            made.append((partition, key))
-        if all(key for _, key in made):
-            keys[stage.name] = tuple(made)
-    return keys
+            known[stage.name] = tuple((step.partition, key) for step, key in zip(steps, keys, strict=True) if key)
+    return known

@@ -113,7 +113,7 @@ class Store:
     def runs(self) -> list[RunSummary]:
         """Returns every run, newest first."""
         summaries = []
-        for row in runs.list_runs(self._roots):
+        for row in runs.each_run(self._roots):
             started = None if row["started"] is None else datetime.fromisoformat(row["started"])
             summaries.append(RunSummary(**{**row, "started": started}))
         return summaries

@@ -1,1 +1,1 @@
-"""Prefect tasks: a line for each stage."""
+"""Prefect tasks, one line for each stage."""

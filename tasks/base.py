@@ -1,4 +1,4 @@
-"""What every task shares: no Prefect caching, no stored results, retries of passing faults, one call of the store."""
+"""The common part of all tasks: no caching or storing by Prefect, retries of passing faults, one call of the store."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _PASSING_ERRNO = frozenset(
         errno.ETIMEDOUT,
     }
 )
-"""Faults that a disk or a network file system gets over. A full or read-only disk is still that in ten seconds."""
+"""Faults from which a disk or a network file system recovers. A full or read-only disk does not within ten seconds."""
 
 
 def is_passing(error: object) -> bool:
-    """Whether trying again in a few seconds may help: transient I/O, or a worker process that was lost.
+    """Returns True if a retry in a few seconds may help, after transient I/O errors or the loss of a worker process.
 
-    Wrong settings, unusable input, a privacy gate and a stage that failed stay what they are.
+    Wrong settings, unusable input, a privacy gate and a failed stage do not go away.
     """
     if isinstance(error, BrokenExecutor | ConnectionError | EOFError | TimeoutError):
         return True
@@ -43,7 +43,7 @@ def is_passing(error: object) -> bool:
 
 
 def may_retry(task: Any, task_run: Any, state: State[Any]) -> bool:
-    """`is_passing`, as Prefect asks it."""
+    """Answers Prefect's question for a retry by `is_passing`."""
     return is_passing(state.data)
 
 
@@ -54,17 +54,18 @@ OPTIONS: Mapping[str, Any] = {
     "retry_delay_seconds": [2, 10],
     "retry_condition_fn": may_retry,
 }
-"""No tags: for each new one Prefect asks the server for concurrency slots, which costs up to two seconds a run."""
+"""There are no tags, because for each new tag Prefect asks the server for slots, up to two seconds a run."""
 
 
 def build(run: str, stage: str, inputs: Mapping[str, PartitionKeys]) -> State[Any]:
-    """Gets a stage's outputs through the store, those of all partitions; if all are hits, it ends as ``Cached``.
+    """Gets a stage's outputs for all partitions through the store. If all are hits, the state is ``Cached``.
 
-    One task run for a stage, however many partitions it has: each costs the orchestrator a tenth of a second.
+    A stage has one task run, however many partitions it has, because each costs the orchestrator a tenth of a second.
 
     Args:
         run: path of the run's specification.
-        inputs: (partition, key) of every artifact of the stages before it, in corpus order.
+        stage: name of the stage.
+        inputs: artifacts of the stages before it, in corpus order.
     """
     outcomes = builder_of(run).build_stage(stage, inputs, progress_of(run, stage))
     states = {outcome.state for outcome in outcomes}

@@ -1,4 +1,4 @@
-"""The builder and the progress display of each run that is under way in this process."""
+"""The builder and the progress display of each active run in this process."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ _active: dict[str, _Active] = {}
 
 
 def activate(run: str, progress: StageProgress | None = None, executor: Executor | None = None) -> None:
-    """Makes a run known to the tasks of this process."""
+    """Registers a run for the tasks of this process."""
     _active[run] = _Active(Builder(run, executor), progress)
 
 
 def deactivate(run: str) -> None:
-    """Ends a run's worker processes."""
+    """Ends a run's worker processes, and removes the run."""
     if run in _active:
         _active.pop(run).builder.close()
 
 
 def builder_of(run: str) -> Builder:
-    """The run's builder; made on first use where nobody activated the run."""
+    """Returns the run's builder, and makes it if nobody activated the run."""
     if run not in _active:
         activate(run)
     return _active[run].builder
 
 
 def progress_of(run: str, stage: str) -> Progress:
-    """The display that the run was activated with, for one stage."""
+    """Returns the display of an activated run, for one stage."""
     display = _active[run].display if run in _active else None
     return partial(display, stage) if display is not None else silent

@@ -1,4 +1,4 @@
-"""The tasks, one for each stage: names and titles are the graph's, and all that one does is a call of the store."""
+"""The tasks, one for each stage. Names and titles come from the graph, and a task only calls the store."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.commands.run import run_job
-from flows.running.auditing import AuditAlarm, settle
+from flows.running.auditing import AuditAlarm, clear_alarm
 from flows.running.spec import open_store
 from pipelines.errors import StageError
 from pipelines.settings.loading import ENV_PREFIX, load_settings
@@ -59,8 +59,8 @@ def audit_document(config: Path, environ: Mapping[str, str], *, force: Sequence[
 
 
 def settle_alarm(config: Path, environ: Mapping[str, str], reason: str) -> None:
-    """`flows.running.auditing.settle`, of a settings file's store."""
-    settle(open_store(load_settings(config, environ), create=False), reason)
+    """`flows.running.auditing.clear_alarm`, of a settings file's store."""
+    clear_alarm(open_store(load_settings(config, environ), create=False), reason)
 
 
 def audit_text(document: Mapping[str, Any]) -> str:

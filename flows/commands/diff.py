@@ -378,7 +378,7 @@ def _value(value: Any) -> str:
 def runs_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
     """Every run of the store, newest first: what it built, and whether it finished."""
     roots = open_store(load_settings(config, environ), create=False)
-    return {"runs": runs.list_runs(roots)}
+    return {"runs": list(runs.each_run(roots))}
 
 
 def runs_text(document: Mapping[str, Any]) -> str:

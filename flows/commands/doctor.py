@@ -20,8 +20,8 @@ from pipelines.store.ledger.ledger import read_ledger
 from pipelines.store.objects import runs
 from pipelines.store.place.encrypted_fs import encryption_of
 from pipelines.store.place.file_system import mount_of, nearest, require_usable
-from pipelines.store.place.location import problem_of
-from pipelines.walks import wanted
+from pipelines.store.place.location import location_problem
+from pipelines.walks import enabled_stages
 
 State = Literal["ok", "warning", "failed"]
 _GIB: Final = 2**30
@@ -112,7 +112,7 @@ def _settings(settings: ProjectSettings) -> Iterator[Finding]:
     for warning in settings.warnings:
         yield Finding("settings", "warning", warning)
     problems = []
-    for name in wanted(GRAPH, settings.stages):
+    for name in enabled_stages(GRAPH, settings.stages):
         for table in GRAPH[name].configs:
             try:
                 settings.stages[table].check(name)
@@ -142,7 +142,7 @@ def _store(settings: ProjectSettings) -> Iterator[Finding]:
         if changed := runs.changed_documents(roots):
             yield Finding("store", "failed", f"{changed[0][1]} (`reticent verify` lists all)")
         releases = read_ledger(roots)
-        if problem := problem_of(roots):
+        if problem := location_problem(roots):
             yield Finding("store", "failed", problem)
         newest = next(runs.records(roots), None)
         told = "no run" if newest is None else f"newest run {newest['run_id']} {newest.get('state')}"

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from flows.commands.export import out_path
-from flows.commands.ledger import standing_run
+from flows.commands.ledger import latest_run_with_valid_claims
 from flows.running.spec import open_store
 from pipelines.errors import ConfigError, StoreError
 from pipelines.files import copy_file
@@ -124,7 +124,7 @@ def release_text(document: Mapping[str, Any]) -> str:
 
 
 def _published(settings: ProjectSettings, roots: Roots) -> _Run:
-    record, _ = standing_run(settings, roots, then="export")
+    record, _ = latest_run_with_valid_claims(settings, roots, then="export")
     run = _Run(roots, record, {})
     folders = run.folders("report") if runs.key_in(record, "report") else []
     pages = [folder for folder in folders if (folder / "data_card.md").is_file()]

@@ -226,7 +226,7 @@ def group_of_latest(roots: Roots, scope: Scope) -> tuple[Release, ...]:
     return tuple(r for r in found if r.state == "published")
 
 
-def standing_run(
+def latest_run_with_valid_claims(
     settings: ProjectSettings, roots: Roots, *, then: str
 ) -> tuple[Mapping[str, Any], tuple[Release, ...]]:
     """The record of the latest run, whose claims hold now, and `group_of_latest`.

@@ -17,7 +17,7 @@ from pipelines.store.ledger.ledger import read_ledger
 from pipelines.store.objects import runs
 from pipelines.store.objects.inputs import CorpusState
 from pipelines.store.objects.session import Session, make_session
-from pipelines.store.place.location import problem_of
+from pipelines.store.place.location import location_problem
 from pipelines.store.place.roots import Roots
 from pipelines.store.place.unlocking import is_encrypted, private_root_of
 
@@ -69,7 +69,7 @@ def plan_document(
         "left_out_files": dict(corpus.left_out),
         "last_run": last,
         "unfinished_run": _unfinished(roots),
-        "warnings": [*settings.warnings, *filter(None, [problem_of(roots)])],
+        "warnings": [*settings.warnings, *filter(None, [location_problem(roots)])],
         "budget_carries": _budget(config, environ, settings),
         "training_waits": None
         if waits is None

@@ -20,7 +20,7 @@ from pipelines.graph import GRAPH
 from pipelines.settings.loading import ProjectSettings, load_settings
 from pipelines.store.objects.runs import new_run_id
 from pipelines.store.objects.session import RunSpec, child_of, make_session, save_spec
-from pipelines.walks import wanted
+from pipelines.walks import enabled_stages
 
 
 def run_job(
@@ -127,7 +127,7 @@ def requested(
     """
     selected = selection(from_stage, only)
     named = (stages_named(stage) for stage in force)
-    forced = tuple(name for names in named for name in (wanted(names, settings.stages) or names))
+    forced = tuple(name for names in named for name in (enabled_stages(names, settings.stages) or names))
     if outside := [name for name in forced if name not in selected]:
         raise ConfigError(
             f"--force {GRAPH[outside[0]].shown_name} is not among the stages that --from or --only select: name it "

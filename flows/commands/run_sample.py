@@ -23,7 +23,7 @@ from pipelines.errors import ConfigError, InputError
 from pipelines.files import write_atomic
 from pipelines.settings.loading import ProjectSettings, load_settings
 from pipelines.store.objects.inputs import CorpusState
-from pipelines.store.place.roots import FIRST_LOOK, Roots, private_umask
+from pipelines.store.place.roots import SAMPLE_EXAMPLES, Roots, private_umask
 from pipelines.store.place.unlocking import in_plain, is_encrypted
 
 _MIN_DOCUMENTS = 50
@@ -88,7 +88,7 @@ def run_sample(
     found = _redacted(redact, corpus, rows, gold)
     lines = found.pop("lines")
     with private_umask():
-        folder = roots.private / FIRST_LOOK
+        folder = roots.private / SAMPLE_EXAMPLES
         folder.mkdir(exist_ok=True)
         path = folder / "examples.txt"
         write_atomic(path, ("\n".join(lines) + "\n").encode())
@@ -115,7 +115,7 @@ def _draw(
 
     corpus: Any = settings.stages["corpus"]
     options = corpus.read_options()
-    partitions = sorted(state.partitions or (), key=lambda p: pseudonym(roots.secret, FIRST_LOOK, p.name))
+    partitions = sorted(state.partitions or (), key=lambda p: pseudonym(roots.secret, SAMPLE_EXAMPLES, p.name))
     most = len(partitions) * corpus.partition_documents
     if most > _MAX_READ:  # ten times what is wanted, so that the sample is not one partition's
         kept = max(1, round(len(partitions) * min(1.0, max(10 * fraction, _MAX_READ / most))))
@@ -133,7 +133,7 @@ def _draw(
                 continue
             num_read += 1
             digest = hashlib.sha256(
-                f"{pseudonym(roots.secret, FIRST_LOOK, item.name, str(item.row))}".encode()
+                f"{pseudonym(roots.secret, SAMPLE_EXAMPLES, item.name, str(item.row))}".encode()
             ).digest()
             place = int.from_bytes(digest[:8], "big") / 2**64
             if place < fraction:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from flows.commands.diff import changed_pairs, diff_document
-from flows.commands.ledger import standing_run, too_large
+from flows.commands.ledger import latest_run_with_valid_claims, too_large
 from flows.running.spec import open_store
 from flows.running.spending import cost_of
 from pipelines.errors import ConfigError, PrivacyGateError, StoreError
@@ -47,7 +47,7 @@ def sign_document(config: Path, environ: Mapping[str, str], name: str | None) ->
     settings = load_settings(config, environ)
     roots = open_store(settings, create=False)
     with store_lock(roots.private), private_umask():
-        record, members = standing_run(settings, roots, then="sign")
+        record, members = latest_run_with_valid_claims(settings, roots, then="sign")
         run_id, report = str(record["run_id"]), runs.key_in(record, "report")
         if report is None:
             raise ConfigError("there is no run with a report yet; `reticent run` first")

@@ -1,7 +1,7 @@
-"""What a run shows in Prefect's user interface: its name, a summary, and tables.
+"""Shows a run in Prefect's user interface: its name, a summary, and tables.
 
-Everything here is counts, figures, stage names and keys: Prefect's database lies outside the private root. Nothing is
-sent unless a server of its own runs the flow, and a failure to show something never fails a run.
+Prefect's database lies outside the private root, so this module sends only counts, figures, stage names and keys. It
+sends them only if the flow runs on a server of its own. A failure to show something never fails a run.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ FIGURES_KEY = "reticent-figures"
 
 
 def run_id_of(run: str) -> str:
-    """A run's id, from the path of its specification."""
+    """Returns a run's id, from the path of its specification."""
     return Path(run).parent.name
 
 
 def run_metrics(session: Session) -> dict[str, Any]:
-    """The figures of the report that this run made or found; empty if it did not come to that."""
+    """Returns the figures of the report that this run made or found; empty if there is no report."""
     return dict(_of_report(session).get("metrics", {}))
 
 
 def run_warnings(session: Session) -> list[str]:
-    """What the report warns of in the text itself. It quotes counts: not for Prefect."""
+    """Returns the report's warnings about the text. They quote counts, so they must not go to Prefect."""
     return list(_of_report(session).get("warnings", ()))
 
 
@@ -48,7 +48,7 @@ def _of_report(session: Session) -> Mapping[str, Any]:
 
 @contextmanager
 def shown(run: str) -> Iterator[None]:
-    """Names the flow run after the run, and leaves a summary and tables with it, however it ends."""
+    """Names the flow run after the run, and adds a summary and tables to it, however it ends."""
     if not on_server():
         yield
         return
@@ -84,21 +84,21 @@ def _publish(run: str, state: str) -> None:
 
 
 def stage_rows(session: Session) -> list[dict[str, Any]]:
-    """A row per stage, in the graph's order: how many partitions were built or found, and how long that took."""
+    """Returns a row per stage, in the graph's order: number of partitions built or found, and seconds."""
     rows: list[dict[str, Any]] = []
     for stage in GRAPH.values():
-        found = [o for o in session.outcomes if o.stage == stage.name]
-        if not found:
+        outcomes = [o for o in session.outcomes if o.stage == stage.name]
+        if not outcomes:
             continue
-        states = Counter(o.state for o in found)
-        key = found[0].key if len(found) == 1 else None
+        states = Counter(o.state for o in outcomes)
+        key = outcomes[0].key if len(outcomes) == 1 else None
         rows.append(
             {
                 "stage": stage.shown_name,
                 "built": states["completed"],
                 "cached": states["cached"],
                 "skipped": states["skipped"],
-                "seconds": round(sum(o.seconds for o in found), 1),
+                "seconds": round(sum(o.seconds for o in outcomes), 1),
                 "key": key[:12] if key else "",
             }
         )
@@ -106,7 +106,7 @@ def stage_rows(session: Session) -> list[dict[str, Any]]:
 
 
 def figure_rows(metrics: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A row per figure. Only numbers pass: a text would have no business here."""
+    """Returns a row per figure. Only numbers pass, so that no text can reach Prefect."""
     return [
         {"figure": name, "value": _number(value)}
         for name, value in sorted(metrics.items())
@@ -115,7 +115,7 @@ def figure_rows(metrics: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def summary(run_id: str, state: str, stages: list[dict[str, Any]], metrics: Mapping[str, Any]) -> str:
-    """The run in Markdown: what was done, and the figures that people ask for first."""
+    """Describes the run in Markdown: its stages, and the figures that people ask for first."""
     built = [f"{row['stage']} ({row['built']})" if row["built"] > 1 else row["stage"] for row in stages if row["built"]]
     cached = sum(row["cached"] for row in stages)
     lines = [

@@ -1,36 +1,34 @@
-"""What audits said, night after night, in the ledger; and the alarm that stops a run.
+"""The evidence of all audits in the ledger, and the alarm that stops a run.
 
-One audit's lower bound lies above a correct claim in one of twenty audits, at 95 %. What raises the alarm is therefore
-the evidence of all audits together, which correct engines let rise that far in one store of a thousand, ever
+At 95 %, one audit's lower bound lies above a correct claim in one of twenty audits. So the evidence of all audits
+together raises the alarm. With correct engines, it ever rises that far in one store of a thousand
 (`pipelines.attacks.sequential_test`). It is computed from the ledger's lines, so that no edit can lower it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pipelines.attacks.sequential_test import SequentialTest
 from pipelines.errors import ConfigError, PrivacyGateError
 from pipelines.store.objects.ledger_lines import append, locked, read_documents
 from pipelines.store.objects.session import Session, open_session
 from pipelines.store.place.ledger_file import AUDITED, AUDITS_SETTLED
 from pipelines.store.place.roots import Roots
 
-if TYPE_CHECKING:
-    from pipelines.attacks.sequential_test import SequentialTest
-
 STAGE = "audit"
 
 
-class AuditAlarm(PrivacyGateError):  # it is called an alarm wherever it is told of
-    """Audits refute what is claimed; other gate errors say nothing of that."""
+class AuditAlarm(PrivacyGateError):  # messages and pages call it an alarm
+    """Audits refute the claim. Other gate errors do not say so."""
 
 
 def audit_of(session: Session) -> dict[str, Any] | None:
-    """What the audit of this run found; None where it was left out."""
+    """Reads the result of this run's audit; None if the run had no audit."""
     key = _key(session, STAGE)
-    found: dict[str, Any] | None = session.roots.private_files(STAGE, key).find_json("audit.json") if key else None
-    return found
+    audit: dict[str, Any] | None = session.roots.private_files(STAGE, key).find_json("audit.json") if key else None
+    return audit
 
 
 def _key(session: Session, stage: str) -> str | None:
@@ -40,11 +38,11 @@ def _key(session: Session, stage: str) -> str | None:
 def require_no_alarm(run: str) -> None:
     """Enters the run's audit in the ledger, once, and stops the run if the claims are refuted.
 
-    A run without an audit is stopped by an alarm that stands: what was refuted is the engine that it trains with.
+    An alarm that nobody has cleared also stops a run without an audit, because that run trains with the refuted engine.
 
     Raises:
-        AuditAlarm: they are. The model stays where it is and does not become the latest one.
-        LedgerError: the ledger is not as it was written.
+        AuditAlarm: the claims are refuted. The model stays where it is, and does not become the latest one.
+        LedgerError: the ledger was changed or damaged.
     """
     session = open_session(run)
     found = audit_of(session)
@@ -53,7 +51,7 @@ def require_no_alarm(run: str) -> None:
         return
     with locked(session.roots) as path:
         documents = read_documents(session.roots, path)
-        # Coins were tossed once: another look at what they gave is no new evidence.
+        # The audit's coins were tossed once, so a second look at their result is no new evidence.
         known = {d["audit"] for d in documents if d["type"] == AUDITED}
         lines = [
             {"type": AUDITED, **one, "run_id": session.spec.run_id} for one in evidence if one["audit"] not in known
@@ -77,7 +75,7 @@ def require_no_alarm(run: str) -> None:
 
 
 def _is_settled(found: Mapping[str, Any], documents: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether an alarm that somebody settled was raised by this audit, or would have been by it alone."""
+    """Returns True if a cleared alarm was raised by this audit, or would have been by this audit alone."""
     settled = [at for at, document in enumerate(documents) if document["type"] == AUDITS_SETTLED]
     own = {one["audit"] for one in found["evidence"]}
     before = {d["audit"] for d in documents[: settled[-1]] if d["type"] == AUDITED} if settled else set()
@@ -86,9 +84,7 @@ def _is_settled(found: Mapping[str, Any], documents: Sequence[Mapping[str, Any]]
 
 
 def nights_of(documents: Sequence[Mapping[str, Any]]) -> SequentialTest:
-    """The evidence of all audits since the last alarm was settled."""
-    from pipelines.attacks.sequential_test import SequentialTest
-
+    """Combines the evidence of all audits since the last alarm was cleared."""
     state = SequentialTest()
     for document in documents:
         if document["type"] == AUDITS_SETTLED:
@@ -98,8 +94,8 @@ def nights_of(documents: Sequence[Mapping[str, Any]]) -> SequentialTest:
     return state
 
 
-def settle(roots: Roots, reason: str) -> None:
-    """Lets audits count anew after an alarm.
+def clear_alarm(roots: Roots, reason: str) -> None:
+    """Clears an alarm, so that audits count anew.
 
     Raises:
         ConfigError: there is no alarm, or no reason.

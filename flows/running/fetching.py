@@ -1,4 +1,4 @@
-"""Gets the output of a stage without an orchestrator: from the store, or by running it and what it needs here."""
+"""Gets the output of a stage without an orchestrator: from the store, or by running the needed stages here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flows.running.spec import make_spec, open_store, read_corpus
 from flows.running.temporary import temporary_files
 from pipelines.graph_names import FIGURES
 from pipelines.settings.loading import ProjectSettings
-from pipelines.stage import Stage
+from pipelines.stage import Stage, Step
 from pipelines.store.building.execute import execute
 from pipelines.store.objects.session import Session, make_session
 from pipelines.store.place.outcome import PartitionKeys
@@ -23,14 +23,14 @@ def fetch(settings: ProjectSettings, *stages: str) -> tuple[Session, Keys]:
     """Brings stages, and every stage that they read, up to date in this process.
 
     Args:
-        settings: of the project.
-        stages: names in the graph.
+        settings: settings of the project.
+        stages: names of stages in the graph.
 
     Returns:
-        A session, and the keys of every stage that was needed.
+        A session, and the artifacts of every needed stage.
 
     Raises:
-        ReticentError: as the stages raise it.
+        ReticentError: a stage raised it.
     """
     with temporary_files():
         return _fetch(settings, stages)
@@ -39,16 +39,16 @@ def fetch(settings: ProjectSettings, *stages: str) -> tuple[Session, Keys]:
 def _fetch(settings: ProjectSettings, stages: Sequence[str]) -> tuple[Session, Keys]:
     session = make_session(make_spec(settings, read_corpus(settings, open_store(settings), read=True)))
 
-    def key(stage: Stage, partition: str | None, inputs: Keys | None) -> str:
-        return execute(session, stage.name, partition, inputs or {}).key or ""
+    def get(stage: Stage, steps: tuple[Step, ...]) -> list[str | None]:
+        return [execute(session, stage.name, step.partition, step.inputs).key for step in steps]
 
-    keys = walk(session.partition_names, key, upstream(stages)) or {}
+    keys = walk(session.partition_names, get, upstream(stages)) or {}
     session.stat_cache.save()
     return session, keys
 
 
 def figures_of(settings: ProjectSettings, stage: str) -> dict[str, Any]:
-    """The ``figures.json`` of a whole-corpus stage, brought up to date."""
+    """Brings a whole-corpus stage up to date and returns its ``figures.json``."""
     session, keys = fetch(settings, stage)
     ((_, key),) = keys[stage]
     figures: dict[str, Any] = session.roots.private_files(stage, key).json(FIGURES)

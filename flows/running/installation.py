@@ -1,4 +1,4 @@
-"""Whether the packages that a process imports are ours, and which code they hold."""
+"""Checks that a process imports our own packages, and computes the digest of their code."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _TOP_LEVEL = ("reticent", "flows", "tasks", "pipelines")
 
 
 def check_installation() -> None:
-    """Makes sure that the four top-level packages are ours; a foreign ``tasks`` in the same environment may hide ours.
+    """Checks that the four top-level packages are ours. A foreign ``tasks`` in the same environment may hide ours.
 
     Raises:
-        ConfigError: another distribution installs one of them, or it is found elsewhere than ours.
+        ConfigError: another distribution installs one of them, or one lies in another folder than ours.
     """
     owners = importlib.metadata.packages_distributions()
     home = Path(__file__).resolve().parents[2]
@@ -36,5 +36,5 @@ def check_installation() -> None:
 
 
 def code_digest() -> str:
-    """SHA-256 of our installed source: two installations of one version may hold other code."""
+    """Returns the SHA-256 of our installed source, because two installations of one version may differ."""
     return source_digest(Path(__file__).resolve().parents[2], _TOP_LEVEL)

@@ -1,4 +1,4 @@
-"""Beginning and ending a run inside a flow: worker processes, the store's lock, the record and ``latest/``."""
+"""Begins and ends a run inside a flow: worker processes, the store's lock, the record and ``latest/``."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ from pipelines.store.objects.session import open_session
 from pipelines.store.place.locks import store_lock
 from pipelines.store.place.roots import private_umask
 from pipelines.store.upkeep.public_cleanup import remove_superseded
-from pipelines.store.upkeep.training_schedule import Kept, kept_release
+from pipelines.store.upkeep.training_schedule import CurrentRelease, current_release
 from pipelines.store.upkeep.views import publish_views
 from tasks.builders import StageProgress, activate, deactivate
 
 _begun: set[str] = set()
-"""Specifications of runs that this process began itself."""
+"""Specifications of runs that this process has begun."""
 
 
 @contextmanager
 def run_of(config: str, selected: Sequence[str]) -> Iterator[str]:
-    """The run that a flow works on: a new one for a settings file, or the one whose specification is given.
+    """Yields the run that a flow works on: a new run for a settings file, or the run of a given specification.
 
-    A new run is recorded and made the latest one when the flow ends well. A failed one keeps what it finished.
+    A new run is recorded and becomes the latest one when the flow ends well. A failed run keeps what it finished.
 
     Raises:
-        PrivacyGateError: a worker runs the flow, and the run is not its deployment's own.
+        PrivacyGateError: a worker runs the flow, and the run is not defined by the worker's deployment.
         ReticentError: the run cannot begin.
     """
     if config in _begun:
@@ -52,7 +52,7 @@ def run_of(config: str, selected: Sequence[str]) -> Iterator[str]:
         return
     refuse_foreign_run(config)
     if config.endswith(".json"):
-        yield config  # begun, and ended, by the caller
+        yield config  # the caller has begun the run, and ends it
         return
     apply_defaults()
     check_installation()
@@ -72,11 +72,11 @@ def run_of(config: str, selected: Sequence[str]) -> Iterator[str]:
 
 
 def _begin(config: str, selected: Sequence[str]) -> str:
-    """`begin`, for a flow: what is raised here ends up in Prefect's database, which is outside the private root.
+    """Begins a run for a flow. An error ends up in Prefect's database, outside the private root, so it must say little.
 
     Raises:
-        ReticentError: of the kind that `begin` raised, without its message: that may name files of the corpus, which
-            are often named after people, or quote settings such as patterns and lists of names.
+        ReticentError: an error of the type that `begin` raised, without its message. The message may name files of the
+            corpus, which are often named after people, or quote settings such as patterns and lists of names.
     """
     kind: type[ReticentError] = StoreError
     try:
@@ -87,7 +87,7 @@ def _begin(config: str, selected: Sequence[str]) -> str:
         kind, shown = type(error), type(error).__name__
     except Exception as error:
         shown = type(error).__name__
-    # Outside the handlers, so that the first error is not this one's context.
+    # This is outside the handlers, so that the first error is not the context of this one.
     raise kind(
         f"the run could not begin ({shown}). The message may name input files or quote settings, so it is not shown "
         f"here: `reticent plan {config}` on the worker's machine shows it"
@@ -95,7 +95,7 @@ def _begin(config: str, selected: Sequence[str]) -> str:
 
 
 def refuse_settings(run: str) -> None:
-    """Stops a run before its first stage where a later one would refuse its settings.
+    """Stops a run before its first stage if a later stage would refuse its settings.
 
     Raises:
         ConfigError: a plug-in cannot be imported, something is not installed, a folder is missing.
@@ -110,7 +110,7 @@ def refuse_settings(run: str) -> None:
 
 @contextmanager
 def running(run: str, progress: StageProgress | None = None) -> Iterator[None]:
-    """Holds the store for a run and keeps its worker processes."""
+    """Holds the store's lock and the worker processes of a run."""
     display = ServerProgress(progress) if on_server() else nullcontext(progress)
     with temporary_files(), store_lock(open_session(run).roots.private), display as shown:
         activate(run, shown, executor_of(run))
@@ -121,7 +121,7 @@ def running(run: str, progress: StageProgress | None = None) -> Iterator[None]:
 
 
 def require_usable_input(run: str) -> None:
-    """Stops a run whose input was largely unusable; the rejected table can then be inspected.
+    """Stops a run whose input was largely unusable. The rejected table can then be inspected.
 
     Raises:
         InputError: no usable row, more rejected rows than ``corpus.max_rejected_fraction``, or none to train on.
@@ -141,7 +141,7 @@ def require_usable_input(run: str) -> None:
 
 
 def fail(run: str) -> dict[str, Any]:
-    """Records a run that did not end well, so that what it finished is neither forgotten nor collected."""
+    """Records a failed run, so that `gc` does not remove what it finished."""
     session = open_session(run)
     extra = {"outputs": {}, "metrics": {}, "state": "failed"}
     return runs.record(session, session.outcomes, extra, make_latest=False)
@@ -151,7 +151,7 @@ def finish(run: str) -> dict[str, Any]:
     """Publishes ``latest/`` unless it is a child run, writes the run's record, and returns it."""
     session = open_session(run)
     stays = session.spec.trained_by is not None
-    kept = kept_release(session.roots, RELEASED) if stays else Kept()
+    kept = current_release(session.roots, RELEASED) if stays else CurrentRelease()
     shown = [o for o in session.outcomes if not stays or o.stage not in RELEASED]
     outputs = publish_views(session, shown)
     session.stat_cache.save()
@@ -165,13 +165,13 @@ def finish(run: str) -> dict[str, Any]:
 
 
 def retire(run: str) -> int | None:
-    """Takes tables and reports of earlier runs out of the public root, unless the settings keep them.
+    """Removes tables and reports of earlier runs from the public root, unless the settings keep them.
 
-    Called when the run no longer holds the store. The claims of the run say so; while another run holds the store
-    nothing is taken out, and the next run does it.
+    Call it when the run no longer holds the store, as the claims of the run say. While another run holds the store,
+    nothing is removed, and the next run does it.
 
     Returns:
-        How many were removed; None if another run holds the store.
+        The number of removed folders; None if another run holds the store.
     """
     session = open_session(run)
     shard: Any = session.configs["shard"]
@@ -182,7 +182,7 @@ def retire(run: str) -> int | None:
 
 
 def silence_libraries() -> None:
-    """What libraries print says nothing to a user: cancelled tasks, numerical warnings, languages that are not read."""
+    """Hides messages of libraries that help no user, such as cancelled tasks and numerical warnings."""
     for name in ("uvicorn.error", "prefect.server", "prefect._internal", "asyncio", "absl", "presidio-analyzer"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     if os.environ.get("RETICENT_DEBUG") != "1":

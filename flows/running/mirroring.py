@@ -1,4 +1,4 @@
-"""The copy of what is published, at the end of a run (`store.mirror_url`)."""
+"""Copies the public root at the end of a run (`store.mirror_url`)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pipelines.store.upkeep.mirror import Mirrored, mirror
 
 
 def mirror_published(settings: ProjectSettings, progress: Progress = silent) -> Mirrored | None:
-    """Makes `store.mirror_url` a copy of the public root; None where the settings name none.
+    """Makes `store.mirror_url` a copy of the public root. Returns None if the settings name no mirror.
 
     Raises:
-        ConfigError, StoreError: as `pipelines.store.upkeep.mirror.mirror`.
+        ConfigError, StoreError: see `pipelines.store.upkeep.mirror.mirror`.
     """
     if settings.store.mirror_url is None:
         return None

@@ -1,4 +1,4 @@
-"""How far a run is: on the terminal, and in Prefect's user interface. Stage names and counts only, no text."""
+"""Displays of a run's progress, on the terminal and in Prefect. They show only stage names and counts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 class Console:
     """Progress on standard error: one moving line on a terminal, one line per event otherwise, none when quiet.
 
-    Time left is a guess: the rest at the pace since the first part was done, which what comes before does not slow.
+    The time left is an estimate from the pace since the first part was finished, so that slow starts do not distort it.
     """
 
     def __init__(self) -> None:
@@ -53,10 +53,10 @@ class Console:
         sys.stderr.flush()
 
     def progress(self, stage: str, done: int, total: int | None, message: str) -> None:
-        """Shows a stage's progress, at a bearable rate."""
+        """Shows a stage's progress, at a limited rate."""
         now = time.monotonic()
         began, first = self._begun.setdefault(stage, (now, done))
-        if done < first or first == 0:  # another pass of the stage, or what came before its first part
+        if done < first or first == 0:  # another pass of the stage, or the time before its first part
             began, first = self._begun[stage] = (now, done)
         interval = _INTERVAL_SECONDS if self._tty or is_verbose(os.environ) else _QUIET_INTERVAL_SECONDS
         if now - self._last < interval:
@@ -83,7 +83,7 @@ class Console:
 
 
 def _time_left(seconds: float, num_done: int, num_left: int) -> str:
-    """What a stage still takes, in words; nothing while that is a mere guess."""
+    """Says how long a stage still takes; empty while nothing can be estimated."""
     if seconds < _LEAST_SECONDS or num_done < 1 or num_left < 1:
         return ""
     rest = seconds * num_left / num_done
@@ -94,7 +94,7 @@ def _time_left(seconds: float, num_done: int, num_left: int) -> str:
 
 @contextmanager
 def never_in_the_way(what: str) -> Iterator[None]:
-    """What is shown is not the run: a server that is restarting must not fail a night's work."""
+    """Turns errors of a display into warnings, because a restarting server must not fail a run."""
     try:
         yield
     except Exception as error:
@@ -108,8 +108,8 @@ class ServerProgress:
     context manager; call as a `StageProgress`.
 
     Args:
-        also: another display that is told the same.
-        interval_seconds: between sendings.
+        also: another display that gets the same reports.
+        interval_seconds: time between sendings.
     """
 
     def __init__(self, also: StageProgress | None = None, interval_seconds: float = _SERVER_INTERVAL_SECONDS) -> None:
@@ -124,7 +124,7 @@ class ServerProgress:
         self._thread = threading.Thread(target=self._send_now_and_then, name="reticent-progress", daemon=True)
 
     def __call__(self, stage: str, done: int, total: int | None, message: str) -> None:
-        """Notes how far a stage is. Cheap: sending is the thread's affair."""
+        """Notes a stage's progress. This is cheap, because a thread sends it."""
         if self._also is not None:
             self._also(stage, done, total, message)
         counts_partitions = stage in GRAPH and GRAPH[stage].partitioned
@@ -145,7 +145,7 @@ class ServerProgress:
             changed = {s: p for s, p in self._percent.items() if self._sent.get(s) != p}
         for stage, percent in changed.items():
             if stage not in self._artifacts and percent >= 100.0:
-                continue  # over before it was worth showing
+                continue  # the stage ended before its progress was ever shown
             with never_in_the_way("show progress"):
                 self._contexts[stage].run(self._send_one, stage, percent)
                 self._sent[stage] = percent
@@ -165,7 +165,7 @@ class ServerProgress:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._over.set()
-        if kind is None or issubclass(kind, Exception):  # a run that was told to stop must not wait for a server
+        if kind is None or issubclass(kind, Exception):  # an interrupted run must not wait for a server
             self._thread.join(self._interval)
             if kind is None:
                 self._percent.update(dict.fromkeys(self._artifacts, 100.0))

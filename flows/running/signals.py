@@ -1,7 +1,7 @@
-"""Ending a run on SIGINT or SIGTERM within seconds, and leaving no process behind.
+"""Ends a run on SIGINT or SIGTERM within seconds, and leaves no process behind.
 
 Prefect's task threads cannot be interrupted, and its embedded server is a process of its own. Everything that a run
-makes survives a kill at any moment, so after a short grace the process simply ends.
+makes survives a kill at any moment, so the process simply ends after a short grace period.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ class Terminated(KeyboardInterrupt):
 
 
 class _State:
-    """What became of signals in this process."""
+    """The state of signals in this process."""
 
     received: int | None = None
     """The first signal's number."""
     is_swallowed = False
-    """Python dropped what the handler raised; see `_note_swallowed`."""
+    """True if Python dropped the handler's exception; see `_note_swallowed`."""
     is_ending = False
-    """The command is done, so that there is nothing left to interrupt."""
-    has_told = False
+    """True if the command is finished, so that there is nothing left to interrupt."""
+    is_reported = False
 
 
 _state = _State()
-_telling = threading.RLock()  # a signal may come while its message is written
+_reporting = threading.RLock()  # a signal may come while its message is written
 
 
 def install() -> None:
-    """Makes SIGINT and SIGTERM raise in the main thread, and end the process for certain after the grace.
+    """Makes SIGINT and SIGTERM raise in the main thread, and always ends the process after the grace period.
 
-    Prefect replaces the handlers while a flow runs, and its own can wait for ever. So the grace does not hang on a
-    handler: the interpreter writes the number of every signal to a socket, and a thread reads it.
+    Prefect replaces the handlers while a flow runs, and its own handlers can wait for ever. So the grace period does
+    not depend on a handler: the interpreter writes the number of every signal to a socket, and a thread reads it.
     """
     for number in CODES:
         signal.signal(number, _handle)
@@ -67,25 +67,25 @@ def install() -> None:
 
 
 def exit_code(found: int, *, failed: bool) -> int:
-    """The exit code of a command, which is the signal's if one ended it.
+    """Returns the exit code of a command, which is the signal's if a signal ended it.
 
-    From here on a signal ends the process at once. Libraries turn an interrupt into exit codes and errors of their
-    own, so what they make of it does not count.
+    From here on a signal ends the process at once. Libraries turn an interrupt into exit codes and errors of their own.
+    Those do not count.
 
     Args:
-        found: the code without regard to signals.
-        failed: whether the command ended by an exception.
+        found: exit code without regard to signals.
+        failed: true if the command ended by an exception.
     """
     _state.is_ending = True
     if _state.received is not None and (failed or found):  # a command may take an interrupt for its normal end
         found = CODES[_state.received]
     if found in CODES.values():
-        _tell()
+        _report()
     return found
 
 
 def was_received() -> bool:
-    """Whether a signal came that ends the process."""
+    """Returns True if a signal that ends the process was received."""
     return _state.received is not None
 
 
@@ -99,7 +99,7 @@ def _handle(number: int, frame: FrameType | None) -> None:
 
 
 def _note_swallowed(dropped: sys.UnraisableHookArgs) -> None:
-    """Python drops what is raised in a destructor or a callback; a signal must not get lost that way."""
+    """Notes a signal's exception that Python dropped in a destructor or a callback, so that the signal is not lost."""
     if isinstance(dropped.exc_value, KeyboardInterrupt) and _state.received is not None:
         _state.is_swallowed = True
     else:
@@ -123,16 +123,16 @@ def _end_after_grace(number: int) -> None:
 
 
 def _end(code: int) -> NoReturn:
-    _tell()
+    _report()
     stop_embedded_server()
     os._exit(code)  # worker processes notice and end themselves
 
 
-def _tell() -> None:
-    with _telling:
-        if not _state.has_told:
-            _state.has_told = True
-            # A moving line of progress may stand there.
+def _report() -> None:
+    with _reporting:
+        if not _state.is_reported:
+            _state.is_reported = True
+            # The terminal may show a moving line of progress.
             sys.stderr.write(("\n" if sys.stderr.isatty() else "") + MESSAGE + "\n")
             sys.stderr.flush()
 
@@ -151,11 +151,11 @@ def stop_embedded_server() -> None:
 
 @contextmanager
 def ends_promptly() -> Iterator[None]:
-    """Sees to it that a run which Prefect or systemd terminates is over within ten seconds.
+    """Ends a run that Prefect or systemd terminates within ten seconds.
 
     Prefect turns SIGTERM into an exception, but then waits for task threads, and a thread that trains cannot be
-    interrupted. Everything that a run makes survives a kill, so after a grace the server is told and the process ends;
-    worker processes notice that and end themselves.
+    interrupted. Everything that a run makes survives a kill. So after a grace period the server is notified and the
+    process ends. Worker processes notice that and end themselves.
     """
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread can have signal handlers
@@ -164,7 +164,7 @@ def ends_promptly() -> Iterator[None]:
     flow_run_id = _flow_run_id()
 
     def handle(number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # one is enough; a second must not spoil the clean end
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second signal must not disturb the clean end
         threading.Thread(target=_end_flow_after_grace, args=(flow_run_id,), daemon=True).start()
         if callable(before):
             before(number, frame)
@@ -188,13 +188,13 @@ def _flow_run_id() -> UUID | None:
 def _end_flow_after_grace(flow_run_id: UUID | None) -> None:
     time.sleep(GRACE_SECONDS)
     if flow_run_id is not None and on_server():
-        telling = threading.Thread(target=_tell_server, args=(flow_run_id,), daemon=True)
-        telling.start()
-        telling.join(_REPORT_SECONDS)
+        notifier = threading.Thread(target=_notify_server, args=(flow_run_id,), daemon=True)
+        notifier.start()
+        notifier.join(_REPORT_SECONDS)
     os._exit(TERMINATED)
 
 
-def _tell_server(flow_run_id: UUID) -> None:
+def _notify_server(flow_run_id: UUID) -> None:
     from prefect import get_client
     from prefect.states import Cancelled, Crashed
 

@@ -14,7 +14,7 @@ from pipelines.graph import GRAPH
 from pipelines.settings.audit import OF_DOMAINS
 from pipelines.settings.loading import ProjectSettings, load_settings
 from pipelines.store.ledger.ledger import enter_older
-from pipelines.store.ledger.relocation import move_in
+from pipelines.store.ledger.relocation import register_location
 from pipelines.store.objects import runs
 from pipelines.store.objects.forgotten import enter_list, read_forgotten
 from pipelines.store.objects.inputs import CorpusRequest, CorpusState, corpus_state
@@ -26,7 +26,7 @@ from pipelines.store.place.roots import Roots, open_roots
 from pipelines.store.place.statcache import StatCache
 from pipelines.store.upkeep.mirror import require_protocol
 from pipelines.store.upkeep.training_schedule import Training, last_training, training_before_forgetting
-from pipelines.walks import downstream, wanted
+from pipelines.walks import downstream, enabled_stages
 
 EVERYTHING: tuple[str, ...] = tuple(GRAPH)
 TRAINING: tuple[str, ...] = tuple(name for name in GRAPH if name in downstream({"train_phase1"}))
@@ -34,35 +34,35 @@ AUDIT: tuple[str, ...] = tuple(name for name, stage in GRAPH.items() if stage.op
 SYNTHESIS: tuple[str, ...] = tuple(name for name, stage in GRAPH.items() if stage.table == "synthesize")
 PREPARATION: tuple[str, ...] = tuple(name for name in GRAPH if name not in TRAINING)
 RELEASED: tuple[str, ...] = ("publish", *TRAINING)
-"""What a run leaves as it is where `train.when` says that it is too early to train: all that is published, too."""
+"""The stages that a run skips if no training is due (`train.when`). They include all that publish."""
 
 
 def stages_named(name: str) -> tuple[str, ...]:
-    """The graph's stages that a user's name stands for: ``dedup`` is three, ``dedup.keys`` is one.
+    """Returns the graph's stages that a user names: ``dedup`` is three stages, ``dedup.keys`` is one.
 
     Raises:
         ConfigError: there is no such stage.
     """
-    found = tuple(
+    names = tuple(
         stage.name
         for stage in GRAPH.values()
         if name in (stage.table, stage.name, f"{stage.table}.{stage.step}" if stage.step else stage.name)
     )
-    if not found:
+    if not names:
         table = name.partition(".")[0]
         within = [stage.shown_name for stage in GRAPH.values() if stage.table == table]
         known = within or dict.fromkeys(stage.table for stage in GRAPH.values())
         raise ConfigError(
             f"there is no stage {name}; the stages{f' of {table}' if within else ''} are {', '.join(known)}"
         )
-    return found
+    return names
 
 
 def open_store(settings: ProjectSettings, *, create: bool = True) -> Roots:
-    """Opens the store that the settings name, and makes it if need be; to look at one, ``create=False`` is enough.
+    """Opens the store that the settings name, and makes it if it is missing. Use ``create=False`` to only read.
 
     Raises:
-        PrivacyGateError, StoreError: as `open_roots`; or the private root must lie on an encrypted file system.
+        PrivacyGateError, StoreError: see `open_roots`. Or the private root must lie on an encrypted file system.
     """
     if settings.store.require_encrypted_fs:
         require_encrypted(settings.roots()[0])
@@ -70,13 +70,13 @@ def open_store(settings: ProjectSettings, *, create: bool = True) -> Roots:
 
 
 def state_folder() -> Path:
-    """The folder of this user that keeps how long ledgers were (``XDG_STATE_HOME``, or ``~/.local/state``)."""
+    """Returns the user's folder for the lengths of ledgers (in ``XDG_STATE_HOME`` or ``~/.local/state``)."""
     base = Path(os.environ.get("XDG_STATE_HOME", ""))
     return (base if base.is_absolute() else Path("~/.local/state").expanduser()) / "reticent"
 
 
 def read_corpus(settings: ProjectSettings, roots: Roots, *, read: bool, progress: Progress = silent) -> CorpusState:
-    """The partitions of the settings' input files (see `corpus_state`)."""
+    """Reads the partitions of the settings' input files (see `corpus_state`)."""
     corpus: Any = settings.stages["corpus"]
     request = CorpusRequest(
         inputs=corpus.inputs,
@@ -100,7 +100,7 @@ def make_spec(
     verify: str | None = None,
     create: bool = True,
 ) -> RunSpec:
-    """The specification of a new run. ``create`` is that of `open_store`.
+    """Makes the specification of a new run. ``create`` is passed to `open_store`.
 
     Raises:
         ConfigError: only stages that the settings leave out are selected, or one of them is forced.
@@ -117,8 +117,8 @@ def spec_and_wait(
     verify: str | None,
     create: bool,
 ) -> tuple[RunSpec, Training | None]:
-    """As `make_spec`, and the training after which it is too early for another one (`waits_for`)."""
-    chosen = wanted(selected, settings.stages)
+    """Makes a specification like `make_spec`, and returns the last training if no other is due (`waits_for`)."""
+    chosen = enabled_stages(selected, settings.stages)
     if left_out := [name for name in (*forced, *(() if chosen else selected)) if name not in chosen]:
         stage = GRAPH[left_out[0]]
         raise ConfigError(
@@ -155,15 +155,14 @@ def spec_and_wait(
 def waits_for(
     settings: ProjectSettings, roots: Roots, corpus: CorpusState, *, selected: Sequence[str], forced: Sequence[str]
 ) -> Training | None:
-    """The training after which it is too early for another one; None where this run may train.
+    """Returns the last training if no other training is due; None if this run may train.
 
-    Too early is what `train.when` says; without it, where only what was forgotten has changed (`reticent forget`).
-
-    Runs of chosen stages, and those that are told to rebuild one of the training's, do as they are told.
+    `train.when` decides if a training is due. Without it, none is due if only forgotten text has changed (`reticent
+    forget`). Runs of chosen stages, and runs that must rebuild a stage of training, always train.
     """
     when = settings.stages["train"].when  # type: ignore[attr-defined]
-    is_told = set(selected) != set(EVERYTHING) or bool(set(forced) & set(TRAINING))
-    if is_told or corpus.partitions is None:
+    is_requested = set(selected) != set(EVERYTHING) or bool(set(forced) & set(TRAINING))
+    if is_requested or corpus.partitions is None:
         return None
     if when is None:
         return training_before_forgetting(roots, _json_values(settings), settings.run.seed, corpus.partitions)
@@ -191,10 +190,10 @@ def begin(
     """Validates the settings, reads the input's digests, and writes the run's specification.
 
     Returns:
-        The path of the specification, which is how flows and tasks name the run.
+        The path of the specification, by which flows and tasks name the run.
 
     Raises:
-        ConfigError, InputError, PrivacyGateError, StoreError: before anything ran.
+        ConfigError, InputError, PrivacyGateError, StoreError: the run cannot begin. No stage has run.
     """
     settings = load_settings(config, environ)
     roots = open_store(settings)
@@ -202,7 +201,7 @@ def begin(
         require_usable(root / "work")
     if settings.store.mirror_url:
         require_protocol(settings.store.mirror_url)
-    move_in(roots)
+    register_location(roots)
     enter_older(roots)
     enter_list(roots)
     corpus = read_corpus(settings, roots, read=True, progress=progress)
@@ -211,11 +210,11 @@ def begin(
 
 
 def selection(from_stage: str | None, only: str | None) -> tuple[str, ...]:
-    """Which stages may run.
+    """Returns the stages that may run.
 
     Args:
-        from_stage: this stage and everything after it.
-        only: this stage alone.
+        from_stage: name of the first stage; all later stages may run too.
+        only: name of the only stage that may run.
 
     Raises:
         ConfigError: both were given, or there is no such stage.

@@ -1,11 +1,12 @@
-"""What the releases of a store cost together, as `reticent ledger` and every other command says it."""
+"""Computes the joint cost of a store's releases, for `reticent ledger` and all other commands."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pipelines.accounting.ledger import Release, composed_epsilon, overlapping
 from pipelines.context import Releases
 from pipelines.settings.loading import ProjectSettings
 from pipelines.store.ledger.check import check_releases
@@ -14,20 +15,17 @@ from pipelines.store.ledger.releases import adopted_models
 from pipelines.store.objects import runs
 from pipelines.store.place.roots import Roots
 
-if TYPE_CHECKING:
-    from pipelines.accounting.ledger import Release
-
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """Releases that may share records, and what they cost together.
+    """Releases that may share records, and their joint cost.
 
     Attributes:
         members: all entries of the group, oldest first.
-        counted: those of them that cost something (`Release.counts`): a model that was trained without noise stays on
-            the trusted side, and is none of them.
-        epsilon: of the counted ones composed, unamplified, under replace-one; infinite where one added no noise.
-        delta: that the epsilon is for; None where nothing is counted.
+        counted: entries that cost something (`Release.counts`). A model that was trained without noise stays on the
+            trusted side, and does not count.
+        epsilon: composed epsilon of the counted entries, unamplified, replace-one; infinite if one added no noise.
+        delta: delta of the epsilon; None if no entry counts.
     """
 
     members: tuple[Release, ...]
@@ -37,19 +35,19 @@ class Group:
 
     @property
     def num_trusted(self) -> int:
-        """Models that were kept on the trusted side, at no cost while they stay there."""
+        """The number of models on the trusted side, which cost nothing while they stay there."""
         return sum(not r.is_public and r.state != "abandoned" for r in self.members)
 
     def has_model(self, keys: Collection[str]) -> bool:
-        """Whether one of its releases was trained under one of these keys."""
+        """Returns True if a release of the group was trained under one of these keys."""
         return any(r.key in keys for r in self.members)
 
 
 def checked_releases(roots: Roots) -> list[Release]:
-    """The releases of a store, in the order of entry.
+    """Reads and checks the releases of a store, in the order of entry.
 
     Raises:
-        LedgerError: the ledger is not as it was written.
+        LedgerError: the ledger was changed or damaged.
     """
     releases = read_ledger(roots)
     check_releases(roots, releases)
@@ -57,9 +55,7 @@ def checked_releases(roots: Roots) -> list[Release]:
 
 
 def cost_of(settings: ProjectSettings, members: Sequence[Release]) -> Group:
-    """What releases that may share records cost together, at the budget's delta, or else at the largest of theirs."""
-    from pipelines.accounting.ledger import composed_epsilon
-
+    """Computes the joint cost of releases that may share records, at the budget's delta or else at their largest."""
     guarantee: Any = settings.stages["guarantee"]
     counted = tuple(r for r in members if r.counts)
     delta = guarantee.budget_delta or max((r.delta for r in counted), default=None)
@@ -68,26 +64,24 @@ def cost_of(settings: ProjectSettings, members: Sequence[Release]) -> Group:
 
 
 def spent(settings: ProjectSettings, releases: Sequence[Release]) -> list[Group]:
-    """What releases cost, by group (`pipelines.accounting.ledger.overlapping`)."""
-    from pipelines.accounting.ledger import overlapping
-
+    """Computes the cost of releases by group (`pipelines.accounting.ledger.overlapping`)."""
     guarantee: Any = settings.stages["guarantee"]
     return [cost_of(settings, members) for members in overlapping(releases, guarantee.budget_scope)]
 
 
 def latest_model(roots: Roots) -> str | None:
-    """The key that the latest run's model was trained under."""
+    """Returns the key under which the latest run's model was trained."""
     return trained_key(roots, runs.latest(roots))
 
 
 def trained_key(roots: Roots, record: Mapping[str, Any] | None) -> str | None:
-    """The key that the model of a run was trained under; None without a run or a model."""
+    """Returns the key under which a run's model was trained; None without a run or a model."""
     key = runs.key_in(record, "train")
     return Releases(adopted=adopted_models(roots)).trained_as(key) if key else None
 
 
 def trusted_text(number: int, num_audits: int = 0) -> str:
-    """Of models that are not published, for people; ``num_audits`` of them are of audits."""
+    """Describes the models that are not published, ``num_audits`` of them from audits."""
     audits = f" ({num_audits} of audits)" if num_audits else ""
     they = "they stay" if number > 1 else "it stays"
     return f"{number} model{'s' if number > 1 else ''} kept on the trusted side{audits}: no cost while {they} there"

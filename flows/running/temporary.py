@@ -1,8 +1,8 @@
-"""One folder for all that a process, its workers and its server put into the temporary folder.
+"""One folder for all temporary files of a process, its workers and its server.
 
-It goes when the process ends. What a killed process left is removed by the next one: a folder is dead when nobody holds
-its lock, which the kernel frees. Libraries find it through ``TMPDIR``; semaphores, which are no files there, carry the
-folder's name.
+The folder is removed when the process ends. The next process removes the folder of a killed one: no process holds its
+lock any more, because the kernel freed it. Libraries find the folder through ``TMPDIR``. Semaphores are no files in the
+folder, and carry its name.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from typing import Final
 _PREFIX: Final = f"reticent-{os.geteuid()}-"
 _SHARED: Final = Path("/dev/shm")  # noqa: S108  (where Linux keeps named semaphores)
 _MAX_LENGTH: Final = 70
-"""Of the folder's path: the name of a fork server's socket goes behind it, and has 107 characters at most."""
+"""The maximal length of the folder's path. With the name of a fork server's socket it may have 107 characters."""
 
 _own: dict[int, Path | None] = {}
-"""The folder of this process, by its id, which a fork changes."""
+"""The folder of this process, by process id, which a fork changes."""
 
 
 @contextlib.contextmanager
 def temporary_files() -> Iterator[None]:
-    """Temporary files that are made inside go to this process's own folder.
+    """Puts temporary files that are made inside the ``with`` block into this process's own folder.
 
-    The folder is there until the process ends, so that what still stands in it can be used again.
+    The folder stays until the process ends, so that its files can be used again.
     """
     folder = _own_folder()
     if folder is None:
@@ -51,7 +51,7 @@ def temporary_files() -> Iterator[None]:
 
 
 def _own_folder() -> Path | None:
-    """This process's folder, or None where there can be none."""
+    """Returns this process's folder; None if it cannot be made."""
     if os.getpid() not in _own:
         base = Path(tempfile.gettempdir())
         _remove_dead(base)
@@ -69,18 +69,18 @@ def _make(base: Path) -> Path | None:
         except OSError:
             return None
         if lock is not None:
-            break  # and the lock is never given up
+            break  # the lock is held until the process ends
     else:
         return None
-    # Only a name: semaphores of worker processes are kept elsewhere.
+    # This sets only a prefix of names, because semaphores of worker processes lie elsewhere.
     getattr(multiprocessing.current_process(), "_config", {})["semprefix"] = f"/{folder.name}"
-    # After multiprocessing's own (priority -100), which clears up in the folder at its end.
+    # This runs after multiprocessing's own finalizers (priority -100), which clean up in the folder.
     Finalize(None, _remove_own, args=(os.getpid(), folder), exitpriority=-200)
     return folder
 
 
 def _take(folder: Path) -> int | None:
-    """The lock of a folder of ours, or None: somebody holds it, it is another user's, or it is gone."""
+    """Takes the lock of our folder; None if it is held, belongs to another user, or is gone."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:

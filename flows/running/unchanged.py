@@ -1,10 +1,10 @@
-"""A run that finds everything in the store: it takes no orchestrator, whose start takes longer than all of its work."""
+"""Ends a run that finds everything in the store. It needs no orchestrator, whose start takes longer than its work."""
 
 from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,28 +13,28 @@ from flows.running.auditing import require_no_alarm
 from flows.running.lifecycle import fail, finish, require_usable_input
 from flows.running.temporary import temporary_files
 from pipelines.errors import ConfigError
-from pipelines.stage import Stage
+from pipelines.stage import Stage, Step
 from pipelines.store.building.execute import probe
-from pipelines.store.building.lookup import key_of
+from pipelines.store.building.lookup import resolve_key
 from pipelines.store.objects.session import Session, open_session
 from pipelines.store.place.locks import store_lock
-from pipelines.store.place.outcome import Outcome, PartitionKeys
+from pipelines.store.place.outcome import Outcome, outcomes_to_record, skipped_outcomes
 from pipelines.store.place.roots import private_umask
 from pipelines.walks import walk
 
 
 def finish_unchanged(run: str) -> dict[str, Any] | None:
-    """Ends a run of which no stage has to be built.
+    """Ends a run if no stage has to be built.
 
     Args:
         run: path of the run's specification.
 
     Returns:
-        The run's record; None if a stage has to be built, or if a server of its own is to show the run.
+        The run's record; None if a stage has to be built, or if a server of its own should show the run.
 
     Raises:
         InputError: the input was largely unusable.
-        PrivacyGateError: audits refute what is claimed.
+        PrivacyGateError: audits refute the claims.
         StoreError: the store cannot be written.
     """
     if on_server() or _profile_names_server():
@@ -56,35 +56,36 @@ def finish_unchanged(run: str) -> dict[str, Any] | None:
         return finish(run)
 
 
-def _find_all(session: Session) -> dict[str, list[Outcome]] | None:
-    """What becomes of every stage, in the graph's order; None as soon as one has to be built."""
-    found: dict[str, list[Outcome]] = {}
+def _find_all(session: Session) -> dict[str, tuple[Outcome, ...]] | None:
+    """Returns the outcomes of every stage, in the graph's order; None as soon as a stage has to be built."""
+    found: dict[str, tuple[Outcome, ...]] = {}
 
-    def visit(stage: Stage, partition: str | None, inputs: Mapping[str, PartitionKeys] | None) -> str | None:
-        outcome = (  # what reads a stage that was skipped is skipped
-            Outcome(stage=stage.name, partition=partition, state="skipped", key=None)
-            if inputs is None
-            else _probe(session, stage.name, partition, inputs)
-        )
+    def look_up(stage: Stage, steps: tuple[Step, ...]) -> list[str | None] | None:
+        outcomes = skipped_outcomes(stage, steps) or _probe(session, stage.name, steps)
+        if outcomes is None:
+            return None
+        found[stage.name] = outcomes_to_record(stage, outcomes)
+        return [outcome.key for outcome in outcomes]
+
+    return None if walk(session.partition_names, look_up) is None else found
+
+
+def _probe(session: Session, stage: str, steps: Iterable[Step]) -> tuple[Outcome, ...] | None:
+    outcomes: list[Outcome] = []
+    for step in steps:
+        key, _ = resolve_key(session, stage, step.partition, step.inputs)
+        try:
+            outcome = probe(session, stage, step.partition, key)
+        except ConfigError:
+            return None  # the flow raises it again
         if outcome is None:
             return None
-        if not (stage.optional and outcome.key is None):
-            found.setdefault(stage.name, []).append(outcome)
-        return outcome.key or ""
-
-    return None if walk(session.partition_names, visit) is None else found
-
-
-def _probe(session: Session, stage: str, partition: str | None, inputs: Mapping[str, PartitionKeys]) -> Outcome | None:
-    key, _ = key_of(session, stage, partition, inputs)
-    try:
-        return probe(session, stage, partition, key)
-    except ConfigError:
-        return None  # the flow says so, too
+        outcomes.append(outcome)
+    return tuple(outcomes)
 
 
 def _profile_names_server() -> bool:
-    """Whether Prefect's active profile names a server. Read by hand: to import Prefect takes a second."""
+    """Reads whether Prefect's active profile names a server, without Prefect, because importing it takes a second."""
     home = Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect")
     path = Path(os.environ.get("PREFECT_PROFILES_PATH") or home / "profiles.toml")
     try:

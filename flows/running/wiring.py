@@ -1,4 +1,4 @@
-"""Runs one box of the flow, a task each: `each`, a stage of every partition, or `whole`, one of the whole corpus."""
+"""The two functions by which flows run a stage: `each` for a partitioned stage, `whole` for the whole corpus."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from prefect import Task
 from pipelines.graph import GRAPH
 from pipelines.store.objects import runs
 from pipelines.store.objects.session import open_session
-from pipelines.store.place.outcome import Outcome
+from pipelines.store.place.outcome import Outcome, outcomes_to_record, skipped_outcomes
 
 Outputs = tuple[Outcome, ...]
-"""What became of a stage, one outcome per partition, in corpus order."""
+"""The outcomes of a stage, one per partition, in corpus order."""
 
 
 def each(task: Task[Any, Any], run: str, **inputs: Outputs) -> Outputs:
@@ -22,7 +22,7 @@ def each(task: Task[Any, Any], run: str, **inputs: Outputs) -> Outputs:
     Args:
         task: the stage's task; its name is the stage's name.
         run: path of the run's specification.
-        inputs: outputs of the stages that it reads, by stage name; the graph says which.
+        inputs: outputs of the stages that it reads, by stage name, as the graph declares them.
 
     Raises:
         ValueError: the graph says that the stage concerns the whole corpus.
@@ -34,10 +34,10 @@ def each(task: Task[Any, Any], run: str, **inputs: Outputs) -> Outputs:
 
 
 def whole(task: Task[Any, Any], run: str, **inputs: Outputs) -> Outputs:
-    """Runs a stage once, for the whole corpus; its one outcome, in a tuple as the next box reads it.
+    """Runs a stage once, for the whole corpus, and returns its one outcome in a tuple, as the next stage reads it.
 
     Args:
-        task, run, inputs: as for `each`.
+        task, run, inputs: see `each`.
 
     Raises:
         ValueError: the graph says that the stage is partitioned.
@@ -50,21 +50,13 @@ def whole(task: Task[Any, Any], run: str, **inputs: Outputs) -> Outputs:
 
 def _run(task: Task[Any, Any], run: str, inputs: Mapping[str, Outputs]) -> Outputs:
     session = open_session(run)
-    stage = task.name
-    partitions = session.partition_names(stage)
-    absent = {name for name, outputs in inputs.items() if any(outcome.key is None for outcome in outputs)}
-    if absent - {edge.stage for edge in GRAPH[stage].inputs if edge.optional}:
-        outputs = tuple(Outcome(stage=stage, partition=p, state="skipped", key=None) for p in partitions)
-    else:
-        keys = {
-            name: tuple((o.partition, o.key) for o in outputs if o.key is not None)
-            for name, outputs in inputs.items()
-            if name not in absent
-        }
-        outputs = task.submit(run, keys).result()
-    if GRAPH[stage].optional and all(outcome.key is None for outcome in outputs):
-        return outputs  # nobody asked for it, and nobody is told that it was skipped
-    session.outcomes.extend(outputs)
-    unfinished = {"outputs": {}, "metrics": {}, "state": "unfinished"}
-    runs.record(session, session.outcomes, unfinished, make_latest=False)  # a killed run's work is not collected by gc
+    stage = GRAPH[task.name]
+    known = {name: tuple((o.partition, o.key) for o in outputs if o.key) for name, outputs in inputs.items()}
+    steps = tuple(stage.steps(session.partition_names, known))
+    outputs: Outputs = skipped_outcomes(stage, steps) or task.submit(run, known).result()
+    if recorded := outcomes_to_record(stage, outputs):
+        session.outcomes.extend(recorded)
+        unfinished = {"outputs": {}, "metrics": {}, "state": "unfinished"}
+        # Keeps gc from collecting what a killed run has finished.
+        runs.record(session, session.outcomes, unfinished, make_latest=False)
     return outputs

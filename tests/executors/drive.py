@@ -13,8 +13,6 @@ from pathlib import Path
 from flows.running.lifecycle import fail, finish, refuse_settings, running
 from flows.running.spec import PREPARATION, begin
 from pipelines.errors import ReticentError
-from pipelines.graph import GRAPH
-from pipelines.stage import OUTSIDE
 from pipelines.store.objects.session import open_session
 from pipelines.store.place.outcome import PartitionKeys
 from tasks.builders import builder_of
@@ -29,8 +27,7 @@ def prepare(config: Path) -> dict[str, list[str]]:
     with running(run):
         try:
             for name in PREPARATION:
-                inputs = {edge.stage: keys[edge.stage] for edge in GRAPH[name].inputs if edge.stage not in OUTSIDE}
-                outcomes = builder_of(run).build_stage(name, inputs)
+                outcomes = builder_of(run).build_stage(name, keys)
                 open_session(run).outcomes.extend(outcomes)
                 keys[name] = tuple((outcome.partition, outcome.key or "") for outcome in outcomes)
                 states[name] = [outcome.state for outcome in outcomes]

@@ -23,7 +23,7 @@ from pipelines.encryption import places
 from pipelines.encryption.sources import KeySource
 from pipelines.errors import ConfigError, ExecutorError, StageError
 from pipelines.settings.general import RuntimeConfig
-from pipelines.store.building.lookup import key_of
+from pipelines.store.building.lookup import resolve_key
 from pipelines.store.building.workers import Request
 from pipelines.store.objects.session import make_session, open_session, read_session, save_spec
 from pipelines.store.place import unlocking
@@ -73,7 +73,7 @@ def cluster(toy: Toy) -> Iterator[InThisProcess]:
 
 def request_of(run: str) -> Request:
     session = open_session(run)
-    key, _ = key_of(session, "letters", "p-a", {})
+    key, _ = resolve_key(session, "letters", "p-a", {})
     return Request(run=run, stage="letters", partition="p-a", inputs={}, key=key)
 
 

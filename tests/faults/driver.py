@@ -12,18 +12,15 @@ from __future__ import annotations
 import json
 import os
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 
 from flows.running.lifecycle import fail, finish, running
 from flows.running.spec import begin
 from pipelines.errors import ReticentError
-from pipelines.graph import GRAPH
-from pipelines.stage import OUTSIDE, Stage
 from pipelines.store.objects.session import open_session
-from pipelines.store.place.outcome import Outcome
-from pipelines.walks import usual
+from pipelines.store.place.outcome import Outcome, PartitionKeys
+from pipelines.walks import default_stages
 from tasks.builders import builder_of
 
 COUNT = -1
@@ -33,29 +30,20 @@ def run_until(config: Path, last: str = "shard") -> list[Outcome]:
     """Every stage up to ``last``, partitions side by side; then ``latest/`` and the record, as in a flow."""
     run = begin(config, os.environ)
     session = open_session(run)
-    outcomes: dict[tuple[str, str | None], Outcome] = {}
-    with running(run), ThreadPoolExecutor(8) as threads:
+    keys: dict[str, PartitionKeys] = {}
+    with running(run):
         try:
-            for stage in (GRAPH[name] for name in usual()):
-
-                def build(partition: str | None, stage: Stage = stage) -> Outcome:
-                    inputs = {}
-                    for edge in stage.inputs:
-                        if edge.stage not in OUTSIDE and not edge.optional:
-                            names = (partition,) if edge.partitions == "same" else session.partition_names(edge.stage)
-                            inputs[edge.stage] = tuple((p, outcomes[(edge.stage, p)].key or "") for p in names)
-                    return builder_of(run).build(stage.name, partition, inputs)
-
-                for outcome in threads.map(build, session.partition_names(stage.name)):
-                    outcomes[(stage.name, outcome.partition)] = outcome
-                    session.outcomes.append(outcome)
-                if stage.name == last:
+            for name in default_stages():
+                outcomes = builder_of(run).build_stage(name, keys)
+                keys[name] = tuple((outcome.partition, outcome.key or "") for outcome in outcomes)
+                session.outcomes.extend(outcomes)
+                if name == last:
                     break
         except ReticentError:
             fail(run)
             raise
         finish(run)
-    return list(outcomes.values())
+    return list(session.outcomes)
 
 
 def one_run(config: Path, last: str) -> int:

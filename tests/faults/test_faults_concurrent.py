@@ -17,7 +17,7 @@ from pipelines.accounting.ledger import TABLE
 from pipelines.store.ledger.ledger import read_ledger
 from pipelines.store.place.roots import open_roots
 from pipelines.store.upkeep.maintenance import verify
-from pipelines.walks import usual
+from pipelines.walks import default_stages
 
 DRIVER = Path(__file__).with_name("driver.py")
 
@@ -82,7 +82,7 @@ def test_two_runs_at_once_build_each_key_once(tmp_path: Path) -> None:
         keys.append({(stage, key) for stage, _, _, key in rows})
     assert keys[0] == keys[1]
     assert built == Counter(keys[0])  # each key exactly once, by one run or the other
-    assert {stage for stage, _ in built} == set(usual())
+    assert {stage for stage, _ in built} == set(default_stages())
     roots = open_roots(tmp_path / "reticent-store/private", tmp_path / "reticent-store/public")
     assert [c for c in verify(roots) if c.problem] == []
     assert sorted((r.facts.method, r.state) for r in read_ledger(roots)) == [

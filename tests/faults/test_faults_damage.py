@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,16 +16,16 @@ from support.project import small_project
 from flows.running.spec import TRAINING
 from pipelines.accounting.ledger import TABLE
 from pipelines.graph import GRAPH
-from pipelines.stage import OUTSIDE
+from pipelines.stage import Keyed
 from pipelines.store.building.execute import execute
-from pipelines.store.building.lookup import find
+from pipelines.store.building.lookup import find_published
 from pipelines.store.objects import manifest as manifests
 from pipelines.store.objects.session import Session, open_session, read_session
 from pipelines.store.place.outcome import Outcome, PartitionKeys
 from pipelines.store.place.roots import Roots
 from pipelines.store.upkeep.maintenance import verify
 from pipelines.store.upkeep.views import drop_dangling, publish_views
-from pipelines.walks import usual
+from pipelines.walks import default_stages
 
 
 @dataclass
@@ -40,13 +40,11 @@ class Finished:
         read_session.cache_clear()  # a new process remembers nothing either
         return open_session(str(self.spec))
 
-    def inputs(self, session: Session, stage: str, partition: str | None) -> dict[str, PartitionKeys]:
-        found: dict[str, PartitionKeys] = {}
-        for edge in GRAPH[stage].inputs:
-            if edge.stage not in OUTSIDE and not edge.optional:
-                names = (partition,) if edge.partitions == "same" else session.partition_names(edge.stage)
-                found[edge.stage] = tuple((p, self.artifacts[(edge.stage, p)]) for p in names)
-        return found
+    def inputs(self, session: Session, stage: str, partition: str | None) -> Mapping[str, PartitionKeys]:
+        known: dict[str, list[Keyed]] = {}
+        for (name, p), key in self.artifacts.items():
+            known.setdefault(name, []).append((p, key))
+        return next(s.inputs for s in GRAPH[stage].steps(session.partition_names, known) if s.partition == partition)
 
     def files(self, roots: Roots, stage: str, key: str) -> list[Path]:
         """Data files, the manifest beside them, and the joint manifest."""
@@ -121,7 +119,7 @@ def test_every_prepared_file(finished: Finished, stage: str, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", DAMAGES)
-@pytest.mark.parametrize("stage", [name for name in TRAINING if name in usual()])
+@pytest.mark.parametrize("stage", [name for name in TRAINING if name in default_stages()])
 def test_every_file_of_what_is_trained(finished: Finished, stage: str, how: str) -> None:
     """Detected and quarantined, each; put back by hand, as training again would be another release."""
     roots = finished.session().roots
@@ -209,7 +207,7 @@ def test_every_byte_of_a_joint_manifest_counts(finished: Finished) -> None:
             path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
             problem = next(c.problem for c in verify(roots) if (c.stage, c.key) == ("sample", key))
             assert problem is not None, data[max(place - 30, 0) : place + 10]
-            assert find(finished.session(), "sample", key) is None
+            assert find_published(finished.session(), "sample", key) is None
     finally:
         path.write_bytes(data)
     assert [c for c in verify(roots) if c.problem] == []

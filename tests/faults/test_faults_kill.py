@@ -26,7 +26,7 @@ from pipelines.corpus.customersim import write_customersim
 from pipelines.graph import GRAPH
 from pipelines.store.objects import manifest as manifests
 from pipelines.store.place.roots import open_roots
-from pipelines.walks import usual
+from pipelines.walks import default_stages
 
 DRIVER = Path(__file__).with_name("driver.py")
 SETTINGS = """
@@ -220,7 +220,7 @@ def _kill_whole_runs(server: Server, whole: Undisturbed, *, kills: int, seed: in
         assert server.run(whole.config, root, workers=1) == 0, server.log()
         counts["finished"] += 1
         assert _prepared(_data(root)) == whole.data
-        assert {p.parent.name for p in (root / "private/manifests").glob("*/*.json")} == set(usual())
+        assert {p.parent.name for p in (root / "private/manifests").glob("*/*.json")} == set(default_stages())
         assert not list((root / "private/quarantine").iterdir())
         assert _assert_nothing_half_written(root) == _assert_nothing_half_written(whole.root)
     return counts

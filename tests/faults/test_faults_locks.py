@@ -40,10 +40,10 @@ def _hold(root: Path, key: str) -> subprocess.Popen[str]:
 
 
 def _letters_key(toy: Toy) -> str:
-    from pipelines.store.building.lookup import key_of
+    from pipelines.store.building.lookup import resolve_key
 
     session = toy.session()
-    return key_of(session, "letters", "p-a", {})[0]
+    return resolve_key(session, "letters", "p-a", {})[0]
 
 
 def test_the_lock_of_a_killed_process_blocks_nobody(toy: Toy) -> None:

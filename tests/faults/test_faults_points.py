@@ -273,7 +273,7 @@ def test_killed_while_adopting(toy: Toy, fast: Path, thorough: bool) -> None:
 
     def work(store: Store) -> str:
         session = store.session()
-        kept = [r for r in runs.all_records(session.roots) if r.get("state") == "completed"][-1]
+        kept = [r for r in runs.records(session.roots) if r.get("state") == "completed"][-1]
         old = next(str(key) for stage, _, key in kept["artifacts"] if stage == "count")
         new = adopt(session, "count", old[:10])
         assert new != old

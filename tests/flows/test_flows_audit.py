@@ -279,10 +279,10 @@ def test_evidence_of_several_nights_raises_the_alarm_which_stays_until_it_is_set
         lines = [d for d in read_documents(roots, path) if d["type"] == "audited"]
     assert [d["audit"] for d in lines] == ["night-1", "night-3", "night-4", "night-5"]
     with pytest.raises(ConfigError, match="reason"):
-        auditing.settle(roots, " ")
-    auditing.settle(roots, "clipping was off")
+        auditing.clear_alarm(roots, " ")
+    auditing.clear_alarm(roots, "clipping was off")
     with pytest.raises(ConfigError, match="nothing to settle"):
-        auditing.settle(roots, "again")
+        auditing.clear_alarm(roots, "again")
     with pytest.raises(PrivacyGateError, match="Train anew"):  # the model whose audit raised the alarm
         auditing.require_no_alarm(_with_evidence(config, 1e-5, patch, "night-4"))
     with pytest.raises(PrivacyGateError, match="Train anew"):  # one that would have

@@ -163,7 +163,7 @@ def test_runs_after_it_leave_the_document_out_and_the_model_as_it_is(project: Pa
     assert len(ledger_document(project, {})["releases"]) == 1
     assert [c for c in verify(roots) if c.problem] == []
     diff_document(project, {}, trained["run_id"], now["run_id"], show_names=True)
-    marked = {run["run_id"]: run["is_forgotten"] for run in runs.list_runs(roots)}
+    marked = {run["run_id"]: run["is_forgotten"] for run in runs.each_run(roots)}
     assert (marked[trained["run_id"]], marked[now["run_id"]]) == (True, False)
     assert "read what was forgotten since" in runs_text(runs_document(project, {}))
     gc(roots, keep_runs=1, dry_run=False)

@@ -20,7 +20,7 @@ from flows.running.unchanged import finish_unchanged
 from pipelines.errors import ConfigError, InputError
 from pipelines.mask import MASK
 from pipelines.settings.loading import load_settings
-from pipelines.walks import usual
+from pipelines.walks import default_stages
 
 REDACTION = ("split", "dedup_keys", "dedup_buckets", "dedup_resolve", "dedup_mask", "redact")
 SURROGATES = {"RETICENT__REDACT__REPLACEMENT": "surrogate"}
@@ -107,7 +107,7 @@ def test_a_run_with_masks_has_no_way_back(config: Path) -> None:
 def test_a_whole_run_with_surrogates(tmp_path: Path) -> None:
     """Trained, claimed, reported: nothing of a secret in the public root, and no credit for redaction."""
     config = small_project(tmp_path, dialogues=20)
-    finished(config, SURROGATES, *usual())
+    finished(config, SURROGATES, *default_stages())
     objects = tmp_path / "reticent-store" / "private" / "objects"
     (claims,) = [json.loads(path.read_text()) for path in objects.glob("guarantee/*/claims.json")]
     by_notion = {claim["notion"]: claim for claim in claims["claims"]}

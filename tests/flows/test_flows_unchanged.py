@@ -19,7 +19,7 @@ from pipelines.settings.loading import load_settings
 from pipelines.store.objects import runs
 from pipelines.store.objects.session import child_of, make_session, open_session, save_spec
 from pipelines.store.upkeep.maintenance import verify
-from pipelines.walks import usual
+from pipelines.walks import default_stages
 
 DIGITS = {"RETICENT__REDACT__POLICIES": '["digits"]', "RETICENT__CORPUS__MAX_REJECTED_FRACTION": "0.5"}
 
@@ -29,7 +29,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project of which every stage is in the store; one row of its input is rejected."""
     found = small_project(tmp_path_factory.mktemp("unchanged"), dialogues=12)
     (found.parent / "corpus" / "zz.jsonl").write_text('{"text": 3}\n' + json.dumps({"text": "Nothing to see."}) + "\n")
-    fetch(load_settings(found, {**os.environ, **DIGITS}), *usual())
+    fetch(load_settings(found, {**os.environ, **DIGITS}), *default_stages())
     return found
 
 
@@ -52,7 +52,7 @@ def test_it_finds_every_stage_and_becomes_the_latest_run(config: Path) -> None:
     assert record["state"] == "completed"
     assert {row["state"] for row in record["stages"]} == {"cached"}
     assert {(row["stage"], row["step"]) for row in record["stages"]} == {
-        (GRAPH[name].table, GRAPH[name].step) for name in usual()
+        (GRAPH[name].table, GRAPH[name].step) for name in default_stages()
     }
     assert {"public", "report", "model"} <= record["outputs"].keys()
     assert record["metrics"]["epsilon"] > 0
@@ -108,7 +108,7 @@ def test_what_was_not_selected_and_is_not_cached_is_skipped(config: Path) -> Non
 def test_unusable_input_stops_it_as_it_stops_the_flow(config: Path) -> None:
     with pytest.raises(InputError, match="max_rejected_fraction"):
         ended(config, {"RETICENT__CORPUS__MAX_REJECTED_FRACTION": "0.01"})
-    newest = runs.all_records(open_store(load_settings(config, {**os.environ, **DIGITS})))[0]
+    newest = next(runs.records(open_store(load_settings(config, {**os.environ, **DIGITS}))))
     assert newest["state"] == "failed"
     assert {row["stage"] for row in newest["stages"]} == {"split"}
 

@@ -17,7 +17,7 @@ from pipelines.errors import ConfigError, StoreError
 from pipelines.store.building.plan import make_plan
 from pipelines.store.objects import manifest as manifests
 from pipelines.store.objects import runs
-from pipelines.store.objects.publish import publish_kept
+from pipelines.store.objects.publish import publish_earlier_build
 from pipelines.store.objects.session import RunSpec, Session, child_of, make_session
 from pipelines.store.place.roots import private_umask
 from pipelines.store.upkeep.maintenance import adopt, gc, verify
@@ -84,7 +84,7 @@ def test_a_child_run_shares_what_is_the_same_and_publishes_nothing(toy: Toy, par
     assert all(checked.problem is None for checked in verify(made.roots))
     assert (runs.latest(made.roots) or {})["run_id"] == parent.spec.run_id
     assert runs.resolve(made.roots, "latest")["purpose"] == "release"
-    (listed,) = [r for r in runs.list_runs(made.roots) if r["run_id"] == made.spec.run_id]
+    (listed,) = [r for r in runs.each_run(made.roots) if r["run_id"] == made.spec.run_id]
     assert (listed["purpose"], listed["parent"]) == (purpose, parent.spec.run_id)
     again = child(toy, parent.spec, purpose=purpose, changes={"upper": {"suffix": "!"}})
     assert run(again) == set()
@@ -118,7 +118,7 @@ def test_what_a_comparison_kept_is_published_where_it_has_no_public_file(toy: To
     manifest = manifests.load(made.roots, "upper", key)
     assert manifest is not None
     files = {name: entry for name, entry in manifest.files.items() if manifests.UNPUBLISHED not in name}
-    publish_kept(made.roots, replace(manifest, files=files))
+    publish_earlier_build(made.roots, replace(manifest, files=files))
     assert [path.name for path in (toy.folder / "public/objects/upper" / key).iterdir()] == [manifests.MANIFEST]
 
 
@@ -197,14 +197,14 @@ def test_gc_keeps_a_child_run_as_long_as_what_its_parent_used(toy: Toy, parent: 
     run(toy.session())  # nothing to do
     gc(made.roots, keep_runs=1, dry_run=False)
     assert kept.is_dir()
-    assert {r["run_id"] for r in runs.list_runs(made.roots)} == {"run-0001", "run-0002", "run-0003"}
+    assert {r["run_id"] for r in runs.each_run(made.roots)} == {"run-0001", "run-0002", "run-0003"}
     toy.settings = {"letters": {"width": 3}}
     run(toy.session())
     gc(made.roots, keep_runs=2, dry_run=False)
     assert kept.is_dir()
     gc(made.roots, keep_runs=1, dry_run=False)
     assert not kept.exists()
-    assert [r["run_id"] for r in runs.list_runs(made.roots)] == ["run-0004"]
+    assert [r["run_id"] for r in runs.each_run(made.roots)] == ["run-0004"]
 
 
 def test_child_runs_use_up_no_number_of_runs_to_keep(toy: Toy, parent: Session) -> None:
@@ -213,7 +213,7 @@ def test_child_runs_use_up_no_number_of_runs_to_keep(toy: Toy, parent: Session) 
     for suffix in "!?":
         run(child(toy, parent.spec, purpose="comparison", changes={"upper": {"suffix": suffix}}))
     gc(parent.roots, keep_runs=2, dry_run=False)
-    assert len(runs.list_runs(parent.roots)) == 4
+    assert len(list(runs.each_run(parent.roots))) == 4
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from pipelines.store.objects.reviews import review_state, reviews_path
 from pipelines.store.objects.session import Session, child_of, make_session, open_session, read_session, save_spec
 from pipelines.store.place import unlocking
 from pipelines.store.place.ledger_file import LedgerError, append, readable_lines, whole_lines
-from pipelines.store.place.location import home_of, is_here, settle
+from pipelines.store.place.location import is_here, location_of, record_location
 from pipelines.store.place.roots import Roots, open_roots
 from pipelines.store.place.rotation import rotate
 from pipelines.store.upkeep.maintenance import verify
@@ -271,8 +271,8 @@ def test_a_damaged_ledger_or_log_of_reviews_is_refused(tmp_path: Path, key: KeyS
 @pytest.mark.parametrize("reencrypt", [False, True])
 def test_a_rotated_key_opens_and_the_old_one_does_not(sealed: Toy, key: KeySource, reencrypt: bool) -> None:
     session = run(sealed, key)
-    settle(session.roots)
-    home = home_of(session.roots)
+    record_location(session.roots)
+    home = location_of(session.roots)
     before, times = plaintexts(sealed, "private"), {p: p.stat().st_mtime_ns for p in private_files(sealed)}
     raw = {path: path.read_bytes() for path in private_files(sealed)}
     new = source(sealed.folder, OTHER)

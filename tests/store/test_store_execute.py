@@ -344,8 +344,12 @@ class Counted(list):  # type: ignore[type-arg]
 def test_the_keys_that_partitions_read_are_gone_through_once(toy: Toy) -> None:
     names = [f"p-{letter}" for letter in "abc"]
     keys = Counted((name, f"key of {name}") for name in names)
-    of_upper = list(execute.GRAPH["upper"].input_keys(names, {"letters": keys}))
-    assert of_upper == [{"letters": ((name, f"key of {name}"),)} for name in names]
-    (of_count,) = execute.GRAPH["count"].input_keys([None], {"letters": keys})
-    assert of_count == {"letters": tuple(keys)}
+    partition_names = lambda stage: names if execute.GRAPH[stage].partitioned else (None,)  # noqa: E731
+    of_upper = list(execute.GRAPH["upper"].steps(partition_names, {"letters": keys}))
+    assert [step.inputs for step in of_upper] == [{"letters": ((name, f"key of {name}"),)} for name in names]
+    (of_count,) = execute.GRAPH["count"].steps(partition_names, {"letters": keys})
+    assert of_count.inputs == {"letters": tuple(keys)}
+    (lacks_one,) = execute.GRAPH["count"].steps(partition_names, {"letters": [("p-a", "key of p-a")]})
+    assert lacks_one.missing == "letters"
+    assert lacks_one.inputs == {}
     assert keys.gone_through == 3  # by upper, by count, and by this test

@@ -8,7 +8,7 @@ import time
 from support.toy import Toy, drive, joint_manifests, ran
 
 from pipelines.store.objects import runs
-from pipelines.store.place.roots import FIRST_LOOK, MADE_AGAIN
+from pipelines.store.place.roots import REBUILDABLE, SAMPLE_EXAMPLES
 from pipelines.store.upkeep.maintenance import gc
 from pipelines.store.upkeep.views import publish_views
 
@@ -53,7 +53,7 @@ def test_gc_after_a_partial_and_a_failed_run_keeps_what_is_shown(toy: Toy) -> No
 def test_gc_removes_a_first_look(toy: Toy) -> None:
     session = toy.session()
     runs.record(session, drive(session), {"state": "completed"})
-    folder = session.roots.private / FIRST_LOOK
+    folder = session.roots.private / SAMPLE_EXAMPLES
     folder.mkdir()
     (folder / "examples.txt").write_text("private text")
     gc(session.roots, keep_runs=1, dry_run=True)
@@ -93,7 +93,7 @@ def test_gc_counts_the_runs_of_a_version_that_had_a_stage_less(toy: Toy) -> None
 def test_gc_keeps_what_stages_can_make_again_for_a_week_after_its_last_use(toy: Toy) -> None:
     session = toy.session()
     runs.record(session, drive(session), {"state": "completed"})
-    kept = session.roots.cache / MADE_AGAIN
+    kept = session.roots.cache / REBUILDABLE
     for name, days in (("unused", 8), ("used", 6)):
         (kept / name).mkdir(parents=True)
         (kept / name / "weights").write_text("x")

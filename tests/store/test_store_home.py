@@ -17,10 +17,10 @@ from pipelines.errors import ConfigError, PrivacyGateError
 from pipelines.store.ledger import relocation as moving
 from pipelines.store.ledger.ledger import copies_of, read_ledger
 from pipelines.store.ledger.recovery import acknowledge_damage
-from pipelines.store.ledger.relocation import accept_retired, acknowledge_copy, move_in, retire
+from pipelines.store.ledger.relocation import accept_retired, acknowledge_copy, register_location, retire
 from pipelines.store.place import location as home
 from pipelines.store.place.ledger_file import FILE
-from pipelines.store.place.location import MARKER, home_of, is_here, problem_of
+from pipelines.store.place.location import MARKER, is_here, location_of, location_problem
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def folder(tmp_path: Path, patch: Patch) -> Path:
     (tmp_path / "store").mkdir()
     roots = reopen(tmp_path / "store")
     patch(home.platform, "node", lambda: "alpha", read_by=home)
-    move_in(roots)
+    register_location(roots)
     make_release(roots, 0)
     patch(home.platform, "node", lambda: "beta", read_by=home)
     time.sleep(0.02)  # the clock of the disk: a copy is not made in the tick that the first one was
@@ -43,7 +43,7 @@ def copy(folder: Path, name: str = "copy") -> Path:
 def test_a_copy_stops_before_anything_is_charged_and_says_what_to_do(folder: Path) -> None:
     roots = reopen(copy(folder))
     ledger = (roots.private / "ledger" / FILE).read_bytes()
-    for attempt in (lambda: move_in(roots), lambda: make_release(roots, 1)):
+    for attempt in (lambda: register_location(roots), lambda: make_release(roots, 1)):
         with pytest.raises(PrivacyGateError, match=r"is a copy; the first one lived in .* on alpha") as no:
             attempt()
         assert "reticent retire" in str(no.value)
@@ -58,14 +58,14 @@ def test_a_copy_of_a_retired_root_takes_over_and_the_old_one_trains_no_more(fold
     assert retire(first) == retire(first)
     second = reopen(copy(folder))
     for _ in range(2):
-        move_in(second)
+        register_location(second)
     make_release(second, 1)
     with pytest.raises(PrivacyGateError, match="was retired"):
-        move_in(first)
+        register_location(first)
     with pytest.raises(PrivacyGateError, match="was retired"):
         make_release(first, 1)
     assert not copies_of(second)
-    assert problem_of(reopen(copy(folder.with_name("copy"), "third")))  # a copy of the one that took over is a copy
+    assert location_problem(reopen(copy(folder.with_name("copy"), "third")))
 
 
 def test_a_copy_that_was_made_before_takes_over_with_the_proof(folder: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_proof_does_not_hold_for_a_copy_that_lacks_a_release(folder: Path) -> 
     make_release(reopen(folder), 1)
     with pytest.raises(PrivacyGateError, match="something was released after the copy"):
         accept_retired(second, retire(reopen(folder))["proof"])
-    assert problem_of(second)
+    assert location_problem(second)
 
 
 @pytest.mark.parametrize("is_retired", [False, True])
@@ -100,7 +100,7 @@ def test_two_that_both_spend_are_acknowledged_in_the_ledger(folder: Path, is_ret
     with pytest.raises(ConfigError, match="needs a reason"):
         acknowledge_copy(roots, " ")
     acknowledge_copy(roots, "the old disk died")
-    move_in(roots)
+    register_location(roots)
     make_release(roots, 1)
     assert [copy["reason"] for copy in copies_of(roots)] == ["the old disk died"]
     acknowledge_copy(roots, "and at home")
@@ -128,7 +128,7 @@ def _with_other_owner_or_mode(folder: Path) -> Path:
 
 def _with_other_inodes(folder: Path) -> Path:
     """As some network disks give after each mount; the change time stays."""
-    document = home_of(reopen(folder))
+    document = location_of(reopen(folder))
     assert document is not None
     assert is_here(reopen(folder), replace(document, inode=1))
     assert not is_here(reopen(folder), replace(document, inode=1, changed_ns=1))
@@ -142,7 +142,7 @@ def test_a_store_that_is_the_only_one_goes_on(folder: Path, change: Callable[[Pa
     """On any machine or container that mounts it; an upgrade of an older store is one of `test_store_upgrades`."""
     roots = reopen(change(folder))
     ledger = (roots.private / "ledger" / FILE).read_bytes()
-    move_in(roots)
+    register_location(roots)
     assert (roots.private / "ledger" / FILE).read_bytes() == ledger
     make_release(roots, 1)
 
@@ -151,29 +151,29 @@ def test_a_store_of_a_version_that_did_not_note_it_lives_where_it_runs_first(tmp
     (tmp_path / "store").mkdir()
     roots = reopen(tmp_path / "store")
     make_release(roots, 0)
-    assert home_of(roots) is None
-    move_in(roots)
-    assert is_here(roots, home_of(roots))  # type: ignore[arg-type]
-    assert problem_of(roots) is None
+    assert location_of(roots) is None
+    register_location(roots)
+    assert is_here(roots, location_of(roots))  # type: ignore[arg-type]
+    assert location_problem(roots) is None
     time.sleep(0.02)
-    assert problem_of(reopen(copy(tmp_path / "store")))
+    assert location_problem(reopen(copy(tmp_path / "store")))
 
 
 def test_a_marker_that_a_backup_left_out_is_a_copy(folder: Path) -> None:
     target = copy(folder)
     (target / "private" / MARKER).unlink()
-    assert problem_of(reopen(target))
+    assert location_problem(reopen(target))
 
 
-@pytest.mark.parametrize("step", ["append", "home.settle"])
+@pytest.mark.parametrize("step", ["append", "location.record_location"])
 def test_a_kill_while_a_copy_takes_over_is_made_good_by_the_next_run(folder: Path, step: str) -> None:
     retire(reopen(folder))
     roots = reopen(copy(folder))
     with patching() as patch:
         patch(*f"pipelines.store.ledger.relocation.{step}".rsplit(".", 1), _killed)
         with pytest.raises(KeyboardInterrupt):
-            move_in(roots)
-    move_in(roots)
+            register_location(roots)
+    register_location(roots)
     make_release(roots, 1)
 
 
@@ -199,4 +199,4 @@ def test_acknowledged_damage_forgets_no_copy(folder: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b'"noise_multiplier":4.0', b'"noise_multiplier":9.0'))
     acknowledge_damage(roots, "edited by hand")
     assert [copy["reason"] for copy in copies_of(roots)] == ["taken to beta"]
-    assert problem_of(roots) is None
+    assert location_problem(roots) is None

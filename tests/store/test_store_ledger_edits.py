@@ -13,7 +13,7 @@ import pytest
 from support.toy import publishing
 from test_store_ledger import DELTA, EVENT, ledger
 
-from flows.running.auditing import nights_of, settle
+from flows.running.auditing import clear_alarm, nights_of
 from pipelines.accounting.ledger import composed_epsilon
 from pipelines.errors import ConfigError, PrivacyGateError, ReticentError
 from pipelines.store.ledger.check import check_releases
@@ -364,7 +364,7 @@ def test_acknowledged_damage_takes_no_alarm_of_an_audit_away(
     assert kept.audits == ("a",)
     assert kept.is_alarm == (p_value < 0.5)
     if kept.is_alarm:
-        settle(roots, "looked into")
+        clear_alarm(roots, "looked into")
         damage_line(folder)
         acknowledge_damage(reopen(folder, is_checked=False), "the disk failed again")
         roots = reopen(folder)

@@ -12,9 +12,9 @@ from test_store_ledger_edits import make_release, reopen
 from pipelines.errors import PrivacyGateError
 from pipelines.store.ledger.ledger import read_ledger
 from pipelines.store.ledger.recovery import acknowledge_damage
-from pipelines.store.ledger.relocation import acknowledge_copy, move_in
+from pipelines.store.ledger.relocation import acknowledge_copy, register_location
 from pipelines.store.place.ledger_file import LedgerError
-from pipelines.store.place.location import home_of, is_here
+from pipelines.store.place.location import is_here, location_of
 from pipelines.store.place.roots import Roots
 from pipelines.store.upkeep.maintenance import verify
 
@@ -27,7 +27,7 @@ def opened(folder: Path, state: str | None = "state") -> Roots:
 def folder(tmp_path: Path) -> Path:
     """A store with one release, a backup of it, and one more release."""
     (tmp_path / "store").mkdir()
-    move_in(opened(tmp_path / "store"))
+    register_location(opened(tmp_path / "store"))
     make_release(opened(tmp_path / "store"), 0)
     shutil.copytree(tmp_path / "store", tmp_path / "backup", symlinks=True)
     time.sleep(0.02)
@@ -73,17 +73,17 @@ def test_a_release_that_a_restored_backup_forgets_stops_training(folder: Path, r
     restore(folder.with_name("backup"), folder)
     roots = opened(folder)
     if restore is in_place:
-        assert is_here(roots, home_of(roots))  # type: ignore[arg-type]
-    for attempt in (move_in, lambda r: make_release(r, 2)):
+        assert is_here(roots, location_of(roots))  # type: ignore[arg-type]
+    for attempt in (register_location, lambda r: make_release(r, 2)):
         with pytest.raises((LedgerError, PrivacyGateError)) as stopped:
             attempt(roots)
         assert stopped.value.exit_code == 4
     with pytest.raises(LedgerError, match=r"has 2 lines, and .* says that it had 4.*--acknowledge-damage"):
-        move_in(roots)
+        register_location(roots)
     assert any(c.stage == "ledger" and c.problem for c in verify(roots))
     told = acknowledge_damage(reopen(folder, is_checked=False, state=folder.parent / "state"), "restored")
     assert told["num_lost"] >= 2  # counted as a release without noise
-    move_in(opened(folder))
+    register_location(opened(folder))
     make_release(opened(folder), 2)
 
 
@@ -91,15 +91,15 @@ def test_without_a_witness_a_restored_home_is_another_one(folder: Path) -> None:
     by_rsync(folder.with_name("backup"), folder)
     roots = opened(folder, None)
     with pytest.raises(PrivacyGateError, match="put there from a backup"):
-        move_in(roots)
+        register_location(roots)
     acknowledge_copy(roots, "restored")
-    move_in(roots)
+    register_location(roots)
 
 
 def test_machines_that_share_a_store_are_never_locked_out(folder: Path) -> None:
     """The witness of each is behind after the other trained, and is brought up to date."""
     for number, state in enumerate(["other", "state", "other", None, "state"], 2):
-        move_in(opened(folder, state))
+        register_location(opened(folder, state))
         make_release(opened(folder, state), number)
     (witness,) = (folder.parent / "state").iterdir()
     assert witness.stat().st_mode & 0o777 == 0o600
@@ -110,16 +110,16 @@ def test_a_copy_elsewhere_is_not_taken_for_a_restored_store(folder: Path) -> Non
     copy = folder.with_name("copy")
     shutil.copytree(folder.with_name("backup"), copy, symlinks=True)
     with pytest.raises(PrivacyGateError, match="is a copy; the first one lived in"):
-        move_in(opened(copy))
+        register_location(opened(copy))
     acknowledge_copy(opened(copy), "both go on")
     for number, store in enumerate([copy, folder, copy], 5):
-        move_in(opened(store))
+        register_location(opened(store))
         make_release(opened(store), number)
 
 
 def test_a_state_folder_that_cannot_be_written_costs_the_witness_only(folder: Path) -> None:
     (folder.parent / "file").write_text("")
-    move_in(opened(folder, "file"))
+    register_location(opened(folder, "file"))
     make_release(opened(folder, "file"), 2)
     assert len(read_ledger(opened(folder, "file"))) == 3
     assert (folder.parent / "file").read_text() == ""

@@ -9,7 +9,7 @@ from support.toy import Toy, drive, use_toy_graph
 
 from pipelines.errors import PrivacyGateError
 from pipelines.store.ledger.recovery import acknowledge_damage
-from pipelines.store.ledger.relocation import move_in
+from pipelines.store.ledger.relocation import register_location
 from pipelines.store.objects import runs
 from pipelines.store.objects.session import save_spec
 from pipelines.store.place.identity import check_identity
@@ -24,7 +24,7 @@ def roots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Roots:
     toy.write("a.txt", "hello")
     toy.write("b.txt", "world")
     session = toy.session()
-    move_in(session.roots)
+    register_location(session.roots)
     save_spec(session)
     with private_umask():
         outcomes = drive(session)
@@ -85,7 +85,7 @@ def test_a_removed_store_json_is_not_made_anew_unless_that_is_acknowledged(roots
             open_roots(roots.private, roots.public, create=create)
     acknowledge_damage(open_roots(roots.private, roots.public, is_checked=False), "the disk failed")
     check_identity(roots.private, roots.secret)
-    move_in(open_roots(roots.private, roots.public))
+    register_location(open_roots(roots.private, roots.public))
     assert problems(roots) == []
 
 

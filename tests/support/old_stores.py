@@ -20,7 +20,7 @@ from pipelines.store.objects import runs
 from pipelines.store.objects.manifest import Manifest
 from pipelines.store.objects.session import open_session
 from pipelines.store.place.roots import Roots, open_roots
-from pipelines.walks import usual
+from pipelines.walks import default_stages
 from support import TESTS
 
 FOLDER = TESTS / "store" / "old_stores"
@@ -73,7 +73,7 @@ def run_of(project: Path, number: int) -> str:
 
 def run_stages(
     config: Path,
-    names: Sequence[str] = usual(),
+    names: Sequence[str] = default_stages(),
     *,
     environ: Mapping[str, str] | None = None,
     forced: Sequence[str] = (),
@@ -85,12 +85,11 @@ def run_stages(
     found: dict[str, tuple[Outcome, ...]] = {}
     for name in names:
         stage = GRAPH[name]
-        partitions = session.partition_names(name)
-        read = stage.input_keys(partitions, keys)
-        found[name] = tuple(execute(session, name, p, inputs) for p, inputs in zip(partitions, read, strict=True))
+        steps = stage.steps(session.partition_names, keys)
+        found[name] = tuple(execute(session, name, step.partition, step.inputs) for step in steps)
         keys[name] = [(outcome.partition, outcome.key or "") for outcome in found[name]]
         session.outcomes.extend(found[name])
-    if tuple(names) == usual():
+    if tuple(names) == default_stages():
         finish(run)
         retire(run)
     return found

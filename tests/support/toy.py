@@ -19,13 +19,14 @@ import pytest
 
 from pipelines import graph
 from pipelines.context import Piece, Runtime
-from pipelines.stage import Input, Stage, Table
+from pipelines.stage import Input, Stage, Step, Table
 from pipelines.store.building.execute import execute
 from pipelines.store.objects.manifest import Manifest, measure
 from pipelines.store.objects.publish import prepare_build, publish
 from pipelines.store.objects.session import PartitionPlan, RunSpec, Session, make_session
-from pipelines.store.place.outcome import Outcome
+from pipelines.store.place.outcome import Outcome, skipped_outcomes
 from pipelines.store.place.roots import Roots, private_umask
+from pipelines.walks import walk
 
 STAGES = {
     "letters": """
@@ -200,23 +201,16 @@ class Toy:
 
 def drive(session: Session) -> list[Outcome]:
     """Runs the whole graph in order, as the flows do, without an orchestrator."""
-    outcomes: dict[tuple[str, str | None], Outcome] = {}
-    for stage in graph.GRAPH.values():
-        for partition in session.partition_names(stage.name):
-            inputs: dict[str, tuple[tuple[str | None, str], ...]] = {}
-            for edge in stage.inputs:
-                if edge.stage == graph.SOURCE:
-                    continue
-                names = (partition,) if edge.partitions == "same" else session.partition_names(edge.stage)
-                inputs[edge.stage] = tuple((p, outcomes[(edge.stage, p)].key or "") for p in names)
-            if any(not key for pairs in inputs.values() for _, key in pairs):
-                outcomes[(stage.name, partition)] = Outcome(
-                    stage=stage.name, partition=partition, state="skipped", key=None
-                )
-            else:
-                outcomes[(stage.name, partition)] = execute(session, stage.name, partition, inputs)
-    session.outcomes.extend(outcomes.values())
-    return list(outcomes.values())
+    outcomes: list[Outcome] = []
+
+    def build(stage: Stage, steps: tuple[Step, ...]) -> list[str | None]:
+        built = skipped_outcomes(stage, steps) or [execute(session, stage.name, s.partition, s.inputs) for s in steps]
+        outcomes.extend(built)
+        return [outcome.key for outcome in built]
+
+    walk(session.partition_names, build)
+    session.outcomes.extend(outcomes)
+    return outcomes
 
 
 def states(outcomes: list[Outcome]) -> dict[str, str]:

@@ -40,7 +40,7 @@ def require_shared_by_machines(run: str) -> None:
 
 
 def executor_of(run: str) -> Executor | None:
-    """What builds a run's partitions; None for processes of this machine."""
+    """Returns the executor of a run's partitions; None for processes of this machine."""
     name = open_session(run).spec.runtime.executor
     if name == "dask":
         from flows.running.executors.dask_workers import DaskWorkers

@@ -1,7 +1,7 @@
-"""What Dask and Ray have in common: terms that workers must meet, and partitions handed out until all are answered.
+"""The common part of the executors for Dask and Ray: terms for workers, and handing out of partitions.
 
-Prefect's own runners for these engines lose or repeat tasks when a worker dies. Here a partition is keyed, so that
-handing it out twice builds it once, and Prefect sees the stage only.
+Prefect's own runners for these engines lose or repeat tasks when a worker dies. Here a partition has a key, so that
+handing it out twice builds it once. Prefect sees only the stage.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Final
 
-from flows.running.executors.worker import Terms, environment_of, stage_keys_of, told
+from flows.running.executors.worker import Terms, environment_of, stage_keys_of, worker_problems_message
 from flows.running.installation import code_digest
 from pipelines.errors import ExecutorError, StageError
 from pipelines.store.building.workers import Answer, Request
@@ -27,19 +27,19 @@ from pipelines.store.place.locks import is_locked
 from pipelines.store.place.roots import Roots, private_umask
 
 ATTEMPTS: Final = 3
-"""How often the engine may be lost while a stage runs."""
+"""The number of times that the engine may be lost while a stage runs."""
 _FOLDER: Final = "executor"
 
 
 def require_shared(roots: Roots, instead: str) -> None:
-    """Refuses a file system of which it is known that machines cannot share it.
+    """Refuses a file system that several machines are known not to be able to share.
 
     Args:
-        roots: of the store.
-        instead: the setting without which it may lie there.
+        roots: roots of the store.
+        instead: setting with which the store may lie there.
 
     Raises:
-        ExecutorError: the store lies on one.
+        ExecutorError: the store lies on such a file system.
     """
     for folder in (roots.private, roots.public):
         mount = mount_of(folder.resolve())
@@ -72,7 +72,7 @@ class Cluster(ABC):
         """Builds as `store.building.workers.Executor.build` does. Starts or joins the engine at the first call.
 
         Raises:
-            ExecutorError: it cannot be reached, its workers cannot take part, or it was lost again and again.
+            ExecutorError: the engine cannot be reached, its workers cannot take part, or it was lost again and again.
         """
         waiting = dict(enumerate(requests))
         with self._lock:
@@ -97,12 +97,12 @@ class Cluster(ABC):
             self._meeting = _Meeting(open_session(self._run).roots)
         self.join()
         if found := [(where, problems) for where, problems in self.check(self.terms) if problems]:
-            raise ExecutorError(told(found))
+            raise ExecutorError(worker_problems_message(found))
         self._meeting.require_renamed()
 
     @functools.cached_property
     def terms(self) -> Terms:
-        """What workers must meet."""
+        """The terms that workers must meet."""
         session, meeting = open_session(self._run), self._meeting
         assert meeting is not None  # noqa: S101  (narrows the type)
         return Terms(
@@ -118,24 +118,24 @@ class Cluster(ABC):
         )
 
     def whose(self) -> str:
-        """The cluster, for messages."""
+        """Returns the name of the cluster for messages."""
         return f"{self.engine} at {self.address}" if self.address else f"the local {self.engine} cluster"
 
     def lost(self, request: Request) -> StageError:
-        """For a partition whose worker died each time."""
+        """Makes the error for a partition whose worker died each time."""
         return StageError(
             f"the workers that were handed a partition of stage {request.stage} died, one after the other; they may "
             "have run out of memory (lower corpus.partition_documents, or start fewer workers a machine)"
         )
 
     def failed(self, kind: str) -> ExecutorError:
-        """For a partition that the engine could not run, though no worker died."""
+        """Makes the error for a partition that the engine could not run, although no worker died."""
         return ExecutorError(
             f"{self.whose()} could not run a partition ({kind}); is one version of reticent installed on all workers?"
         )
 
     def close(self) -> None:
-        """Leaves the engine; ends it if this run started it."""
+        """Leaves the engine, and ends it if this run started it."""
         self.leave()
         if self._meeting is not None:
             self._meeting.close()
@@ -143,31 +143,31 @@ class Cluster(ABC):
 
     @abstractmethod
     def is_joined(self) -> bool:
-        """Whether `hand_out` may be called."""
+        """Returns True if `hand_out` may be called."""
 
     @abstractmethod
     def join(self) -> None:
         """Connects to the engine, or starts it on this machine.
 
         Raises:
-            ExecutorError: it does not answer, or no worker comes, within `wait_seconds`.
+            ExecutorError: the engine does not answer, or no worker joins, within `wait_seconds`.
         """
 
     @abstractmethod
     def check(self, terms: Terms) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """What each worker that is there now, by its address, says is wrong."""
+        """Asks each present worker for its problems, and yields them by the worker's address."""
 
     @abstractmethod
     def hand_out(self, waiting: Mapping[int, Request]) -> Iterator[tuple[int, Answer]]:
-        """Answers requests as they end; those that were lost with the engine go without."""
+        """Answers requests as they end. Requests that were lost with the engine get no answer."""
 
     @abstractmethod
     def leave(self) -> None:
-        """Disconnects; never raises."""
+        """Disconnects, and never raises."""
 
 
 class _Meeting:
-    """Files in both roots by which workers are found to share them. The first is locked as long as the run lasts."""
+    """Files in both roots, which show if workers share the roots. The first is locked as long as the run lasts."""
 
     def __init__(self, roots: Roots) -> None:
         self.token = secrets.token_hex(16)
@@ -187,7 +187,7 @@ class _Meeting:
             raise disk_error(error) from None
 
     def _sweep(self) -> None:
-        """Removes what killed runs left: the kernel freed their locks."""
+        """Removes the files of killed runs, whose locks the kernel has freed."""
         for path in self.folders[0].iterdir():
             if not path.suffix and not is_locked(path):
                 self._remove(path.name)
@@ -198,10 +198,10 @@ class _Meeting:
                 path.unlink(missing_ok=True)
 
     def require_renamed(self) -> None:
-        """What a worker renamed must be seen here.
+        """Checks that this machine sees the files that workers renamed.
 
         Raises:
-            ExecutorError: it is not.
+            ExecutorError: it does not see them.
         """
         for folder in self.folders:
             if not any(folder.glob(f"{self.token}.*.renamed")):

@@ -1,4 +1,4 @@
-"""Partitions on the workers of Dask's distributed scheduler."""
+"""An executor that builds partitions on the workers of Dask's distributed scheduler."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CLOSE_SECONDS: Final = 10.0
 class DaskWorkers(Cluster):
     """Joins the scheduler at ``runtime.executor_address``, or starts one with ``runtime.workers`` processes here.
 
-    The local one listens on loopback only, and only for this run's own certificate.
+    A local scheduler listens on loopback only, and accepts only this run's own certificate.
     """
 
     engine = "Dask"
@@ -37,7 +37,7 @@ class DaskWorkers(Cluster):
         self._cluster: Any = None
 
     def is_joined(self) -> bool:
-        """Whether the scheduler answers."""
+        """Returns True if the scheduler answers."""
         return self._client is not None and self._client.status == "running"
 
     def join(self) -> None:
@@ -45,14 +45,14 @@ class DaskWorkers(Cluster):
         self.leave()
         from distributed import Client
 
-        for name in ("tornado", *logging.Logger.manager.loggerDict):  # Dask gives some of its own a level each
+        for name in ("tornado", *logging.Logger.manager.loggerDict):  # Dask sets a level for some of its loggers
             if name.partition(".")[0] in ("distributed", "tornado"):
                 logging.getLogger(name).setLevel(logging.CRITICAL + 1)
         deadline = time.monotonic() + self.wait_seconds
         while self._client is None:
             try:
                 with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # versions are looked at by `check`
+                    warnings.simplefilter("ignore")  # `check` compares versions
                     target = self.address or self._start()
                     self._client = Client(
                         target, timeout=min(_CONNECT_SECONDS, self.wait_seconds), set_as_default=False, name="reticent"
@@ -80,13 +80,13 @@ class DaskWorkers(Cluster):
             host="127.0.0.1",
             dashboard_address=None,
             security=True,
-            memory_limit=0,  # as processes of the executor "local"
+            memory_limit=0,  # like processes of the executor "local"
             silence_logs=logging.CRITICAL,
         )
         return self._cluster
 
     def check(self, terms: Terms) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Every worker that is there, busy or not."""
+        """Checks every present worker, busy or not."""
         answers = self._client.run(check_worker, terms, on_error="return")
         threads = self._client.nthreads()
         for where, answer in sorted(answers.items()):
@@ -100,9 +100,9 @@ class DaskWorkers(Cluster):
                 yield where, answer
 
     def hand_out(self, waiting: Mapping[int, Request]) -> Iterator[tuple[int, Answer]]:
-        """Each under a key of its own, so that no two runs share an answer; let go as soon as it is answered.
+        """Hands out each request under its own key, so that no two runs share an answer, and releases its answer.
 
-        An answer that is let go is not computed again when its worker dies.
+        Dask does not compute a released answer again when its worker dies.
         """
         terms, ended = self.terms, queue.SimpleQueue[Any]()
         futures: dict[Any, int] = {}
@@ -142,7 +142,7 @@ class DaskWorkers(Cluster):
         return False
 
     def _answer(self, future: Any, request: Request) -> Answer | None:
-        """None where it was lost, with the scheduler or on its way."""
+        """Returns the answer of a request; None if it was lost with the scheduler or on its way."""
         if future.status == "error":
             kind = type(future.exception()).__name__
             if kind == "KilledWorker":
@@ -157,8 +157,8 @@ class DaskWorkers(Cluster):
     def leave(self) -> None:
         """Disconnects, and ends what `join` started."""
         for name in ("_client", "_cluster"):
-            it = getattr(self, name)
+            started = getattr(self, name)
             setattr(self, name, None)
-            if it is not None:
+            if started is not None:
                 with suppress(Exception):
-                    it.close(timeout=_CLOSE_SECONDS)
+                    started.close(timeout=_CLOSE_SECONDS)

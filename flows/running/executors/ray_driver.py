@@ -1,6 +1,6 @@
-"""The process that talks to Ray for a run: it takes calls through a pipe and answers them, piece by piece.
+"""The process that talks to Ray for a run. It takes calls through a pipe and answers them, piece by piece.
 
-What it prints, and what Ray's workers print, goes nowhere: an engine quotes arguments and tracebacks.
+Its output and that of Ray's workers is dropped, because an engine quotes arguments and tracebacks.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _CHECK_SECONDS: Final = 120.0
 
 
 def drive(connection: Connection, address: str | None, workers: int) -> None:
-    """Answers calls until told to leave, or until the process that started this one is gone.
+    """Answers calls until the call ``leave``, or until the parent process is gone.
 
     Args:
-        connection: (call, argument) comes in; answers go out, and behind the last one of a call ``"end"``.
-        address: of the cluster; None to start one here.
-        workers: processors of the one that is started here.
+        connection: pipe that receives (call, argument). It sends answers, and ``"end"`` after the last one of a call.
+        address: address of the cluster; None to start one here.
+        workers: number of processors of a cluster that is started here.
     """
     die_with_parent()
     _print_nothing()
@@ -72,10 +72,10 @@ def _print_nothing() -> None:
 
 def _connect(address: str | None, workers: int) -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # what it will be; no warning
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # the future default, without a warning
     if address is None:
         os.environ["RAY_AUTH_MODE"] = "token"
-        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)  # others start nothing in it
+        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)  # so that nobody else can start anything in the cluster
     import ray  # reads these variables
 
     quiet = {"log_to_driver": False, "logging_level": logging.CRITICAL}

@@ -1,4 +1,4 @@
-"""Partitions on the workers of Ray."""
+"""An executor that builds partitions on the workers of Ray."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _END_SECONDS: Final = 10.0
 class RayWorkers(Cluster):
     """Joins the cluster at ``runtime.executor_address``, or starts one with ``runtime.workers`` processors here.
 
-    Ray's client lives in a process of its own: it ends the one that it is in, without a word, when the head node is
-    gone for a minute.
+    Ray's client runs in a process of its own, because it silently ends its process when the head node is gone for a
+    minute.
     """
 
     engine = "Ray"
@@ -36,15 +36,15 @@ class RayWorkers(Cluster):
         self._connection: Connection | None = None
 
     def is_joined(self) -> bool:
-        """Whether the client's process is there."""
+        """Returns True if the client's process is alive."""
         return self._process is not None and self._process.is_alive()
 
     def join(self) -> None:
-        """Starts the client's process, which connects; another one where it could not.
+        """Starts the client's process, which connects. Starts another one if it could not.
 
         Raises:
             ConfigError: the cluster asks for no token, and its network is not declared private.
-            ExecutorError: it cannot be reached.
+            ExecutorError: the cluster cannot be reached.
         """
         if self.address and not self.is_network_private and os.environ.get("RAY_AUTH_MODE") != "token":
             raise ConfigError(
@@ -64,7 +64,7 @@ class RayWorkers(Cluster):
             time.sleep(1.0)
 
     def _connect(self) -> str | None:
-        """The type of the error; None if it worked."""
+        """Connects, and returns the type of the error; None if it worked."""
         self.leave()
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
@@ -80,7 +80,7 @@ class RayWorkers(Cluster):
         self._connection = ours
         with suppress(OSError):
             ours.send(("connect", None))
-            # Ray's client waits minutes for a head node that is gone; to start one may take half a minute.
+            # Ray's client waits minutes for a missing head node. Starting one may take half a minute.
             if not ours.poll(max(self.wait_seconds, _START_SECONDS)):
                 return "TimeoutError"
             with suppress(EOFError):
@@ -90,7 +90,7 @@ class RayWorkers(Cluster):
         return "EOFError"
 
     def _answers(self, call: Call, argument: Any) -> Iterator[Any]:
-        """What the client answers to a call, until it says that there is no more, or dies."""
+        """Yields the client's answers to a call, until the last one or the client's death."""
         connection = self._connection
         if connection is None:
             return
@@ -100,11 +100,11 @@ class RayWorkers(Cluster):
                 yield answer
 
     def check(self, terms: Terms) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """A process on every node that is there."""
+        """Checks a process on every present node."""
         yield from self._answers("check", terms)
 
     def hand_out(self, waiting: Mapping[int, Request]) -> Iterator[tuple[int, Answer]]:
-        """All at once; Ray gives a process one after the other, and tries again on another one where it dies."""
+        """Hands out all requests at once. Ray gives each process one at a time, and retries on another if it dies."""
         for number, answer in self._answers("build", (self.terms, dict(waiting))):
             if isinstance(answer, str):
                 died = answer in ("WorkerCrashedError", "NodeDiedError", "OutOfMemoryError")
@@ -113,7 +113,7 @@ class RayWorkers(Cluster):
                 yield number, answer
 
     def leave(self) -> None:
-        """Ends the client's process, and with it what it started."""
+        """Ends the client's process, and all that it started."""
         connection, self._connection = self._connection, None
         process, self._process = self._process, None
         if connection is not None:

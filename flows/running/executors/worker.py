@@ -1,6 +1,6 @@
-"""What runs in a worker of Dask or Ray: a look at what it has, then partitions, one at a time.
+"""The code that runs in a worker of Dask or Ray: a check of the worker, then partitions, one at a time.
 
-Nothing here raises: what a worker raises, the engine logs with its arguments. What it cannot do it answers.
+Nothing here raises, because the engine would log the error with its arguments. A worker returns its errors instead.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pipelines.encryption.sources import KeySource
 from pipelines.errors import ExecutorError, ReticentError, StageError
 from pipelines.graph import GRAPH
 from pipelines.store.building.execute import execute
-from pipelines.store.building.lookup import key_of
+from pipelines.store.building.lookup import resolve_key
 from pipelines.store.building.workers import Request
 from pipelines.store.objects.keys import own_ingredients
 from pipelines.store.objects.session import Session, open_session
@@ -34,25 +34,25 @@ from pipelines.store.place.locks import is_locked
 from pipelines.store.place.outcome import Outcome
 
 _EXIT_SECONDS: Final = 2.0
-"""From the answer that a partition took too long to the end of the process, which frees the lock of its key."""
+"""The time between the answer that a partition took too long and the end of the process, which frees the key's lock."""
 _UNRESOLVED: Final = "unresolved:"
 _SHOWN: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """What a worker must have in common with the process that runs the flow. Digests, versions and paths, no secret.
+    """The terms that a worker must share with the process of the flow: digests, versions and paths, and no secret.
 
     Attributes:
         run: path of the run's specification.
-        folders: of the store, one for each root, in which the driver left a file.
-        token: what the driver's files are called there; it holds a lock on the first.
-        content: SHA-256 of what stands in them.
+        folders: one folder of each root, in which the driver left a file.
+        token: name of the driver's files. The driver holds a lock on the first.
+        content: SHA-256 of the files' content.
         code: digest of our installed source.
-        environment: version of Python, of the packages that partitions use, and the kind of machine.
-        stage_keys: HMAC, under the store's secret, of what each stage's keys are made of beside the input.
-        timeout_seconds: that a partition may take.
-        store_key: where, on the worker's machine, the key of an encrypted store is; nothing of the key.
+        environment: versions of Python and of the packages that partitions use, and the kind of machine.
+        stage_keys: HMAC, under the store's secret, of the input-independent ingredients of each stage's keys.
+        timeout_seconds: time that a partition may take.
+        store_key: source, on the worker's machine, of the key of an encrypted store, without the key itself.
     """
 
     run: str
@@ -67,28 +67,28 @@ class Terms:
 
 
 _agreed: set[str] = set()
-"""Tokens of the terms that this process was found to meet."""
+"""The tokens of the terms that this process meets."""
 _loaded: dict[str, tuple[int, int]] = {}
-"""Modification time and size of the file of each loaded module, as this process first saw it."""
+"""The modification time and size of each loaded module's file, as this process first saw it."""
 _busy = threading.Lock()
 
 
 def environment_of(session: Session) -> dict[str, str]:
-    """Version of Python, kind of machine, and versions of all packages that partition stages use."""
-    found = {"Python": platform.python_version(), "machine": platform.machine()}
+    """Returns the versions of Python and of all packages that partition stages use, and the kind of machine."""
+    versions = {"Python": platform.python_version(), "machine": platform.machine()}
     for name in _partition_stages(session):
-        found |= own_ingredients(session, name)["environment"]["packages"]
-    return found
+        versions |= own_ingredients(session, name)["environment"]["packages"]
+    return versions
 
 
 def stage_keys_of(session: Session) -> dict[str, str]:
-    """An HMAC of what the keys of each partition stage are made of beside the input; none for what never repeats."""
-    found = {}
+    """Returns an HMAC of each partition stage's input-independent ingredients, unless they never repeat."""
+    keys = {}
     for name in _partition_stages(session):
         own = own_ingredients(session, name)
         if not any(reference.startswith(_UNRESOLVED) for reference in own["code"]):
-            found[name] = key_of_ingredients(own, session.roots.secret)
-    return found
+            keys[name] = key_of_ingredients(own, session.roots.secret)
+    return keys
 
 
 def _partition_stages(session: Session) -> list[str]:
@@ -96,22 +96,22 @@ def _partition_stages(session: Session) -> list[str]:
 
 
 def check_worker(terms: Terms) -> tuple[str, ...]:
-    """What is wrong with this process as a worker of a run; empty if nothing is."""
+    """Returns the reasons why this process cannot be a worker of a run; empty if it can."""
     if terms.token in _agreed:
         return ()
     apply_defaults()
     try:
-        found = tuple(_problems(terms))
+        problems = tuple(_problems(terms))
     except ReticentError as error:
-        found = (str(error),)
+        problems = (str(error),)
     except OSError as error:
-        found = (str(disk_error(error)),)
+        problems = (str(disk_error(error)),)
     except Exception as error:
-        found = (f"the check failed with {type(error).__name__}",)
+        problems = (f"the check failed with {type(error).__name__}",)
     _note_modules()
-    if not found:
+    if not problems:
         _agreed.add(terms.token)
-    return found
+    return problems
 
 
 def _problems(terms: Terms) -> Iterator[str]:
@@ -170,7 +170,7 @@ def _can_read_input(session: Session) -> bool:
 
 
 def _open(run: str, store_key: KeySource | None) -> Session:
-    """The run, of which this process is one worker: a stage has no processes of its own here."""
+    """Opens the run in a worker, where a stage has no processes of its own."""
     session = open_session(run, store_key)
     if session.spec.runtime.workers > 1:
         session.spec = replace(session.spec, runtime=replace(session.spec.runtime, workers=1))
@@ -178,12 +178,12 @@ def _open(run: str, store_key: KeySource | None) -> Session:
 
 
 def build_partition(terms: Terms, request: Request) -> Outcome | ReticentError:
-    """Builds one partition, or says why not.
+    """Builds one partition, or returns the error.
 
-    The process ends if that takes longer than the terms allow: nothing else frees the lock of the partition's key.
+    The process ends if that takes longer than the terms allow, because nothing else frees the lock of the key.
     """
     if problems := check_worker(terms):
-        return ExecutorError(told([(where_this_is(), problems)]))
+        return ExecutorError(worker_problems_message([(where_this_is(), problems)]))
     if not _busy.acquire(blocking=False):
         return ExecutorError("a worker was handed two partitions at once; start workers with one thread each")
     answers: queue.SimpleQueue[Outcome | ReticentError] = queue.SimpleQueue()
@@ -209,7 +209,7 @@ def _build(request: Request) -> Outcome | ReticentError:
     try:
         with temporary_files():
             session = _open(request.run, request.store_key)
-            keyed = key_of(session, request.stage, request.partition, request.inputs)
+            keyed = resolve_key(session, request.stage, request.partition, request.inputs)
             repeats = not any(reference.startswith(_UNRESOLVED) for reference in keyed[1].get("code", ()))
             if keyed[0] != request.key and repeats:
                 return ExecutorError(
@@ -228,12 +228,12 @@ def _build(request: Request) -> Outcome | ReticentError:
 
 
 def where_this_is() -> str:
-    """The machine, for messages."""
+    """Returns the name of this machine for messages."""
     return platform.node()
 
 
-def told(found: list[tuple[str, tuple[str, ...]]]) -> str:
-    """The message about workers that cannot take part, from what each says is wrong."""
+def worker_problems_message(found: list[tuple[str, tuple[str, ...]]]) -> str:
+    """Makes the message about workers that cannot take part, from the problems of each."""
     shown = "\n".join(f"  {where}: {problem}" for where, problems in found[:_SHOWN] for problem in problems)
     more = f"\n  and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     return f"workers cannot take part in this run:\n{shown}{more}"
@@ -261,5 +261,5 @@ def _note_modules() -> None:
 
 
 def _num_changed_modules() -> int:
-    """How many files of code that is loaded here are not what was loaded: a worker outlives upgrades and edits."""
+    """Counts the files of loaded code that have changed since, because a worker outlives upgrades and edits."""
     return sum(_state_of(file) != state for file, state in _loaded.items())

@@ -1,4 +1,4 @@
-"""The one way to get a stage's output: find it, or lock its key, build it, publish it."""
+"""Gets a stage's output: finds it, or locks its key, builds it and publishes it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pipelines.files import write_json
 from pipelines.graph import GRAPH
 from pipelines.processes import withhold_library_messages
 from pipelines.stage import LEFT_OUT, OUTSIDE, OVERLAY, SOURCE, Input
-from pipelines.store.building.lookup import find, find_any, key_of, must_build, releases_for
+from pipelines.store.building.lookup import find_any_build, find_published, must_build, releases_for, resolve_key
 from pipelines.store.building.published_tables import note_table
 from pipelines.store.ledger.documents import split_keys
 from pipelines.store.ledger.ledger import StoreLedger
@@ -25,26 +25,26 @@ from pipelines.store.objects.keys import built_with, stage_seed
 from pipelines.store.objects.manifest import Manifest
 from pipelines.store.objects.overlays import overlay_of
 from pipelines.store.objects.public_search import search_public_files
-from pipelines.store.objects.publish import prepare_build, publish, publish_kept, quarantine, scratch_dir
+from pipelines.store.objects.publish import prepare_build, publish, publish_earlier_build, quarantine, scratch_dir
 from pipelines.store.objects.reviews import reviews_of
 from pipelines.store.objects.session import Session
 from pipelines.store.place.disk import DISK_ERRORS, disk_error
 from pipelines.store.place.locks import key_lock, store_lock
 from pipelines.store.place.outcome import Outcome, PartitionKeys
-from pipelines.store.place.roots import MADE_AGAIN, MEETING, private_umask
+from pipelines.store.place.roots import MEETING, REBUILDABLE, private_umask
 from pipelines.walks import upstream
 
 
 def probe(session: Session, stage: str, partition: str | None, key: str) -> Outcome | None:
-    """The outcome of a stage that needs no building (cached or skipped), or None if it must be built.
+    """Returns the outcome of a cached or skipped stage; None if the stage must be built.
 
-    Rows that were published before the ledger listed such tables are entered here.
+    Enters rows that were published before the ledger listed such tables.
 
     Raises:
-        LedgerError: the ledger is not as it was written.
-        ConfigError: the stage must be built, the run was told to leave it alone, and a selected stage needs it.
+        LedgerError: the ledger was changed or damaged.
+        ConfigError: the stage must be built and a selected stage needs it, but the run may not build it.
     """
-    if not must_build(session, stage, partition) and (manifest := find(session, stage, key)) is not None:
+    if not must_build(session, stage, partition) and (manifest := find_published(session, stage, key)) is not None:
         if GRAPH[stage].publishes_rows:
             note_table(session, key, manifest.stats)
         return Outcome(stage=stage, partition=partition, state="cached", key=key)
@@ -69,17 +69,18 @@ def execute(
     """Returns the stage's output from the store, building it first if need be.
 
     Args:
-        inputs: for every input stage of the graph, the keys of its artifacts.
-        keyed: what `key_of` gives for them, where this process knows it already.
+        inputs: artifacts of every input stage of the graph.
+        progress: callback for the progress of the stage.
+        keyed: result of `resolve_key` for them, if this process knows it already.
 
     Raises:
         StageError: the stage failed; the traceback is kept in the private root.
-        ReticentError: as raised by the stage, with a message for the user.
+        ReticentError: the stage raised it, with a message for the user.
         StoreError: the store cannot be written.
     """
     started = time.monotonic()
     with private_umask(), store_lock(session.roots.private):
-        key, ingredients = keyed or key_of(session, stage, partition, inputs)
+        key, ingredients = keyed or resolve_key(session, stage, partition, inputs)
         outcome = probe(session, stage, partition, key)
         if outcome is None:
             waiting = lambda: progress(0, None, "waiting for another run that builds the same")  # noqa: E731
@@ -104,13 +105,13 @@ def _build_locked(
     progress: Progress,
 ) -> Outcome:
     forced = must_build(session, stage, partition)
-    if not forced and find(session, stage, key) is not None:  # another run built it while we waited
+    if not forced and find_published(session, stage, key) is not None:  # another run built it while we waited
         return Outcome(stage=stage, partition=partition, state="cached", key=key)
-    kept = None if forced else find_any(session, stage, key)
-    if kept is not None:  # a comparison made it; to publish it is all that is left to do
+    kept = None if forced else find_any_build(session, stage, key)
+    if kept is not None:  # a comparison made it, so it is only published
         if GRAPH[stage].publishes_rows:
             note_table(session, key, kept.stats)
-        publish_kept(session.roots, kept)
+        publish_earlier_build(session.roots, kept)
         return Outcome(stage=stage, partition=partition, state="cached", key=key)
     is_published = session.spec.purpose == "release" or "public" not in GRAPH[stage].roots
     if not is_published and session.roots.object_dir("public", stage, key).exists():
@@ -119,7 +120,7 @@ def _build_locked(
             "this run publishes nothing; bring it in order first, with `reticent run`"
         )
     if not forced and session.roots.manifest_path(stage, key).exists():
-        quarantine(session.roots, stage, key)  # damaged; one that is replaced by force stays until publish
+        quarantine(session.roots, stage, key)  # damaged; an artifact that is replaced by force stays until publishing
     session.verified.discard((stage, key))
     folders = prepare_build(session.roots, stage, key, is_published=is_published)
     public_dir = folders.get("public") if is_published else folders["private"] / manifests.UNPUBLISHED
@@ -134,8 +135,8 @@ def _build_locked(
         public_folder=public_dir,
         scratch_folder=scratch_dir(session.roots, key),
         failures_folder=session.roots.private / "failures" / f"{stage}-{key[:12]}",
-        # Libraries open what lies there by its path, and it is no secret: an encrypted store makes it each time.
-        cache=None if session.spec.store_key else session.roots.cache / MADE_AGAIN,
+        # Libraries open these files by path, and they hold no secret. An encrypted store makes them each time.
+        cache=None if session.spec.store_key else session.roots.cache / REBUILDABLE,
     )
     is_searched = (
         public_dir is not None and not session.makes_unpublishable(stage) and not GRAPH[stage].is_post_processed
@@ -182,7 +183,7 @@ def _build_locked(
 
 
 def _own_processes(session: Session, stage: str) -> int:
-    """A partition's share of the run's workers; 1 in a process that may have no children (Dask's and Ray's)."""
+    """Returns a partition's share of the run's workers; 1 in a process that may have no children (Dask's and Ray's)."""
     if multiprocessing.current_process().daemon:
         return 1
     return max(1, session.spec.runtime.workers // max(1, len(session.partition_names(stage))))
@@ -212,7 +213,7 @@ def _artifact(session: Session, edge: Input, partition: str | None, key: str) ->
 def _run_guarded(
     session: Session, stage: str, partition: str | None, key: str, context: StageContext
 ) -> dict[str, object]:
-    """Runs the stage. Whatever it raises by accident may quote private text, so only our own messages get out."""
+    """Runs the stage. An unexpected error may quote private text, so only our own messages get out."""
     try:
         withhold_library_messages()
         stats = dict(GRAPH[stage].run()(context))

@@ -1,15 +1,16 @@
-"""Which artifact is the output of a stage: that of its key; or a model that only an upgrade would make anew.
+"""Finds the stored artifact of a stage. A model may be an older one, so that an upgrade never retrains.
 
-Training again is a second release of epsilon, so no upgrade of ours may begin one. A stage with a recipe
-(`pipelines.stage.Stage.has_recipe`) is keyed by declared versions; and where no artifact has that key, these stand
-for it all the same:
+Training again is a second release, which costs epsilon once more. So an upgrade of Reticent must not start one. The key
+of a stage with a recipe (`pipelines.stage.Stage.has_recipe`) holds declared versions in place of code. If no artifact
+has that key, the store uses one of these instead:
 
-* one that was made from the same inputs, settings and seed, by whatever code and recipe;
-* that of the newest earlier run, of those whose inputs differ through code, packages or new settings alone: raw text,
-  seed, and the settings that there were, are the same. That need not be the last run: settings files may share a store.
+* an artifact made from the same inputs, settings and seed, by any code and recipe;
+* the artifact of the newest earlier run whose inputs differ only because of code, packages or new settings. Raw text,
+  seed, and the settings that existed then, are the same. Settings files may share a store, so that run need not be the
+  last one.
 
-Such a model is *stale*: `plan` says so with the reasons, and `--force train` is the user's consent to another one.
-What a claim may say of it is for the guarantee to find out (`releases_for`).
+Such a model is *stale*. `plan` says so and gives the reasons, and with `--force train` the user consents to a new one.
+The guarantee decides what may be claimed of a stale model (`releases_for`).
 """
 
 from __future__ import annotations
@@ -38,16 +39,16 @@ from pipelines.store.place.seals import SealError
 from pipelines.walks import upstream
 
 DATA_FILE: Final = "data file"
-"""What the digests of data files begin with, among those of code."""
+"""Prefix that tells the digests of data files from those of code."""
 
 
 def input_digests(
     session: Session, stage: str, partition: str | None, inputs: Mapping[str, PartitionKeys]
 ) -> dict[str, object]:
-    """The digests of a stage's inputs, as far as its edges and its settings say that they matter.
+    """Returns the digests of those inputs that the stage's edges and settings say it reads.
 
     Raises:
-        LookupError: the inputs given are not those that the graph declares.
+        LookupError: the given inputs are not those that the graph declares.
         StoreError: an input's artifact is gone.
     """
     declared = {edge.stage for edge in GRAPH[stage].inputs} - OUTSIDE
@@ -69,37 +70,39 @@ def input_digests(
     return digests
 
 
-def fresh_key_of(
+def compute_key(
     session: Session, stage: str, partition: str | None, inputs: Mapping[str, PartitionKeys]
 ) -> tuple[str, dict[str, Any]]:
-    """The key that a stage's output has when it is made now from given inputs, and its ingredients."""
+    """Computes the key, and its ingredients, of the output that the stage would make now from these inputs."""
     ingredients = ingredients_of(session, stage, partition, input_digests(session, stage, partition, inputs))
     if GRAPH[stage].reads(RELEASES):
         ingredients["inputs"][RELEASES] = _releases_digest(session, stage, partition, inputs)
     return make_key(session, ingredients), ingredients
 
 
-def key_of(
+def resolve_key(
     session: Session, stage: str, partition: str | None, inputs: Mapping[str, PartitionKeys]
 ) -> tuple[str, dict[str, Any]]:
-    """The key of a stage's output for given inputs, and its ingredients; for a stale model, its own."""
-    key, ingredients = fresh_key_of(session, stage, partition, inputs)
-    if GRAPH[stage].has_recipe and not must_build(session, stage, partition) and not find_any(session, stage, key):
-        kept = _kept(session, GRAPH[stage], ingredients)
-        if kept is not None:
-            return kept.key, dict(kept.lineage["ingredients"])
-    return key, ingredients
+    """Returns the key of the artifact to use, and its ingredients: the computed key, or that of a stale model."""
+    key, ingredients = compute_key(session, stage, partition, inputs)
+    if not GRAPH[stage].has_recipe or must_build(session, stage, partition) or find_any_build(session, stage, key):
+        return key, ingredients
+    model = _reuse_for_upgrade(session, GRAPH[stage], ingredients)
+    return (key, ingredients) if model is None else (model.key, dict(model.lineage["ingredients"]))
 
 
-def find(session: Session, stage: str, key: str) -> Manifest | None:
-    """A verified hit, or None. Takes no lock and repairs nothing. What a child run kept is no hit for a release."""
-    manifest = find_any(session, stage, key)
-    is_kept_back = session.spec.purpose == "release" and manifest is not None and manifests.PURPOSE in manifest.lineage
-    return None if is_kept_back else manifest
+def find_published(session: Session, stage: str, key: str) -> Manifest | None:
+    """Returns a verified artifact, or None. For a release, an artifact that a child run did not publish does not count.
+
+    Takes no lock and repairs nothing.
+    """
+    manifest = find_any_build(session, stage, key)
+    is_private = session.spec.purpose == "release" and manifest is not None and manifests.PURPOSE in manifest.lineage
+    return None if is_private else manifest
 
 
-def find_any(session: Session, stage: str, key: str) -> Manifest | None:
-    """As `find`, what a child run kept included."""
+def find_any_build(session: Session, stage: str, key: str) -> Manifest | None:
+    """Returns a verified artifact, even if a child run made it and did not publish it; None if there is none."""
     manifest = manifests.load(session.roots, stage, key)
     if manifest is None:
         return None
@@ -114,34 +117,34 @@ def find_any(session: Session, stage: str, key: str) -> Manifest | None:
 
 
 def must_build(session: Session, stage: str, partition: str | None) -> bool:
-    """Whether the run was asked to rebuild this stage and has not done so yet."""
+    """Returns True if the run was asked to rebuild this stage and has not done so yet."""
     return stage in session.spec.forced and (stage, partition) not in session.built
 
 
-def _kept(session: Session, stage: Stage, ingredients: Mapping[str, Any]) -> Manifest | None:
-    """The artifact that stands for one that nobody asked to be made anew; None where there is none."""
-    if (model := kept_of_earlier_run(session, stage)) is not None:
+def _reuse_for_upgrade(session: Session, stage: Stage, ingredients: Mapping[str, Any]) -> Manifest | None:
+    """Finds an older artifact to use in place of one that only an upgrade would make anew."""
+    if (model := reuse_from_earlier_run(session, stage)) is not None:
         return model
-    # What is published comes before what a comparison kept: that would be published, though nothing is made anew.
+    # Published artifacts come first: using one that a comparison made would publish it, though nothing is built.
     for manifest in sorted(_newest_first(session.roots, stage.name), key=lambda m: manifests.PURPOSE in m.lineage):
         made_of = manifest.lineage["ingredients"]
         if (
             made_of["inputs"] == ingredients["inputs"]
             and _has_same_settings(made_of, ingredients)
-            and (model := find_any(session, stage.name, manifest.key)) is not None
+            and (model := find_any_build(session, stage.name, manifest.key)) is not None
         ):
             return model
     return None
 
 
-def kept_of_earlier_run(session: Session, stage: Stage) -> Manifest | None:
-    """The artifact of the newest run with the same settings and raw text; what it would be made of now may differ."""
+def reuse_from_earlier_run(session: Session, stage: Stage) -> Manifest | None:
+    """Finds the artifact of the newest run with the same settings and raw text. Its other inputs may differ now."""
     if session.spec.purpose != "release":
         return None
     own = own_ingredients(session, stage.name)
     for record in runs.records(session.roots):
         if runs.is_child(record) or record.get("trained_by"):
-            continue  # of another run, or a model that was not made of that run's text
+            continue  # the model was not made from this run's text
         made = {(s, p): key for s, p, key in record.get("artifacts", [])}
         key = made.get((stage.name, None))
         model = manifests.load(session.roots, stage.name, key) if key else None
@@ -150,7 +153,7 @@ def kept_of_earlier_run(session: Session, stage: Stage) -> Manifest | None:
             and "ingredients" in model.lineage
             and _has_same_settings(model.lineage["ingredients"], own)
             and _only_code_changed(session, stage, made)
-            and find(session, stage.name, model.key) is not None
+            and find_published(session, stage.name, model.key) is not None
         ):
             return model
     return None
@@ -159,8 +162,8 @@ def kept_of_earlier_run(session: Session, stage: Stage) -> Manifest | None:
 def _newest_first(roots: Roots, stage: str) -> list[Manifest]:
     paths = (roots.private / "manifests" / stage).glob("*.json")
     newest_first = sorted(paths, key=lambda path: (path.stat().st_mtime_ns, path.stem), reverse=True)
-    found = [manifests.load(roots, stage, path.stem) for path in newest_first]
-    return [manifest for manifest in found if manifest is not None and "ingredients" in manifest.lineage]
+    loaded = [manifests.load(roots, stage, path.stem) for path in newest_first]
+    return [manifest for manifest in loaded if manifest is not None and "ingredients" in manifest.lineage]
 
 
 def _has_same_settings(then: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
@@ -174,7 +177,7 @@ def _has_same_settings(then: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 
 
 def _data_of(ingredients: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """What a model was made of beside the corpus; the first version kept it among code and packages."""
+    """Returns the data besides the corpus that a model was made from. 0.1.0 listed them with code and packages."""
     if "data" in ingredients:
         return dict(ingredients["data"])
     files = {name: digest for name, digest in ingredients.get("code", {}).items() if name.startswith(DATA_FILE)}
@@ -183,7 +186,7 @@ def _data_of(ingredients: Mapping[str, Any], names: Iterable[str]) -> dict[str, 
 
 
 def same_values(then: Mapping[str, Mapping[str, Any]], now: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether settings are the same; one that only one side knows must have its default, for it came or went since."""
+    """Compares settings. A setting that only one side has must be at its default: a version added or removed it."""
     references = config_references()
     for table in then.keys() | now.keys():
         defaults = _defaults(references[table]) if table in references else {}
@@ -198,16 +201,16 @@ def same_values(then: Mapping[str, Mapping[str, Any]], now: Mapping[str, Mapping
 
 def _defaults(reference: str) -> dict[str, Any]:
     fields = config_class(reference).model_fields
-    found = {n: field.get_default(call_default_factory=True) for n, field in fields.items() if not field.is_required()}
-    plain: dict[str, Any] = json.loads(json.dumps(found, default=str))  # as in a manifest
-    return plain
+    values = {n: field.get_default(call_default_factory=True) for n, field in fields.items() if not field.is_required()}
+    as_in_manifest: dict[str, Any] = json.loads(json.dumps(values, default=str))
+    return as_in_manifest
 
 
 def _only_code_changed(session: Session, stage: Stage, made: Mapping[tuple[str, str | None], str]) -> bool:
-    """Whether what a stage reads differs from what it read in a run through code, packages or new settings alone.
+    """Checks that what a stage reads differs from an earlier run only because of code, packages or new settings.
 
     Args:
-        made: the artifacts of the run.
+        made: artifacts of the earlier run.
     """
     for name in upstream([stage.name], session.configs) - OUTSIDE - {stage.name}:
         then = {partition: key for (s, partition), key in made.items() if s == name}
@@ -217,13 +220,13 @@ def _only_code_changed(session: Session, stage: Stage, made: Mapping[tuple[str, 
             return False
         for partition, key in then.items():
             manifest = manifests.load(session.roots, name, key)
-            if manifest is None or not _is_told_the_same(session, name, partition, manifest.lineage["ingredients"]):
+            if manifest is None or not _has_same_user_inputs(session, name, partition, manifest.lineage["ingredients"]):
                 return False
     return True
 
 
-def _is_told_the_same(session: Session, stage: str, partition: str | None, old: Mapping[str, Any]) -> bool:
-    """Whether the user hands a stage what it was handed before: seed, settings, files, code of other packages."""
+def _has_same_user_inputs(session: Session, stage: str, partition: str | None, old: Mapping[str, Any]) -> bool:
+    """Checks that the user gives a stage the same seed, settings, files and code of other packages as before."""
     own = own_ingredients(session, stage)
     code = {**old.get("code", {}), **old.get("plugins", {})}
     return (
@@ -236,7 +239,7 @@ def _is_told_the_same(session: Session, stage: str, partition: str | None, old: 
 
 
 def _may_come_of_an_upgrade(then: Mapping[str, Mapping[str, Any]], now: Mapping[str, Mapping[str, Any]]) -> bool:
-    """As `same_values`, where a setting that is gone, or that is new and has its default, may change what is made."""
+    """Compares settings like `same_values`, but ignores settings that are gone, and tables that are new."""
     known = {table: {n: v for n, v in old.items() if n in now.get(table, {})} for table, old in then.items()}
     return same_values(known, {table: now.get(table, {}) for table in then})
 
@@ -248,14 +251,14 @@ def _same_inputs_from_outside(session: Session, stage: str, partition: str | Non
         return bool(old.get(SOURCE) == source_digest(session.roots.secret, session.pieces(partition)))
     reviews = session.spec.reviews
     if stage == "gate" and "on_hit" not in then["config"].get("gate", {}):
-        return True  # made by a version whose gate read no reviews
+        return True  # the gate of that version read no reviews
     return REVIEWS not in outside or old.get(REVIEWS) == (reviews.digest if reviews else None)
 
 
 def releases_for(
     session: Session, stage: str, partition: str | None, inputs: Mapping[str, PartitionKeys]
 ) -> Releases | None:
-    """What a stage that reads `RELEASES` is told of them and of the run's model; None for another stage.
+    """Returns what a stage that reads `RELEASES` gets to know of them and of the run's model; None for other stages.
 
     Raises:
         LedgerError: the ledger is not as it was written.
@@ -272,7 +275,7 @@ def releases_for(
 
 
 def _releases_digest(session: Session, stage: str, partition: str | None, inputs: Mapping[str, PartitionKeys]) -> str:
-    """What of the releases enters a key. A damaged ledger stops the stage when it is built."""
+    """Returns the part of a key that stands for the releases. A damaged ledger stops the stage when it is built."""
     try:
         releases = releases_for(session, stage, partition, inputs)
     except (LedgerError, SealError):
@@ -281,10 +284,10 @@ def _releases_digest(session: Session, stage: str, partition: str | None, inputs
 
 
 def _reads_present_text(session: Session, model: Manifest, digests: Mapping[str, Any]) -> bool:
-    """Whether a model was trained on shards and masks as they are now; False also where that is not known any more.
+    """Checks that a model was trained on the present shards and masks. False also if that is no longer known.
 
     Args:
-        digests: of the present shards and masks, as `input_digests` gives them.
+        digests: digests of the present shards and masks, from `input_digests`.
     """
     read = dict(model.lineage["ingredients"]["inputs"])
     for _, key in model.lineage.get("inputs", {}).get("train_phase1", ()):

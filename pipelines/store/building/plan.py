@@ -1,38 +1,47 @@
-"""What a run would do and why, from manifests and digests alone: no stage, torch, spaCy or orchestrator is loaded."""
+"""Predicts what a run would do and why, from manifests and digests. Loads no stage, torch, spaCy or orchestrator."""
 
 from __future__ import annotations
 
 import functools
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from pipelines.errors import ConfigError
 from pipelines.graph import GRAPH, config_references
 from pipelines.settings.synthesize import check_writes_rows
 from pipelines.settings.tables import config_class
 from pipelines.settings.train_checks import check_replacement
-from pipelines.stage import LEFT_OUT, OUTSIDE, OVERLAY, RELEASES, REVIEWS, SOURCE, Stage
+from pipelines.stage import LEFT_OUT, OVERLAY, RELEASES, REVIEWS, SOURCE, Input, Keyed, Stage, Step
 from pipelines.stages.audit.domain_choice import check_domain_audit
-from pipelines.store.building.lookup import DATA_FILE, find, fresh_key_of, kept_of_earlier_run, key_of, must_build
+from pipelines.store.building.lookup import (
+    DATA_FILE,
+    compute_key,
+    find_published,
+    must_build,
+    resolve_key,
+    reuse_from_earlier_run,
+)
 from pipelines.store.objects import manifest as manifests
 from pipelines.store.objects.keys import built_with, own_ingredients, selecting
 from pipelines.store.objects.session import Session
 from pipelines.store.place.outcome import PartitionKeys
+from pipelines.walks import walk
 
 Action = Literal["hit", "stale", "run", "maybe"]
 FileNames = Callable[[], Sequence[str]]
-"""Names of the data files of a stage, which are listed only where some of them changed."""
+"""Returns the names of a stage's data files. It is called only if some of them changed."""
 _MOST_NAMES: Final = 8
-"""Files that one reason names."""
+"""The number of files that one reason names at most."""
 _MEASURES: Final = "pipelines/training/scoring/"
-"""Code that measures a model and makes none: when it changes, the stage `evaluate` runs, and no model is stale."""
+"""Code that measures a model and does not make it. If it changes, the stage `evaluate` runs and no model is stale."""
 
 
 @dataclass(frozen=True)
 class Planned:
-    """One line of a plan."""
+    """A line of a plan."""
 
     stage: str
     partition: str | None
@@ -41,7 +50,7 @@ class Planned:
     key: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """As in the ``plan`` document."""
+        """Returns the line as in the ``plan`` document."""
         stage = GRAPH[self.stage]
         return {
             "stage": stage.table,
@@ -56,32 +65,58 @@ class Planned:
 def make_plan(session: Session, previous: Mapping[str, Any] | None) -> list[Planned]:
     """Predicts a run.
 
-    ``hit`` is served from the store, ``run`` will be built, ``maybe`` waits for the output of a stage that has to run:
-    if that comes out with the same bytes as before, the wave stops there. ``stale`` is a model that stays, because only
+    ``hit`` is taken from the store, and ``run`` will be built. ``maybe`` waits for the output of a stage that has to
+    run. If that output has the same bytes as before, no later stage runs. ``stale`` is a model that stays because only
     an upgrade would make it anew, and the user was not asked (`pipelines.store.building.lookup`).
 
     Args:
-        previous: the record of the last run, to explain what changed since.
+        previous: record of the last run, to explain what changed since.
     """
-    keys: dict[tuple[str, str | None], str] = {}
     plan: list[Planned] = []
     before = {(s, p): k for s, p, k in (previous or {}).get("artifacts", [])}
-    for stage in GRAPH.values():
+
+    def predict(stage: Stage, steps: tuple[Step, ...]) -> list[str | None]:
         own = own_ingredients(session, stage.name)
         if stage.has_recipe:
             own = {**own, **built_with(session, stage.name)}
         names = functools.cache(functools.partial(_file_names, session, stage))
-        for partition in session.partition_names(stage.name):
-            planned = _plan_one(session, stage, partition, own, keys, before, names)
-            if planned.action in ("hit", "stale") and planned.key:
-                keys[(stage.name, partition)] = planned.key
-            plan.append(planned)
+        planned = [_plan_one(session, stage, step, own, before, names) for step in steps]
+        plan.extend(planned)
+        return [p.key if p.action in ("hit", "stale") else None for p in planned]
+
+    walk(session.partition_names, predict, edges_of=functools.partial(_edges_to_wait_for, session))
     session.stat_cache.save()
     return plan
 
 
+def present_inputs(session: Session, stage: str, partition: str | None) -> Mapping[str, PartitionKeys]:
+    """Returns the stored artifacts that a stage would read under the present settings and code.
+
+    Raises:
+        ConfigError: one of them is not stored.
+    """
+    known: dict[str, list[Keyed]] = {}
+    for p in make_plan(session, None):
+        if p.action == "hit" and p.key:
+            known.setdefault(p.stage, []).append((p.partition, p.key))
+    steps = GRAPH[stage].steps(session.partition_names, known, _edges_to_wait_for(session, GRAPH[stage]))
+    step = next(step for step in steps if step.partition == partition)
+    if step.missing is not None:
+        name = GRAPH[step.missing].shown_name
+        raise ConfigError(f"stage {name} is not cached under the present settings and code; run it first")
+    return step.inputs
+
+
+def _edges_to_wait_for(session: Session, stage: Stage) -> list[Input]:
+    """Returns the edges that a stage reads; one to an optional stage is required if the run may build that stage."""
+    return [
+        replace(edge, optional=edge.optional and edge.stage not in session.spec.selected)
+        for edge in stage.edges_read(session.configs)
+    ]
+
+
 def check_settings(session: Session, plan: Iterable[Planned]) -> None:
-    """Refuses what a stage that may be built would refuse, as far as its settings and the input files tell that.
+    """Checks the settings and input files of every stage that may be built, before any stage runs.
 
     Raises:
         InputError: input files cannot be read.
@@ -105,28 +140,28 @@ def check_settings(session: Session, plan: Iterable[Planned]) -> None:
 def _plan_one(
     session: Session,
     stage: Stage,
-    partition: str | None,
+    step: Step,
     own: Mapping[str, Any],
-    keys: Mapping[tuple[str, str | None], str],
     before: Mapping[tuple[str, str | None], str],
     names: FileNames,
 ) -> Planned:
+    partition, inputs = step.partition, step.inputs
     old = _old_ingredients(session, stage, partition, before)
-    inputs = _known_inputs(session, stage, partition, keys)
-    if isinstance(inputs, str):
+    if step.missing is not None:
         if stage.has_recipe and not must_build(session, stage.name, partition):
-            model = kept_of_earlier_run(session, stage)
-            if model is not None:  # whatever comes out of the stages before it
+            model = reuse_from_earlier_run(session, stage)
+            if model is not None:  # the model stays, whatever the stages before it produce
                 drift = explain(model.made_by, own, None, names)
                 return Planned(stage.name, partition, "stale", tuple(drift), model.key)
-        return Planned(stage.name, partition, "maybe", (f"waits for {inputs}", *explain(old, own, None, names)))
-    key, ingredients = key_of(session, stage.name, partition, inputs)
+        waits = f"waits for {GRAPH[step.missing].shown_name}"
+        return Planned(stage.name, partition, "maybe", (waits, *explain(old, own, None, names)))
+    key, ingredients = resolve_key(session, stage.name, partition, inputs)
     if must_build(session, stage.name, partition):
         return Planned(stage.name, partition, "run", ("forced",), key)
-    if (found := find(session, stage.name, key)) is not None:
+    if (found := find_published(session, stage.name, key)) is not None:
         drift = []
         if own.get("recipe"):
-            fresh = fresh_key_of(session, stage.name, partition, inputs)[1]["inputs"]
+            fresh = compute_key(session, stage.name, partition, inputs)[1]["inputs"]
             drift = explain(found.made_by, own, fresh, names)
         return Planned(stage.name, partition, "stale" if drift else "hit", tuple(drift), key)
     if (kept := manifests.load(session.roots, stage.name, key)) and manifests.PURPOSE in kept.lineage:
@@ -140,23 +175,6 @@ def _plan_one(
     return Planned(stage.name, partition, "run", tuple(reasons), key)
 
 
-def _known_inputs(
-    session: Session, stage: Stage, partition: str | None, keys: Mapping[tuple[str, str | None], str]
-) -> dict[str, PartitionKeys] | str:
-    """The keys of the inputs, or the name of the first input stage that has to run first."""
-    inputs: dict[str, PartitionKeys] = {}
-    for edge in stage.edges_read(session.configs):
-        if edge.stage in OUTSIDE:
-            continue
-        wanted = (partition,) if edge.partitions == "same" else session.partition_names(edge.stage)
-        if not all((edge.stage, p) in keys for p in wanted):
-            if edge.optional and edge.stage not in session.spec.selected:
-                continue
-            return GRAPH[edge.stage].shown_name
-        inputs[edge.stage] = tuple((p, keys[(edge.stage, p)]) for p in wanted)
-    return inputs
-
-
 def _old_ingredients(
     session: Session, stage: Stage, partition: str | None, before: Mapping[tuple[str, str | None], str]
 ) -> Mapping[str, Any] | None:
@@ -166,9 +184,9 @@ def _old_ingredients(
 
 
 def _file_names(session: Session, stage: Stage) -> list[str]:
-    """What the data files of a stage are called, by their number: those of a model, by their name in its folder.
+    """Returns the names of a stage's data files, in the order of their numbers.
 
-    Those of another corpus keep their number, for their names may be secrets.
+    Files of another corpus are named by their number, because their names may be secrets.
     """
     files = (
         (path, config is session.configs["dedup"])
@@ -184,7 +202,7 @@ def explain(
     inputs: Mapping[str, Any] | None,
     file_names: FileNames = tuple,
 ) -> list[str]:
-    """What differs between the last run's ingredients and today's, one short line each. Quotes settings, never text."""
+    """Lists the differences between the last ingredients and today's, one line each. Quotes settings, never text."""
     if old is None:
         return []
     reasons: list[str] = []
@@ -199,7 +217,7 @@ def explain(
             if then.get(name) != now.get(name)
         ]
     if "recipe" in own:
-        first = dict.fromkeys(own["recipe"], 1)  # before there were recipes
+        first = dict.fromkeys(own["recipe"], 1)  # made before there were recipes
         then, now = old.get("recipe", first), own["recipe"]
         reasons += [f"recipe: {name} {then.get(name)} → {now.get(name)}" for name in _changed(then, now)]
     code = [name for name in _changed(old["code"], own["code"]) if not name.startswith(DATA_FILE)]
@@ -231,7 +249,7 @@ def explain(
 
 
 def _explain_files(old: Mapping[str, Any], own: Mapping[str, Any], names: FileNames) -> list[str]:
-    """Which files that the settings name are others: by content, for an added one moves the numbers of the rest."""
+    """Names the changed data files. Compares contents, because an added file changes the numbers of the others."""
     then, now = ({n: d for n, d in code.items() if n.startswith(DATA_FILE)} for code in (old, own))
     if then == now:
         return []

@@ -1,4 +1,4 @@
-"""Builds a stage: what the store has is found here, partitions that it lacks go to an executor, side by side."""
+"""Builds a stage: finds stored partitions in this process, and gives the others to an executor, side by side."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from pipelines.encryption.sources import KeySource
 from pipelines.errors import StageError
 from pipelines.graph import GRAPH
 from pipelines.processes import worker_pool
+from pipelines.stage import Step
 from pipelines.store.building.execute import execute, probe
-from pipelines.store.building.lookup import key_of
+from pipelines.store.building.lookup import resolve_key
 from pipelines.store.objects.session import open_session
 from pipelines.store.place.locks import store_lock
 from pipelines.store.place.outcome import Outcome, PartitionKeys
 
 PARTITIONS: Final = "partitions"
-"""The message of a progress report that counts finished partitions rather than work inside one."""
+"""The message of a progress report that counts finished partitions instead of work inside one."""
 _PRELOAD = ["spacy", "pyarrow.parquet", "pipelines.tables", "pipelines.store.building.execute"]
 _ATTEMPTS = 3
 _PROBING_THREADS = 8
@@ -29,14 +30,14 @@ _PROBING_THREADS = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """A partition that has to be built. All that travels to a worker: names and keys, no text and no secret.
+    """A partition that has to be built. Workers get only this: names and keys, no text and no secret.
 
     Attributes:
         run: path of the run's specification.
-        stage, partition: what to build.
-        inputs: (partition, key) of the artifacts that it reads, by stage.
-        key: that the artifact will have.
-        store_key: where the key of an encrypted store is, and nothing of the key.
+        stage, partition: the artifact to build.
+        inputs: artifacts that it reads, by stage.
+        key: key that the artifact will have.
+        store_key: source of the key of an encrypted store, without the key itself.
     """
 
     run: str
@@ -48,28 +49,28 @@ class Request:
 
 
 Answer = Outcome | Exception
-"""What became of a request: an outcome, or the error that the stage ended with."""
+"""The result of a request: an outcome, or the error that ended the stage."""
 
 
 class Executor(Protocol):
-    """Where partitions are built. What it is asked twice it may do twice: artifacts are published once per key."""
+    """A builder of partitions. It may build a partition twice, because artifacts are published once per key."""
 
     def build(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """Answers every request once, with its index, in whatever order they end.
+        """Answers every request once, with its index, in the order in which they end.
 
         Raises:
-            ReticentError: no request can be answered any more.
+            ReticentError: the executor can answer no more requests.
         """
 
     def close(self) -> None:
-        """Ends what was started for the run."""
+        """Ends the processes that were started for the run."""
 
 
 class LocalProcesses:
     """An `Executor` of worker processes on this machine, because spaCy holds the interpreter's lock.
 
     Args:
-        workers: how many; they start with the first partition that has to be built.
+        workers: number of processes. They start with the first partition that has to be built.
     """
 
     def __init__(self, workers: int) -> None:
@@ -78,7 +79,7 @@ class LocalProcesses:
         self._pool_lock = threading.Lock()
 
     def build(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """As `Executor.build`; a partition whose process died is tried again."""
+        """Builds as `Executor.build` says, and tries a partition again if its process died."""
         waiting = dict(enumerate(requests))
         for _ in range(_ATTEMPTS):
             pool = self._get_pool()
@@ -136,7 +137,7 @@ class Builder:
 
     Args:
         run: path of the run's specification.
-        executor: where partitions are built; None for this machine: ``runtime.workers`` processes, or this one alone.
+        executor: builder of partitions; None for ``runtime.workers`` processes on this machine, or only this process.
 
     Use as a context manager.
     """
@@ -151,11 +152,11 @@ class Builder:
     def build_stage(
         self, stage: str, inputs: Mapping[str, PartitionKeys], progress: Progress = silent
     ) -> tuple[Outcome, ...]:
-        """Brings every partition of a stage up to date, or a whole-corpus stage; blocks until all is there.
+        """Brings every partition of a stage, or a whole-corpus stage, up to date. Blocks until all are finished.
 
         Args:
-            inputs: (partition, key) of every artifact of the stages before it, in corpus order.
-            progress: told how many partitions are done, as soon as one of them had to be built.
+            inputs: artifacts of the stages before it, in corpus order.
+            progress: callback for the number of finished partitions, called once a partition had to be built.
 
         Returns:
             One outcome per partition, in corpus order.
@@ -163,19 +164,7 @@ class Builder:
         Raises:
             ReticentError: a partition failed; the others were finished first.
         """
-        partitions = self._session.partition_names(stage)
-        wanted = list(zip(partitions, GRAPH[stage].input_keys(partitions, inputs), strict=True))
-        return self._build(stage, wanted, progress)
-
-    def build(
-        self, stage: str, partition: str | None, inputs: Mapping[str, PartitionKeys], progress: Progress = silent
-    ) -> Outcome:
-        """As `build_stage`, for one partition and what it reads."""
-        return self._build(stage, [(partition, inputs)], progress)[0]
-
-    def _build(
-        self, stage: str, wanted: Sequence[tuple[str | None, Mapping[str, PartitionKeys]]], progress: Progress
-    ) -> tuple[Outcome, ...]:
+        wanted = list(GRAPH[stage].steps(self._session.partition_names, inputs))
         found = self._probe(stage, wanted)
         answers: dict[int, Answer] = {n: outcome for n, (_, outcome) in enumerate(found) if outcome is not None}
         missing = [number for number in range(len(wanted)) if number not in answers]
@@ -183,8 +172,8 @@ class Builder:
             Request(
                 run=self._run,
                 stage=stage,
-                partition=wanted[n][0],
-                inputs=dict(wanted[n][1]),
+                partition=wanted[n].partition,
+                inputs=wanted[n].inputs,
                 key=found[n][0][0],
                 store_key=self._session.spec.store_key,
             )
@@ -208,20 +197,18 @@ class Builder:
             outcomes.append(answer)
         return tuple(outcomes)
 
-    def _probe(
-        self, stage: str, wanted: Sequence[tuple[str | None, Mapping[str, PartitionKeys]]]
-    ) -> list[tuple[tuple[str, dict[str, Any]], Outcome | None]]:
-        """The key and ingredients of each partition, and its outcome where it need not be built."""
+    def _probe(self, stage: str, wanted: Sequence[Step]) -> list[tuple[tuple[str, dict[str, Any]], Outcome | None]]:
+        """Returns the key and ingredients of each partition, and its outcome if it need not be built."""
 
-        def look(one: tuple[str | None, Mapping[str, PartitionKeys]]) -> tuple[Any, Outcome | None]:
-            keyed = key_of(self._session, stage, *one)
-            return keyed, probe(self._session, stage, one[0], keyed[0])
+        def look_up(step: Step) -> tuple[Any, Outcome | None]:
+            keyed = resolve_key(self._session, stage, step.partition, step.inputs)
+            return keyed, probe(self._session, stage, step.partition, keyed[0])
 
         with store_lock(self._session.roots.private):
             if len(wanted) == 1:
-                return [look(wanted[0])]
-            with ThreadPoolExecutor(_PROBING_THREADS) as threads:  # digests of files are made without the global lock
-                return list(threads.map(look, wanted))
+                return [look_up(wanted[0])]
+            with ThreadPoolExecutor(_PROBING_THREADS) as threads:  # hashing files releases the global interpreter lock
+                return list(threads.map(look_up, wanted))
 
     def _one_by_one(
         self, requests: Sequence[Request], keyed: Sequence[tuple[str, dict[str, Any]]], progress: Progress

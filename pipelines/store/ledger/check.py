@@ -1,31 +1,29 @@
-"""The ledger against what else is known of its releases: their own recomputed epsilon, and the events of the models."""
+"""Checks of the ledger against other records of its releases: recomputed epsilons, and the events of the models."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from pipelines.accounting.events import from_json, leaves
+from pipelines.accounting.ledger import Release, epsilon_alone
 from pipelines.store.ledger.documents import check_documents
 from pipelines.store.objects.anchors import events_of, release_stages, removed_releases
 from pipelines.store.place.ledger_file import WAY_OUT, LedgerError
 from pipelines.store.place.roots import Roots
 
-if TYPE_CHECKING:
-    from pipelines.accounting.ledger import Release
-
 _TOLERANCE = 0.01
-"""Between an epsilon and its recomputation: accountants are upper bounds, and a later one may be a little tighter."""
+"""Relative difference between an epsilon and its recomputation. A later accountant may be a little tighter."""
 
 
 def check_releases(roots: Roots, releases: Sequence[Release]) -> None:
-    """Checks every entry of a ledger whose lines are as they were written.
+    """Checks every entry of a ledger whose lines and seals are whole.
 
-    Lines of the oldest kind have no seal, so that this is all that tells of a change to them.
+    Lines of the oldest kind have no seal, so only this check can reveal a change to them.
 
     Raises:
-        LedgerError: an entry's event costs another epsilon than the entry says, or is not the event of its model; or
-            what documents it read is not as it was written.
+        LedgerError: an entry's event costs another epsilon than the entry says, or is not the event of its model. Or
+            the record of its documents was changed.
     """
     check_documents(roots, releases)
     for release in releases:
@@ -42,13 +40,11 @@ def check_releases(roots: Roots, releases: Sequence[Release]) -> None:
 
 
 def is_close(found: float, stated: float) -> bool:
-    """Whether an entry's epsilon is what its event costs; both may be infinite."""
+    """Returns True if an entry's epsilon is the cost of its event. Both may be infinite."""
     return math.isclose(found, stated, rel_tol=_TOLERANCE, abs_tol=1e-6)
 
 
 def _check_epsilon(release: Release) -> None:
-    from pipelines.accounting.ledger import epsilon_alone
-
     found, stated = epsilon_alone(release), math.inf if release.epsilon is None else release.epsilon
     if not is_close(found, stated):
         raise LedgerError(
@@ -60,10 +56,8 @@ def _check_epsilon(release: Release) -> None:
 def _check_events(key: str, entries: Sequence[Release], events: object) -> None:
     if not entries or not isinstance(events, dict):
         return
-    from pipelines.accounting.events import from_json, leaves
-
     of_model = sorted(map(repr, leaves(from_json(events["event"]))))
-    # One key may have several entries, one for each time that it was trained; the model is that of one of them.
+    # One key may have several entries, one for each training. The model belongs to one of them.
     if not any(sorted(map(repr, leaves(entry.event))) == of_model for entry in entries):
         raise LedgerError(
             f"the privacy ledger has another event for the model {key[:12]} than the model's own record. {WAY_OUT}"

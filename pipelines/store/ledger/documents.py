@@ -1,9 +1,9 @@
-"""Which documents each release read: names of their texts, in files beside the ledger.
+"""The documents of each release, as names of their texts in files beside the ledger.
 
 A release's file holds the names (`pipelines.corpus.same_text`) that no earlier entry has, sorted, eight bytes each. So
-the files grow with the number of different documents and not with the number of releases. The ledger's line holds the
-digest of the file, and the earlier releases that share a document with this one. A name may stand for two texts by
-chance: then too much is composed, never too little.
+the files grow with the number of different documents, and not with the number of releases. The ledger's line holds the
+digest of the file, and the earlier releases that share a document with this one. If two texts have the same name by
+chance, too much is composed, and never too little.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from pipelines.accounting.ledger import DocumentSet, Release
 from pipelines.corpus.same_text import NAME_BYTES, document_names
 from pipelines.errors import DamagedFileError
 from pipelines.files import canonical_json, read_file, write_atomic
@@ -31,28 +32,26 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from pipelines.accounting.ledger import DocumentSet, Release
-
 _FOLDER: Final = "ledger/documents"
 _SPLIT: Final = "split"
 _NUMBERS: Final = "<u8"
 
 
 def split_keys(session: Session) -> tuple[str, ...]:
-    """The keys of the run's sentences, of all partitions, whether or not they are there."""
+    """Computes the keys of the run's sentences in all partitions, stored or not."""
     partitions = session.partition_names(_SPLIT) if _SPLIT in GRAPH else ()
     return tuple(make_key(session, ingredients_of(session, _SPLIT, partition, {})) for partition in partitions)
 
 
 def split_keys_of(roots: Roots, key: str) -> tuple[str, ...] | None:
-    """The keys of the sentences that an artifact was made of; None where that is not known any more."""
-    found: set[str] = set()
+    """Returns the keys of the sentences that an artifact was made from; None if that is no longer known."""
+    sentences: set[str] = set()
     pending = [(stage, key) for stage in GRAPH if roots.manifest_path(stage, key).exists()]
     seen = set(pending)
     while pending:
         stage, key = pending.pop()
         if stage == _SPLIT:
-            found.add(key)
+            sentences.add(key)
             continue
         manifest = manifests.load(roots, stage, key)
         if manifest is None or "inputs" not in manifest.lineage:
@@ -60,12 +59,13 @@ def split_keys_of(roots: Roots, key: str) -> tuple[str, ...] | None:
         read = {(name, k) for name, pairs in manifest.lineage["inputs"].items() for _, k in pairs} - seen
         pending += read
         seen |= read
-    whole = all((m := manifests.load(roots, _SPLIT, k)) and not manifests.damage(roots, m, full=True) for k in found)
-    return tuple(sorted(found)) if found and whole else None
+    loaded = [manifests.load(roots, _SPLIT, k) for k in sentences]
+    is_whole = all(manifest and not manifests.damage(roots, manifest, full=True) for manifest in loaded)
+    return tuple(sorted(sentences)) if sentences and is_whole else None
 
 
 def corpus_of(roots: Roots, keys: Sequence[str]) -> str | None:
-    """Identifies the sentences of all documents by their contents; None where some are not there."""
+    """Identifies the sentences of all documents by their contents; None if some are not stored."""
     digests = []
     for key in keys:
         manifest = manifests.load(roots, _SPLIT, key)
@@ -78,22 +78,20 @@ def corpus_of(roots: Roots, keys: Sequence[str]) -> str | None:
 def compare_documents(
     roots: Roots, keys: Sequence[str] | None, known: Sequence[Release]
 ) -> tuple[DocumentSet | None, tuple[str, ...], bytes]:
-    """Compares the documents of a release with those of earlier ones. The caller holds the ledger.
+    """Compares the documents of a release with those of earlier ones. The caller holds the ledger's lock.
 
     Args:
         roots: the store.
-        keys: of the sentences that it reads; None where that is not known.
-        known: the releases that are entered before it.
+        keys: keys of the sentences that the release reads; None if they are not known.
+        known: releases that are entered before it.
 
     Returns:
-        What its line says of the documents, None where they are not known; those of ``known`` that it may share a
-        document with, each one of which the documents are not known included; and what `write_documents` takes.
+        The documents for its line, None if they are not known; the ids of ``known`` releases that may share a document
+        with it, including all whose documents are not known; and the bytes for `write_documents`.
 
     Raises:
-        LedgerError: the file of an earlier release is not as it was written.
+        LedgerError: the file of an earlier release was changed.
     """
-    from pipelines.accounting.ledger import DocumentSet
-
     unknown = tuple(r.release_id for r in known if r.documents is None and r.state != "abandoned")
     corpus = None if keys is None else corpus_of(roots, keys)
     if keys is None or corpus is None:
@@ -107,7 +105,7 @@ def compare_documents(
 
 
 def write_documents(roots: Roots, release_id: str, data: bytes) -> None:
-    """Writes the names of a release's documents, before its line is entered. The caller holds the ledger."""
+    """Writes the names of a release's documents, before its line is entered. The caller holds the ledger's lock."""
     if data:
         path = _path(roots, release_id)
         path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -117,17 +115,17 @@ def write_documents(roots: Roots, release_id: str, data: bytes) -> None:
 def with_data(
     roots: Roots, release: Release, tokens: frozenset[str], keys: Sequence[str], known: Sequence[Release]
 ) -> tuple[Release, bytes]:
-    """A release with its files and documents, as far as no earlier entry names them, and what it overlaps with.
+    """Adds to a release its overlaps, and its files and documents that no earlier entry names.
 
     Args:
-        roots: the store; the caller holds the ledger.
-        release: it lacks those.
-        tokens: of its files (`data_tokens`).
-        keys: of the sentences that it reads (`split_keys`).
-        known: the earlier releases.
+        roots: the store; the caller holds the ledger's lock.
+        release: release without these facts.
+        tokens: pseudonyms of its files (`data_tokens`).
+        keys: keys of the sentences that it reads (`split_keys`).
+        known: earlier releases.
 
     Returns:
-        The release, and what `write_documents` takes.
+        The release, and the bytes for `write_documents`.
     """
     shared = tuple(r.release_id for r in known if r.tokens and tokens & r.tokens)
     documents, sharing, data = compare_documents(roots, keys, known)
@@ -137,55 +135,51 @@ def with_data(
 
 
 def sharing_documents(roots: Roots, keys: Sequence[str], known: Sequence[Release]) -> frozenset[str]:
-    """The releases of which documents are known, and that share one with a run; all where the run's are not known.
+    """Finds releases with known documents that share one with a run. If the run's are not known, all of them count.
 
     Args:
         roots: the store.
-        keys: of the sentences that the run reads.
-        known: releases.
+        keys: keys of the sentences that the run reads.
+        known: releases to search.
 
     Raises:
-        LedgerError: the file of a release is not as it was written.
+        LedgerError: the file of a release was changed.
     """
-    told = [r for r in known if r.documents is not None]
+    documented = [r for r in known if r.documents is not None]
     corpus = corpus_of(roots, keys)
-    if corpus is None or not told:
-        return frozenset(r.release_id for r in told)
-    same = frozenset(r.release_id for r in told if r.documents is not None and r.documents.corpus == corpus)
-    # What shares a document with a release of the same corpus is linked to that one by its line, or by a chain.
-    return same or frozenset(_new_names(roots, _names_of(roots, keys), told)[1])
+    if corpus is None or not documented:
+        return frozenset(r.release_id for r in documented)
+    same = frozenset(r.release_id for r in documented if r.documents is not None and r.documents.corpus == corpus)
+    # A release that shares a document with one of the same corpus is linked to it by its line, or by a chain.
+    return same or frozenset(_new_names(roots, _names_of(roots, keys), documented)[1])
 
 
 def check_documents(roots: Roots, releases: Sequence[Release]) -> None:
-    """Compares the files of documents with what the ledger's lines say of them.
+    """Compares the files of documents with their digests in the ledger.
 
     Raises:
-        LedgerError: one is missing or not as it was written.
+        LedgerError: a file is missing or was changed.
     """
     for release in releases:
         _read(roots, release)
 
 
 def _names_of(roots: Roots, keys: Sequence[str]) -> np.ndarray[Any, Any]:
-    """The names of all documents, each once; eight bytes of memory for each document."""
-    import numpy as np  # a run with nothing to do need not load it
+    """Returns the names of all documents, each once. Takes eight bytes of memory for each document."""
+    import numpy as np  # with pyarrow, slow to load: a run with nothing to do needs neither
 
-    found = array("Q")
+    from pipelines.corpus.tables import SENTENCES as TABLE
+
+    names = array("Q")
     for key in keys:
-        found.extend(document_names(roots.secret, roots.private_files(_SPLIT, key).table(_sentences())))
-    return np.unique(np.frombuffer(found, dtype=np.uint64)) if found else np.zeros(0, dtype=np.uint64)
-
-
-def _sentences() -> Any:
-    from pipelines.corpus.tables import SENTENCES as TABLE  # pyarrow
-
-    return TABLE
+        names.extend(document_names(roots.secret, roots.private_files(_SPLIT, key).table(TABLE)))
+    return np.unique(np.frombuffer(names, dtype=np.uint64)) if names else np.zeros(0, dtype=np.uint64)
 
 
 def _new_names(
     roots: Roots, names: np.ndarray[Any, Any], known: Sequence[Release]
 ) -> tuple[np.ndarray[Any, Any], tuple[str, ...]]:
-    """The names that no release has, and the releases that have the others; one release's names in memory at a time."""
+    """Returns the names that no release has, and the releases of the others. Loads one release's names at a time."""
     import numpy as np
 
     shared = []
@@ -194,7 +188,8 @@ def _new_names(
         if data:
             has = np.isin(names, np.frombuffer(data, dtype=_NUMBERS), assume_unique=True)
             names = names[~has]
-            shared += [release.release_id] * bool(has.any())
+            if has.any():
+                shared.append(release.release_id)
     return names, tuple(shared)
 
 
@@ -203,7 +198,7 @@ def _path(roots: Roots, release_id: str) -> Path:
 
 
 def _read(roots: Roots, release: Release) -> bytes:
-    """The names of the documents that no entry before this release has."""
+    """Reads the names of the documents that no entry before this release has."""
     if release.documents is None or release.documents.digest is None:
         return b""
     path = _path(roots, release.release_id)

@@ -1,11 +1,11 @@
-"""The privacy ledger of a store: ``ledger/releases.jsonl`` in the private root, appended to and never rewritten.
+"""The privacy ledger of a store: ``ledger/releases.jsonl`` in the private root, only appended to and never rewritten.
 
-A release is entered before training starts and marked as published before the artifact is: a kill at any point can
-leave a cost that bought nothing, never a model whose cost is not known. The mark of one training is kept in the
-artifact's scratch folder, so that an interrupted training goes on under the same entry, and a forced one, whose
-scratch folder is new, is a second release.
+A release is entered before training starts, and marked as published before the artifact is published. So a kill can
+leave a cost without a model, but never a model without its cost. A mark in the artifact's scratch folder names the
+entry of a training. An interrupted training goes on under the same entry. A forced training has a new scratch folder,
+so it is a second release.
 
-Lines are chained and sealed (`pipelines.store.place.ledger_file`), and compared with other records of releases: with
+Lines are chained and sealed (`pipelines.store.place.ledger_file`). They are compared with other records of releases:
 manifests, events of models, and their own recomputed epsilon.
 """
 
@@ -15,8 +15,20 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pipelines.accounting.events import from_json as event_from_json
+from pipelines.accounting.events import to_json as event_to_json
+from pipelines.accounting.facts import ReleaseFacts, parse_training
+from pipelines.accounting.ledger import (
+    Budget,
+    DocumentSet,
+    Release,
+    State,
+    epsilon_alone,
+    project,
+    refusal,
+)
 from pipelines.context import Spent
 from pipelines.errors import PrivacyGateError, StoreError
 from pipelines.files import finite
@@ -29,27 +41,24 @@ from pipelines.store.objects.ledger_lines import append, ledger_dir, locked, rea
 from pipelines.store.objects.session import Session
 from pipelines.store.place import ledger_file, versions
 from pipelines.store.place.ledger_file import COPIED, DOCUMENTS, FILE, Anchor
-from pipelines.store.place.location import require_home
+from pipelines.store.place.location import require_valid_location
 from pipelines.store.place.locks import is_held
 from pipelines.store.place.roots import Roots
 from pipelines.store.place.seals import SealError, read_sealed, write_sealed
-
-if TYPE_CHECKING:
-    from pipelines.accounting.ledger import Budget, DocumentSet, Release, State
 
 _MARK = "release.json"
 
 
 def releases_of(roots: Roots, documents: Sequence[Mapping[str, Any]], own_key: str | None = None) -> list[Release]:
-    """The entries, each with its state.
+    """Returns the entries, each with its state.
 
     Args:
-        documents: the ledger's lines.
-        own_key: a key that the caller is building: other unpublished entries of it have ended.
+        documents: lines of the ledger.
+        own_key: key that the caller is building. Other unpublished entries with this key have ended.
     """
     published = {d["release_id"] for d in documents if d["type"] == "published"}
     later = {d["release_id"]: d for d in documents if d["type"] == DOCUMENTS}
-    found = []
+    releases = []
     for document in documents:
         if document["type"] == "release":
             state: State = "abandoned"
@@ -60,26 +69,22 @@ def releases_of(roots: Roots, documents: Sequence[Mapping[str, Any]], own_key: s
             release = release_of(document)
             if (read := later.get(release.release_id)) is not None:
                 release = with_line(release, read)
-            found.append(replace(release, state=state))
-    return found
+            releases.append(replace(release, state=state))
+    return releases
 
 
 def release_of(document: Mapping[str, Any]) -> Release:
-    """A release as its line tells it.
+    """Reads a release from its line.
 
     Raises:
-        UnsupportedEventError: an event of no known kind.
+        UnsupportedEventError: the event has an unknown kind.
     """
-    from pipelines.accounting.events import from_json
-    from pipelines.accounting.facts import ReleaseFacts
-    from pipelines.accounting.ledger import Release
-
     facts = document.get("facts")
     return Release(
         release_id=document["release_id"],
         run_id=document["run_id"],
         key=document["key"],
-        event=from_json(document["event"]),
+        event=event_from_json(document["event"]),
         delta=document["delta"],
         epsilon=document["epsilon"],
         insecure_test_seed=document["insecure_test_seed"],
@@ -95,28 +100,24 @@ def release_of(document: Mapping[str, Any]) -> Release:
 
 
 def _document_set(line: Mapping[str, Any]) -> DocumentSet | None:
-    from pipelines.accounting.ledger import DocumentSet
-
-    found = line.get("documents")
-    return None if found is None else DocumentSet(**found)
+    fields = line.get("documents")
+    return None if fields is None else DocumentSet(**fields)
 
 
 def with_line(release: Release, line: Mapping[str, Any]) -> Release:
-    """A release of an earlier version with what a later line says of its documents."""
+    """Adds to a release of an earlier version what a later line says about its documents."""
     overlaps = tuple(dict.fromkeys((*release.overlaps, *line["overlaps"])))
     return replace(release, documents=_document_set(line), overlaps=overlaps)
 
 
 def document_of(release: Release) -> dict[str, Any]:
-    """The inverse of `release_of`."""
-    from pipelines.accounting.events import to_json
-
+    """Returns the line of a release, which `release_of` reads."""
     return {
         "type": "release",
         "release_id": release.release_id,
         "run_id": release.run_id,
         "key": release.key,
-        "event": to_json(release.event),
+        "event": event_to_json(release.event),
         "relation": "replace_one",
         "delta": release.delta,
         "epsilon": release.epsilon,
@@ -133,21 +134,22 @@ def document_of(release: Release) -> dict[str, Any]:
 
 
 def published(release_id: str) -> dict[str, Any]:
-    """The line that marks a release as published."""
+    """Returns the line that marks a release as published."""
     return {"type": "published", "release_id": release_id}
 
 
 def untracked(roots: Roots, known: Sequence[Release]) -> list[Release]:
-    """Published models that the ledger does not know: made before there was one, or after it was deleted.
+    """Finds published models that the ledger does not know, made before there was a ledger or after it was deleted.
 
-    Nothing is known of their data, so they overlap with every release.
+    Their data are unknown, so they overlap with every release.
     """
     keys = {release.key for release in known}
     found: dict[str, Release] = {}
     for name in release_stages():
         for path in sorted((roots.private / "manifests" / name).glob("*.json")):
             manifest = None if path.stem in keys else manifests.load(roots, name, path.stem)
-            if manifest is None or manifest.lineage.get("adopted_from"):  # adopted: the same weights under a new key
+            # An adopted model has the same weights under a new key.
+            if manifest is None or manifest.lineage.get("adopted_from"):
                 continue
             events = events_of(roots, name, path.stem)
             if events is not None:
@@ -159,9 +161,6 @@ def untracked(roots: Roots, known: Sequence[Release]) -> list[Release]:
 
 
 def _untracked(key: str, events: Mapping[str, Any]) -> Release:
-    from pipelines.accounting.facts import parse_training
-    from pipelines.accounting.ledger import Release, epsilon_alone
-
     facts = parse_training(events)
     release = Release(
         release_id=f"untracked-{key[:16]}",
@@ -174,54 +173,52 @@ def _untracked(key: str, events: Mapping[str, Any]) -> Release:
 
 
 def read_ledger(roots: Roots) -> list[Release]:
-    """Every release of a store, oldest first; nothing is written.
+    """Reads every release of a store, oldest first. Writes nothing.
 
     Raises:
-        LedgerError: the ledger is not as it was written.
+        LedgerError: the ledger was changed or damaged.
     """
-    found = releases_of(roots, read_documents(roots, ledger_dir(roots) / FILE))
-    return [*found, *untracked(roots, found)]
+    listed = releases_of(roots, read_documents(roots, ledger_dir(roots) / FILE))
+    return [*listed, *untracked(roots, listed)]
 
 
 def copies_of(roots: Roots) -> list[dict[str, Any]]:
-    """What was acknowledged of copies of the store that may spend as well: ``reason`` and ``at``, oldest first.
+    """Returns the acknowledged copies of the store that may spend too, as ``reason`` and ``at``, oldest first.
 
     Raises:
-        LedgerError: the ledger is not as it was written.
+        LedgerError: the ledger was changed or damaged.
     """
     documents = read_documents(roots, ledger_dir(roots) / FILE)
     return [{name: d[name] for name in ("reason", "at")} for d in documents if d["type"] == COPIED]
 
 
 def budget_of(session: Session) -> Budget | None:
-    """The run's privacy budget, if it has one."""
+    """Returns the run's privacy budget, if it has one."""
     settings: Any = session.configs.get("guarantee")
     if settings is None or getattr(settings, "budget_epsilon", None) is None:
         return None
-    from pipelines.accounting.ledger import Budget
-
     return Budget(epsilon=settings.budget_epsilon, delta=settings.budget_delta, scope=settings.budget_scope)
 
 
 def enter_older(roots: Roots) -> None:
-    """Enters which documents releases read that an earlier version entered, where their sentences are still there.
+    """Enters the documents of releases that an earlier version entered, if their sentences are still stored.
 
-    Where they are not, the release is entered as one that may share a document with every other.
+    If they are not, the release is entered as one that may share a document with every other release.
 
     Raises:
-        LedgerError: the ledger is not as it was written.
+        LedgerError: the ledger was changed or damaged.
     """
     with locked(roots) as path:
         lines = read_documents(roots, path)
-        told = {d["release_id"] for d in lines if d["type"] == DOCUMENTS}
+        entered = {d["release_id"] for d in lines if d["type"] == DOCUMENTS}
         for release in releases_of(roots, lines):
             is_older = release.documents is None and release.tokens is not None
-            if not is_older or release.state != "published" or release.release_id in told:
+            if not is_older or release.state != "published" or release.release_id in entered:
                 continue
             others = {r.release_id: r for r in releases_of(roots, lines) if r.release_id != release.release_id}
             keys = split_keys_of(roots, release.key)
             documents, sharing, data = compare_documents(roots, keys, list(others.values()))
-            # What is not known yet of others is told by their own lines.
+            # Documents of others that are not known yet get their own lines.
             overlaps = list(others) if documents is None else [o for o in sharing if others[o].documents]
             write_documents(roots, release.release_id, data)
             line = {"type": DOCUMENTS, "release_id": release.release_id, "overlaps": overlaps}
@@ -231,16 +228,16 @@ def enter_older(roots: Roots) -> None:
 
 @dataclass
 class StoreLedger:
-    """The ledger as a stage that releases something sees it: `pipelines.context.ReleaseLedger`.
+    """The ledger for a stage that releases a model: `pipelines.context.ReleaseLedger`.
 
     Attributes:
         session: the run.
-        key: the artifact that is being built; the caller holds its lock.
-        scratch_dir: the artifact's scratch folder, which is gone once it is published.
+        key: key of the artifact that is being built; the caller holds its lock.
+        scratch_dir: scratch folder of the artifact, which is gone once the artifact is published.
         inputs: keys of the stage's inputs.
         split: keys of the sentences of all documents that the run reads.
-        release_id: the entry, once there is one.
-        anchor: how long the ledger was when the release was marked as published.
+        release_id: id of the entry; empty until there is one.
+        anchor: length of the ledger when the release was marked as published.
     """
 
     session: Session
@@ -263,25 +260,22 @@ class StoreLedger:
         """Enters the release, unless that would exceed the budget.
 
         Args:
-            event: what training is about to do.
-            delta: that epsilon is stated at.
-            facts: fields of `ReleaseFacts`, but for those that the settings of the preparation tell.
-            is_public: whether the model may go to the public root; that of an audit never does.
-            insecure_test_seed: noise and samples can be repeated.
+            event: privacy event of the planned training.
+            delta: delta at which epsilon is stated.
+            facts: fields of `ReleaseFacts`, without those that follow from the settings of the preparation.
+            is_public: true if the model may go to the public root. A model of an audit never does.
+            insecure_test_seed: true if noise and samples can be repeated.
 
         Raises:
-            PrivacyGateError: it would, the ledger is not as it was written, or the store is a copy or retired; nothing
-                was entered.
+            PrivacyGateError: the release would exceed the budget, the ledger was changed or damaged, or the store is a
+                copy or retired. Nothing was entered.
             StoreError: the ledger cannot be written.
-            UnsupportedEventError: an event of no known kind.
+            UnsupportedEventError: the event has an unknown kind.
         """
-        from pipelines.accounting.events import from_json
-        from pipelines.accounting.ledger import Release, epsilon_alone, project, refusal
-
         roots, purpose = self.session.roots, self.session.spec.purpose
         is_public = is_public and purpose != "audit"
         with locked(roots) as path:
-            require_home(roots)
+            require_valid_location(roots)
             documents = read_documents(roots, path)
             listed = releases_of(roots, documents, self.key)
             check_releases(roots, listed)
@@ -293,7 +287,7 @@ class StoreLedger:
                 release_id=release_id,
                 run_id=self.session.spec.run_id,
                 key=self.key,
-                event=from_json(event),
+                event=event_from_json(event),
                 delta=delta,
                 insecure_test_seed=insecure_test_seed,
                 data=data,
@@ -310,7 +304,7 @@ class StoreLedger:
                 raise PrivacyGateError(refusal(projection, budget))
             if not any(r.release_id == release_id for r in listed):
                 new = replace(new, epsilon=finite(epsilon_alone(new)))
-                # The mark comes first: an entry without its mark would be counted again when training goes on.
+                # The mark comes first, because an entry without its mark would be counted again when training goes on.
                 mark = {"schema_version": versions.MARK, "release_id": release_id, "key": self.key}
                 write_sealed(self.scratch_dir / _MARK, mark, "training", roots.secret)
                 write_documents(roots, release_id, names)
@@ -320,12 +314,12 @@ class StoreLedger:
         return Spent(num_earlier=projection.num_earlier, epsilon=projection.together, delta=projection.delta)
 
     def _marked(self, listed: Sequence[Release]) -> str | None:
-        """The entry under which an interrupted training goes on; None where it is to be a new one."""
+        """Returns the entry under which an interrupted training goes on; None if it gets a new entry."""
         try:
             secret = self.session.roots.secret
             mark = read_sealed(self.scratch_dir / _MARK, "training", secret, unsealed_versions=(None,))
         except SealError:
-            return None  # a mark that nobody can vouch for: what goes on is entered, and counted, anew
+            return None  # nothing vouches for the mark, so the training is entered and counted anew
         if mark is None or mark.get("key", self.key) != self.key:
             return None
         release_id = str(mark["release_id"])
@@ -335,16 +329,14 @@ class StoreLedger:
     def _facts(self, given: Mapping[str, Any] | None) -> Any:
         if given is None:
             return None
-        from pipelines.accounting.facts import ReleaseFacts
-
         return ReleaseFacts.from_json({**given, **preparation_facts(self.session, given, self.inputs)})
 
     def commit(self) -> None:
-        """Marks the release as published. Called before it is, so that its cost cannot be forgotten.
+        """Marks the release as published. Call it before publishing, so that the cost cannot be lost.
 
         Raises:
-            StoreError: nothing was reserved.
-            LedgerError: the ledger is not as it was written.
+            StoreError: no release was reserved.
+            LedgerError: the ledger was changed or damaged.
         """
         if not self.release_id:
             raise StoreError("a release was to be published that the privacy ledger does not know")

@@ -1,9 +1,9 @@
-"""The way out of a damaged ledger where there is no backup: what can still be known is entered anew, and said so.
+"""Recovers a damaged ledger without a backup: enters anew what can still be known, and says so.
 
-Nothing gets cheaper by it. A release that can be read but not vouched for counts as published, may share records with
-every other, and gets no credit; one whose event contradicts its epsilon, and lines that are gone, count as a release
-without any noise. What audits said is kept, and so is their alarm; an audit that cannot be vouched for counts as one
-that refutes the claim. The old file is kept beside the new one.
+Recovery makes nothing cheaper. A release that can be read but is not vouched for counts as published, may share records
+with every other release, and gets no credit. A release whose event contradicts its epsilon, and lines that are gone,
+count as a release without any noise. The evidence of audits and their alarm are kept. An audit that is not vouched for
+counts as one that refutes the claim. The old file is kept beside the new one.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pipelines.accounting.events import NonPrivate
+from pipelines.accounting.ledger import Release, epsilon_alone
 from pipelines.errors import ConfigError, PrivacyGateError, ReticentError
 from pipelines.store.ledger.check import check_releases, is_close
 from pipelines.store.ledger.documents import check_documents
@@ -22,8 +24,7 @@ from pipelines.store.ledger.ledger import document_of, published, release_of, re
 from pipelines.store.objects.anchors import anchors, set_changed_aside
 from pipelines.store.objects.forgotten import digest_now, forgotten_path, read_forgotten
 from pipelines.store.objects.ledger_lines import append, locked, read_documents
-from pipelines.store.place import identity, ledger_file
-from pipelines.store.place import location as home
+from pipelines.store.place import identity, ledger_file, location
 from pipelines.store.place.disk import digest_file, numbered
 from pipelines.store.place.ledger_file import (
     ACKNOWLEDGED,
@@ -40,17 +41,14 @@ from pipelines.store.place.locks import exclusive_store_lock
 from pipelines.store.place.roots import Roots
 from pipelines.store.place.seals import SealError, bears_seal
 
-if TYPE_CHECKING:
-    from pipelines.accounting.ledger import Release
-
 _DEFAULT_DELTA = 1e-5
 _REFUTED = 1e-300
-"""The p-value of an audit whose line cannot be vouched for."""
+"""The p-value of an audit whose line is not vouched for."""
 
 
 @dataclass
-class _Found:
-    """What is left of a ledger."""
+class _Remains:
+    """The parts of a damaged ledger that can still be read."""
 
     releases: list[Release] = field(default_factory=list)
     audits: list[dict[str, Any]] = field(default_factory=list)
@@ -63,14 +61,14 @@ class _Found:
 
 
 def acknowledge_damage(roots: Roots, reason: str) -> dict[str, Any]:
-    """Begins the ledger anew with what can still be known of it.
+    """Begins the ledger anew with what can still be known.
 
     Args:
         roots: the store, opened without comparing it with its secret.
-        reason: why, in the user's words; stands in the ledger.
+        reason: reason in the user's words, which stands in the ledger.
 
     Returns:
-        ``num_kept``, ``num_unverified``, ``num_lost``, and ``old_ledger``, where the old file is now (None: there was
+        ``num_kept``, ``num_unverified``, ``num_lost``, and ``old_ledger``, the path of the old file (None if there was
         none).
 
     Raises:
@@ -84,36 +82,37 @@ def acknowledge_damage(roots: Roots, reason: str) -> dict[str, Any]:
             raise ConfigError("the privacy ledger is as it was written; there is no damage to acknowledge")
         changed = set_changed_aside(roots)
         known = [anchor for _, anchor in anchors(roots)]
-        found = _found(roots, path, max((anchor.count for anchor in known), default=0))
-        found.num_lost += len(set(changed) - {release.key for release in found.releases})
+        remains = _read_remains(roots, path, max((anchor.count for anchor in known), default=0))
+        remains.num_lost += len(set(changed) - {release.key for release in remains.releases})
         old = _set_aside(path)
         lines = [
             {
                 "type": ACKNOWLEDGED,
                 "reason": reason,
-                "num_kept": len(found.releases),
-                "num_unverified": found.num_unverified,
-                "num_lost": found.num_lost,
+                "num_kept": len(remains.releases),
+                "num_unverified": remains.num_unverified,
+                "num_lost": remains.num_lost,
                 "old_ledger": digest_file(old) if old else None,
                 "voids": sorted([anchor.count, anchor.head] for anchor in known),
             }
         ]
-        for release in found.releases:
+        for release in remains.releases:
             lines.append(document_of(release))
-            if release.release_id in found.published:
+            if release.release_id in remains.published:
                 lines.append(published(release.release_id))
-        if found.num_lost:
-            lost = _lost(found)
+        if remains.num_lost:
+            lost = _lost(remains)
             lines += [document_of(lost), published(lost.release_id)]
-        lines += [*found.audits, *found.copies, *found.signatures, {"type": FORGOT, "digest": _forgotten(roots)}]
+        lines += [*remains.audits, *remains.copies, *remains.signatures, {"type": FORGOT, "digest": _forgotten(roots)}]
         append(roots, path, lines)
-        lives = home.home_of(roots)
-        if found.num_lost and lives and lives.path == str(roots.private) and not home.is_here(roots, lives):
-            home.settle(roots)  # an older copy was put back in place, and what it lacks is counted now
+        recorded = location.location_of(roots)
+        is_put_back = recorded and recorded.path == str(roots.private) and not location.is_here(roots, recorded)
+        if remains.num_lost and is_put_back:
+            location.record_location(roots)  # the lines that an older copy lacks are counted now
     return {
-        "num_kept": len(found.releases),
-        "num_unverified": found.num_unverified,
-        "num_lost": found.num_lost,
+        "num_kept": len(remains.releases),
+        "num_unverified": remains.num_unverified,
+        "num_lost": remains.num_lost,
         "old_ledger": str(old) if old else None,
     }
 
@@ -129,7 +128,7 @@ def _is_whole(roots: Roots, path: Path) -> bool:
 
 
 def _forgotten(roots: Roots) -> str | None:
-    """The digest of the list of what was forgotten, as it is now; one that was edited is set aside."""
+    """Returns the digest of the present list of forgotten documents. Sets aside a list that was changed."""
     try:
         return digest_now(roots)
     except SealError:
@@ -138,44 +137,44 @@ def _forgotten(roots: Roots) -> str | None:
         return None
 
 
-def _found(roots: Roots, path: Path, expected: int) -> _Found:
-    found = _Found()
+def _read_remains(roots: Roots, path: Path, expected: int) -> _Remains:
+    remains = _Remains()
     raw = ledger_file.readable_lines(path)
     for line in raw:
         document = _parsed(line)
         is_verified = document is not None and bears_seal(document, "ledger line", roots.secret)
         if document is None:
-            found.num_lost += 1
+            remains.num_lost += 1
             continue
-        found.num_unverified += not is_verified
+        remains.num_unverified += not is_verified
         try:
             if document["type"] == "published":
-                found.published.add(str(document["release_id"]))
+                remains.published.add(str(document["release_id"]))
             elif document["type"] == "release":
                 release = release_of(document)
-                found.releases.append(release if is_verified else _unverified(release))
+                remains.releases.append(release if is_verified else _unverified(release))
             elif document["type"] == DOCUMENTS and is_verified:
-                found.documents[str(document["release_id"])] = document
+                remains.documents[str(document["release_id"])] = document
             elif document["type"] == AUDITED:
                 audit = {name: document[name] for name in ("type", "audit", "run_id", "p_value")}
-                found.audits.append(audit if is_verified else {**audit, "p_value": _REFUTED})
+                remains.audits.append(audit if is_verified else {**audit, "p_value": _REFUTED})
             elif document["type"] == COPIED:
-                found.copies.append({name: document[name] for name in ("type", "reason", "at")})
+                remains.copies.append({name: document[name] for name in ("type", "reason", "at")})
             elif document["type"] == SIGNED and is_verified:
-                found.signatures.append({name: document[name] for name in ("type", *SIGNATURE_FIELDS)})
+                remains.signatures.append({name: document[name] for name in ("type", *SIGNATURE_FIELDS)})
             elif document["type"] == AUDITS_SETTLED and is_verified:
-                found.audits.append({name: document[name] for name in ("type", "reason")})
+                remains.audits.append({name: document[name] for name in ("type", "reason")})
         except (ReticentError, KeyError, TypeError, ValueError, ArithmeticError):
-            found.num_lost += 1
-    found.releases = [_with_documents(roots, r, found.documents.get(r.release_id)) for r in found.releases]
-    found.num_lost += max(0, expected - len(raw))
-    if found.num_lost or found.num_unverified:  # the mark of any of them may be what was lost
-        found.published |= {release.release_id for release in found.releases}
-    return found
+            remains.num_lost += 1
+    remains.releases = [_with_documents(roots, r, remains.documents.get(r.release_id)) for r in remains.releases]
+    remains.num_lost += max(0, expected - len(raw))
+    if remains.num_lost or remains.num_unverified:  # the lost line may be the mark of any of them
+        remains.published |= {release.release_id for release in remains.releases}
+    return remains
 
 
 def _with_documents(roots: Roots, release: Release, line: Mapping[str, Any] | None) -> Release:
-    """A release with what a later line says of its documents; it overlaps with every other where they are lost."""
+    """Adds what a later line says about a release's documents. If they are lost, it overlaps with every other."""
     if release.tokens is not None and line is not None:
         release = with_line(release, line)
     try:
@@ -194,25 +193,19 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
 
 
 def _unverified(release: Release) -> Release:
-    """A release of which the line cannot be vouched for: it may share records with any other, and gets no credit."""
-    from pipelines.accounting.events import NonPrivate
-    from pipelines.accounting.ledger import epsilon_alone
-
+    """Returns a release whose line is not vouched for: it may share records with any other, and gets no credit."""
     plain = replace(release, tokens=None, overlaps=(), documents=None, facts=None, is_public=True)
     if is_close(epsilon_alone(plain), math.inf if release.epsilon is None else release.epsilon):
         return plain
     return replace(plain, event=NonPrivate(), epsilon=None)
 
 
-def _lost(found: _Found) -> Release:
-    from pipelines.accounting.events import NonPrivate
-    from pipelines.accounting.ledger import Release
-
+def _lost(remains: _Remains) -> Release:
     return Release(
-        release_id=f"lost-{found.num_lost}-lines",
+        release_id=f"lost-{remains.num_lost}-lines",
         key="unknown",
         event=NonPrivate(),
-        delta=max((release.delta for release in found.releases), default=_DEFAULT_DELTA),
+        delta=max((release.delta for release in remains.releases), default=_DEFAULT_DELTA),
     )
 
 

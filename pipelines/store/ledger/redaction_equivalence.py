@@ -1,7 +1,7 @@
-"""Which earlier redactions are the run's own: another recipe by name that masked the same tokens of the same sentences.
+"""Finds earlier redactions that equal the run's: another id, but the same tokens masked in the same sentences.
 
-The identity of a redaction holds its code and packages (`release_facts.redaction_recipe`). An upgrade
-changes both, and often not one mask; what was published or trained before it is then of the same redaction still.
+The id of a redaction depends on its code and packages (`release_facts.redaction_id`). An upgrade changes both, and
+often not one mask. Earlier tables and models are then still of the same redaction.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 from pipelines.graph_names import REDACTED
 from pipelines.store.ledger.release_facts import (
     LATER_STAGES,
-    RECIPE_STAGES,
-    recipe_id,
+    REDACTION_STAGES,
     redacted_output,
-    redaction_recipe,
+    redaction_id,
+    redaction_id_of,
 )
 from pipelines.store.objects import manifest as manifests
 from pipelines.store.objects import runs
@@ -26,25 +26,25 @@ Keys = Mapping[str | None, str]
 
 
 def redactions_of(session: Session, wanted: Collection[str], now: Keys | None) -> frozenset[str]:
-    """What identifies the run's redaction.
+    """Returns all ids of the run's redaction.
 
     Args:
-        wanted: other identities, of which those are found that stand for the same masks in every row.
-        now: the keys of the run's redacted text by partition; None where it is not there.
+        wanted: other ids to compare. The result has those with the same masks in every row.
+        now: keys of the run's redacted text by partition; None if the text is not stored.
     """
-    recipe = redaction_recipe(session)
-    unknown = {name for name in wanted if name != recipe}
+    current = redaction_id(session)
+    unknown = {name for name in wanted if name != current}
     if not unknown or now is None:
-        return frozenset({recipe})
+        return frozenset({current})
     output = redacted_output(session, {"redact": tuple(now.items())})
-    found = {recipe} | ({output} if output else set())
+    found = {current} | ({output} if output else set())
     digests = _digests(session.roots, now)
     seen = set()
     for record in runs.records(session.roots):
         if not unknown - found:
             break
         then = {p: key for stage, p, key in record.get("artifacts", []) if stage == "redact"}
-        earlier = _recipe_of(session, record) if tuple(then.items()) not in seen else None
+        earlier = _redaction_id_of_run(session, record) if tuple(then.items()) not in seen else None
         seen.add(tuple(then.items()))
         if earlier in unknown and digests is not None and _digests(session.roots, then) == digests:
             found.add(earlier)
@@ -58,13 +58,13 @@ def _digests(roots: Roots, keys: Keys) -> dict[str | None, str] | None:
     return {partition: manifest.output_digest((REDACTED,)) for partition, manifest in found.items() if manifest}
 
 
-def _recipe_of(session: Session, record: Mapping[str, Any]) -> str | None:
-    """The identity of an earlier run's redaction, from what its artifacts were made of."""
+def _redaction_id_of_run(session: Session, record: Mapping[str, Any]) -> str | None:
+    """Returns the id of an earlier run's redaction, from the ingredients of its artifacts."""
     own = {}
     for stage, _, key in record.get("artifacts", []):
-        if stage in RECIPE_STAGES and stage not in own:
+        if stage in REDACTION_STAGES and stage not in own:
             manifest = manifests.load(session.roots, stage, key)
             if manifest is None or "ingredients" not in manifest.lineage:
                 return None
             own[stage] = {name: value for name, value in manifest.lineage["ingredients"].items() if name != "inputs"}
-    return recipe_id(session, own) if own.keys() | LATER_STAGES == set(RECIPE_STAGES) else None
+    return redaction_id_of(session, own) if own.keys() | LATER_STAGES == set(REDACTION_STAGES) else None

@@ -1,4 +1,4 @@
-"""What the ledger keeps of the preparation behind a release: its files, how they were redacted, and how stably."""
+"""Facts about the preparation behind a release that the ledger keeps: files, redaction, and stability."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pipelines.accounting.decisions import made as decisions_made
 from pipelines.context import pseudonym
 from pipelines.files import canonical_json
 from pipelines.graph_names import PRIVATE, REDACTED
@@ -13,26 +14,26 @@ from pipelines.store.objects import manifest as manifests
 from pipelines.store.objects.keys import make_key, own_ingredients
 from pipelines.store.objects.session import Session
 
-RECIPE_STAGES = ("split", "dedup_keys", "dedup_buckets", "dedup_resolve", "dedup_mask", "redact")
+REDACTION_STAGES = ("split", "dedup_keys", "dedup_buckets", "dedup_resolve", "dedup_mask", "redact")
 """The stages that decide what is masked in a sentence, and what passes as public."""
 
 LATER_STAGES = frozenset({"dedup_buckets"})
-"""Those of them that stores of earlier versions lack; what they do, another one did."""
+"""Those of them that stores of earlier versions lack. Another stage did their work."""
 
 
-def redaction_recipe(session: Session) -> str:
+def redaction_id(session: Session) -> str:
     """Identifies how the run's settings, code and packages redact a sentence."""
-    return recipe_id(session, {stage: own_ingredients(session, stage) for stage in RECIPE_STAGES})
+    return redaction_id_of(session, {stage: own_ingredients(session, stage) for stage in REDACTION_STAGES})
 
 
-def recipe_id(session: Session, own: Mapping[str, Mapping[str, Any]]) -> str:
-    """As `redaction_recipe`, from what the keys of `RECIPE_STAGES` are made of beside their inputs."""
-    there = {stage: {**own[stage], "seed": None} for stage in RECIPE_STAGES if stage in own}
+def redaction_id_of(session: Session, own: Mapping[str, Mapping[str, Any]]) -> str:
+    """Computes `redaction_id` from the input-independent ingredients of the keys of `REDACTION_STAGES`."""
+    there = {stage: {**own[stage], "seed": None} for stage in REDACTION_STAGES if stage in own}
     return make_key(session, {"redaction": there})[:16]
 
 
 def redacted_output(session: Session, inputs: Mapping[str, Sequence[tuple[str | None, str]]]) -> str | None:
-    """Identifies the run's redacted text by its contents; None where a stage was not handed it."""
+    """Identifies the run's redacted text by its contents; None if it is not among the inputs."""
     digests = []
     for _, key in inputs.get("redact", ()):
         manifest = manifests.load(session.roots, "redact", key)
@@ -45,15 +46,14 @@ def redacted_output(session: Session, inputs: Mapping[str, Sequence[tuple[str | 
 def preparation_facts(
     session: Session, training: Mapping[str, Any], inputs: Mapping[str, Sequence[tuple[str | None, str]]]
 ) -> dict[str, Any]:
-    """The fields of `ReleaseFacts` that the settings of the preparation tell.
+    """Returns the fields of `ReleaseFacts` that follow from the settings of the preparation.
 
     Args:
         session: the run.
-        training: the fields that training tells.
+        training: fields that follow from training.
         inputs: keys of the release's inputs.
     """
-    from pipelines.accounting.corpus_facts import corpus_facts
-    from pipelines.accounting.decisions import made
+    from pipelines.accounting.corpus_facts import corpus_facts  # loads pyarrow
     from pipelines.settings.shard import publishes_rows
 
     configs: Mapping[str, Any] = session.configs
@@ -68,17 +68,17 @@ def preparation_facts(
     reads_original = all(phase["rows"] == "original" for phase in training["phases"])
     output = redacted_output(session, inputs)
     return {
-        "redactions": [redaction_recipe(session), *([output] if output else [])],
+        "redactions": [redaction_id(session), *([output] if output else [])],
         "sentence_stability": 1 if reads_original else corpus.dedup_stability,
         "publishes_rows": publishes,
         "holds_rows": corpus.holds_rows,
-        "decisions": sorted(made(configs)),
+        "decisions": sorted(decisions_made(configs)),
         "recipe": session.configs["train"].recipe("train"),
     }
 
 
 def data_tokens(session: Session) -> frozenset[str]:
-    """Pseudonyms of every input file's name and of every piece's content."""
+    """Returns the pseudonyms of every input file's name and of every piece's content."""
     secret = session.roots.secret
     return frozenset(
         token[:16]
@@ -89,7 +89,7 @@ def data_tokens(session: Session) -> frozenset[str]:
 
 
 def private_data(session: Session, inputs: Mapping[str, Sequence[tuple[str | None, str]]]) -> tuple[str, int]:
-    """Digest of the private shards among the inputs, with the run's overlay, and the number of their partitions."""
+    """Returns the digest of the inputs' private shards, with the run's overlay, and the number of partitions."""
     digests = []
     for _, key in inputs.get("shard", ()):
         manifest = manifests.load(session.roots, "shard", key)

@@ -1,11 +1,11 @@
-"""What a run has to know of the releases on its files."""
+"""Collects what a run has to know about earlier releases on its files."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from pipelines.accounting.ledger import Scope, overlapping
 from pipelines.context import Releases
 from pipelines.files import canonical_json
 from pipelines.store.ledger.documents import sharing_documents, split_keys
@@ -17,36 +17,31 @@ from pipelines.store.objects.anchors import release_stages
 from pipelines.store.objects.session import Session
 from pipelines.store.place.roots import Roots
 
-if TYPE_CHECKING:
-    from pipelines.accounting.ledger import Scope
-
 
 def releases_on_files(session: Session, redacted: Keys) -> Releases:
-    """The published releases that may share a record with the run, oldest first, whatever key they have.
+    """Returns the published releases that may share a record with the run, oldest first, whatever their keys are.
 
     Models of audits link releases that share records with them, and are left out themselves.
 
     Args:
-        redacted: the keys of the run's redacted text by partition.
+        redacted: keys of the run's redacted text by partition.
 
     Raises:
-        LedgerError: the ledger is not as it was written.
+        LedgerError: the ledger was changed or damaged.
     """
-    from pipelines.accounting.ledger import overlapping
-
-    everything = read_ledger(session.roots)  # also what ended early: later entries do not repeat what it named
+    everything = read_ledger(session.roots)  # with abandoned entries, whose documents later entries do not repeat
     tokens = data_tokens(session)
     sharing = sharing_documents(session.roots, split_keys(session), everything)
     scope: Scope = getattr(session.configs.get("guarantee"), "budget_scope", "overlap")
-    found = []
+    linked = []
     for group in overlapping(everything, scope):
         if any(r.tokens is None or tokens & r.tokens or r.release_id in sharing for r in group):
-            found += list(group)
-    found = [r for r in found if r.is_claimed]
-    others = {name for r in found if r.facts is not None for name in r.facts.redactions}
+            linked += list(group)
+    claimed = [r for r in linked if r.is_claimed]
+    others = {name for r in claimed if r.facts is not None for name in r.facts.redactions}
     order = {r.release_id: n for n, r in enumerate(everything)}
     return Releases(
-        published=tuple(sorted(found, key=lambda r: order[r.release_id])),
+        published=tuple(sorted(claimed, key=lambda r: order[r.release_id])),
         redactions=redactions_of(session, others, redacted),
         adopted=adopted_models(session.roots),
         is_copied=bool(copies_of(session.roots)),
@@ -55,18 +50,19 @@ def releases_on_files(session: Session, redacted: Keys) -> Releases:
 
 def adopted_models(roots: Roots) -> dict[str, str]:
     """Returns keys of adopted models, each with its key before the adoption (`store.upkeep.maintenance.adopt`)."""
-    found = {}
+    adopted = {}
     for stage in release_stages():
         for path in sorted((roots.private / "manifests" / stage).glob("*.json")):
             manifest = manifests.load(roots, stage, path.stem)
             if manifest is not None and manifest.lineage.get("adopted_from"):
-                found[path.stem] = str(manifest.lineage["adopted_from"])
-    return found
+                adopted[path.stem] = str(manifest.lineage["adopted_from"])
+    return adopted
 
 
 def digest_of(releases: Releases) -> str:
-    """What of the releases enters the key of a stage that reads them."""
+    """Returns the digest of the releases that enters the key of a stage that reads them."""
     documents = [{**document_of(replace(r, tokens=None, documents=None)), "run_id": None} for r in releases.published]
     known = [sorted(releases.redactions), releases.is_current, dict(releases.recipe)]
-    known += ["copied"] * releases.is_copied
+    if releases.is_copied:
+        known.append("copied")
     return hashlib.sha256(canonical_json([known, documents])).hexdigest()

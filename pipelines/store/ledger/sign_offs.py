@@ -1,4 +1,4 @@
-"""Who signed which run: lines of the privacy ledger, chained and sealed like all others (`ledger_file`)."""
+"""Signatures of runs: lines of the privacy ledger, chained and sealed like all others (`ledger_file`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FOLDER: Final = "sign_off"
 
 
 def page_path(roots: Roots, run_id: str) -> Path:
-    """Where the page of a run lies, once it was made."""
+    """Returns the path of a run's page for signing."""
     return roots.private / FOLDER / f"{run_id}.html"
 
 
@@ -27,13 +27,13 @@ def enter_signature(roots: Roots, *, name: str, run_id: str, digest: str, report
     """Adds a signature to the ledger, and returns it as `signatures` does.
 
     Args:
-        name: of the person who signs.
-        run_id: of the run that is signed.
-        digest: SHA-256 of the page that was signed.
-        report: the key of the report behind it.
+        name: name of the person who signs.
+        run_id: id of the signed run.
+        digest: SHA-256 of the signed page.
+        report: key of the report behind the page.
 
     Raises:
-        LedgerError: the ledger is not as it was written.
+        LedgerError: the ledger was changed or damaged.
     """
     at = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
     line = {"type": SIGNED, "name": name, "at": at, "run_id": run_id, "digest": digest, "report": report}
@@ -44,17 +44,17 @@ def enter_signature(roots: Roots, *, name: str, run_id: str, digest: str, report
 
 
 def signatures(roots: Roots) -> list[dict[str, Any]]:
-    """Every signature, oldest first: ``name``, ``at``, ``run_id``, ``digest`` of the page, ``report`` (its key).
+    """Returns every signature, oldest first: ``name``, ``at``, ``run_id``, ``digest`` of the page, ``report`` (a key).
 
     Raises:
-        LedgerError: the ledger is not as it was written.
+        LedgerError: the ledger was changed or damaged.
     """
     documents = read_documents(roots, ledger_dir(roots) / FILE)
     return [{field: d[field] for field in SIGNATURE_FIELDS} for d in documents if d["type"] == SIGNED]
 
 
 def page_state(roots: Roots, signed: Mapping[str, Any]) -> str:
-    """Whether the page of a signature is there as it was signed: ``as signed``, ``another one now`` or ``gone``."""
+    """Compares the page of a signature with the signed one: ``as signed``, ``another one now`` or ``gone``."""
     try:
         page = read_file(page_path(roots, signed["run_id"]))
     except (FileNotFoundError, DamagedFileError):

@@ -1,4 +1,4 @@
-"""Where the length of the privacy ledger is written down, and what stays of a release when its model is removed."""
+"""The places that record the length of the privacy ledger, such as the remains of releases whose models are gone."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ LINEAGE = "ledger"
 """The field of a manifest, or of its lineage, that holds an anchor."""
 EVENTS = "events.json"
 _REMOVED = "releases"
-"""The folder, in the private root, of what stays of releases whose models were removed."""
+"""The folder of the private root for the remains of releases whose models were removed."""
 
 
 def release_stages() -> tuple[str, ...]:
-    """The stages that publish what was trained on private records."""
+    """Returns the stages that publish a model trained on private records."""
     return tuple(stage.name for stage in GRAPH.values() if stage.is_release)
 
 
 def anchors(roots: Roots) -> list[tuple[str, Anchor]]:
-    """Every place that names a length of the ledger, in words, with what it names.
+    """Returns every recorded length of the ledger, with the name of the place that holds it.
 
     Raises:
-        SealError: what stays of a removed release was changed.
+        SealError: the remains of a removed release were changed.
     """
     found = [(f"{roots.private / IDENTITY}", anchor_of(roots.private)), *noted_lengths(roots)]
     for stage in release_stages():
@@ -55,7 +55,7 @@ def _of_lineage(document: Any) -> Anchor | None:
 
 
 def removed_releases(roots: Roots) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """What stays of releases whose models were removed.
+    """Yields the remains of releases whose models were removed.
 
     Raises:
         SealError: one of them was changed.
@@ -67,7 +67,7 @@ def removed_releases(roots: Roots) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def events_of(roots: Roots, stage: str, key: str) -> dict[str, Any] | None:
-    """What the training behind a release recorded; None where it is gone, or not as its manifest says."""
+    """Reads what the training of a release recorded; None if the file is gone, or differs from its manifest."""
     path = roots.object_dir("private", stage, key) / EVENTS
     manifest, document = read_json(roots.manifest_path(stage, key)), read_json(path)
     try:
@@ -78,7 +78,7 @@ def events_of(roots: Roots, stage: str, key: str) -> dict[str, Any] | None:
 
 
 def remember_release(roots: Roots, stage: str, key: str) -> None:
-    """Keeps what the ledger must be checked against before a release's manifest is removed."""
+    """Keeps what the ledger is checked against, before a release's manifest is removed."""
     if stage not in release_stages():
         return
     events = events_of(roots, stage, key)
@@ -96,12 +96,12 @@ def remember_release(roots: Roots, stage: str, key: str) -> None:
 
 
 def set_changed_aside(roots: Roots) -> list[str]:
-    """Takes what stays of removed releases out of use where it was changed, and gives their keys, by their names."""
-    found = []
+    """Renames changed remains of removed releases, so that nothing reads them. Returns the keys in their names."""
+    keys = []
     for path in sorted((roots.private / _REMOVED).glob("*.json")):
         try:
             read_sealed(path, "release", roots.secret)
         except SealError:
             path.rename(path.with_suffix(".damaged"))
-            found.append(path.stem.rpartition("-")[0])
-    return found
+            keys.append(path.stem.rpartition("-")[0])
+    return keys

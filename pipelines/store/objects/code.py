@@ -1,8 +1,8 @@
-"""Which code an artifact depends on, as a digest that ignores comments, docstrings and layout.
+"""Digests of the code that an artifact depends on. They ignore comments, docstrings and layout.
 
-Covers a stage's module, the modules that its settings select, and everything of ours that they import, directly or
-not; data files beside those modules count by content. A plug-in of the user's counts by its file's content, with the
-files beside it that it imports.
+The digests cover a stage's module, the modules that its settings select, and all modules of Reticent that these import,
+directly or not. Data files beside those modules count by content. A user's plug-in counts by its file's content, with
+the files beside it that it imports.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import importlib.util
+import secrets
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,15 +22,15 @@ from pipelines.store.place.statcache import StatCache
 
 _PACKAGE = "pipelines"
 _FRONT = "reticent"
-"""The public names, which plug-ins import: what stands behind them counts, and neither the version nor other names."""
+"""The package of public names, which plug-ins import. The modules behind the names count, and this package does not."""
 _ROOT = Path(pipelines.__file__).parent.parent
 _NOT_DATA = {".py", ".pyc", ".pyi", ".typed"}
 
 
 def _statements(tree: ast.Module) -> Iterator[ast.AST]:
-    """The module and all below it that is no expression: most nodes are expressions, and no statement is in one.
+    """Yields the module and its statements. No statement is inside an expression, and most nodes are expressions.
 
-    A node comes before what its body holds then.
+    A node comes before the nodes of its body.
     """
     pending: list[ast.AST] = [tree]
     while pending:
@@ -53,7 +55,9 @@ def _strip_docstrings(tree: ast.Module) -> None:
 def _imports(tree: ast.Module, module: str, is_package: bool) -> set[str]:
     found: set[str] = set()
     package = module if is_package else module.rpartition(".")[0]
-    is_ours = module.split(".")[0] == _PACKAGE  # models are keyed by others' as it was
+    is_ours = (
+        module.split(".")[0] == _PACKAGE
+    )  # the keys of models hold digests of other packages, which must not change
     for node in _statements(tree):
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING" and is_ours:
             node.body = []  # no run executes it
@@ -64,12 +68,12 @@ def _imports(tree: ast.Module, module: str, is_package: bool) -> set[str]:
             base = ".".join(parts[: len(parts) - node.level + 1]) if node.level else ""
             source = ".".join(p for p in (base, node.module or "") if p)
             found.add(source)
-            found.update(f"{source}.{alias.name}" for alias in node.names)  # may be a submodule or just a name
+            found.update(f"{source}.{alias.name}" for alias in node.names)  # a submodule, or just a name
     return found
 
 
 def scan_source(path: Path, module: str) -> dict[str, Any]:
-    """Digest of one Python file's meaning, and the names of the modules that it may import."""
+    """Returns the digest of one Python file's syntax tree, and the names of the modules that it may import."""
     tree = ast.parse(path.read_bytes(), filename=path.name)
     _strip_docstrings(tree)
     digest = hashlib.sha256(ast.dump(tree, include_attributes=False).encode()).hexdigest()
@@ -99,14 +103,14 @@ class CodeDigests:
         self._known: dict[tuple[Path, str], tuple[dict[str, str], list[str]]] = {}
 
     def of(self, references: Iterable[str]) -> dict[str, str]:
-        """Every file that the references reach, with its digest.
+        """Returns every file that the references reach, with its digest.
 
         Args:
-            references: module names, ours or a plug-in's, or paths of files.
+            references: names of Reticent's or a plug-in's modules, or paths of files.
 
         Returns:
-            Relative path (ours) or reference (plug-ins) to digest. A plug-in that cannot be found gets a value that
-            never repeats, so that what depends on it is never taken from the store.
+            Relative path (Reticent) or reference (plug-ins) to digest. A plug-in that cannot be found gets a value that
+            never repeats, so that artifacts that depend on it are never taken from the store.
         """
         digests: dict[str, str] = {}
         for reference in references:
@@ -119,13 +123,13 @@ class CodeDigests:
         return dict(sorted(digests.items()))
 
     def of_others(self, references: Iterable[str]) -> dict[str, str]:
-        """As `of`, without our own files: those that a declared version stands for."""
+        """Returns the same as `of`, without Reticent's own files, for which a declared version stands."""
         return {name: digest for name, digest in self.of(references).items() if not name.startswith(f"{_PACKAGE}/")}
 
     def of_data(self, files: Iterable[str]) -> dict[str, str]:
-        """The digests of data files by their number: their names may be secrets.
+        """Returns the digests of data files by their number, because their names may be secrets.
 
-        A file that is missing counts as one; the stage that reads it says so.
+        A missing file counts as ``missing``. The stage that reads it reports it.
         """
         paths = map(Path, files)
         return {
@@ -134,21 +138,18 @@ class CodeDigests:
         }
 
     def _plug_in(self, reference: str, digests: dict[str, str]) -> None:
-        import importlib.util  # rarely needed, and not free at every start
-        import uuid
-
         top = reference.split(".")[0]
         try:
             spec = importlib.util.find_spec(top)
         except (ImportError, ValueError):
             spec = None
         if spec is None or spec.origin is None or not Path(spec.origin).is_file():
-            digests[f"unresolved:{reference}"] = uuid.uuid4().hex
+            digests[f"unresolved:{reference}"] = secrets.token_hex(16)
             return
         origin = Path(spec.origin)
         root = origin.parent.parent if origin.name == "__init__.py" else origin.parent
         if _locate(reference, root) is None:
-            digests[f"unresolved:{reference}"] = uuid.uuid4().hex
+            digests[f"unresolved:{reference}"] = secrets.token_hex(16)
         else:
             self._follow(reference, root, digests)
 
@@ -160,7 +161,7 @@ class CodeDigests:
             if name in seen:
                 continue
             seen.add(name)
-            home = _ROOT if name.split(".")[0] in (_PACKAGE, _FRONT) else root  # a plug-in may build on our modules
+            home = _ROOT if name.split(".")[0] in (_PACKAGE, _FRONT) else root  # a plug-in may import our modules
             if (home, name) not in self._known:
                 self._known[(home, name)] = self._scan(name, home)
             found, imported = self._known[(home, name)]
@@ -168,7 +169,7 @@ class CodeDigests:
             pending.extend(imported)
 
     def _scan(self, name: str, root: Path) -> tuple[dict[str, str], list[str]]:
-        """The digests of one module and the data beside it, and the modules of ours that it imports."""
+        """Returns the digests of one module and of the data beside it, and our modules that it imports."""
         path = _locate(name, root)
         if path is None:
             return {}, []  # a name inside a module, or a package that is not ours

@@ -24,7 +24,7 @@ from pipelines.store.place.seals import read_sealed, write_sealed
 
 
 class Subject(NamedTuple):
-    """What is to be forgotten: a file of the corpus, by its name in it, or one document of it, by its own id."""
+    """A file of the corpus to forget, by its name in the corpus, or one of its documents, by the document's own id."""
 
     file: str
     source_id: str | None = None
@@ -32,19 +32,19 @@ class Subject(NamedTuple):
 
 @dataclass(frozen=True)
 class Forgotten:
-    """The list. Files stand on it by their names in the corpus and by the places where they lay.
+    """The list of forgotten files and documents: files by their names in the corpus and by their places.
 
     Attributes:
         files: `file_name` of whole files.
         documents: `file_name` to the names (`pipelines.corpus.forgotten.forgotten_name`) of documents of that file,
-            each with the keys of what was split of it: models were trained on that.
+            each with the keys of its split sentences, on which models were trained.
     """
 
     files: frozenset[str] = frozenset()
     documents: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
 
     def holds(self, secret: bytes, subject: Subject) -> bool:
-        """Whether a subject is on it."""
+        """Returns True if the list holds a subject."""
         name = file_name(secret, subject.file)
         if subject.source_id is None:
             return name in self.files
@@ -55,14 +55,14 @@ class Forgotten:
         return file_name(secret, name) in self.files or file_name(secret, place_of(path)) in self.files
 
     def keys_of(self, secret: bytes, subject: Subject) -> tuple[str, ...]:
-        """Keys of what was split of a document, as far as it is on the list by itself."""
+        """Returns the keys of a document's split sentences; none unless the list names the document itself."""
         if subject.source_id is None:
             return ()
         known = self.documents.get(file_name(secret, subject.file), {})
         return known.get(forgotten_name(secret, subject.file, subject.source_id), ())
 
     def marked(self, secret: bytes, pieces: Iterable[Piece]) -> Iterator[Piece]:
-        """Pieces of files, with what is to be left out of them."""
+        """Yields pieces of files, each with the names of the documents to leave out of it."""
         for piece in pieces:
             names: set[str] = set()
             if self.documents:
@@ -78,31 +78,31 @@ NO_PATHS: Mapping[str, Path] = MappingProxyType({})
 
 
 def file_name(secret: bytes, name: str) -> str:
-    """What the store calls a file by: the name cannot be guessed from it."""
+    """Returns the store's pseudonym of a file, from which the name cannot be guessed."""
     return pseudonym(secret, "file", name)
 
 
 def forgotten_path(roots: Roots) -> Path:
-    """Where the list is."""
+    """Returns the path of the list."""
     return roots.private / "forgotten.json"
 
 
 def read_forgotten(roots: Roots) -> Forgotten:
-    """The list as it is; empty where nothing was forgotten.
+    """Reads the list; empty if nothing was forgotten.
 
     Raises:
-        SealError: it is not as it was written, so that a run might read again what was forgotten.
-        LedgerError: it is not the list that the ledger knows, or the ledger is not as it was written.
+        SealError: the list was changed, so a run might read forgotten text again.
+        LedgerError: the list is not the one that the ledger knows, or the ledger was changed or damaged.
     """
     document = _checked(roots, read_documents(roots, ledger_dir(roots) / FILE))
     return NOTHING if document is None else _list_of(document)
 
 
 def digest_now(roots: Roots) -> str | None:
-    """The digest of the list as it lies there; None without one.
+    """Computes the digest of the stored list; None if there is no list.
 
     Raises:
-        SealError: it is not as it was written.
+        SealError: the list was changed.
     """
     return _digest(read_sealed(forgotten_path(roots), "forgotten", roots.secret))
 
@@ -115,7 +115,7 @@ def _digest(document: Mapping[str, Any] | None) -> str | None:
 
 
 def _checked(roots: Roots, lines: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """The list's document, if it is the one that the ledger names last, or was written right after that."""
+    """Reads the list's document. It must be the one that the ledger names last, or the next one."""
     path = forgotten_path(roots)
     document: dict[str, Any] | None = read_sealed(path, "forgotten", roots.secret)
     known = next((line["digest"] for line in reversed(lines) if line["type"] == FORGOT), None)
@@ -138,11 +138,11 @@ def _list_of(document: Mapping[str, Any]) -> Forgotten:
 def add_forgotten(
     roots: Roots, subjects: Collection[Subject], split: Collection[str], paths: Mapping[str, Path] = NO_PATHS
 ) -> None:
-    """Puts subjects on the list, and the list's digest into the ledger. The caller holds the store alone.
+    """Adds subjects to the list, and the list's digest to the ledger. The caller holds the exclusive store lock.
 
     Args:
-        split: keys of what was split of them.
-        paths: places of the files that are still there, by their names in the corpus.
+        split: keys of the subjects' split sentences.
+        paths: places of the files that still exist, by their names in the corpus.
     """
     placed = [Subject(place_of(paths[s.file]), s.source_id) for s in subjects if s.file in paths]
     with locked(roots) as path:
@@ -156,7 +156,7 @@ def enter_list(roots: Roots) -> None:
     """Enters the digest of a list that an earlier version wrote, or whose line a kill prevented.
 
     Raises:
-        LedgerError: as `read_forgotten`.
+        LedgerError: see `read_forgotten`.
     """
     if not forgotten_path(roots).exists():
         return

@@ -1,4 +1,4 @@
-"""All that a key is made of: what `pipelines.store.objects.keys` tells before any input is known, and the inputs."""
+"""The ingredients of a key: those of `pipelines.store.objects.keys`, which need no input, and those of the inputs."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from pipelines.store.objects.session import Session
 
 
 def ingredients_of(session: Session, stage_name: str, partition: str | None, inputs: InputDigests) -> dict[str, Any]:
-    """All ingredients of a key.
+    """Returns all ingredients of a key.
 
     Args:
-        inputs: digests of the input stages; the source input of a partition is added here, and what reviewers decided.
+        inputs: digests of the input stages. The function adds the pseudo-stages that the stage reads.
     """
     digests = dict(inputs)
     if GRAPH[stage_name].reads(SOURCE) and partition is not None:
         digests[SOURCE] = source_digest(session.roots.secret, session.pieces(partition))
-    if GRAPH[stage_name].own_partitions:  # all of them read the same
+    if GRAPH[stage_name].own_partitions:  # all its partitions read the same inputs
         digests[PARTITION] = partition
     read = GRAPH[stage_name].edges_read(session.configs)
     if any(edge.stage == REVIEWS for edge in read) and session.spec.reviews is not None:

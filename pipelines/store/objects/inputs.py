@@ -1,4 +1,4 @@
-"""From the settings' inputs to partitions, reading only files whose identity on disk changed."""
+"""Divides the input files of the settings into partitions. Reads only files whose identity on disk changed."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class CorpusState:
     """The corpus as far as it is known.
 
     Attributes:
-        partitions: None while some file has not been read.
-        num_files: files that are read.
-        num_unread: those of them that have not been read yet.
-        left_out: how many files are left out, by suffix or by why (`pipelines.corpus.listing.FileList`).
+        partitions: partitions of the corpus; None while some file has not been read.
+        num_files: number of files that belong to the corpus.
+        num_unread: number of these files that have not been read yet.
+        left_out: number of files that are left out, by suffix or by reason (`pipelines.corpus.listing.FileList`).
     """
 
     partitions: tuple[PartitionPlan, ...] | None
@@ -63,11 +63,11 @@ def corpus_state(
     """Lists the input files and cuts them into partitions.
 
     Args:
-        forgotten: what is left out though it may still be there.
-        read: read (and digest) files that the cache does not know; otherwise only count them.
+        forgotten: files and documents to leave out even if they still exist.
+        read: true to read and digest files that the cache does not know; otherwise they are only counted.
 
     Raises:
-        InputError: a file or folder is missing or of the wrong kind, nothing was found, or all of it was forgotten.
+        InputError: a file or folder is missing or of the wrong kind, no file was found, or every file was forgotten.
     """
     code = hashlib.sha256(canonical_json(CodeDigests(cache).of([scan.__name__]))).hexdigest()[:16]
     files = list_files(request.inputs, request.base_dir, request.format, request.options.sources)

@@ -1,4 +1,4 @@
-"""Artifact keys: what an output depends on, and nothing else (design, section 3)."""
+"""Artifact keys, computed from all that an output depends on and nothing else (design, section 3)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from pipelines.store.place import versions
 from pipelines.store.place.identity import key_of_ingredients
 
 InputDigests = Mapping[str, Any]
-"""Per input stage: a digest (``same``, ``whole``) or a list of [partition, digest] (``all``)."""
+"""One entry per input stage: a digest (``same``, ``whole``) or a list of [partition, digest] (``all``)."""
 
 
 def stage_seed(run_seed: int, stage: str) -> int:
-    """The seed of a stage: 63 bits derived from ``run.seed`` and the stage's name. Public."""
+    """Returns the public seed of a stage: 63 bits derived from ``run.seed`` and the stage's name."""
     digest = hashlib.sha256(f"reticent/{run_seed}/{stage}".encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
 
@@ -40,25 +40,27 @@ def _keyed_config(stage: Stage, configs: Mapping[str, StageConfig]) -> dict[str,
     for table in stage.configs:
         fields = configs[table].keyed(stage.name)
         if table in stage.fields:
-            fields = {name: fields[name] for name in stage.fields[table] if name in fields}  # not all are used
+            fields = {name: fields[name] for name in stage.fields[table] if name in fields}
         keyed[table] = fields
     return keyed
 
 
 def source_digest(secret: bytes, pieces: tuple[Piece, ...]) -> list[list[Any]]:
-    """What a partition's input is: pseudonyms of the file names, formats, rows, and content digests."""
+    """Describes a partition's input by pseudonyms of the file names, formats, rows, and content digests."""
     return [
-        [pseudonym(secret, "file", p.name), p.format, p.first_row, p.end_byte - p.start_byte, p.digest]
-        + ["fold drawn"] * p.draws_fold
-        + ["forgotten", *p.forgotten] * bool(p.forgotten)
+        [
+            *(pseudonym(secret, "file", p.name), p.format, p.first_row, p.end_byte - p.start_byte, p.digest),
+            *(["fold drawn"] if p.draws_fold else []),
+            *(["forgotten", *p.forgotten] if p.forgotten else []),
+        ]
         for p in pieces
     ]
 
 
 def own_ingredients(session: Session, stage_name: str) -> dict[str, Any]:
-    """The part of a key that is known before any input is: settings, seed, and code and environment, or the recipe.
+    """Returns the ingredients of a key that no input changes: settings, seed, and code with environment, or recipe.
 
-    Computed once.
+    They are computed once.
     """
     if stage_name not in session.own:
         stage = GRAPH[stage_name]
@@ -78,34 +80,34 @@ def _used(session: Session, stage: Stage) -> list[StageConfig]:
 
 
 def _recipe(session: Session, stage: Stage) -> dict[str, Any]:
-    """Declared versions, and what is data though it is no input: files and packages that hold a model."""
+    """Returns the declared versions, and the files and packages that hold data such as a model's weights."""
     config = session.configs[stage.table]
     recipe = config.recipe(stage.name)
     packages = config.data_packages() if recipe else ()
     files = session.code.of_data(config.data_files()) if recipe else {}
-    # A declared version stands for our code; that of others counts by content.
+    # A declared version stands for our code. Code of other packages counts by content.
     plugins = session.code.of_others(config.plugin_references()) if recipe else {}
     found = {"recipe": recipe, "data": files | {name: _version(name) for name in sorted(packages)}}
     return {**found, "plugins": plugins} if plugins else found
 
 
 def selecting(session: Session, stage: Stage) -> list[StageConfig]:
-    """The settings that select code: of its own table, and what it declares; of other tables it just reads values."""
+    """Returns the settings that select a stage's code: its own table, and those that it declares in `Stage.runs`."""
     tables = (stage.table, *stage.runs)
     return [session.configs[t] for t in tables if t in stage.configs and stage.fields.get(t) != ()]
 
 
 def code_of_others(session: Session, stage_name: str) -> dict[str, str]:
-    """Digests of the code of other packages that a stage's settings name."""
+    """Returns digests of the code of other packages that a stage's settings name."""
     stage = GRAPH[stage_name]
     selected = [r for config in selecting(session, stage) for r in config.code_references(stage_name)]
-    # What other packages say of themselves counts wherever their settings are read: claims rest on it.
+    # What other packages declare about themselves counts wherever their settings are read, because claims rest on it.
     described = [r for table in stage.configs for r in session.configs[table].plugin_references()]
     return session.code.of_others([*selected, *described])
 
 
 def built_with(session: Session, stage_name: str) -> dict[str, Any]:
-    """Code, data files and environment of a stage: ingredients of its key, or lineage where it has a recipe."""
+    """Returns a stage's code, data files and environment. They enter its key or, with a recipe, its lineage."""
     stage = GRAPH[stage_name]
     own = selecting(session, stage)
     references = [stage.module, *(r for config in own for r in config.code_references(stage_name))]
@@ -122,5 +124,5 @@ def built_with(session: Session, stage_name: str) -> dict[str, Any]:
 
 
 def make_key(session: Session, ingredients: Mapping[str, Any]) -> str:
-    """HMAC-SHA256 of the ingredients under the store's secret, 40 hexadecimal characters."""
+    """Returns the HMAC-SHA256 of the ingredients under the store's secret, in 40 hexadecimal characters."""
     return key_of_ingredients(ingredients, session.roots.secret)

@@ -19,13 +19,13 @@ from pipelines.store.place.seals import SealError
 
 
 def ledger_dir(roots: Roots) -> Path:
-    """The ledger's folder, in the private root."""
+    """Returns the ledger's folder in the private root."""
     return roots.private / "ledger"
 
 
 @contextmanager
 def locked(roots: Roots) -> Iterator[Path]:
-    """Holds the ledger, and gives its path; the kernel frees it when the holder dies."""
+    """Holds the ledger's lock and yields its path. The kernel frees the lock when the holder dies."""
     folder = ledger_dir(roots)
     created = not folder.is_dir()
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -40,17 +40,17 @@ def locked(roots: Roots) -> Iterator[Path]:
 
 
 def append(roots: Roots, path: Path, documents: Sequence[Mapping[str, Any]]) -> Anchor:
-    """Adds lines, and writes down how long the ledger is now. The caller holds the ledger and has read it."""
+    """Adds lines and records the ledger's new length. The caller holds the lock and has read the ledger."""
     anchor = ledger_file.append(path, roots.secret, documents)
     note_ledger(roots, anchor)
     return anchor
 
 
 def read_documents(roots: Roots, path: Path) -> list[dict[str, Any]]:
-    """All lines of the ledger, checked.
+    """Reads and checks all lines of the ledger.
 
     Raises:
-        LedgerError: it is not as it was written.
+        LedgerError: the ledger was changed or damaged.
     """
     try:
         return ledger_file.read_lines(path, roots.secret, anchors(roots))

@@ -1,4 +1,4 @@
-"""Manifests: the joint one that makes an artifact exist, and digests over what it lists."""
+"""Manifests. The joint manifest makes an artifact exist, and gives digests over the files that it lists."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from pipelines.store.place.seals import fingerprint
 
 MANIFEST = "manifest.json"
 PURPOSE = "purpose"
-"""The field of lineage that says which child run made an artifact that is not published: `context.Purpose`."""
-_KEPT = 8  # manifests in memory: of the whole corpus few are read at a time, and one of each partition
+"""The field of lineage that holds the `context.Purpose` of the child run that made an unpublished artifact."""
+_KEPT = 8  # manifests in memory; at a time, few of the whole corpus are read, and one of each partition
 UNPUBLISHED = "unpublished"
-"""The folder, beside an artifact's private files, of what a release would have put into the public root."""
+"""The folder in an artifact's private folder for files that a release would have put into the public root."""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What an artifact consists of, where it came from, and how it was made.
+    """The files of an artifact, its origin, and how it was made.
 
     Attributes:
         files: ``root/relative path`` to ``{"size", "sha256"}``.
-        stats: a stage's counts, for people.
+        stats: counts of the stage, for people.
         lineage: the ingredients of the key and the keys of the inputs; ``built_with``, the code and packages that are
-            no ingredients; ``adopted_from`` where adopted; `PURPOSE` where a child run made it and it is not published.
-        seconds: how long the build took. Never part of a digest.
+            no ingredients; ``adopted_from`` if adopted; `PURPOSE` if a child run made it and did not publish it.
+        seconds: duration of the build. Never part of a digest.
     """
 
     stage: str
@@ -47,25 +47,25 @@ class Manifest:
 
     @property
     def roots(self) -> tuple[Root, ...]:
-        """Where its files are."""
+        """The roots that hold its files."""
         return GRAPH[self.stage].roots if PURPOSE not in self.lineage else ("private",)
 
     def public_dir(self, roots: Roots) -> Path:
-        """The folder of what is public of it, or would be."""
+        """Returns the folder of the files that are public, or that a release would publish."""
         if "public" in self.roots:
             return roots.object_dir("public", self.stage, self.key)
         return roots.object_dir("private", self.stage, self.key) / UNPUBLISHED
 
     def output_digest(self, names: tuple[str, ...] = ()) -> str:
-        """Digest over sorted (relative path, sha256) of the data files, or of those named; published or not.
+        """Computes a digest over sorted (relative path, sha256) of all data files or the named ones, published or not.
 
         Raises:
-            LookupError: a named file is not part of the artifact.
+            LookupError: the artifact has no file of that name.
         """
         if not names:
             listed: list[Any] = sorted(self._digests.items())
         else:
-            # Contents only, in the order asked for: partitions with equal content share what follows from it.
+            # Only contents, in the given order, so that partitions with equal content share later artifacts.
             if not self._by_name.keys() >= set(names):
                 raise LookupError(f"{self.stage} has no file of the expected name")
             listed = [self._by_name[name] for name in names]
@@ -73,9 +73,9 @@ class Manifest:
 
     @functools.cached_property
     def _digests(self) -> dict[str, str]:
-        kept, shown = f"private/{UNPUBLISHED}/", "public/"
+        unpublished = f"private/{UNPUBLISHED}/"
         return {
-            shown + path.removeprefix(kept) if path.startswith(kept) else path: entry["sha256"]
+            "public/" + path.removeprefix(unpublished) if path.startswith(unpublished) else path: entry["sha256"]
             for path, entry in self.files.items()
         }
 
@@ -85,13 +85,13 @@ class Manifest:
 
     @property
     def made_by(self) -> dict[str, Any] | None:
-        """The ingredients of the key with code and environment, in a key or beside it; None where none are known."""
+        """The ingredients of the key, with code and environment even if these are not in the key; None if unknown."""
         if "ingredients" not in self.lineage:
             return None
         return {**self.lineage["ingredients"], **self.lineage.get("built_with", {})}
 
     def to_json(self) -> dict[str, Any]:
-        """As the joint manifest document."""
+        """Returns the joint manifest document."""
         return {
             "schema_version": versions.MANIFEST,
             "stage": self.stage,
@@ -105,22 +105,22 @@ class Manifest:
 
 
 CHECKSUM = "checksum"
-"""Of the joint manifest's other fields: settings, lineage and counts steer what people are told."""
+"""The field for a checksum of the joint manifest's other fields, because settings, lineage and counts are reported."""
 SECRET = "secret"  # noqa: S105  (the name of a field)
-"""The fingerprint of the store's secret, in the joint manifest."""
+"""The field of the joint manifest for the fingerprint of the store's secret."""
 
 
 def joint_document(manifest: Manifest, secret: bytes) -> dict[str, Any]:
-    """The joint manifest with the secret's fingerprint and a checksum."""
+    """Returns the joint manifest with the secret's fingerprint and a checksum."""
     document = {**manifest.to_json(), SECRET: fingerprint(secret)}
     return {**document, CHECKSUM: _checksum(document)}
 
 
 def is_changed(document: Mapping[str, Any]) -> bool:
-    """Whether a joint manifest is not as it was written. One from before there were checksums is taken as it is."""
+    """Returns True if a joint manifest was changed. Earlier manifests have no checksum, and are always accepted."""
     plain = {name: value for name, value in document.items() if name != CHECKSUM}
     stated = document.get(CHECKSUM)
-    # The names are compared, or a changed one would pass for a manifest from before there were checksums.
+    # The names of the fields are compared, or a manifest whose checksum was renamed would pass as an earlier one.
     known = {"schema_version", "stage", "key", "output_digest", "files", "stats", "lineage", "seconds", SECRET}
     return (stated is not None and stated != _checksum(plain)) or not known >= plain.keys()
 
@@ -130,7 +130,7 @@ def _checksum(document: Mapping[str, Any]) -> str:
 
 
 def load(roots: Roots, stage: str, key: str) -> Manifest | None:
-    """The joint manifest of an artifact; None if the artifact does not exist or its manifest is damaged."""
+    """Reads the joint manifest of an artifact; None if the artifact does not exist or its manifest is damaged."""
     document = read_json(roots.manifest_path(stage, key))
     if not isinstance(document, dict) or document.get("schema_version") != versions.MANIFEST:
         return None
@@ -154,20 +154,20 @@ def load(roots: Roots, stage: str, key: str) -> Manifest | None:
 
 @functools.lru_cache(maxsize=_KEPT)
 def _loaded(roots: Roots, stage: str, key: str, version: tuple[int, ...]) -> Manifest | None:
-    """`load`, of a file that is as it was: every partition asks for the same artifacts of the whole corpus.
+    """Loads a manifest once per version of its file, because every partition asks for the same whole-corpus artifacts.
 
-    What lists a file for each partition would otherwise be read as often as there are partitions, which takes the
-    square of their number.
+    A manifest that lists a file for each partition would otherwise be read once per partition, which takes the square
+    of their number.
     """
     del version
     return load(roots, stage, key)
 
 
 def of_input(roots: Roots, stage: str, key: str) -> Manifest:
-    """The joint manifest of an artifact that was found before.
+    """Reads the joint manifest of an artifact that was found before.
 
     Raises:
-        StoreError: it is gone.
+        StoreError: the artifact is gone.
     """
     try:
         found = roots.manifest_path(stage, key).stat()
@@ -181,10 +181,10 @@ def of_input(roots: Roots, stage: str, key: str) -> Manifest:
 
 
 def measure(folder: Path, root: Root) -> dict[str, dict[str, Any]]:
-    """Size and digest of what every data file below a build folder says (see `digest_file`).
+    """Measures size and digest of the plaintext of every data file below a build folder (see `digest_file`).
 
     Raises:
-        StageError: in an encrypted root, a file was written in plain. It is removed.
+        StageError: a file was written in plain into an encrypted root. It is removed.
     """
     names = {path.relative_to(folder).as_posix(): path for path in data_files(folder)}
     names.pop(MANIFEST, None)
@@ -200,7 +200,7 @@ def measure(folder: Path, root: Root) -> dict[str, dict[str, Any]]:
 
 
 def _digest(path: Path, name: str) -> str:
-    """What would be public has SHA-256 wherever it is, so that it keeps its digest when it is published."""
+    """Computes a file's digest: SHA-256 if a release would publish the file, so that publishing keeps the digest."""
     if not name.startswith(f"{UNPUBLISHED}/"):
         return digest_file(path)
     try:
@@ -210,10 +210,10 @@ def _digest(path: Path, name: str) -> str:
 
 
 def root_document(manifest: Manifest, root: Root, files: Mapping[str, Any]) -> dict[str, Any]:
-    """The manifest that stands beside the files of one root.
+    """Returns the manifest that lies beside the files of one root.
 
-    The public one says nothing about settings, inputs or timings. That of a release says how long the privacy ledger
-    was: the public root then tells if the private one is replaced by an older copy.
+    The public manifest says nothing about settings, inputs or timings. For a release it holds the length of the privacy
+    ledger, so that the public root reveals a private root that was replaced by an older copy.
     """
     document: dict[str, Any] = {"schema_version": versions.MANIFEST, "stage": manifest.stage, "files": files}
     if root == "private":
@@ -223,17 +223,17 @@ def root_document(manifest: Manifest, root: Root, files: Mapping[str, Any]) -> d
 
 
 def write_root_manifest(folder: Path, root: Root, manifest: Manifest) -> None:
-    """Flushes a folder's files, and puts the manifest of those of one root beside them; every file is flushed once."""
+    """Flushes a folder's files, each once, and writes the manifest of one root's files beside them."""
     files = {path.partition("/")[2]: entry for path, entry in manifest.files.items() if path.startswith(f"{root}/")}
     fsync_below(folder)
     write_json(folder / MANIFEST, root_document(manifest, root, files), 0o644 if root == "public" else 0o600)
 
 
 def damage(roots: Roots, manifest: Manifest, *, full: bool) -> str | None:
-    """Why an artifact's files do not match its manifest, or None if they do.
+    """Says why an artifact's files do not match its manifest; None if they do.
 
     Args:
-        full: compare the digest of every file; otherwise sizes only.
+        full: true to compare the digest of every file; otherwise only sizes are compared.
     """
     expected: dict[Root, set[str]] = {root: set() for root in manifest.roots}
     for path, entry in manifest.files.items():

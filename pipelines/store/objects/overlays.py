@@ -1,7 +1,7 @@
-"""Overlays of training corpora in the private root: ``overlays/<digest>/``, named by what they hold.
+"""Overlays: rows that a child run adds or leaves out in training, in ``overlays/<digest>/`` of the private root.
 
-A child run names one (`RunSpec.overlay`), and its digest enters the keys of the stages that train. Without rows to add
-or to leave out there is none, and the keys are those of a run without.
+A child run names an overlay (`RunSpec.overlay`), and its digest enters the keys of the stages that train. Without rows
+to add or to leave out there is no overlay, and the keys are those of a run without one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def overlays_dir(roots: Roots) -> Path:
-    """The folder of all overlays."""
+    """Returns the folder of all overlays."""
     return roots.private / "overlays"
 
 
@@ -32,12 +32,12 @@ def make_overlay(session: Session, rows: Sequence[AddedRow], excluded: Iterable[
     """Puts an overlay into the store, redacted as the run's text is.
 
     Args:
-        session: the run that child runs are made of; its settings say how rows are tokenised and redacted.
-        rows: what to add.
+        session: parent of the child runs; its settings say how rows are tokenised and redacted.
+        rows: rows to add.
         excluded: rows of the corpus to leave out, by ``doc_id`` and sentence index; without an index, documents.
 
     Returns:
-        The digest that names it, for `pipelines.store.objects.session.child_of`; None where there is nothing to do.
+        The overlay's digest, for `pipelines.store.objects.session.child_of`; None if no row is added or left out.
 
     Raises:
         ConfigError: a row cannot be used, or a policy cannot be made.
@@ -69,10 +69,10 @@ def make_overlay(session: Session, rows: Sequence[AddedRow], excluded: Iterable[
 
 
 def overlay_of(session: Session) -> Source | None:
-    """The run's overlay; None where it has none.
+    """Returns the run's overlay; None if it has none.
 
     Raises:
-        StoreError: it is gone, or not as it was written.
+        StoreError: the overlay is gone, or was changed.
     """
     digest = session.spec.overlay
     if digest is None:

@@ -1,4 +1,4 @@
-"""Public files are searched before they are published. No stage may skip it but what `is_post_processed`."""
+"""The search of public files before they are published. Only stages with `is_post_processed` skip it."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from pipelines.artifacts import Artifact, Folder, Output
 
 
 def search_public_files(stage: str, inputs: Mapping[str, tuple[Artifact, ...]], out: Output, searched: Folder) -> None:
-    """Searches files of a stage that are to be public for the strings that the gate lists.
+    """Searches the files that a stage is about to publish for the strings that the gate lists.
 
-    The gate has searched the rows that will be public before any of them was written; this looks at what was written
-    indeed: tables, tokenizer, model card, configuration, reports, and the files' names. Weights are left out, and so is
-    what the files say whatever the text is (`Output.basis`). Training has its vocabulary searched before it begins.
+    The gate has searched the public rows before they were written. This function searches what was actually written:
+    tables, tokenizer, model card, configuration, reports, and the files' names. It leaves out weights, and content that
+    does not depend on the text (`Output.basis`). Training has its vocabulary searched before it begins.
 
     Args:
-        stage: whose files they are.
-        inputs: of the stage, by stage.
-        out: where the stage writes.
-        searched: the folder of the files.
+        stage: name of the stage.
+        inputs: artifacts that the stage reads, by stage.
+        out: output folders of the stage.
+        searched: folder of the files.
 
     Raises:
-        PrivacyGateError: one of the strings stands there. Nothing of the stage is published.
+        PrivacyGateError: a file holds one of the strings. Nothing of the stage is published.
     """
     gates = inputs.get("gate", ())
     if not gates:

@@ -1,4 +1,4 @@
-"""Publishing: from a finished build folder to an artifact that readers see whole or not at all.
+"""Publishes a finished build folder as an artifact that readers see whole or not at all.
 
 Order (design, section 3): flush the files, write and flush each root's manifest, rename the private folder, rename
 the public folder, and last write the joint manifest. A kill between any two steps leaves folders that no joint
@@ -40,41 +40,40 @@ _FINISHED = "finished"
 
 
 def build_dir(roots: Roots, root: Root, key: str) -> Path:
-    """Where a stage writes the files of one root."""
+    """Returns the folder in which a stage writes the files of one root."""
     return roots.work_dir(root, key) / OUTPUT
 
 
 def prepare_build(roots: Roots, stage: str, key: str, *, is_published: bool = True) -> dict[Root, Path]:
-    """Empties the build folders and removes what an interrupted publish left. Scratch files stay.
+    """Empties the build folders and removes the remains of an interrupted publish. Scratch files stay.
 
     The caller holds the key's lock.
 
     Args:
         roots, stage, key: the artifact.
-        is_published: whether it goes to all of the stage's roots; without, to the private one alone.
+        is_published: true if the artifact goes to all of the stage's roots; otherwise only to the private one.
     """
     folders: dict[Root, Path] = {}
     built: tuple[Root, ...] = GRAPH[stage].roots if is_published else ("private",)
+    exists = roots.manifest_path(stage, key).exists()
     for root in built:
         folders[root] = build_dir(roots, root, key)
         remove_tree(folders[root])
-        if not roots.manifest_path(
-            stage, key
-        ).exists():  # a forced rebuild keeps the old one until the new one is there
+        if not exists:  # a forced rebuild keeps the old artifact until the new one is finished
             remove_tree(roots.object_dir(root, stage, key))
         folders[root].mkdir(parents=True)
     finished = scratch_dir(roots, key).with_name(_FINISHED)
     if finished.exists():
-        if roots.manifest_path(stage, key).exists():
-            remove_tree(finished)  # of the artifact that exists
+        if exists:
+            remove_tree(finished)
         else:
-            finished.rename(scratch_dir(roots, key))  # killed just before it would have existed
+            finished.rename(scratch_dir(roots, key))  # a kill came just before the artifact existed
     scratch_dir(roots, key).mkdir(parents=True, exist_ok=True)
     return folders
 
 
 def scratch_dir(roots: Roots, key: str) -> Path:
-    """Survives kills; private."""
+    """Returns the private folder for scratch files, which survive kills."""
     return roots.work_dir("private", key) / SCRATCH
 
 
@@ -110,7 +109,7 @@ def publish(roots: Roots, manifest: Manifest) -> None:
     remove_tree(roots.work_dir("private", key))
 
 
-def publish_kept(roots: Roots, manifest: Manifest) -> None:
+def publish_earlier_build(roots: Roots, manifest: Manifest) -> None:
     """Puts what a comparison kept in the private root into the public one as well; nothing is made anew.
 
     The caller holds the key's lock and has checked the files. A kill leaves the artifact as it was, or published.
@@ -147,7 +146,7 @@ def publish_kept(roots: Roots, manifest: Manifest) -> None:
 
 
 def joint_manifest_damage(roots: Roots, manifest: Manifest) -> str | None:
-    """Why a manifest that `manifest.load` took is not this store's, or None if it is."""
+    """Says why a manifest that `manifest.load` accepted is not this store's; None if it is."""
     document = read_json(roots.manifest_path(manifest.stage, manifest.key))
     if not isinstance(document, dict):
         return "its manifest is missing"
@@ -157,7 +156,7 @@ def joint_manifest_damage(roots: Roots, manifest: Manifest) -> str | None:
 
 
 def root_manifest_damage(roots: Roots, manifest: Manifest) -> str | None:
-    """Why a manifest beside the files does not agree with the joint one, or None if all do."""
+    """Says why a manifest beside the files does not agree with the joint manifest; None if all do."""
     for root in manifest.roots:
         found = read_json(roots.object_dir(root, manifest.stage, manifest.key) / MANIFEST)
         files = {path.partition("/")[2]: e for path, e in manifest.files.items() if path.startswith(f"{root}/")}
@@ -167,14 +166,14 @@ def root_manifest_damage(roots: Roots, manifest: Manifest) -> str | None:
 
 
 def _open_to_readers(folder: Path) -> None:
-    """Stages write under a private umask; what is public may be read by everyone."""
+    """Lets everyone read public files, which stages write under a private umask."""
     folder.chmod(0o755)
     for path in folder.rglob("*"):
         path.chmod(0o755 if path.is_dir() else 0o644)
 
 
 def quarantine(roots: Roots, stage: str, key: str) -> None:
-    """Takes a damaged artifact out of use and keeps it for a look. The caller holds the key's lock."""
+    """Moves a damaged artifact to the quarantine, where it can be inspected. The caller holds the key's lock."""
     remember_release(roots, stage, key)
     roots.manifest_path(stage, key).unlink(missing_ok=True)
     for root in GRAPH[stage].roots:
@@ -186,9 +185,9 @@ def quarantine(roots: Roots, stage: str, key: str) -> None:
 
 
 def remove_artifact(roots: Roots, stage: str, key: str) -> None:
-    """Removes an artifact: its manifest first, from where on it does not exist, then its folders.
+    """Removes an artifact: first its manifest, which ends its existence, then its folders.
 
-    A kill on the way leaves the work folder, by which `reticent verify` knows that no manifest is missing. The caller
+    A kill in between leaves the work folder, by which `reticent verify` knows that no manifest is missing. The caller
     holds the store's exclusive lock.
     """
     mark = roots.work_dir("private", key)
@@ -202,8 +201,8 @@ def remove_artifact(roots: Roots, stage: str, key: str) -> None:
 
 
 def is_left_over(roots: Roots, key: str) -> bool:
-    """Whether the work folder of an existing artifact is of no more use: a kill came just before it was removed.
+    """Returns True if the work folder of an existing artifact is the remains of a kill, and can be removed.
 
-    An interrupted forced build of the same key has a scratch folder, which is kept.
+    An interrupted forced build of the same key has a scratch folder. Its work folder is kept.
     """
     return not scratch_dir(roots, key).exists()

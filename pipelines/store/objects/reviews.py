@@ -1,7 +1,7 @@
-"""Where the log of reviews is, and how much of it a run reads.
+"""The log of reviews, and the part of it that a run reads.
 
-Reviews go on while a run is under way. As the log only grows, its length at the start of a run names a state that stays
-readable: the run's keys hold the digest of those bytes, and its stages read no more than them.
+Reviewers may go on during a run. The log only grows, so its length at the start of a run names a state that stays
+readable. The run's keys hold the digest of those bytes, and its stages read no more than them.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from pipelines.store.place.roots import Roots
 
 @dataclass(frozen=True)
 class ReviewState:
-    """The log of reviews up to some length: ``digest`` is the SHA-256 of its first ``num_bytes`` bytes."""
+    """The first ``num_bytes`` bytes of the log of reviews, and their SHA-256 ``digest``."""
 
     num_bytes: int
     digest: str
 
 
 def reviews_path(roots: Roots) -> Path:
-    """The log of reviews; `gc` leaves it alone."""
+    """Returns the path of the log of reviews, which `gc` never removes."""
     return roots.private / "reviews" / "decisions.jsonl"
 
 
 def review_state(roots: Roots) -> ReviewState | None:
-    """The log as it is now, up to its last whole line; None where nobody has reviewed.
+    """Reads the present state of the log, up to its last whole line; None if nobody has reviewed.
 
     Raises:
-        StoreError: it is sealed, and not as it was written.
+        StoreError: the log is sealed, and was changed.
     """
     try:
         data = read_file(reviews_path(roots))
@@ -45,5 +45,5 @@ def review_state(roots: Roots) -> ReviewState | None:
 
 
 def reviews_of(roots: Roots, state: ReviewState | None) -> tuple[Path, int] | None:
-    """What `StageContext.reviews` holds."""
+    """Returns the path and number of bytes for `Outside.reviews`; None without reviews."""
     return None if state is None else (reviews_path(roots), state.num_bytes)

@@ -1,4 +1,4 @@
-"""Run records: what a run did, kept for ``status``, ``plan`` and comparison; and ``latest``."""
+"""Records of runs, for ``status``, ``plan`` and comparisons, and the name of the latest run."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _LATEST = "latest.json"
 _RECORD = "record.json"
 _SPEC = "spec.json"
 RECORDED = "recorded"
-"""The field of a run's specification and record that says that both were written."""
+"""The field of a run's specification and record that says that both files were written."""
 FORGOTTEN = "forgotten"
-"""The field of a record that says that the run read something that was forgotten since."""
+"""The field of a record that says that the run read text that was forgotten since."""
 
 
 def new_run_id() -> str:
-    """A name that sorts by start time, to the millisecond, and does not repeat."""
+    """Makes a unique name that sorts by start time, to the millisecond."""
     now = datetime.now(UTC)
     return f"{now:%Y%m%dT%H%M%S}.{now.microsecond // 1000:03d}Z-{secrets.token_hex(3)}"
 
 
 def outcome_document(outcome: Outcome) -> dict[str, Any]:
-    """One row of ``stages`` in the command line's JSON."""
+    """Returns one row of ``stages`` in the command line's JSON."""
     stage = GRAPH[outcome.stage]
     return {
         "stage": stage.table,
@@ -60,10 +60,10 @@ def record(
 
     Args:
         extra: ``outputs``, ``metrics`` and ``state`` of the run.
-        kept: artifacts of an earlier run that stay what is published, as rows of its record. They were not made of
-            this run's text.
-        make_latest: a failed run does not become the latest one, but what it finished is kept by ``gc``. A child run
-            never does.
+        kept: artifacts of an earlier run that stay published, as rows of its record. They were not made from this
+            run's text.
+        make_latest: true if the run becomes the latest one. A failed run does not, but ``gc`` keeps what it finished. A
+            child run never does.
     """
     listed = list(outcomes)
     make_latest = make_latest and session.spec.purpose == "release"
@@ -91,25 +91,25 @@ def record(
     if make_latest:
         latest_run = {"schema_version": versions.RUN, "run_id": session.spec.run_id}
         write_sealed(session.roots.private / _LATEST, latest_run, "latest run", secret)
-    if spec is not None:  # from here on, a file of the run that goes is missed
+    if spec is not None:  # from here on, `reticent verify` misses a file of the run that disappears
         write_sealed(folder / _SPEC, {**spec, RECORDED: True}, "run", secret)
     return document
 
 
 def spec_document(roots: Roots, run_id: str) -> dict[str, Any] | None:
-    """A run's specification as JSON; None where there is none, or a changed one."""
+    """Reads a run's specification as JSON; None if it is missing or was changed."""
     return _read(roots, roots.runs / run_id / _SPEC, "run")
 
 
 def latest(roots: Roots) -> dict[str, Any] | None:
-    """The record of the last finished run, or None.
+    """Reads the record of the last finished run, or None.
 
-    ``latest.json`` names it. A run that finished later than the one that it names counts all the same: a kill came
-    between its record and that file, or the file is an older copy.
+    ``latest.json`` names it. A run that finished later counts instead: a kill came between its record and that file, or
+    the file is an older copy.
     """
     pointer = _read(roots, roots.private / _LATEST, "latest run")
     named = None if pointer is None else _record(roots, roots.runs / str(pointer.get("run_id")))
-    if named is None or "finished" not in named:  # the first version wrote no time
+    if named is None or "finished" not in named:  # version 0.1.0 wrote no time
         return named
     later = [_record(roots, folder) for folder in _folders(roots) if _written(folder) > float(named["finished"])]
     known = [r for r in later if r is not None and r.get("became_latest")]
@@ -124,14 +124,9 @@ def _written(folder: Path) -> float:
 
 
 def records(roots: Roots) -> Iterator[dict[str, Any]]:
-    """Every run record, newest first, read as it is asked for."""
+    """Yields every run record, newest first, and reads each only when it is asked for."""
     documents = (_record(roots, p) for p in _folders(roots))
     return (d for d in documents if d is not None)
-
-
-def all_records(roots: Roots) -> list[dict[str, Any]]:
-    """Every run record, newest first."""
-    return list(records(roots))
 
 
 def _record(roots: Roots, folder: Path) -> dict[str, Any] | None:
@@ -139,128 +134,123 @@ def _record(roots: Roots, folder: Path) -> dict[str, Any] | None:
 
 
 def _read(roots: Roots, path: Path, kind: Kind) -> dict[str, Any] | None:
-    """A document without its seal; None where there is none, or a changed one, of which `reticent verify` tells."""
+    """Reads a document without its seal; None if it is missing, or was changed, which `reticent verify` reports."""
     try:
-        found = _checked(roots, path, kind)
+        document = _checked(roots, path, kind)
     except SealError:
         return None
-    return None if found is None else {name: value for name, value in found.items() if name != SEAL}
+    return None if document is None else {name: value for name, value in document.items() if name != SEAL}
 
 
 def _checked(roots: Roots, path: Path, kind: Kind) -> dict[str, Any] | None:
-    """A document of a run; None where there is none.
+    """Reads and checks a document of a run; None if it is missing.
 
     Raises:
-        SealError: it is not as it was written, or it is another run's.
+        SealError: the document was changed, or belongs to another run.
     """
-    found: dict[str, Any] | None = read_sealed(path, kind, roots.secret, unsealed_versions=(None, 1))
-    if found is None:
+    document: dict[str, Any] | None = read_sealed(path, kind, roots.secret, unsealed_versions=(None, 1))
+    if document is None:
         return None
     if path.name == _RECORD:
-        if found.get("run_id") != path.parent.name:
+        if document.get("run_id") != path.parent.name:
             raise SealError(f"{path} is the record of another run")
         spec = read_sealed(path.parent / _SPEC, kind, roots.secret, unsealed_versions=(None, 1))
-        if SEAL not in found and spec is not None and SEAL in spec:
+        if SEAL not in document and spec is not None and SEAL in spec:
             raise SealError(f"{path} has no seal, and its run wrote seals")
-    if path.name == _LATEST and SEAL not in found:
-        newest = roots.runs / str(found.get("run_id")) / _RECORD
+    if path.name == _LATEST and SEAL not in document:
+        newest = roots.runs / str(document.get("run_id")) / _RECORD
         if SEAL in (_checked(roots, newest, "run") or {}):
             raise SealError(f"{path} has no seal, and its run wrote seals")
-    return found
+    return document
 
 
 def changed_documents(roots: Roots) -> list[tuple[str, str]]:
-    """Specifications and records of runs that are not as they were written: path below the private root, and why."""
-    found = []
-    looked_at: list[tuple[Path, Kind]] = [(roots.private / _LATEST, "latest run"), (forgotten_path(roots), "forgotten")]
-    looked_at += [(path, "run") for name in (_RECORD, _SPEC) for path in sorted(roots.runs.glob(f"*/{name}"))]
-    for path, kind in looked_at:
+    """Finds specifications and records of runs that were changed: path below the private root, and problem."""
+    changed = []
+    to_check: list[tuple[Path, Kind]] = [(roots.private / _LATEST, "latest run"), (forgotten_path(roots), "forgotten")]
+    to_check += [(path, "run") for name in (_RECORD, _SPEC) for path in sorted(roots.runs.glob(f"*/{name}"))]
+    for path, kind in to_check:
         try:
             _checked(roots, path, kind)
         except SealError as error:
-            found.append((path.relative_to(roots.private).as_posix(), str(error)))
-    return found
+            changed.append((path.relative_to(roots.private).as_posix(), str(error)))
+    return changed
 
 
 def missing_documents(roots: Roots) -> list[tuple[str, str]]:
-    """Files of runs that were there and are gone: path below the private root, and why. A whole folder may go."""
-    found = []
+    """Finds files of runs that disappeared: path below the private root, and problem. A whole folder may go."""
+    missing = []
     for folder in _folders(roots):
         pair = (folder / _SPEC, folder / _RECORD)
-        told = any((_read(roots, path, "run") or {}).get(RECORDED) for path in pair)
-        found += [path for path in pair if told and not path.exists()]
+        if any((_read(roots, path, "run") or {}).get(RECORDED) for path in pair):
+            missing += [path for path in pair if not path.exists()]
     latest_path = roots.private / _LATEST
     ended = (r for r in records(roots) if r.get("became_latest"))
     if not latest_path.exists() and any((spec_document(roots, str(r["run_id"])) or {}).get(RECORDED) for r in ended):
-        found.append(latest_path)
+        missing.append(latest_path)
     remedy = "is missing; restore it from a backup"
-    return [(path.relative_to(roots.private).as_posix(), f"{path} {remedy}") for path in found]
+    return [(path.relative_to(roots.private).as_posix(), f"{path} {remedy}") for path in missing]
 
 
 def _folders(roots: Roots) -> list[Path]:
-    """The folders of the runs, newest first; none where there is no store."""
-    found = roots.runs.iterdir() if roots.runs.is_dir() else ()
-    return sorted((path for path in found if path.is_dir()), reverse=True)
+    """Returns the folders of the runs, newest first; none if there is no store."""
+    paths = roots.runs.iterdir() if roots.runs.is_dir() else ()
+    return sorted((path for path in paths if path.is_dir()), reverse=True)
 
 
 def is_child(record: Mapping[str, Any]) -> bool:
-    """Whether a record is of a run that publishes nothing. The first versions had none."""
+    """Returns True if the record belongs to a run that publishes nothing. Early versions had no such runs."""
     return str(record.get("purpose", "release")) != "release"
 
 
 def key_in(record: Mapping[str, Any] | None, stage: str) -> str | None:
-    """The key of a whole-corpus stage's artifact in a run's record; None without one."""
+    """Returns the key of a whole-corpus stage's artifact in a run's record; None if there is none."""
     return next((key for name, _, key in (record or {}).get("artifacts", ()) if name == stage), None)
 
 
 def resolve(roots: Roots, name: str) -> dict[str, Any]:
-    """The record of the run that a user's word stands for.
+    """Returns the record of the run that a user names.
 
     Args:
-        name: a run's id, the beginning of one, ``latest``, or ``previous`` (the completed run before the latest; no
-            child run).
+        name: id of a run, beginning of an id, ``latest``, or ``previous`` (the completed run before the latest one,
+            child runs left out).
 
     Raises:
-        ConfigError: no recorded run is called that, or several are.
+        ConfigError: no recorded run has that name, or several have.
     """
-    records = all_records(roots)
+    known = list(records(roots))
     if name in ("latest", "previous"):
         newest = latest(roots)
-        completed = [r for r in records if r.get("state") == "completed" and not is_child(r)]
+        completed = [r for r in known if r.get("state") == "completed" and not is_child(r)]
         if newest is not None and name == "previous":
             newest = next((r for r in completed if str(r["run_id"]) < str(newest["run_id"])), None)
         if newest is None:
             raise ConfigError(f"there is no {name} run; `reticent runs` lists what there is")
         return newest
-    found = [r for r in records if str(r["run_id"]) == name]
-    found = found or [r for r in records if name and str(r["run_id"]).startswith(name)]
-    if len(found) == 1:
-        return found[0]
-    problem = "several runs have an id that begins with" if found else "no recorded run has an id that begins with"
+    matches = [r for r in known if str(r["run_id"]) == name]
+    matches = matches or [r for r in known if name and str(r["run_id"]).startswith(name)]
+    if len(matches) == 1:
+        return matches[0]
+    problem = "several runs have an id that begins with" if matches else "no recorded run has an id that begins with"
     raise ConfigError(f"{problem} {name!r}; `reticent runs` lists them")
 
 
 def started_at(run_id: str) -> str | None:
-    """When a run started, from its id, as ISO 8601 in UTC; None for an id of another form."""
-    start = re.match(r"(\d{8}T\d{6})(?:\.\d{3})?Z-", run_id)  # the first version's ids have no milliseconds
+    """Returns the start time in a run's id, as ISO 8601 in UTC; None for an id of another form."""
+    start = re.match(r"(\d{8}T\d{6})(?:\.\d{3})?Z-", run_id)  # ids of version 0.1.0 have no milliseconds
     try:
         return f"{datetime.strptime(start[1], '%Y%m%dT%H%M%S'):%Y-%m-%dT%H:%M:%SZ}" if start else None
     except ValueError:
         return None
 
 
-def list_runs(roots: Roots) -> list[dict[str, Any]]:
-    """Every run, newest first: `each_run`."""
-    return list(each_run(roots))
-
-
 def each_run(roots: Roots) -> Iterator[dict[str, Any]]:
-    """Every run, newest first, read as it is asked for.
+    """Describes every run, newest first, and reads each only when it is asked for.
 
     Yields:
-        Per run ``run_id``, ``started``, ``purpose``, ``parent``, ``state`` (``unfinished`` where there is no record: it
-        is under way, or was killed), ``built``: shown stage names with the number of artifacts that it built, and
-        ``is_forgotten``: whether it read something that was forgotten since (`pipelines.store.upkeep.forgetting`).
+        For each run ``run_id``, ``started``, ``purpose``, ``parent``, ``state`` (``unfinished`` without a record: the
+        run is under way, or was killed), ``built`` (shown stage names with the number of artifacts that the run built),
+        and ``is_forgotten`` (true if it read text that was forgotten since, `pipelines.store.upkeep.forgetting`).
     """
     for folder in _folders(roots):
         found = _record(roots, folder)

@@ -1,7 +1,7 @@
-"""One run's view of the store: frozen settings, partitions, which stages may run, and the roots.
+"""One run's view of the store: frozen settings, partitions, the stages that may run, and the roots.
 
-A run is described by a specification file in the private root. Tasks are handed the path of that file and keys,
-nothing else, so that no setting or text can reach the orchestrator's database.
+A specification file in the private root describes a run. Tasks get only the path of that file and keys, so that no
+setting or text can reach the orchestrator's database.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pipelines.store.place.roots import Roots, open_roots
 from pipelines.store.place.seals import SEAL, bears_seal, write_sealed
 from pipelines.store.place.statcache import StatCache
 from pipelines.store.place.unlocking import unlock
-from pipelines.walks import usual
+from pipelines.walks import default_stages
 
 _IN_ROWS = (".parquet", ".arrow")
 _ROW_BYTES = 1_000
@@ -46,28 +46,27 @@ class PartitionPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class RunSpec:
-    """Everything that decides what a run does.
+    """The specification of a run, which decides all that the run does.
 
     Attributes:
-        run_id: names the run; sorts by start time.
-        private_root, public_root, secret_file: the store (secret_file None: the store's own).
-        config_dir: folder of the settings file; relative paths and plug-ins start there.
+        run_id: name of the run; sorts by start time.
+        private_root, public_root, secret_file: paths of the store. Without secret_file, the store has its own secret.
+        config_dir: folder of the settings file, where relative paths and plug-ins start.
         settings: validated stage tables as JSON values.
         seed: ``run.seed``.
         runtime: speed and memory settings, never keyed.
         partitions: the corpus, in order.
-        left_out: how many files beside it are not read, by suffix or by why (`pipelines.corpus.listing.FileList`).
-        selected: stages that may run; others are used when cached, skipped when not.
-        forced: stages that are rebuilt even when cached.
-        reviews: the log of reviews as it was when the run began; None where nobody has reviewed.
-        purpose: what the run is for; all but a release publish nothing, and never become the latest run.
+        left_out: number of files that are not read, by suffix or by reason (`pipelines.corpus.listing.FileList`).
+        selected: stages that may run. Other stages are used if cached, and skipped if not.
+        forced: stages that are rebuilt even if cached.
+        reviews: state of the log of reviews when the run began; None if nobody has reviewed.
+        purpose: purpose of the run. Only a release publishes anything, or becomes the latest run.
         parent: id of the run that a child run belongs to; None for a release.
         overlay: digest of the rows that a child run trains on beside the corpus, or leaves out
             (`pipelines.store.objects.overlays`); None without any.
-        trained_by: the run whose model stays, where `train.when` says that it is too early for another; None for all
-            other runs.
+        trained_by: id of the run whose model stays because `train.when` says that no training is due; otherwise None.
         state: folder of the user that keeps witnesses of ledgers (`pipelines.store.place.roots.Roots`).
-        store_key: where the key of the store is, and nothing of the key; None for a store without encryption.
+        store_key: source of the store's key, without the key itself; None for a store in plain.
     """
 
     run_id: str
@@ -80,7 +79,7 @@ class RunSpec:
     runtime: Runtime
     partitions: tuple[PartitionPlan, ...]
     left_out: Mapping[str, int] = field(default_factory=dict)
-    selected: tuple[str, ...] = field(default_factory=usual)
+    selected: tuple[str, ...] = field(default_factory=default_stages)
     reviews: ReviewState | None = None
     forced: tuple[str, ...] = ()
     purpose: Purpose = "release"
@@ -95,7 +94,7 @@ class RunSpec:
             raise ConfigError("a release trains on the corpus as it is: only child runs add rows, or leave rows out")
 
     def to_json(self) -> dict[str, Any]:
-        """As a JSON document."""
+        """Returns the specification as a JSON document."""
         fields = asdict(self)
         if self.store_key is None:
             del fields["store_key"]
@@ -103,17 +102,17 @@ class RunSpec:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> RunSpec:
-        """The inverse of `to_json`.
+        """Reads a specification from the document of `to_json`.
 
         Raises:
-            StoreError: it was written by another version.
+            StoreError: another version wrote the document.
         """
         fields = dict(document)
         for name in (SEAL, "recorded"):  # `runs.RECORDED`
             fields.pop(name, None)
         if fields.pop("schema_version", None) != versions.RUN:
             raise StoreError("the run specification was written by another version of reticent; start a new run")
-        known = Runtime.__dataclass_fields__  # earlier versions had others
+        known = Runtime.__dataclass_fields__  # earlier versions had other settings
         fields["runtime"] = Runtime(**{name: value for name, value in fields["runtime"].items() if name in known})
         fields["partitions"] = tuple(
             PartitionPlan(p["name"], tuple(map(_piece, p["pieces"]))) for p in fields["partitions"]
@@ -138,22 +137,22 @@ def child_of(
     overlay: str | None = None,
     selected: Sequence[str] | None = None,
 ) -> RunSpec:
-    """A run beside another one: it takes from the store what has the same key, and publishes nothing.
+    """Makes the specification of a child run, which uses stored artifacts with the same key and publishes nothing.
 
-    What it makes lies in the private root; ``latest/`` and the public root stay as they are. In the ledger, models of
-    an audit are entered as such and cost nothing; those of a comparison are charged for, since any of them may be
+    Its artifacts lie in the private root. ``latest/`` and the public root stay as they are. In the ledger, models of an
+    audit are entered as such and cost nothing. Models of a comparison are charged for, because any of them may be
     chosen by its figures.
 
     Args:
-        parent: the run, which is a release.
-        run_id: of the child.
+        parent: specification of a release.
+        run_id: id of the child run.
         purpose: ``audit`` or ``comparison``.
-        changes: by table, the settings that differ from the parent's.
-        overlay: of `pipelines.store.objects.overlays.make_overlay`.
-        selected: the stages that may run; None for all but optional ones.
+        changes: settings that differ from the parent's, by table.
+        overlay: digest from `pipelines.store.objects.overlays.make_overlay`.
+        selected: stages that may run; None for all stages that are not optional.
 
     Raises:
-        ConfigError: the purpose is a release, the parent is a child itself, or a setting is wrong.
+        ConfigError: the purpose is a release, the parent is itself a child, or a setting is wrong.
     """
     if purpose == "release" or parent.purpose != "release":
         raise ConfigError("a child run is for an audit or a comparison, and the run that it belongs to is a release")
@@ -176,9 +175,9 @@ def child_of(
         parent=parent.run_id,
         settings=settings,
         overlay=overlay,
-        selected=usual() if selected is None else tuple(selected),
+        selected=default_stages() if selected is None else tuple(selected),
         forced=(),
-        trained_by=None,  # it trains, whether or not it is too early for the next release
+        trained_by=None,  # a child run trains even if no training is due
     )
 
 
@@ -188,10 +187,10 @@ class Session:
 
     Attributes:
         verified: artifacts whose files were checked in this process.
-        built: what was built, or found, in this process: (stage, partition) to key.
+        built: artifacts built or found in this process: (stage, partition) to key.
         own: the input-independent key ingredients of each stage, computed once.
-        outcomes: what became of each stage and partition so far (`pipelines.store.place.outcome.Outcome`).
-        is_table_noted: whether this process saw to it that the ledger has the run's table of public rows.
+        outcomes: outcomes of the stages and partitions so far (`pipelines.store.place.outcome.Outcome`).
+        is_table_noted: true if this process ensured that the ledger has the run's table of public rows.
     """
 
     spec: RunSpec
@@ -206,11 +205,11 @@ class Session:
     is_table_noted: bool = False
 
     def makes_unpublishable(self, stage: str) -> bool:
-        """Whether what a stage makes must never be published: a model of an audit, which may have seen canaries."""
+        """Returns True for a model of an audit, which must never be published because it may have seen canaries."""
         return self.spec.purpose == "audit" and GRAPH[stage].is_release
 
     def partition_names(self, stage: str) -> tuple[str | None, ...]:
-        """The partitions of a stage in corpus order; a single None for a whole-corpus stage."""
+        """Returns the partitions of a stage in corpus order; a single None for a whole-corpus stage."""
         if GRAPH[stage].own_partitions:
             return self.configs[GRAPH[stage].table].partition_names(self._input_bytes)
         return self._names if GRAPH[stage].partitioned else (None,)
@@ -221,17 +220,17 @@ class Session:
 
     @functools.cached_property
     def _names(self) -> tuple[str, ...]:
-        """Made once: every partition asks for them, which would take the square of their number."""
+        """The names of the corpus's partitions. Making them again for each would take the square of their number."""
         return tuple(self._pieces)
 
     @functools.cached_property
     def _input_bytes(self) -> int:
-        """About, for of Parquet and Arrow files rows are known and not bytes."""
+        """The approximate size of the input, because for Parquet and Arrow files only row counts are known."""
         pieces = (piece for partition in self.spec.partitions for piece in partition.pieces)
         return sum((p.end_byte - p.start_byte) * (_ROW_BYTES if p.name.endswith(_IN_ROWS) else 1) for p in pieces)
 
     def pieces(self, partition: str) -> tuple[Piece, ...]:
-        """The input bytes of a partition.
+        """Returns the input pieces of a partition.
 
         Raises:
             LookupError: the run has no such partition.
@@ -262,7 +261,7 @@ def make_session(spec: RunSpec, *, create: bool = True) -> Session:
 
 
 def spec_path(roots: Roots, run_id: str) -> Path:
-    """Where a run's specification is."""
+    """Returns the path of a run's specification."""
     return roots.runs / run_id / "spec.json"
 
 
@@ -278,11 +277,11 @@ def open_session(path: str, store_key: KeySource | None = None) -> Session:
     """Opens a run from its specification file; once per process and run.
 
     Args:
-        path: of the file, in the private root.
-        store_key: where the key of an encrypted store is, for a process that has not opened the store yet.
+        path: specification file in the private root.
+        store_key: source of the key of an encrypted store, for a process that has not opened the store yet.
 
     Raises:
-        ConfigError: the store is encrypted, and the key is missing or not its own.
+        ConfigError: the store is encrypted, and the key is missing or is not its own.
         StoreError: the file is missing, damaged, or of another version.
     """
     unlock(Path(path).parents[2], store_key, create=False)
@@ -291,7 +290,7 @@ def open_session(path: str, store_key: KeySource | None = None) -> Session:
 
 @functools.lru_cache(maxsize=4)
 def read_session(path: str) -> Session:
-    """As `open_session`, in a process that has opened the store."""
+    """Opens a run like `open_session`, in a process that has already opened the store."""
     document = read_json(Path(path))
     if document is None:
         raise StoreError(f"the run specification {path} is missing or damaged; start a new run")

@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import itertools
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,23 +18,23 @@ from pipelines.files import fsync_path, open_to_read
 
 _CHUNK_BYTES = 1 << 20
 DAMAGED = "damaged"
-"""In place of the digest of a sealed file that is not as it was written."""
+"""Stands in for the digest of a sealed file that was changed."""
 
 
 def sha256_file(path: Path) -> str:
-    """SHA-256 of what a file says, hexadecimal, read in bounded memory.
+    """Returns the SHA-256 of a file's plaintext in hexadecimal, read in bounded memory.
 
     Raises:
-        DamagedFileError: it is sealed, and not as it was written.
+        DamagedFileError: the file is sealed, and was changed.
     """
     return _digest(path, hashlib.sha256())
 
 
 def digest_file(path: Path) -> str:
-    """What a manifest says of a file: SHA-256; in an encrypted root, HMAC-SHA256 under the store's secret.
+    """Returns the digest of a file for its manifest: SHA-256, or HMAC-SHA256 under the store's secret if encrypted.
 
-    Whoever sees a digest of a short text can guess the text, unless the digest is keyed. A sealed file that is not as
-    it was written has a digest that no file has.
+    Whoever sees a digest of a short text can guess the text, unless the digest is keyed. A sealed file that was changed
+    has a digest that no file has.
     """
     place = place_of(path)
     if place is None:
@@ -54,11 +55,11 @@ def _digest(path: Path, digest: Any) -> str:
 
 
 def size_of(path: Path) -> int:
-    """How many bytes a file says; -1 for a sealed file that was cut off. Reads nothing of it."""
+    """Returns the size of a file's plaintext in bytes, without reading it; -1 for a sealed file that was cut off."""
     size = path.stat().st_size
     if place_of(path) is None:
         return size
-    from pipelines.encryption.sealed import plain_bytes
+    from pipelines.encryption.sealed import plain_bytes  # loads cryptography
 
     try:
         return plain_bytes(size)
@@ -67,11 +68,11 @@ def size_of(path: Path) -> int:
 
 
 DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO})
-"""Numbers of the errors that tell of the disk or the store's permissions, not of a fault of ours."""
+"""Numbers of the errors that come from the disk or the store's permissions, and not from a bug."""
 
 
 def disk_error(error: OSError) -> StoreError:
-    """What a failed file operation means to the user, and what to do. Names no file; no known number counts as EIO."""
+    """Says what a failed file operation means and what to do. Names no file. An unknown number counts as EIO."""
     number = error.errno if error.errno in errno.errorcode else None
     reason = errno.errorcode[number] if number is not None else "I/O error"
     advice = {
@@ -85,19 +86,19 @@ def disk_error(error: OSError) -> StoreError:
 
 
 def make_durable_dir(folder: Path) -> None:
-    """Makes a folder and flushes the one that it is in, so that a power cut cannot lose it with all it holds."""
+    """Makes a folder and flushes its parent, so that a power cut cannot lose the folder and its files."""
     if not folder.is_dir():
         folder.mkdir(parents=True, exist_ok=True)
         fsync_path(folder.parent)
 
 
 def numbered(folder: Path, name: str) -> Path:
-    """The first path in a folder that is not there, of those that ``name`` with a number in place of ``{}`` gives."""
+    """Returns the first free path in a folder: ``name`` with a number in place of ``{}``, counted from 0."""
     return next(path for n in itertools.count() if not (path := folder / name.format(n)).exists())
 
 
 def data_files(folder: Path) -> Iterator[Path]:
-    """Every regular file below ``folder``, sorted by relative path."""
+    """Yields every regular file below ``folder``, sorted by relative path."""
     yield from sorted((p for p in folder.rglob("*") if p.is_file()), key=lambda p: p.relative_to(folder).as_posix())
 
 
@@ -116,8 +117,6 @@ def fsync_tree(folder: Path) -> None:
 def remove_tree(folder: Path) -> None:
     """Removes a folder if it is there."""
     if folder.exists():
-        import shutil  # slow to import, and status needs none of it
-
         shutil.rmtree(folder)
 
 

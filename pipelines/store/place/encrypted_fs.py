@@ -1,8 +1,8 @@
-"""Whether a folder lies on an encrypted file system, as far as the system says so (Linux).
+"""A check whether a folder lies on an encrypted file system, as far as the system says so (Linux).
 
-Told apart are dm-crypt (LUKS) below partitions, LVM and md, fscrypt folders of ext4 and f2fs, ZFS's native encryption,
-and eCryptfs, gocryptfs and CryFS mounts. All else counts as not known: disks that encrypt by themselves, what a
-hypervisor or a file server encrypts, overlays of containers, and memory, whose pages may be swapped out.
+Recognised are dm-crypt (LUKS) below partitions, LVM and md, fscrypt folders of ext4 and f2fs, ZFS's native encryption,
+and eCryptfs, gocryptfs and CryFS mounts. Everything else counts as not known: disks that encrypt by themselves,
+encryption by a hypervisor or a file server, overlays of containers, and memory, whose pages may be swapped out.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _IS_ENCRYPTED: Final = 0x00000800  # FS_ENCRYPT_FL, likewise
 
 
 def encryption_of(folder: Path, system: Path = Path("/")) -> str | None:
-    """The name of what encrypts the file system below a folder; None where nothing is known to.
+    """Returns the name of what encrypts the file system of a folder; None if it is not known to be encrypted.
 
     Args:
-        folder: need not be there yet; the nearest folder above it is looked at.
-        system: as for `mount_of`.
+        folder: folder to check. If it does not exist yet, its nearest existing parent is checked.
+        system: see `mount_of`.
     """
     folder = nearest(folder)
     mount = mount_of(folder, system)
@@ -43,7 +43,7 @@ def require_encrypted(private: Path) -> None:
     """Refuses a private root that is not known to lie on an encrypted file system.
 
     Raises:
-        PrivacyGateError: it is not, or it cannot be told.
+        PrivacyGateError: the file system is not encrypted, or it is not known to be.
     """
     if encryption_of(private) is None:
         kind = mount_of(nearest(private)).kind
@@ -55,7 +55,7 @@ def require_encrypted(private: Path) -> None:
 
 
 def _lies_on_crypt(name: str, system: Path) -> bool:
-    """Whether a block device is dm-crypt's, or all that it is made of is."""
+    """Returns True if a block device is dm-crypt's, or if all devices that it is made of are."""
     block = system / "sys/class/block" / name
     if not name or not block.is_dir():
         return False

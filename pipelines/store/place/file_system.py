@@ -1,4 +1,4 @@
-"""What a store asks of the file system that it lies on, and what is known of the kinds that do not give it (Linux)."""
+"""The operations that a store needs from its file system, and the kinds of file system that lack them (Linux)."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _NFS_LOOKUPS: Final = frozenset({"lookupcache=pos", "lookupcache=positive", "loo
 
 
 class Mount(NamedTuple):
-    """What a folder is mounted from.
+    """The source of a mounted folder.
 
     Attributes:
         device: the device, data set, or server.
         kind: the type of the file system.
-        options: of the mount, as the system lists them.
+        options: options of the mount, as the system lists them.
     """
 
     device: str
@@ -37,9 +37,10 @@ class Mount(NamedTuple):
     options: frozenset[str] = frozenset()
 
     def unshared(self) -> str | None:
-        """Why several machines cannot work on one store there; None where nothing speaks against it.
+        """Says why several machines cannot share a store there; None if no reason is known.
 
-        That is what is known of the kind; whether they can is only seen between them (`flows.running.executors`).
+        The answer rests on the kind of file system. Only a test between the machines shows whether sharing works
+        (`flows.running.executors`).
         """
         if self.kind.removeprefix("fuse.") in _OBJECTS:
             return "an object store has no locks, and renames a folder file by file"
@@ -57,17 +58,17 @@ class Mount(NamedTuple):
 
 
 def nearest(folder: Path) -> Path:
-    """The folder itself, or the nearest one above it that is there."""
+    """Returns the folder itself if it exists, or else its nearest parent that exists."""
     folder = folder.resolve()
     return next(path for path in (folder, *folder.parents) if path.is_dir())
 
 
 def mount_of(folder: Path, system: Path = Path("/")) -> Mount:
-    """The mount that a folder is on; of type ``unknown`` where the system does not say.
+    """Returns the mount that a folder is on, of type ``unknown`` if the system does not say.
 
     Args:
-        folder: one that is there.
-        system: where ``proc`` and ``sys`` lie.
+        folder: existing folder.
+        system: folder that holds ``proc`` and ``sys``.
     """
     try:
         lines = [line.split(" ") for line in (system / "proc/self/mounts").read_text("utf-8").splitlines()]
@@ -83,17 +84,17 @@ def mount_of(folder: Path, system: Path = Path("/")) -> Mount:
 
 
 def _plain(text: str) -> str:
-    """A field of the table of mounts without its escapes."""
+    """Removes the escapes from a field of the table of mounts."""
     return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)
 
 
 def require_usable(folder: Path) -> None:
-    """Tries in a folder all that the store relies on, so that artifacts are whole, and built by one at a time.
+    """Tries in a folder every operation that keeps artifacts whole and lets only one process build each.
 
     Leaves nothing behind.
 
     Raises:
-        StoreError: the file system cannot do something of it, or the disk is full or cannot be written.
+        StoreError: the file system cannot do one of them, or the disk is full or cannot be written.
     """
     try:
         with tempfile.TemporaryDirectory(prefix=".probe-", dir=folder) as name:
@@ -161,4 +162,4 @@ _TRIALS: Final[Mapping[str, Callable[[Path], bool]]] = {
     "flush a folder to the disk (fsync)": _flushes,
     "lock a file (flock)": _locks,
 }
-"""What the store relies on, as the message says it."""
+"""The operations that a store relies on, by their name in the error message."""

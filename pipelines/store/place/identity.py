@@ -1,8 +1,7 @@
-"""``store.json``: which secret a store was made with, how long its privacy ledger was, and where it lives.
+"""``store.json``: the fingerprint of a store's secret, the length of its privacy ledger, and its location.
 
-A store whose secret was replaced would find none of its artifacts again, take every file for a new one, and spend a
-privacy budget twice. So the secret's fingerprint is written down when the store is made and compared whenever it is
-opened.
+With another secret, a store would find none of its artifacts again, take every file for a new one, and spend a privacy
+budget twice. So the secret's fingerprint is written when the store is made, and compared whenever it is opened.
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ _REMEDY = "restore it from a backup; or remove it, and `reticent ledger --acknow
 
 
 def key_of_ingredients(ingredients: Mapping[str, Any], secret: bytes) -> str:
-    """HMAC-SHA256 of an artifact's ingredients under the store's secret, 40 hexadecimal characters."""
+    """Returns the HMAC-SHA256 of an artifact's ingredients under the store's secret, in 40 hexadecimal characters."""
     return hmac.new(secret, canonical_json(ingredients), hashlib.sha256).hexdigest()[:40]
 
 
 def read_identity(private: Path) -> dict[str, Any] | None:
-    """The document as it lies there; None where there is none.
+    """Reads the document; None if there is none.
 
     Raises:
-        StoreError: it cannot be parsed, is no object, or is of a newer version. It is never rewritten then.
+        StoreError: the file cannot be parsed, is no object, or is of a newer version. It is never rewritten then.
     """
     path = private / FILE
     if not os.path.lexists(path):
@@ -56,12 +55,12 @@ def read_identity(private: Path) -> dict[str, Any] | None:
 
 
 def check_identity(private: Path, secret: bytes, *, create: bool = True) -> None:
-    """Compares the store with its secret, or writes down the fingerprint where that was not done yet.
+    """Compares the store with its secret, or writes the fingerprint if there is none yet.
 
     Args:
         private: the private root.
-        secret: as it is now.
-        create: write down what is missing; otherwise nothing is written.
+        secret: secret that the store has now.
+        create: true to write what is missing; otherwise nothing is written.
 
     Raises:
         PrivacyGateError: the secret is not the one that the store was made with, or ``store.json`` was changed.
@@ -101,7 +100,7 @@ def _other_secret(private: Path) -> PrivacyGateError:
 
 
 def _made_keys(private: Path, secret: bytes) -> bool:
-    """Whether the secret made the keys of artifacts that are there; True where there are none to tell."""
+    """Returns True if the secret made the keys of the stored artifacts, or if no artifact can tell."""
     looked_at = 0
     for path in sorted((private / "manifests").glob("*/*.json")):
         document = read_json(path)
@@ -129,20 +128,16 @@ def _create(path: Path, document: Mapping[str, Any]) -> None:
 
 
 def anchor_of(private: Path) -> Anchor | None:
-    """How long the ledger was, as ``store.json`` says; None where it does not."""
+    """Reads the length of the ledger from ``store.json``; None if it has none."""
     return Anchor.from_json((read_identity(private) or {}).get("ledger"))
 
 
 def write_anchor(private: Path, secret: bytes, anchor: Anchor, home: Mapping[str, Any] | None) -> None:
-    """Writes down how long the ledger is now, and where the store lives. The caller holds the ledger."""
-    _write(private, secret, anchor, home)
-
-
-def write_home(private: Path, secret: bytes, home: Mapping[str, Any]) -> None:
-    """Writes down where the store lives (`pipelines.store.place.location.Home`). The caller holds the ledger."""
-    _write(private, secret, anchor_of(private) or Anchor(0, ""), home)
-
-
-def _write(private: Path, secret: bytes, anchor: Anchor, home: Mapping[str, Any] | None) -> None:
+    """Writes the length of the ledger, and the store's location. The caller holds the ledger's lock."""
     document = _document(secret, anchor) | ({} if home is None else {"home": dict(home)})
     write_sealed(private / FILE, document, "store", secret)
+
+
+def write_location(private: Path, secret: bytes, home: Mapping[str, Any]) -> None:
+    """Writes the store's location (`pipelines.store.place.location.Location`). The caller holds the ledger's lock."""
+    write_anchor(private, secret, anchor_of(private) or Anchor(0, ""), home)

@@ -1,12 +1,12 @@
-"""The privacy ledger's file: lines that are chained and sealed, appended to and never rewritten.
+"""The privacy ledger's file: chained and sealed lines that are only appended, and never rewritten.
 
-Every line holds its number, the seal of the line before, and a seal of its own. A line that was changed, taken out, put
-in or moved is noticed by that; lines cut off at the end by what was written down elsewhere of the ledger's length: in
-``store.json`` after every line, in the manifests of releases on both sides, and in what stays of a release once its
-model is removed (`pipelines.store.objects.anchors`).
+Every line holds its number, the seal of the line before, and its own seal. They reveal a line that was changed,
+removed, inserted or moved. Lines cut off at the end are noticed because the ledger's length is also written elsewhere:
+in ``store.json`` after every line, in the private and public manifests of releases, and in the remains of a release
+whose model was removed (`pipelines.store.objects.anchors`).
 
-Lines of schema version 1 were neither chained nor sealed. The first line that is added behind them says how many they
-are and seals their bytes.
+Lines of schema version 1 were neither chained nor sealed. The first line that is added after them says how many there
+are, and seals their bytes.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ OLDER: Final = "older_lines"
 ACKNOWLEDGED: Final = "acknowledged"
 """The type of the line that begins a ledger after damage was acknowledged."""
 AUDITED: Final = "audited"
-"""The type of the line that keeps what an audit said of a model."""
+"""The type of the line that holds an audit's evidence about a model."""
 AUDITS_SETTLED: Final = "audits_settled"
-"""The type of the line after which audits count anew, because somebody looked into an alarm."""
+"""The type of the line after which audits count anew, because somebody looked into an alarm and cleared it."""
 RETIRED: Final = "retired"
-"""The type of the line after which the root that it names trains no more, because a copy of it does."""
+"""The type of the line after which the root that it names trains no more, because a copy takes over."""
 MOVED: Final = "moved"
 """The type of the line with which a copy of a retired root takes over."""
 COPIED: Final = "copied"
-"""The type of the line that says, with a reason, that a copy of the store may spend as well."""
+"""The type of the line that says, with a reason, that a copy of the store may spend budget too."""
 SIGNED: Final = "signed"
-"""The type of the line that says who signed which run (`pipelines.store.ledger.sign_offs`)."""
+"""The type of the line that says who signed a run (`pipelines.store.ledger.sign_offs`)."""
 DOCUMENTS: Final = "documents"
-"""The type of the line that says which documents a release read that an earlier version entered."""
+"""The type of the line that lists the documents of a release that an earlier version entered."""
 FORGOT: Final = "forgot"
-"""The type of the line that holds the digest of the list of forgotten documents, as it is from there on."""
+"""The type of the line that holds the new digest of the list of forgotten documents."""
 SIGNATURE_FIELDS: Final = ("name", "at", "run_id", "digest", "report")
-"""What such a line says: the person, when, the run, SHA-256 of the page that was signed, the key of its report."""
+"""The fields of such a line: person, time, run, SHA-256 of the signed page, key of its report."""
 _TYPES: Final = frozenset(
     {"release", "published", OLDER, ACKNOWLEDGED, AUDITED, AUDITS_SETTLED, RETIRED, MOVED, COPIED, SIGNED}
     | {DOCUMENTS, FORGOT}
@@ -59,23 +59,23 @@ WAY_OUT: Final = (
 
 
 class LedgerError(PrivacyGateError):
-    """The ledger is not as it was written, so what was spent is not known."""
+    """The ledger was changed or damaged, so what was spent is not known."""
 
 
 @dataclass(frozen=True)
 class Anchor:
-    """How long the ledger was at some time: the number of its lines, and the seal of the last of them."""
+    """The length of the ledger at some time: the number of its lines, and the seal of the last line."""
 
     count: int
     head: str
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Returns the anchor as JSON values."""
         return {"count": self.count, "head": self.head}
 
     @classmethod
     def from_json(cls, document: Any) -> Anchor | None:
-        """The inverse of `to_json`; None for anything else."""
+        """Reads an anchor from JSON values; None if they are not an anchor."""
         try:
             count, head = document["count"], document["head"]
         except (TypeError, KeyError):
@@ -85,10 +85,10 @@ class Anchor:
 
 
 def whole_lines(path: Path) -> list[bytes]:
-    """The file's lines; what a kill cut short at its end was never acknowledged, and is left out.
+    """Reads the file's lines. A last line that a kill cut short is left out, because nothing relied on it yet.
 
     Raises:
-        LedgerError: the file is sealed, and not as it was written.
+        LedgerError: the file is sealed, and was changed.
     """
     try:
         data = read_file(path)
@@ -100,7 +100,7 @@ def whole_lines(path: Path) -> list[bytes]:
 
 
 def readable_lines(path: Path) -> list[bytes]:
-    """As `whole_lines`; of a damaged file, those that can still be read."""
+    """Reads the file's lines like `whole_lines`, but of a damaged file those that can still be read."""
     try:
         return _lines_of(read_before_damage(path))
     except FileNotFoundError:
@@ -112,15 +112,15 @@ def _lines_of(data: bytes) -> list[bytes]:
 
 
 def read_lines(path: Path, secret: bytes, anchors: Iterable[tuple[str, Anchor]] = ()) -> list[dict[str, Any]]:
-    """The documents of all lines.
+    """Reads and checks the documents of all lines.
 
     Args:
-        path: of the file.
-        secret: the store's.
-        anchors: where a length of the ledger was written down, and which.
+        path: file of the ledger.
+        secret: secret of the store.
+        anchors: lengths of the ledger that were written elsewhere, each with the name of the place.
 
     Raises:
-        LedgerError: some line is not as it was written, or the file is shorter than it was.
+        LedgerError: a line was changed, or the file is shorter than it was.
     """
     documents: list[dict[str, Any]] = []
     raw = whole_lines(path)
@@ -168,7 +168,7 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
 def _problem(
     document: Mapping[str, Any], number: int, before: Sequence[Mapping[str, Any]], raw: Sequence[bytes], secret: bytes
 ) -> str | None:
-    """Why a sealed line cannot be what was written at this place; None if it can."""
+    """Says why a sealed line cannot be the line that was written here; None if it can."""
     if not bears_seal(document, "ledger line", secret):
         return "its seal does not fit"
     if document.get("number") != number:
@@ -190,10 +190,10 @@ def _damaged(path: Path, number: int, why: str) -> LedgerError:
 
 
 def append(path: Path, secret: bytes, documents: Sequence[Mapping[str, Any]]) -> Anchor:
-    """Adds whole lines, sealed and chained, and flushes them. The caller holds the ledger and has read it.
+    """Adds whole lines, sealed and chained, and flushes them. The caller holds the lock and has read the ledger.
 
     Returns:
-        The ledger's length afterwards.
+        The new length of the ledger.
     """
     raw = whole_lines(path)
     last = json.loads(raw[-1]) if raw else {}
@@ -210,11 +210,11 @@ def append(path: Path, secret: bytes, documents: Sequence[Mapping[str, Any]]) ->
         )
         previous = str(line[SEAL])
         lines.append(canonical_json(line) + b"\n")
-    append_lines(path, b"".join(lines))  # what a line that a kill cut short announced did not start
+    append_lines(path, b"".join(lines))  # a line that a kill cuts short had no effect yet
     return Anchor(number, previous)
 
 
 def length(path: Path) -> Anchor:
-    """The ledger's present length."""
+    """Returns the ledger's present length."""
     raw = whole_lines(path)
     return Anchor(len(raw), str(json.loads(raw[-1]).get(SEAL, "")) if raw else "")

@@ -1,14 +1,14 @@
-"""Where a store lives: a copy of its private root is noticed before it spends what the first one spends as well.
+"""The recorded location of a store. It reveals a copy of the private root before that copy spends the same budget.
 
-``store.json`` knows a file of the private root, the marker, by inode and time of the last change of its inode (ctime).
-Tools that copy, pack or restore files can set neither, so that in a copy both differ. They stay where the same files
-are reached from several machines or containers, mounted elsewhere, or moved on their disk; a change of owner or mode
-leaves the inode. So the store is at home where either fits. A copy of the disk itself (a snapshot, ``dd``, a cloned
-virtual machine) keeps both and cannot be told from the first one.
+The private root holds a file, the marker. ``store.json`` records the marker's inode and the time of the last change of
+that inode (ctime). Tools that copy, pack or restore files can set neither, so both differ in a copy. Both stay the same
+if the files are reached from several machines or containers, mounted elsewhere, or moved on their disk. A change of
+owner or mode leaves the inode. So a store is at its location if either fits. A copy of the disk itself (a snapshot,
+``dd``, a cloned virtual machine) keeps both and cannot be recognised.
 
-An older copy that is put back in place may keep both as well. So the marker holds how long the ledger was, and so does
-the witness: a small file in the state folder of the user, outside the store. A witness that knows a longer ledger stops
-training. One that knows a shorter ledger is of another machine, and is brought up to date.
+An older copy that is put back in place may keep both too. So the marker holds the length of the ledger, and so does the
+witness, a small file in the user's state folder outside the store. A witness of a longer ledger stops training. A
+witness of a shorter ledger is from another machine, and is brought up to date.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from typing import Any, Final
 from pipelines.errors import DamagedFileError, PrivacyGateError
 from pipelines.files import canonical_json, fsync_path, open_to_write, read_file
 from pipelines.store.place import versions
-from pipelines.store.place.identity import anchor_of, read_identity, write_anchor, write_home
+from pipelines.store.place.identity import anchor_of, read_identity, write_anchor, write_location
 from pipelines.store.place.ledger_file import Anchor
 from pipelines.store.place.roots import Roots
 from pipelines.store.place.seals import SealError, fingerprint, read_sealed, sealed, write_sealed
 
 MARKER: Final = "home"
 _OLDER_MARKER: Final = "1a4424edbfd6c78acb2f1c3049ec663f0e841a2674b8d5a80a00dc11f1c34d17"
-"""SHA-256 of the text that markers of earlier versions hold."""
+"""SHA-256 of the text in markers of earlier versions."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Home:
-    """Where a store lives.
+class Location:
+    """The location of a store.
 
     Attributes:
-        home_id: drawn when the store came to live there.
-        inode, changed_ns: of the marker.
+        home_id: random name, drawn when the location was recorded.
+        inode, changed_ns: inode of the marker, and the time of its last change.
         machine, path: host name and private root at that time, for people.
-        retired: how long the ledger was when it was retired; None while it may train.
+        retired: length of the ledger when the store was retired; None while it may train.
     """
 
     home_id: str
@@ -53,51 +53,51 @@ class Home:
     retired: Anchor | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Returns the location as JSON values."""
         return asdict(self)
 
     @classmethod
-    def from_json(cls, document: dict[str, Any]) -> Home:
-        """The inverse of `to_json`."""
+    def from_json(cls, document: dict[str, Any]) -> Location:
+        """Reads a location from the values of `to_json`."""
         return cls(**{**document, "retired": Anchor.from_json(document["retired"])})
 
 
-def home_of(roots: Roots) -> Home | None:
-    """Where the store lives, as ``store.json`` says; None for a store of a version that did not note it."""
+def location_of(roots: Roots) -> Location | None:
+    """Reads the store's location from ``store.json``; None if an earlier version wrote the store."""
     document = (read_identity(roots.private) or {}).get("home")
-    return None if document is None else Home.from_json(document)
+    return None if document is None else Location.from_json(document)
 
 
-def is_here(roots: Roots, home: Home) -> bool:
-    """Whether this private root is the one, and no copy of it."""
+def is_here(roots: Roots, location: Location) -> bool:
+    """Returns True if this private root is the recorded one, and not a copy."""
     try:
         status = (roots.private / MARKER).stat()
     except FileNotFoundError:
         return False
-    return status.st_ino == home.inode or status.st_ctime_ns == home.changed_ns
+    return status.st_ino == location.inode or status.st_ctime_ns == location.changed_ns
 
 
-def settle(roots: Roots) -> Home:
-    """Lets the store live where it lies from now on. The caller holds the ledger, and enters why."""
+def record_location(roots: Roots) -> Location:
+    """Records the present folder as the store's location. The caller holds the ledger's lock and enters the reason."""
     marker = roots.private / MARKER
     marker.unlink(missing_ok=True)
     _write_marker(roots, anchor_of(roots.private) or Anchor(0, ""))
     marker.chmod(0o600)
     fsync_path(roots.private)
-    status = marker.stat()  # after it was closed: a network disk may set the time as late as that
-    home = Home(
+    status = marker.stat()  # after it was closed, because a network disk may set the time only then
+    location = Location(
         home_id=secrets.token_hex(8),
         inode=status.st_ino,
         changed_ns=status.st_ctime_ns,
         machine=platform.node(),
         path=str(roots.private),
     )
-    write_home(roots.private, roots.secret, home.to_json())
-    return home
+    write_location(roots.private, roots.secret, location.to_json())
+    return location
 
 
 def _write_marker(roots: Roots, anchor: Anchor) -> None:
-    """Writes into the file that is there, which keeps its inode."""
+    """Writes into the existing file, which keeps its inode."""
     document = sealed({"schema_version": versions.HOME, "ledger": anchor.to_json()}, "home", roots.secret)
     marker = roots.private / MARKER
     with open_to_write(marker) as file:
@@ -106,30 +106,29 @@ def _write_marker(roots: Roots, anchor: Anchor) -> None:
 
 
 def note_ledger(roots: Roots, anchor: Anchor) -> None:
-    """Writes the length of the ledger into marker, ``store.json`` and witness. The caller holds the ledger."""
-    home = home_of(roots)
-    if home is not None and is_here(roots, home):
+    """Writes the length of the ledger to marker, ``store.json`` and witness. The caller holds the ledger's lock."""
+    location = location_of(roots)
+    if location is not None and is_here(roots, location):
         _write_marker(roots, anchor)
         status = (roots.private / MARKER).stat()
-        home = replace(home, inode=status.st_ino, changed_ns=status.st_ctime_ns)
-    write_anchor(roots.private, roots.secret, anchor, None if home is None else home.to_json())
-    bear_witness(roots, anchor)
+        location = replace(location, inode=status.st_ino, changed_ns=status.st_ctime_ns)
+    write_anchor(roots.private, roots.secret, anchor, None if location is None else location.to_json())
+    write_witness(roots, anchor)
 
 
 def marker_problem(roots: Roots) -> str | None:
-    """Why the marker is not as it was written; None if it is, or if a store of an earlier version has none."""
-    if home_of(roots) is None:
+    """Says why the marker is damaged; None if it is whole, or if a store of an earlier version has none."""
+    if location_of(roots) is None:
         return None
     try:
-        found = read_sealed(roots.private / MARKER, "home", roots.secret)
+        document = read_sealed(roots.private / MARKER, "home", roots.secret)
     except (SealError, DamagedFileError) as error:
-        is_older = _is_older_marker(roots)
-        return None if is_older else str(error)
-    return f"{roots.private / MARKER} is missing" if found is None else None
+        return None if _is_older_marker(roots) else str(error)
+    return f"{roots.private / MARKER} is missing" if document is None else None
 
 
 def _is_older_marker(roots: Roots) -> bool:
-    """Whether an earlier version wrote it, which wrote the same text each time."""
+    """Returns True if an earlier version wrote the marker. It wrote the same text each time."""
     try:
         return hashlib.sha256(read_file(roots.private / MARKER)).hexdigest() == _OLDER_MARKER
     except (OSError, DamagedFileError):
@@ -137,27 +136,27 @@ def _is_older_marker(roots: Roots) -> bool:
 
 
 def noted_lengths(roots: Roots) -> list[tuple[str, Anchor | None]]:
-    """Where marker and witness are, in words, with how long the ledger was; None where they do not say so."""
-    home = home_of(roots) if roots.private.is_dir() else None
-    if home is None:
+    """Returns the lengths of the ledger that marker and witness hold, each with the file's path; None for no length."""
+    location = location_of(roots) if roots.private.is_dir() else None
+    if location is None:
         return []
     places = [(roots.private / MARKER, "home")]
-    if (witness := _witness(roots, home)) is not None:
+    if (witness := _witness(roots, location)) is not None:
         places.append((witness, "witness"))
-    found: list[tuple[str, Anchor | None]] = []
+    lengths: list[tuple[str, Anchor | None]] = []
     for path, kind in places:
         try:
             document = read_sealed(path, kind, roots.secret)  # type: ignore[arg-type]
         except (SealError, DamagedFileError, OSError):
-            continue  # `reticent verify` tells of the marker; a witness says nothing then
-        found.append((str(path), Anchor.from_json((document or {}).get("ledger"))))
-    return found
+            continue  # `reticent verify` reports the marker; a damaged witness counts as none
+        lengths.append((str(path), Anchor.from_json((document or {}).get("ledger"))))
+    return lengths
 
 
-def bear_witness(roots: Roots, anchor: Anchor) -> None:
-    """Writes the witness. The caller holds the ledger. Where the state folder cannot be written, there is none."""
-    home = home_of(roots)
-    path = None if home is None else _witness(roots, home)
+def write_witness(roots: Roots, anchor: Anchor) -> None:
+    """Writes the witness, unless the state folder cannot be written. The caller holds the ledger's lock."""
+    location = location_of(roots)
+    path = None if location is None else _witness(roots, location)
     if path is None:
         return
     document = {"schema_version": versions.HOME, "ledger": anchor.to_json()}
@@ -166,50 +165,50 @@ def bear_witness(roots: Roots, anchor: Anchor) -> None:
         write_sealed(path, document, "witness", roots.secret)
 
 
-def _witness(roots: Roots, home: Home) -> Path | None:
-    """Where the witness is; None for a copy elsewhere, which spends nothing before it has a home of its own."""
-    if roots.state is None or not (is_here(roots, home) or home.path == str(roots.private)):
+def _witness(roots: Roots, location: Location) -> Path | None:
+    """Returns the path of the witness. A copy elsewhere has none, and spends nothing until its location is recorded."""
+    if roots.state is None or not (is_here(roots, location) or location.path == str(roots.private)):
         return None
-    return roots.state / f"{fingerprint(roots.secret)}-{home.home_id}.json"
+    return roots.state / f"{fingerprint(roots.secret)}-{location.home_id}.json"
 
 
-def mark_retired(roots: Roots, home: Home, ledger: Anchor) -> None:
-    """Notes that the store trains no more where it lives."""
-    write_home(roots.private, roots.secret, replace(home, retired=ledger).to_json())
+def mark_retired(roots: Roots, location: Location, ledger: Anchor) -> None:
+    """Records that the store trains no more at its location."""
+    write_location(roots.private, roots.secret, replace(location, retired=ledger).to_json())
 
 
-def problem_of(roots: Roots) -> str | None:
-    """Why nothing may be trained in this private root; None if it may, or will once a run begins."""
-    home = home_of(roots) if roots.private.is_dir() else None
-    if home is None:
+def location_problem(roots: Roots) -> str | None:
+    """Says why this private root may not train; None if it may, or will be allowed to once a run begins."""
+    location = location_of(roots) if roots.private.is_dir() else None
+    if location is None:
         return None
-    here = is_here(roots, home)
-    if here and home.retired is not None:
+    here = is_here(roots, location)
+    if here and location.retired is not None:
         return (
             f"the store in {roots.private} was retired: a copy of it goes on elsewhere. Run there. If it is to train "
             "here as well, `reticent ledger --acknowledge-copy REASON` enters that, and claims say it"
         )
-    if not here and home.retired is None and home.path == str(roots.private):
+    if not here and location.retired is None and location.path == str(roots.private):
         return (
             f"the store in {roots.private} was put there from a backup, or copied: its file {MARKER} is another "
             "one. If something was released after the backup was made, put the newer ledger folder and store.json back "
             "first. Then `reticent ledger --acknowledge-copy REASON` lets the store go on, and claims say it"
         )
-    if not here and home.retired is None:
+    if not here and location.retired is None:
         return (
-            f"the store in {roots.private} is a copy; the first one lived in {home.path} on {home.machine}. Two that "
-            "both train spend the budget twice, and neither ledger knows of the other. Run `reticent retire` on the "
-            "old one, then here `reticent ledger --retired PROOF` with what it prints. If the old one is lost, or goes "
-            "on as well, `reticent ledger --acknowledge-copy REASON` enters that, and claims say it"
+            f"the store in {roots.private} is a copy; the first one lived in {location.path} on {location.machine}. "
+            "Two that both train spend the budget twice, and neither ledger knows of the other. Run `reticent retire` "
+            "on the old one, then here `reticent ledger --retired PROOF` with what it prints. If the old one is lost, "
+            "or goes on as well, `reticent ledger --acknowledge-copy REASON` enters that, and claims say it"
         )
     return None
 
 
-def require_home(roots: Roots) -> None:
-    """Stops what would be charged for where the store is a copy, or retired.
+def require_valid_location(roots: Roots) -> None:
+    """Stops spending in a copy of a store, or in a retired one.
 
     Raises:
-        PrivacyGateError: it is; the message says what to do.
+        PrivacyGateError: the store is a copy, or is retired. The message says what to do.
     """
-    if problem := problem_of(roots):
+    if problem := location_problem(roots):
         raise PrivacyGateError(problem)

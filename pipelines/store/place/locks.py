@@ -39,7 +39,7 @@ def _flock(path: Path, operation: int, waiting: Callable[[], None] | None) -> It
 
 @contextmanager
 def key_lock(locks_dir: Path, key: str, waiting: Callable[[], None] | None = None) -> Iterator[None]:
-    """Holds the right to build one key; a second builder waits (``waiting`` is called once) and then finds a hit.
+    """Holds the right to build one key. A second builder calls ``waiting`` once, waits, and then finds a hit.
 
     Raises:
         StoreError: the lock file cannot be made.
@@ -49,7 +49,7 @@ def key_lock(locks_dir: Path, key: str, waiting: Callable[[], None] | None = Non
 
 
 def is_held(locks_dir: Path, key: str) -> bool:
-    """Whether some process is building the key at this moment."""
+    """Returns True if some process is building the key at this moment."""
     try:
         return is_locked(locks_dir / f"{key}.lock")
     except FileNotFoundError:
@@ -57,10 +57,10 @@ def is_held(locks_dir: Path, key: str) -> bool:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether somebody, on whichever machine, holds the lock of a file for himself.
+    """Returns True if a process on any machine holds the exclusive lock of a file.
 
-    Opens nothing for writing, as the disk may be read-only, and asks for a shared lock, so that two who ask at once do
-    not take each other for the holder.
+    Opens nothing for writing, because the disk may be read-only. Asks for a shared lock, so that two processes that
+    ask at once do not take each other for the holder.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -77,7 +77,7 @@ def is_locked(path: Path) -> bool:
 
 @contextmanager
 def store_lock(private_root: Path) -> Iterator[None]:
-    """Held, shared, by everything that reads or builds, so that `gc` cannot remove what a run relies on.
+    """Holds the store's shared lock. Everything that reads or builds holds it, so `gc` cannot remove what a run needs.
 
     Raises:
         StoreError: the lock file cannot be made.
@@ -88,10 +88,10 @@ def store_lock(private_root: Path) -> Iterator[None]:
 
 @contextmanager
 def exclusive_store_lock(private_root: Path) -> Iterator[None]:
-    """Held by what removes artifacts, or begins the ledger anew.
+    """Holds the store's exclusive lock, for removing artifacts or beginning the ledger anew.
 
     Raises:
-        StoreError: a run is using the store, or it cannot be written.
+        StoreError: a run is using the store, or the store cannot be written.
     """
     descriptor = _open(private_root / "store.lock", shared=False)
     try:

@@ -1,4 +1,4 @@
-"""The two folders of a store: the private root, where secrets may be, and the public root, where none may be."""
+"""The two folders of a store: the private root, which may hold secrets, and the public root, which must not."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from pipelines.stage import Root
 from pipelines.store.place.identity import check_identity, read_identity
 from pipelines.store.place.unlocking import unlock, use_secret
 
-MADE_AGAIN = "made_again"
-"""The folder of `Roots.cache` that stages are handed (`pipelines.context.Output.cache`)."""
+REBUILDABLE = "made_again"
+"""The folder of `Roots.cache` for files that stages can make again (`pipelines.context.Output.cache`)."""
 MEETING = "trainings"
-"""The folder of `Roots.cache` where machines that train together find each other."""
-FIRST_LOOK = "first_look"
+"""The folder of `Roots.cache` through which machines that train together find each other."""
+SAMPLE_EXAMPLES = "first_look"
 """The folder of the private root where ``reticent run --sample`` writes examples."""
 _SECRET_BYTES = 32
-_BOOKS = ("manifests", "locks", "quarantine", "runs", "cache", "failures")
+_METADATA_FOLDERS = ("manifests", "locks", "quarantine", "runs", "cache", "failures")
 
 
 @dataclass(frozen=True)
 class Roots:
-    """Where a store lives. Both folders are absolute and neither contains the other.
+    """The two folders of a store. Both paths are absolute, and neither folder contains the other.
 
     Attributes:
         private, public: the folders.
-        secret: of the store.
+        secret: secret of the store.
         state: folder of the user, outside the store, that keeps witnesses of ledgers (`store.place.location`).
     """
 
@@ -47,33 +47,33 @@ class Roots:
     state: Path | None = None
 
     def of(self, root: Root) -> Path:
-        """The folder of a root."""
+        """Returns the folder of a root."""
         return self.private if root == "private" else self.public
 
     def shown_here(self, outputs: Mapping[str, str]) -> dict[str, str]:
-        """Where the outputs of a run, below a ``latest``, are now; the store may have moved since."""
-        found = dict(outputs)
+        """Returns the present paths of a run's outputs below a ``latest``. The store may have moved since the run."""
+        present = dict(outputs)
         for name, path in outputs.items():
             head, latest, rest = path.rpartition("/latest/")
             for root in (self.private, self.public):
                 if latest and Path(head).name == root.name and self.private.name != self.public.name:
-                    found[name] = str(root / "latest" / rest)
-        return found
+                    present[name] = str(root / "latest" / rest)
+        return present
 
     def object_dir(self, root: Root, stage: str, key: str) -> Path:
-        """Where a published artifact's files of one root are."""
+        """Returns the folder of a published artifact's files in one root."""
         return self.of(root) / "objects" / stage / key
 
     def private_files(self, stage: str, key: str) -> Source:
-        """The private files of a published artifact, to read from."""
+        """Returns a reader of the private files of a published artifact."""
         return Source(folder=self.object_dir("private", stage, key))
 
     def work_dir(self, root: Root, key: str) -> Path:
-        """Where an artifact is built; owned by the holder of the key's lock."""
+        """Returns the folder in which an artifact is built. It belongs to the holder of the key's lock."""
         return self.of(root) / "work" / key
 
     def manifest_path(self, stage: str, key: str) -> Path:
-        """The joint manifest: an artifact exists if and only if this file does."""
+        """Returns the path of the joint manifest. An artifact exists if and only if this file does."""
         return self.private / "manifests" / stage / f"{key}.json"
 
     @property
@@ -83,7 +83,7 @@ class Roots:
 
     @property
     def quarantine(self) -> Path:
-        """Folder of damaged artifacts, kept for a look."""
+        """Folder of damaged artifacts, kept for inspection."""
         return self.private / "quarantine"
 
     @property
@@ -93,18 +93,18 @@ class Roots:
 
     @property
     def cache(self) -> Path:
-        """Folder of digest caches, and of what stages can make again (`MADE_AGAIN`); safe to delete."""
+        """Folder of digest caches and of `REBUILDABLE` files. It is safe to delete."""
         return self.private / "cache"
 
 
 def make_readable(folder: Path) -> None:
-    """Makes a folder of the public root that everyone can read, whatever the umask; opens one that is closed."""
+    """Makes a folder of the public root that everyone can read, or opens an existing one, whatever the umask."""
     folder.mkdir(exist_ok=True)
     _set_mode(folder, 0o755)
 
 
 def make_closed(folder: Path) -> None:
-    """Makes a folder that only its owner can enter: what is below it is not published."""
+    """Makes a folder that only its owner can enter, for files that are not published."""
     folder.mkdir(mode=0o700, exist_ok=True)
     _set_mode(folder, 0o700)
 
@@ -115,12 +115,12 @@ def _set_mode(folder: Path, mode: int) -> None:
         try:
             folder.chmod(mode)
         except OSError as error:
-            if error.errno != errno.EROFS:  # such a store can still be planned with
+            if error.errno != errno.EROFS:  # `reticent plan` still works on a read-only store
                 raise
 
 
 def _make_public(folder: Path) -> None:
-    """Makes the public root, and the folders that lead to it. The mode of one that is there is its owner's choice."""
+    """Makes the public root and its missing parents. Existing folders keep the mode that their owner chose."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     for path in reversed(missing):
         make_readable(path)
@@ -130,10 +130,10 @@ def _make_public(folder: Path) -> None:
 
 
 def _require_own(private: Path) -> None:
-    """Refuses a private root that is another's: to read it is not ours, and to write there would lock its owner out.
+    """Refuses a private root that belongs to another user. Files written there would lock its owner out.
 
     Raises:
-        PrivacyGateError: it belongs to another user, or lies where this user may not look.
+        PrivacyGateError: the root belongs to another user, or this user may not read its folder.
     """
     try:
         status = private.stat()
@@ -145,7 +145,7 @@ def _require_own(private: Path) -> None:
             "folder with store.private_root"
         ) from None
     user = os.geteuid()
-    # Some network disks show another owner than the one who made the folder; who is let in there is taken for it.
+    # Some network disks show another owner than the user who made the folder. A user with full access counts as owner.
     if status.st_uid != user and (user == 0 or not os.access(private, os.R_OK | os.W_OK | os.X_OK)):
         raise PrivacyGateError(
             f"the private root {private} belongs to another user ({_user_name(status.st_uid)}); run as that user, or "
@@ -199,15 +199,15 @@ def open_roots(
 
     Args:
         private, public: the two root folders.
-        secret_file: hexadecimal secret shared between stores, so that their keys and doc ids agree; by default a
-            fresh one is drawn and kept in the private root with mode 0600.
-        create: make what is missing. Without, nothing is written, and where there is no store it looks empty.
-        is_checked: compare the store with its secret; not where damage to just that is to be acknowledged.
-        store_key: where the key of an encrypted store is (see `unlock`).
+        secret_file: file of a hexadecimal secret that stores share, so that their keys and doc ids agree. By default a
+            fresh secret is drawn and kept in the private root with mode 0600.
+        create: true to make what is missing. Otherwise nothing is written, and a missing store looks empty.
+        is_checked: true to compare the store with its secret. False only to acknowledge damage to just that.
+        store_key: source of the key of an encrypted store (see `unlock`).
         state: see `Roots`.
 
     Raises:
-        ConfigError: the store is encrypted and the key is not its own, or it is not encrypted and there is one.
+        ConfigError: the store is encrypted and the key is not its own, or it is not encrypted and a key is named.
         PrivacyGateError: the private root is another user's or readable by others, the roots overlap, or the secret or
             ``store.json`` is not what the store was made with.
         StoreError: a folder cannot be written, or the store is damaged or has another layout version.
@@ -223,13 +223,13 @@ def open_roots(
     secret = secret_file or private / "secret"
     try:
         if create:
-            _make_public(public)  # first, or folders that lead to both would be closed
+            _make_public(public)  # first, or parents of both roots would be closed
             private.mkdir(parents=True, exist_ok=True, mode=0o700)
         if private.is_dir():
             _close(private)
         unlock(private, store_key, create=create)
         if create:
-            for name in ("objects", "work", "views", "latest", *_BOOKS):
+            for name in ("objects", "work", "views", "latest", *_METADATA_FOLDERS):
                 (private / name).mkdir(exist_ok=True)
         is_store = private.is_dir() and read_identity(private) is not None  # raises where it cannot be read
         if secret_file is None and private.is_dir() and not secret.exists():
@@ -252,7 +252,7 @@ def open_roots(
 
 @functools.cache
 def _secret_of_no_store() -> bytes:
-    """What names partitions where there is no store yet; nobody keeps such a name."""
+    """Returns a secret for the names of partitions before there is a store. Nothing keeps such a name."""
     return secrets.token_bytes(_SECRET_BYTES)
 
 
@@ -273,7 +273,7 @@ def _create_secret(path: Path) -> None:
 
 @contextmanager
 def private_umask() -> Iterator[None]:
-    """Files made inside are readable by their owner only."""
+    """Makes files inside the ``with`` block readable by their owner only."""
     old = os.umask(0o077)
     try:
         yield

@@ -1,4 +1,4 @@
-"""A new key for an encrypted store: the ring wrapped anew, and, where wanted, every file sealed anew."""
+"""Gives an encrypted store a new key: wraps the ring of keys anew and, if asked, seals every file anew."""
 
 from __future__ import annotations
 
@@ -20,28 +20,30 @@ from pipelines.store.place.roots import Roots, private_umask
 from pipelines.store.place.unlocking import is_encrypted, ring_path
 
 _TEMPORARY: Final = "work/.sealed_again"
-"""Where a file is sealed anew: among artifacts, what a kill leaves of it would count as damage to one."""
+"""The file that receives newly sealed bytes. Beside artifacts, the remains of a kill would count as damage."""
 
 
 def rotate(roots: Roots, old: KeySource | None, new: KeySource, *, reencrypt: bool = False) -> dict[str, Any]:
-    """Has another store key open the store from now on. The old one opens nothing any more but back-ups.
+    """Makes another store key open the store. From then on the old key opens only backups.
 
-    A kill leaves a store that one of the two opens, whole; the same call again, with the key that does, ends it.
+    A kill leaves a whole store that one of the two keys opens. Call the function again, with the key that opens it, to
+    finish.
 
     Args:
-        roots: the store, opened.
-        old, new: where the keys are.
-        reencrypt: also draw a fresh key for files, seal every file with it, and drop earlier ones: for when somebody
-            may have got hold of the ring together with the old store key. It reads and writes all of the private root.
+        roots: the opened store.
+        old, new: sources of the keys.
+        reencrypt: true to also draw a fresh key for files, seal every file with it, and drop earlier keys. Use it if
+            somebody may have got hold of the ring together with the old store key. It reads and writes all of the
+            private root.
 
     Returns:
-        ``num_files`` that were sealed anew.
+        ``num_files``, the number of files that were sealed anew.
 
     Raises:
-        ConfigError: the store is not encrypted, or a key cannot be had.
+        ConfigError: the store is not encrypted, or a key cannot be read.
         StoreError: a run is using the store.
-        DamagedFileError: a file is not as it was written; the files before it are sealed anew, and all can be read. One
-            that is no more than unfinished work, or was put aside as damaged, is removed instead.
+        DamagedFileError: a file was changed. The files before it are sealed anew, and all can be read. A damaged file
+            of unfinished work or of the quarantine is removed instead.
     """
     if old is None or not is_encrypted(roots.private):
         raise ConfigError("the store is not encrypted, so it has no key to rotate (see docs/encryption.md)")
@@ -74,7 +76,7 @@ def _sealed_files(private: Path) -> Iterator[Path]:
 
 
 def _seal_again(path: Path, private: Path) -> bool:
-    """Seals a file with the ring's current key; False if it is."""
+    """Seals a file with the ring's current key. Returns False if it was already."""
     place = place_of(path)
     assert place is not None  # noqa: S101  (narrows the type)
     with path.open("rb") as file:
@@ -102,12 +104,12 @@ def _seal_again(path: Path, private: Path) -> bool:
         path.unlink()
         return False
     temporary.chmod(status.st_mode)
-    os.utime(temporary, ns=(status.st_atime_ns, status.st_mtime_ns))  # its age says what `gc` may remove
+    os.utime(temporary, ns=(status.st_atime_ns, status.st_mtime_ns))  # `gc` goes by the age of files
     fsync_path(temporary)
     temporary.replace(path)
     return True
 
 
 def _is_left_over(path: Path) -> bool:
-    """Whether a kill may have left a part of a file there, or a damaged one was put aside: nothing reads it."""
+    """Returns True for the remains of a kill and for quarantined files, which nothing reads."""
     return path.parts[0] in ("work", "quarantine") or (path.name.startswith(".") and path.name.endswith(".tmp"))

@@ -1,7 +1,7 @@
-"""Seals on the store's own documents: a change that we did not make is noticed.
+"""Seals on the store's own documents, by which Reticent notices a change that it did not make.
 
 A seal is HMAC-SHA256 under the store's secret, over the kind of the document and all of its other fields. Whoever can
-read the secret can forge one; what a seal guards against is a disk, a hand or a program that changes a file.
+read the secret can forge a seal. Seals guard against a disk, a person or a program that changes a file.
 """
 
 from __future__ import annotations
@@ -23,45 +23,45 @@ _CHARACTERS: Final = 32
 
 
 class SealError(StoreError):
-    """A document of the store is not as it was written."""
+    """A document of the store was changed."""
 
 
 def fingerprint(secret: bytes) -> str:
-    """What tells one secret from another without telling anything else of it; 16 hexadecimal characters."""
+    """Returns 16 hexadecimal characters that differ between secrets and reveal nothing else about the secret."""
     return hmac.new(secret, b"reticent secret", hashlib.sha256).hexdigest()[:16]
 
 
 def seal_of(document: Mapping[str, Any], kind: Kind, secret: bytes) -> str:
-    """The seal that a document of this kind must bear, over all of its fields but the seal."""
+    """Computes the seal of a document of this kind, over all of its fields but the seal."""
     plain = {name: value for name, value in document.items() if name != SEAL}
     message = b"reticent seal\0" + kind.encode() + b"\0" + canonical_json(plain)
     return hmac.new(secret, message, hashlib.sha256).hexdigest()[:_CHARACTERS]
 
 
 def sealed(document: Mapping[str, Any], kind: Kind, secret: bytes) -> dict[str, Any]:
-    """The document with its seal."""
+    """Returns the document with its seal."""
     return {**document, SEAL: seal_of(document, kind, secret)}
 
 
 def bears_seal(document: Mapping[str, Any], kind: Kind, secret: bytes) -> bool:
-    """Whether a document bears the seal that it must."""
+    """Checks that a document bears its right seal."""
     found = document.get(SEAL)
     return isinstance(found, str) and hmac.compare_digest(found, seal_of(document, kind, secret))
 
 
 def write_sealed(path: Path, document: Mapping[str, Any], kind: Kind, secret: bytes) -> None:
-    """`write_json` of a document with its seal."""
+    """Writes a document with its seal, like `write_json`."""
     write_json(path, sealed(document, kind, secret))
 
 
 def read_sealed(path: Path, kind: Kind, secret: bytes, *, unsealed_versions: tuple[int | None, ...] = ()) -> Any:
-    """A document as `write_sealed` wrote it; None where there is none.
+    """Reads a document that `write_sealed` wrote; None if there is no such file.
 
     Args:
-        unsealed_versions: schema versions from before there were seals; None for a document without one.
+        unsealed_versions: schema versions from before there were seals; None for a document without a version.
 
     Raises:
-        SealError: it is no JSON object, or not what was written. The message names the file.
+        SealError: the file holds no JSON object, or was changed. The message names the file.
     """
     try:
         document = json.loads(read_file(path))

@@ -1,8 +1,8 @@
-"""Remembers what was computed from a file, for as long as the file's identity on disk stays the same.
+"""A cache of values computed from files, each valid as long as the file's identity on disk stays the same.
 
 An entry holds for equal (path, size, mtime_ns, ctime_ns, inode). As in git's index, an entry is not trusted when the
 file was touched so close to the moment of reading that a later edit could carry the same timestamps ("racily clean").
-Nor is one that was made in the future: the clock was set back, and comes by the same timestamps once more.
+An entry from the future is not trusted either: the clock was set back, and the same timestamps will come again.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class StatCache:
     """A JSON file of values computed from files.
 
     Args:
-        path: where it is kept; a missing or damaged file is an empty cache.
-        secret: the store's, of the seal in the file's first line. A cache that was changed would hide changes.
+        path: file of the cache. If it is missing or damaged, the cache is empty.
+        secret: secret of the store, for the seal in the file's first line. A changed cache would hide changes.
     """
 
     def __init__(self, path: Path, secret: bytes = b"") -> None:
@@ -42,24 +42,24 @@ class StatCache:
         self._changed = False
 
     def peek(self, file: Path, tag: str) -> Any | None:
-        """The remembered value, or None if there is none to be trusted. Reads no content."""
+        """Returns the remembered value, or None if there is none that can be trusted. Does not read the file."""
         entry = self._entries.get(f"{tag}\0{file}")
         try:
             stat, observed, value = entry["stat"], entry["observed_ns"], entry["value"]  # type: ignore[index]
             touched = max(stat[1], stat[2])
-        except (TypeError, KeyError, IndexError):  # none, or a damaged one
+        except (TypeError, KeyError, IndexError):  # no entry, or a damaged one
             return None
         if stat != _identity(file) or touched > observed - _RACY_NS or observed > time.time_ns():
             return None
         return value
 
     def get(self, file: Path, tag: str, compute: Callable[[Path], Any]) -> Any:
-        """The remembered value, or ``compute(file)``, remembered.
+        """Returns the remembered value, or computes and remembers it.
 
         Args:
             file: the file that the value is a function of.
-            tag: what is computed, with every setting that it depends on.
-            compute: gives a JSON value.
+            tag: name of the computation, with every setting that it depends on.
+            compute: function of the file that returns a JSON value.
         """
         value = self.peek(file, tag)
         if value is not None:
@@ -75,7 +75,7 @@ class StatCache:
         return value
 
     def save(self) -> None:
-        """Writes the cache if it changed. A cache that cannot be written costs time only, so that is no error."""
+        """Writes the cache if it changed. Failing to write it costs only time, so this is no error."""
         with _COMPUTING:
             if self._changed:
                 try:
@@ -86,7 +86,7 @@ class StatCache:
                 self._changed = False
 
     def forget(self, files: tuple[str, ...]) -> None:
-        """Drops and writes down the entries of files whose paths end so."""
+        """Drops the entries of files whose paths end with one of these names, and writes the cache."""
         kept = {tag: entry for tag, entry in self._entries.items() if not tag.endswith(files)}
         self._changed = self._changed or len(kept) < len(self._entries)
         self._entries = kept
@@ -94,7 +94,7 @@ class StatCache:
 
 
 def cache_problem(path: Path, secret: bytes) -> str | None:
-    """Why a cache is not as it was written; None if it is, is missing, or is of a version that wrote no seal."""
+    """Says why a cache is damaged; None if it is whole, is missing, or is of a version that wrote no seal."""
     try:
         data = read_file(path)
     except FileNotFoundError:
@@ -106,7 +106,7 @@ def cache_problem(path: Path, secret: bytes) -> str | None:
 
 
 def _entries(path: Path, secret: bytes) -> dict[str, Any] | None:
-    """What a file holds; None for one that is missing or damaged, or has no seal."""
+    """Reads the entries of a file; None if it is missing or damaged, or has no seal."""
     try:
         seal, _, data = read_file(path).partition(b"\n")
         found = json.loads(data) if hmac.compare_digest(seal, _seal(data, secret)) else None

@@ -1,8 +1,8 @@
-"""Opening an encrypted store with its key, before anything else of it is read; and telling a plain one from it.
+"""Opens an encrypted store with its key before anything else in it is read, and recognises a store in plain.
 
-A store is encrypted from its beginning, and whole: its private root then holds the ring of keys
-(`pipelines.encryption.ring`) and sealed files, besides empty ones such as locks. A process that has opened it reads and
-writes plaintext by `pipelines.files`.
+A store is encrypted from its beginning, and as a whole. Its private root then holds the ring of keys
+(`pipelines.encryption.ring`), sealed files, and empty files such as locks. A process that has opened the store reads
+and writes plaintext through `pipelines.files`.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from pipelines.files import read_json, write_json
 
 _KEYS: Final = "store.key_file, store.key_command or store.key_env"
 _MADE_EARLY: Final = ("store.json", "secret")
-"""Of the files of a store, those that are there from the beginning."""
+"""The files that a store has from its beginning."""
 _opened: dict[tuple[str, KeySource], Any] = {}
-"""The ring's document that was opened by a key, by private root and where the key came from."""
+"""The ring's document that a key opened, by private root and source of the key."""
 
 
 def ring_path(private: Path) -> Path:
-    """Where the ring of keys of an encrypted store lies."""
+    """Returns the path of the ring of keys of an encrypted store."""
     return private / FILE
 
 
 def is_encrypted(private: Path) -> bool:
-    """Whether a private root is that of an encrypted store."""
+    """Returns True if a private root belongs to an encrypted store."""
     return ring_path(private).exists()
 
 
 def in_plain(path: Path) -> list[str]:
-    """How a file is read that a command names, a line for people: none where the file is in plain."""
+    """Returns a line that says how to read an encrypted file that a command names; no line for a file in plain."""
     root = next((folder for folder in path.parents if is_encrypted(folder)), None)
     if root is None:
         return []
@@ -44,21 +44,21 @@ def in_plain(path: Path) -> list[str]:
 
 
 def private_root_of(shown: Path) -> Path:
-    """The private root that a path below its ``latest`` lies in; for other paths, one that is no encrypted root."""
+    """Returns the private root of a path below its ``latest``; for other paths, one that is no encrypted root."""
     return next((folder.parent for folder in shown.parents if folder.name == "latest"), shown)
 
 
 def unlock(private: Path, source: KeySource | None, *, create: bool) -> None:
-    """Makes the files of an encrypted private root readable in this process; begins one where nothing is there yet.
+    """Makes the files of an encrypted private root readable in this process, and begins such a store if there is none.
 
     Args:
         private: the private root.
-        source: where the store key is; None for a store without encryption, or one that this process has opened before.
-        create: whether a store may be begun.
+        source: source of the store key; None for a store in plain, or one that this process has opened before.
+        create: true if a store may be begun.
 
     Raises:
-        ConfigError: the key is missing, is no key, or is not this store's; the store is encrypted and no key is named,
-            or the other way round.
+        ConfigError: the key is missing, is no key, or is not this store's. Or the store is encrypted and no key is
+            named, or the other way round.
         StoreError: the ring of keys is missing or damaged.
     """
     if not is_encrypted(private):
@@ -87,7 +87,7 @@ def _unlock_none(private: Path, source: KeySource | None, *, create: bool) -> No
             f"the store in {private} is not encrypted, and a key is named ({_KEYS}). A store is encrypted from its "
             "beginning: choose another folder with store.root and run there (see docs/encryption.md), or name no key"
         )
-    store_key = source.read()  # read now: a run that cannot have it must not begin
+    store_key = source.read()  # read now, because a run without its key must not begin
     if create:
         from pipelines.encryption.ring import new_ring
 
@@ -112,7 +112,7 @@ def _enter(private: Path, source: KeySource, document: Any) -> None:
 
 
 def use_secret(private: Path, secret: bytes) -> None:
-    """Has digests of an encrypted store keyed by its secret."""
+    """Keys the digests of an encrypted store by its secret."""
     place = places.place_of(private / "any")
     if place is not None:
         places.enter(private, Place(place.keys, derived_key(secret, "digests of files")))

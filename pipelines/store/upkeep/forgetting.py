@@ -1,8 +1,8 @@
-"""Takes documents out of a store: every artifact that holds rows of them, reviews, unfinished work, caches and names.
+"""Removes documents from a store: artifacts with their rows, reviews, unfinished work, caches and names.
 
-An artifact is content-keyed and never edited: those that hold a row of a document are removed as a whole, and the next
-run makes them again without it. Models stay, and are named: what they learnt cannot be taken out of them. Text that
-they wrote goes, for it may repeat the document.
+An artifact is content-keyed and never edited. So artifacts with a row of a document are removed as a whole, and the
+next run makes them again without the document. Models stay and are reported, because what they learnt cannot be
+removed. Text that they wrote is removed, because it may repeat the document.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ from pipelines.store.objects.publish import remove_artifact
 from pipelines.store.objects.reviews import reviews_path
 from pipelines.store.place.disk import remove_tree
 from pipelines.store.place.locks import exclusive_store_lock
-from pipelines.store.place.roots import FIRST_LOOK, MADE_AGAIN, Roots
+from pipelines.store.place.roots import REBUILDABLE, SAMPLE_EXAMPLES, Roots
 from pipelines.store.place.seals import SEAL, write_sealed
 from pipelines.store.place.statcache import StatCache
 from pipelines.store.upkeep.maintenance import existing, remove_dead_views
 from pipelines.store.upkeep.views import drop_dangling
 
 MODELS: Final = ("train_phase1", "train")
-"""Stages whose artifacts are models of a run, which stay."""
+"""Stages whose artifacts are a run's models, which stay."""
 _KEPT: Final = frozenset({*MODELS, "train_utility", "guarantee", "audit", "report"})
-"""These, and stages whose artifacts hold figures of the whole corpus and no row of it."""
+"""The stages of `MODELS`, and stages whose artifacts hold figures of the whole corpus and no row."""
 _REFERRING: Final = frozenset({"dedup_mask"})
-"""Stages whose artifacts name rows of other partitions: which sentence one repeats."""
+"""Stages whose artifacts name rows of other partitions, such as the sentence that a duplicate repeats."""
 Ref = tuple[str, str]
-"""Stage and key of an artifact."""
+"""The stage and key of an artifact."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """What a store holds of some subjects.
+    """The traces of some subjects in a store.
 
     Attributes:
-        artifacts: what is removed, in the order in which it is: what an artifact is known by goes after it.
-        models: artifacts of `MODELS` that were trained on them, or with them in the corpus.
-        num_sentences: of the subjects, in all versions of them that the store holds.
-        review_keys: names of sentences in the log of reviews that stand in no other document.
+        artifacts: artifacts to remove, in order: an artifact goes before those by which it was found.
+        models: artifacts of `MODELS` that were trained on the subjects, or with them in the corpus.
+        num_sentences: number of the subjects' sentences, in all versions that the store holds.
+        review_keys: names, in the log of reviews, of sentences that stand in no other document.
     """
 
     artifacts: tuple[Ref, ...]
@@ -62,12 +62,12 @@ class Found:
 
 
 def known_files(roots: Roots) -> set[str]:
-    """The names of all files that runs have read, as far as they are on record."""
+    """Returns the names of all files that recorded runs have read."""
     return {piece["name"] for _, spec in _specs(roots) for piece in _pieces(spec) if piece["path"]}
 
 
 def documents_called(roots: Roots, name: str) -> Iterator[tuple[str, str | None]]:
-    """File and own id of every document that the store holds under an id of its own, or under its ``doc_id``."""
+    """Finds the documents with a given own id or ``doc_id``, and yields file and own id of each."""
     for key in _split(roots):
         source = roots.private_files("split", key)
         for row in source.table(DOCUMENTS).rows(["doc_id", "source_file", "source_id"]):
@@ -76,13 +76,13 @@ def documents_called(roots: Roots, name: str) -> Iterator[tuple[str, str | None]
 
 
 def find(roots: Roots, subjects: Collection[Subject]) -> Found:
-    """What a store holds of documents."""
+    """Finds all traces of some documents in a store."""
     loaded = {ref: manifests.load(roots, *ref) for ref in existing(roots)}
     lineages = {ref: manifest.lineage for ref, manifest in loaded.items() if manifest is not None}
     seeds = _seeds(roots, subjects, lineages)
     removed = _holding(lineages, seeds)
     models = tuple(sorted(ref for ref in removed if ref[0] in MODELS))
-    rows = {row for found in _doc_ids(roots, subjects).values() for row in found}
+    rows = {row for sentences in _doc_ids(roots, subjects).values() for row in sentences}
     return Found(
         artifacts=tuple(_downstream_first(ref for ref in removed if ref in loaded and ref[0] not in _KEPT)),
         models=tuple(ref for ref in models if ref in loaded),
@@ -92,18 +92,18 @@ def find(roots: Roots, subjects: Collection[Subject]) -> Found:
 
 
 def forget(roots: Roots, subjects: Collection[Subject], paths: Mapping[str, Path] = NO_PATHS) -> dict[str, Any]:
-    """Takes documents out of a store, and puts them on the list of what no run reads any more.
+    """Removes documents from a store, and adds them to the list of documents that no run reads any more.
 
-    What a kill leaves undone, another call does.
+    After a kill, call the function again to finish.
 
     Args:
         paths: places of the input files that are still there, by their names in the corpus.
 
     Returns:
-        ``found`` (`Found`), and counts: ``num_reviews``, ``num_runs`` (records that name the files no more).
+        ``found`` (`Found`), and counts: ``num_reviews``, ``num_runs`` (runs whose records no longer name the files).
 
     Raises:
-        StoreError: a run is using the store, or a record of one is not as it was written.
+        StoreError: a run is using the store, or a record of a run was changed.
     """
     with exclusive_store_lock(roots.private):
         if changed := runs.changed_documents(roots):
@@ -127,16 +127,16 @@ def forget(roots: Roots, subjects: Collection[Subject], paths: Mapping[str, Path
 
 
 def _seeds(roots: Roots, subjects: Collection[Subject], lineages: Mapping[Ref, Mapping[str, Any]]) -> set[Ref]:
-    """Artifacts of partitions that hold a subject: by what was split, and by what runs say of their partitions."""
+    """Finds artifacts of partitions that hold a subject, by split sentences and by the partitions that runs record."""
     whole = {file_name(roots.secret, s.file) for s in subjects if s.source_id is None}
     single = {file_name(roots.secret, s.file) for s in subjects if s.source_id is not None}
     listed = read_forgotten(roots)
-    found = {("split", key) for s in subjects for key in listed.keys_of(roots.secret, s)}
+    seeds = {("split", key) for s in subjects for key in listed.keys_of(roots.secret, s)}
     for ref, lineage in lineages.items():
         if ref[0] == "split":
             files = {row[0] for row in lineage.get("ingredients", {}).get("inputs", {}).get(SOURCE, ())}
             if files & whole or (files & single and _doc_ids(roots, subjects, [ref[1]])):
-                found.add(ref)
+                seeds.add(ref)
     for folder, spec in _specs(roots):
         names = {
             partition["name"]
@@ -144,12 +144,12 @@ def _seeds(roots: Roots, subjects: Collection[Subject], lineages: Mapping[Ref, M
             if any(_is_of(roots, piece["name"], whole) for piece in partition["pieces"])
         }
         record = read_json(folder / "record.json") if names else None
-        found |= {(stage, key) for stage, partition, key in (record or {}).get("artifacts", ()) if partition in names}
-    return found
+        seeds |= {(stage, key) for stage, partition, key in (record or {}).get("artifacts", ()) if partition in names}
+    return seeds
 
 
 def _holding(lineages: Mapping[Ref, Mapping[str, Any]], seeds: set[Ref]) -> set[Ref]:
-    """Every artifact that holds rows of the seeds: of their partitions, and of the whole corpus."""
+    """Finds every artifact that holds rows of the seeds, in their partitions and of the whole corpus."""
     reached, referring = set(seeds), set()
     for stage in GRAPH.values():  # declared in topological order
         for ref, lineage in lineages.items():
@@ -158,7 +158,7 @@ def _holding(lineages: Mapping[Ref, Mapping[str, Any]], seeds: set[Ref]) -> set[
             inputs = lineage.get("inputs", {})
             read = {(e.stage, key): e.partitions for e in stage.inputs for _, key in inputs.get(e.stage, ())}
             hits = {partitions for source, partitions in read.items() if source in reached}
-            reads_own_part = stage.partitioned and not stage.own_partitions  # of what is whole
+            reads_own_part = stage.partitioned and not stage.own_partitions  # of a whole-corpus artifact
             if hits and (hits != {"whole"} or not reads_own_part):
                 reached.add(ref)
             elif hits and stage.name in _REFERRING:
@@ -178,20 +178,20 @@ def _downstream_first(refs: Iterable[Ref]) -> list[Ref]:
 def _doc_ids(
     roots: Roots, subjects: Collection[Subject], keys: Iterable[str] | None = None
 ) -> dict[str, set[tuple[str, int]]]:
-    """The sentences of the subjects, as (doc_id, number), by the key of the split artifact that holds them."""
+    """Returns the sentences of the subjects, as (doc_id, number), by the key of their split artifact."""
     whole = {s.file for s in subjects if s.source_id is None}
     single = {(s.file, s.source_id) for s in subjects if s.source_id is not None}
-    found: dict[str, set[tuple[str, int]]] = {}
+    sentences: dict[str, set[tuple[str, int]]] = {}
     for key in _split(roots) if keys is None else keys:
         source = roots.private_files("split", key)
         for row in source.table(DOCUMENTS).rows(["doc_id", "source_file", "source_id", "num_sentences"]):
             if row["source_file"] in whole or (row["source_file"], row["source_id"]) in single:
-                found.setdefault(key, set()).update((row["doc_id"], n) for n in range(row["num_sentences"]))
-    return found
+                sentences.setdefault(key, set()).update((row["doc_id"], n) for n in range(row["num_sentences"]))
+    return sentences
 
 
 def _review_keys(roots: Roots, rows: set[tuple[str, int]]) -> frozenset[str]:
-    """What the log calls the sentences of these rows, but for sentences that stand in another document as well."""
+    """Returns the names, in the log of reviews, of the rows' sentences that stand in no other document."""
     reviewed = {decision.key for decision in read_decisions(reviews_path(roots))} if rows else set()
     if not reviewed:
         return frozenset()
@@ -207,26 +207,26 @@ def _review_keys(roots: Roots, rows: set[tuple[str, int]]) -> frozenset[str]:
 
 
 def _unlisted(roots: Roots) -> Iterator[Path]:
-    """What may quote any document and is no artifact: unfinished work, tracebacks, examples, what can be made again."""
+    """Finds files other than artifacts that may quote a document: work, tracebacks, examples, rebuildable files."""
     for root in ROOTS:
         yield from (roots.of(root) / "work").glob("*")
         yield from (roots.of(root) / "quarantine").glob("*")
         for folder in (roots.of(root) / "objects").glob("*/*"):
-            if not roots.manifest_path(folder.parent.name, folder.name).exists():  # a kill left it
+            if not roots.manifest_path(folder.parent.name, folder.name).exists():  # the remains of a kill
                 yield folder
-    for folder in (roots.private / "failures", roots.private / FIRST_LOOK, roots.cache / MADE_AGAIN):
+    for folder in (roots.private / "failures", roots.private / SAMPLE_EXAMPLES, roots.cache / REBUILDABLE):
         yield from folder.glob("*")
     yield from overlays_dir(roots).glob("*")
 
 
 def _forget_digests(roots: Roots, subjects: Collection[Subject]) -> None:
-    """The cache of what was read of input files names them by their paths."""
+    """Removes the subjects' files from the cache of input files, which names them by their paths."""
     if names := tuple(subject.file for subject in subjects if subject.source_id is None):
         StatCache(roots.cache / "inputs.json", roots.secret).forget(names)
 
 
 def _rename_in_runs(roots: Roots, subjects: Collection[Subject]) -> int:
-    """Takes names of whole files out of the specifications of runs, and marks records; gives how many runs it were."""
+    """Removes names of whole files from the specifications of runs, and marks records. Returns the number of runs."""
     whole = {file_name(roots.secret, s.file) for s in subjects if s.source_id is None}
     single = {file_name(roots.secret, s.file) for s in subjects if s.source_id is not None}
     count = 0
@@ -246,7 +246,7 @@ def _rename_in_runs(roots: Roots, subjects: Collection[Subject]) -> int:
 
 
 def _write_again(roots: Roots, path: Path, document: dict[str, Any]) -> None:
-    """A document of a run with other fields; sealed if it was."""
+    """Writes a document of a run with changed fields, sealed if it was sealed before."""
     if SEAL in document:
         write_sealed(path, {name: v for name, v in document.items() if name != SEAL}, "run", roots.secret)
     else:
@@ -254,7 +254,7 @@ def _write_again(roots: Roots, path: Path, document: dict[str, Any]) -> None:
 
 
 def _specs(roots: Roots) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """The folder and the specification, as it lies there, of every run."""
+    """Yields the folder and the stored specification of every run."""
     for folder in sorted(roots.runs.glob("*")):
         spec = read_json(folder / "spec.json")
         if isinstance(spec, dict):
@@ -266,10 +266,10 @@ def _pieces(spec: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _is_of(roots: Roots, name: str, files: Collection[str]) -> bool:
-    """Whether a piece's name, or what stands for it since it was forgotten, is that of one of these files."""
+    """Returns True if a piece's name, or its pseudonym since it was forgotten, belongs to one of these files."""
     return name.removeprefix(f"{runs.FORGOTTEN}/") in files or file_name(roots.secret, name) in files
 
 
 def counts(found: Found) -> dict[str, int]:
-    """Artifacts to remove, by the stages' names."""
+    """Counts the artifacts to remove by stage."""
     return dict(Counter(GRAPH[stage].shown_name for stage, _ in found.artifacts))

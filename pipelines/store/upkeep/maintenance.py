@@ -1,4 +1,4 @@
-"""``verify``, ``gc`` and ``adopt``: looking after a store."""
+"""Maintenance of a store: ``verify``, ``gc`` and ``adopt``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from typing import Any
 from pipelines.errors import ConfigError, StoreError
 from pipelines.graph import GRAPH
 from pipelines.stage import ROOTS, Root
-from pipelines.store.building.lookup import fresh_key_of
+from pipelines.store.building.lookup import compute_key
+from pipelines.store.building.plan import present_inputs
 from pipelines.store.ledger.check import check_releases
 from pipelines.store.ledger.ledger import read_ledger
 from pipelines.store.objects import manifest as manifests
@@ -36,21 +37,20 @@ from pipelines.store.place.disk import remove_tree
 from pipelines.store.place.ledger_file import LedgerError
 from pipelines.store.place.location import MARKER, marker_problem
 from pipelines.store.place.locks import exclusive_store_lock, key_lock, store_lock
-from pipelines.store.place.outcome import PartitionKeys
-from pipelines.store.place.roots import FIRST_LOOK, MADE_AGAIN, Roots, private_umask
+from pipelines.store.place.roots import REBUILDABLE, SAMPLE_EXAMPLES, Roots, private_umask
 from pipelines.store.place.seals import SealError
 from pipelines.store.place.statcache import cache_problem
 from pipelines.store.upkeep.views import drop_dangling
-from pipelines.walks import outermost
+from pipelines.walks import source_and_sink_stages
 
 LEDGER = "ledger"
 DOCUMENTS = "documents"
-"""What `verify` checks beside the artifacts of stages."""
+"""The entries that `verify` checks in addition to the artifacts of stages."""
 
 
 @dataclass(frozen=True)
 class Checked:
-    """The result of verifying an artifact, or one of `LEDGER` and `DOCUMENTS`: ``problem`` is None when it is whole."""
+    """The result of verifying an artifact, or one of `LEDGER` and `DOCUMENTS`. ``problem`` is None if it is whole."""
 
     stage: str
     key: str
@@ -61,8 +61,8 @@ def verify(roots: Roots, *, repair: bool = False) -> list[Checked]:
     """Compares every artifact with its manifest, byte by byte, and the store's own documents with their seals.
 
     Args:
-        repair: move damaged artifacts to ``quarantine/``, so that the next run rebuilds them, and take out of
-            ``latest/`` what shows them.
+        repair: true to move damaged artifacts to ``quarantine/``, so that the next run rebuilds them, and to remove
+            their views from ``latest/``.
     """
     checked: list[Checked] = []
     if not roots.private.is_dir():
@@ -90,14 +90,14 @@ def verify(roots: Roots, *, repair: bool = False) -> list[Checked]:
 
 
 def _ledger_problem(roots: Roots) -> str | None:
-    """Why the ledger is not as it was written, or contradicts what else is known of releases; None if neither."""
+    """Says why the ledger is damaged, or contradicts other records of releases; None if neither is so."""
     try:
         check_releases(roots, read_ledger(roots))
         read_forgotten(roots)
     except LedgerError as error:
         return str(error)
     except SealError:
-        return None  # of the list, which `runs.changed_documents` tells
+        return None  # the list of forgotten documents, which `runs.changed_documents` reports
     return None
 
 
@@ -107,7 +107,7 @@ def _problem(roots: Roots, stage: str, key: str) -> str | None:
         return "its manifest is missing; the next run makes the artifact again where it is needed"
     if manifest is None:
         return "its manifest is damaged"
-    # The joint manifest first: what it says about the files cannot be relied on otherwise.
+    # The joint manifest comes first, because otherwise its entries about files cannot be relied on.
     return (
         joint_manifest_damage(roots, manifest)
         or manifests.damage(roots, manifest, full=True)
@@ -116,17 +116,17 @@ def _problem(roots: Roots, stage: str, key: str) -> str | None:
 
 
 def _without_manifest(roots: Roots) -> Iterable[tuple[str, str]]:
-    """Artifacts whose manifest is gone. One that a kill left on its way still has its work folder, and is none."""
+    """Finds artifacts whose manifest is gone. The remains of a kill still have their work folder, and do not count."""
     for root in ROOTS:
         for folder in (roots.of(root) / "objects").glob("*/*"):
             stage, key = folder.parent.name, folder.name
-            is_on_its_way = roots.work_dir("private", key).exists()  # asked first: a run may publish it just now
-            if stage in GRAPH and not is_on_its_way and not roots.manifest_path(stage, key).exists():
+            is_unfinished = roots.work_dir("private", key).exists()  # first, because a run may publish it just now
+            if stage in GRAPH and not is_unfinished and not roots.manifest_path(stage, key).exists():
                 yield stage, key
 
 
 def existing(roots: Roots) -> Iterable[tuple[str, str]]:
-    """Every artifact that exists: (stage, key)."""
+    """Yields every existing artifact as (stage, key)."""
     for path in sorted((roots.private / "manifests").glob("*/*.json")):
         if path.parent.name in GRAPH:
             yield path.parent.name, path.stem
@@ -135,20 +135,20 @@ def existing(roots: Roots) -> Iterable[tuple[str, str]]:
 def gc(
     roots: Roots, *, keep_runs: int, dry_run: bool, work_days: float = 7.0, failure_days: float = 30.0
 ) -> dict[str, Any]:
-    """Removes artifacts that none of the newest runs used, old work and failures, quarantine, first looks, dead views.
+    """Removes artifacts that no recent run used, old work and failures, quarantine, sample examples, and unused views.
 
     Args:
-        keep_runs: how many of the newest runs keep their artifacts; at least 1.
-        dry_run: only count.
-        work_days: unfinished work (checkpoints of killed runs), what stages can make again, and overlays that no kept
-            run trained with, are kept this long after their last use.
-        failure_days: tracebacks, and what the gate found, are kept this long.
+        keep_runs: number of the newest runs that keep their artifacts; at least 1.
+        dry_run: true to only count.
+        work_days: number of days after their last use to keep unfinished work (checkpoints of killed runs), rebuildable
+            files, and overlays that no kept run trained with.
+        failure_days: number of days to keep tracebacks and the gate's hits.
 
     Returns:
         Counts: ``num_objects``, ``num_bytes``, ``num_kept``.
 
     Raises:
-        StoreError: a run is using the store, or a run's record is not as it was written.
+        StoreError: a run is using the store, or a run's record was changed.
         ConfigError: ``keep_runs`` is below 1.
     """
     if keep_runs < 1:
@@ -159,7 +159,7 @@ def gc(
                 f"{changed[0][1]}; what that run used is not known, so nothing is removed. Restore the file, or remove "
                 "its folder to forget the run (`reticent verify` lists all such files)"
             )
-        records = runs.all_records(roots)
+        records = list(runs.records(roots))
         listed = list(existing(roots))
         kept_records = _kept(records, runs.latest(roots), keep_runs)
         used = _used(kept_records) | shown_artifacts(roots)
@@ -173,9 +173,9 @@ def gc(
                     stale.append(folder)
             stale += _stale_work(roots, root, {key for _, key in listed}, work_days)
             stale += (roots.of(root) / "quarantine").glob("*")
-        stale += (roots.private / FIRST_LOOK).glob("*")  # it quotes the text, and takes a minute to make again
+        stale += (roots.private / SAMPLE_EXAMPLES).glob("*")  # it quotes the text, and takes a minute to make again
         stale += _old(roots.private / "failures", failure_days)
-        stale += _old(roots.cache / MADE_AGAIN, work_days)
+        stale += _old(roots.cache / REBUILDABLE, work_days)
         overlays = {record.get("overlay") for record in kept_records}
         stale += [folder for folder in _old(overlays_dir(roots), work_days) if folder.name not in overlays]
         num_bytes = sum(f.stat().st_size for path in stale for f in (path, *path.rglob("*")) if f.is_file())
@@ -186,53 +186,53 @@ def gc(
                     remove_artifact(roots, stage, key)
             for path in stale:
                 remove_tree(path) if path.is_dir() else path.unlink(missing_ok=True)
-            # What the last training had seen is asked for every night (`pipelines.store.upkeep.training_schedule`).
+            # Every run compares its input with that of the last training (`pipelines.store.upkeep.training_schedule`).
             trained_by = {record.get("trained_by") for record in kept_records}
             for record in records:
                 if record not in kept_records and record["run_id"] not in trained_by:
                     remove_tree(roots.runs / str(record["run_id"]))
             for folder in (*(roots.private / "manifests").iterdir(), *(roots.of(r) / "latest" for r in ROOTS)):
                 for temporary in folder.glob(".*.tmp"):
-                    temporary.unlink()  # a kill came while it was written
+                    temporary.unlink()  # the remains of a kill
             remove_dead_views(roots)
             for lock in roots.locks.glob("*.lock"):
-                lock.unlink()  # nobody holds one: the store lock is ours alone
+                lock.unlink()  # nobody holds one, because we hold the exclusive store lock
     return {"num_objects": len(stale), "num_bytes": num_bytes, "num_kept": kept}
 
 
 def _kept(records: list[dict[str, Any]], latest: dict[str, Any] | None, keep_runs: int) -> list[dict[str, Any]]:
-    """The newest records and, wherever the clock put it, that of the run which ``latest`` names; and their child runs.
+    """Selects the newest records, the record of the latest run, and their child runs.
 
-    Records sort by the time at which their run started: after the clock was set back, the latest run is not the first.
-    A child run is kept as long as everything that its parent used is, and uses up no number; so a later run with
-    nothing to do does not end the audits of a model that is still the latest.
+    Records sort by the start time of their run, so the latest run is not the first if the clock was set back. A child
+    run is kept as long as all artifacts of its parent are, and does not count. So a later run with nothing to do does
+    not end the audits of a model that is still the latest.
     """
     by_id = {r["run_id"]: r for r in records}
     kept = _newest([r for r in records if r.get("parent") not in by_id], keep_runs)
     if latest is not None and latest not in kept:
         kept = [latest, *kept]
     used = _used(kept)
-    found = {r["run_id"]: r for r in kept}
+    selected = {r["run_id"]: r for r in kept}
     for child in records:
         parent = by_id.get(child.get("parent"))
         if parent is not None and _used([parent]) <= used:
-            found |= {child["run_id"]: child, parent["run_id"]: parent}
-    return list(found.values())
+            selected |= {child["run_id"]: child, parent["run_id"]: parent}
+    return list(selected.values())
 
 
 def _used(records: Iterable[dict[str, Any]]) -> set[tuple[str, str]]:
-    """What runs made or found: (stage, key)."""
+    """Returns (stage, key) of the artifacts that runs made or found."""
     return {(stage, key) for record in records for stage, _, key in record.get("artifacts", [])}
 
 
 def _newest(records: list[dict[str, Any]], keep_runs: int) -> list[dict[str, Any]]:
-    """The records, newest first, down to the ``keep_runs``-th that covers the whole graph.
+    """Returns the records, newest first, down to the ``keep_runs``-th that covers the whole graph.
 
-    Runs of some stages only, failed ones, and child runs list what they touched; they do not use up the number. What an
-    older version ran covers the graph although a stage of today's was not in it.
+    Runs of some stages, failed runs and child runs do not count. A run of an older version covers the graph although it
+    lacks some of today's stages.
     """
     whole = 0
-    ends = outermost()
+    ends = source_and_sink_stages()
     for number, record in enumerate(records, 1):
         covered = {stage for stage, _, _ in record.get("artifacts", [])}
         whole += record.get("state") == "completed" and covered >= ends and not runs.is_child(record)
@@ -242,8 +242,8 @@ def _newest(records: list[dict[str, Any]], keep_runs: int) -> list[dict[str, Any
 
 
 def shown_artifacts(roots: Roots) -> set[tuple[str, str]]:
-    """What ``latest/`` shows: (stage, key)."""
-    found = set()
+    """Returns (stage, key) of the artifacts behind ``latest/``."""
+    shown = set()
     for root in ROOTS:
         objects = (roots.of(root) / "objects").resolve()
         for link in (roots.of(root) / "latest").iterdir():
@@ -251,14 +251,14 @@ def shown_artifacts(roots: Roots) -> set[tuple[str, str]]:
                 target = path.resolve()
                 if objects in target.parents:
                     stage, key = target.relative_to(objects).parts[:2]
-                    found.add((stage, key))
-    return found
+                    shown.add((stage, key))
+    return shown
 
 
 def _stale_work(roots: Roots, root: Root, published: set[str], days: float) -> list[Path]:
-    """Finds work folders that a kill left behind, and those that nothing went on with for long.
+    """Finds work folders that a kill left behind, and work folders that were not used for long.
 
-    A kill comes after publishing, or on the way out of the store, where an empty folder stays (`remove_artifact`).
+    A kill leaves one after publishing, or an empty one while an artifact is removed (`remove_artifact`).
     """
     work = roots.of(root) / "work"
     done = [
@@ -270,7 +270,7 @@ def _stale_work(roots: Roots, root: Root, published: set[str], days: float) -> l
 
 
 def _old(folder: Path, days: float) -> list[Path]:
-    """What lies in a folder and was not changed, nor anything below it, for so many days."""
+    """Finds the entries of a folder that were not changed for so many days, nor anything below them."""
     limit = time.time() - days * 86_400
     return [
         path
@@ -292,24 +292,24 @@ def remove_dead_views(roots: Roots) -> None:
 def adopt(session: Session, stage: str, old_key: str) -> str:
     """Keeps an expensive artifact although the code or the environment changed.
 
-    The artifact is published again under the key that the stage has now; lineage records where it came from.
+    The artifact is published again under the stage's present key. Its lineage records the old key.
 
     Args:
-        stage: a stage of the graph.
-        old_key: the key of an existing artifact, or its first 8 or more characters.
+        stage: name of a stage of the graph.
+        old_key: key of an existing artifact, or its first 8 or more characters.
 
     Returns:
         The new key.
 
     Raises:
-        ConfigError: no such artifact; or its settings, inputs or seed differ from the present ones, so that it would
-            not be the same thing; or an input is not cached.
+        ConfigError: there is no such artifact; its settings, inputs or seed differ from the present ones; or an input
+            is not cached.
     """
     with private_umask(), store_lock(session.roots.private):
         source = _find_by_prefix(session.roots, stage, old_key)
         partition = _partition_of(session, stage, source.key)
-        inputs = _present_inputs(session, stage, partition)
-        key, ingredients = fresh_key_of(session, stage, partition, inputs)
+        inputs = present_inputs(session, stage, partition)
+        key, ingredients = compute_key(session, stage, partition, inputs)
         if key == source.key:
             return key
         old = source.lineage["ingredients"]
@@ -365,15 +365,3 @@ def _partition_of(session: Session, stage: str, key: str) -> str | None:
             if name == stage and used == key and isinstance(partition, str):
                 return partition
     raise ConfigError(f"no run record says which partition artifact {key[:12]} of stage {stage} belongs to")
-
-
-def _present_inputs(session: Session, stage: str, partition: str | None) -> dict[str, PartitionKeys]:
-    """The cached keys of a stage's inputs under the present settings and code."""
-    from pipelines.store.building.plan import _known_inputs, make_plan
-
-    plan = make_plan(session, None)
-    keys = {(p.stage, p.partition): p.key for p in plan if p.action == "hit" and p.key}
-    inputs = _known_inputs(session, GRAPH[stage], partition, keys)
-    if isinstance(inputs, str):
-        raise ConfigError(f"stage {inputs} is not cached under the present settings and code; run it first")
-    return inputs

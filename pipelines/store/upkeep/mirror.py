@@ -1,8 +1,8 @@
 """A copy of the public root on object storage, for readers on other machines (`store.mirror_url`, by fsspec).
 
-The store itself stays on disks: object storage has no locks, and renames nothing in one step. Only artifacts that are
-published go there, below names that never change, and ``latest.json`` last: it lists what ``latest/`` shows, and the
-digest of every file. What was taken out of the public root is removed there, too; models stay, as they do here.
+The store itself stays on disks, because object storage has no locks and cannot rename in one step. Only published
+artifacts are copied, below names that never change. ``latest.json`` goes last. It lists the files of ``latest/``, and
+the digest of every file. Files that left the public root are removed from the copy too. Models stay in both.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _COPYING: Final = "copying published files"
 
 @dataclass(frozen=True, kw_only=True)
 class Mirrored:
-    """What a copy came to.
+    """The result of a copy.
 
     Attributes:
-        num_copied, num_removed: artifacts of which files were copied, or that were removed there.
-        num_bytes: of the files that were copied.
+        num_copied, num_removed: number of artifacts whose files were copied, or that were removed from the copy.
+        num_bytes: size of the copied files.
     """
 
     num_copied: int
@@ -48,25 +48,25 @@ class Mirrored:
 
 
 def require_protocol(url: str) -> None:
-    """Refuses a mirror whose protocol cannot be spoken here; connects to nothing.
+    """Refuses a mirror whose protocol is not installed. Does not connect.
 
     Raises:
-        ConfigError: fsspec, or its package of the protocol, is not installed.
+        ConfigError: fsspec, or its package for the protocol, is not installed.
     """
     _Place(url)
 
 
 def mirror(roots: Roots, url: str, progress: Progress = silent) -> Mirrored:
-    """Makes the place at ``url`` a copy of what is published. What is there is not copied again.
+    """Makes the folder at ``url`` a copy of the published artifacts. Files that are there already are not copied again.
 
     Args:
         roots: the store.
-        url: a folder, by a protocol of fsspec.
-        progress: told how many artifacts are through.
+        url: URL of a folder, with a protocol of fsspec.
+        progress: callback for the number of finished artifacts.
 
     Raises:
-        ConfigError: the package of the protocol is not installed.
-        StoreError: the place cannot be read or written, is another store's, or a published file is damaged.
+        ConfigError: the package for the protocol is not installed.
+        StoreError: the folder cannot be read or written, belongs to another store, or a published file is damaged.
     """
     place = _Place(url)
     with store_lock(roots.private), key_lock(roots.locks, _LOCK):
@@ -85,23 +85,23 @@ def mirror(roots: Roots, url: str, progress: Progress = silent) -> Mirrored:
 
 
 def _name_of(roots: Roots) -> str:
-    """What tells one store's mirror from another's; says nothing of the secret."""
+    """Returns a name that differs between stores and reveals nothing about the secret."""
     return hmac.new(roots.secret, b"mirror of the public root", hashlib.sha256).hexdigest()[:32]
 
 
 Files = Mapping[str, Mapping[str, Any]]
-"""Size and digest of each file, by its path below an artifact's public folder."""
+"""The size and digest of each file, by its path below an artifact's public folder."""
 
 
 def _published(roots: Roots) -> dict[str, Files]:
-    """Whole artifacts in the public root, by the path of their folder below it."""
-    found: dict[str, Files] = {}
+    """Returns whole artifacts in the public root, by the path of their folder below it."""
+    artifacts: dict[str, Files] = {}
     for path in sorted((roots.public / "objects").glob(f"*/*/{MANIFEST}")):
         stage, key = path.parent.parent.name, path.parent.name
         if (manifest := load(roots, stage, key)) is not None:
             files = {f.removeprefix("public/"): e for f, e in manifest.files.items() if f.startswith("public/")}
-            found[f"objects/{stage}/{key}"] = files
-    return found
+            artifacts[f"objects/{stage}/{key}"] = files
+    return artifacts
 
 
 def _is_release(name: str) -> bool:
@@ -109,13 +109,13 @@ def _is_release(name: str) -> bool:
 
 
 def _copy(place: _Place, public: Path, name: str, files: Files) -> int:
-    """Copies an artifact whose manifest is not there yet, or files of it that are not; the manifest goes last.
+    """Copies an artifact's missing files, and its manifest last.
 
-    A file counts as there if it has the size that it has here. What it holds is not read again: that would be as much
-    traffic as copying all of it, every night. Readers compare digests, which ``latest.json`` lists.
+    A file of the same size counts as copied. It is not read again, because that would be as much traffic as copying it,
+    every night. Readers compare digests, which ``latest.json`` lists.
 
     Returns:
-        The number of bytes that were copied.
+        The number of copied bytes.
     """
     own = (public / name / MANIFEST).read_bytes()
     is_known = place.read(f"{name}/{MANIFEST}") == own
@@ -143,9 +143,9 @@ def _latest(roots: Roots, published: Mapping[str, Files]) -> dict[str, Any]:
 
 
 def _shown(roots: Roots, link: Path) -> Iterator[str]:
-    """Paths below the public root of the files that a link of ``latest/`` shows, in the order of its names.
+    """Yields the paths, below the public root, of the files behind a link of ``latest/``, sorted by name.
 
-    A link that leads out of the public root shows nothing: its target is not looked into.
+    A link that leads out of the public root shows nothing: its target is not read.
     """
     public, shown = roots.public.resolve(), link.resolve()
     for path in sorted(shown.rglob("*")) if shown.is_relative_to(public) else ():
@@ -154,7 +154,7 @@ def _shown(roots: Roots, link: Path) -> Iterator[str]:
 
 
 class _Place:
-    """A folder on some storage. Errors name their kind only: their messages may quote credentials."""
+    """A folder on some storage. Errors name only their type, because their messages may quote credentials."""
 
     def __init__(self, url: str) -> None:
         try:
@@ -185,12 +185,16 @@ class _Place:
         self._root = root.rstrip("/")
 
     def require_own(self, name: str) -> None:
-        """Raises: StoreError: another store's copy is there, or files that are none."""
-        found = self.read(LATEST)
-        if found is None:
+        """Refuses a folder with another store's copy, or with other files.
+
+        Raises:
+            StoreError: the folder is not this store's.
+        """
+        latest = self.read(LATEST)
+        if latest is None:
             return
         try:
-            other = json.loads(found)["store"]
+            other = json.loads(latest)["store"]
         except (ValueError, KeyError, TypeError):
             other = None
         if other != name:
@@ -221,26 +225,26 @@ class _Place:
             raise _unreachable(error) from None
 
     def sizes(self, name: str) -> dict[str, int]:
-        """The sizes of the files below a folder, by their paths below it."""
+        """Returns the sizes of the files below a folder, by their paths below it."""
         try:
-            found = self._system.find(self._at(name), detail=True)
+            files = self._system.find(self._at(name), detail=True)
         except FileNotFoundError:
             return {}
         except Exception as error:
             raise _unreachable(error) from None
         start = f"{self._at(name)}/"
-        return {path.removeprefix(start): int(about["size"]) for path, about in found.items() if path.startswith(start)}
+        return {path.removeprefix(start): int(about["size"]) for path, about in files.items() if path.startswith(start)}
 
     def artifacts(self) -> list[str]:
-        """What looks like an artifact there: ``objects/STAGE/KEY``, whole or not."""
+        """Returns the folders of the form ``objects/STAGE/KEY``, whole or not."""
         try:
-            found = self._system.find(self._at("objects"))
+            files = self._system.find(self._at("objects"))
         except FileNotFoundError:
             return []
         except Exception as error:
             raise _unreachable(error) from None
         at = re.compile(re.escape(self._root) + r"/(objects/[a-z0-9_]+/[0-9a-f]+)/")
-        return sorted({match[1] for path in found if (match := at.match(path))})
+        return sorted({match[1] for path in files if (match := at.match(path))})
 
     def remove(self, name: str) -> None:
         try:
@@ -254,7 +258,7 @@ class _Place:
         return f"{self._root}/{name}"
 
     def _make_folder(self, name: str) -> None:
-        """On object storage, fsspec would make the bucket."""
+        """Makes a file's folder. Not on object storage, where fsspec would make the bucket."""
         if self._scheme in _WITHOUT_FOLDERS:
             return
         self._system.makedirs(self._at(name).rpartition("/")[0], exist_ok=True)

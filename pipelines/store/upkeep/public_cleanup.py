@@ -1,8 +1,8 @@
-"""What earlier runs left in the public root is taken out when a run has published others in its place.
+"""Removes tables and reports of earlier runs from the public root when a run has published new ones.
 
-Claims are about what lies in the public root. A table that was published under another policy may hold a row that is
-private now, and an older report may tell what the newest does not; neither is covered by the newest claims. Models
-stay: each is a release of its own, which the privacy ledger charges for whether it still lies there or not.
+Claims are about the files in the public root. A table that was published under another policy may hold a row that is
+private now, and an older report may say more than the newest. The newest claims cover neither. Models stay, because
+each is a release of its own, which the privacy ledger charges for whether it is still there or not.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from pipelines.store.upkeep.maintenance import shown_artifacts
 
 
 def superseded(roots: Roots, used: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, Path]]:
-    """Public folders that neither the given artifacts nor ``latest/`` use: stage, key, folder. Models are left out.
+    """Finds public folders, other than models, that neither given artifacts nor ``latest/`` use: stage, key, folder.
 
-    Those of a stage that publishes nothing any more are among them, used or not.
+    Folders of a stage that no longer publishes are always among them.
 
     Args:
         roots: the store.
-        used: (stage, key) of what the newest run made or found.
+        used: (stage, key) of the artifacts that the newest run made or found.
     """
     kept = {*used, *shown_artifacts(roots)}
     for folder in sorted((roots.public / "objects").glob("*/*")):
@@ -47,18 +47,18 @@ def _publishes(stage: str) -> bool:
 
 
 def remove_superseded(roots: Roots, used: Iterable[tuple[str, str]]) -> int | None:
-    """Removes them. They can be made again from what is in the private root.
+    """Removes the `superseded` folders, which can be made again from the private root.
 
     Returns:
-        How many folders were removed; None if a run is using the store, so that nothing was.
+        The number of removed folders; None if nothing was removed because a run is using the store.
     """
     try:
         with exclusive_store_lock(roots.private):
-            found = list(superseded(roots, used))
-            for stage, key, folder in found:
+            removed = list(superseded(roots, used))
+            for stage, key, folder in removed:
                 if _publishes(stage):
                     remove_artifact(roots, stage, key)
                 remove_tree(folder)
     except StoreError:
         return None
-    return len(found)
+    return len(removed)

@@ -1,4 +1,4 @@
-"""Whether it is time to train: `train.when` against what the last run that trained had seen."""
+"""Decides if a training is due: compares `train.when` with the input of the last run that trained."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _OF_THE_MODEL = ("perplexity", "epsilon", "delta", "epsilon_this_model", "num_re
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """Of the last run that trained, or found the model in the store.
+    """The last run that trained, or found its model in the store.
 
     Attributes:
-        run_id: its name.
-        nights: days (UTC) since it started.
-        changed: share of the input, of the format that changed most, that has come or gone since.
-        is_due: whether it is time for another.
+        run_id: id of the run.
+        nights: number of days (UTC) since the run started.
+        changed: share of the input that was added or removed since, for the format that changed most.
+        is_due: true if another training is due.
     """
 
     run_id: str
@@ -39,7 +39,7 @@ class Training:
     is_due: bool
 
     def text(self, when: Any) -> str:
-        """Why the model stays, for people; ``when`` is None where only what was forgotten has changed."""
+        """Says why the model stays. ``when`` is None if only forgotten text has changed."""
         if when is None:
             return f"nothing but what was forgotten (`reticent forget`) has changed since run {self.run_id}"
         limits = [f"{self.nights} of {when.nights} nights have passed"] if when.nights is not None else []
@@ -51,21 +51,17 @@ class Training:
 def last_training(
     roots: Roots, when: Any, partitions: Sequence[PartitionPlan], *, now: datetime | None = None
 ) -> Training | None:
-    """What `train.when` is about; None where no run has trained, or what it had seen is no longer known.
+    """Describes the last training for `train.when`; None if no run has trained, or its input is no longer known.
 
     Args:
         when: the settings (`pipelines.settings.train_fields.TrainWhen`).
-        partitions: of the run that is about to begin.
-        now: the time; UTC.
+        partitions: partitions of the run that is about to begin.
+        now: present time in UTC.
     """
-    found = _last_record(roots)
-    if found is None:
+    spec = _last_spec(roots)
+    run_id = None if spec is None else str(spec["run_id"])
+    if spec is None or run_id is None or (nights := _nights_since(run_id, now)) is None:
         return None
-    run_id = str(found.get("trained_by") or found["run_id"])
-    started, spec = runs.started_at(run_id), runs.spec_document(roots, run_id)
-    if started is None or spec is None:
-        return None
-    nights = ((now or datetime.now(UTC)).date() - datetime.fromisoformat(started).date()).days
     before = [piece for partition in spec["partitions"] for piece in partition["pieces"]]
     pieces = [vars(piece) for partition in partitions for piece in partition.pieces]
     changed = changed_share(before, pieces)
@@ -78,35 +74,33 @@ def last_training(
 def training_before_forgetting(
     roots: Roots, settings: Mapping[str, Any], seed: int, partitions: Sequence[PartitionPlan]
 ) -> Training | None:
-    """The last training, where what was forgotten since is all that its run had read otherwise; None elsewhere.
+    """Describes the last training if only forgotten text has changed since; otherwise None.
 
-    To forget asks for no training: that would be another release of everybody else's records.
+    Forgetting asks for no training, because that would be another release of everybody else's records.
 
     Args:
-        settings: the stage tables of the run that is about to begin, as JSON values.
+        settings: stage tables of the run that is about to begin, as JSON values.
         seed: ``run.seed``.
-        partitions: of the run that is about to begin.
+        partitions: partitions of the run that is about to begin.
     """
-    found = _last_record(roots)
-    spec = None if found is None else runs.spec_document(roots, str(found.get("trained_by") or found["run_id"]))
-    if found is None or spec is None:
+    spec = _last_spec(roots)
+    if spec is None:
         return None
     before = [piece for partition in spec["partitions"] for piece in partition["pieces"]]
     pieces = [piece for partition in partitions for piece in partition.pieces]
-    stayed = [piece for piece in before if piece["path"]]  # of a forgotten file, no path is on record
+    stayed = [piece for piece in before if piece["path"]]  # the record has no path of a forgotten file
     is_forgotten = len(stayed) < len(before) or {p.forgotten for p in pieces} != {
         tuple(p.get("forgotten", ())) for p in stayed
     }
     is_same = Counter(p["digest"] for p in stayed) == Counter(p.digest for p in pieces) and spec["seed"] == seed
     if not is_forgotten or not is_same or not same_values(_read(spec["settings"]), _read(settings)):
         return None
-    started = runs.started_at(str(spec["run_id"]))
-    nights = 0 if started is None else (datetime.now(UTC).date() - datetime.fromisoformat(started).date()).days
-    return Training(run_id=str(spec["run_id"]), nights=nights, changed=0.0, is_due=False)
+    run_id = str(spec["run_id"])
+    return Training(run_id=run_id, nights=_nights_since(run_id) or 0, changed=0.0, is_due=False)
 
 
 def _read(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The settings that training, or what is before it, depends on."""
+    """Returns the settings that training and the stages before it depend on."""
     references = config_references()
     tables = {table for name in upstream(["train"]) - OUTSIDE for table in GRAPH[name].configs if table in settings}
     return {
@@ -116,13 +110,13 @@ def _read(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def changed_share(before: Iterable[Mapping[str, Any]], after: Iterable[Mapping[str, Any]]) -> float:
-    """Share of the input that came or went, whichever is more, of what there was; of the format that changed most.
+    """Returns the share of the input that was added or removed, whichever is more, for the most changed format.
 
-    Pieces (bytes of text files, rows of tables) are compared by content, wherever they lie. A piece that was edited in
-    one place has changed as a whole.
+    The share is of the earlier input. Pieces (bytes of text files, rows of tables) are compared by content, wherever
+    they lie. A piece that was edited in one place has changed as a whole.
 
     Args:
-        before, after: pieces, as their fields (`pipelines.context.Piece`).
+        before, after: fields of the pieces (`pipelines.context.Piece`).
     """
     old, new = _extents(before), _extents(after)
     shares = [0.0]
@@ -135,25 +129,37 @@ def changed_share(before: Iterable[Mapping[str, Any]], after: Iterable[Mapping[s
 
 
 def _extents(pieces: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = defaultdict(dict)
+    extents: dict[str, dict[str, int]] = defaultdict(dict)
     for piece in pieces:
-        found[str(piece["format"])][str(piece["digest"])] = int(piece["end_byte"]) - int(piece["start_byte"])
-    return found
+        extents[str(piece["format"])][str(piece["digest"])] = int(piece["end_byte"]) - int(piece["start_byte"])
+    return extents
 
 
 def _last_record(roots: Roots) -> dict[str, Any] | None:
-    """The newest release with a model. A run of a few stages only has none, and one that failed does not count."""
+    """Finds the record of the newest release with a model. Failed runs do not count."""
     return next((r for r in runs.records(roots) if r.get("became_latest") and runs.key_in(r, "train")), None)
 
 
+def _last_spec(roots: Roots) -> dict[str, Any] | None:
+    """Reads the specification of the run that trained the model of the newest release."""
+    record = _last_record(roots)
+    return None if record is None else runs.spec_document(roots, str(record.get("trained_by") or record["run_id"]))
+
+
+def _nights_since(run_id: str, now: datetime | None = None) -> int | None:
+    started = runs.started_at(run_id)
+    today = (now or datetime.now(UTC)).date()
+    return None if started is None else (today - datetime.fromisoformat(started).date()).days
+
+
 @dataclass(frozen=True, kw_only=True)
-class Kept:
-    """What a run that does not train leaves as it is.
+class CurrentRelease:
+    """The release that stays when a run does not train.
 
     Attributes:
-        artifacts: rows of a record, of the stages that make the release.
-        outputs: where the release is shown.
-        metrics: the figures of its model, and of what was promised for it; those of its text are of other text.
+        artifacts: rows of the run record, for the stages that make the release.
+        outputs: paths of the release below ``latest/``.
+        metrics: figures of its model and of its claims. Figures of the text are left out, because the text has changed.
     """
 
     artifacts: Sequence[list[Any]] = ()
@@ -161,13 +167,13 @@ class Kept:
     metrics: Mapping[str, Any] = field(default_factory=dict)
 
 
-def kept_release(roots: Roots, stages: Iterable[str]) -> Kept:
-    """The release that stays where a run does not train; ``stages`` are those that make one."""
-    found = _last_record(roots) or {}
+def current_release(roots: Roots, stages: Iterable[str]) -> CurrentRelease:
+    """Returns the release that stays when a run does not train. ``stages`` are the stages that make a release."""
+    record = _last_record(roots) or {}
     names = set(stages)
-    outputs, metrics = roots.shown_here(found.get("outputs", {})), found.get("metrics", {})
-    return Kept(
-        artifacts=[row for row in found.get("artifacts", ()) if row[0] in names],
-        outputs={n: outputs[n] for n in _SHOWN if n in outputs and Path(outputs[n]).exists()},  # what had to go is gone
+    outputs, metrics = roots.shown_here(record.get("outputs", {})), record.get("metrics", {})
+    return CurrentRelease(
+        artifacts=[row for row in record.get("artifacts", ()) if row[0] in names],
+        outputs={n: outputs[n] for n in _SHOWN if n in outputs and Path(outputs[n]).exists()},
         metrics={name: metrics[name] for name in _OF_THE_MODEL if name in metrics},
     )

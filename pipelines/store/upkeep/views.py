@@ -1,8 +1,8 @@
 """``latest/``: stable paths to the newest run's tables and folders, switched in one step.
 
 A view is a folder of relative links, one per partition, so that ``pl.scan_parquet("…/latest/redacted/*.parquet")``
-reads exactly one run. Links in private views are numbered in corpus order; in the public root the order is that of
-the content digests, since corpus order is not public.
+reads exactly one run. Links in private views are numbered in corpus order. Links in the public root are numbered by
+content digest, because corpus order is not public.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _FOLDERS: tuple[tuple[str, str, Root, str], ...] = (
     ("report", "report", "private", ""),
     ("public_report", "report", "public", ""),
 )
-"""Whole folders shown under ``latest/``: name, stage, root, path inside the artifact."""
+"""Whole folders under ``latest/``: name, stage, root, path inside the artifact."""
 _LOCK = "latest"
-"""Held by who changes ``latest/``: a link that a run has just mended must not be dropped."""
+"""The lock for changes to ``latest/``, so that no process drops a link that a run has just mended."""
 
 
 def publish_views(session: Session, outcomes: Iterable[Outcome]) -> dict[str, str]:
     """Points ``latest/`` at this run's artifacts and returns the output paths by name.
 
-    Stages that the run skipped keep the view that they had, and are not among the outputs. A child run has none.
+    Stages that the run skipped keep their earlier view, and are not among the outputs. A child run has no outputs.
     """
     if session.spec.purpose != "release":
         return {}
@@ -45,9 +45,9 @@ def publish_views(session: Session, outcomes: Iterable[Outcome]) -> dict[str, st
 
 
 def drop_dangling(roots: Roots) -> list[str]:
-    """Takes what is no longer whole out of ``latest/``, until a run puts it back; returns the names.
+    """Removes damaged views from ``latest/`` until a run puts them back. Returns their names.
 
-    A view whose artifact went to quarantine is dropped as a whole: a table with rows missing would pass for all of it.
+    A view with an artifact in quarantine is dropped as a whole, because a table with missing rows would look complete.
     """
     dropped = []
     with key_lock(roots.locks, _LOCK):
@@ -62,7 +62,7 @@ def drop_dangling(roots: Roots) -> list[str]:
 
 def _publish_views(session: Session, outcomes: Iterable[Outcome]) -> dict[str, str]:
     for folder in (session.roots.public / "objects").iterdir():
-        make_readable(folder)  # earlier versions left them closed
+        make_readable(folder)  # earlier versions left these folders closed
     by_stage: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         if outcome.key is not None:
@@ -89,8 +89,8 @@ def _publish_views(session: Session, outcomes: Iterable[Outcome]) -> dict[str, s
             if folder.is_dir():
                 replace_link(link, folder)
                 outputs[name] = str(link)
-            else:  # a method without any bound publishes no model: that of an older run is not this run's
-                link.unlink(missing_ok=True)
+            else:
+                link.unlink(missing_ok=True)  # a method without any bound publishes no model
     for name in ("report", "public_report"):
         page = Path(outputs.pop(name, "")) / "report.html"
         if page.is_file():
