@@ -28,7 +28,7 @@ from pipelines.training.data.control import ControlTokens
 from pipelines.training.data.ragged import RaggedArray
 from pipelines.training.data.records import Records, target_positions
 from pipelines.training.devices import autocast
-from pipelines.training.loop import Outcome, Recipe, Segment, train
+from pipelines.training.loop import Segment, StepSettings, TrainingOutcome, train
 from pipelines.training.models.adaptation import Adaptation
 from pipelines.training.models.loading import LoadedModel, complete_model, open_model
 from pipelines.training.models.losses import example_losses
@@ -100,7 +100,7 @@ class _Trainer:
         """An epoch of samples of 256 records on average."""
         return plan_private_steps(num_records, 8 if self.place.tiny else 256, 1)
 
-    def run(self, plain: Records, noised: Records, kinds: Sequence[Any], plan: PrivatePlan) -> Outcome:
+    def run(self, plain: Records, noised: Records, kinds: Sequence[Any], plan: PrivatePlan) -> TrainingOutcome:
         """An epoch of each kind of step."""
         size = 4 if self.place.tiny else 16
         num_steps = {"plain": -(-len(plain) // size), "noised": plan.num_steps}
@@ -109,7 +109,7 @@ class _Trainer:
             plain,
             noised,
             [Segment(kind=kind, num_steps=num_steps[kind], ends_epoch=True) for kind in kinds],
-            Recipe(
+            StepSettings(
                 public_learning_rate=5e-5,
                 private_learning_rate=5e-4,
                 public_batch_size=size,

@@ -21,7 +21,7 @@ from pipelines.gate.own import HOLE
 from pipelines.mask import MASK
 from pipelines.methods.registry import METHODS
 from pipelines.stages.train.config import TrainConfig
-from pipelines.training.crossings import NOTES, Crossing
+from pipelines.training.crossings import EXCHANGE_NOTES, NetworkExchange
 from pipelines.training.data.control import (
     BOS,
     CONVERSATION_END,
@@ -114,7 +114,7 @@ def runs() -> Iterator[Any]:
     for head, has_prefix in itertools.product(_HEADS, (False, True)):
         yield _run(head=head, has_prefix=has_prefix)
     yield _run(is_lstm=True)
-    yield _run(crossings=tuple(NOTES))
+    yield _run(crossings=tuple(EXCHANGE_NOTES))
 
 
 def evaluations() -> Iterator[dict[str, Any]]:
@@ -140,7 +140,7 @@ def _run(
     is_lstm: bool = False,
     target_epsilon: float | None = 3.0,
     spent: Spent | None = None,
-    crossings: tuple[Crossing, ...] = (),
+    crossings: tuple[NetworkExchange, ...] = (),
 ) -> Any:
     """What `pipelines.training.outputs` looks at in a run; nothing was trained."""
     written = _written(control)
@@ -171,9 +171,9 @@ def _run(
         },
         corpus=SimpleNamespace(
             vocabulary=vocabulary,
-            plain=_Records(range(has_public)),
-            noised=_Records(),
-            plain_order="content_hash",
+            nonprivate_examples=_Records(range(has_public)),
+            private_examples=_Records(),
+            nonprivate_order="content_hash",
         ),
         account=SimpleNamespace(
             event=NonPrivate(),

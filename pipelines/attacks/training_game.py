@@ -40,7 +40,7 @@ from pipelines.training.checkpoint import Checkpoints
 from pipelines.training.data.corpus import TrainingCorpus
 from pipelines.training.data.records import Examples
 from pipelines.training.loop import ExampleLosses
-from pipelines.training.methods.base import Hooks, LoopTraining, Settings
+from pipelines.training.methods.base import LoopTraining, TrainingContext, TrainingSettings
 from pipelines.training.methods.sdpsgd_lstm import SpanTraining
 from pipelines.training.scoring.evaluation import unscored
 
@@ -100,11 +100,11 @@ class TrainingGame:
         planned_by = "pipelines.training.methods.jft_phase_one" if self.is_first_phase else None
         return f"pipelines.training.loop: noised steps, planned by {planned_by or registry.method(self.method).module}"
 
-    def settings(self, seed: int, **changed: Any) -> Settings:
+    def settings(self, seed: int, **changed: Any) -> TrainingSettings:
         """What the method is told. One epoch, or as many as make room for a kill and what it loses."""
         steps = max(1, round(self.num_canaries / self.expected_batch_size))
         given = {"optimizer": "sgd"} if isinstance(self.own, Optimized) else {}
-        return Settings(
+        return TrainingSettings(
             epochs=math.ceil((KILLED_AFTER + 1) / steps),
             public_batch_size=1,
             expected_batch_size=self.expected_batch_size,
@@ -180,7 +180,7 @@ def run_three_times(
             witness.begins(step)
             return secret(step)
 
-        hooks = Hooks(
+        hooks = TrainingContext(
             randomness=of_step,
             checkpoints=Checkpoints(folder / f"{name}.ckpt", "game", 1.0, witness.clock, writes=ranks.is_first),
             losses=losses,
@@ -197,7 +197,7 @@ def corpus_of(plain: Examples, noised: Examples) -> TrainingCorpus:
     """A corpus for a method to plan with. There is no text, so there is neither vocabulary nor held-out fold."""
     nothing = cast(Any, None)
     return TrainingCorpus(
-        vocabulary=nothing, plain_order="none", plain=plain, num_private_plain=0, noised=noised, held_out=nothing
+        vocabulary=nothing, nonprivate_order="none", plain=plain, num_nonprivate_with_private_text=0, noised=noised, held_out=nothing
     )
 
 

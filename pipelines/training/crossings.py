@@ -8,8 +8,8 @@ from typing import Final, Literal, get_args
 from pipelines.artifacts import Folder, Target
 from pipelines.files import read_json, write_json
 
-Crossing = Literal["encrypted", "private_interface"]
-NOTES: Final[Mapping[Crossing, str]] = {
+NetworkExchange = Literal["encrypted", "private_interface"]
+EXCHANGE_NOTES: Final[Mapping[NetworkExchange, str]] = {
     "encrypted": "several machines trained together, and what crossed between them was encrypted (TLS 1.3, under keys "
     "of this training alone): whoever watches their network sees when they take steps, and how long, which epsilon "
     "does not cover",
@@ -21,15 +21,15 @@ NOTES: Final[Mapping[Crossing, str]] = {
 _FILE: Final = "crossings.json"
 
 
-def note_crossing(scratch: Target, way: Crossing) -> None:
+def record_network_exchange(scratch: Target, way: NetworkExchange) -> None:
     """Writes down that sums will cross, for good: a training that is killed and goes on otherwise has still done so."""
-    write_json(scratch.blob(_FILE), sorted({*crossings_in(scratch), way}))
+    write_json(scratch.blob(_FILE), sorted({*network_exchanges_in(scratch), way}))
 
 
-def crossings_in(scratch: Folder, earlier: Iterable[Crossing] = ()) -> tuple[Crossing, ...]:
+def network_exchanges_in(scratch: Folder, earlier: Iterable[NetworkExchange] = ()) -> tuple[NetworkExchange, ...]:
     """How sums crossed so far, and in an earlier phase. A file that is damaged counts as all ways there are."""
     path = scratch.blob(_FILE)
-    every: tuple[Crossing, ...] = get_args(Crossing)
+    every: tuple[NetworkExchange, ...] = get_args(NetworkExchange)
     found = read_json(path) if path.exists() else []
     ways = found if isinstance(found, list) and set(found) <= set(every) else every
     return tuple(sorted({*earlier, *ways}))

@@ -27,7 +27,7 @@ from pipelines.training.data.vocabulary import control_tokens_of
 from pipelines.training.models.sources import MARKER
 
 if TYPE_CHECKING:
-    from pipelines.training.run import Run
+    from pipelines.training.run import FinishedTraining
 
 VERSION: Final = 2
 """Version 1, of release 0.1.0, told the method and nothing else."""
@@ -50,7 +50,7 @@ class UntoldEncodingError(ConfigError):
     """A folder of version 1 does not say how its records were encoded, and its tokenizer does not show it."""
 
 
-def describe(run: Run) -> dict[str, Any]:
+def describe(run: FinishedTraining) -> dict[str, Any]:
     """The document of a finished training."""
     vocabulary = run.corpus.vocabulary
     control = vocabulary.control

@@ -21,8 +21,14 @@ from pipelines.artifacts import Target
 from pipelines.context import Progress
 from pipelines.errors import ConfigError, ReticentError, StageError
 from pipelines.training.devices import is_on_gpu
-from pipelines.training.machines import Machines, announced, failures_elsewhere, gathered, start_all
-from pipelines.training.team import Failure, Share, Team, loopback
+from pipelines.training.machines import (
+    CoordinatorSettings,
+    announce_training,
+    assign_ranks,
+    failures_on_other_machines,
+    wait_for_workers,
+)
+from pipelines.training.team import ProcessFailure, ProcessGroup, ProcessShare, loopback
 
 
 def launch(
@@ -33,7 +39,7 @@ def launch(
     device: str,
     progress: Progress,
     failures: Target,
-    machines: Machines | None = None,
+    machines: CoordinatorSettings | None = None,
 ) -> Any:
     """Runs ``work(*arguments, progress)`` in ``count`` processes here, and in those of other machines.
 
@@ -59,29 +65,29 @@ def launch(
     """
     if multiprocessing.current_process().daemon:
         raise ConfigError("runtime.num_processes: a worker of Dask may start no processes of its own; set it to 1")
-    share, look = Share(count=count, total=count, device=device, interface=loopback()), None
+    share, look = ProcessShare(count=count, total=count, device=device, interface=loopback()), None
     with contextlib.ExitStack() as stack:
         if machines is not None:
             on_gpu = is_on_gpu(device)
-            folder = stack.enter_context(announced(machines))
-            joined = gathered(folder, machines, on_gpu, progress)
+            folder = stack.enter_context(announce_training(machines))
+            joined = wait_for_workers(folder, machines, on_gpu, progress)
             share = replace(
                 share,
                 device="cuda" if on_gpu else "cpu",  # on all machines the same
                 interface=str(machines.interface),
                 connect_seconds=machines.wait_seconds,
             )
-            share = start_all(folder, joined, share, work, arguments)
+            share = assign_ranks(folder, joined, share, work, arguments)
             progress(0, None, f"starting {share.total} training processes on {machines.count} machines")
-            look = partial(failures_elsewhere, folder, joined)
-        team = stack.enter_context(Team(share, work, arguments))
+            look = partial(failures_on_other_machines, folder, joined)
+        team = stack.enter_context(ProcessGroup(share, work, arguments))
         results, failed = team.watch(progress, look)
     if failed:
         raise _as_error(failed, share.total, failures)
     return results[0]
 
 
-def _as_error(failed: list[Failure], count: int, failures: Target) -> ReticentError:
+def _as_error(failed: list[ProcessFailure], count: int, failures: Target) -> ReticentError:
     """The error of the process that failed first of all: one that lost its partner fails too, by accident."""
     order = ("refused", "died", "failed", "lost")
     cause = min(failed, key=lambda failure: order.index(failure.kind))

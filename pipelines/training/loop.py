@@ -32,12 +32,12 @@ from pipelines.dp.sampling import PrivatePlan, largest_batch, next_check, physic
 from pipelines.errors import StageError
 from pipelines.randomness import PrivateRandomness
 from pipelines.training.checkpoint import Checkpoints, load_trained, trained_weights
-from pipelines.training.data.records import Batch, Examples, IntArray
+from pipelines.training.data.records import ExampleBatch, Examples, IntArray
 from pipelines.training.divergence import diverged
 from pipelines.training.scoring.curve import Curve, EpsilonSoFar
 from pipelines.training.scoring.evaluation import Evaluation
 
-ExampleLosses = Callable[[torch.nn.Module, Batch], torch.Tensor]
+ExampleLosses = Callable[[torch.nn.Module, ExampleBatch], torch.Tensor]
 """(B,) the loss of each example."""
 
 
@@ -51,13 +51,13 @@ class Segment:
         ends_epoch: whether the model is evaluated, and always saved, after them.
     """
 
-    kind: Literal["plain", "noised"]
+    kind: Literal["nonprivate", "private"]
     num_steps: int
     ends_epoch: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
+class StepSettings:
     """How steps are made.
 
     Attributes:
@@ -78,7 +78,7 @@ class Recipe:
     seed: int
     optimizer: Literal["adamw", "sgd"] = "adamw"
 
-    def num_plain_batches(self, num_records: int) -> int:
+    def num_nonprivate_batches(self, num_records: int) -> int:
         """Minibatches of a pass over so many records."""
         return math.ceil(num_records / self.public_batch_size)
 
@@ -94,7 +94,7 @@ class _Progress:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class TrainingOutcome:
     """What a run did.
 
     Attributes:
@@ -116,7 +116,7 @@ def train(
     plain: Examples,
     noised: Examples,
     programme: Sequence[Segment],
-    recipe: Recipe,
+    recipe: StepSettings,
     plan: PrivatePlan,
     *,
     randomness: PrivateRandomness,
@@ -126,7 +126,7 @@ def train(
     epsilon_so_far: EpsilonSoFar,
     microbatch_size: int,
     progress: Callable[[int, int | None, str], None],
-) -> Outcome:
+) -> TrainingOutcome:
     """Trains ``model`` in place.
 
     A run that was killed goes on from its last checkpoint with fresh samples and fresh noise. Steps that were done
@@ -162,10 +162,10 @@ def train(
         IsolationError: the loss or the gradient of an example depends on others of its batch, or the model keeps
             what it saw.
     """
-    num_private = sum(s.num_steps for s in programme if s.kind == "noised")
+    num_private = sum(s.num_steps for s in programme if s.kind == "private")
     if num_private != plan.num_steps:
         raise StageError(f"the programme has {num_private} private steps, and {plan.num_steps} are accounted for")
-    run = _Run(model, plain, noised, recipe, plan, randomness, losses, microbatch_size)
+    run = _LoopRun(model, plain, noised, recipe, plan, randomness, losses, microbatch_size)
     was_resumed = run.restore(checkpoints.load(progress))
     run.join(programme)
     try:
@@ -179,34 +179,36 @@ def train(
         if run.engine is not None:
             run.engine.detach()
     num_steps, num_comparisons = run.at.num_private_steps, run.num_comparisons
-    return Outcome(num_steps=num_steps, curve=run.curve.rows, was_resumed=was_resumed, num_comparisons=num_comparisons)
+    return TrainingOutcome(
+        num_steps=num_steps, curve=run.curve.rows, was_resumed=was_resumed, num_comparisons=num_comparisons
+    )
 
 
-class _Run:
+class _LoopRun:
     def __init__(
         self,
         model: torch.nn.Module,
         plain: Examples,
         noised: Examples,
-        recipe: Recipe,
+        recipe: StepSettings,
         plan: PrivatePlan,
         randomness: PrivateRandomness,
         losses: ExampleLosses,
         microbatch_size: int,
     ) -> None:
-        self.model, self.plain, self.noised = model, plain, noised
+        self.model, self.nonprivate_examples, self.private_examples = model, plain, noised
         self.recipe, self.plan, self.randomness = recipe, plan, randomness
         self.losses, self.microbatch_size = losses, microbatch_size
         # A model without a rule for each of its layers may still be trained where nothing is private.
         self.engine = GradientEngine(model, max_grad_norm=recipe.max_grad_norm) if plan.num_steps else None
         self.parameters = [p for p in model.parameters() if p.requires_grad]
-        self.plain_optimizer = _optimizer(recipe, self.parameters, recipe.public_learning_rate)
-        self.noised_optimizer = _optimizer(recipe, self.parameters, recipe.private_learning_rate)
-        self.num_plain_batches = recipe.num_plain_batches(len(plain))
+        self.nonprivate_optimizer = _optimizer(recipe, self.parameters, recipe.public_learning_rate)
+        self.private_optimizer = _optimizer(recipe, self.parameters, recipe.private_learning_rate)
+        self.num_nonprivate_batches = recipe.num_nonprivate_batches(len(plain))
         self.at, self.curve = _Progress(), Curve()
         self.ranks, self.device = Ranks.here(), self.parameters[0].device
-        self.own_noised = self.ranks.share(np.arange(len(noised)))
-        self.compared = self.own_noised[noised.num_targets[self.own_noised] > 0]
+        self.own_private_rows = self.ranks.share(np.arange(len(noised)))
+        self.compared = self.own_private_rows[noised.num_targets[self.own_private_rows] > 0]
         self.num_comparisons = None if self.engine is None or not len(self.compared) else 0
         self.next_check = 0
 
@@ -215,7 +217,7 @@ class _Run:
         # The noise is calibrated by each process, and processors round its last digits in other ways.
         recipe = replace(self.recipe, noise_multiplier=float(f"{self.recipe.noise_multiplier:.6g}"))
         facts = [repr(part) for part in (recipe, self.plan, self.at, [asdict(s) for s in programme])]
-        facts += [f"{len(part)} {int(part.num_targets.sum())}" for part in (self.plain, self.noised)]
+        facts += [f"{len(part)} {int(part.num_targets.sum())}" for part in (self.nonprivate_examples, self.private_examples)]
         self.ranks.check_agree("/".join(facts), self.device)
         self.ranks.follow_first(parameter.data for parameter in self.model.parameters())
 
@@ -251,14 +253,14 @@ class _Run:
         self.num_comparisons += 1
         self.next_check = next_check(self.at.num_private_steps, self.recipe.seed)
 
-    def _collate(self, rows: IntArray) -> Batch:
-        return self.noised.collate(rows).to(self.device, self.parameters[0].dtype)
+    def _collate(self, rows: IntArray) -> ExampleBatch:
+        return self.private_examples.collate(rows).to(self.device, self.parameters[0].dtype)
 
     def state(self) -> dict[str, Any]:
         return {
             "model": trained_weights(self.model),
-            "public_optimizer": self.plain_optimizer.state_dict(),
-            "private_optimizer": self.noised_optimizer.state_dict(),
+            "public_optimizer": self.nonprivate_optimizer.state_dict(),
+            "private_optimizer": self.private_optimizer.state_dict(),
             "progress": asdict(self.at),
             "curve": self.curve.as_state(),
         }
@@ -267,8 +269,8 @@ class _Run:
         if state is None:
             return False
         load_trained(self.model, state["model"])
-        self.plain_optimizer.load_state_dict(state["public_optimizer"])
-        self.noised_optimizer.load_state_dict(state["private_optimizer"])
+        self.nonprivate_optimizer.load_state_dict(state["public_optimizer"])
+        self.private_optimizer.load_state_dict(state["private_optimizer"])
         self.at, self.curve = _Progress(**state["progress"]), Curve(**state["curve"])
         return True
 
@@ -286,7 +288,7 @@ class _Run:
         while at.segment < len(programme):
             segment = programme[at.segment]
             while at.position < segment.num_steps:
-                self._noised_step() if segment.kind == "noised" else self._plain_step()
+                self._private_step() if segment.kind == "private" else self._nonprivate_step()
                 at.position += 1
                 checkpoints.save_if_due(self.state)
                 done = at.num_plain_steps + at.num_private_steps
@@ -300,14 +302,14 @@ class _Run:
             else:
                 checkpoints.save_if_due(self.state)
 
-    def _plain_step(self) -> None:
+    def _nonprivate_step(self) -> None:
         at, size = self.at, self.recipe.public_batch_size
-        passes, batch_number = divmod(at.num_plain_steps, self.num_plain_batches)
-        order: IntArray = np.random.default_rng([self.recipe.seed, passes]).permutation(len(self.plain))
+        passes, batch_number = divmod(at.num_plain_steps, self.num_nonprivate_batches)
+        order: IntArray = np.random.default_rng([self.recipe.seed, passes]).permutation(len(self.nonprivate_examples))
         rows = order[batch_number * size : (batch_number + 1) * size]
         own, loss_sum = self.ranks.share(rows), 0.0
         if len(own):
-            batch = self.plain.collate(own).to(self.device, self.parameters[0].dtype)
+            batch = self.nonprivate_examples.collate(own).to(self.device, self.parameters[0].dtype)
             loss = self.losses(self.model, batch).sum()
             loss_sum = float(loss.detach())
             (loss / len(rows)).backward()  # type: ignore[no-untyped-call]
@@ -319,20 +321,20 @@ class _Run:
                 if parameter.grad is None:  # no row of its own, or none that this parameter takes part in
                     parameter.grad = torch.zeros_like(parameter)
             self.ranks.add_up([p.grad for p in self.parameters if p.grad is not None])
-        self.plain_optimizer.step()
-        self.plain_optimizer.zero_grad(set_to_none=True)
+        self.nonprivate_optimizer.step()
+        self.nonprivate_optimizer.zero_grad(set_to_none=True)
         self.curve.add("public", loss_sum, len(rows))
         at.num_plain_steps += 1
 
-    def _noised_step(self) -> None:
+    def _private_step(self) -> None:
         at, engine = self.at, self.engine
         assert engine is not None  # noqa: S101  # there are private steps, so it was made
         if at.num_private_steps >= self.next_check:
             self.compare_again()
         rng = self.randomness(at.num_private_steps)
-        rows = self.own_noised[poisson_sample(len(self.own_noised), self.plan.sample_rate, rng)]
-        rows = rows[self.noised.num_targets[rows] > 0]  # the others' gradients are zero
-        rows = rows[np.argsort(self.noised.ids.lengths[rows], kind="stable")]  # less padding; a sum has no order
+        rows = self.own_private_rows[poisson_sample(len(self.own_private_rows), self.plan.sample_rate, rng)]
+        rows = rows[self.private_examples.num_targets[rows] > 0]  # the others' gradients are zero
+        rows = rows[np.argsort(self.private_examples.ids.lengths[rows], kind="stable")]  # less padding; a sum has no order
         loss_sum = 0.0
         for part in physical_batches(rows, self.microbatch_size):
             with engine.recording(len(part)):
@@ -345,7 +347,7 @@ class _Run:
         loss_sum, count = self.ranks.totals([loss_sum, len(rows)], self.device)
         self.curve.add("private", loss_sum, int(count))
         noisy_step(
-            self.noised_optimizer,
+            self.private_optimizer,
             engine,
             noise_multiplier=self.recipe.noise_multiplier,
             expected_batch_size=self.plan.expected_batch_size,
@@ -355,7 +357,9 @@ class _Run:
         at.num_private_steps += 1
 
 
-def _optimizer(recipe: Recipe, parameters: list[torch.nn.Parameter], learning_rate: float) -> torch.optim.Optimizer:
+def _optimizer(
+    recipe: StepSettings, parameters: list[torch.nn.Parameter], learning_rate: float
+) -> torch.optim.Optimizer:
     if recipe.optimizer == "sgd":
         return torch.optim.SGD(parameters, lr=learning_rate)
     # No weight decay: a decay on embeddings of rare tokens forgets what few examples taught.

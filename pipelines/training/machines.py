@@ -27,7 +27,7 @@ import torch
 from pipelines.context import Progress, silent
 from pipelines.errors import ExecutorError
 from pipelines.files import read_json, source_digest, write_json
-from pipelines.training.team import LOOK_SECONDS, Failure, Share, Team, check_interface
+from pipelines.training.team import LOOK_SECONDS, ProcessFailure, ProcessGroup, ProcessShare, check_interface
 
 _PACKAGES: Final = ("torch", "numpy", "transformers", "tokenizers", "safetensors")
 _LOCK, _TRAINING, _ORDER, _STORE = "training.lock", "training.json", "order.json", "store"
@@ -40,7 +40,7 @@ _SAID: Final = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Machines:
+class CoordinatorSettings:
     """The machines that train a model together, as the settings say.
 
     Attributes:
@@ -59,7 +59,7 @@ class Machines:
 
 
 @contextlib.contextmanager
-def announced(machines: Machines) -> Iterator[Path]:
+def announce_training(machines: CoordinatorSettings) -> Iterator[Path]:
     """A fresh folder in which machines may join, as long as this lasts.
 
     Raises:
@@ -83,7 +83,9 @@ def announced(machines: Machines) -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def gathered(folder: Path, machines: Machines, on_gpu: bool, progress: Progress) -> list[dict[str, Any]]:
+def wait_for_workers(
+    folder: Path, machines: CoordinatorSettings, on_gpu: bool, progress: Progress
+) -> list[dict[str, Any]]:
     """Waits for the other machines, and returns what each said when it joined.
 
     Raises:
@@ -125,9 +127,13 @@ def _problem(joined: dict[str, Any], on_gpu: bool) -> str | None:
     return None
 
 
-def start_all(
-    folder: Path, joined: list[dict[str, Any]], share: Share, work: Callable[..., Any], arguments: tuple[Any, ...]
-) -> Share:
+def assign_ranks(
+    folder: Path,
+    joined: list[dict[str, Any]],
+    share: ProcessShare,
+    work: Callable[..., Any],
+    arguments: tuple[Any, ...],
+) -> ProcessShare:
     """Writes down which processes each machine starts, and the work itself; returns the share of this machine.
 
     The work is code. It comes from the private root alone, and never over the network.
@@ -142,18 +148,20 @@ def start_all(
     return replace(share, total=first, store=folder / _STORE)
 
 
-def failures_elsewhere(folder: Path, joined: list[dict[str, Any]]) -> list[Failure]:
+def failures_on_other_machines(folder: Path, joined: list[dict[str, Any]]) -> list[ProcessFailure]:
     """How processes of other machines ended, as far as these machines wrote it down or are gone themselves."""
-    found = [Failure(**read_json(path)) for path in sorted(folder.glob("failure-*.json"))]
+    found = [ProcessFailure(**read_json(path)) for path in sorted(folder.glob("failure-*.json"))]
     order = read_json(folder / _ORDER)["first"]
     for one in joined:
         if not _is_held(folder / f"machine-{one['token']}.lock"):
-            found.append(Failure(order[one["token"]], "died", "was lost with its machine", machine=one["machine"]))
+            found.append(
+                ProcessFailure(order[one["token"]], "died", "was lost with its machine", machine=one["machine"])
+            )
     return found
 
 
 @dataclass(frozen=True, kw_only=True)
-class Joining:
+class WorkerSettings:
     """How this machine takes part in trainings that another one runs.
 
     Attributes:
@@ -169,7 +177,7 @@ class Joining:
     say: Callable[[str], None]
 
 
-def wait_and_join(joining: Joining, is_over: Callable[[], bool] = lambda: False) -> None:
+def join_trainings(joining: WorkerSettings, is_over: Callable[[], bool] = lambda: False) -> None:
     """Joins every training that is announced, until ``is_over``.
 
     Raises:
@@ -187,7 +195,7 @@ def wait_and_join(joining: Joining, is_over: Callable[[], bool] = lambda: False)
         time.sleep(LOOK_SECONDS)
 
 
-def _join(joining: Joining, folder: Path) -> str:
+def _join(joining: WorkerSettings, folder: Path) -> str:
     """Takes part in one training; how it ended, in words."""
     token = secrets.token_hex(16)
     needed = read_json(folder / _TRAINING)["needed"]
@@ -212,9 +220,9 @@ def _join(joining: Joining, folder: Path) -> str:
         return _train(joining, folder, order, order["first"][token])
 
 
-def _train(joining: Joining, folder: Path, order: dict[str, Any], first: int) -> str:
+def _train(joining: WorkerSettings, folder: Path, order: dict[str, Any], first: int) -> str:
     work, arguments = pickle.loads(base64.b64decode(order["job"]))  # noqa: S301  (from the private root)
-    share = Share(
+    share = ProcessShare(
         first=first,
         count=joining.count,
         total=order["total"],
@@ -223,17 +231,17 @@ def _train(joining: Joining, folder: Path, order: dict[str, Any], first: int) ->
         store=folder / _STORE,
         connect_seconds=order["seconds"],
     )
-    gone = Failure(0, "lost", "the flow's machine")
+    gone = ProcessFailure(0, "lost", "the flow's machine")
 
-    def look() -> list[Failure]:
+    def look() -> list[ProcessFailure]:
         return [] if _is_held(folder / _LOCK) else [gone]
 
-    def tell(failure: Failure) -> None:
+    def tell(failure: ProcessFailure) -> None:
         with contextlib.suppress(FileNotFoundError):  # the training has ended
             write_json(folder / f"failure-{failure.rank}.json", asdict(failure) | {"machine": platform.node()})
 
     joining.say(f"training: processes {first} to {first + share.count - 1} of {share.total}, from 0")
-    with Team(share, work, arguments) as team:
+    with ProcessGroup(share, work, arguments) as team:
         results, failed = team.watch(silent, look, tell)
     while _is_held(folder / _LOCK):  # the lock of this machine says until then that it is there
         time.sleep(LOOK_SECONDS / 4)

@@ -15,7 +15,7 @@ from pipelines.training.models.lstm import LSTMLanguageModel
 from pipelines.training.tasks import registry as tasks
 
 if TYPE_CHECKING:
-    from pipelines.training.run import Run
+    from pipelines.training.run import FinishedTraining
 
 _AUTO: Final = "Load it with `{}.from_pretrained(FOLDER)` and `AutoTokenizer.from_pretrained(FOLDER)`."
 _HEADS: Final[Mapping[str, tuple[str, str]]] = {
@@ -39,7 +39,7 @@ def _listed(names: Mapping[str, int], other: int | None, token: Callable[[int], 
     return f"{known}." + ("" if other is None else f" Any other: `{token(other)}`.")
 
 
-def _cost(run: Run) -> str:
+def _cost(run: FinishedTraining) -> str:
     """What the training spent, first of all together with what was spent before; nothing where there is no bound."""
     config, spent = run.config, run.spent
     if not config["target_epsilon"] or not run.planned_steps:
@@ -60,7 +60,7 @@ def _cost(run: Run) -> str:
     return f"Together with {others}, and before later ones, it costs {whole}, composed and unamplified. {alone}"
 
 
-def model_card(run: Run) -> str:
+def model_card(run: FinishedTraining) -> str:
     """The README of the model folder. It is published, so it states settings only, nothing that was counted."""
     config, vocabulary = run.config, run.corpus.vocabulary
     method = config["method"]

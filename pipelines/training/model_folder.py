@@ -17,7 +17,7 @@ from pipelines.quiet import quiet_transformers
 from pipelines.training.data.vocabulary import TextEncoder, Vocabulary
 from pipelines.training.description import read_description
 from pipelines.training.devices import choose_device
-from pipelines.training.models.loading import MODEL_CLASSES, Kind, LoadedModel
+from pipelines.training.models.loading import MODEL_CLASSES, LoadedModel, ModelKind
 from pipelines.training.models.lstm import load_lstm
 from pipelines.training.models.saving import PREFIX_FOLDER
 
@@ -27,7 +27,7 @@ def open_folder(
     *,
     device: str,
     task: str | None,
-    kind: Kind = "causal",
+    kind: ModelKind = "causal",
     attention: str | None = None,
     check: Callable[[str], None] = lambda task: None,
 ) -> tuple[LoadedModel, Mapping[str, Any]]:
@@ -78,7 +78,7 @@ def tokenizer_of(folder: Path) -> tuple[Any, bool]:
         return read.from_pretrained(folder, local_files_only=True), is_lstm
 
 
-def _transformer(folder: Path, kind: Kind, attention: str | None) -> Any:
+def _transformer(folder: Path, kind: ModelKind, attention: str | None) -> Any:
     how = {} if attention is None else {"attn_implementation": attention}
     with quiet_transformers():
         model = MODEL_CLASSES[kind].from_pretrained(folder, local_files_only=True, dtype=torch.float32, **how)

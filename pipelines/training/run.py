@@ -8,9 +8,9 @@ from typing import Any
 
 from pipelines.context import Spent
 from pipelines.methods import registry
-from pipelines.training.crossings import Crossing
+from pipelines.training.crossings import NetworkExchange
 from pipelines.training.data.corpus import TrainingCorpus
-from pipelines.training.loop import Outcome
+from pipelines.training.loop import TrainingOutcome
 from pipelines.training.methods.base import Account
 from pipelines.training.scoring.evaluation import Evaluation
 from pipelines.training.tasks.spec import TaskSettings
@@ -41,7 +41,7 @@ def warnings_about(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class FinishedTraining:
     """A training that is done.
 
     Attributes:
@@ -65,7 +65,7 @@ class Run:
     task: TaskSettings
     corpus: TrainingCorpus
     account: Account
-    outcome: Outcome
+    outcome: TrainingOutcome
     planned_steps: int
     sample_rate: float
     noise_multiplier: float | None
@@ -75,7 +75,7 @@ class Run:
     head: str = "causal"
     base: str | None = None
     spent: Spent | None = None
-    crossings: tuple[Crossing, ...] = ()
+    crossings: tuple[NetworkExchange, ...] = ()
 
     @property
     def num_private(self) -> int:
@@ -85,7 +85,7 @@ class Run:
     @property
     def num_public(self) -> int:
         """Records of public rows alone that were trained on."""
-        return len(self.corpus.plain) - self.corpus.num_private_plain
+        return len(self.corpus.nonprivate_examples) - self.corpus.num_nonprivate_with_private_text
 
     @property
     def warnings(self) -> list[str]:

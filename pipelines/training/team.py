@@ -44,11 +44,11 @@ DEAD_SECONDS: Final = 30
 _PATIENCE: Final = timedelta(days=30)
 """How long a process waits for another, which may be evaluating. One that died is noticed here, not by waiting."""
 
-Kind = Literal["refused", "died", "failed", "lost"]
+FailureKind = Literal["refused", "died", "failed", "lost"]
 
 
 @dataclass(frozen=True)
-class Failure:
+class ProcessFailure:
     """How a process ended, if not by finishing.
 
     Attributes:
@@ -61,14 +61,14 @@ class Failure:
     """
 
     rank: int
-    kind: Kind
+    kind: FailureKind
     name: str
     text: str = ""
     machine: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Share:
+class ProcessShare:
     """The processes of one machine among all of a training.
 
     Attributes:
@@ -91,7 +91,7 @@ class Share:
     connect_seconds: float = 0.0
 
 
-class Team:
+class ProcessGroup:
     """The processes of this machine, from `__enter__` on. Those that are still there at the end are killed.
 
     Attributes:
@@ -99,7 +99,7 @@ class Team:
         running: rank and process, by the pipe that the process speaks through.
     """
 
-    def __init__(self, share: Share, work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    def __init__(self, share: ProcessShare, work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
         """Every process runs ``work(*arguments, progress)``.
 
         Args:
@@ -110,7 +110,7 @@ class Team:
         self.share, self._work, self._arguments = share, work, arguments
         self.running: dict[Connection, tuple[int, BaseProcess]] = {}
 
-    def __enter__(self) -> Team:
+    def __enter__(self) -> ProcessGroup:
         context = multiprocessing.get_context("spawn")
         self._rendezvous = Path(tempfile.mkdtemp(prefix="rendezvous-"))
         store = self.share.store or self._rendezvous / "store"
@@ -138,9 +138,9 @@ class Team:
     def watch(
         self,
         progress: Progress,
-        look: Callable[[], list[Failure]] | None = None,
-        hear: Callable[[Failure], None] = lambda failure: None,
-    ) -> tuple[dict[int, Any], list[Failure]]:
+        look: Callable[[], list[ProcessFailure]] | None = None,
+        hear: Callable[[ProcessFailure], None] = lambda failure: None,
+    ) -> tuple[dict[int, Any], list[ProcessFailure]]:
         """Listens until all processes are done, or one has failed and the others were heard.
 
         Args:
@@ -151,7 +151,7 @@ class Team:
         Returns:
             What each process returned, by rank; how those that did not finish ended.
         """
-        running, results, failed = dict(self.running), dict[int, Any](), list[Failure]()
+        running, results, failed = dict(self.running), dict[int, Any](), list[ProcessFailure]()
         deadline, connected = None, set[int]()
         late = time.monotonic() + self.share.connect_seconds
         while running or (failed and look is not None):
@@ -165,7 +165,7 @@ class Team:
                 try:
                     kind, said = pipe.recv()
                 except (EOFError, OSError):
-                    kind, said = "failure", Failure(rank, "died", _way_to_end(process))
+                    kind, said = "failure", ProcessFailure(rank, "died", _way_to_end(process))
                 if kind == "progress":
                     progress(*said)
                 elif kind == "connected":
@@ -180,7 +180,9 @@ class Team:
             if look is not None and (running or failed):
                 failed += [failure for failure in look() if failure not in failed]
                 if len(connected) < self.share.count and time.monotonic() > late and not failed:
-                    failed.append(Failure(self.share.first, "lost", "unreachable", f"{self.share.connect_seconds:g}"))
+                    failed.append(
+                        ProcessFailure(self.share.first, "lost", "unreachable", f"{self.share.connect_seconds:g}")
+                    )
             if failed:
                 deadline = deadline or time.monotonic() + GRACE_SECONDS
                 if time.monotonic() >= deadline:
@@ -197,7 +199,7 @@ def _way_to_end(process: BaseProcess) -> str:
 
 def _main(
     local: int,
-    share: Share,
+    share: ProcessShare,
     store: Path,
     opened: Mapping[str, places.Place],
     pipe: Connection,
@@ -220,19 +222,19 @@ def _main(
         pipe.send(("done", result if rank == 0 else None))
         return
     except PartnerLostError:
-        failure = Failure(rank, "lost", "PartnerLostError")
+        failure = ProcessFailure(rank, "lost", "PartnerLostError")
     except ReticentError as error:
         name = next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == errors.__name__)
-        failure = Failure(rank, "refused", name, str(error))
+        failure = ProcessFailure(rank, "refused", name, str(error))
     except Exception as error:
-        failure = Failure(rank, "failed", type(error).__name__, traceback.format_exc())
+        failure = ProcessFailure(rank, "failed", type(error).__name__, traceback.format_exc())
     pipe.send(("failure", failure))
     pipe.close()
     os._exit(1)  # leaving the group in order would wait for the others
 
 
 @contextlib.contextmanager
-def _group(local: int, share: Share, store: Path) -> Iterator[None]:
+def _group(local: int, share: ProcessShare, store: Path) -> Iterator[None]:
     """Torch's default group over all machines: NCCL between GPUs, gloo between CPUs."""
     from pipelines.training.devices import is_on_gpu
 

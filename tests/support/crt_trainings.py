@@ -11,7 +11,7 @@ from pipelines.randomness import seeded
 from pipelines.training.checkpoint import Checkpoints
 from pipelines.training.data.corpus import HeldOut
 from pipelines.training.methods import crt
-from pipelines.training.methods.base import Hooks, Settings
+from pipelines.training.methods.base import TrainingContext, TrainingSettings
 from pipelines.training.models.losses import example_losses
 from pipelines.training.scoring.evaluation import evaluate
 from support.tiny import records_of
@@ -33,11 +33,11 @@ def settings(**changes):
         "max_grad_norm": 0.5,
         "seed": 1,
     }
-    return Settings(**{**values, **changes})
+    return TrainingSettings(**{**values, **changes})
 
 
 def prepared(public, private, **changes):
-    corpus = SimpleNamespace(plain=records_of(public), noised=records_of(private), num_private_plain=0)
+    corpus = SimpleNamespace(plain=records_of(public), noised=records_of(private), num_nonprivate_with_private_text=0)
     return crt.prepare(corpus, settings(**changes))
 
 
@@ -50,7 +50,7 @@ def hooks(tmp_path, **changes):
         "microbatch_size": 4,
         "progress": lambda done, total, message: None,
     }
-    return Hooks(**{**values, **changes})
+    return TrainingContext(**{**values, **changes})
 
 
 def train(tmp_path, model, public=PUBLIC, private=PRIVATE, batch=8, changes=None, **arguments):

@@ -59,7 +59,7 @@ def train_as(rank, tmp_path, patch, training, noise):
         object.__setattr__(part, "__class__", Watched)
         return part
 
-    training = replace(training, plain=watched(training.plain, "plain"), noised=watched(training.noised, "noised"))
+    training = replace(training, plain=watched(training.nonprivate_examples, "plain"), noised=watched(training.private_examples, "noised"))
     folder = tmp_path / str(rank)
     folder.mkdir()
     for check in ("check_isolation", "check_again"):  # they read records that were not sampled
@@ -72,7 +72,7 @@ def train_as(rank, tmp_path, patch, training, noise):
 def test_each_private_record_is_sampled_by_one_process_with_the_planned_rate(tmp_path, patch):
     rows, rate, num_steps = [f"{i}" for i in range(40)], 0.3, 60
     plan = PrivatePlan(sample_rate=rate, expected_batch_size=12.0, steps_per_epoch=num_steps, num_steps=num_steps)
-    step = Segment(kind="noised", num_steps=num_steps, ends_epoch=True)
+    step = Segment(kind="private", num_steps=num_steps, ends_epoch=True)
     training = replace(prepared([], rows, epochs=1), plan=plan, programme=[step])
     counts = np.zeros((COUNT, len(rows)), dtype=int)
     for rank in range(COUNT):

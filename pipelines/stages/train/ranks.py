@@ -11,7 +11,7 @@ from pipelines.errors import ConfigError
 
 if TYPE_CHECKING:
     from pipelines.stages.train.config import TrainConfig
-    from pipelines.training.machines import Machines
+    from pipelines.training.machines import CoordinatorSettings
 
 
 def is_alone(ctx: StageContext) -> bool:
@@ -51,7 +51,7 @@ def on_ranks(ctx: StageContext, work: Callable[..., dict[str, Any]], *arguments:
     """
     if is_alone(ctx):
         return work(ctx, *arguments)
-    from pipelines.training.crossings import note_crossing
+    from pipelines.training.crossings import record_network_exchange
     from pipelines.training.devices import is_on_gpu
     from pipelines.training.launch import launch
 
@@ -59,7 +59,7 @@ def on_ranks(ctx: StageContext, work: Callable[..., dict[str, Any]], *arguments:
     if machines is None:
         ctx.run.progress(0, None, f"starting {ctx.runtime.num_processes} training processes")
     else:
-        note_crossing(ctx.out.scratch, "private_interface")
+        record_network_exchange(ctx.out.scratch, "private_interface")
         device = "cuda" if is_on_gpu(ctx.runtime.device) else "cpu"  # on all machines the same
         lent = replace(lent, runtime=replace(ctx.runtime, device=device))
     found: dict[str, Any] = launch(
@@ -74,16 +74,16 @@ def on_ranks(ctx: StageContext, work: Callable[..., dict[str, Any]], *arguments:
     return found
 
 
-def _machines(ctx: StageContext) -> Machines | None:
+def _machines(ctx: StageContext) -> CoordinatorSettings | None:
     if ctx.runtime.num_machines == 1:
         return None
-    from pipelines.training.machines import Machines
+    from pipelines.training.machines import CoordinatorSettings
 
     if ctx.run.meeting is None:
         raise ConfigError("runtime.num_machines needs a store, in whose private root machines meet")
     read = [artifact for artifacts in ctx.inputs.values() for artifact in artifacts]
     folders = [ctx.out.scratch.folder, *(a.folder for a in read), *(a.public_folder for a in read if a.public_folder)]
-    return Machines(
+    return CoordinatorSettings(
         count=ctx.runtime.num_machines,
         interface=ctx.runtime.private_interface,
         wait_seconds=ctx.runtime.executor_wait_seconds,

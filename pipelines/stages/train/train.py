@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from pipelines.methods.view import View
     from pipelines.training.data.corpus import TrainingCorpus, TrainingTables
-    from pipelines.training.data.records import Batch
+    from pipelines.training.data.records import ExampleBatch
     from pipelines.training.data.vocabulary import Vocabulary
-    from pipelines.training.methods.base import Account, Hooks, Settings, Training
+    from pipelines.training.methods.base import Account, PlannedTraining, TrainingContext, TrainingSettings
     from pipelines.training.methods.phases import FinishedPhase
     from pipelines.training.models.loading import OpenedModel
     from pipelines.training.models.network import Network
@@ -95,7 +95,7 @@ class _Prepared(NamedTuple):
     start: Network
     corpus: TrainingCorpus
     task: Task
-    training: Training
+    training: PlannedTraining
 
 
 def _prepare(ctx: StageContext) -> _Prepared:
@@ -117,9 +117,9 @@ def _train(
     """Trains, alone or with others, and writes what comes of it if this process is the first."""
     from pipelines.dp.ranks import Ranks
     from pipelines.training import outputs
-    from pipelines.training.crossings import crossings_in
+    from pipelines.training.crossings import network_exchanges_in
     from pipelines.training.devices import choose_device, cpu_threads_for, freed_memory_kept
-    from pipelines.training.run import Run
+    from pipelines.training.run import FinishedTraining
 
     config: TrainConfig = ctx.configs["train"]
     first, start, corpus, task, training = prepared
@@ -131,12 +131,14 @@ def _train(
     is_first = Ranks.here().is_first
     with cpu_threads_for(num_parameters), freed_memory_kept():
         before = first.evaluation if first else task.evaluate(network, corpus.held_out) if is_first else None
-        identity = [config.keyed("train"), noise_multiplier, len(corpus.plain), len(corpus.noised)]
-        outcome = training.train(network, noise_multiplier or 0.0, hooks(ctx, config, corpus, task, identity))
+        identity = [config.keyed("train"), noise_multiplier, len(corpus.nonprivate_examples), len(corpus.private_examples)]
+        outcome = training.train(
+            network, noise_multiplier or 0.0, training_context(ctx, config, corpus, task, identity)
+        )
         if before is None or not is_first:
             return {}
     outputs.write_outputs(
-        Run(
+        FinishedTraining(
             config=config.model_dump(mode="json"),
             task=config.of_task(),
             corpus=corpus,
@@ -151,14 +153,14 @@ def _train(
             context_length=start.context_length,
             head=config.head(),
             spent=spent,
-            crossings=crossings_in(ctx.out.scratch, first.crossings if first else ()),
+            crossings=network_exchanges_in(ctx.out.scratch, first.crossings if first else ()),
         ),
         private=ctx.out,
         model=(ctx.out.public if config.method_spec().publishes_model else ctx.out).below("model"),
     )
     return {
-        "num_public_records": len(corpus.plain),
-        "num_private_records": len(corpus.noised),
+        "num_public_records": len(corpus.nonprivate_examples),
+        "num_private_records": len(corpus.private_examples),
         "num_steps": outcome.num_steps,
         "num_parameters": num_parameters,
     }
@@ -204,9 +206,9 @@ def read(ctx: StageContext, config: TrainConfig, view: View, network: Network) -
         scratch=_own_scratch(ctx),
         progress=ctx.run.progress,
     )
-    if len(corpus.plain) + len(corpus.noised) == 0:
+    if len(corpus.nonprivate_examples) + len(corpus.private_examples) == 0:
         raise InputError("train: there is no row to train on: every sentence is in a held-out fold, or was rejected")
-    if config.task != "language_modelling" and not has_targets(corpus.plain, corpus.noised):
+    if config.task != "language_modelling" and not has_targets(corpus.nonprivate_examples, corpus.private_examples):
         raise InputError(f"train: no row has anything to learn for task = {config.task!r}; is corpus.format right?")
     return corpus, made[0]
 
@@ -242,11 +244,11 @@ def seed_of(ctx: StageContext, config: TrainConfig) -> int:
     return int.from_bytes(digest[:8], "big") >> 1
 
 
-def settings_of(ctx: StageContext, config: TrainConfig, phase_one: Mapping[str, Any] | None = None) -> Settings:
+def settings_of(ctx: StageContext, config: TrainConfig, phase_one: Mapping[str, Any] | None = None) -> TrainingSettings:
     """What a method is told."""
-    from pipelines.training.methods.base import Settings
+    from pipelines.training.methods.base import TrainingSettings
 
-    return Settings(
+    return TrainingSettings(
         epochs=config.epochs,
         public_batch_size=config.public_batch_size,
         expected_batch_size=config.expected_batch_size,
@@ -316,7 +318,9 @@ def _own_scratch(ctx: StageContext) -> Target:
     return ctx.out.scratch if ranks.is_first else ctx.out.scratch.below(f"rank-{ranks.rank}")
 
 
-def hooks(ctx: StageContext, config: TrainConfig, corpus: TrainingCorpus, task: Task, identity: list[Any]) -> Hooks:
+def training_context(
+    ctx: StageContext, config: TrainConfig, corpus: TrainingCorpus, task: Task, identity: list[Any]
+) -> TrainingContext:
     """What the stage lends to a training; a checkpoint is good for the same ``identity`` only.
 
     It is good for any number of processes: what they hold is the same, and only samples still to be drawn differ.
@@ -325,10 +329,10 @@ def hooks(ctx: StageContext, config: TrainConfig, corpus: TrainingCorpus, task: 
     from pipelines.randomness import of_training
     from pipelines.training.checkpoint import Checkpoints
     from pipelines.training.devices import autocast
-    from pipelines.training.methods.base import Hooks
+    from pipelines.training.methods.base import TrainingContext
     from pipelines.training.scoring.evaluation import Evaluation, unscored
 
-    def losses(network: Any, batch: Batch) -> Tensor:
+    def losses(network: Any, batch: ExampleBatch) -> Tensor:
         with autocast(batch.inputs.device, ctx.runtime.dtype):
             return task.example_losses(network, batch)
 
@@ -337,7 +341,7 @@ def hooks(ctx: StageContext, config: TrainConfig, corpus: TrainingCorpus, task: 
 
     ranks = Ranks.here()
     whole = [*identity, ctx.seed, corpus.vocabulary.backend.get_vocab_size()]
-    return Hooks(
+    return TrainingContext(
         randomness=of_training(ctx.seed, ranks.rank, insecure_test_seed=config.insecure_test_seed),
         checkpoints=Checkpoints(
             ctx.out.scratch.blob("train.ckpt"), json.dumps(whole, sort_keys=True), writes=ranks.is_first
@@ -349,7 +353,7 @@ def hooks(ctx: StageContext, config: TrainConfig, corpus: TrainingCorpus, task: 
     )
 
 
-def _noise_multiplier(ctx: StageContext, config: TrainConfig, training: Training) -> float | None:
+def _noise_multiplier(ctx: StageContext, config: TrainConfig, training: PlannedTraining) -> float | None:
     if training.num_steps == 0:
         return None
     if config.target_epsilon is None:

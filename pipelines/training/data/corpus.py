@@ -36,26 +36,26 @@ class TrainingCorpus:
 
     Attributes:
         vocabulary: the tokenizer, which saw none of the private rows, and its control tokens.
-        plain_order: the order of ``plain``: ``content_hash`` if its records were seen to be in that order, ``none``
+        nonprivate_order: the order of ``plain``: ``content_hash`` if its records were seen to be in that order, ``none``
             if there are none by the method's nature, ``unknown`` otherwise.
         plain: what steps without noise go through, as the method's view says: public rows, the redacted text of all
             rows (both in the order of their content hash), or, without any promise, original text.
-        num_private_plain: how many of ``plain`` hold a private row.
+        num_nonprivate_with_private_text: how many of ``plain`` hold a private row.
         noised: what DP steps sample; in an order that depends on no text.
         held_out: records to evaluate on.
     """
 
     vocabulary: Vocabulary
-    plain_order: str
+    nonprivate_order: str
     plain: Examples
-    num_private_plain: int
+    num_nonprivate_with_private_text: int
     noised: Examples
     held_out: HeldOut
 
     @property
     def num_private(self) -> int:
         """Records that hold private text: those that private steps sample, or else those among the plain ones."""
-        return len(self.noised) or self.num_private_plain
+        return len(self.private_examples) or self.num_nonprivate_with_private_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,10 +197,10 @@ def read_corpus(
         noised, noised_records = original, np.arange(len(original))
     return TrainingCorpus(
         vocabulary=vocabulary,
-        plain_order=order,
-        num_private_plain=int(plain.is_private[plain_records].sum()),
-        plain=encoder.encode(plain, plain_records, scratch, "plain"),
-        noised=encoder.encode(noised, noised_records, scratch, "noised", marked=view.marks_tokens),
+        nonprivate_order=order,
+        num_nonprivate_with_private_text=int(plain.is_private[plain_records].sum()),
+        nonprivate_examples=encoder.encode(plain, plain_records, scratch, "plain"),
+        private_examples=encoder.encode(noised, noised_records, scratch, "noised", marked=view.marks_tokens),
         held_out=read_held_out(
             tables.sentences,
             redacted,

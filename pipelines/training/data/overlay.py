@@ -21,7 +21,7 @@ from pipelines.errors import ConfigError, StageError
 from pipelines.policies.sharding import SHARD, is_private
 from pipelines.policies.tables import REDACTED
 from pipelines.tables import Table, schema
-from pipelines.training.data.rows import Range, Row
+from pipelines.training.data.rows import Range, TrainingRow
 
 if TYPE_CHECKING:
     from pipelines.policies.judging.apply import Redactor
@@ -75,11 +75,11 @@ class Exclusion:
         columns = (b.to_pydict() for table in tables for b in table.batches())
         return cls(place for c in columns for place in zip(c["doc_id"], c["sentence_index"], strict=True))
 
-    def kept(self, rows: Iterable[Row]) -> Iterator[Row]:
+    def kept(self, rows: Iterable[TrainingRow]) -> Iterator[TrainingRow]:
         """The rows that are not left out, in order."""
         return self._filtered(rows) if self._excluded else iter(rows)
 
-    def _filtered(self, rows: Iterable[Row]) -> Iterator[Row]:
+    def _filtered(self, rows: Iterable[TrainingRow]) -> Iterator[TrainingRow]:
         for row in rows:
             found = self._excluded & {(row.doc_id, None), (row.doc_id, row.sentence_index)}
             self._unseen -= found

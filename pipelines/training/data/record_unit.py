@@ -7,7 +7,7 @@ from typing import Literal
 
 from pipelines.errors import ConfigError
 
-Kind = Literal["sentence", "dialogue", "block"]
+UnitKind = Literal["sentence", "dialogue", "block"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class RecordUnit:
         ConfigError: a block without a size, or a size for another kind.
     """
 
-    kind: Kind = "sentence"
+    kind: UnitKind = "sentence"
     sentences_per_block: int | None = None
 
     def __post_init__(self) -> None:

@@ -106,7 +106,7 @@ class Padding:
 
 
 @dataclass(frozen=True)
-class Batch:
+class ExampleBatch:
     """Padded records.
 
     Attributes:
@@ -130,13 +130,13 @@ class Batch:
     token_types: torch.Tensor | None = None
     classes: torch.Tensor | None = None
 
-    def to(self, device: torch.device, dtype: torch.dtype) -> Batch:
+    def to(self, device: torch.device, dtype: torch.dtype) -> ExampleBatch:
         """The batch on ``device``, its weights in the model's ``dtype``."""
 
         def moved(tensor: torch.Tensor | None) -> torch.Tensor | None:
             return None if tensor is None else tensor.to(device)
 
-        return Batch(
+        return ExampleBatch(
             self.inputs.to(device),
             self.labels.to(device),
             self.weights.to(device, dtype),
@@ -191,7 +191,7 @@ class Examples(Protocol):
 
     def __len__(self) -> int: ...
 
-    def collate(self, rows: IntArray) -> Batch:
+    def collate(self, rows: IntArray) -> ExampleBatch:
         """Pads the chosen examples to the longest among them; at least one."""
         ...
 
@@ -228,7 +228,7 @@ class Records:
         """Records whose loss is zero whatever the model says."""
         return int((self.num_targets == 0).sum())
 
-    def collate(self, rows: IntArray) -> Batch:
+    def collate(self, rows: IntArray) -> ExampleBatch:
         """Pads the chosen records to the longest among them.
 
         Padding follows the text, so with causal attention no real position ever sees it and no attention mask is
@@ -244,7 +244,7 @@ class Records:
             if targets.any():
                 weights[at, : len(record)] = targets / targets.sum()
         labels = np.where(weights[:, 1:] > 0, ids[:, 1:], 0)
-        return Batch(
+        return ExampleBatch(
             torch.from_numpy(np.ascontiguousarray(ids[:, :-1])),
             torch.from_numpy(np.ascontiguousarray(labels)),
             torch.from_numpy(np.ascontiguousarray(weights[:, 1:])),

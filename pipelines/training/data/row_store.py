@@ -20,7 +20,7 @@ from pipelines.artifacts import Target
 from pipelines.tables import Table
 from pipelines.training.data.ragged import RaggedArray, RaggedWriter
 from pipelines.training.data.record_unit import RecordUnit
-from pipelines.training.data.rows import BATCH_ROWS, Range, Row
+from pipelines.training.data.rows import BATCH_ROWS, Range, TrainingRow
 
 _DIGEST_BYTES = 16
 _HASH_BYTES = 32
@@ -137,7 +137,7 @@ class RowStore:
         self._speakers, self._domains, self._labels = _NameWriter(), _NameWriter(), _NameWriter()
         self._is_private = bytearray()
 
-    def add(self, rows: Iterable[Row], *, is_private: bool, hashed: bool = True) -> None:
+    def add(self, rows: Iterable[TrainingRow], *, is_private: bool, hashed: bool = True) -> None:
         """Reads rows in.
 
         Args:

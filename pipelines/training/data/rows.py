@@ -18,7 +18,7 @@ Range = tuple[int, int]
 """A half-open range of characters."""
 
 
-class Row(NamedTuple):
+class TrainingRow(NamedTuple):
     """One row to train or to evaluate on.
 
     Attributes:
@@ -37,12 +37,12 @@ class Row(NamedTuple):
     private_chars: tuple[Range, ...] = ()
 
 
-def shard_rows(tables: Iterable[Table]) -> Iterator[Row]:
+def shard_rows(tables: Iterable[Table]) -> Iterator[TrainingRow]:
     """The rows of shards, redacted text."""
     for table in tables:
         for batch in table.batches(_SHARD_COLUMNS, BATCH_ROWS):
             columns = (batch.column(name).to_pylist() for name in _SHARD_COLUMNS)
-            yield from (Row(*values) for values in zip(*columns, strict=True))
+            yield from (TrainingRow(*values) for values in zip(*columns, strict=True))
 
 
 Held = Mapping[tuple[str, int], Sequence[Range]]
@@ -51,7 +51,7 @@ Held = Mapping[tuple[str, int], Sequence[Range]]
 
 def original_rows(
     sentences: Sequence[Table], fold: str, redacted: Sequence[Table] | None = None, held: Held | None = None
-) -> Iterator[Row]:
+) -> Iterator[TrainingRow]:
     """The rows of one fold as they were before redaction, duplicates included.
 
     Args:
@@ -70,7 +70,7 @@ def original_rows(
         for rows, marks in _in_lockstep(table, None if redacted is None else redacted[at], held):
             for row, mark in zip(rows, marks, strict=True):
                 if row["fold"] == fold:
-                    yield Row(
+                    yield TrainingRow(
                         row["doc_id"],
                         row["sentence_index"],
                         row["text"],
@@ -83,7 +83,7 @@ def original_rows(
 
 def typed_rows(
     sentences: Sequence[Table], redacted: Sequence[Table], masks: Sequence[str], held: Held | None = None
-) -> Iterator[Row]:
+) -> Iterator[TrainingRow]:
     """The rows of the training fold, redacted, with masks that tell what was masked (an ablation of JFT, A.2).
 
     Args:
@@ -97,7 +97,7 @@ def typed_rows(
                 if row["fold"] == "train":
                     text = _typed_text(row["text"], mark, masks)
                     named = (row[name] for name in ("speaker", "domain", "label"))
-                    yield Row(row["doc_id"], row["sentence_index"], text, *named)
+                    yield TrainingRow(row["doc_id"], row["sentence_index"], text, *named)
 
 
 def _typed_text(text: str, mark: dict[str, Any], masks: Sequence[str]) -> str:

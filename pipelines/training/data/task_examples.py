@@ -1,7 +1,7 @@
 """Examples: what the model reads, and which output is asked for what.
 
 Padding is on the right. Causal models need no attention mask for it, because no real position sees a later one; models
-that look both ways get one. Position ids are spelt out for every example (see `Batch`).
+that look both ways get one. Position ids are spelt out for every example (see `ExampleBatch`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 
 from pipelines.artifacts import Target
 from pipelines.training.data.ragged import RaggedArray, RaggedWriter
-from pipelines.training.data.records import Batch, IntArray, Padding
+from pipelines.training.data.records import ExampleBatch, IntArray, Padding
 
 IGNORED: Final = -100
 """The label of a position whose output nobody asks for."""
@@ -92,7 +92,7 @@ class TaskRecords:
         """Examples whose loss is zero whatever the model says."""
         return int((self.num_targets == 0).sum())
 
-    def collate(self, rows: IntArray) -> Batch:
+    def collate(self, rows: IntArray) -> ExampleBatch:
         """Pads the chosen examples to the longest among them.
 
         Args:
@@ -121,7 +121,7 @@ class TaskRecords:
         positions = np.broadcast_to(steps + how.first_position, shape)
         if how.with_attention_mask:
             positions = np.where(is_real, positions, how.pad_position)
-        return Batch(
+        return ExampleBatch(
             inputs=torch.from_numpy(ids),
             labels=torch.from_numpy(labels),
             weights=torch.from_numpy(weights),

@@ -11,9 +11,9 @@ are of this kind; leaving masks out of the loss is what makes redacted text usef
 from __future__ import annotations
 
 from pipelines.training.data.corpus import TrainingCorpus
-from pipelines.training.methods.base import LoopTraining, Settings, without_noise
+from pipelines.training.methods.base import LoopTraining, TrainingSettings, without_noise
 
 
-def prepare(corpus: TrainingCorpus, settings: Settings) -> LoopTraining:
+def prepare(corpus: TrainingCorpus, settings: TrainingSettings) -> LoopTraining:
     """Plans the training; its event is `NonPrivate` as soon as a private row is among the records."""
     return without_noise(corpus, settings)

@@ -22,7 +22,7 @@ from pipelines.training import loop
 from pipelines.training.checkpoint import Checkpoints
 from pipelines.training.data.corpus import TrainingCorpus
 from pipelines.training.data.records import Examples
-from pipelines.training.loop import ExampleLosses, Outcome, Recipe, Segment
+from pipelines.training.loop import ExampleLosses, Segment, StepSettings, TrainingOutcome
 from pipelines.training.scoring.evaluation import Evaluation
 
 M = TypeVar("M", bound=MethodSettings)
@@ -30,7 +30,7 @@ NO_PRIVATE_STEPS = PrivatePlan(sample_rate=0.0, expected_batch_size=0.0, steps_p
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class TrainingSettings:
     """What a method is told, besides the corpus. All of it is public.
 
     Attributes:
@@ -63,9 +63,9 @@ class Settings:
         assert isinstance(self.own, model)  # noqa: S101  # narrows the type
         return self.own
 
-    def recipe(self, noise_multiplier: float) -> Recipe:
+    def recipe(self, noise_multiplier: float) -> StepSettings:
         """How steps are made, once the noise is known."""
-        return Recipe(
+        return StepSettings(
             public_learning_rate=self.public_learning_rate,
             private_learning_rate=self.private_learning_rate,
             public_batch_size=self.public_batch_size,
@@ -75,9 +75,9 @@ class Settings:
             optimizer=self.own.optimizer if isinstance(self.own, Optimized) else "adamw",
         )
 
-    def plain_pass(self, num_records: int, *, ends_epoch: bool = False) -> Segment:
+    def nonprivate_pass(self, num_records: int, *, ends_epoch: bool = False) -> Segment:
         """One pass of plain steps over so many records."""
-        return Segment(kind="plain", num_steps=self.recipe(0.0).num_plain_batches(num_records), ends_epoch=ends_epoch)
+        return Segment(kind="nonprivate", num_steps=self.recipe(0.0).num_nonprivate_batches(num_records), ends_epoch=ends_epoch)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +103,7 @@ class Account:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hooks:
+class TrainingContext:
     """What the stage lends to a training: see `pipelines.training.loop.train`."""
 
     randomness: PrivateRandomness
@@ -114,7 +114,7 @@ class Hooks:
     progress: Callable[[int, int | None, str], None]
 
 
-class Training(Protocol):
+class PlannedTraining(Protocol):
     """A training that is planned and not yet run.
 
     Attributes:
@@ -133,7 +133,7 @@ class Training(Protocol):
         """What ran, for the accountant; ``noise_multiplier`` is None where there are no private steps."""
         ...
 
-    def train(self, model: Any, noise_multiplier: float, hooks: Hooks) -> Outcome:
+    def train(self, model: Any, noise_multiplier: float, hooks: TrainingContext) -> TrainingOutcome:
         """Trains ``model`` in place."""
         ...
 
@@ -155,7 +155,7 @@ class LoopTraining:
     noised: Examples
     programme: Sequence[Segment]
     plan: PrivatePlan
-    settings: Settings
+    settings: TrainingSettings
     describe: Callable[[Event], Account] = field(default=lambda event: Account(event=event))
     before: Event = field(default_factory=NoEvent)
 
@@ -170,7 +170,7 @@ class LoopTraining:
         return self.plan.sample_rate
 
     def calibrate(self, target_epsilon: float, target_delta: float) -> float:
-        """See `Training.calibrate`."""
+        """See `PlannedTraining.calibrate`."""
         return calibrate_noise_multiplier(
             target_epsilon=target_epsilon,
             target_delta=target_delta,
@@ -184,17 +184,17 @@ class LoopTraining:
         return dp_sgd(noise_multiplier=noise_multiplier, sample_rate=self.plan.sample_rate, num_steps=num_steps)
 
     def account(self, noise_multiplier: float | None) -> Account:
-        """See `Training.account`."""
+        """See `PlannedTraining.account`."""
         if noise_multiplier is None:
             return self.describe(NoEvent())
         return self.describe(self.event_after(self.plan.num_steps, noise_multiplier))
 
-    def train(self, model: Any, noise_multiplier: float, hooks: Hooks) -> Outcome:
-        """See `Training.train`."""
+    def train(self, model: Any, noise_multiplier: float, hooks: TrainingContext) -> TrainingOutcome:
+        """See `PlannedTraining.train`."""
         return loop.train(
             model,
-            self.plain,
-            self.noised,
+            self.nonprivate_examples,
+            self.private_examples,
             self.programme,
             self.settings.recipe(noise_multiplier),
             self.plan,
@@ -211,13 +211,13 @@ class LoopTraining:
         )
 
 
-def without_noise(corpus: TrainingCorpus, settings: Settings) -> LoopTraining:
+def without_noise(corpus: TrainingCorpus, settings: TrainingSettings) -> LoopTraining:
     """Passes of AdamW over the plain records, some of which come from private rows: no bound on what they tell."""
-    event: Event = NonPrivate() if corpus.num_private_plain else NoEvent()
+    event: Event = NonPrivate() if corpus.num_nonprivate_with_private_text else NoEvent()
     return LoopTraining(
-        plain=corpus.plain,
-        noised=corpus.noised,
-        programme=[settings.plain_pass(len(corpus.plain), ends_epoch=True)] * settings.epochs,
+        nonprivate_examples=corpus.nonprivate_examples,
+        private_examples=corpus.private_examples,
+        programme=[settings.nonprivate_pass(len(corpus.nonprivate_examples), ends_epoch=True)] * settings.epochs,
         plan=NO_PRIVATE_STEPS,
         settings=settings,
         describe=lambda _: Account(event=event),

@@ -22,7 +22,7 @@ from pipelines.accounting.events import Event, NonPrivate
 from pipelines.dp.sampling import plan_private_steps
 from pipelines.training.data.corpus import TrainingCorpus
 from pipelines.training.loop import Segment
-from pipelines.training.methods.base import NO_PRIVATE_STEPS, Account, LoopTraining, Settings
+from pipelines.training.methods.base import NO_PRIVATE_STEPS, Account, LoopTraining, TrainingSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ class LightNoise(LoopTraining):
 
 
 def prepare_phase_one(
-    corpus: TrainingCorpus, settings: Settings, epochs: int, miss_rate: Mapping[str, Any] | None
+    corpus: TrainingCorpus, settings: TrainingSettings, epochs: int, miss_rate: Mapping[str, Any] | None
 ) -> LoopTraining:
     """Plans phase 1.
 
@@ -74,9 +74,9 @@ def prepare_phase_one(
             )
 
         return LoopTraining(
-            plain=corpus.plain,
-            noised=corpus.noised,
-            programme=[settings.plain_pass(len(corpus.plain), ends_epoch=True)] * epochs,
+            nonprivate_examples=corpus.nonprivate_examples,
+            private_examples=corpus.private_examples,
+            programme=[settings.nonprivate_pass(len(corpus.nonprivate_examples), ends_epoch=True)] * epochs,
             plan=NO_PRIVATE_STEPS,
             settings=settings,
             describe=unnoised,
@@ -90,11 +90,11 @@ def prepare_phase_one(
             light_noise_miss_rate=dict(miss_rate),
         )
 
-    plan = plan_private_steps(len(corpus.plain), settings.expected_batch_size, epochs)
+    plan = plan_private_steps(len(corpus.nonprivate_examples), settings.expected_batch_size, epochs)
     return LightNoise(
-        plain=corpus.noised,
-        noised=corpus.plain,
-        programme=[Segment(kind="noised", num_steps=plan.steps_per_epoch, ends_epoch=True)] * epochs,
+        nonprivate_examples=corpus.private_examples,
+        private_examples=corpus.nonprivate_examples,
+        programme=[Segment(kind="private", num_steps=plan.steps_per_epoch, ends_epoch=True)] * epochs,
         plan=plan,
         settings=settings,
         describe=noised,

@@ -14,9 +14,9 @@ from pipelines.artifacts import Source, Target
 from pipelines.errors import StageError
 from pipelines.files import read_file, write_atomic
 from pipelines.training.checkpoint import load_trained, trained_weights
-from pipelines.training.crossings import Crossing
+from pipelines.training.crossings import NetworkExchange
 from pipelines.training.data.corpus import TrainingCorpus
-from pipelines.training.loop import Outcome
+from pipelines.training.loop import TrainingOutcome
 from pipelines.training.methods.base import Account
 from pipelines.training.scoring.evaluation import Evaluation
 
@@ -44,7 +44,7 @@ class FinishedPhase:
         return int(self.record["seed"])
 
     @property
-    def crossings(self) -> tuple[Crossing, ...]:
+    def crossings(self) -> tuple[NetworkExchange, ...]:
         """How sums crossed between machines."""
         return tuple(self.record.get("crossings", ()))
 
@@ -69,10 +69,10 @@ def write_phase(
     network: torch.nn.Module,
     corpus: TrainingCorpus,
     account: Account,
-    outcome: Outcome,
+    outcome: TrainingOutcome,
     before: Evaluation,
     seed: int,
-    crossings: tuple[Crossing, ...] = (),
+    crossings: tuple[NetworkExchange, ...] = (),
 ) -> None:
     """Writes a finished phase. Private: losses and counts of private records are among it."""
     weights = {name: p.cpu().contiguous() for name, p in trained_weights(network).items()}
@@ -88,7 +88,7 @@ def write_phase(
             "light_noise_miss_rate": account.light_noise_miss_rate,
             "curve": outcome.curve,
             "vocabulary": _digest(corpus),
-            "public_order": corpus.plain_order,
+            "public_order": corpus.nonprivate_order,
             "seed": seed,
             "before": before.as_json(),
             **({"crossings": list(crossings)} if crossings else {}),

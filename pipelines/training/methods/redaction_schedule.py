@@ -31,10 +31,10 @@ from pipelines.errors import ConfigError
 from pipelines.methods.redaction_schedule import ScheduleSettings
 from pipelines.training.data.corpus import TrainingCorpus
 from pipelines.training.loop import Segment
-from pipelines.training.methods.base import Account, LoopTraining, Settings
+from pipelines.training.methods.base import Account, LoopTraining, TrainingSettings
 
-Kind = Literal["step", "linear", "expconcave", "expconvex"]
-KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+ScheduleKind = Literal["step", "linear", "expconcave", "expconvex"]
+KINDS: Final[tuple[ScheduleKind, ...]] = get_args(ScheduleKind)
 PRECONDITIONS: Final = ("schedule_drawn_up_front",)
 """What this module sees to, by the names under which claims ask for it (`pipelines.methods`)."""
 
@@ -123,24 +123,24 @@ def programme(schedule: Schedule, steps_per_epoch: int) -> list[Segment]:
     for t in range(1, schedule.num_steps + 1):
         ends_epoch = t % steps_per_epoch == 0 or t == schedule.num_steps
         if ends_epoch or schedule.is_redacted[t] != schedule.is_redacted[start]:
-            kind: Literal["plain", "noised"] = "plain" if schedule.is_redacted[start] else "noised"
+            kind: Literal["nonprivate", "private"] = "plain" if schedule.is_redacted[start] else "noised"
             segments.append(Segment(kind=kind, num_steps=t - start, ends_epoch=ends_epoch))
             start = t
     return segments
 
 
-def prepare(corpus: TrainingCorpus, settings: Settings) -> LoopTraining:
+def prepare(corpus: TrainingCorpus, settings: TrainingSettings) -> LoopTraining:
     """Draws the schedule for ``settings.epochs`` expected epochs of private steps, and plans the private ones drawn."""
-    whole = plan_private_steps(len(corpus.noised), settings.expected_batch_size, settings.epochs)
+    whole = plan_private_steps(len(corpus.private_examples), settings.expected_batch_size, settings.epochs)
     if whole.num_steps == 0:
         raise ConfigError("train: redaction_schedule needs original rows to train on, and there are none")
     own = settings.of(ScheduleSettings)
     drawn = draw_schedule(own.schedule, whole.num_steps, own.schedule_scale, settings.seed)
-    redacted: Event = NonPrivate() if corpus.num_private_plain else NoEvent()
+    redacted: Event = NonPrivate() if corpus.num_nonprivate_with_private_text else NoEvent()
 
     def describe(private: Event) -> Account:
         phases: tuple[tuple[str, str, Event], ...] = (("private steps", "original", private),)
-        if drawn.num_private_steps < drawn.num_steps and corpus.num_private_plain:
+        if drawn.num_private_steps < drawn.num_steps and corpus.num_nonprivate_with_private_text:
             phases = (("redacted steps", "redacted", redacted), *phases)
         return Account(
             event=Composed(events=tuple(event for _, _, event in phases)),
@@ -149,8 +149,8 @@ def prepare(corpus: TrainingCorpus, settings: Settings) -> LoopTraining:
         )
 
     return LoopTraining(
-        plain=corpus.plain,
-        noised=corpus.noised,
+        nonprivate_examples=corpus.nonprivate_examples,
+        private_examples=corpus.private_examples,
         programme=programme(drawn, whole.steps_per_epoch),
         plan=replace(whole, num_steps=drawn.num_private_steps),
         settings=settings,

@@ -42,8 +42,8 @@ from pipelines.training.data.records import Records
 from pipelines.training.data.span_plan import SpanPlan, calibrate, check_queries, event, plan, sample
 from pipelines.training.data.spans import SpanBatch, SpannedRecord, collate_spans, spanned
 from pipelines.training.divergence import diverged
-from pipelines.training.loop import Outcome
-from pipelines.training.methods.base import Account, Hooks, Settings
+from pipelines.training.loop import TrainingOutcome
+from pipelines.training.methods.base import Account, TrainingContext, TrainingSettings
 from pipelines.training.models.lstm import LSTMLanguageModel, State
 from pipelines.training.scoring.curve import Curve, EpsilonSoFar
 from pipelines.training.scoring.evaluation import Evaluation
@@ -59,7 +59,7 @@ PRECONDITIONS: Final = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
+class SpanStepSettings:
     """What a run does. Letters are those of Algorithm 1.
 
     Attributes:
@@ -78,7 +78,7 @@ class Recipe:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpanOutcome(Outcome):
+class SpanOutcome(TrainingOutcome):
     """What a run did, and how often it asked.
 
     Attributes:
@@ -107,7 +107,7 @@ def clip_rows(values: torch.Tensor, max_norm: float) -> torch.Tensor:
 def train(
     model: LSTMLanguageModel,
     records: Records,
-    recipe: Recipe,
+    recipe: SpanStepSettings,
     plan: SpanPlan,
     *,
     randomness: PrivateRandomness,
@@ -140,7 +140,7 @@ def train(
     """
     engine = GradientEngine(model, max_grad_norm=recipe.max_grad_norm)
     try:
-        run = _Run(model, engine, records, recipe, plan, randomness, microbatch_size)
+        run = _SpanRun(model, engine, records, recipe, plan, randomness, microbatch_size)
         was_resumed = run.restore(checkpoints.load(progress))
         while run.num_steps < plan.num_steps:
             run.step()
@@ -163,13 +163,13 @@ def train(
     )
 
 
-class _Run:
+class _SpanRun:
     def __init__(
         self,
         model: LSTMLanguageModel,
         engine: GradientEngine,
         records: Records,
-        recipe: Recipe,
+        recipe: SpanStepSettings,
         plan: SpanPlan,
         randomness: PrivateRandomness,
         microbatch_size: int,
@@ -286,11 +286,11 @@ class _Run:
 
 @dataclass(frozen=True, kw_only=True)
 class SpanTraining:
-    """The training as the stage runs it (`pipelines.training.methods.base.Training`)."""
+    """The training as the stage runs it (`pipelines.training.methods.base.PlannedTraining`)."""
 
     records: Records
     plan: SpanPlan
-    settings: Settings
+    settings: TrainingSettings
 
     @property
     def num_steps(self) -> int:
@@ -319,9 +319,9 @@ class SpanTraining:
             preconditions=PRECONDITIONS,
         )
 
-    def train(self, model: Any, noise_multiplier: float, hooks: Hooks) -> SpanOutcome:
+    def train(self, model: Any, noise_multiplier: float, hooks: TrainingContext) -> SpanOutcome:
         """See `train`."""
-        recipe = Recipe(
+        recipe = SpanStepSettings(
             public_learning_rate=self.settings.public_learning_rate,
             private_learning_rate=self.settings.private_learning_rate,
             max_grad_norm=self.settings.max_grad_norm,
@@ -344,14 +344,14 @@ class SpanTraining:
         )
 
 
-def prepare(corpus: TrainingCorpus, settings: Settings) -> SpanTraining:
+def prepare(corpus: TrainingCorpus, settings: TrainingSettings) -> SpanTraining:
     """Draws the samples of the whole run."""
     drawn = plan(
-        len(corpus.noised),
+        len(corpus.private_examples),
         settings.expected_batch_size,
         settings.epochs,
         settings.of(SpanSettings).max_private_spans,
         settings.seed,
     )
-    assert isinstance(corpus.noised, Records)  # noqa: S101  # the settings refuse every other task
-    return SpanTraining(records=corpus.noised, plan=drawn, settings=settings)
+    assert isinstance(corpus.private_examples, Records)  # noqa: S101  # the settings refuse every other task
+    return SpanTraining(records=corpus.private_examples, plan=drawn, settings=settings)

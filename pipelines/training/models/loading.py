@@ -21,7 +21,7 @@ from pipelines.training.models.converted import converted, read_model, without_q
 from pipelines.training.models.shape import MIN_CONTEXT_LENGTH
 from pipelines.training.models.sources import ModelSource, find_model, shown
 
-Kind = Literal["causal", "masked", "classification"]
+ModelKind = Literal["causal", "masked", "classification"]
 
 MODEL_CLASSES: Final = {
     "causal": transformers.AutoModelForCausalLM,
@@ -55,7 +55,7 @@ class LoadedModel:
 
     model: Any
     vocabulary: Vocabulary
-    kind: Kind
+    kind: ModelKind
     context_length: int
     num_new_tokens: int
 
@@ -77,7 +77,7 @@ class OpenedModel:
     """
 
     source: ModelSource
-    kind: Kind
+    kind: ModelKind
     adaptation: Adaptation
     config: Any
     tokenizer: Any
@@ -89,7 +89,7 @@ class OpenedModel:
 
 def open_model(
     name: str,
-    kind: Kind,
+    kind: ModelKind,
     *,
     adaptation: Adaptation | None = None,
     num_labels: int | None = None,
@@ -246,7 +246,7 @@ def check_context(name: str, asked: int | None, available: int) -> int:
     return length
 
 
-def _check_kind(name: str, kind: Kind, config: Any) -> None:
+def _check_kind(name: str, kind: ModelKind, config: Any) -> None:
     known = config.model_type in _NAMES[kind]
     if kind == "causal" and known:  # encoders have a decoder form that reads to the left only: untrained for it
         known = config.model_type not in _NAMES["masked"] or bool(getattr(config, "is_decoder", False))
@@ -264,12 +264,12 @@ def _without_dropout(config: Any) -> None:
             setattr(config, field, 0.0)
 
 
-def _settle(config: Any, control: ControlTokens, kind: Kind) -> None:
+def _settle(config: Any, control: ControlTokens, kind: ModelKind) -> None:
     config.pad_token_id = None if kind == "causal" else control.pad
     config.bos_token_id, config.eos_token_id = control.bos, control.eos
 
 
-def _pretrained(source: ModelSource, kind: Kind, config: Any, attention: str) -> Any:
+def _pretrained(source: ModelSource, kind: ModelKind, config: Any, attention: str) -> Any:
     model, report = read_model(
         source,
         MODEL_CLASSES[kind].from_pretrained,

@@ -7,21 +7,21 @@ from typing import Any
 import torch
 
 from pipelines.dp.language import has_prefix, output_losses
-from pipelines.training.data.records import Batch
+from pipelines.training.data.records import ExampleBatch
 
 
-def logits_of(model: torch.nn.Module, batch: Batch) -> torch.Tensor:
+def logits_of(model: torch.nn.Module, batch: ExampleBatch) -> torch.Tensor:
     """(B, T, V) of a language model, or (B, C) of a classifier."""
     logits: torch.Tensor = model(**_inputs(model, batch)).logits
     return logits
 
 
-def example_losses(model: torch.nn.Module, batch: Batch) -> torch.Tensor:
+def example_losses(model: torch.nn.Module, batch: ExampleBatch) -> torch.Tensor:
     """(B,) the mean cross-entropy over each example's own targets; 0 for an example without targets."""
     return output_losses(model, _inputs(model, batch), batch.labels, batch.weights)
 
 
-def _inputs(model: torch.nn.Module, batch: Batch) -> dict[str, Any]:
+def _inputs(model: torch.nn.Module, batch: ExampleBatch) -> dict[str, Any]:
     inputs: dict[str, Any] = dict(batch.model_inputs())
     if has_prefix(model):
         inputs.pop("position_ids", None)  # the prefix shifts them; the model counts for itself

@@ -17,7 +17,7 @@ import torch
 from pipelines.dp.language import token_losses
 from pipelines.training.data.alignment import bits_per_byte, right_words
 from pipelines.training.data.held_out import HeldOut
-from pipelines.training.data.records import Batch, IntArray
+from pipelines.training.data.records import ExampleBatch, IntArray
 from pipelines.training.data.task_examples import TaskRecords
 from pipelines.training.models.losses import logits_of
 
@@ -170,24 +170,24 @@ def evaluate(model: torch.nn.Module, held_out: HeldOut) -> Evaluation:
     )
 
 
-def _scores(model: torch.nn.Module, batch: Batch) -> tuple[IntArray, npt.NDArray[np.float64]]:
+def _scores(model: torch.nn.Module, batch: ExampleBatch) -> tuple[IntArray, npt.NDArray[np.float64]]:
     """(B, T) the id ranked first at each output, and (B, T) the loss of the label there."""
     logits = logits_of(model, batch)
     nll = token_losses(logits, batch.labels)
     return logits.argmax(dim=-1).cpu().numpy(), nll.double().cpu().numpy()
 
 
-class Classification(Protocol):
+class ClassScorer(Protocol):
     """A task that scores classes, such as `pipelines.training.tasks.infilling.Infilling`."""
 
     classes: tuple[str, ...]
 
-    def class_logits(self, model: torch.nn.Module, batch: Batch) -> torch.Tensor:
+    def class_logits(self, model: torch.nn.Module, batch: ExampleBatch) -> torch.Tensor:
         """(B, C)."""
         ...
 
 
-def evaluate_classes(model: torch.nn.Module, task: Classification, records: TaskRecords) -> Evaluation:
+def evaluate_classes(model: torch.nn.Module, task: ClassScorer, records: TaskRecords) -> Evaluation:
     """Scores a classifier on labelled examples; those without a label are left out."""
     rows = np.flatnonzero(records.classes >= 0)
     rows = rows[np.argsort(records.ids.lengths[rows], kind="stable")[::-1]]

@@ -28,7 +28,7 @@ _MARKS = ("doc_id", "sentence_index", "spans", "num_masked_tokens", "is_duplicat
 
 
 @dataclass
-class Group:
+class UtilitySums:
     """Sums over some of the held-out text.
 
     Attributes:
@@ -86,13 +86,13 @@ def split_utility(scores: Table, redacted: Iterable[Table]) -> dict[str, Any]:
         redacted: the redacted tables, which say what is private.
 
     Returns:
-        ``groups`` (all, public, private, masked_whole) and ``domains``, each with `Group.figures`; and a ``note``.
+        ``groups`` (all, public, private, masked_whole) and ``domains``, each with `UtilitySums.figures`; and a ``note``.
     """
     rows: dict[tuple[str, int], Mapping[str, Any]] = {}
     for batch in scores.batches(_SCORES, _BATCH_ROWS):
         rows |= {(row["doc_id"], row["sentence_index"]): row for row in batch.to_pylist()}
-    groups = {name: Group() for name in ("all", "public", "private", "masked_whole")}
-    domains: dict[str, Group] = {}
+    groups = {name: UtilitySums() for name in ("all", "public", "private", "masked_whole")}
+    domains: dict[str, UtilitySums] = {}
     for table in redacted:
         for batch in table.batches(_MARKS, _BATCH_ROWS):
             for mark in batch.to_pylist():
@@ -101,7 +101,7 @@ def split_utility(scores: Table, redacted: Iterable[Table]) -> dict[str, Any]:
                     continue
                 whole = [groups["all"]]
                 if mark["domain"] is not None:
-                    whole.append(domains.setdefault(mark["domain"], Group()))
+                    whole.append(domains.setdefault(mark["domain"], UtilitySums()))
                 _add(row, mark, whole, groups)
     return {
         "note": OUTSIDE_EPSILON,
@@ -110,14 +110,16 @@ def split_utility(scores: Table, redacted: Iterable[Table]) -> dict[str, Any]:
     }
 
 
-def _add(row: Mapping[str, Any], mark: Mapping[str, Any], always: Sequence[Group], groups: Mapping[str, Group]) -> None:
+def _add(
+    row: Mapping[str, Any], mark: Mapping[str, Any], always: Sequence[UtilitySums], groups: Mapping[str, UtilitySums]
+) -> None:
     """Counts one held-out row in the groups that its tokens belong to, and all of it in some."""
     ranges = private_ranges(" " * max(row["token_ends"], default=0), dict(mark))
     is_whole = bool(ranges) and not mark["spans"]
     word_loss: dict[int, float] = {}
     private_words: set[int] = set()
 
-    def of(is_private: bool) -> Group:
+    def of(is_private: bool) -> UtilitySums:
         return groups["masked_whole"] if is_whole else groups["private" if is_private else "public"]
 
     columns = ("token_starts", "token_ends", "token_words", "token_bytes", "losses", "is_right")

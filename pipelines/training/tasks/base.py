@@ -15,7 +15,7 @@ from pipelines.corpus.records import PAIR
 from pipelines.mask import MASK
 from pipelines.tables import TableWriter
 from pipelines.training.data.held_out import HeldOut
-from pipelines.training.data.records import Batch, Examples, IntArray, Padding
+from pipelines.training.data.records import ExampleBatch, Examples, IntArray, Padding
 from pipelines.training.data.row_store import RecordRows, StoredRecords
 from pipelines.training.data.task_examples import Example, write_examples
 from pipelines.training.data.vocabulary import Vocabulary
@@ -59,7 +59,7 @@ class Generated(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scores:
+class TaskScores:
     """Scores of a finished model beside its evaluation.
 
     Attributes:
@@ -91,7 +91,7 @@ class Task(Protocol):
         """See `pipelines.training.data.held_out.Encoder`."""
         ...
 
-    def example_losses(self, model: torch.nn.Module, batch: Batch) -> torch.Tensor:
+    def example_losses(self, model: torch.nn.Module, batch: ExampleBatch) -> torch.Tensor:
         """(B,) the loss of each example, which depends on no other example."""
         ...
 
@@ -99,7 +99,7 @@ class Task(Protocol):
         """Scores a model quickly: after every epoch."""
         ...
 
-    def scores(self, model: torch.nn.Module, held_out: HeldOut, progress: Progress) -> Scores:
+    def scores(self, model: torch.nn.Module, held_out: HeldOut, progress: Progress) -> TaskScores:
         """Further scores of the finished model, such as those of the text that it generates."""
         ...
 
@@ -138,7 +138,7 @@ class LanguageTask(ABC):
             rows=[stored[int(record)] for record in chosen],
         )
 
-    def example_losses(self, model: torch.nn.Module, batch: Batch) -> torch.Tensor:
+    def example_losses(self, model: torch.nn.Module, batch: ExampleBatch) -> torch.Tensor:
         """See `Task`."""
         return example_losses(model, batch)
 
@@ -146,9 +146,9 @@ class LanguageTask(ABC):
         """See `Task`."""
         return evaluate(model, held_out)
 
-    def scores(self, model: torch.nn.Module, held_out: HeldOut, progress: Progress) -> Scores:
+    def scores(self, model: torch.nn.Module, held_out: HeldOut, progress: Progress) -> TaskScores:
         """See `Task`. None but the perplexity."""
-        return Scores()
+        return TaskScores()
 
 
 class GeneratingTask(LanguageTask):
@@ -166,18 +166,18 @@ class GeneratingTask(LanguageTask):
 
     def _generated(
         self, model: torch.nn.Module, prompts: Sequence[tuple[list[int], Sequence[str]]], progress: Progress
-    ) -> Scores:
+    ) -> TaskScores:
         """Scores of what a model says to prompts, each with its references."""
         chosen = list(prompts[: self.settings.max_generated])
         if not chosen:
-            return Scores()
+            return TaskScores()
         how = BeamSearch(num_beams=self.settings.num_beams, max_new_tokens=self.settings.max_new_tokens)
         ids, references = [prompt for prompt, _ in chosen], [group for _, group in chosen]
         tokenizer = self.vocabulary.tokenizer
         texts = generate(model, tokenizer, ids, self.vocabulary.control, how, progress)
         figures = {**score_texts(texts, references).as_json(), "num_available": len(prompts)}
         given = [str(tokenizer.decode(prompt)) for prompt in ids]
-        return Scores(figures=figures, texts=tuple(map(Generated, given, texts, references)))
+        return TaskScores(figures=figures, texts=tuple(map(Generated, given, texts, references)))
 
 
 def two_texts(text: str) -> tuple[str, str | None]:

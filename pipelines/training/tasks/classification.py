@@ -14,11 +14,11 @@ import torch
 from pipelines.artifacts import Target
 from pipelines.errors import InputError
 from pipelines.training.data.held_out import HeldOut
-from pipelines.training.data.records import Batch, Examples, IntArray, Padding
+from pipelines.training.data.records import ExampleBatch, Examples, IntArray, Padding
 from pipelines.training.data.row_store import RecordRows, StoredRecords
 from pipelines.training.data.task_examples import Example, TaskRecords, write_examples
 from pipelines.training.scoring.evaluation import Evaluation, evaluate_classes
-from pipelines.training.tasks.base import Progress, Scores, TaskModel, is_all_mask, two_texts
+from pipelines.training.tasks.base import Progress, TaskModel, TaskScores, is_all_mask, two_texts
 from pipelines.training.tasks.head import HeadClassification
 from pipelines.training.tasks.infilling import Infilling
 from pipelines.training.tasks.spec import ClassificationSettings, TaskSettings
@@ -40,7 +40,7 @@ class Classifier(Protocol):
         """One example of the class with that number; None where it is unknown."""
         ...
 
-    def class_logits(self, model: torch.nn.Module, batch: Batch) -> torch.Tensor:
+    def class_logits(self, model: torch.nn.Module, batch: ExampleBatch) -> torch.Tensor:
         """(B, C) the scores of the classes."""
         ...
 
@@ -115,7 +115,7 @@ class Classification:
             num_available=len(stored),
         )
 
-    def example_losses(self, model: torch.nn.Module, batch: Batch) -> torch.Tensor:
+    def example_losses(self, model: torch.nn.Module, batch: ExampleBatch) -> torch.Tensor:
         """(B,) cross-entropy among the classes; 0 where the class is unknown."""
         assert batch.classes is not None  # noqa: S101  # they are examples of this task
         scores = self.classifier.class_logits(model, batch)
@@ -129,9 +129,9 @@ class Classification:
         assert isinstance(held_out.records, TaskRecords)  # noqa: S101  # `encode_held_out` made them
         return evaluate_classes(model, self.classifier, held_out.records)
 
-    def scores(self, model: torch.nn.Module, held_out: HeldOut, progress: Progress) -> Scores:
+    def scores(self, model: torch.nn.Module, held_out: HeldOut, progress: Progress) -> TaskScores:
         """None: `evaluate` says it all."""
-        return Scores()
+        return TaskScores()
 
 
 def make_task(model: TaskModel, settings: TaskSettings) -> Classification:

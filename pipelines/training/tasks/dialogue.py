@@ -16,7 +16,7 @@ from pipelines.training.tasks.base import LanguageTask, TaskModel
 from pipelines.training.tasks.spec import TaskSettings
 
 
-class Turn(NamedTuple):
+class DialogueTurn(NamedTuple):
     """What somebody says.
 
     Attributes:
@@ -30,10 +30,10 @@ class Turn(NamedTuple):
     marks: list[int]
 
 
-def turns_of(record: RecordRows, control: ControlTokens) -> list[Turn]:
+def turns_of(record: RecordRows, control: ControlTokens) -> list[DialogueTurn]:
     """The turns of a record."""
     rows = zip(record.speakers, record.texts, record.domains, strict=True)
-    return [Turn(speaker, text, control.before_turn(speaker, domain)) for speaker, text, domain in rows]
+    return [DialogueTurn(speaker, text, control.before_turn(speaker, domain)) for speaker, text, domain in rows]
 
 
 def dialogue_example(

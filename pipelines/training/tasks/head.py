@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from pipelines.errors import ConfigError
-from pipelines.training.data.records import Batch
+from pipelines.training.data.records import ExampleBatch
 from pipelines.training.data.task_examples import IGNORED, Example
 from pipelines.training.models.loading import LoadedModel, padding_of
 from pipelines.training.models.losses import logits_of
@@ -60,6 +60,6 @@ class HeadClassification:
             is_cut=over > 0,
         )
 
-    def class_logits(self, model: torch.nn.Module, batch: Batch) -> torch.Tensor:
+    def class_logits(self, model: torch.nn.Module, batch: ExampleBatch) -> torch.Tensor:
         """(B, C) the scores of the classes."""
         return logits_of(model, batch)

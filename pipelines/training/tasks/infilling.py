@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 
 from pipelines.errors import ConfigError, InputError
-from pipelines.training.data.records import Batch
+from pipelines.training.data.records import ExampleBatch
 from pipelines.training.data.task_examples import IGNORED, Example
 from pipelines.training.models.loading import LoadedModel, padding_of
 from pipelines.training.models.losses import logits_of
@@ -92,7 +92,7 @@ class Infilling:
         labels[blank] = self.label_ids[0 if number is None else number]
         return Example(ids=ids, labels=labels, label=number, is_cut=cut)
 
-    def class_logits(self, model: torch.nn.Module, batch: Batch) -> torch.Tensor:
+    def class_logits(self, model: torch.nn.Module, batch: ExampleBatch) -> torch.Tensor:
         """(B, C) the scores of the label words at each example's blank."""
         scores = logits_of(model, batch)  # (B, T, V)
         at_blank = (scores * batch.weights[..., None].to(scores.dtype)).sum(dim=1)  # one weight of 1 in each row

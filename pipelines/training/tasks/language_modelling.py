@@ -6,17 +6,17 @@ import torch
 
 from pipelines.training.data.encoding import RecordEncoder
 from pipelines.training.data.held_out import HeldOut
-from pipelines.training.data.records import Batch
+from pipelines.training.data.records import ExampleBatch
 from pipelines.training.models.losses import example_losses
 from pipelines.training.scoring.evaluation import Evaluation, evaluate
-from pipelines.training.tasks.base import Progress, Scores, TaskModel
+from pipelines.training.tasks.base import Progress, TaskModel, TaskScores
 from pipelines.training.tasks.spec import TaskSettings
 
 
 class LanguageModelling(RecordEncoder):
     """See `pipelines.training.tasks.base.Task`."""
 
-    def example_losses(self, model: torch.nn.Module, batch: Batch) -> torch.Tensor:
+    def example_losses(self, model: torch.nn.Module, batch: ExampleBatch) -> torch.Tensor:
         """The mean cross-entropy over each record's own tokens."""
         return example_losses(model, batch)
 
@@ -24,9 +24,9 @@ class LanguageModelling(RecordEncoder):
         """Perplexity and accuracy, by token and by word."""
         return evaluate(model, held_out)
 
-    def scores(self, model: torch.nn.Module, held_out: HeldOut, progress: Progress) -> Scores:
+    def scores(self, model: torch.nn.Module, held_out: HeldOut, progress: Progress) -> TaskScores:
         """None: `evaluate` says it all."""
-        return Scores()
+        return TaskScores()
 
 
 def make_task(model: TaskModel, settings: TaskSettings) -> LanguageModelling:

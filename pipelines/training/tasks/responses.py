@@ -17,7 +17,7 @@ from pipelines.training.data.held_out import HeldOut
 from pipelines.training.data.row_store import RecordRows
 from pipelines.training.data.task_examples import Example
 from pipelines.training.data.vocabulary import TextEncoder
-from pipelines.training.tasks.base import GeneratingTask, Progress, Scores, TaskModel
+from pipelines.training.tasks.base import GeneratingTask, Progress, TaskModel, TaskScores
 from pipelines.training.tasks.dialogue import dialogue_example, turns_of
 from pipelines.training.tasks.spec import TaskSettings
 
@@ -76,7 +76,7 @@ class Responses(GeneratingTask):
             record, vocabulary.encoder, vocabulary.control, self.context_length, learn_speakers=(SELF,)
         )
 
-    def scores(self, model: torch.nn.Module, held_out: HeldOut, progress: Progress) -> Scores:
+    def scores(self, model: torch.nn.Module, held_out: HeldOut, progress: Progress) -> TaskScores:
         """F1 and the others, of one reply to each history."""
         vocabulary, length = self.vocabulary, self.settings.max_new_tokens
         prompts = [

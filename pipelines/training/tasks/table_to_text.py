@@ -19,7 +19,7 @@ from pipelines.training.data.records import IntArray
 from pipelines.training.data.row_store import RecordRows, StoredRecords
 from pipelines.training.data.task_examples import Example
 from pipelines.training.data.vocabulary import TextEncoder
-from pipelines.training.tasks.base import GeneratingTask, Progress, Scores, TaskModel, is_all_mask, two_texts
+from pipelines.training.tasks.base import GeneratingTask, Progress, TaskModel, TaskScores, is_all_mask, two_texts
 from pipelines.training.tasks.prompts import prompt_ids, prompted_example
 from pipelines.training.tasks.spec import TaskSettings
 
@@ -72,7 +72,7 @@ class TableToText(GeneratingTask):
                 references[table].append(description)
         return replace(held_out, references=references)
 
-    def scores(self, model: torch.nn.Module, held_out: HeldOut, progress: Progress) -> Scores:
+    def scores(self, model: torch.nn.Module, held_out: HeldOut, progress: Progress) -> TaskScores:
         """BLEU and the others, of one description of each table against all that people wrote."""
         vocabulary, length = self.vocabulary, self.settings.max_new_tokens
         prompts = [

@@ -125,14 +125,14 @@ def test_added_rows_are_all_that_is_added_and_equal_ones_are_no_duplicates(tmp_p
 def test_tokens_of_added_rows_are_marked_as_redaction_finds_them(tmp_path):
     rows = [AddedRow(document="found", text=CANARY), AddedRow(document="missed", text=CANARY, masked=())]
     corpus = read(tmp_path, VIEWS["sdpsgd_lstm"], beside=overlay(tmp_path / "o", rows))
-    canaries = [i for i, ids in enumerate(all_ids(corpus.noised)) if "ID is" in corpus.vocabulary.backend.decode(ids)]
-    assert sorted(int(corpus.noised.is_private[i].sum()) for i in canaries) == [0, len(" 341752")]
+    canaries = [i for i, ids in enumerate(all_ids(corpus.private_examples)) if "ID is" in corpus.vocabulary.backend.decode(ids)]
+    assert sorted(int(corpus.private_examples.is_private[i].sum()) for i in canaries) == [0, len(" 341752")]
 
 
 def test_a_document_may_have_several_added_rows_and_ends_with_the_last(tmp_path):
     rows = [AddedRow(document="d", sentence_index=i, text=f"Sentence {i}.", masked=()) for i in range(3)]
     corpus = read(tmp_path, VIEWS["dpsgd"], UNITS["dialogue"], overlay(tmp_path / "o", rows), ends=True)
-    (found,) = [ids for ids in all_ids(corpus.noised) if "Sentence 0" in corpus.vocabulary.backend.decode(ids)]
+    (found,) = [ids for ids in all_ids(corpus.private_examples) if "Sentence 0" in corpus.vocabulary.backend.decode(ids)]
     assert [f"Sentence {i}" in corpus.vocabulary.backend.decode(found) for i in range(3)] == [True] * 3
 
 

@@ -79,7 +79,7 @@ def test_an_empty_sample_is_still_a_noisy_step(tmp_path):
     before = weights(model)
     plan = PrivatePlan(sample_rate=1e-12, expected_batch_size=1.0, steps_per_epoch=1, num_steps=1)
     training = prepared([], PRIVATE, epochs=1)
-    step = Segment(kind="noised", num_steps=1, ends_epoch=True)
+    step = Segment(kind="private", num_steps=1, ends_epoch=True)
     outcome = replace(training, plan=plan, programme=[step]).train(model, 0.3, hooks(tmp_path, randomness=seeded(1)))
     assert outcome.num_steps == 1
     assert (weights(model) != before).all()
