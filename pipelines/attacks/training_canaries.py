@@ -125,7 +125,7 @@ class Witness(ABC):
 
     @abstractmethod
     def told(self, *_: object) -> None:
-        """The training says that a step is done; see `pipelines.training.methods.base.TrainingContext`."""
+        """The training says that a step is done; see `pipelines.training.loop.TrainingContext`."""
 
     @abstractmethod
     def make_model(self) -> nn.Module:

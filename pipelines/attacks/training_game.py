@@ -39,8 +39,8 @@ from pipelines.randomness import PrivateRandomness
 from pipelines.training.checkpoint import Checkpoints
 from pipelines.training.data.corpus import TrainingCorpus
 from pipelines.training.data.records import Examples
-from pipelines.training.loop import ExampleLosses
-from pipelines.training.methods.base import LoopTraining, TrainingContext, TrainingSettings
+from pipelines.training.loop import ExampleLosses, TrainingContext
+from pipelines.training.methods.base import LoopTraining, TrainingSettings
 from pipelines.training.methods.sdpsgd_lstm import SpanTraining
 from pipelines.training.scoring.evaluation import unscored
 
@@ -180,7 +180,7 @@ def run_three_times(
             witness.begins(step)
             return secret(step)
 
-        hooks = TrainingContext(
+        context = TrainingContext(
             randomness=of_step,
             checkpoints=Checkpoints(folder / f"{name}.ckpt", "game", 1.0, witness.clock, writes=ranks.is_first),
             losses=losses,
@@ -189,15 +189,20 @@ def run_three_times(
             progress=witness.told,
         )
         with contextlib.suppress(Killed):
-            taken = training.train(witness.make_model(), noise_multiplier, hooks).num_steps
+            taken = training.train(witness.make_model(), noise_multiplier, context).num_steps
     return taken
 
 
-def corpus_of(plain: Examples, noised: Examples) -> TrainingCorpus:
+def corpus_of(nonprivate_examples: Examples, private_examples: Examples) -> TrainingCorpus:
     """A corpus for a method to plan with. There is no text, so there is neither vocabulary nor held-out fold."""
     nothing = cast(Any, None)
     return TrainingCorpus(
-        vocabulary=nothing, nonprivate_order="none", plain=plain, num_nonprivate_with_private_text=0, noised=noised, held_out=nothing
+        vocabulary=nothing,
+        nonprivate_order="none",
+        nonprivate_examples=nonprivate_examples,
+        num_private_without_noise=0,
+        private_examples=private_examples,
+        held_out=nothing,
     )
 
 

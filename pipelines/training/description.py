@@ -27,7 +27,7 @@ from pipelines.training.data.vocabulary import control_tokens_of
 from pipelines.training.models.sources import MARKER
 
 if TYPE_CHECKING:
-    from pipelines.training.run import FinishedTraining
+    from pipelines.training.finished import FinishedTraining
 
 VERSION: Final = 2
 """Version 1, of release 0.1.0, told the method and nothing else."""

@@ -15,7 +15,7 @@ from pipelines.training.models.lstm import LSTMLanguageModel
 from pipelines.training.tasks import registry as tasks
 
 if TYPE_CHECKING:
-    from pipelines.training.run import FinishedTraining
+    from pipelines.training.finished import FinishedTraining
 
 _AUTO: Final = "Load it with `{}.from_pretrained(FOLDER)` and `AutoTokenizer.from_pretrained(FOLDER)`."
 _HEADS: Final[Mapping[str, tuple[str, str]]] = {

@@ -12,14 +12,14 @@ from pipelines.dp.attach import foreign_rules
 from pipelines.dp.rules import FOREIGN_RULES
 from pipelines.errors import StageError
 from pipelines.methods import registry
-from pipelines.training.crossings import EXCHANGE_NOTES
 from pipelines.training.description import describe
+from pipelines.training.finished import FinishedTraining
+from pipelines.training.machines.network_exchanges import EXCHANGE_NOTES
 from pipelines.training.model_card import model_card
 from pipelines.training.models.adaptation import count_parameters
 from pipelines.training.models.lstm import LSTMLanguageModel, save_lstm
 from pipelines.training.models.saving import CARD, save_model
 from pipelines.training.models.sources import MARKER
-from pipelines.training.run import FinishedTraining
 
 CURVES_NOTE = (
     "Losses and counts of private records, un-noised: a release of its own that epsilon does not cover. Keep it on "
@@ -91,7 +91,7 @@ def events_document(run: FinishedTraining) -> dict[str, Any]:
         *([_DOMAIN_NOTE] if vocabulary.control.other_domain is not None else []),
         *([_CONVERSATION_NOTE] if vocabulary.control.conversation_end is not None else []),
         *([FOREIGN_RULES.format(", ".join(foreign))] if (foreign := foreign_rules(run.network)) else []),
-        *(EXCHANGE_NOTES[way] for way in run.crossings),
+        *(EXCHANGE_NOTES[exchange] for exchange in run.network_exchanges),
         *method.notes,
         *run.warnings,
     ]

@@ -20,9 +20,9 @@ from pipelines.stages.train import train as train_stage
 from pipelines.stages.train.train import TrainConfig, run
 from pipelines.training import outputs
 from pipelines.training.data.row_store import StoredRecords
+from pipelines.training.finished import FinishedTraining
 from pipelines.training.loop import TrainingOutcome
 from pipelines.training.methods.base import Account, LoopTraining
-from pipelines.training.run import FinishedTraining
 from pipelines.training.scoring.evaluation import Evaluation
 
 SMALL = {

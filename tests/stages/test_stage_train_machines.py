@@ -27,7 +27,7 @@ from pipelines.files import read_file
 from pipelines.stages.train import train
 from pipelines.stages.train.train import TrainConfig
 from pipelines.store.place.unlocking import unlock
-from pipelines.training.crossings import EXCHANGE_NOTES
+from pipelines.training.machines.network_exchanges import EXCHANGE_NOTES
 
 KEY = "9f3a" * 16
 SCRIPT = Path(__file__).with_name("train_on_machine.py")

@@ -25,15 +25,10 @@ from flows.running.spec import open_store
 from flows.settings import load_settings
 from pipelines.artifacts import Target
 from pipelines.errors import ConfigError, ExecutorError, StageError
-from pipelines.training import crossings, launch, machines, team
-from pipelines.training.machines import (
-    CoordinatorSettings,
-    WorkerSettings,
-    announce_training,
-    join_trainings,
-    wait_for_workers,
-)
-from pipelines.training.team import ProcessFailure, check_interface
+from pipelines.training.machines import coordinator, launch, network_exchanges, process_group, rendezvous, worker
+from pipelines.training.machines.coordinator import CoordinatorSettings, announce_training, wait_for_workers
+from pipelines.training.machines.process_group import ProcessFailure, check_interface
+from pipelines.training.machines.worker import WorkerSettings, join_announced_trainings
 
 SCRIPT = Path(__file__).with_name("on_machine.py")
 
@@ -56,7 +51,7 @@ def test_an_interface_must_be_declared(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"needs runtime\.private_interface: gloo and NCCL send"):
         check_interface(None)
     with pytest.raises(ConfigError, match=r"needs runtime\.private_interface"):
-        join_trainings(WorkerSettings(folder=tmp_path, count=1, interface=None, say=print))
+        join_announced_trainings(WorkerSettings(folder=tmp_path, count=1, interface=None, say=print))
     alone = announce_training(
         CoordinatorSettings(count=2, interface=None, wait_seconds=1, folder=tmp_path / "trainings")
     )
@@ -76,9 +71,10 @@ def meet(two: CoordinatorSettings, patch: Patch) -> list[str]:
     """What the machine that joins says, when the first one ends as soon as it is there."""
     said: list[str] = []
     is_over = threading.Event()
-    patch.constant(machines, "LOOK_SECONDS", 0.02)
+    for module in (coordinator, worker):
+        patch.constant(module, "LOOK_SECONDS", 0.02)
     joining = WorkerSettings(folder=two.folder, count=3, interface="lo", say=said.append)
-    thread = threading.Thread(target=join_trainings, args=(joining, is_over.is_set))
+    thread = threading.Thread(target=join_announced_trainings, args=(joining, is_over.is_set))
     thread.start()
     try:
         with announce_training(two) as folder:
@@ -108,11 +104,11 @@ def test_a_machine_with_all_that_is_needed_joins(two: CoordinatorSettings, patch
 def test_each_thing_that_a_machine_lacks_is_named(two: CoordinatorSettings, patch: Patch) -> None:
     with pytest.raises(ExecutorError, match="does not see /nowhere; all machines must mount one file system"):
         meet(replace(two, needed=("/nowhere",)), patch)
-    here = {"machine": "m", "processes": 2, "gpus": 1, "installed": machines.installed(), "missing": None}
-    assert machines._problem(here, on_gpu=False) is None
-    assert "1 GPUs are to be seen there" in str(machines._problem(here, on_gpu=True))
-    other = {**here, "installed": {**machines.installed(), "torch": "1.0"}}
-    assert f"torch 1.0 in place of {torch.__version__}" in str(machines._problem(other, on_gpu=False))
+    here = {"machine": "m", "processes": 2, "gpus": 1, "installed": rendezvous.installed(), "missing": None}
+    assert coordinator._problem(here, on_gpu=False) is None
+    assert "1 GPUs are to be seen there" in str(coordinator._problem(here, on_gpu=True))
+    other = {**here, "installed": {**rendezvous.installed(), "torch": "1.0"}}
+    assert f"torch 1.0 in place of {torch.__version__}" in str(coordinator._problem(other, on_gpu=False))
     with announce_training(two) as folder, pytest.raises(ExecutorError, match="1 of 2 machines were there within 0 s"):
         wait_for_workers(folder, replace(two, wait_seconds=0), False, lambda *told: None)
 
@@ -129,15 +125,18 @@ def test_who_failed_is_told_before_who_lost_its_partner(tmp_path: Path) -> None:
 
 def test_what_crossed_is_remembered_over_attempts(tmp_path: Path) -> None:
     scratch = Target(folder=tmp_path)
-    assert crossings.network_exchanges_in(scratch) == ()
-    crossings.record_network_exchange(scratch, "private_interface")
-    assert crossings.network_exchanges_in(scratch) == ("private_interface",)
+    assert network_exchanges.network_exchanges_in(scratch) == ()
+    network_exchanges.record_network_exchange(scratch, "private_interface")
+    assert network_exchanges.network_exchanges_in(scratch) == ("private_interface",)
     (tmp_path / "crossings.json").write_text('["encrypted"]')  # of version 0.2
-    assert crossings.network_exchanges_in(scratch) == ("encrypted",)
+    assert network_exchanges.network_exchanges_in(scratch) == ("encrypted",)
     (tmp_path / "crossings.json").write_text("{")
-    assert crossings.network_exchanges_in(scratch) == ("encrypted", "private_interface")  # the worst is supposed
+    assert network_exchanges.network_exchanges_in(scratch) == (
+        "encrypted",
+        "private_interface",
+    )  # the worst
     (tmp_path / "crossings.json").unlink()
-    assert crossings.network_exchanges_in(scratch, ("private_interface",)) == ("private_interface",)
+    assert network_exchanges.network_exchanges_in(scratch, ("private_interface",)) == ("private_interface",)
 
 
 class _OverError(Exception):
@@ -221,10 +220,10 @@ def test_idle_connections_keep_no_machine_out(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_machine_that_is_not_reached_ends_the_training_in_time(tmp_path: Path) -> None:
-    share = team.ProcessShare(
+    share = process_group.ProcessShare(
         count=1, total=2, device="cpu", interface="lo", store=tmp_path / "store", connect_seconds=1.0
     )  # fmt: skip
-    with team.ProcessGroup(share, print, ()) as alone:  # nobody comes
+    with process_group.ProcessGroup(share, print, ()) as alone:  # nobody comes
         _, (failure,) = alone.watch(lambda *said: None, list)
     error = launch._as_error([failure], 2, Target(folder=tmp_path))
     assert "did not reach each other over runtime.private_interface within 1 s" in str(error)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
-from support.crt_trainings import gradients_handed_over, hooks, prepared
+from support.crt_trainings import gradients_handed_over, prepared, training_context
 from support.tiny import tiny_model
 
 from pipelines.artifacts import Target
@@ -20,8 +20,9 @@ from pipelines.dp.ranks import Ranks
 from pipelines.dp.sampling import PrivatePlan
 from pipelines.errors import ConfigError, StageError
 from pipelines.randomness import seeded
-from pipelines.training import launch, loop
+from pipelines.training import loop
 from pipelines.training.loop import Segment
+from pipelines.training.machines import launch
 
 COUNT = 3
 
@@ -59,12 +60,16 @@ def train_as(rank, tmp_path, patch, training, noise):
         object.__setattr__(part, "__class__", Watched)
         return part
 
-    training = replace(training, plain=watched(training.nonprivate_examples, "plain"), noised=watched(training.private_examples, "noised"))
+    training = replace(
+        training,
+        nonprivate_examples=watched(training.nonprivate_examples, "nonprivate"),
+        private_examples=watched(training.private_examples, "private"),
+    )
     folder = tmp_path / str(rank)
     folder.mkdir()
     for check in ("check_isolation", "check_again"):  # they read records that were not sampled
         patch(loop, check, lambda *_: (), read_by=loop)
-    training.train(tiny_model(), noise, hooks(folder, randomness=seeded(1, rank), microbatch_size=1_000))
+    training.train(tiny_model(), noise, training_context(folder, randomness=seeded(1, rank), microbatch_size=1_000))
     return steps
 
 

@@ -29,8 +29,8 @@ def redacted_fine_tune(ctx: StageContext) -> dict[str, Any]:
     """The phase, in this process or in each of those that train together; the first one writes."""
     from pipelines.dp.ranks import Ranks
     from pipelines.stages.train.train import open_network, read, seed_of, settings_of, training_context
-    from pipelines.training.crossings import network_exchanges_in
     from pipelines.training.devices import choose_device, cpu_threads_for, freed_memory_kept
+    from pipelines.training.machines.network_exchanges import network_exchanges_in
     from pipelines.training.methods.jft_phase_one import prepare_phase_one
     from pipelines.training.methods.phases import write_phase
 
@@ -61,12 +61,11 @@ def redacted_fine_tune(ctx: StageContext) -> dict[str, Any]:
     with cpu_threads_for(sum(p.numel() for p in network.parameters())), freed_memory_kept():
         before = task.evaluate(network, corpus.held_out) if Ranks.here().is_first else None
         identity = [config.keyed("train_phase1"), noise_multiplier, len(corpus.nonprivate_examples)]
-        outcome = training.train(
-            network, noise_multiplier or 0.0, training_context(ctx, config, corpus, task, identity)
-        )
+        context = training_context(ctx, config, corpus, task, identity)
+        outcome = training.train(network, noise_multiplier or 0.0, context)
     if before is not None:
-        account, crossings = training.account(noise_multiplier), network_exchanges_in(ctx.out.scratch)
-        write_phase(ctx.out, network, corpus, account, outcome, before, seed, crossings)
+        account, exchanges = training.account(noise_multiplier), network_exchanges_in(ctx.out.scratch)
+        write_phase(ctx.out, network, corpus, account, outcome, before, seed, exchanges)
     return {"num_records": len(corpus.nonprivate_examples), "num_steps": outcome.num_steps}
 
 

@@ -11,7 +11,7 @@ from pipelines.errors import ConfigError
 
 if TYPE_CHECKING:
     from pipelines.stages.train.config import TrainConfig
-    from pipelines.training.machines import CoordinatorSettings
+    from pipelines.training.machines.coordinator import CoordinatorSettings
 
 
 def is_alone(ctx: StageContext) -> bool:
@@ -29,7 +29,7 @@ def check_ranks(ctx: StageContext) -> None:
     if is_alone(ctx):
         return
     from pipelines.training.devices import check_devices
-    from pipelines.training.team import check_interface
+    from pipelines.training.machines.process_group import check_interface
 
     if not config.method_spec().shares_steps:
         raise ConfigError(
@@ -51,9 +51,9 @@ def on_ranks(ctx: StageContext, work: Callable[..., dict[str, Any]], *arguments:
     """
     if is_alone(ctx):
         return work(ctx, *arguments)
-    from pipelines.training.crossings import record_network_exchange
     from pipelines.training.devices import is_on_gpu
-    from pipelines.training.launch import launch
+    from pipelines.training.machines.launch import launch
+    from pipelines.training.machines.network_exchanges import record_network_exchange
 
     lent, machines = replace(ctx, run=Environment(processes=ctx.run.processes)), _machines(ctx)
     if machines is None:
@@ -77,7 +77,7 @@ def on_ranks(ctx: StageContext, work: Callable[..., dict[str, Any]], *arguments:
 def _machines(ctx: StageContext) -> CoordinatorSettings | None:
     if ctx.runtime.num_machines == 1:
         return None
-    from pipelines.training.machines import CoordinatorSettings
+    from pipelines.training.machines.coordinator import CoordinatorSettings
 
     if ctx.run.meeting is None:
         raise ConfigError("runtime.num_machines needs a store, in whose private root machines meet")

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from pipelines.training.data.corpus import TrainingCorpus, TrainingTables
     from pipelines.training.data.records import ExampleBatch
     from pipelines.training.data.vocabulary import Vocabulary
-    from pipelines.training.methods.base import Account, PlannedTraining, TrainingContext, TrainingSettings
+    from pipelines.training.loop import TrainingContext
+    from pipelines.training.methods.base import Account, PlannedTraining, TrainingSettings
     from pipelines.training.methods.phases import FinishedPhase
     from pipelines.training.models.loading import OpenedModel
     from pipelines.training.models.network import Network
@@ -117,9 +118,9 @@ def _train(
     """Trains, alone or with others, and writes what comes of it if this process is the first."""
     from pipelines.dp.ranks import Ranks
     from pipelines.training import outputs
-    from pipelines.training.crossings import network_exchanges_in
     from pipelines.training.devices import choose_device, cpu_threads_for, freed_memory_kept
-    from pipelines.training.run import FinishedTraining
+    from pipelines.training.finished import FinishedTraining
+    from pipelines.training.machines.network_exchanges import network_exchanges_in
 
     config: TrainConfig = ctx.configs["train"]
     first, start, corpus, task, training = prepared
@@ -131,7 +132,12 @@ def _train(
     is_first = Ranks.here().is_first
     with cpu_threads_for(num_parameters), freed_memory_kept():
         before = first.evaluation if first else task.evaluate(network, corpus.held_out) if is_first else None
-        identity = [config.keyed("train"), noise_multiplier, len(corpus.nonprivate_examples), len(corpus.private_examples)]
+        identity = [
+            config.keyed("train"),
+            noise_multiplier,
+            len(corpus.nonprivate_examples),
+            len(corpus.private_examples),
+        ]
         outcome = training.train(
             network, noise_multiplier or 0.0, training_context(ctx, config, corpus, task, identity)
         )
@@ -153,7 +159,7 @@ def _train(
             context_length=start.context_length,
             head=config.head(),
             spent=spent,
-            crossings=network_exchanges_in(ctx.out.scratch, first.crossings if first else ()),
+            network_exchanges=network_exchanges_in(ctx.out.scratch, first.network_exchanges if first else ()),
         ),
         private=ctx.out,
         model=(ctx.out.public if config.method_spec().publishes_model else ctx.out).below("model"),
@@ -329,7 +335,7 @@ def training_context(
     from pipelines.randomness import of_training
     from pipelines.training.checkpoint import Checkpoints
     from pipelines.training.devices import autocast
-    from pipelines.training.methods.base import TrainingContext
+    from pipelines.training.loop import TrainingContext
     from pipelines.training.scoring.evaluation import Evaluation, unscored
 
     def losses(network: Any, batch: ExampleBatch) -> Tensor:

@@ -20,12 +20,12 @@ from pipelines.training.methods.base import LoopTraining, TrainingSettings
 def prepare(corpus: TrainingCorpus, settings: TrainingSettings) -> LoopTraining:
     """Plans the private steps of the whole run."""
     plan = plan_private_steps(len(corpus.private_examples), settings.expected_batch_size, settings.epochs)
-    plain = settings.nonprivate_pass(len(corpus.nonprivate_examples))
-    noised = Segment(kind="private", num_steps=plan.steps_per_epoch, ends_epoch=True)
+    public = settings.nonprivate_pass(len(corpus.nonprivate_examples))
+    private = Segment(kind="private", num_steps=plan.steps_per_epoch, ends_epoch=True)
     return LoopTraining(
         nonprivate_examples=corpus.nonprivate_examples,
         private_examples=corpus.private_examples,
-        programme=[plain, noised] * settings.epochs,
+        programme=[public, private] * settings.epochs,
         plan=plan,
         settings=settings,
     )

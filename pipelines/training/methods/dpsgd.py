@@ -4,11 +4,11 @@ The update is AdamW's, or with ``optimizer = "sgd"`` that of Algorithm 1.
 
     for each step:
         draw each original record on its own with probability q
-        clip each record's gradient to norm C, add up
+        clip each record's gradient to norm C, sum
         add N(0, (sigma C)^2), divide by the expected batch size
         AdamW, or SGD, on the result
 
-No redaction takes part: the guarantee covers every token of a record alike.
+The method uses no redaction: the guarantee covers every token of a record alike.
 """
 
 from __future__ import annotations

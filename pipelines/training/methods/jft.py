@@ -8,8 +8,8 @@
     phase 2, private fine-tune, from the weights of phase 1:
         DP-AdamW on the original text of all rows                                                    (section 4.2)
 
-This file is phase 2. What phase 1 did to private rows is part of the account: its event is composed with this one's,
-without credit for redaction; credit is taken once, at the end, by the guarantee stage.
+This module is phase 2. Its account includes what phase 1 did to private rows: the event of phase 1 is composed with the
+event of phase 2, without credit for redaction. The guarantee stage takes that credit once, at the end.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def prepare(corpus: TrainingCorpus, settings: TrainingSettings) -> LoopTraining:
     """Plans phase 2.
 
     Raises:
-        StageError: phase 1 left no record of what it did; nothing could then be said about the whole.
+        StageError: phase 1 left no record, so nothing could be claimed about the whole training.
     """
     plan = plan_private_steps(len(corpus.private_examples), settings.expected_batch_size, settings.epochs)
     epoch = Segment(kind="private", num_steps=plan.steps_per_epoch, ends_epoch=True)

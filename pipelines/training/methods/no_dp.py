@@ -14,5 +14,5 @@ from pipelines.training.methods.base import LoopTraining, TrainingSettings, with
 
 
 def prepare(corpus: TrainingCorpus, settings: TrainingSettings) -> LoopTraining:
-    """Plans the training; its event is `NonPrivate`."""
+    """Plans the training. Its event is `NonPrivate`."""
     return without_noise(corpus, settings)

@@ -86,7 +86,7 @@ def split_utility(scores: Table, redacted: Iterable[Table]) -> dict[str, Any]:
         redacted: the redacted tables, which say what is private.
 
     Returns:
-        ``groups`` (all, public, private, masked_whole) and ``domains``, each with `UtilitySums.figures`; and a ``note``.
+        ``groups`` (all, public, private, masked_whole), ``domains`` (each with `UtilitySums.figures`), and a ``note``.
     """
     rows: dict[tuple[str, int], Mapping[str, Any]] = {}
     for batch in scores.batches(_SCORES, _BATCH_ROWS):

@@ -99,7 +99,9 @@ def test_a_conversation_begins_and_ends_once_and_every_turn_has_its_domain(tmp_p
     flat = Counter(token for ids in found for token in ids)
     assert flat[control.conversation_start] == flat[control.conversation_end] == len(lengths)
     if marked:
-        for ids, marks in zip(all_ids(corpus.private_examples), all_ids_of(corpus.private_examples.is_private), strict=True):
+        for ids, marks in zip(
+            all_ids(corpus.private_examples), all_ids_of(corpus.private_examples.is_private), strict=True
+        ):
             assert len(ids) == len(marks)
             assert not any(mark for token, mark in zip(ids, marks, strict=True) if token in control.never_text)
 

@@ -130,7 +130,7 @@ def test_typed_masks_are_tokens_of_their_own(tmp_path, method):
     batch = corpus.nonprivate_examples.collate(np.arange(len(corpus.nonprivate_examples)))
     asked = set(batch.labels[batch.weights > 0].tolist())
     assert (control.typed_masks["<NAME>"] in asked) == (method == "anonymized")
-    assert corpus.num_nonprivate_with_private_text == len(corpus.nonprivate_examples)
+    assert corpus.num_private_without_noise == len(corpus.nonprivate_examples)
 
 
 def test_a_vocabulary_without_added_tokens(tmp_path):
@@ -171,7 +171,7 @@ def test_a_longer_secret_changes_exactly_one_record(tmp_path, method, unit):
     longer = "Ann-Sophie Lee van der Oever-Kingsley the Third of Somewhere Very Far"
     both = [read(tmp_path / s[:4], corpus_rows(s), method, unit, context_length=90) for s in ("Ann", longer)]
     assert all_ids(both[0].nonprivate_examples) == all_ids(both[1].nonprivate_examples) or method == "no_dp"
-    name = "plain" if method == "no_dp" else "noised"
+    name = "nonprivate_examples" if method == "no_dp" else "private_examples"
     ours, theirs = (all_ids(getattr(corpus, name)) for corpus in both)
     assert len(ours) == len(theirs)
     changed = [at for at in range(len(ours)) if ours[at] != theirs[at]]

@@ -116,7 +116,7 @@ def test_noise_is_calibrated_for_the_steps_that_were_drawn():
 
 
 def test_what_is_accounted_for_is_what_was_drawn():
-    corpus = SimpleNamespace(plain=["r"] * 20, noised=["o"] * 20, num_nonprivate_with_private_text=20)
+    corpus = SimpleNamespace(nonprivate_examples=["r"] * 20, private_examples=["o"] * 20, num_private_without_noise=20)
     training = prepare(
         corpus,
         TrainingSettings(
@@ -138,7 +138,10 @@ def test_what_is_accounted_for_is_what_was_drawn():
     )
     assert [rows for _, rows, _ in account.phases] == ["redacted", "original"]
     with pytest.raises(ConfigError, match="original rows"):
-        prepare(SimpleNamespace(plain=[], noised=[], num_nonprivate_with_private_text=0), training.settings)
+        prepare(
+            SimpleNamespace(nonprivate_examples=[], private_examples=[], num_private_without_noise=0),
+            training.settings,
+        )
 
 
 def _renyi(num_steps, order=8.0):

@@ -18,6 +18,7 @@ from pipelines.randomness import seeded, unpredictable
 from pipelines.training.checkpoint import Checkpoints
 from pipelines.training.data.span_plan import check_queries, plan, sample
 from pipelines.training.data.spans import spanned
+from pipelines.training.loop import TrainingContext
 from pipelines.training.methods import sdpsgd_lstm
 from pipelines.training.methods.sdpsgd_lstm import SpanStepSettings, clip_rows, train
 from pipelines.training.models.lstm import build_lstm
@@ -39,13 +40,14 @@ def run(folder, records, model=None, recipe=RECIPE, epochs=3, batch=3, max_priva
     options = {
         "randomness": randomness or seeded(9),
         "checkpoints": Checkpoints(folder / "c.ckpt", "r"),
+        "losses": None,
         "evaluate": lambda m: NOTHING,
-        "epsilon_so_far": lambda num_steps: 0.5 * num_steps,
         "microbatch_size": 2,
         "progress": lambda done, total, message: None,
         **changes,
     }
-    return model, made, train(model, records, recipe, made, **options)
+    context = TrainingContext(**options)
+    return model, made, train(model, records, recipe, made, context, epsilon_so_far=lambda num_steps: 0.5 * num_steps)
 
 
 SECRETS = [
@@ -120,7 +122,7 @@ def test_a_public_gradient_stops_at_the_state_before_it(tmp_path, patch):
                 losses.append(functional.cross_entropy(logits[wanted], ids[a + 1 : b + 1][wanted]))
             assert not np.asarray(self.records.is_private[record.row])[a : b + 1].any()
         expected = torch.autograd.grad(sum(losses) / len(spans), list(model.parameters())) if losses else None
-        moved = (before - weights(self.model)) / self.recipe.public_learning_rate
+        moved = (before - weights(self.model)) / self.settings.public_learning_rate
         if expected is not None:
             assert torch.allclose(moved, torch.cat([g.flatten() for g in expected]), atol=1e-10)
             seen.append(len(losses))
@@ -160,17 +162,17 @@ def test_a_private_update_is_the_clipped_noised_mean_of_single_examples(tmp_path
             wanted = torch.from_numpy(record.targets[a + 1 : b + 1].copy())
             loss = functional.cross_entropy(out.logits[0][wanted], ids[a + 1 : b + 1][wanted])
             gradient = torch.cat([g.flatten() for g in torch.autograd.grad(loss, list(model.parameters()))])
-            total = total + gradient * min(1.0, self.recipe.max_grad_norm / float(gradient.norm()))
+            total = total + gradient * min(1.0, self.settings.max_grad_norm / float(gradient.norm()))
         parameters = len(list(model.parameters()))
         total = total + torch.cat([n.flatten() for n in noise[first : first + parameters]])
-        moved = (before - weights(self.model)) / self.recipe.private_learning_rate
+        moved = (before - weights(self.model)) / self.settings.private_learning_rate
         assert torch.allclose(moved, total / len(spans), atol=1e-9)
         followed = [at for at in spans if i + 1 < len(batch[at].pairs)]
         assert len(noise) == first + parameters + (2 if followed else 0)
         for which in range(2 if followed else 0):
             for place, at in enumerate(followed):
                 value = ends[at][which][0].detach()
-                value = value * min(1.0, self.recipe.max_state_norm / float(value.norm()))
+                value = value * min(1.0, self.settings.max_state_norm / float(value.norm()))
                 assert torch.allclose(state[which][at], value + noise[first + parameters + which][place], atol=1e-9)
         checked.append(len(spans))
 

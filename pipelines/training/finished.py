@@ -1,4 +1,4 @@
-"""A training that is done, as its files, figures and card tell of it."""
+"""A finished training: everything that its files, figures and model card report."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 from pipelines.context import Spent
 from pipelines.methods import registry
-from pipelines.training.crossings import NetworkExchange
 from pipelines.training.data.corpus import TrainingCorpus
 from pipelines.training.loop import TrainingOutcome
+from pipelines.training.machines.network_exchanges import NetworkExchange
 from pipelines.training.methods.base import Account
 from pipelines.training.scoring.evaluation import Evaluation
 from pipelines.training.tasks.spec import TaskSettings
@@ -24,41 +24,41 @@ def warnings_about(
     noise_multiplier: float | None,
     unprotected_by: str | None = None,
 ) -> list[str]:
-    """What the trusted side should hear loudly about a run."""
-    found = []
+    """Returns the warnings about a training that the trusted side must see."""
+    warnings = []
     if num_private and target_delta >= 1 / num_private:
-        found.append(
+        warnings.append(
             f"target_delta {target_delta:g} is not below 1/{num_private}, one over the number of private records: "
             "a mechanism that publishes one random record would satisfy it. Lower train.target_delta."
         )
     if insecure_test_seed:
-        found.append("insecure_test_seed is on: samples and noise can be repeated by anyone, so no guarantee holds.")
+        warnings.append("insecure_test_seed is on: samples and noise can be repeated by anyone, so no guarantee holds.")
     if unprotected_by:
-        found.append(f"the method is {unprotected_by}: original text is trained on without any protection.")
+        warnings.append(f"the method is {unprotected_by}: original text is trained on without any protection.")
     if noise_multiplier == 0:
-        found.append("noise_multiplier is 0: private records are trained on without protection.")
-    return found
+        warnings.append("noise_multiplier is 0: private records are trained on without protection.")
+    return warnings
 
 
 @dataclass(frozen=True, kw_only=True)
 class FinishedTraining:
-    """A training that is done.
+    """A finished training.
 
     Attributes:
-        config: the settings of ``[train]``.
-        task: those of its task.
-        corpus: what it read.
-        account: what the accountant has to know.
-        outcome: what it did.
-        planned_steps, sample_rate: the private steps as they were planned.
-        noise_multiplier: of each; None without private steps.
-        before: the evaluation at initialisation.
-        network: the model.
-        context_length: the longest record.
-        head: what the model computes: ``causal``, ``masked`` or ``classification``.
-        base: the model that it began with, as the public may call it; None where its weights began at random.
-        spent: what it costs together with earlier releases; None where no ledger was kept.
-        crossings: how sums crossed between machines.
+        config: settings of ``[train]``.
+        task: settings of the task.
+        corpus: corpus that the training read.
+        account: facts for the accountant.
+        outcome: result of the steps.
+        planned_steps, sample_rate: number and sampling rate of the planned private steps.
+        noise_multiplier: noise multiplier of each private step. None without private steps.
+        before: evaluation at initialisation.
+        network: trained model.
+        context_length: longest record, in tokens.
+        head: kind of the model's output: ``causal``, ``masked`` or ``classification``.
+        base: public name of the model that training began with. None if all weights began at random.
+        spent: privacy cost together with earlier releases. None if no ledger was kept.
+        network_exchanges: ways in which sums crossed the network between machines.
     """
 
     config: Mapping[str, Any]
@@ -75,21 +75,21 @@ class FinishedTraining:
     head: str = "causal"
     base: str | None = None
     spent: Spent | None = None
-    crossings: tuple[NetworkExchange, ...] = ()
+    network_exchanges: tuple[NetworkExchange, ...] = ()
 
     @property
     def num_private(self) -> int:
-        """Records that hold private text."""
+        """Number of records that hold private text."""
         return self.corpus.num_private
 
     @property
     def num_public(self) -> int:
-        """Records of public rows alone that were trained on."""
-        return len(self.corpus.nonprivate_examples) - self.corpus.num_nonprivate_with_private_text
+        """Number of records of nonprivate steps that hold public rows only."""
+        return len(self.corpus.nonprivate_examples) - self.corpus.num_private_without_noise
 
     @property
     def warnings(self) -> list[str]:
-        """What the trusted side should hear loudly."""
+        """Warnings that the trusted side must see."""
         method = self.config["method"]
         return warnings_about(
             num_private=self.num_private,

@@ -1,4 +1,4 @@
-"""How sums of private records crossed between machines: written down before the first one does, told in the claims."""
+"""Records how sums of private records crossed the network between machines. The claims of the training state it."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ EXCHANGE_NOTES: Final[Mapping[NetworkExchange, str]] = {
     "they are, partly without noise, on a network that the settings declare private (runtime.private_interface): "
     "nobody but the trusted side reads it, nor changes what crosses it",
 }
-"""What a claim supposes then. Trainings of version 0.2 alone sent encrypted sums."""
+"""Assumptions of a claim, by kind of exchange. Only trainings of version 0.2 sent encrypted sums."""
 _FILE: Final = "crossings.json"
 
 
-def record_network_exchange(scratch: Target, way: NetworkExchange) -> None:
-    """Writes down that sums will cross, for good: a training that is killed and goes on otherwise has still done so."""
-    write_json(scratch.blob(_FILE), sorted({*network_exchanges_in(scratch), way}))
+def record_network_exchange(scratch: Target, exchange: NetworkExchange) -> None:
+    """Records, before the first sum crosses, how sums will cross. The record stays if a killed training is resumed."""
+    write_json(scratch.blob(_FILE), sorted({*network_exchanges_in(scratch), exchange}))
 
 
 def network_exchanges_in(scratch: Folder, earlier: Iterable[NetworkExchange] = ()) -> tuple[NetworkExchange, ...]:
-    """How sums crossed so far, and in an earlier phase. A file that is damaged counts as all ways there are."""
+    """Returns how sums crossed so far, and in an earlier phase. A damaged file counts as every kind of exchange."""
     path = scratch.blob(_FILE)
     every: tuple[NetworkExchange, ...] = get_args(NetworkExchange)
-    found = read_json(path) if path.exists() else []
-    ways = found if isinstance(found, list) and set(found) <= set(every) else every
-    return tuple(sorted({*earlier, *ways}))
+    recorded = read_json(path) if path.exists() else []
+    exchanges = recorded if isinstance(recorded, list) and set(recorded) <= set(every) else every
+    return tuple(sorted({*earlier, *exchanges}))

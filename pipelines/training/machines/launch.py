@@ -1,10 +1,14 @@
-"""Starts the processes that train one model together, watches them, and ends all of them when one of them ends.
+"""Starts the processes that train one model together, watches them, and ends all of them if one fails.
 
-It does what ``torchrun`` does, one process for each device, in a way that private text asks for: the processes of a
-machine meet through a file and talk over the loopback interface only, where torchrun's store listens on every one;
-nothing they are told stands in an argument or in the environment; what they raise comes back through a pipe, and the
-traceback, which may quote text, goes to the private root rather than to a log; and none outlives the process that
-started it, however that ends. Other machines take part as `pipelines.training.machines` says.
+It replaces ``torchrun``, with one process per device, because private text needs more care:
+
+* The processes of a machine meet through a file and talk over the loopback interface only. Torchrun's store listens on
+  every interface.
+* No argument and no environment variable of a process holds private data.
+* Errors come back through a pipe. The traceback, which may quote text, goes to the private root and not to a log.
+* No process outlives the process that started it, whichever way that ends.
+
+`coordinator` and `worker` add the processes of other machines.
 """
 
 from __future__ import annotations
@@ -21,14 +25,14 @@ from pipelines.artifacts import Target
 from pipelines.context import Progress
 from pipelines.errors import ConfigError, ReticentError, StageError
 from pipelines.training.devices import is_on_gpu
-from pipelines.training.machines import (
+from pipelines.training.machines.coordinator import (
     CoordinatorSettings,
     announce_training,
     assign_ranks,
     failures_on_other_machines,
     wait_for_workers,
 )
-from pipelines.training.team import ProcessFailure, ProcessGroup, ProcessShare, loopback
+from pipelines.training.machines.process_group import ProcessFailure, ProcessGroup, ProcessShare, loopback
 
 
 def launch(
@@ -43,25 +47,26 @@ def launch(
 ) -> Any:
     """Runs ``work(*arguments, progress)`` in ``count`` processes here, and in those of other machines.
 
-    They form torch's default group.
+    The processes form torch's default group.
 
     Args:
-        work: a function of a module; every process runs it.
-        arguments: they travel through a pipe, and to other machines in a file of the private root.
-        count: how many processes on this machine.
-        device: ``cpu``, ``cuda`` or ``auto``; process r of a machine takes its r-th GPU.
-        progress: told what the first process says; the others' is dropped.
-        failures: a private folder for tracebacks; made when needed.
-        machines: that train together; None for this one alone.
+        work: function at the top level of a module. Every process runs it.
+        arguments: arguments of the function. They travel through a pipe, and to other machines in a file of the private
+            root.
+        count: number of processes on this machine.
+        device: ``cpu``, ``cuda`` or ``auto``. Process r of a machine takes its r-th GPU.
+        progress: callback that receives the progress of the first process.
+        failures: private folder for tracebacks, made when needed.
+        machines: settings of a training on several machines. None for this machine alone.
 
     Returns:
-        What the first process returned.
+        Result of the first process.
 
     Raises:
         ConfigError: this process may have no children, or no interface is declared private.
-        ExecutorError: other machines did not come, or cannot take part.
-        ReticentError: as ``work`` raised it, with the number of the process.
-        StageError: a process died, or failed by accident.
+        ExecutorError: other machines did not join, or cannot take part.
+        ReticentError: ``work`` raised it. The message names the process.
+        StageError: a process died, or failed with an error that is not of Reticent.
     """
     if multiprocessing.current_process().daemon:
         raise ConfigError("runtime.num_processes: a worker of Dask may start no processes of its own; set it to 1")
@@ -73,7 +78,7 @@ def launch(
             joined = wait_for_workers(folder, machines, on_gpu, progress)
             share = replace(
                 share,
-                device="cuda" if on_gpu else "cpu",  # on all machines the same
+                device="cuda" if on_gpu else "cpu",  # the same on all machines
                 interface=str(machines.interface),
                 connect_seconds=machines.wait_seconds,
             )
@@ -88,7 +93,7 @@ def launch(
 
 
 def _as_error(failed: list[ProcessFailure], count: int, failures: Target) -> ReticentError:
-    """The error of the process that failed first of all: one that lost its partner fails too, by accident."""
+    """Returns the error for the first cause: a process that only lost its partner comes last."""
     order = ("refused", "died", "failed", "lost")
     cause = min(failed, key=lambda failure: order.index(failure.kind))
     where = f", on {cause.machine}" if cause.machine else ""
@@ -114,5 +119,5 @@ def _as_error(failed: list[ProcessFailure], count: int, failures: Target) -> Ret
     for failure in failed:
         if failure.kind == "failed":
             failures.text(f"rank-{failure.rank}.txt", failure.text)
-    kept = failures.blob(f"rank-{cause.rank}.txt")
-    return StageError(f"{who} failed with {cause.name}; the traceback is in the private root: {kept}")
+    path = failures.blob(f"rank-{cause.rank}.txt")
+    return StageError(f"{who} failed with {cause.name}; the traceback is in the private root: {path}")
