@@ -1,7 +1,7 @@
-"""What a model folder says of the encoding that its model was trained with: ids and names of ours, nobody's text.
+"""Description of the encoding of a trained model: ids and names of Reticent, no text of anybody.
 
-``reticent.json`` stands beside weights and tokenizer. It marks a model that was trained here, and with the tokenizer it
-gives back how records became ids (`pipelines.training.trained.open_trained`).
+``reticent.json`` lies beside weights and tokenizer. It marks a model that Reticent trained. With the tokenizer, it
+restores how records became ids (`pipelines.training.trained.open_trained`).
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _NAMED: Final = ("speakers", "domains", "typed_masks")
 
 
 class UntoldEncodingError(ConfigError):
-    """A folder of version 1 does not say how its records were encoded, and its tokenizer does not show it."""
+    """A folder of version 1 whose encoding is unknown: neither the folder nor its tokenizer shows it."""
 
 
 def describe(run: FinishedTraining) -> dict[str, Any]:
-    """The document of a finished training."""
+    """Returns the description of a finished training."""
     vocabulary = run.corpus.vocabulary
     control = vocabulary.control
     return {
@@ -69,15 +69,15 @@ def describe(run: FinishedTraining) -> dict[str, Any]:
 
 
 def read_description(folder: Path, tokenizer: Any, task: str | None = None) -> tuple[dict[str, Any], ControlTokens]:
-    """The document of a model folder, and the control tokens of its vocabulary.
+    """Returns the description of a model folder, and the control tokens of its vocabulary.
 
     Args:
-        folder: the model folder.
-        tokenizer: its tokenizer, of ``transformers``.
-        task: what the model was trained for; needed only where the folder does not say it.
+        folder: model folder.
+        tokenizer: tokenizer of the model, of ``transformers``.
+        task: task that the model was trained for. Needed only if the folder does not say it.
 
     Raises:
-        ConfigError: the folder holds no model that was trained here, or does not say how records were encoded.
+        ConfigError: the folder holds no model that Reticent trained, or does not say how records were encoded.
     """
     try:
         document = json.loads((folder / MARKER).read_text("utf-8"))
@@ -123,7 +123,7 @@ def _completed(document: Mapping[str, Any], tokenizer: Any, task: str | None) ->
 
 
 def _told_by_order(tokenizer: Any, asks_for_mask: bool) -> ControlTokens:
-    """The control tokens of version 1 by the order in which they were added (`AddedTokens.names`), where that tells."""
+    """Infers the control tokens of version 1 from the order in which they were added (`AddedTokens.names`)."""
     vocabulary = tokenizer.get_vocab()
     border = vocabulary.get(OTHER_SPEAKER)
     special = {token.content: n for n, token in tokenizer.added_tokens_decoder.items() if token.content not in RESERVED}

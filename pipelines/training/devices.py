@@ -1,4 +1,4 @@
-"""Which device a model is trained on, and on how many threads."""
+"""Device and number of threads of a training."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pipelines.errors import ConfigError
 
 
 def choose_device(name: str) -> torch.device:
-    """The device of that name; ``auto`` is a GPU where there is one.
+    """Returns the device of that name. ``auto`` is a GPU if there is one.
 
     Raises:
-        ConfigError: no such device on this machine.
+        ConfigError: this machine has no such device.
     """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -29,12 +29,12 @@ def choose_device(name: str) -> torch.device:
 
 
 def is_on_gpu(name: str) -> bool:
-    """Whether that name of a device means a GPU here. None is touched."""
+    """Returns true if that name of a device means a GPU here. Touches no GPU."""
     return name == "cuda" or (name == "auto" and torch.cuda.is_available())
 
 
 def check_devices(name: str, num_processes: int) -> None:
-    """Checks that every process of a training finds a device of its own. No GPU is touched.
+    """Checks that every process of a training finds its own device. Touches no GPU.
 
     Raises:
         ConfigError: there are fewer GPUs than processes.
@@ -47,13 +47,13 @@ def check_devices(name: str, num_processes: int) -> None:
 
 
 def autocast(device: torch.device, dtype: str) -> contextlib.AbstractContextManager[object]:
-    """A context in which a forward pass runs in that precision; weights stay in float32.
-
-    Args:
-        device: where the model is.
-        dtype: ``float32``, ``bfloat16``, or ``auto``, which is bfloat16 on a GPU and float32 on a CPU.
+    """Returns a context in which a forward pass runs in that precision. Weights stay in float32.
 
     The context raises a ConfigError if the processor cannot run a layer in bfloat16.
+
+    Args:
+        device: device of the model.
+        dtype: ``float32``, ``bfloat16``, or ``auto``, which is bfloat16 on a GPU and float32 on a CPU.
     """
     if dtype == "bfloat16" or (dtype == "auto" and device.type == "cuda"):
         return _in_bfloat16(device)
@@ -86,7 +86,7 @@ _ONE_THREAD_BELOW_PARAMETERS: Final = 5_000_000
 
 @contextlib.contextmanager
 def cpu_threads_for(num_parameters: int) -> Iterator[None]:
-    """Runs the body on one CPU thread where the model is too small to gain from more."""
+    """Runs the body on one CPU thread if the model is too small to gain from more."""
     before = torch.get_num_threads()
     if num_parameters < _ONE_THREAD_BELOW_PARAMETERS:
         torch.set_num_threads(1)
@@ -104,11 +104,11 @@ _DEFAULT_THRESHOLD: Final = 2**17
 
 @contextlib.contextmanager
 def freed_memory_kept() -> Iterator[None]:
-    """Runs the body with a C library that keeps freed memory, up to 2 GB, for what is allocated next.
+    """Runs the body with a C library that keeps freed memory, up to 2 GB, for the next allocation.
 
-    A training step frees all its activations and the next one needs as much again; giving the memory back in between
-    costs up to a fifth of a step on a CPU, in page faults. Afterwards it is given back. Other C libraries than glibc
-    stay as they are.
+    A training step frees all its activations, and the next step needs as much again. Giving the memory back in between
+    costs up to a fifth of a step on a CPU, in page faults. The memory is given back after the body. Other C libraries
+    than glibc stay unchanged.
     """
     library = ctypes.CDLL(None)
     if not (hasattr(library, "mallopt") and hasattr(library, "malloc_trim")):

@@ -1,4 +1,4 @@
-"""The README of a model folder: how the model was trained, how it is loaded, and what it reads."""
+"""The README of a model folder: how the model was trained, how you load it, and what it reads."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _VOCABULARIES: Final[Mapping[str, str]] = {
 
 
 def _listed(names: Mapping[str, int], other: int | None, token: Callable[[int], str]) -> str:
-    """Control tokens of speakers or domains."""
+    """Lists the control tokens of speakers or domains."""
     known = ", ".join(markdown_code(token(number)) for number in names.values()) or "none"
     return f"{known}." + ("" if other is None else f" Any other: `{token(other)}`.")
 
 
 def _cost(run: FinishedTraining) -> str:
-    """What the training spent, first of all together with what was spent before; nothing where there is no bound."""
+    """Returns the training's cost, first together with earlier releases. Empty if there is no bound."""
     config, spent = run.config, run.spent
     if not config["target_epsilon"] or not run.planned_steps:
         return ""
@@ -61,7 +61,7 @@ def _cost(run: FinishedTraining) -> str:
 
 
 def model_card(run: FinishedTraining) -> str:
-    """The README of the model folder. It is published, so it states settings only, nothing that was counted."""
+    """Returns the README of the model folder. It is published, so it states settings only and no counts."""
     config, vocabulary = run.config, run.corpus.vocabulary
     method = config["method"]
     is_lstm = isinstance(run.network, LSTMLanguageModel)

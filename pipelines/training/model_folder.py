@@ -1,4 +1,4 @@
-"""Reads a model folder that a training wrote: the network, and the vocabulary that its records are encoded with."""
+"""Reads a model folder that a training wrote: the network, and the vocabulary of its records."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ def open_folder(
     attention: str | None = None,
     check: Callable[[str], None] = lambda task: None,
 ) -> tuple[LoadedModel, Mapping[str, Any]]:
-    """Reads a model folder: the model, in float32, and what `read_description` gives. Nothing is fetched.
+    """Reads the model of a folder, in float32, and what `read_description` returns. Nothing is downloaded.
 
     Args:
-        folder: the folder.
-        device: as ``runtime.device``.
-        task: what the model was trained for; needed only where the folder does not say it.
-        kind: what it computes.
-        attention: that of ``transformers``; None for its own choice.
-        check: is given the task before the weights are read; to refuse it, it raises a `ConfigError`.
+        folder: model folder.
+        device: device, as in ``runtime.device``.
+        task: task that the model was trained for. Needed only if the folder does not say it.
+        kind: kind of the model's output.
+        attention: attention of ``transformers``. None for its default.
+        check: function that receives the task before the weights are read. It refuses a task with a `ConfigError`.
 
     Raises:
         UntoldEncodingError: a folder of version 0.1.0 does not say how records were encoded.
-        ConfigError: the folder holds no model that was trained here, or a damaged one; or there is no such device.
+        ConfigError: the folder holds no model that Reticent trained, or a damaged one, or there is no such device.
     """
     if not folder.is_dir():
         raise ConfigError("there is no model folder at the path that was given")
@@ -71,7 +71,7 @@ def open_folder(
 
 
 def tokenizer_of(folder: Path) -> tuple[Any, bool]:
-    """The tokenizer of a model folder, and whether the model is an LSTM."""
+    """Returns the tokenizer of a model folder, and true if the model is an LSTM."""
     is_lstm = "architecture" in json.loads((folder / "config.json").read_text("utf-8"))
     read = transformers.PreTrainedTokenizerFast if is_lstm else transformers.AutoTokenizer
     with quiet_transformers():

@@ -1,4 +1,4 @@
-"""The files of a training run: figures and events for the trusted side, the model folder for everybody."""
+"""Files of a training: figures and events for the trusted side, and the model folder for everybody."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ CURVES_NOTE = (
 
 
 def write_outputs(run: FinishedTraining, *, private: Target, model: Target) -> None:
-    """Writes events, figures and curves to the private side, and the model.
+    """Writes events, figures and curves to the private side, and the model folder.
 
     Raises:
-        StageError: training took another number of private steps than the one that is accounted for.
+        StageError: training took another number of private steps than the accountant counts.
     """
     figures = figures_document(run)
     private.json("events.json", events_document(run))
@@ -70,7 +70,7 @@ _BASE_NOTE: Final = (
 
 
 def events_document(run: FinishedTraining) -> dict[str, Any]:
-    """What the guarantee stage reads: the event, and what it rests on. Holds no epsilon that training computed."""
+    """Returns the events and their assumptions, for the guarantee stage. Holds no epsilon of the training."""
     config, corpus, account = run.config, run.corpus, run.account
     method = registry.method(config["method"])
     vocabulary = corpus.vocabulary
@@ -126,10 +126,12 @@ def events_document(run: FinishedTraining) -> dict[str, Any]:
 
 
 def figures_document(run: FinishedTraining) -> dict[str, Any]:
-    """What the report reads of the training; `scoring.figures` says how good the model is. Private: it counts records.
+    """Returns the report's figures of the training. Private, because it counts records.
+
+    `scoring.figures` has the figures of the model's quality.
 
     Raises:
-        StageError: training took another number of private steps than the one that is accounted for.
+        StageError: training took another number of private steps than the accountant counts.
     """
     if run.outcome.num_steps != run.planned_steps:
         raise StageError(
@@ -162,9 +164,10 @@ def figures_document(run: FinishedTraining) -> dict[str, Any]:
 
 
 def write_model_folder(model: Target, run: FinishedTraining) -> None:
-    """Writes weights, config, tokenizer, what is to be known of the encoding, and model card.
+    """Writes weights, config, tokenizer, description of the encoding, and model card.
 
-    `pipelines.training.trained.open_trained` reads it back; all but an LSTM, the ``Auto`` classes of ``transformers``.
+    `pipelines.training.trained.open_trained` reads the folder. The ``Auto`` classes of ``transformers`` read it too,
+    unless it holds an LSTM.
     """
     tokenizer, context_length = run.corpus.vocabulary.tokenizer, run.context_length
     with memory_files.writable(model.folder) as folder:

@@ -295,7 +295,7 @@ class SpanTraining:
         return calibrate(self.plan, target_epsilon, target_delta)
 
     def account(self, noise_multiplier: float | None) -> Account:
-        """Returns the facts for the accountant. This module meets every precondition (`check_queries` checks counts)."""
+        """Returns the facts for the accountant. All preconditions are met here (`check_queries` checks the counts)."""
         private = NoEvent() if noise_multiplier is None else event(self.plan, noise_multiplier)
         phases: list[tuple[str, str, Event]] = [("private spans", "original", private)]
         if noise_multiplier is not None:

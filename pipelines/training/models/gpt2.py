@@ -10,7 +10,7 @@ from pipelines.training.models.shape import ModelShape
 
 
 def build_model(shape: ModelShape, vocab_size: int, control: ControlTokens, seed: int) -> GPT2LMHeadModel:
-    """A GPT-2 with random weights that depend on the shape and the seed only.
+    """Builds a GPT-2 with random weights that depend on the shape and the seed only.
 
     Dropout is off: the loss of an example is then a function of the example and the weights.
     """

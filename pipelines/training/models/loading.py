@@ -1,4 +1,4 @@
-"""Loads a causal or masked language model, or one with a classification head, ready to be trained."""
+"""Loads a causal or masked language model, or a classifier, ready to be trained."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ _WORDS: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedModel:
-    """A model and what belongs to it, ready to be trained.
+    """A model with its vocabulary, ready to be trained.
 
     Attributes:
-        model: the network, on the CPU, without dropout; the weights to be trained are those that require a gradient.
-        vocabulary: its vocabulary.
-        kind: what it computes.
-        context_length: the most tokens that it reads.
-        num_new_tokens: tokens that were added and have no pretrained embedding.
+        model: network on the CPU, without dropout. The weights to train are those that require a gradient.
+        vocabulary: vocabulary of the model.
+        kind: kind of the model's output.
+        context_length: largest number of tokens that it reads.
+        num_new_tokens: number of added tokens, which have no pretrained embedding.
     """
 
     model: Any
@@ -62,18 +62,18 @@ class LoadedModel:
 
 @dataclass(frozen=True, kw_only=True)
 class OpenedModel:
-    """A model whose files were read and found in order. No text has been seen; its vocabulary may lack tokens.
+    """A model whose files were read and checked. No text has been seen, and its vocabulary may lack tokens.
 
     Attributes:
-        source: where it lies.
-        kind: what it computes.
-        adaptation: which weights will be trained.
-        config: its config, without dropout.
-        tokenizer: its own tokenizer, of ``transformers``, as it came; None where another one is to be brought.
-        model: the network with its pretrained weights, on the CPU; None if they start at random.
-        context_length: the most tokens that it reads.
-        attention: as asked for.
-        num_labels: classes of a classifier.
+        source: place of the model.
+        kind: kind of the model's output.
+        adaptation: choice of the weights to train.
+        config: config of the model, without dropout.
+        tokenizer: original tokenizer of the model, of ``transformers``. None if another one will be used.
+        model: network with its pretrained weights, on the CPU. None if all weights start at random.
+        context_length: largest number of tokens that it reads.
+        attention: attention of ``transformers``.
+        num_labels: number of classes of a classifier.
     """
 
     source: ModelSource
@@ -101,24 +101,24 @@ def open_model(
     cache: Path | None = None,
     seed: int = 0,
 ) -> OpenedModel:
-    """Reads config, tokenizer and weights. The network is not asked.
+    """Reads config, tokenizer and weights, without network access.
 
     Args:
         name: ``smollm2``, ``minilm``, the absolute path of a folder, or a name on the hub.
-        kind: which head it needs.
-        adaptation: which weights are trained; None trains all.
-        num_labels: classes of a classifier.
-        brings_tokenizer: whether its own tokenizer is used; another one fits random weights only.
-        context_length: the longest record that is asked for; None for all the model reads.
-        default_context_length: where nothing is asked for, the most.
-        revision: of a hub model; None for ``main``.
-        attention: ``eager`` has a rule for per-example gradients by ``torch.func``; ``sdpa`` is faster.
-        cache: a folder for models that have to be converted before they are read; None converts them each time.
-        seed: of weights that the model lacks, such as those of a new head; public.
+        kind: kind of the model's output.
+        adaptation: choice of the weights to train. None trains all.
+        num_labels: number of classes of a classifier.
+        brings_tokenizer: true if the model's own tokenizer is used. Another one fits random weights only.
+        context_length: longest record that is asked for. None for all that the model reads.
+        default_context_length: upper limit if ``context_length`` is None.
+        revision: revision of a hub model. None for ``main``.
+        attention: ``eager`` has a rule for per-example gradients by ``torch.func``. ``sdpa`` is faster.
+        cache: folder for models that have to be converted before they are read. None converts them each time.
+        seed: public seed of weights that the model lacks, such as those of a new head.
 
     Raises:
-        ConfigError: the model is not at hand, is of another kind, reads less than ``context_length``, or lacks what
-            the task needs.
+        ConfigError: the model is missing, is of another kind, reads less than ``context_length``, or lacks what the
+            task needs.
     """
     adaptation = Adaptation() if adaptation is None else adaptation
     from_scratch = adaptation.kind == "scratch"
@@ -170,13 +170,13 @@ def open_model(
 def complete_model(
     opened: OpenedModel, *, seed: int, added: AddedTokens = USUAL_TOKENS, learnt: Vocabulary | None = None
 ) -> LoadedModel:
-    """Gives an opened model the tokens it lacks, and freezes what is not to be trained. Takes ``opened`` over.
+    """Adds the tokens that an opened model lacks, and freezes the weights that are not trained. Consumes ``opened``.
 
     Args:
-        opened: as `open_model` gave it; not to be used afterwards.
-        seed: of every weight that starts at random; public.
-        added: its control tokens.
-        learnt: the vocabulary of a model that brings none, with these control tokens.
+        opened: model from `open_model`, not to be used afterwards.
+        seed: public seed of every weight that starts at random.
+        added: control tokens of the model.
+        learnt: vocabulary of a model without its own tokenizer, with these control tokens.
     """
     config, kind, model = opened.config, opened.kind, opened.model
     new_ids: list[int] = []
@@ -207,7 +207,7 @@ def complete_model(
 
 
 def context_of(config: Any) -> int:
-    """The most tokens that a model of that config reads.
+    """Returns the largest number of tokens that a model of that config reads.
 
     The RoBERTa family counts positions from the padding id on, so that 514 rows are 512 positions.
     """
@@ -218,7 +218,7 @@ def context_of(config: Any) -> int:
 
 
 def padding_of(loaded: LoadedModel) -> Padding:
-    """How batches for that model are padded."""
+    """Returns the padding of batches for that model."""
     if loaded.kind == "causal":
         return Padding(pad=loaded.vocabulary.control.pad)
     config = loaded.model.config
@@ -233,7 +233,7 @@ def padding_of(loaded: LoadedModel) -> Padding:
 
 
 def check_context(name: str, asked: int | None, available: int) -> int:
-    """The longest record, in tokens.
+    """Returns the longest record, in tokens.
 
     Raises:
         ConfigError: more was asked for than the model reads, or too little is left for a record.

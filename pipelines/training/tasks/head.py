@@ -14,11 +14,11 @@ from pipelines.training.models.losses import logits_of
 
 
 class HeadClassification:
-    """Classification of texts or pairs of texts.
+    """Classification of texts or pairs of texts by a head.
 
     Args:
-        classes: the classes' names; their order numbers them.
-        loaded: a model with a classification head of as many classes.
+        classes: names of the classes. Their order numbers them.
+        loaded: model with a classification head of as many classes.
     """
 
     def __init__(self, classes: Sequence[str], loaded: LoadedModel) -> None:
@@ -34,13 +34,14 @@ class HeadClassification:
 
     @property
     def takes_pairs(self) -> bool | None:
-        """Whether an input is two texts: either will do."""
+        """Always None: an input may be one text or two."""
         return None
 
     def example(self, first: str, second: str | None, number: int | None) -> Example:
-        """``<BOS> first <EOS> [second <EOS>]``, with as many ends between two as the model is used to.
+        """Encodes ``<BOS> first <EOS> [second <EOS>]``, with as many ends between two texts as the model is used to.
 
-        Of too long an input the longer text loses its end. ``number`` is that of the class, None for unknown.
+        If the input is too long, the longer text loses its end. ``number`` is the number of the class, or None if it is
+        unknown.
         """
         control = self._loaded.vocabulary.control
         texts = self._loaded.vocabulary.encoder.ids([first] if second is None else [first, second])
@@ -61,5 +62,5 @@ class HeadClassification:
         )
 
     def class_logits(self, model: torch.nn.Module, batch: ExampleBatch) -> torch.Tensor:
-        """(B, C) the scores of the classes."""
+        """Returns (B, C) the scores of the classes."""
         return logits_of(model, batch)

@@ -1,8 +1,8 @@
 """Classification as filling in a missing word (Li et al. 2022, section 3.2 and appendix N, table 10).
 
-A masked language model reads a template with one mask, and the scores of one word for each class at that mask are
-compared; the loss is the cross-entropy among those words. The template's own mask is known by its recorded index. A
-redaction mask is often the same token: it is read, and its output is neither asked for nor compared.
+A masked language model reads a template with one mask, and scores one word per class at that mask. The loss is the
+cross-entropy among those words. The template's mask is known by its recorded index. A redaction mask is often the same
+token: the model reads it, and its output is neither a target nor compared.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from pipelines.training.tasks.templates import BLANK, FIRST, SECOND, Template
 
 
 class Infilling:
-    """A text-infilling classification with one model.
+    """Text-infilling classification with one model.
 
     Args:
         template: template and label words.
-        loaded: a masked language model.
+        loaded: masked language model.
 
     Raises:
         ConfigError: the model is no masked language model, or a label word is not one token for it.
@@ -56,21 +56,21 @@ class Infilling:
 
     @property
     def takes_pairs(self) -> bool | None:
-        """Whether an input is two texts."""
+        """True if an input is two texts."""
         return self.template.takes_pairs
 
     def example(self, first: str, second: str | None, number: int | None) -> Example:
         """Fills the template.
 
-        Too long a text loses its own end (the longer of two first), never the template around it.
+        A text that is too long loses its own end (the longer of two first), and the template around it stays complete.
 
         Args:
-            first: the text, which may hold redaction masks.
-            second: the other text of a pair.
-            number: of the class; None where it is to be predicted.
+            first: text, which may hold redaction masks.
+            second: other text of a pair.
+            number: number of the class. None if the class is to be predicted.
 
         Raises:
-            InputError: a missing or needless second text.
+            InputError: the second text is missing or needless.
         """
         if (second is not None) != self.template.takes_pairs:
             raise InputError("infilling: the template and the rows do not agree on whether an input is two texts")
@@ -93,7 +93,7 @@ class Infilling:
         return Example(ids=ids, labels=labels, label=number, is_cut=cut)
 
     def class_logits(self, model: torch.nn.Module, batch: ExampleBatch) -> torch.Tensor:
-        """(B, C) the scores of the label words at each example's blank."""
+        """Returns (B, C) the scores of the label words at each example's blank."""
         scores = logits_of(model, batch)  # (B, T, V)
         at_blank = (scores * batch.weights[..., None].to(scores.dtype)).sum(dim=1)  # one weight of 1 in each row
         return at_blank[:, self.label_ids]

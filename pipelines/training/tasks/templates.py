@@ -19,7 +19,7 @@ class Template:
 
     Attributes:
         pattern: text with ``{first}``, ``{blank}`` and, for pairs, ``{second}``.
-        label_words: the word of each class, by the class's name; their order numbers the classes.
+        label_words: word of each class, by the class's name. Their order numbers the classes.
     """
 
     pattern: str
@@ -33,7 +33,7 @@ class Template:
 
     @property
     def takes_pairs(self) -> bool:
-        """Whether an input is two texts."""
+        """True if an input is two texts."""
         return SECOND in self.pattern
 
 
@@ -52,15 +52,15 @@ TEMPLATES: Final[Mapping[str, Template]] = {
 
 
 def choose_template(name: str | None, classes: Sequence[str], label_words: Sequence[str]) -> Template | None:
-    """The template of text infilling; None for a head on ``classes``.
+    """Returns the template of text infilling, or None for a head on ``classes``.
 
     Args:
-        name: of a known template, or a pattern of one's own for ``classes`` and ``label_words``.
-        classes: the classes' names; empty for a known template, which brings them.
-        label_words: a word for each class.
+        name: name of a known template, or your own pattern for ``classes`` and ``label_words``.
+        classes: names of the classes. Empty for a known template, which brings them.
+        label_words: word for each class.
 
     Raises:
-        ConfigError: they do not fit together.
+        ConfigError: the arguments contradict each other.
     """
     if name is None:
         if label_words:
