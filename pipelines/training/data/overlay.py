@@ -1,10 +1,10 @@
-"""Rows that a training reads beside the corpus, and rows of the corpus that it does not read.
+"""Overlays: rows that a training reads in addition to the corpus, and rows of the corpus that it does not read.
 
-For canaries, and for records that a model must not have seen. An overlay is a folder in the private root with the
+They serve canaries, and records that a model must not have seen. An overlay is a folder in the private root with the
 tables that preparation makes of a partition (sentences, redacted, private, public, documents) for the added rows, and
-the table `EXCLUDED`. It is applied where a method's text is read, after deduplication and redaction: nothing that is
+the table `EXCLUDED`. It is applied when a method's text is read, after deduplication and redaction: nothing that is
 prepared changes, and equal added rows are no duplicates of each other or of the corpus. Added rows belong to the fold
-``train``; what is evaluated on stays the same. Nobody has screened them: manual screening reads none.
+``train``, so the evaluation stays the same. Nobody has screened them, so manual screening reads none.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ class AddedRow:
     """A row to train on.
 
     Attributes:
-        document: a name; rows with the same one are one document, which is none of the corpus.
-        sentence_index: the row's place in it.
+        document: name of a document that is not in the corpus. Rows with the same name are one document.
+        sentence_index: index of the row in its document.
         text: one sentence, as people wrote it.
-        masked: half-open ranges of characters; the tokens that they touch are masked, and nothing else is: ``()`` is a
-            row of which redaction missed everything. None: what the run's policies find is masked.
-        is_flagged: where ``masked`` is given, whether the conservative policy flags the row. Without such a policy
+        masked: half-open ranges of characters. The tokens that they touch are masked, and no others: ``()`` is a row of
+            which redaction missed everything. None masks what the run's policies find.
+        is_flagged: true if the conservative policy flags the row, for a row with ``masked``. Without such a policy
             every row is private, as in a run.
-        speaker, domain, label: its metadata.
+        speaker, domain, label: metadata of the row.
     """
 
     document: str
@@ -63,7 +63,7 @@ class AddedRow:
 
 
 class Exclusion:
-    """Leaves rows out, and knows which of them it has not come across."""
+    """Leaves rows out, and tracks which of them it has not met."""
 
     def __init__(self, excluded: Iterable[Place]) -> None:
         self._excluded = frozenset(excluded)
@@ -71,12 +71,12 @@ class Exclusion:
 
     @classmethod
     def of(cls, tables: Iterable[Table]) -> Exclusion:
-        """From tables `EXCLUDED`."""
+        """Makes an exclusion from tables `EXCLUDED`."""
         columns = (b.to_pydict() for table in tables for b in table.batches())
         return cls(place for c in columns for place in zip(c["doc_id"], c["sentence_index"], strict=True))
 
     def kept(self, rows: Iterable[TrainingRow]) -> Iterator[TrainingRow]:
-        """The rows that are not left out, in order."""
+        """Returns the rows that are not left out, in order."""
         return self._filtered(rows) if self._excluded else iter(rows)
 
     def _filtered(self, rows: Iterable[TrainingRow]) -> Iterator[TrainingRow]:
@@ -87,10 +87,10 @@ class Exclusion:
                 yield row
 
     def check(self) -> None:
-        """Checks that all was there: what is not in the corpus cannot be held out of it.
+        """Checks that every excluded place was met. What is not in the corpus cannot be held out of it.
 
         Raises:
-            StageError: it was not.
+            StageError: a place was not met.
         """
         if self._unseen:
             raise StageError(
@@ -100,7 +100,10 @@ class Exclusion:
 
 
 def added_document(secret: bytes, name: str) -> str:
-    """The ``doc_id`` of an added document: by it, and the index of the sentence, scores are joined to canaries."""
+    """Returns the ``doc_id`` of an added document.
+
+    It joins scores to canaries, together with the index of the sentence.
+    """
     return pseudonym(secret, "added document", name)
 
 
@@ -116,12 +119,12 @@ def write_overlay_of_run(
     """Writes an overlay whose rows are tokenised and redacted as the run's text is.
 
     Args:
-        out, rows, excluded, redactor: as `write_overlay` takes them.
-        configs: the run's settings, of ``split`` and ``redact`` at least.
-        secret: the store's.
+        out, rows, excluded, redactor: arguments of `write_overlay`.
+        configs: settings of the run, at least of ``split`` and ``redact``.
+        secret: secret of the store.
 
     Raises:
-        ConfigError: as `write_overlay`, or a policy cannot be made.
+        ConfigError: `write_overlay` refuses the rows, or a policy cannot be made.
     """
     from pipelines.corpus.split import Splitter
 
@@ -151,22 +154,22 @@ def write_overlay(
     collapse: bool,
     replace: Replace | None = None,
 ) -> None:
-    """Writes the tables of an overlay; their bytes depend on what is given alone.
+    """Writes the tables of an overlay. Their bytes depend only on the arguments.
 
     Args:
-        out: an empty folder in the private root.
-        rows: what to add.
-        excluded: what to leave out.
-        doc_id: the id that stands for the name of an added document.
-        tokens: gives the offsets of a text's tokens, as split does.
-        redactor: the run's policies; not needed where every row says what is masked in it.
-        has_conservative: whether one of them is the conservative policy.
-        collapse: whether a run of masked tokens is one mask.
-        replace: writes something else than masks.
+        out: empty folder in the private root.
+        rows: rows to add.
+        excluded: places to leave out.
+        doc_id: function that returns the id of an added document for its name.
+        tokens: function that returns the offsets of a text's tokens, as split does.
+        redactor: policies of the run. Not needed if every row says what is masked in it.
+        has_conservative: true if one of the policies is the conservative policy.
+        collapse: true if a run of masked tokens becomes one mask.
+        replace: function that writes replacements in place of masks.
 
     Raises:
         ConfigError: two rows are at one place, or a row holds no text or is masked outside of it.
-        ValueError: there is no redactor, and a row leaves it to one what is masked.
+        ValueError: a row has no ranges, and there is no redactor.
     """
     from pipelines.policies.judging.judge import Request
     from pipelines.policies.judging.tables import redacted_row

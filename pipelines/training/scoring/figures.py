@@ -1,4 +1,4 @@
-"""What the figures of a finished model are called: in ``figures.json`` of its evaluation, and in the report."""
+"""Names of a finished model's figures, in ``figures.json`` of its evaluation and in the report."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EVALUATED_ON: Final = (
 def figures_document(
     found: Evaluation, scores: Mapping[str, Any], *, evaluate_fold: str, num_available: int
 ) -> dict[str, Any]:
-    """What the report reads of an evaluation, of the scores of generated text, and of a fold of so many records."""
+    """Returns the report's figures of an evaluation, of scores of generated text, and of a fold."""
     return {
         "perplexity": found.perplexity,
         "perplexity_per_word": found.perplexity_per_word,

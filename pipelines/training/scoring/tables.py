@@ -1,4 +1,4 @@
-"""The tables of what a finished model says on held-out text. Private."""
+"""Tables of a finished model's scores and texts on held-out text. Private."""
 
 from __future__ import annotations
 
