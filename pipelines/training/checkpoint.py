@@ -94,11 +94,11 @@ class Checkpoints:
         """
         if not self._path.exists():
             return None
-        found = read_checkpoint(self._path)
-        if found is None:
+        content = read_checkpoint(self._path)
+        if content is None:
             progress(0, None, "the checkpoint is damaged: training starts again from its first step")
             return None
-        recipe, state = found
+        recipe, state = content
         if recipe != self._recipe:
             progress(0, None, "the checkpoint is of another training: this one starts from its first step")
             return None
@@ -124,7 +124,7 @@ def _packed(recipe: str, state: dict[str, Any]) -> bytes:
     def outline(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
             name = str(len(tensors))
-            tensors[name] = value.detach().cpu().clone().contiguous()  # two names of one tensor are two here
+            tensors[name] = value.detach().cpu().clone().contiguous()  # a tensor with two names is stored twice
             return {"tensor": name}
         if isinstance(value, dict):  # keys may be numbers, as in the state of an optimizer
             return {"dict": [[key, outline(inside)] for key, inside in value.items()]}

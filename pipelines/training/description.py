@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pipelines.training.finished import FinishedTraining
 
 VERSION: Final = 2
-"""Version 1, of release 0.1.0, told the method and nothing else."""
+"""Version of the document. Version 1, of release 0.1.0, held the method and nothing else."""
 _NAME: Final = re.compile(r"<([^<>]+)>")
 _TYPED: Final = re.compile(r"<[A-Z][A-Z0-9_]*>")
 _SINGLE: Final = (
@@ -88,7 +88,7 @@ def read_description(folder: Path, tokenizer: Any, task: str | None = None) -> t
     version = document.get("schema_version") if isinstance(document, dict) else None
     if version == 1:
         document = _completed(document, tokenizer, task)
-        return document, _told_by_order(tokenizer, document["asks_for_mask"])
+        return document, _inferred_from_order(tokenizer, document["asks_for_mask"])
     if version != VERSION:
         raise ConfigError(f"{MARKER} is damaged, or of a version that this one does not read")
     if task not in (None, document["task"]):
@@ -99,9 +99,9 @@ def read_description(folder: Path, tokenizer: Any, task: str | None = None) -> t
         texts = tokenizer.convert_ids_to_tokens(ids)
         return dict(zip(texts if name == "typed_masks" else [text[1:-1] for text in texts], ids, strict=True))
 
-    found: dict[str, Any] = {name: document["control"][name] for name in _SINGLE}
-    found |= {name: named(name) for name in _NAMED}
-    return document, ControlTokens(**found, asks_for_mask=document["asks_for_mask"])
+    ids: dict[str, Any] = {name: document["control"][name] for name in _SINGLE}
+    ids |= {name: named(name) for name in _NAMED}
+    return document, ControlTokens(**ids, asks_for_mask=document["asks_for_mask"])
 
 
 def _completed(document: Mapping[str, Any], tokenizer: Any, task: str | None) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def _completed(document: Mapping[str, Any], tokenizer: Any, task: str | None) ->
     }
 
 
-def _told_by_order(tokenizer: Any, asks_for_mask: bool) -> ControlTokens:
+def _inferred_from_order(tokenizer: Any, asks_for_mask: bool) -> ControlTokens:
     """Infers the control tokens of version 1 from the order in which they were added (`AddedTokens.names`)."""
     vocabulary = tokenizer.get_vocab()
     border = vocabulary.get(OTHER_SPEAKER)
@@ -138,7 +138,7 @@ def _told_by_order(tokenizer: Any, asks_for_mask: bool) -> ControlTokens:
         masks=(MASK,) if tokenizer.mask_token is not None else (),
         has_speakers=border is not None,
         has_conversations=CONVERSATION_START in vocabulary,
-        speakers=tuple(sorted(found[1] for text in own if (found := _NAME.fullmatch(text)))),
+        speakers=tuple(sorted(name[1] for text in own if (name := _NAME.fullmatch(text)))),
     )
     control = control_tokens_of(tokenizer, added)
     return ControlTokens(**{**vars(control), "asks_for_mask": asks_for_mask})

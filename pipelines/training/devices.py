@@ -61,7 +61,7 @@ def autocast(device: torch.device, dtype: str) -> contextlib.AbstractContextMana
 
 
 _NO_KERNEL: Final = "could not create a primitive"
-"""What oneDNN says of a layer for which this processor has no instructions."""
+"""Message of oneDNN for a layer for which this processor has no instructions."""
 
 
 @contextlib.contextmanager
@@ -78,9 +78,8 @@ def _in_bfloat16(device: torch.device) -> Iterator[None]:
         ) from None
 
 
-# Below this many parameters a matrix product is over before a second thread has woken up; on a busy machine the
-# threads then spend more time waiting for each other than computing (measured: 1.7 ms an example on one thread,
-# 1.5 to 8 on two).
+# With fewer parameters, a matrix product ends before a second thread wakes up. On a busy machine the threads then spend
+# more time waiting for each other than computing (measured: 1.7 ms per example on one thread, 1.5 to 8 on two).
 _ONE_THREAD_BELOW_PARAMETERS: Final = 5_000_000
 
 
@@ -98,7 +97,7 @@ def cpu_threads_for(num_parameters: int) -> Iterator[None]:
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 _KEPT_BYTES: Final = 2**31 - 1
-_LARGEST_HEAP_BLOCK: Final = 2**25  # no larger threshold is taken
+_LARGEST_HEAP_BLOCK: Final = 2**25  # the largest threshold that malloc accepts
 _DEFAULT_THRESHOLD: Final = 2**17
 
 

@@ -153,8 +153,8 @@ class MemoryEncoder:
         parts: list[tuple[list[list[int]], list[list[bool]] | None, int]] = []
         while chunk := list(islice(rows, _ENCODED_AT_ONCE)):
             parts.append(self._plain(chunk) if self.task == "language_modelling" else self._of_task(chunk))
-        lengths = [len(ids) for found, _, _ in parts for ids in found]
-        ids = np.fromiter((i for found, _, _ in parts for row in found for i in row), np.int32, sum(lengths))
+        lengths = [len(ids) for rows_ids, _, _ in parts for ids in rows_ids]
+        ids = np.fromiter((i for rows_ids, _, _ in parts for ids in rows_ids for i in ids), np.int32, sum(lengths))
         offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
         if self.task == "language_modelling":
             is_target = targets_of(ids, offsets, self.vocabulary.control)
@@ -175,10 +175,10 @@ class MemoryEncoder:
         model = TaskModel(vocabulary=self.vocabulary, context_length=self.context_length)
         spec = registry.task(self.task)
         task = importlib.import_module(spec.module).make_task(model, spec.settings(task=self.task))
-        assert isinstance(task, LanguageTask)  # noqa: S101  # of a causal model
+        assert isinstance(task, LanguageTask)  # noqa: S101  # the task of a causal model
         ids, asked, num_truncated = [], [], 0
         for example in map(task.example, chunk):
-            # An example is read up to its last token but one; what is asked of the last output is the last token.
+            # An example holds all but its last token. The target of its last output is that last token.
             is_asked = [label != IGNORED for label in example.labels]
             ids.append([*example.ids, *(example.labels[-1:] if is_asked[-1:] == [True] else ())])
             asked.append([False, *is_asked][: len(ids[-1])])

@@ -23,7 +23,7 @@ _HEADS: Final[Mapping[str, tuple[str, str]]] = {
     "masked": ("AutoModelForMaskedLM", "fill-mask"),
     "classification": ("AutoModelForSequenceClassification", "text-classification"),
 }
-"""How a model is loaded, and what the hub calls its use."""
+"""Loader of a model, and the hub's name for its use."""
 _WITH_PREFIX: Final = " Then add its prefix: `peft.PeftModel.from_pretrained(model, FOLDER + '/prefix')`."
 _LSTM: Final = "Load it with `reticent.open_trained(FOLDER)`."
 _VOCABULARIES: Final[Mapping[str, str]] = {
@@ -52,7 +52,7 @@ def _cost(run: FinishedTraining) -> str:
         return alone
     rate = run.account.light_noise_miss_rate
     if is_from_private_text(rate):
-        return alone  # the sum would tell of a rate that was counted on private text
+        return alone  # the sum would reveal a rate that was counted on private text
     others = f"{spent.num_earlier} earlier release{'s' if spent.num_earlier > 1 else ''} on files that it shares"
     if not math.isfinite(spent.epsilon):
         return f"Together with {others} there is no bound on what the models tell of a record. {alone}"

@@ -15,7 +15,7 @@ from pipelines.training.tasks import registry as tasks
 ENGINE: Final = 1
 """Gradients, clipping, noise, sampling, optimizers, initial weights (`pipelines.dp`, `pipelines.training.loop`)."""
 RECORDS: Final = 1
-"""Which text is read, in which order, and how it becomes token ids (`pipelines.training.data`)."""
+"""Text that is read, its order, and its encoding as token ids (`pipelines.training.data`)."""
 
 
 def recipe_of(method: str, task: str, *, is_first_phase: bool = False) -> dict[str, int]:

@@ -41,7 +41,7 @@ from pipelines.training.tasks.registry import TASKS
 _MOST_TOKENS: Final = 16_384
 _FEWEST_TOKENS: Final = 1_024
 _MOST_LOGITS: Final = 2**27
-"""Numbers; half a gigabyte in float32."""
+"""Largest number of logits at a time: half a gigabyte in float32."""
 
 
 class TrainedModel:
@@ -202,7 +202,7 @@ class TrainedModel:
             drawn = torch.seed() if seed is None else seed % 2**63
             torch.manual_seed(drawn)
             if isinstance(self.model, LSTMLanguageModel):
-                assert isinstance(how, Sampling)  # noqa: S101  # as above
+                assert isinstance(how, Sampling)  # noqa: S101  # ruled out above
                 return self._from_lstm(self.model, ids, how, temperature, drawn)
             return generate_each(self.model, self.vocabulary.tokenizer, ids, self.control, how)
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 _WORD: Final = re.compile(r"\S+")
-_BLANK: Final = "▁"  # how SentencePiece writes a blank; on its own, such a token is decoded without it
+_BLANK: Final = "▁"  # the blank of SentencePiece. A token of it alone decodes to nothing
 
 NO_WORD: Final = -1
 
@@ -49,11 +49,11 @@ def bytes_of_tokens(text: str, spans: Sequence[tuple[int, int]]) -> list[int]:
         text: text of the tokens.
         spans: (T,) (start, end) characters of each token.
     """
-    found, covered = [], 0
+    num_bytes, covered = [], 0
     for _, end in spans:
-        found.append(len(text[covered:end].encode()))
+        num_bytes.append(len(text[covered:end].encode()))
         covered = max(covered, end)
-    return found
+    return num_bytes
 
 
 def bits_per_byte(loss: float, num_bytes: int) -> float | None:

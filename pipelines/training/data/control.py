@@ -24,7 +24,7 @@ CONVERSATION_END: Final = "<_eoc_>"
 RESERVED: Final = (PAD, BOS, EOS, MASK, OTHER_SPEAKER, OTHER_DOMAIN, CONVERSATION_START, CONVERSATION_END)
 EVERY: Final = (PAD, BOS, EOS)
 MAX_NAMES: Final = 64
-"""The most speakers, and the most domains, with a token of their own."""
+"""Largest number of speakers, and of domains, with their own token."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +141,7 @@ class ControlTokens:
             ids.add(self.conversation_start)
         if not self.asks_for_mask:
             ids |= set(self.masks.values())
-        ids.discard(self.eos)  # where padding and end share an id, padding is told apart by its position
+        ids.discard(self.eos)  # if padding and end share an id, position distinguishes padding
         return np.asarray(sorted(ids), dtype=np.int64)
 
     @property

@@ -104,11 +104,11 @@ class RecordEncoder:
             row_marks: list[list[int]] = [[] for _ in rows]
             for at, pieces in enumerate(rows):
                 for _, is_private in pieces:
-                    ids = next(encoded)
-                    row_ids[at] += ids
-                    row_marks[at] += [int(is_private)] * len(ids)
-            found, truncated = frame.encode(row_ids, self.context_length)
-            yield found, frame.around(row_marks, lambda _: 0)[: len(found)], truncated
+                    piece_ids = next(encoded)
+                    row_ids[at] += piece_ids
+                    row_marks[at] += [int(is_private)] * len(piece_ids)
+            ids, truncated = frame.encode(row_ids, self.context_length)
+            yield ids, frame.around(row_marks, lambda _: 0)[: len(ids)], truncated
 
     def places(
         self, record: RecordRows, ids: Sequence[int], *, marked: bool

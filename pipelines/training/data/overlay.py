@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from pipelines.policies.surrogates import Replace
 
 EXCLUDED: Final = schema("excluded", "doc_id: string, sentence_index: uint32?")
-"""Rows of the training fold that are left out; without an index, all rows of the document."""
+"""Rows of the training fold that are left out. A row without an index stands for all rows of its document."""
 
 _LABEL, _POLICY = "ADDED", "overlay"
 
 Place = tuple[str, int | None]
-"""A document and the index of a sentence in it; None: every one of its sentences."""
+"""A document and the index of a sentence in it. None stands for every sentence of the document."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,9 +81,9 @@ class Exclusion:
 
     def _filtered(self, rows: Iterable[TrainingRow]) -> Iterator[TrainingRow]:
         for row in rows:
-            found = self._excluded & {(row.doc_id, None), (row.doc_id, row.sentence_index)}
-            self._unseen -= found
-            if not found:
+            places = self._excluded & {(row.doc_id, None), (row.doc_id, row.sentence_index)}
+            self._unseen -= places
+            if not places:
                 yield row
 
     def check(self) -> None:
@@ -177,16 +177,16 @@ def write_overlay(
     _check(rows)
     ordered = sorted(rows, key=lambda row: (doc_id(row.document), row.sentence_index))
     sentences = [_sentence(row, doc_id(row.document), *tokens(row.text)) for row in ordered]
-    found: Sequence[Verdict | None] = [None] * len(ordered)
+    judged: Sequence[Verdict | None] = [None] * len(ordered)
     if any(row.masked is None for row in ordered):
         if redactor is None:
             raise ValueError("rows without ranges need a redactor")
-        # All rows, for a policy may read whole documents.
+        # The redactor judges all rows, because a policy may read whole documents.
         requests = [Request(s["text"], s["token_starts"], s["token_ends"]) for s in sentences]
-        found = redactor.judge(requests, [s["doc_id"] for s in sentences])
+        judged = redactor.judge(requests, [s["doc_id"] for s in sentences])
     verdicts = [
         verdict if row.masked is None and verdict is not None else _given(row, sentence, has_conservative)
-        for row, sentence, verdict in zip(ordered, sentences, found, strict=True)
+        for row, sentence, verdict in zip(ordered, sentences, judged, strict=True)
     ]
     redacted = [
         redacted_row({**sentence, "is_duplicate": False}, verdict, collapse=collapse, replace=replace)

@@ -41,10 +41,10 @@ class Frame:
 
     def around(self, texts: Sequence[Sequence[T]], of_control: Callable[[int], T]) -> list[T]:
         """Returns one item for each token of the whole record, from the texts' items and from control tokens."""
-        found = [*map(of_control, self.before)]
+        items = [*map(of_control, self.before)]
         for turn, text in zip(self.turns, texts, strict=True):
-            found += [*map(of_control, turn), *text]
-        return [*found, *map(of_control, self.after)]
+            items += [*map(of_control, turn), *text]
+        return [*items, *map(of_control, self.after)]
 
     def encode(self, texts: Sequence[Sequence[int]], context_length: int) -> tuple[list[int], bool]:
         """Returns the ids of the record, and true if it had to be cut.

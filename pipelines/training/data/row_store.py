@@ -92,8 +92,8 @@ class NameColumn:
 
     def counts(self, rows: npt.NDArray[np.bool_]) -> dict[str, int]:
         """Counts the marked rows of each name."""
-        found = np.bincount(self.numbers[rows], minlength=len(self.names))
-        return {name: int(n) for name, n in zip(self.names, found, strict=True) if name is not None and n}
+        counts = np.bincount(self.numbers[rows], minlength=len(self.names))
+        return {name: int(n) for name, n in zip(self.names, counts, strict=True) if name is not None and n}
 
 
 class _NameWriter:
@@ -246,7 +246,7 @@ class StoredRecords:
             speakers=self.speakers[at],
             domains=self.domains[at],
             labels=self.labels[at],
-            private_chars=[[(start, end) for start, end in found] for found in pairs],
+            private_chars=[[(start, end) for start, end in ranges] for ranges in pairs],
             starts=bool(self.sentences[at.start] == 0),
             ends=bool(self.is_last[at.stop - 1]),
         )
@@ -269,11 +269,11 @@ class StoredRecords:
 
     def content_hashes(self, records: IntArray) -> npt.NDArray[np.uint64]:
         """Returns (len(records), 4) the hash of each record: of its only row, or of all its rows' hashes."""
-        found = self.hashes[self.borders[records]].copy()
+        hashes = self.hashes[self.borders[records]].copy()
         for at in np.flatnonzero(np.diff(self.borders)[records] > 1):
             rows = self.hashes[self.borders[records[at]] : self.borders[records[at] + 1]]
-            found[at] = np.frombuffer(hashlib.sha256(rows.tobytes()).digest(), dtype=">u8")
-        return found
+            hashes[at] = np.frombuffer(hashlib.sha256(rows.tobytes()).digest(), dtype=">u8")
+        return hashes
 
     def content_order(self, records: IntArray) -> IntArray:
         """Sorts the given records by `content_hashes`. Equal hashes are equal records, in any order."""

@@ -46,7 +46,7 @@ def shard_rows(tables: Iterable[Table]) -> Iterator[TrainingRow]:
 
 
 Held = Mapping[tuple[str, int], Sequence[Range]]
-"""What the gate found in rows that it holds, by document and number: as private as if a policy had found it."""
+"""Ranges that the gate found in rows that it holds, by document and number. They are as private as a policy's finds."""
 
 
 def original_rows(
@@ -104,7 +104,7 @@ def _typed_text(text: str, mark: dict[str, Any], masks: Sequence[str]) -> str:
         return MASK if private_ranges(text, mark) else text
     written, at, last = "", 0, 0
     for span in sorted(mark["spans"], key=lambda span: (span["start"], span["end"])):
-        if span["start"] < last or (last and not text[last : span["start"]].strip()):  # the run goes on
+        if span["start"] < last or (last and not text[last : span["start"]].strip()):  # the run continues
             at = last = max(last, span["end"])
             continue
         name = f"<{span['label']}>"
@@ -125,8 +125,8 @@ def _in_lockstep(
     ):
         marks = theirs.to_pylist()
         for mark in marks if held else ():
-            found = held.get((mark["doc_id"], mark["sentence_index"]), ()) if held else ()
-            mark["spans"] += [{"start": start, "end": end, "label": ""} for start, end in found]
+            ranges = held.get((mark["doc_id"], mark["sentence_index"]), ()) if held else ()
+            mark["spans"] += [{"start": start, "end": end, "label": ""} for start, end in ranges]
         yield ours.to_pylist(), marks
 
 

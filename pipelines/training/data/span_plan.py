@@ -30,7 +30,7 @@ from pipelines.training.data.records import IntArray, Records
 from pipelines.training.data.spans import spanned
 
 QUERIES_PER_SPAN: Final = 3
-"""A gradient, a hidden state, a cell state."""
+"""Queries of one private span: a gradient, a hidden state and a cell state."""
 
 _CHECKED_AT_ONCE: Final = 4_096
 

@@ -79,13 +79,13 @@ def spanned(records: Records, rows: IntArray, max_private_spans: int) -> list[Sp
     """
     if records.is_private is None:
         raise ValueError("selective training needs records whose tokens are marked as private or public")
-    found = []
+    chosen = []
     for row in rows:
         ids = np.asarray(records.ids[int(row)], dtype=np.int64)
         marks = np.asarray(records.is_private[int(row)], dtype=bool)
         pairs = span_pairs(marks, max_private_spans)
-        found.append(SpannedRecord(int(row), ids, target_positions(ids, records.control), pairs))
-    return found
+        chosen.append(SpannedRecord(int(row), ids, target_positions(ids, records.control), pairs))
+    return chosen
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from pipelines.training.data.ragged import RaggedArray, RaggedWriter
 from pipelines.training.data.records import ExampleBatch, IntArray, Padding
 
 IGNORED: Final = -100
-"""The label of a position whose output nobody asks for."""
+"""Label of a position whose output has no target."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -48,7 +48,7 @@ def complete_tokenizer(tokenizer: Any, added: AddedTokens = USUAL_TOKENS) -> lis
         raise ConfigError("model: its tokenizer has no fast form (tokenizer.json); convert it with transformers first")
     before = set(tokenizer.get_vocab().values())
     if tokenizer.eos_token is None:
-        end = tokenizer.sep_token  # how the BERT family ends a text
+        end = tokenizer.sep_token  # the end of a text in the BERT family
         tokenizer.add_special_tokens({"eos_token": AddedToken(EOS, special=True) if end is None else end})
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
@@ -151,12 +151,12 @@ class TextEncoder:
         self._tokenizer.no_padding()
         self._tokenizer.encode_special_tokens = True
         self._masks = control.masks
-        written = "|".join(map(re.escape, self._masks)) or "(?!)"  # which is never found
+        written = "|".join(map(re.escape, self._masks)) or "(?!)"  # a pattern that never matches
         self._mask_and_blank = re.compile(rf"\s*({written})")
 
     def ids(self, texts: Iterable[str]) -> list[list[int]]:
         """Returns the ids of each text, without begin and end."""
-        pieces = [self._mask_and_blank.split(text) for text in texts]  # text and masks in turn
+        pieces = [self._mask_and_blank.split(text) for text in texts]  # alternating text and masks
         flat = [piece for row in pieces for piece in row[::2] if piece]
         encoded = iter(self._tokenizer.encode_batch_fast(flat, add_special_tokens=False))
         rows = []

@@ -20,7 +20,7 @@ def likely(logits: torch.Tensor, *, temperature: float, top_k: int = 0, top_p: f
     if top_p < 1:
         ordered, order = logits.sort(dim=-1, descending=True)
         probabilities = ordered.softmax(dim=-1)
-        is_behind = probabilities.cumsum(dim=-1) - probabilities >= top_p  # the first is always kept
+        is_behind = probabilities.cumsum(dim=-1) - probabilities >= top_p  # the first token is always kept
         logits = logits.masked_fill(is_behind.scatter(-1, order, is_behind), -torch.inf)
     return logits
 
@@ -36,6 +36,6 @@ def drawn_at(logits: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
     """
     below = logits.softmax(dim=-1).double().cumsum(dim=-1)
     at = torch.searchsorted(below, (uniforms * below[:, -1])[:, None], right=True)[:, 0]
-    # Rounding may put a number on the last step: the last token that has a probability at all is taken.
+    # Rounding may move a number past the last step: then the last token with a positive probability is taken.
     last = logits.shape[-1] - 1 - (logits > -torch.inf).flip(-1).int().argmax(dim=-1)
     return torch.minimum(at, last)

@@ -26,8 +26,8 @@ def build_model(shape: ModelShape, vocab_size: int, control: ControlTokens, seed
         bos_token_id=control.bos,
         eos_token_id=control.eos,
     )
-    # The padding id is set on saving only: with it, the model looks for padding in each input, which `collate` makes
-    # needless.
+    # The padding id is set on saving only. With it, the model would look for padding in each input; `collate` makes
+    # that needless.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed % 2**63)
         return GPT2LMHeadModel(config)

@@ -28,7 +28,7 @@ MODEL_CLASSES: Final = {
     "masked": transformers.AutoModelForMaskedLM,
     "classification": transformers.AutoModelForSequenceClassification,
 }
-"""What of ``transformers`` loads a model, by what it computes."""
+"""Classes of ``transformers`` that load a model, by kind of its output."""
 _NAMES: Final = {
     "causal": modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
     "masked": modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES,
@@ -150,8 +150,8 @@ def open_model(
         if num_labels is not None:
             config.num_labels = num_labels
         if kind == "causal":
-            # It learns its padding id on saving only: with it, it would look for padding in every input, and its
-            # embedding would drop the gradient of that id, which may be the end token's.
+            # The padding id is set on saving only. With it, the model would look for padding in every input, and its
+            # embedding would drop the gradient of that id, which may be the end token.
             config.pad_token_id = None
         model = None if from_scratch else _pretrained(source, kind, config, attention)
     return OpenedModel(
@@ -248,7 +248,7 @@ def check_context(name: str, asked: int | None, available: int) -> int:
 
 def _check_kind(name: str, kind: ModelKind, config: Any) -> None:
     known = config.model_type in _NAMES[kind]
-    if kind == "causal" and known:  # encoders have a decoder form that reads to the left only: untrained for it
+    if kind == "causal" and known:  # encoders have an untrained decoder form, too
         known = config.model_type not in _NAMES["masked"] or bool(getattr(config, "is_decoder", False))
     if not known:
         raise ConfigError(

@@ -24,7 +24,7 @@ def example_losses(model: torch.nn.Module, batch: ExampleBatch) -> torch.Tensor:
 def _inputs(model: torch.nn.Module, batch: ExampleBatch) -> dict[str, Any]:
     inputs: dict[str, Any] = dict(batch.model_inputs())
     if has_prefix(model):
-        inputs.pop("position_ids", None)  # the prefix shifts them; the model counts for itself
+        inputs.pop("position_ids", None)  # the prefix shifts positions, so the model counts them itself
     if batch.attention_mask is None:
-        inputs["use_cache"] = False  # causal models keep keys and values for nothing
+        inputs["use_cache"] = False  # causal models would cache keys and values in vain
     return inputs

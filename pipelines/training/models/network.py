@@ -18,7 +18,7 @@ from pipelines.training.models.saving import CARD, PREFIX_FOLDER, save_model
 from pipelines.training.models.shape import ModelShape
 
 DEFAULT_CONTEXT_LENGTH: Final = 1_024
-"""Of a pretrained model that reads more, where nothing is asked for: long records cost memory, and few are."""
+"""Context length of a pretrained model if the settings name none. Long records cost memory and are rare."""
 _SMALLEST: Final = ModelShape(num_layers=1, num_heads=1, embedding_size=1, context_length=8)
 
 
@@ -58,7 +58,7 @@ class Network(Protocol):
         ...
 
     def write_basis(self, folder: Path) -> None:
-        """Writes what the published files will say for any text, for the gate (`pipelines.gate.files`). Call it first.
+        """Writes what the published files will say for any text, for the gate (`pipelines.gate.files`).
 
         Nothing in these files may come from the corpus. Names of speakers and domains are left out, even those of the
         settings, and so is a vocabulary that is still to be learnt. The call must come before `vocabulary`.
@@ -108,7 +108,7 @@ class NetworkFromScratch:
 
     def build(self) -> Any:
         """Implements `Network.build`."""
-        assert self._made is not None  # noqa: S101  # a protocol of two calls
+        assert self._made is not None  # noqa: S101  # `vocabulary` comes first
         size = self._made.backend.get_vocab_size()
         if self._architecture == "lstm":
             return build_lstm(size, self._seed)
@@ -157,13 +157,13 @@ class PretrainedNetwork:
         if self._opened.model is None:
             return None
         if source.origin == "folder":
-            return "a model in a folder"  # whose name may tell who is meant
+            return "a model in a folder"  # its name may reveal a person
         return f"{source.name} at commit {source.commit}" if source.origin == "hub" else source.name
 
     @property
     def loaded(self) -> LoadedModel:
         """The model with its vocabulary, after `vocabulary` was called."""
-        assert self._made is not None  # noqa: S101  # a protocol of two calls
+        assert self._made is not None  # noqa: S101  # `vocabulary` comes first
         return self._made
 
     def vocabulary(

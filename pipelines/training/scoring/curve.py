@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pipelines.training.scoring.evaluation import Evaluation
 
 EpsilonSoFar = Callable[[int], float]
-"""An upper bound on the epsilon of so many private steps, infinite where they add no noise."""
+"""Returns an upper bound on epsilon after a number of private steps, infinite if they add no noise."""
 
 
 @dataclass

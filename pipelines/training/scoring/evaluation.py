@@ -28,7 +28,7 @@ REASONS: Final = {
     "no_label": "no held-out row has a label",
     "classification": "a classification has none",
 }
-"""Why there is no perplexity. The report says so."""
+"""Reasons for a missing perplexity, for the report."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,11 +121,11 @@ def score_records(model: torch.nn.Module, held_out: HeldOut) -> Iterator[ScoredR
             # Output t is about token t + 1, and no output is about the first token.
             outputs = slice(0, int(num_outputs[row]))
             right, target = np.append(False, is_right[at, outputs]), np.append(False, is_target[at, outputs])
-            found = nothing, nothing
+            words = nothing, nothing
             if held_out.word_of_token is not None and held_out.starts_word is not None:
                 then = np.append(np.take(held_out.starts_word, best[at, outputs], mode="clip"), False)
-                found = right_words(np.asarray(held_out.word_of_token[int(row)]), right, target, then)
-            yield ScoredRecord(int(row), np.append(0.0, nll[at, outputs]), right, target, *found)
+                words = right_words(np.asarray(held_out.word_of_token[int(row)]), right, target, then)
+            yield ScoredRecord(int(row), np.append(0.0, nll[at, outputs]), right, target, *words)
         start = stop
 
 
@@ -145,7 +145,7 @@ def evaluate(model: torch.nn.Module, held_out: HeldOut) -> Evaluation:
         num_words += int(scored.asked_words.sum())
         if held_out.places is not None:
             place = np.asarray(held_out.places[scored.number]).reshape(-1, 4)
-            num_bytes += int(np.where(place[:, 0] < 0, 1, place[:, 3])[scored.is_target].sum())  # no text: an end
+            num_bytes += int(np.where(place[:, 0] < 0, 1, place[:, 3])[scored.is_target].sum())  # an end is no text
         if records.is_private is not None:
             secret = (np.asarray(records.is_private[scored.number]) > 0) & scored.is_target
             private_loss += float(scored.losses[secret].sum())

@@ -128,12 +128,14 @@ def generate_each(
         for start in range(0, len(order), at_once):
             rows = order[start : start + at_once]
             longest = max(len(prompts[at]) for at in rows)
-            ids = torch.full((len(rows), longest), control.pad)  # on the left: a continuation follows its prompt
+            ids = torch.full(
+                (len(rows), longest), control.pad
+            )  # padding is on the left, because a continuation follows its prompt
             mask = torch.zeros((len(rows), longest), dtype=torch.int64)
             for line, at in enumerate(rows):
                 ids[line, longest - len(prompts[at]) :] = torch.tensor(list(prompts[at]))
                 mask[line, longest - len(prompts[at]) :] = 1
-            found = model.generate(
+            written = model.generate(
                 input_ids=ids.to(device),
                 attention_mask=mask.to(device),
                 max_new_tokens=how.max_new_tokens,
@@ -142,8 +144,8 @@ def generate_each(
                 suppress_tokens=never_written(control) or None,
                 **how.options(),
             )
-            for line, written in enumerate(found[:, longest:].tolist()):
-                texts[rows[line // how.num]].append(text_of(tokenizer, written, control.eos))
+            for line, continuation in enumerate(written[:, longest:].tolist()):
+                texts[rows[line // how.num]].append(text_of(tokenizer, continuation, control.eos))
             if progress is not None:
                 progress(start + len(rows), len(order), "generating")
     return texts

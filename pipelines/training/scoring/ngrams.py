@@ -49,12 +49,12 @@ def nist(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]], m
     for size in range(1, max_size + 1):
         gained, possible = 0.0, 0
         for hypothesis, group in zip(hypotheses, references, strict=True):
-            found = ngrams(hypothesis, size)
+            written = ngrams(hypothesis, size)
             allowed: Counter[tuple[str, ...]] = Counter()
             for reference in group:
                 allowed |= ngrams(reference, size)
-            gained += sum(information(gram) * count for gram, count in (found & allowed).items())
-            possible += found.total()
+            gained += sum(information(gram) * count for gram, count in (written & allowed).items())
+            possible += written.total()
         score += gained / possible if possible else 0.0
     length = sum(map(len, hypotheses))
     expected = sum(sum(map(len, group)) / len(group) for group in references)

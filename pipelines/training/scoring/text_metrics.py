@@ -17,7 +17,7 @@ from pipelines.training.scoring.ngrams import cider_d, nist, word_f1
 _WORD: Final = re.compile(r"\w+|[^\w\s]")
 ADVICE: Final = "install it with: pip install 'reticent[metrics]'"
 MATCHING: Final = ("exact, stem and synonym", "exact and stem")
-"""How METEOR matches words: with and without WordNet's data."""
+"""Word matching of METEOR, with and without WordNet's data."""
 
 
 @dataclass(frozen=True, kw_only=True)

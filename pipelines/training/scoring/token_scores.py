@@ -28,7 +28,7 @@ def write_token_scores(writer: TableWriter, model: torch.nn.Module, held_out: He
 
 def _write_rows(writer: TableWriter, held_out: HeldOut, scored: ScoredRecord) -> None:
     """Writes the rows of one record, by sentence index. The tokens that end the record go with the last row."""
-    assert held_out.places is not None  # noqa: S101  # as the caller saw
+    assert held_out.places is not None  # noqa: S101  # checked by the caller
     assert held_out.word_of_token is not None  # noqa: S101
     places = np.asarray(held_out.places[scored.number]).reshape(-1, 4)
     words = np.asarray(held_out.word_of_token[scored.number])

@@ -129,7 +129,7 @@ def _add(
         is_private = any(start < b and a < end for a, b in ranges)
         for group in (of(is_private), *always):
             group.add_token(loss, is_right, num_bytes)
-        if word == NO_WORD:  # a blank that nothing follows: it costs, and is no word
+        if word == NO_WORD:  # a blank that nothing follows has a loss and is no word
             for group in (of(is_private), *always):
                 group.word_loss += loss
             continue

@@ -161,7 +161,7 @@ class GeneratingTask(LanguageTask):
 
     def __init__(self, model: TaskModel, settings: TaskSettings) -> None:
         super().__init__(model)
-        assert isinstance(settings, GenerationSettings)  # noqa: S101  # as its spec says
+        assert isinstance(settings, GenerationSettings)  # noqa: S101  # the task's spec says so
         self.settings = settings
 
     def _generated(

@@ -138,8 +138,8 @@ class Classification:
 
 def make_task(model: TaskModel, settings: TaskSettings) -> Classification:
     """Makes the task for a model."""
-    assert isinstance(settings, ClassificationSettings)  # noqa: S101  # as its spec says
-    assert model.loaded is not None  # noqa: S101  # and asks for a pretrained one
+    assert isinstance(settings, ClassificationSettings)  # noqa: S101  # the task's spec says so
+    assert model.loaded is not None  # noqa: S101  # the task needs a pretrained model
     template = choose_template(settings.template, settings.classes, settings.label_words)
     if template is not None:
         return Classification(Infilling(template, model.loaded))

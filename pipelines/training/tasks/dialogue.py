@@ -67,7 +67,7 @@ def dialogue_example(
         turn = [*marks, *text_ids, *end]
         asked = [False] * len(turn)
         if learnt is None or speaker in learnt:
-            # The marker before the turn stands for its begin, which is never asked for.
+            # `bos` takes the place of the first token, which is never a target.
             asked = target_positions(np.asarray([control.bos, *turn], dtype=np.int64), control)[1:].tolist()
         ids += turn
         is_target += asked

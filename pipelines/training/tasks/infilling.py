@@ -47,7 +47,7 @@ class Infilling:
             raise ConfigError("infilling: two label words are one token for this model; choose others")
 
     def _one_token(self, word: str) -> int:
-        # The word stands after a blank in the template; RoBERTa's vocabulary has " great" and "great" apart.
+        # The word follows a blank in the template. " great" and "great" are two tokens in RoBERTa's vocabulary.
         ids = self._encoder.ids([f" {word}"])[0]
         unknown = self._encoder.unknown
         if len(ids) != 1 or ids[0] == unknown:
@@ -74,7 +74,7 @@ class Infilling:
         """
         if (second is not None) != self.template.takes_pairs:
             raise InputError("infilling: the template and the rows do not agree on whether an input is two texts")
-        # `first` and `second` are put in as ids, so nothing that they say can be taken for a part of the template.
+        # `first` and `second` are inserted as ids, so no part of their text can pass for a part of the template.
         pieces = _split(self.template.pattern)
         given = {FIRST: first, SECOND: second or "", BLANK: ""}
         before = {name: " " if number else "" for number, name in enumerate(pieces) if name in (FIRST, SECOND)}
@@ -95,19 +95,19 @@ class Infilling:
     def class_logits(self, model: torch.nn.Module, batch: ExampleBatch) -> torch.Tensor:
         """Returns (B, C) the scores of the label words at each example's blank."""
         scores = logits_of(model, batch)  # (B, T, V)
-        at_blank = (scores * batch.weights[..., None].to(scores.dtype)).sum(dim=1)  # one weight of 1 in each row
+        at_blank = (scores * batch.weights[..., None].to(scores.dtype)).sum(dim=1)  # each row has one weight of 1
         return at_blank[:, self.label_ids]
 
 
 def _split(pattern: str) -> list[str]:
     pieces, rest = [], pattern
     while rest:
-        found = sorted((rest.index(name), name) for name in (FIRST, SECOND, BLANK) if name in rest)
-        if not found:
+        places = sorted((rest.index(name), name) for name in (FIRST, SECOND, BLANK) if name in rest)
+        if not places:
             pieces.append(rest)
             break
-        start, name = found[0]
-        before = rest[:start].rstrip()  # a blank belongs to the first token of what follows it; a mask swallows it
+        start, name = places[0]
+        before = rest[:start].rstrip()  # a blank belongs to the token after it, and a mask absorbs it
         pieces += [before, name] if before else [name]
         rest = rest[start + len(name) :]
     return pieces

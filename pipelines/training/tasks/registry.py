@@ -70,10 +70,10 @@ TASKS: Final[Mapping[str, TaskSpec]] = {
         ),
     )
 }
-"""The built-in tasks by name."""
+"""Built-in tasks by name."""
 
 ENTRY_POINTS: Final = "reticent.tasks"
-"""Installed packages offer tasks of their own under names in this group of entry points."""
+"""Group of entry points under which installed packages offer their own tasks."""
 
 
 class SettingsOfTasks(GenerationSettings, ClassificationSettings):

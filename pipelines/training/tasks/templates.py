@@ -48,7 +48,7 @@ TEMPLATES: Final[Mapping[str, Template]] = {
     "qnli": Template(pattern="{first} ? {blank} , {second}", label_words={"entailment": "Yes", "not_entailment": "No"}),
     "qqp": Template(pattern="{first} {blank} , {second}", label_words={"not_equivalent": "No", "equivalent": "Yes"}),
 }
-"""The templates of Li et al., by GLUE task; classes are in GLUE's order."""
+"""Templates of Li et al., by GLUE task. Classes are in GLUE's order."""
 
 
 def choose_template(name: str | None, classes: Sequence[str], label_words: Sequence[str]) -> Template | None:
