@@ -82,7 +82,7 @@ def read_description(folder: Path, tokenizer: Any, task: str | None = None) -> t
     try:
         document = json.loads((folder / MARKER).read_text("utf-8"))
     except FileNotFoundError:
-        raise ConfigError(f"the folder holds no model that was trained here: it has no {MARKER}") from None
+        raise ConfigError(f"the folder holds no model that Reticent trained: it has no {MARKER}") from None
     except ValueError:
         document = None
     version = document.get("schema_version") if isinstance(document, dict) else None
@@ -90,7 +90,7 @@ def read_description(folder: Path, tokenizer: Any, task: str | None = None) -> t
         document = _completed(document, tokenizer, task)
         return document, _inferred_from_order(tokenizer, document["asks_for_mask"])
     if version != VERSION:
-        raise ConfigError(f"{MARKER} is damaged, or of a version that this one does not read")
+        raise ConfigError(f"{MARKER} is damaged, or its version is unknown to this version of Reticent")
     if task not in (None, document["task"]):
         raise ConfigError(f"the model was trained for the task {document['task']!r}, not for {task!r}")
 
@@ -107,8 +107,8 @@ def read_description(folder: Path, tokenizer: Any, task: str | None = None) -> t
 def _completed(document: Mapping[str, Any], tokenizer: Any, task: str | None) -> dict[str, Any]:
     if task is None:
         raise ConfigError(
-            "the model was written by version 0.1.0, which did not note what it was trained for: name the task, as "
-            "train.task had it"
+            "the model was written by version 0.1.0, which did not record its task: pass the value of "
+            "train.task as the task"
         )
     view = registry.method(document["method"]).view
     return {
@@ -131,8 +131,8 @@ def _inferred_from_order(tokenizer: Any, asks_for_mask: bool) -> ControlTokens:
     typed = [text for text, number in special.items() if (border is None or number < border) and _TYPED.fullmatch(text)]
     if OTHER_DOMAIN in vocabulary or typed:
         raise UntoldEncodingError(
-            "the model was written by version 0.1.0, which did not note which control tokens are speakers, and which "
-            "domains or masks; train it again to open it"
+            "the model was written by version 0.1.0, which did not record which control tokens are speakers, and "
+            "which are domains or masks. Train it again to open it"
         )
     added = AddedTokens(
         masks=(MASK,) if tokenizer.mask_token is not None else (),

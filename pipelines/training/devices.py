@@ -24,7 +24,7 @@ def choose_device(name: str) -> torch.device:
         device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError):
-        raise ConfigError(f"runtime.device: there is no device {name!r} here; use auto or cpu") from None
+        raise ConfigError(f"runtime.device: there is no device {name!r} here. Use auto or cpu") from None
     return device
 
 
@@ -41,8 +41,8 @@ def check_devices(name: str, num_processes: int) -> None:
     """
     if is_on_gpu(name) and num_processes > torch.cuda.device_count():
         raise ConfigError(
-            f"runtime.num_processes is {num_processes}, and {torch.cuda.device_count()} GPUs are to be seen here "
-            "(CUDA_VISIBLE_DEVICES narrows them); set one process for each, or runtime.device = 'cpu'"
+            f"runtime.num_processes is {num_processes}, and this machine shows {torch.cuda.device_count()} GPUs "
+            "(CUDA_VISIBLE_DEVICES narrows them). Set one process for each, or runtime.device = 'cpu'"
         )
 
 
@@ -74,7 +74,7 @@ def _in_bfloat16(device: torch.device) -> Iterator[None]:
             raise
         raise ConfigError(
             "runtime.dtype is bfloat16, and this processor cannot run a layer of the model in it (an LSTM needs "
-            "AVX-512 or AMX); set runtime.dtype = 'float32', or train on a GPU"
+            "AVX-512 or AMX). Set runtime.dtype = 'float32', or train on a GPU"
         ) from None
 
 

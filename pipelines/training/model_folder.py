@@ -46,7 +46,7 @@ def open_folder(
         ConfigError: the folder holds no model that Reticent trained, or a damaged one, or there is no such device.
     """
     if not folder.is_dir():
-        raise ConfigError("there is no model folder at the path that was given")
+        raise ConfigError("there is no model folder at the given path")
     where = choose_device(device)
     try:
         with memory_files.readable(folder) as opened:

@@ -135,7 +135,7 @@ def figures_document(run: FinishedTraining) -> dict[str, Any]:
     """
     if run.outcome.num_steps != run.planned_steps:
         raise StageError(
-            f"training took {run.outcome.num_steps} private steps, and {run.planned_steps} are accounted for; nothing "
+            f"training took {run.outcome.num_steps} private steps, and {run.planned_steps} are accounted for. Nothing "
             "is published. Run train again"
         )
     corpus, config = run.corpus, run.config

@@ -180,13 +180,13 @@ class TrainedModel:
         if longest + max_new_tokens > self.context_length:
             raise ConfigError(
                 f"a prompt of {longest} tokens leaves no room for {max_new_tokens} more in a context of "
-                f"{self.context_length}; shorten one of them"
+                f"{self.context_length}. Shorten one of them"
             )
         is_lstm = isinstance(self.model, LSTMLanguageModel)
         how: BeamSearch | Sampling
         if num_beams is not None or (temperature == 0 and not is_lstm):
             if num != 1 or is_lstm:
-                raise ConfigError("beam search, and temperature 0, give one text a prompt, and beam search no LSTM's")
+                raise ConfigError("beam search and temperature 0 give one text per prompt, and an LSTM has no beam search")
             how = BeamSearch(num_beams=num_beams or 1, max_new_tokens=max_new_tokens, batch_size=batch_size)
         else:
             how = Sampling(
@@ -249,8 +249,8 @@ def open_trained(folder: str | Path, *, device: str = "auto", task: str | None =
 def _check_writes_text(task: str) -> None:
     if task not in TASKS:
         raise ConfigError(
-            "the model was trained for a task of another package, whose options its folder does not hold; the Auto "
-            "classes of transformers load it"
+            "the model was trained for a task of another package, whose options its folder does not hold. Load it with "
+            "the Auto classes of transformers"
         )
     if not TASKS[task].writes_text:
-        raise ConfigError("the folder holds a classifier; the Auto classes of transformers load it")
+        raise ConfigError("the folder holds a classifier. Load it with the Auto classes of transformers")

@@ -106,7 +106,7 @@ def test_each_thing_that_a_machine_lacks_is_named(two: CoordinatorSettings, patc
         meet(replace(two, needed=("/nowhere",)), patch)
     here = {"machine": "m", "processes": 2, "gpus": 1, "installed": rendezvous.installed(), "missing": None}
     assert coordinator._problem(here, on_gpu=False) is None
-    assert "1 GPUs are to be seen there" in str(coordinator._problem(here, on_gpu=True))
+    assert "shows only 1 GPUs" in str(coordinator._problem(here, on_gpu=True))
     other = {**here, "installed": {**rendezvous.installed(), "torch": "1.0"}}
     assert f"torch 1.0 in place of {torch.__version__}" in str(coordinator._problem(other, on_gpu=False))
     with announce_training(two) as folder, pytest.raises(ExecutorError, match="1 of 2 machines were there within 0 s"):

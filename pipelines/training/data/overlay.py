@@ -95,7 +95,7 @@ class Exclusion:
         if self._unseen:
             raise StageError(
                 f"{len(self._unseen)} of the {len(self._excluded)} places that the overlay leaves out hold no row of "
-                "the fold train; doc_id and sentence_index are those of the sentences table"
+                "the fold train. Take doc_id and sentence_index from the sentences table"
             )
 
 
@@ -207,10 +207,10 @@ def write_overlay(
 
 def _check(rows: Sequence[AddedRow]) -> None:
     if any(count > 1 for count in Counter((row.document, row.sentence_index) for row in rows).values()):
-        raise ConfigError("two rows of the overlay have one document and sentence_index")
+        raise ConfigError("two rows of the overlay have the same document and sentence_index")
     for number, row in enumerate(rows):
         if not row.text.strip() or row.text != row.text.strip():
-            raise ConfigError(f"row {number} of the overlay is empty, or has white space at an end")
+            raise ConfigError(f"row {number} of the overlay is empty, or begins or ends with white space")
         if any(not 0 <= start < end <= len(row.text) for start, end in row.masked or ()):
             raise ConfigError(f"row {number} of the overlay is masked outside of its text")
 

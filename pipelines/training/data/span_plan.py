@@ -156,5 +156,5 @@ def check_queries(num_queries: IntArray, records: Records, plan: SpanPlan) -> No
         raise StageError(
             f"training counted {int(num_queries.sum())} noisy queries, {most} of one record. "
             f"Its samples imply {int(expected.sum())}, and {accounted} of one record are accounted for. Nothing is "
-            "published; run train again"
+            "published. Run train again"
         )

@@ -45,7 +45,7 @@ def complete_tokenizer(tokenizer: Any, added: AddedTokens = USUAL_TOKENS) -> lis
         ConfigError: the tokenizer is not a fast one.
     """
     if not getattr(tokenizer, "is_fast", False):
-        raise ConfigError("model: its tokenizer has no fast form (tokenizer.json); convert it with transformers first")
+        raise ConfigError("model: its tokenizer has no fast form (tokenizer.json). Convert it with transformers first")
     before = set(tokenizer.get_vocab().values())
     if tokenizer.eos_token is None:
         end = tokenizer.sep_token  # the end of a text in the BERT family

@@ -69,7 +69,7 @@ def launch(
         StageError: a process died, or failed with an error that is not of Reticent.
     """
     if multiprocessing.current_process().daemon:
-        raise ConfigError("runtime.num_processes: a worker of Dask may start no processes of its own; set it to 1")
+        raise ConfigError("runtime.num_processes: a worker of Dask cannot start processes. Set it to 1")
     share, look = ProcessShare(count=count, total=count, device=device, interface=loopback()), None
     with contextlib.ExitStack() as stack:
         if machines is not None:
@@ -103,18 +103,18 @@ def _as_error(failed: list[ProcessFailure], count: int, failures: Target) -> Ret
         return kind(f"{who}: {cause.text}")
     if cause.kind == "died":
         return StageError(
-            f"{who} {cause.name}, perhaps for want of memory, and the others were ended with it; run again to go on "
+            f"{who} {cause.name}, perhaps because memory ran out, and the other processes were ended. Run again to continue "
             "from the last checkpoint"
         )
     if cause.name == "unreachable":
         return StageError(
             f"the training processes did not reach each other over runtime.private_interface within {cause.text} s "
-            "(runtime.executor_wait_seconds); check on each machine that the interface is up, that the others answer "
-            "there, and that no firewall is between them; then run again"
+            "(runtime.executor_wait_seconds). Check on each machine that the interface is up, that the others answer "
+            "there, and that no firewall is between them. Then run again"
         )
     if cause.kind == "lost":
         return StageError(
-            f"{who} lost its connection to another one, and all were ended; run again to go on from the last checkpoint"
+            f"{who} lost its connection to another one, and all were ended. Run again to continue from the last checkpoint"
         )
     for failure in failed:
         if failure.kind == "failed":

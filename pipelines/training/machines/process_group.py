@@ -295,10 +295,10 @@ def check_interface(name: str | None) -> None:
         raise ConfigError(
             "training on several machines needs runtime.private_interface: gloo and NCCL send sums of private records "
             "unencrypted. Name the network interface that only the machines of the training can read (WireGuard makes "
-            f"one, docs/scale.md); this machine has {', '.join(names)}"
+            f"one, docs/scale.md). This machine has {', '.join(names)}"
         )
     if name not in names:
-        raise ConfigError(f"runtime.private_interface: there is no interface {name} here; there are {', '.join(names)}")
+        raise ConfigError(f"runtime.private_interface: there is no interface {name} here. There are {', '.join(names)}")
 
 
 def loopback() -> str:

@@ -32,7 +32,7 @@ def prepare(corpus: TrainingCorpus, settings: TrainingSettings) -> LoopTraining:
     epoch = Segment(kind="private", num_steps=plan.steps_per_epoch, ends_epoch=True)
     first = settings.phase_one
     if first is None or first.get("variant") != settings.variant:
-        raise StageError("jft: phase 1 of this variant has not run; run the train stage with all before it")
+        raise StageError("jft: phase 1 of this variant has not run. Run the train stage with all before it")
     first_event = from_json(first["event"])
 
     def describe(event: Event) -> Account:

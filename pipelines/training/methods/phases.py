@@ -61,7 +61,7 @@ class FinishedPhase:
             StageError: the phase was trained with another vocabulary.
         """
         if self.record["vocabulary"] != _digest(corpus):
-            raise StageError("the vocabulary is not that of phase 1; run train_phase1 again")
+            raise StageError("the vocabulary is not that of phase 1. Run train_phase1 again")
         load_trained(network, load(read_file(self.source.blob(_WEIGHTS))))
 
 

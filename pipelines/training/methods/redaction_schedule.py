@@ -65,7 +65,7 @@ def redaction_probability(kind: str, step: int, num_steps: int, scale: float = 1
             return -math.expm1((s / M) * (t + 1 - M))
         case "expconvex":
             return math.exp(-s * t)
-    raise ConfigError(f"no redaction schedule is named {kind!r}; choose one of {', '.join(KINDS)}")
+    raise ConfigError(f"no redaction schedule is named {kind!r}. Choose one of {', '.join(KINDS)}")
 
 
 @dataclass(frozen=True)

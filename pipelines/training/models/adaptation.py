@@ -84,11 +84,11 @@ def adapt(model: Any, adaptation: Adaptation, kind: str) -> Any:
         import peft
     except ImportError:
         raise ConfigError(
-            f"adaptation: {adaptation.kind} needs peft; install it with: pip install 'reticent[lora]'"
+            f"adaptation: {adaptation.kind} needs peft. Install it with: pip install 'reticent[lora]'"
         ) from None
     if adaptation.kind == "prefix":
         if kind != "causal":
-            raise ConfigError("adaptation: prefix needs a causal language model; choose full, lora or top2")
+            raise ConfigError("adaptation: prefix needs a causal language model. Choose full, lora or top2")
         settings = prefix_settings(adaptation)
     else:
         known = model.config.model_type in peft.utils.TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING
@@ -120,7 +120,7 @@ def blocks_of(model: nn.Module) -> nn.ModuleList:
     for module in model.modules():
         if isinstance(module, nn.ModuleList) and len(module) == config.num_hidden_layers:
             return module
-    raise ConfigError(f"adaptation: top2 does not know the blocks of a {config.model_type}; choose full or lora")
+    raise ConfigError(f"adaptation: top2 does not know the blocks of a {config.model_type}. Choose full or lora")
 
 
 def count_parameters(model: nn.Module) -> tuple[int, int]:

@@ -124,7 +124,7 @@ def open_model(
     from_scratch = adaptation.kind == "scratch"
     if not brings_tokenizer and not from_scratch:
         raise ConfigError(
-            f"model: {shown(name)} was trained with its own tokenizer; another one fits adaptation = 'scratch' only"
+            f"model: {shown(name)} was trained with its own tokenizer. Another one fits adaptation = 'scratch' only"
         )
     if kind == "classification" and (num_labels is None or num_labels < 2):
         raise ConfigError("model: a classifier needs num_labels of at least 2")
@@ -213,7 +213,7 @@ def context_of(config: Any) -> int:
     """
     rows = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
     if rows is None:
-        raise ConfigError("model: its config states no longest input (max_position_embeddings); set context_length")
+        raise ConfigError("model: its config states no longest input (max_position_embeddings). Set context_length")
     return int(rows) - first_position(config)
 
 
@@ -240,9 +240,9 @@ def check_context(name: str, asked: int | None, available: int) -> int:
     """
     length = available if asked is None else asked
     if length > available:
-        raise ConfigError(f"context_length is {length} tokens, but {shown(name)} reads at most {available}; lower it")
+        raise ConfigError(f"context_length is {length} tokens, but {shown(name)} reads at most {available}. Lower it")
     if length < MIN_CONTEXT_LENGTH:
-        raise ConfigError(f"context_length is {length} tokens; a record needs at least {MIN_CONTEXT_LENGTH}")
+        raise ConfigError(f"context_length is {length} tokens. A record needs at least {MIN_CONTEXT_LENGTH}")
     return length
 
 
@@ -252,7 +252,7 @@ def _check_kind(name: str, kind: ModelKind, config: Any) -> None:
         known = config.model_type not in _NAMES["masked"] or bool(getattr(config, "is_decoder", False))
     if not known:
         raise ConfigError(
-            f"model: {shown(name)} (a {config.model_type}) is not {_WORDS[kind]}; choose another model or task"
+            f"model: {shown(name)} (a {config.model_type}) is not {_WORDS[kind]}. Choose another model or task"
         )
 
 
@@ -282,6 +282,6 @@ def _pretrained(source: ModelSource, kind: ModelKind, config: Any, attention: st
     if missing:
         raise ConfigError(
             f"model: {shown(source.name)} has no weights for {missing[0]} ({len(missing)} missing), so it is no "
-            f"pretrained {_WORDS[kind][2:]}; choose another model, or adaptation = 'scratch'"
+            f"pretrained {_WORDS[kind][2:]}. Choose another model, or adaptation = 'scratch'"
         )
     return model

@@ -146,7 +146,7 @@ def load_lstm(folder: Path) -> LSTMLanguageModel:
     """
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     if config.pop("architecture", None) != _ARCHITECTURE:
-        raise ConfigError(f"the model in {folder} is no {_ARCHITECTURE}")
+        raise ConfigError(f"the model in {folder} is not a {_ARCHITECTURE}")
     model = LSTMLanguageModel(**config)
     weights = load_file(folder / "model.safetensors")
     if model.is_tied:

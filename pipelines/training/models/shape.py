@@ -39,7 +39,7 @@ class ModelShape:
             )
         if self.context_length < MIN_CONTEXT_LENGTH:
             raise ConfigError(
-                f"train: context_length is {self.context_length} tokens; a record needs at least {MIN_CONTEXT_LENGTH} "
+                f"train: context_length is {self.context_length} tokens. A record needs at least {MIN_CONTEXT_LENGTH} "
                 "(begin, speaker, text, end)"
             )
 
@@ -68,7 +68,7 @@ def resolve_shape(
         ConfigError: the preset is unknown, or the sizes contradict each other.
     """
     if preset not in PRESETS:
-        raise ConfigError(f"train.model: no model is named {preset!r}; choose one of {', '.join(PRESETS)}")
+        raise ConfigError(f"train.model: no model is named {preset!r}. Choose one of {', '.join(PRESETS)}")
     base = PRESETS[preset]
     return ModelShape(
         num_layers=base.num_layers if num_layers is None else num_layers,

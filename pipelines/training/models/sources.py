@@ -114,19 +114,19 @@ def find_model(name: str, revision: str | None = None) -> ModelSource:
     origin = origin_of(name)
     if revision is not None and origin != "hub":
         raise ConfigError(
-            f"model: {shown(name)} is no model on the hub, so it has no revision; leave model_revision out"
+            f"model: {shown(name)} is no model on the hub, so it has no revision. Leave model_revision out"
         )
     if name in WHEELS:
         return _in_wheel(name, WHEELS[name])
     if origin == "folder":
         if not Path(name).is_dir():
-            raise ConfigError("model: there is no folder where train.model says")
+            raise ConfigError("model: the folder that train.model names does not exist")
         if not (Path(name) / "config.json").is_file():
-            raise ConfigError(f"model: {THE_FOLDER} has no config.json; name a folder that save_pretrained wrote")
+            raise ConfigError(f"model: {THE_FOLDER} has no config.json. Name a folder that save_pretrained wrote")
         if (Path(name) / MARKER).exists():
             raise ConfigError(
-                f"model: {THE_FOLDER} holds a model that was trained here, on private records ({MARKER}); what it may "
-                "tell of them would not be accounted for. Train the model that it began with"
+                f"model: {THE_FOLDER} holds a model that Reticent trained on private records ({MARKER}). What it "
+                "reveals of them would not be accounted for. Train the model that it began with"
             )
         return ModelSource(name=name, origin=origin, location=name)
     commit = hub_commit(name, revision)
@@ -134,23 +134,23 @@ def find_model(name: str, revision: str | None = None) -> ModelSource:
         which = "" if revision is None else f" --revision {revision}"
         raise ConfigError(
             f"model: {name!r} is not in the local Hugging Face cache{f' at {revision}' if revision else ''}, and "
-            f"training asks no network; fetch it once with `hf download {name}{which}`, or name a folder"
+            f"training uses no network. Fetch it once with `hf download {name}{which}`, or name a folder"
         )
     return ModelSource(name=name, origin=origin, location=name, commit=commit)
 
 
 def _in_wheel(name: str, wheel: _Wheel) -> ModelSource:
-    advice = f"install it with: pip install 'reticent[{wheel.extra}]'"
+    advice = f"Install it with: pip install 'reticent[{wheel.extra}]'"
     missing = [module for module in wheel.modules if importlib.util.find_spec(module) is None]
     if missing:
-        raise ConfigError(f"model: {name} needs the package {missing[0]}; {advice}")
+        raise ConfigError(f"model: {name} needs the package {missing[0]}. {advice}")
     try:
         files = importlib.metadata.distribution(wheel.distribution).files or []
     except importlib.metadata.PackageNotFoundError:
-        raise ConfigError(f"model: {name} is not installed; {advice}") from None
+        raise ConfigError(f"model: {name} is not installed. {advice}") from None
     for file in files:
         path = Path(str(file.locate()))
         if path.name == wheel.file_name and path.is_file():
             gguf = path.name if path.suffix == ".gguf" else None
             return ModelSource(name=name, origin="wheel", location=str(path.parent), gguf_file=gguf)
-    raise ConfigError(f"model: the package {wheel.distribution} lacks {wheel.file_name}; {advice}")
+    raise ConfigError(f"model: the package {wheel.distribution} lacks {wheel.file_name}. {advice}")

@@ -12,7 +12,7 @@ TOKEN_SCORES: Final = schema(
     "losses: double[], is_right: bool[], word_is_right: bool[], end_losses: double[], end_is_right: bool[]",
 )
 """Scores of tokens: characters, word (-1: none), loss, and true if the model ranks the token first. For each word: true
-if all its tokens are ranked first (null: not a target). A record's last row has the scores of the tokens that end it."""
+if all its tokens are ranked first (null: not a target). The last row of a record has the scores of its end."""
 
 GENERATED: Final = schema("generated", "given: string, text: string, references: string[]")
 """Generated texts: inputs of the model, its texts, and references of people. For tasks that generate text."""

@@ -56,7 +56,7 @@ def class_number(classes: Sequence[str], label: str) -> int:
     if label.isdecimal() and int(label) < len(classes) and not any(name.isdecimal() for name in classes):
         return int(label)
     raise InputError(
-        f"train: a row has a label that is none of {', '.join(classes)}; correct the data, or name it in train.classes"
+        f"train: a row has a label that is none of {', '.join(classes)}. Correct the data, or name it in train.classes"
     )
 
 
@@ -85,11 +85,11 @@ class Classification:
             return self.classifier.example(text, text if pairs else None, None)
         if pairs and second is None:
             raise InputError(
-                "train: the template takes two texts, and a row holds one; choose another template, set corpus.format "
+                "train: the template takes two texts, and a row holds one. Choose another template, set corpus.format "
                 "to glue, or split.max_sentence_tokens above the longest row"
             )
         if label is None and not is_held_out:
-            raise InputError("train: a row to train on has no label; name its column in corpus.label_field")
+            raise InputError("train: a row to train on has no label. Name its column in corpus.label_field")
         number = None if label is None else class_number(self.classifier.classes, label)
         return self.classifier.example(first, second, number)
 

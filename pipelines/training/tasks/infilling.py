@@ -44,14 +44,14 @@ class Infilling:
         self.padding = padding_of(loaded)
         self.label_ids = [self._one_token(word) for word in template.label_words.values()]
         if len(set(self.label_ids)) != len(self.label_ids):
-            raise ConfigError("infilling: two label words are one token for this model; choose others")
+            raise ConfigError("infilling: two label words are one token for this model. Choose others")
 
     def _one_token(self, word: str) -> int:
         # The word follows a blank in the template. " great" and "great" are two tokens in RoBERTa's vocabulary.
         ids = self._encoder.ids([f" {word}"])[0]
         unknown = self._encoder.unknown
         if len(ids) != 1 or ids[0] == unknown:
-            raise ConfigError(f"infilling: the label word {word!r} is not one token for this model; choose another")
+            raise ConfigError(f"infilling: the label word {word!r} is not one token for this model. Choose another")
         return ids[0]
 
     @property
@@ -73,7 +73,7 @@ class Infilling:
             InputError: the second text is missing or needless.
         """
         if (second is not None) != self.template.takes_pairs:
-            raise InputError("infilling: the template and the rows do not agree on whether an input is two texts")
+            raise InputError("infilling: the template and a row have different numbers of texts")
         # `first` and `second` are inserted as ids, so no part of their text can pass for a part of the template.
         pieces = _split(self.template.pattern)
         given = {FIRST: first, SECOND: second or "", BLANK: ""}

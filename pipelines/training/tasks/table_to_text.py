@@ -52,7 +52,7 @@ class TableToText(GeneratingTask):
         if description is None:
             if not is_all_mask(text):
                 raise InputError(
-                    "train: table_to_text needs a table and a description in each row, and a row holds one text; set "
+                    "train: table_to_text needs a table and a description in each row, and a row holds one text. Set "
                     "corpus.format to e2e or dart, and split.max_sentence_tokens above the longest row"
                 )
             description = text

@@ -64,13 +64,13 @@ def choose_template(name: str | None, classes: Sequence[str], label_words: Seque
     """
     if name is None:
         if label_words:
-            raise ConfigError("label_words belong to a template; leave them out, or set train.template")
+            raise ConfigError("label_words belong to a template. Leave them out, or set train.template")
         if len(set(classes)) != len(classes) or len(classes) < 2:
             raise ConfigError("a classification needs train.template, or at least two names in train.classes")
         return None
     if name in TEMPLATES:
         if classes or label_words:
-            raise ConfigError(f"the template {name} brings its classes; leave classes and label_words out")
+            raise ConfigError(f"the template {name} brings its classes. Leave classes and label_words out")
         return TEMPLATES[name]
     if len(classes) != len(label_words):
         raise ConfigError("a template of your own needs a word in label_words for each of the classes")
