@@ -186,7 +186,9 @@ class TrainedModel:
         how: BeamSearch | Sampling
         if num_beams is not None or (temperature == 0 and not is_lstm):
             if num != 1 or is_lstm:
-                raise ConfigError("beam search and temperature 0 give one text per prompt, and an LSTM has no beam search")
+                raise ConfigError(
+                    "beam search and temperature 0 give one text per prompt, and an LSTM has no beam search"
+                )
             how = BeamSearch(num_beams=num_beams or 1, max_new_tokens=max_new_tokens, batch_size=batch_size)
         else:
             how = Sampling(

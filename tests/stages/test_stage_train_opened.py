@@ -172,7 +172,7 @@ def test_classifiers_and_other_folders_are_refused(tmp_path, families):
     ctx = train(tmp_path, families, "head", "no_dp", epochs=1)
     with pytest.raises(ConfigError, match="classifier"):
         open_trained(model_of(ctx))
-    with pytest.raises(ConfigError, match="trained here"):
+    with pytest.raises(ConfigError, match="Reticent trained"):
         open_trained(families["gpt2"])
     with pytest.raises(ConfigError, match="no model folder") as caught:
         open_trained(tmp_path / "quackenbush")

@@ -102,9 +102,7 @@ def _problem(worker: dict[str, Any], on_gpu: bool) -> str | None:
     if worker["missing"]:
         return f"it does not see {worker['missing']}. All machines must mount one file system, at one path"
     if on_gpu and worker["gpus"] < worker["processes"]:
-        return (
-            f"it has {worker['processes']} processes (runtime.num_processes), but shows only {worker['gpus']} GPUs"
-        )
+        return f"it has {worker['processes']} processes (runtime.num_processes), but shows only {worker['gpus']} GPUs"
     return None
 
 

@@ -120,7 +120,7 @@ def find_model(name: str, revision: str | None = None) -> ModelSource:
         return _in_wheel(name, WHEELS[name])
     if origin == "folder":
         if not Path(name).is_dir():
-            raise ConfigError("model: the folder that train.model names does not exist")
+            raise ConfigError("model: there is no folder at the path that train.model names")
         if not (Path(name) / "config.json").is_file():
             raise ConfigError(f"model: {THE_FOLDER} has no config.json. Name a folder that save_pretrained wrote")
         if (Path(name) / MARKER).exists():

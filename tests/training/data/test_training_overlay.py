@@ -169,7 +169,7 @@ def test_what_is_not_in_the_training_fold_cannot_be_left_out(tmp_path, place):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([{"document": "d", "text": "a"}, {"document": "d", "text": "b"}], "one document and sentence_index"),
+        ([{"document": "d", "text": "a"}, {"document": "d", "text": "b"}], "same document and sentence_index"),
         ([{"document": "d", "text": " "}], "row 0 of the overlay is empty"),
         ([{"document": "d", "text": "secret "}], "white space"),
         ([{"document": "d", "text": "secret", "masked": ((0, 7),)}], "outside of its text"),
