@@ -1,7 +1,7 @@
-"""Folders for libraries that open files by their paths, where the files must not lie on the disk in plain.
+"""Folders in memory, for libraries that open files by path when the files must not lie on the disk in plaintext.
 
-A folder of an encrypted root is lent as a folder of links to anonymous files in memory (``memfd_create``), which the
-kernel frees with the process, however that ends. Any other folder is lent as it is.
+A folder of an encrypted root is replaced by a folder of links to anonymous files in memory (``memfd_create``), which
+the kernel frees with the process, whichever way that ends. Any other folder is used as it is.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _WRITTEN: Final = (
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja",
     "vocab.json", "vocab.txt", "merges.txt", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model", "README.md",
 )  # fmt: skip
-"""What ``save_pretrained`` of transformers and peft may write, and what we write beside it."""
+"""Files that ``save_pretrained`` of transformers and peft may write, and those that Reticent adds."""
 
 
 @contextlib.contextmanager
 def readable(folder: Path) -> Iterator[Path]:
-    """A folder of the same files, to be read while the context lasts.
+    """Yields a folder with the same files, to be read while the context lasts.
 
     Raises:
         OSError: a file cannot be read.
-        DamagedFileError: a file is not as it was written.
+        DamagedFileError: a file differs from what was written.
     """
     if not _is_sealed(folder):
         yield folder
@@ -50,10 +50,12 @@ def readable(folder: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def writable(folder: Path) -> Iterator[Path]:
-    """A folder to let a library save a model or a tokenizer in; its files are in ``folder`` when the context ends.
+    """Yields a folder in which a library saves a model or a tokenizer.
+
+    Its files are in ``folder`` when the context ends.
 
     Raises:
-        StageError: the library wrote a file of a name that is not known here, which is removed.
+        StageError: the library wrote a file with an unknown name, which is removed.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if not _is_sealed(folder):
@@ -83,7 +85,7 @@ def _is_sealed(folder: Path) -> bool:
 
 @contextlib.contextmanager
 def _links() -> Iterator[tuple[Path, Any]]:
-    """A folder, and what makes a link in it to a new file in memory and gives its descriptor."""
+    """Yields a folder, and a function that links a name in it to a new file in memory and returns its descriptor."""
     lent = Path(tempfile.mkdtemp(prefix="links-"))
     descriptors: list[int] = []
 
@@ -104,7 +106,7 @@ def _links() -> Iterator[tuple[Path, Any]]:
 
 @contextlib.contextmanager
 def _weights_written_in_place(lent: Path) -> Iterator[None]:
-    """Has safetensors write through a link, where it would put a file of its own in the link's place."""
+    """Makes safetensors write through a link, which it would otherwise replace by a file on the disk."""
     library: Any = importlib.import_module("safetensors.torch")
     original = library.serialize_file
 

@@ -59,9 +59,7 @@ class Record:
         if isinstance(self.texts, str) or not num:
             raise ConfigError("a record needs a list of at least one text")
         if any(len(given) not in (0, num) for given in (self.speakers, self.domains, self.private_chars)):
-            raise ConfigError(
-                "speakers, domains and private_chars of a record must have as many entries as its texts, or none"
-            )
+            raise ConfigError("speakers, domains and private_chars of a record must be as many as its texts, or none")
         return RecordRows(
             texts=list(self.texts),
             speakers=list(self.speakers or [None] * num),

@@ -195,7 +195,7 @@ def test_a_folder_of_the_first_version_is_told_its_task(opened, tmp_path, name):
     folder = tmp_path / "model"
     shutil.copytree(model_of(ctx), folder)
     (folder / "reticent.json").write_text(json.dumps({"schema_version": 1, "method": trained.method}))
-    with pytest.raises(ConfigError, match="pass the value of train.task"):
+    with pytest.raises(ConfigError, match=r"pass the value of train\.task"):
         open_trained(folder, device="cpu")
     if name == "masks asked for":
         with pytest.raises(ConfigError, match="which control tokens"):

@@ -64,7 +64,7 @@ def original_rows(
         StageError: a redacted table does not hold the same rows in the same order as its sentences.
     """
     if redacted is not None and len(redacted) != len(sentences):
-        raise StageError(f"{len(sentences)} sentences tables, {len(redacted)} redacted ones. Run redact again")
+        raise StageError(f"{len(sentences)} sentences tables, {len(redacted)} redacted ones; rerun redact")
     for at, table in enumerate(sentences):
         for rows, marks in _in_lockstep(table, None if redacted is None else redacted[at], held):
             for row, mark in zip(rows, marks, strict=True):

@@ -103,8 +103,8 @@ def _as_error(failed: list[ProcessFailure], count: int, failures: Target) -> Ret
         return kind(f"{who}: {cause.text}")
     if cause.kind == "died":
         return StageError(
-            f"{who} {cause.name}, perhaps because memory ran out, and the other processes were ended. Run again to continue "
-            "from the last checkpoint"
+            f"{who} {cause.name}, perhaps because memory ran out, and the other processes were ended. Run again to "
+            "continue from the last checkpoint"
         )
     if cause.name == "unreachable":
         return StageError(
@@ -114,7 +114,8 @@ def _as_error(failed: list[ProcessFailure], count: int, failures: Target) -> Ret
         )
     if cause.kind == "lost":
         return StageError(
-            f"{who} lost its connection to another one, and all were ended. Run again to continue from the last checkpoint"
+            f"{who} lost its connection to another one, and all were ended. Run again to continue from the last "
+            "checkpoint"
         )
     for failure in failed:
         if failure.kind == "failed":

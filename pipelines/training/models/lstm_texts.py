@@ -45,20 +45,14 @@ def draw_texts(
         is_over = torch.zeros(len(prompts), dtype=torch.bool, device=device)
         while len(written) < max_new_tokens and not bool(is_over.all()):
             logits[:, list(forbidden)] = -torch.inf
-            token = choose(logits, temperature=temperature, top_k=top_k, top_p=top_p, generator=generator)
+            if temperature == 0:
+                token = logits.argmax(dim=-1)
+            else:
+                drawn = likely(logits, temperature=temperature, top_k=top_k, top_p=top_p)
+                token = torch.multinomial(drawn.softmax(dim=-1), 1, generator=generator)[:, 0]
             written.append(token)
             is_over |= token == end
             output = model(token[:, None], state=output.state)
             logits = output.logits[:, -1]
     rows: list[list[int]] = torch.stack(written, dim=1).tolist()
     return rows
-
-
-def choose(
-    logits: torch.Tensor, *, temperature: float, top_k: int, top_p: float, generator: torch.Generator
-) -> torch.Tensor:
-    """Returns (B,) a token for each row of (B, V) logits."""
-    if temperature == 0:
-        return logits.argmax(dim=-1)
-    logits = likely(logits, temperature=temperature, top_k=top_k, top_p=top_p)
-    return torch.multinomial(logits.softmax(dim=-1), 1, generator=generator)[:, 0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -11,10 +11,11 @@ import numpy as np
 import torch
 
 from pipelines.artifacts import Target
+from pipelines.context import Progress
 from pipelines.corpus.records import PAIR
 from pipelines.mask import MASK
 from pipelines.tables import TableWriter
-from pipelines.training.data.held_out import HeldOut
+from pipelines.training.data.held_out import Encoder, HeldOut
 from pipelines.training.data.records import ExampleBatch, Examples, IntArray, Padding
 from pipelines.training.data.row_store import RecordRows, StoredRecords
 from pipelines.training.data.task_examples import Example, write_examples
@@ -25,8 +26,6 @@ from pipelines.training.scoring.evaluation import Evaluation, evaluate
 from pipelines.training.scoring.generation import BeamSearch, generate
 from pipelines.training.scoring.text_metrics import score_texts
 from pipelines.training.tasks.spec import GenerationSettings, TaskSettings
-
-Progress = Callable[[int, int | None, str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,20 +75,8 @@ class TaskScores:
             writer.append(given=row.given, text=row.text, references=list(row.references))
 
 
-class Task(Protocol):
+class Task(Encoder, Protocol):
     """A task for one model. Its module has ``make_task(model, settings)``."""
-
-    def encode(
-        self, stored: StoredRecords, chosen: IntArray, scratch: Target, name: str, *, marked: bool = False
-    ) -> Examples:
-        """Encodes the chosen records (`pipelines.training.data.held_out.Encoder`)."""
-        ...
-
-    def encode_held_out(
-        self, stored: StoredRecords, chosen: IntArray, scratch: Target, *, marked: bool = False
-    ) -> HeldOut:
-        """Encodes the chosen records to be scored (`pipelines.training.data.held_out.Encoder`)."""
-        ...
 
     def example_losses(self, model: torch.nn.Module, batch: ExampleBatch) -> torch.Tensor:
         """Returns (B,) the loss of each example, which depends on no other example."""

@@ -12,13 +12,14 @@ from typing import Protocol
 import torch
 
 from pipelines.artifacts import Target
+from pipelines.context import Progress
 from pipelines.errors import InputError
 from pipelines.training.data.held_out import HeldOut
 from pipelines.training.data.records import ExampleBatch, Examples, IntArray, Padding
 from pipelines.training.data.row_store import RecordRows, StoredRecords
 from pipelines.training.data.task_examples import Example, TaskRecords, write_examples
 from pipelines.training.scoring.evaluation import Evaluation, evaluate_classes
-from pipelines.training.tasks.base import Progress, TaskModel, TaskScores, is_all_mask, two_texts
+from pipelines.training.tasks.base import TaskModel, TaskScores, is_all_mask, two_texts
 from pipelines.training.tasks.head import HeadClassification
 from pipelines.training.tasks.infilling import Infilling
 from pipelines.training.tasks.spec import ClassificationSettings, TaskSettings

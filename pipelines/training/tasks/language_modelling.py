@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import torch
 
+from pipelines.context import Progress
 from pipelines.training.data.encoding import RecordEncoder
 from pipelines.training.data.held_out import HeldOut
 from pipelines.training.data.records import ExampleBatch
 from pipelines.training.models.losses import example_losses
 from pipelines.training.scoring.evaluation import Evaluation, evaluate
-from pipelines.training.tasks.base import Progress, TaskModel, TaskScores
+from pipelines.training.tasks.base import TaskModel, TaskScores
 from pipelines.training.tasks.spec import TaskSettings
 
 

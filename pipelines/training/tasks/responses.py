@@ -12,12 +12,13 @@ from typing import Final
 
 import torch
 
+from pipelines.context import Progress
 from pipelines.training.data.control import ControlTokens
 from pipelines.training.data.held_out import HeldOut
 from pipelines.training.data.row_store import RecordRows
 from pipelines.training.data.task_examples import Example
 from pipelines.training.data.vocabulary import TextEncoder
-from pipelines.training.tasks.base import GeneratingTask, Progress, TaskModel, TaskScores
+from pipelines.training.tasks.base import GeneratingTask, TaskModel, TaskScores
 from pipelines.training.tasks.dialogue import dialogue_example, turns_of
 from pipelines.training.tasks.spec import TaskSettings
 

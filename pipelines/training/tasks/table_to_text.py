@@ -11,6 +11,7 @@ from dataclasses import replace
 import torch
 
 from pipelines.artifacts import Target
+from pipelines.context import Progress
 from pipelines.errors import InputError
 from pipelines.training.data.control import ControlTokens
 from pipelines.training.data.held_out import HeldOut
@@ -18,7 +19,7 @@ from pipelines.training.data.records import IntArray
 from pipelines.training.data.row_store import RecordRows, StoredRecords
 from pipelines.training.data.task_examples import Example
 from pipelines.training.data.vocabulary import TextEncoder
-from pipelines.training.tasks.base import GeneratingTask, Progress, TaskModel, TaskScores, is_all_mask, two_texts
+from pipelines.training.tasks.base import GeneratingTask, TaskModel, TaskScores, is_all_mask, two_texts
 from pipelines.training.tasks.prompts import prompt_ids, prompted_example
 from pipelines.training.tasks.spec import TaskSettings
 

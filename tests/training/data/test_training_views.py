@@ -314,10 +314,10 @@ def test_tables_that_do_not_belong_together_are_refused(tmp_path):
     swapped = [(s, r | {"sentence_index": r["sentence_index"] + 7}) for s, r in rows]
     for number, other in enumerate((rows[:-1], swapped)):
         bad = write_tables(tmp_path / f"b{number}", other)
-        with pytest.raises(StageError, match="Run redact again") as raised:
+        with pytest.raises(StageError, match="rerun redact") as raised:
             list(original_rows(good.sentences, "train", bad.redacted))
         assert "Ann" not in str(raised.value)
-    with pytest.raises(StageError, match="Run redact again"):
+    with pytest.raises(StageError, match="rerun redact"):
         list(original_rows(good.sentences, "train", []))
 
 
