@@ -189,5 +189,5 @@ def test_launched_processes(tmp_path, capfd):
 def test_a_worker_that_may_have_no_children_is_told(tmp_path, patch):
     patch(launch.multiprocessing, "current_process", lambda: type("Dask", (), {"daemon": True}))
     folder = Target(folder=tmp_path)
-    with pytest.raises(ConfigError, match="set it to 1"):
+    with pytest.raises(ConfigError, match="Set it to 1"):
         launch.launch(work, (), count=2, device="cpu", progress=print, failures=folder)

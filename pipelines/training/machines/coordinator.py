@@ -100,7 +100,7 @@ def _problem(worker: dict[str, Any], on_gpu: bool) -> str | None:
     if other := [f"{k} {theirs.get(k, 'absent')} in place of {ours[k]}" for k in ours if theirs.get(k) != ours[k]]:
         return f"it has another installation: {', '.join(other)}"
     if worker["missing"]:
-        return f"it does not see {worker['missing']}. All machines must mount one file system, at one path"
+        return f"it does not see {worker['missing']}; all machines must mount one file system, at one path"
     if on_gpu and worker["gpus"] < worker["processes"]:
         return f"it has {worker['processes']} processes (runtime.num_processes), but shows only {worker['gpus']} GPUs"
     return None
