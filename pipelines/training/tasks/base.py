@@ -15,7 +15,7 @@ from pipelines.context import Progress
 from pipelines.corpus.records import PAIR
 from pipelines.mask import MASK
 from pipelines.tables import TableWriter
-from pipelines.training.data.held_out import Encoder, HeldOut
+from pipelines.training.data.held_out import HeldOut
 from pipelines.training.data.records import ExampleBatch, Examples, IntArray, Padding
 from pipelines.training.data.row_store import RecordRows, StoredRecords
 from pipelines.training.data.task_examples import Example, write_examples
@@ -75,8 +75,20 @@ class TaskScores:
             writer.append(given=row.given, text=row.text, references=list(row.references))
 
 
-class Task(Encoder, Protocol):
+class Task(Protocol):
     """A task for one model. Its module has ``make_task(model, settings)``."""
+
+    def encode(
+        self, stored: StoredRecords, chosen: IntArray, scratch: Target, name: str, *, marked: bool = False
+    ) -> Examples:
+        """Encodes the chosen records (`pipelines.training.data.held_out.Encoder`)."""
+        ...
+
+    def encode_held_out(
+        self, stored: StoredRecords, chosen: IntArray, scratch: Target, *, marked: bool = False
+    ) -> HeldOut:
+        """Encodes the chosen records to be scored (`pipelines.training.data.held_out.Encoder`)."""
+        ...
 
     def example_losses(self, model: torch.nn.Module, batch: ExampleBatch) -> torch.Tensor:
         """Returns (B,) the loss of each example, which depends on no other example."""
