@@ -28,7 +28,7 @@ from pipelines.training.data.control import ControlTokens
 from pipelines.training.data.ragged import RaggedArray
 from pipelines.training.data.records import Records, target_positions
 from pipelines.training.devices import autocast
-from pipelines.training.loop import Outcome, Recipe, Segment, train
+from pipelines.training.loop import Segment, StepSettings, TrainingContext, TrainingOutcome, train
 from pipelines.training.models.adaptation import Adaptation
 from pipelines.training.models.loading import LoadedModel, complete_model, open_model
 from pipelines.training.models.losses import example_losses
@@ -59,16 +59,16 @@ def train_method(place: Place, method: str, block: int) -> dict[str, Any]:
     masked = [redacted(text, MASK) for text in texts]
     if method == "jft":
         original, hidden = records(loaded, texts, block), records(loaded, masked, block)
-        trainer.run(hidden, no_records(hidden), ["plain"], NO_STEPS)
+        trainer.run(hidden, no_records(hidden), ["nonprivate"], NO_STEPS)
         figures["perplexity_after_redacted_fine_tune"] = trainer.perplexity()
         plan = trainer.plan(len(original))
-        outcome = trainer.run(no_records(original), original, ["noised"], plan)
+        outcome = trainer.run(no_records(original), original, ["private"], plan)
         tokens = int(hidden.ids.lengths.sum()) + int(original.ids.lengths.sum())
     else:
         # Every other paragraph is private; the others are public as they are.
         public, private = records(loaded, texts[1::2], block), records(loaded, masked[::2], block)
         plan = trainer.plan(len(private))
-        outcome = trainer.run(public, private, ["plain", "noised"], plan)
+        outcome = trainer.run(public, private, ["nonprivate", "private"], plan)
         tokens = int(public.ids.lengths.sum()) + int(private.ids.lengths.sum())
     seconds = time.perf_counter() - began
     figures["perplexity"] = trainer.perplexity()
@@ -100,16 +100,16 @@ class _Trainer:
         """An epoch of samples of 256 records on average."""
         return plan_private_steps(num_records, 8 if self.place.tiny else 256, 1)
 
-    def run(self, plain: Records, noised: Records, kinds: Sequence[Any], plan: PrivatePlan) -> Outcome:
+    def run(self, nonprivate: Records, private: Records, kinds: Sequence[Any], plan: PrivatePlan) -> TrainingOutcome:
         """An epoch of each kind of step."""
         size = 4 if self.place.tiny else 16
-        num_steps = {"plain": -(-len(plain) // size), "noised": plan.num_steps}
+        num_steps = {"nonprivate": -(-len(nonprivate) // size), "private": plan.num_steps}
         return train(
             self.model,
-            plain,
-            noised,
+            nonprivate,
+            private,
             [Segment(kind=kind, num_steps=num_steps[kind], ends_epoch=True) for kind in kinds],
-            Recipe(
+            StepSettings(
                 public_learning_rate=5e-5,
                 private_learning_rate=5e-4,
                 public_batch_size=size,
@@ -118,13 +118,15 @@ class _Trainer:
                 seed=0,
             ),
             plan,
-            randomness=unpredictable,
-            checkpoints=Checkpoints(self.place.scratch / "none.bin", "benchmark", writes=False),
-            losses=self.losses,
-            evaluate=lambda _: NOT_SCORED,
+            TrainingContext(
+                randomness=unpredictable,
+                checkpoints=Checkpoints(self.place.scratch / "none.bin", "benchmark", writes=False),
+                losses=self.losses,
+                evaluate=lambda _: NOT_SCORED,
+                microbatch_size=self.microbatch,
+                progress=lambda *_: None,
+            ),
             epsilon_so_far=lambda _: math.inf,
-            microbatch_size=self.microbatch,
-            progress=lambda *_: None,
         )
 
     def losses(self, model: torch.nn.Module, batch: Any) -> torch.Tensor:

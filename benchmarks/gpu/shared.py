@@ -114,7 +114,7 @@ def _collectives(device: str) -> bool:
 def launched(place: Place) -> dict[str, Any]:
     """Processes as the training stage starts them: one for each GPU, or two on the CPU."""
     from pipelines.artifacts import Target
-    from pipelines.training.launch import launch
+    from pipelines.training.machines.launch import launch
 
     count = min(2, torch.cuda.device_count()) if place.device == "cuda" else 2
     found = launch(

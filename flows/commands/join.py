@@ -41,14 +41,14 @@ def join_trainings(config: Path, environ: Mapping[str, str], *, say: Callable[[s
     roots = open_store(settings, create=False)
     require_shared(roots, "runtime.num_machines = 1")
     from pipelines.training.devices import check_devices
-    from pipelines.training.machines import Joining, wait_and_join
+    from pipelines.training.machines.worker import WorkerSettings, join_announced_trainings
 
     check_devices(runtime.device, runtime.num_processes)
     if str(settings.folder) not in sys.path:
         sys.path.append(str(settings.folder))  # where plug-ins named by import path may live
     with private_umask(), temporary_files():
-        wait_and_join(
-            Joining(
+        join_announced_trainings(
+            WorkerSettings(
                 folder=roots.cache / MEETING,
                 count=runtime.num_processes,
                 interface=runtime.private_interface,

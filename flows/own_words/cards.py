@@ -21,7 +21,6 @@ from pipelines.gate.own import HOLE
 from pipelines.mask import MASK
 from pipelines.methods.registry import METHODS
 from pipelines.settings.train import TrainConfig
-from pipelines.training.crossings import NOTES, Crossing
 from pipelines.training.data.control import (
     BOS,
     CONVERSATION_END,
@@ -32,11 +31,12 @@ from pipelines.training.data.control import (
     ControlTokens,
 )
 from pipelines.training.description import describe
+from pipelines.training.finished import warnings_about
+from pipelines.training.machines.network_exchanges import EXCHANGE_NOTES, NetworkExchange
 from pipelines.training.model_card import model_card
 from pipelines.training.models.lstm import LSTMLanguageModel
 from pipelines.training.models.sources import THE_FOLDER, WHEELS
 from pipelines.training.outputs import events_document
-from pipelines.training.run import warnings_about
 from pipelines.training.scoring.evaluation import REASONS, Evaluation, unscored
 from pipelines.training.scoring.figures import figures_document
 from pipelines.training.scoring.text_metrics import ADVICE, MATCHING, TextScores
@@ -114,7 +114,7 @@ def runs() -> Iterator[Any]:
     for head, has_prefix in itertools.product(_HEADS, (False, True)):
         yield _run(head=head, has_prefix=has_prefix)
     yield _run(is_lstm=True)
-    yield _run(crossings=tuple(NOTES))
+    yield _run(network_exchanges=tuple(EXCHANGE_NOTES))
 
 
 def evaluations() -> Iterator[dict[str, Any]]:
@@ -140,7 +140,7 @@ def _run(
     is_lstm: bool = False,
     target_epsilon: float | None = 3.0,
     spent: Spent | None = None,
-    crossings: tuple[Crossing, ...] = (),
+    network_exchanges: tuple[NetworkExchange, ...] = (),
 ) -> Any:
     """What `pipelines.training.outputs` looks at in a run; nothing was trained."""
     written = _written(control)
@@ -171,9 +171,9 @@ def _run(
         },
         corpus=SimpleNamespace(
             vocabulary=vocabulary,
-            plain=_Records(range(has_public)),
-            noised=_Records(),
-            plain_order="content_hash",
+            nonprivate_examples=_Records(range(has_public)),
+            private_examples=_Records(),
+            nonprivate_order="content_hash",
         ),
         account=SimpleNamespace(
             event=NonPrivate(),
@@ -184,7 +184,7 @@ def _run(
             light_noise_miss_rate=None,
         ),
         network=_network(is_lstm=is_lstm, has_prefix=has_prefix),
-        crossings=crossings,
+        network_exchanges=network_exchanges,
         base=base,
         head=head,
         spent=spent,

@@ -27,7 +27,7 @@ from pipelines.dp.ranks import Ranks
 from pipelines.errors import PrivacyGateError
 from pipelines.methods import registry
 from pipelines.training.data.ragged import RaggedArray
-from pipelines.training.data.records import Batch, Examples
+from pipelines.training.data.records import ExampleBatch, Examples
 from pipelines.training.devices import choose_device
 from pipelines.training.methods.base import LoopTraining
 from pipelines.training.methods.jft_phase_one import prepare_phase_one
@@ -56,14 +56,14 @@ class Canaries:
     def __len__(self) -> int:
         return len(self.num_targets)
 
-    def collate(self, rows: IntArray) -> Batch:
+    def collate(self, rows: IntArray) -> ExampleBatch:
         """Makes a batch of their numbers, with the lengths of their gradients as weights."""
         self._on_read(rows)
         numbers = torch.from_numpy(np.asarray(rows, dtype=np.int64))[:, None]
-        return Batch(numbers, torch.zeros_like(numbers), self._lengths[numbers])
+        return ExampleBatch(numbers, torch.zeros_like(numbers), self._lengths[numbers])
 
 
-def canary_losses(model: torch.nn.Module, batch: Batch) -> torch.Tensor:
+def canary_losses(model: torch.nn.Module, batch: ExampleBatch) -> torch.Tensor:
     """Returns (B,) losses whose gradients have the batch's lengths, each in the canary's own coordinates."""
     found: torch.Tensor = batch.weights[:, 0] * model(batch.inputs[:, 0])
     return found

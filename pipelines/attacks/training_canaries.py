@@ -124,7 +124,7 @@ class Witness(ABC):
 
     @abstractmethod
     def step_done(self, *_: object) -> None:
-        """Ends a step. The training calls it; see `pipelines.training.methods.base.Hooks`."""
+        """Ends a step. The training calls it; see `pipelines.training.loop.TrainingContext`."""
 
     @abstractmethod
     def make_model(self) -> nn.Module:

@@ -40,8 +40,8 @@ from pipelines.randomness import PrivateRandomness
 from pipelines.training.checkpoint import Checkpoints
 from pipelines.training.data.corpus import TrainingCorpus
 from pipelines.training.data.records import Examples
-from pipelines.training.loop import ExampleLosses
-from pipelines.training.methods.base import Hooks, LoopTraining, Settings
+from pipelines.training.loop import ExampleLosses, TrainingContext
+from pipelines.training.methods.base import LoopTraining, TrainingSettings
 from pipelines.training.methods.sdpsgd_lstm import SpanTraining
 from pipelines.training.scoring.evaluation import unscored
 
@@ -101,11 +101,11 @@ class TrainingGame:
         planned_by = "pipelines.training.methods.jft_phase_one" if self.is_first_phase else None
         return f"pipelines.training.loop: noised steps, planned by {planned_by or registry.method(self.method).module}"
 
-    def settings(self, seed: int, **changed: Any) -> Settings:
+    def settings(self, seed: int, **changed: Any) -> TrainingSettings:
         """Returns the settings of the method: one epoch, or as many as a kill and its lost steps need."""
         steps = max(1, round(self.num_canaries / self.expected_batch_size))
         given = {"optimizer": "sgd"} if isinstance(self.own, Optimized) else {}
-        return Settings(
+        return TrainingSettings(
             epochs=math.ceil((KILLED_AFTER + 1) / steps),
             public_batch_size=1,
             expected_batch_size=self.expected_batch_size,
@@ -181,7 +181,7 @@ def run_three_times(
             witness.begins(step)
             return secret(step)
 
-        hooks = Hooks(
+        context = TrainingContext(
             randomness=of_step,
             checkpoints=Checkpoints(folder / f"{name}.ckpt", "game", 1.0, witness.clock, writes=ranks.is_first),
             losses=losses,
@@ -190,15 +190,20 @@ def run_three_times(
             progress=witness.step_done,
         )
         with contextlib.suppress(Killed):
-            taken = training.train(witness.make_model(), noise_multiplier, hooks).num_steps
+            taken = training.train(witness.make_model(), noise_multiplier, context).num_steps
     return taken
 
 
-def corpus_of(plain: Examples, noised: Examples) -> TrainingCorpus:
+def corpus_of(nonprivate_examples: Examples, private_examples: Examples) -> TrainingCorpus:
     """Makes a corpus for a method's plan, without text, vocabulary and held-out fold."""
     nothing = cast(Any, None)
     return TrainingCorpus(
-        vocabulary=nothing, plain_order="none", plain=plain, num_private_plain=0, noised=noised, held_out=nothing
+        vocabulary=nothing,
+        nonprivate_order="none",
+        nonprivate_examples=nonprivate_examples,
+        num_private_without_noise=0,
+        private_examples=private_examples,
+        held_out=nothing,
     )
 
 

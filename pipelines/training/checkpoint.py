@@ -1,8 +1,9 @@
-"""Checkpoints that survive a kill and are never trusted when damaged.
+"""Checkpoint files that survive a kill and are never trusted if damaged.
 
-A file holds a magic line, a SHA-256 of the rest, an outline in JSON, and the tensors as safetensors: reading it runs no
-code. A checkpoint lies in the scratch folder of the private side and is never published: beside the weights and moments
-(post-processing of public gradients and noisy private sums) it holds training losses of private records, un-noised.
+A file holds a magic line, a SHA-256 of the rest, an outline in JSON, and the tensors as safetensors, so reading it runs
+no code. A checkpoint lies in the scratch folder of the private side and is never published: besides the weights and
+moments (post-processing of public gradients and noisy private sums) it holds training losses of private records,
+without noise.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ _LENGTH_BYTES: Final = 8
 
 
 def trained_weights(model: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """The weights that are trained, by name; a shared one has one name. What is frozen is the base model's."""
+    """Returns the trained weights by name, a shared weight once. Frozen weights belong to the base model."""
     return {name: weight.detach() for name, weight in model.named_parameters() if weight.requires_grad}
 
 
 def load_trained(model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
-    """Takes over what `trained_weights` gave, in place.
+    """Copies weights from `trained_weights` into a model, in place.
 
     Raises:
-        KeyError: it is of another model.
+        KeyError: the weights are of another model.
     """
     with torch.no_grad():
         for name, weight in trained_weights(model).items():
@@ -42,14 +43,14 @@ def load_trained(model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) ->
 
 
 class Checkpoints:
-    """One checkpoint file, replaced atomically.
+    """A checkpoint file, replaced atomically.
 
     Args:
-        path: where it lies.
-        recipe: says for which run it is good; one of another recipe is ignored.
-        interval_seconds: the least time between two checkpoints asked for with `save_if_due`.
-        clock: seconds, monotonic.
-        writes: whether anything is saved; of several processes that train together, one does.
+        path: file of the checkpoint.
+        recipe: identity of the run. A checkpoint with another identity is ignored.
+        interval_seconds: least time between two checkpoints of `save_if_due`.
+        clock: monotonic clock, in seconds.
+        writes: true if this process saves. Of several processes that train together, one does.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class Checkpoints:
         self._saved_at = clock()
 
     def save(self, state: dict[str, Any]) -> None:
-        """Replaces the checkpoint, which outlasts a power cut from here on."""
+        """Replaces the checkpoint. The new one survives a power cut."""
         if not self._writes:
             return
         body = _packed(self._recipe, state)
@@ -77,27 +78,27 @@ class Checkpoints:
         self._saved_at = self._clock()
 
     def save_if_due(self, state: Callable[[], dict[str, Any]]) -> None:
-        """Saves when the last checkpoint is older than the interval."""
+        """Saves if the last checkpoint is older than the interval."""
         if self._writes and self._clock() - self._saved_at >= self._interval_seconds:
             self.save(state())
 
     def discard(self) -> None:
-        """Removes the checkpoint, so that no run goes on from it."""
+        """Removes the checkpoint, so that no run continues from it."""
         self._path.unlink(missing_ok=True)
 
     def load(self, progress: Callable[[int, int | None, str], None] = silent) -> dict[str, Any] | None:
-        """The state of the last checkpoint; None when there is none, it is damaged, or it is of another recipe.
+        """Returns the last state, or None if there is no checkpoint, it is damaged, or it belongs to another run.
 
         Args:
-            progress: told why a checkpoint that is there is not used.
+            progress: callback that receives the reason why an existing checkpoint is not used.
         """
         if not self._path.exists():
             return None
-        found = read_checkpoint(self._path)
-        if found is None:
+        content = read_checkpoint(self._path)
+        if content is None:
             progress(0, None, "the checkpoint is damaged: training starts again from its first step")
             return None
-        recipe, state = found
+        recipe, state = content
         if recipe != self._recipe:
             progress(0, None, "the checkpoint is of another training: this one starts from its first step")
             return None
@@ -105,7 +106,7 @@ class Checkpoints:
 
 
 def read_checkpoint(path: Path) -> tuple[str, dict[str, Any]] | None:
-    """The recipe and the state of a checkpoint; None if it is damaged."""
+    """Returns the recipe and the state of a checkpoint, or None if it is damaged."""
     try:
         raw = read_file(path)
     except DamagedFileError:
@@ -123,7 +124,7 @@ def _packed(recipe: str, state: dict[str, Any]) -> bytes:
     def outline(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
             name = str(len(tensors))
-            tensors[name] = value.detach().cpu().clone().contiguous()  # two names of one tensor are two here
+            tensors[name] = value.detach().cpu().clone().contiguous()  # a tensor with two names is stored twice
             return {"tensor": name}
         if isinstance(value, dict):  # keys may be numbers, as in the state of an optimizer
             return {"dict": [[key, outline(inside)] for key, inside in value.items()]}

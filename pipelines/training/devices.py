@@ -1,4 +1,4 @@
-"""Which device a model is trained on, and on how many threads."""
+"""Device and number of threads of a training."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pipelines.errors import ConfigError
 
 
 def choose_device(name: str) -> torch.device:
-    """The device of that name; ``auto`` is a GPU where there is one.
+    """Returns the device of that name. ``auto`` is a GPU if there is one.
 
     Raises:
-        ConfigError: no such device on this machine.
+        ConfigError: this machine has no such device.
     """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -24,36 +24,36 @@ def choose_device(name: str) -> torch.device:
         device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError):
-        raise ConfigError(f"runtime.device: there is no device {name!r} here; use auto or cpu") from None
+        raise ConfigError(f"runtime.device: there is no device {name!r} here. Use auto or cpu") from None
     return device
 
 
 def is_on_gpu(name: str) -> bool:
-    """Whether that name of a device means a GPU here. None is touched."""
+    """Returns true if that name of a device means a GPU here. Touches no GPU."""
     return name == "cuda" or (name == "auto" and torch.cuda.is_available())
 
 
 def check_devices(name: str, num_processes: int) -> None:
-    """Checks that every process of a training finds a device of its own. No GPU is touched.
+    """Checks that every process of a training finds its own device. Touches no GPU.
 
     Raises:
         ConfigError: there are fewer GPUs than processes.
     """
     if is_on_gpu(name) and num_processes > torch.cuda.device_count():
         raise ConfigError(
-            f"runtime.num_processes is {num_processes}, and {torch.cuda.device_count()} GPUs are to be seen here "
-            "(CUDA_VISIBLE_DEVICES narrows them); set one process for each, or runtime.device = 'cpu'"
+            f"runtime.num_processes is {num_processes}, and this machine shows {torch.cuda.device_count()} GPUs "
+            "(CUDA_VISIBLE_DEVICES narrows them). Set one process for each, or runtime.device = 'cpu'"
         )
 
 
 def autocast(device: torch.device, dtype: str) -> contextlib.AbstractContextManager[object]:
-    """A context in which a forward pass runs in that precision; weights stay in float32.
-
-    Args:
-        device: where the model is.
-        dtype: ``float32``, ``bfloat16``, or ``auto``, which is bfloat16 on a GPU and float32 on a CPU.
+    """Returns a context in which a forward pass runs in that precision. Weights stay in float32.
 
     The context raises a ConfigError if the processor cannot run a layer in bfloat16.
+
+    Args:
+        device: device of the model.
+        dtype: ``float32``, ``bfloat16``, or ``auto``, which is bfloat16 on a GPU and float32 on a CPU.
     """
     if dtype == "bfloat16" or (dtype == "auto" and device.type == "cuda"):
         return _in_bfloat16(device)
@@ -61,7 +61,7 @@ def autocast(device: torch.device, dtype: str) -> contextlib.AbstractContextMana
 
 
 _NO_KERNEL: Final = "could not create a primitive"
-"""What oneDNN says of a layer for which this processor has no instructions."""
+"""Message of oneDNN for a layer for which this processor has no instructions."""
 
 
 @contextlib.contextmanager
@@ -74,19 +74,18 @@ def _in_bfloat16(device: torch.device) -> Iterator[None]:
             raise
         raise ConfigError(
             "runtime.dtype is bfloat16, and this processor cannot run a layer of the model in it (an LSTM needs "
-            "AVX-512 or AMX); set runtime.dtype = 'float32', or train on a GPU"
+            "AVX-512 or AMX). Set runtime.dtype = 'float32', or train on a GPU"
         ) from None
 
 
-# Below this many parameters a matrix product is over before a second thread has woken up; on a busy machine the
-# threads then spend more time waiting for each other than computing (measured: 1.7 ms an example on one thread,
-# 1.5 to 8 on two).
+# With fewer parameters, a matrix product ends before a second thread wakes up. On a busy machine the threads then spend
+# more time waiting for each other than computing (measured: 1.7 ms per example on one thread, 1.5 to 8 on two).
 _ONE_THREAD_BELOW_PARAMETERS: Final = 5_000_000
 
 
 @contextlib.contextmanager
 def cpu_threads_for(num_parameters: int) -> Iterator[None]:
-    """Runs the body on one CPU thread where the model is too small to gain from more."""
+    """Runs the body on one CPU thread if the model is too small to gain from more."""
     before = torch.get_num_threads()
     if num_parameters < _ONE_THREAD_BELOW_PARAMETERS:
         torch.set_num_threads(1)
@@ -98,17 +97,17 @@ def cpu_threads_for(num_parameters: int) -> Iterator[None]:
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 _KEPT_BYTES: Final = 2**31 - 1
-_LARGEST_HEAP_BLOCK: Final = 2**25  # no larger threshold is taken
+_LARGEST_HEAP_BLOCK: Final = 2**25  # the largest threshold that malloc accepts
 _DEFAULT_THRESHOLD: Final = 2**17
 
 
 @contextlib.contextmanager
 def freed_memory_kept() -> Iterator[None]:
-    """Runs the body with a C library that keeps freed memory, up to 2 GB, for what is allocated next.
+    """Runs the body with a C library that keeps freed memory, up to 2 GB, for the next allocation.
 
-    A training step frees all its activations and the next one needs as much again; giving the memory back in between
-    costs up to a fifth of a step on a CPU, in page faults. Afterwards it is given back. Other C libraries than glibc
-    stay as they are.
+    A training step frees all its activations, and the next step needs as much again. Giving the memory back in between
+    costs up to a fifth of a step on a CPU, in page faults. The memory is given back after the body. Other C libraries
+    than glibc stay unchanged.
     """
     library = ctypes.CDLL(None)
     if not (hasattr(library, "mallopt") and hasattr(library, "malloc_trim")):

@@ -1,4 +1,4 @@
-"""The one error for training that ran away."""
+"""The error of a diverged training."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pipelines.errors import StageError
 
 
 def diverged(where: str) -> StageError:
-    """The error for a loss or gradient that is not finite."""
+    """Returns the error for a loss or gradient that is not finite."""
     return StageError(
         f"training diverged: the loss or a gradient is not a finite number in {where}. Lower "
         "train.public_learning_rate or train.private_learning_rate, or take a smaller model, and run again."

@@ -1,4 +1,4 @@
-"""Records outside a store: texts as a trained model's task encodes them, in memory, and what it scores on them."""
+"""Records outside a store: texts encoded in memory for a trained model's task, and the model's losses on them."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _ENCODED_AT_ONCE: Final = 4_096
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """What a model reads as one record: one text, or the turns of a dialogue.
+    """Input of a model: one text, or the turns of a dialogue.
 
     Attributes:
-        texts: of each row.
-        speakers, domains: of each row; empty where there are none.
-        private_chars: for models that mark tokens (``sdpsgd_lstm``): half-open ranges of characters of each row; empty
-            where nothing is private.
-        starts, ends: whether the record begins, or ends, its conversation; for models with tokens that say so.
+        texts: text of each row.
+        speakers, domains: speaker and domain of each row. Empty if there are none.
+        private_chars: half-open ranges of private characters of each row, for models that mark tokens
+            (``sdpsgd_lstm``). Empty if nothing is private.
+        starts, ends: true if the record begins, or ends, its conversation. Used by models that have tokens for it.
     """
 
     texts: Sequence[str]
@@ -50,14 +50,14 @@ class Record:
     ends: bool = False
 
     def rows(self) -> RecordRows:
-        """As the readers of a training give it.
+        """Returns the record in the form that training reads.
 
         Raises:
-            ConfigError: there is no text, or the fields are of different lengths.
+            ConfigError: there is no text, or the fields have different lengths.
         """
         num = len(self.texts)
         if isinstance(self.texts, str) or not num:
-            raise ConfigError("a record needs a list of texts, one at least")
+            raise ConfigError("a record needs a list of at least one text")
         if any(len(given) not in (0, num) for given in (self.speakers, self.domains, self.private_chars)):
             raise ConfigError("speakers, domains and private_chars of a record must be as many as its texts, or none")
         return RecordRows(
@@ -73,13 +73,13 @@ class Record:
 
 @dataclass(frozen=True, kw_only=True)
 class EncodedRecords:
-    """Records as a model reads them; T is the sum of their lengths.
+    """Records as token ids. T is the sum of their lengths.
 
     Attributes:
-        ids: (T,) int32 token ids, one record after the other, control tokens included.
-        offsets: (N + 1,) int64 where each record starts in the flat arrays.
-        is_target: (T,) whether a token is asked for. Never the first of a record.
-        num_truncated: records that were cut at the context length.
+        ids: (T,) int32 token ids of all records in order, with control tokens.
+        offsets: (N + 1,) int64 start of each record in the flat arrays.
+        is_target: (T,) true for tokens that the model is asked to predict. Never true for the first token of a record.
+        num_truncated: number of records that were cut at the context length.
     """
 
     ids: npt.NDArray[np.int32]
@@ -92,20 +92,20 @@ class EncodedRecords:
 
     @property
     def lengths(self) -> IntArray:
-        """(N,) tokens of each record."""
+        """(N,) number of tokens of each record."""
         return np.diff(self.offsets)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Losses:
-    """What a model scores on records, in nats; T is the sum of their lengths.
+    """Losses of a model on records, in nats. T is the sum of the records' lengths.
 
     Attributes:
-        per_record: (N,) float64 sum over the tokens that are asked for; 0 for a record without any.
-        num_tokens: (N,) int64 how many those are.
-        per_token: (T,) float64 of each token, one record after the other; 0 where it is not asked for.
-        is_likeliest: (T,) whether the model held no other token for likelier; False where it is not asked for.
-        records: what was scored: ids, borders, and which tokens are asked for.
+        per_record: (N,) float64 sum over the targets of each record. 0 for a record without targets.
+        num_tokens: (N,) int64 number of targets of each record.
+        per_token: (T,) float64 loss of each token of all records in order. 0 for a token that is not a target.
+        is_likeliest: (T,) true for targets that the model ranks first.
+        records: scored records: ids, offsets and targets.
     """
 
     per_record: FloatArray
@@ -115,18 +115,18 @@ class Losses:
     records: EncodedRecords
 
     def of(self, record: int) -> FloatArray:
-        """(T_record,) the losses of one record's tokens."""
+        """Returns (T_record,) the losses of one record's tokens."""
         return self.per_token[self.records.offsets[record] : self.records.offsets[record + 1]]
 
     @property
     def mean(self) -> FloatArray:
-        """(N,) mean loss a token; NaN for a record without one."""
+        """(N,) mean loss per token. NaN for a record without targets."""
         with np.errstate(invalid="ignore"):
             return self.per_record / np.where(self.num_tokens > 0, self.num_tokens, np.nan)
 
     @property
     def perplexity(self) -> float:
-        """exp of the mean loss over all tokens of all records, as ``figures.json`` states it; NaN without a token."""
+        """Exponential of the mean loss over all targets, as in ``figures.json``. NaN without targets."""
         total = int(self.num_tokens.sum())
         return float(np.exp(self.per_record.sum() / total)) if total else float("nan")
 
@@ -136,10 +136,10 @@ class MemoryEncoder:
     """Encodes records as the training of a causal language model did.
 
     Attributes:
-        vocabulary: of the model.
-        context_length: the longest record.
-        task: what the model was trained for.
-        marks_tokens: whether private pieces are encoded by themselves.
+        vocabulary: vocabulary of the model.
+        context_length: longest record, in tokens.
+        task: task that the model was trained for.
+        marks_tokens: true if private pieces are encoded separately.
     """
 
     vocabulary: Vocabulary
@@ -148,13 +148,13 @@ class MemoryEncoder:
     marks_tokens: bool
 
     def encode(self, records: Iterable[str | Record | RecordRows]) -> EncodedRecords:
-        """The records' ids, cut at the context length, and what is asked for. Raises as `Record.rows` and the task."""
+        """Encodes records, cut at the context length. Raises like `Record.rows` and the task."""
         rows = map(rows_of, records)
         parts: list[tuple[list[list[int]], list[list[bool]] | None, int]] = []
         while chunk := list(islice(rows, _ENCODED_AT_ONCE)):
             parts.append(self._plain(chunk) if self.task == "language_modelling" else self._of_task(chunk))
-        lengths = [len(ids) for found, _, _ in parts for ids in found]
-        ids = np.fromiter((i for found, _, _ in parts for row in found for i in row), np.int32, sum(lengths))
+        lengths = [len(ids) for rows_ids, _, _ in parts for ids in rows_ids]
+        ids = np.fromiter((i for rows_ids, _, _ in parts for ids in rows_ids for i in ids), np.int32, sum(lengths))
         offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
         if self.task == "language_modelling":
             is_target = targets_of(ids, offsets, self.vocabulary.control)
@@ -175,10 +175,10 @@ class MemoryEncoder:
         model = TaskModel(vocabulary=self.vocabulary, context_length=self.context_length)
         spec = registry.task(self.task)
         task = importlib.import_module(spec.module).make_task(model, spec.settings(task=self.task))
-        assert isinstance(task, LanguageTask)  # noqa: S101  # of a causal model
+        assert isinstance(task, LanguageTask)  # noqa: S101  # the task of a causal model
         ids, asked, num_truncated = [], [], 0
         for example in map(task.example, chunk):
-            # An example is read up to its last token but one; what is asked of the last output is the last token.
+            # An example holds all but its last token. The target of its last output is that last token.
             is_asked = [label != IGNORED for label in example.labels]
             ids.append([*example.ids, *(example.labels[-1:] if is_asked[-1:] == [True] else ())])
             asked.append([False, *is_asked][: len(ids[-1])])
@@ -186,7 +186,7 @@ class MemoryEncoder:
         return ids, asked, num_truncated
 
     def prompt(self, record: str | Record | RecordRows) -> list[int]:
-        """The ids of a record whose last text is still to be ended."""
+        """Returns the ids of a record whose last text the model will continue."""
         rows, control = rows_of(record), self.vocabulary.control
         if self.task == "table_to_text":
             (table,) = self.vocabulary.encoder.ids(rows.texts[:1])
@@ -203,15 +203,15 @@ class MemoryEncoder:
 
 
 def targets_of(ids: npt.NDArray[np.int32], offsets: IntArray, control: ControlTokens) -> BoolArray:
-    """Which tokens of records of plain language modelling are asked for, all records at once.
+    """Returns the targets of records of plain language modelling, all records at once.
 
     Args:
-        ids: (T,) whole records, one after the other, none of them empty.
-        offsets: (N + 1,) where each starts.
-        control: the control tokens.
+        ids: (T,) whole records in order, none of them empty.
+        offsets: (N + 1,) start of each record.
+        control: control tokens.
 
     Returns:
-        (T,) as `pipelines.training.data.records.target_positions` says for each record.
+        (T,) the same targets as `pipelines.training.data.records.target_positions` gives for each record.
     """
     if len(ids) == 0:
         return np.zeros(0, dtype=np.bool_)
@@ -227,16 +227,15 @@ def targets_of(ids: npt.NDArray[np.int32], offsets: IntArray, control: ControlTo
 
 
 def padded(encoded: EncodedRecords, rows: IntArray, pad: int) -> tuple[IntArray, BoolArray, IntArray]:
-    """Some records as a batch, filled up at the end.
+    """Returns some of the records as a batch, padded at the end to the longest length T.
 
     Args:
-        encoded: the records.
-        rows: (B,) which of them.
-        pad: id of the filling.
+        encoded: all records.
+        rows: (B,) numbers of the records to return.
+        pad: padding id.
 
     Returns:
-        (B, T) ids, (B, T - 1) which of the tokens after the first are asked for, and (B, T) where each stands in the
-        flat arrays; T is the longest of them.
+        (B, T) ids, (B, T - 1) targets among the tokens after the first, and (B, T) positions in the flat arrays.
     """
     lengths = encoded.lengths[rows]
     steps = np.arange(int(lengths.max()))
@@ -246,14 +245,14 @@ def padded(encoded: EncodedRecords, rows: IntArray, pad: int) -> tuple[IntArray,
 
 
 def sums_of(values: npt.NDArray[np.generic], offsets: IntArray) -> FloatArray:
-    """(N,) sums over the records; none of them is empty."""
+    """Returns (N,) sums over the records, none of which is empty."""
     if len(offsets) == 1:
         return np.zeros(0)
     return np.add.reduceat(values.astype(np.float64), offsets[:-1])
 
 
 def rows_of(record: str | Record | RecordRows) -> RecordRows:
-    """A record as the readers of a training give it."""
+    """Returns a record in the form that training reads."""
     if isinstance(record, str):
         return RecordRows([record], [None], [None], [None], [[]])
     return record.rows() if isinstance(record, Record) else record

@@ -1,15 +1,16 @@
-"""The two kinds of step that most methods are made of, and the loop that walks through a method's programme of them.
+"""Training loop of most methods: steps without noise and private steps, in the order that a method plans.
 
-A *plain* step is AdamW (or SGD) on a minibatch, without noise. A *noised* step is DP-AdamW (or DP-SGD) on a Poisson
-sample: clip each record's gradient, add up, add noise once, divide by the expected batch size. A method says which
-steps come in which order (`Segment`); everything else, checkpoints included, is here.
+A *nonprivate* step is AdamW (or SGD) on a minibatch, without noise. A *private* step is DP-AdamW (or DP-SGD) on a
+Poisson sample: clip each record's gradient, sum, add noise once, divide by the expected batch size. A method plans the
+order of the steps (`Segment`). This module does everything else, checkpoints included.
 
-Several processes may take the steps together (`pipelines.dp.ranks`): each computes on its share of a
-minibatch, or samples from its share of the private records, and gradients are added up before the one step that all
-take. A private record is one process's own, so it enters a step with the planned rate, however many there are.
+Several processes may take the steps together (`pipelines.dp.ranks`). Each process computes on its share of a minibatch,
+or samples from its share of the private records, and gradients are summed before the one step that all processes take.
+Every private record belongs to one process, so it enters a step with the planned rate for any number of processes.
 
-The two kinds keep an optimizer each, so that the large moments of noisy gradients do not slow the plain steps, nor the
-reverse; both are post-processing of what the accountant counts, and cost no privacy.
+Each kind of step has its own optimizer, so that the moments of one kind do not change the steps of the other: the large
+moments of noisy gradients would slow the nonprivate steps. Both optimizers post-process what the accountant counts, and
+so cost no privacy.
 """
 
 from __future__ import annotations
@@ -32,41 +33,42 @@ from pipelines.dp.sampling import PrivatePlan, largest_batch, next_check, physic
 from pipelines.errors import StageError
 from pipelines.randomness import PrivateRandomness
 from pipelines.training.checkpoint import Checkpoints, load_trained, trained_weights
-from pipelines.training.data.records import Batch, Examples, IntArray
+from pipelines.training.data.records import ExampleBatch, Examples, IntArray
 from pipelines.training.divergence import diverged
 from pipelines.training.scoring.curve import Curve, EpsilonSoFar
 from pipelines.training.scoring.evaluation import Evaluation
 
-ExampleLosses = Callable[[torch.nn.Module, Batch], torch.Tensor]
-"""(B,) the loss of each example."""
+StepKind = Literal["nonprivate", "private"]
+ExampleLosses = Callable[[torch.nn.Module, ExampleBatch], torch.Tensor]
+"""(B,) loss of each example."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Segment:
-    """Steps of one kind in a row.
+    """Consecutive steps of one kind.
 
     Attributes:
-        kind: of the steps.
-        num_steps: how many.
-        ends_epoch: whether the model is evaluated, and always saved, after them.
+        kind: kind of the steps, ``nonprivate`` or ``private``.
+        num_steps: number of steps.
+        ends_epoch: true if the model is evaluated, and always saved, after these steps.
     """
 
-    kind: Literal["plain", "noised"]
+    kind: StepKind
     num_steps: int
     ends_epoch: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
-    """How steps are made.
+class StepSettings:
+    """Settings of the optimizer steps.
 
     Attributes:
-        public_learning_rate: step size on plain minibatches.
-        private_learning_rate: step size on noisy private sums.
-        public_batch_size: records in a plain minibatch.
-        max_grad_norm: Euclidean norm that one private record's gradient is clipped to.
+        public_learning_rate: step size of nonprivate steps.
+        private_learning_rate: step size of private steps.
+        public_batch_size: number of records in a minibatch of a nonprivate step.
+        max_grad_norm: Euclidean norm to which one private record's gradient is clipped.
         noise_multiplier: noise standard deviation over ``max_grad_norm``.
-        seed: of the order of plain minibatches; public.
+        seed: public seed of the order of minibatches.
         optimizer: ``adamw``, or ``sgd`` without momentum, for both kinds of step.
     """
 
@@ -78,31 +80,52 @@ class Recipe:
     seed: int
     optimizer: Literal["adamw", "sgd"] = "adamw"
 
-    def num_plain_batches(self, num_records: int) -> int:
-        """Minibatches of a pass over so many records."""
+    def num_nonprivate_batches(self, num_records: int) -> int:
+        """Returns the number of minibatches in one pass over ``num_records`` records."""
         return math.ceil(num_records / self.public_batch_size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingContext:
+    """Services that the train stage gives to a training.
+
+    Attributes:
+        randomness: generator of each private step's sample and noise.
+        checkpoints: file that keeps the state of an interrupted training.
+        losses: loss of each example of a batch. It must depend on no other example of the batch.
+        evaluate: function that scores the model after each epoch. No training stops early because of a score.
+        microbatch_size: number of private examples that the model sees at once. The result does not depend on it.
+        progress: callback that receives the number of finished steps.
+    """
+
+    randomness: PrivateRandomness
+    checkpoints: Checkpoints
+    losses: ExampleLosses
+    evaluate: Callable[[torch.nn.Module], Evaluation]
+    microbatch_size: int
+    progress: Callable[[int, int | None, str], None]
 
 
 @dataclass
 class _Progress:
-    """Where a run is: ``position`` steps into segment number ``segment``."""
+    """Position of a run: ``position`` steps into segment number ``segment``. Checkpoints store these names."""
 
     segment: int = 0
     position: int = 0
-    num_plain_steps: int = 0
+    num_plain_steps: int = 0  # nonprivate steps
     num_private_steps: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """What a run did.
+class TrainingOutcome:
+    """Result of a training run.
 
     Attributes:
-        num_steps: private steps that the weights went through.
-        curve: the rows of the learning curve, one an epoch. Private.
-        was_resumed: whether it went on from a checkpoint.
-        num_comparisons: how often examples were compared (`pipelines.dp.isolation`); None where there was none to
-            compare, or the method compares none.
+        num_steps: number of private steps that the weights went through.
+        curve: rows of the learning curve, one per epoch. Private.
+        was_resumed: true if the run continued from a checkpoint.
+        num_comparisons: number of times that examples were compared (`pipelines.dp.isolation`). None if there were no
+            examples to compare, or the method compares none.
     """
 
     num_steps: int
@@ -113,152 +136,145 @@ class Outcome:
 
 def train(
     model: torch.nn.Module,
-    plain: Examples,
-    noised: Examples,
+    nonprivate_examples: Examples,
+    private_examples: Examples,
     programme: Sequence[Segment],
-    recipe: Recipe,
+    settings: StepSettings,
     plan: PrivatePlan,
+    context: TrainingContext,
     *,
-    randomness: PrivateRandomness,
-    checkpoints: Checkpoints,
-    losses: ExampleLosses,
-    evaluate: Callable[[torch.nn.Module], Evaluation],
     epsilon_so_far: EpsilonSoFar,
-    microbatch_size: int,
-    progress: Callable[[int, int | None, str], None],
-) -> Outcome:
+) -> TrainingOutcome:
     """Trains ``model`` in place.
 
-    A run that was killed goes on from its last checkpoint with fresh samples and fresh noise. Steps that were done
-    after that checkpoint are lost unseen: they entered neither a checkpoint that was used nor anything published, so
-    the released weights went through exactly the programme's private steps. This needs the interruption to be
-    independent of the lost noise (nobody looked at the lost weights and then pulled the plug).
+    A killed run continues from its last checkpoint with fresh samples and fresh noise. The steps after that checkpoint
+    are lost unseen: they entered neither a checkpoint that was used nor anything published. The released weights
+    therefore went through exactly the programme's private steps. This argument needs the interruption to be independent
+    of the lost noise (nobody looked at the lost weights and then pulled the plug).
+
+    Under several processes all of them get the same arguments, except for ``context.randomness``. The sums and the
+    curve of the first process are those of all processes, and only the first process should write checkpoints.
+
+    Before the first step of a process, the losses of small batches of private records are compared, which share some
+    records and differ in the others (`pipelines.dp.isolation`). Batches of real size are compared before later steps
+    and after the last step. No number from these comparisons enters a step. If they find a difference, the checkpoint
+    is removed.
 
     Args:
-        model: the model to train.
-        plain: the records of plain steps, in an order that the method's view vouches for.
-        noised: the records of private steps.
-        programme: which steps, in which order; fixed beforehand.
-        recipe: how steps are made.
-        plan: rate and expected batch size of private steps.
-        randomness: the generator of each private step.
-        checkpoints: where to keep state.
-        losses: the loss of each example of a batch, which depends on no other example.
-        evaluate: scores the model after each epoch. Nothing stops early by it.
-        epsilon_so_far: of so many private steps, for curve and progress; no decision rests on it.
-        microbatch_size: private examples that the model sees at once; no influence on the result.
-        progress: told how many steps are done.
-
-    Under several processes all of them are given the same, but for ``randomness``; the first one's sums and curve are
-    those of all, and only the first should write checkpoints.
-
-    Before the first step of a process, ``losses`` is compared on small batches of private records that share some and
-    differ in the others (`pipelines.dp.isolation`), and on batches of real size before later steps and after the last.
-    Nothing of it enters a step. Where a difference is found, the checkpoint is removed.
+        model: model to train.
+        nonprivate_examples: records of nonprivate steps, in an order that the method's view vouches for.
+        private_examples: records of private steps.
+        programme: steps in their order, fixed beforehand.
+        settings: settings of the steps.
+        plan: sampling rate and expected batch size of private steps.
+        context: services of the stage.
+        epsilon_so_far: bound on epsilon after a number of private steps, for curve and progress. No decision uses it.
 
     Raises:
-        StageError: the loss or a gradient is not a finite number, the programme's private steps are not those of the
-            plan, or the processes are not about to do the same; not one loss for each example.
-        IsolationError: the loss or the gradient of an example depends on others of its batch, or the model keeps
-            what it saw.
+        StageError: the loss or a gradient is not finite, the losses are not one per example, the programme and the plan
+            have different numbers of private steps, or the processes disagree about the training.
+        IsolationError: the loss or the gradient of an example depends on other examples of its batch, or the model
+            keeps what it saw.
     """
-    num_private = sum(s.num_steps for s in programme if s.kind == "noised")
+    num_private = sum(s.num_steps for s in programme if s.kind == "private")
     if num_private != plan.num_steps:
         raise StageError(f"the programme has {num_private} private steps, and {plan.num_steps} are accounted for")
-    run = _Run(model, plain, noised, recipe, plan, randomness, losses, microbatch_size)
-    was_resumed = run.restore(checkpoints.load(progress))
+    run = _LoopRun(model, nonprivate_examples, private_examples, settings, plan, context)
+    was_resumed = run.restore(context.checkpoints.load(context.progress))
     run.join(programme)
     try:
         run.compare_examples()
-        run.follow(programme, checkpoints, evaluate, epsilon_so_far, progress)
+        run.follow(programme, epsilon_so_far)
         run.compare_again()
     except IsolationError:
-        checkpoints.discard()
+        context.checkpoints.discard()
         raise
     finally:
         if run.engine is not None:
             run.engine.detach()
-    num_steps, num_comparisons = run.at.num_private_steps, run.num_comparisons
-    return Outcome(num_steps=num_steps, curve=run.curve.rows, was_resumed=was_resumed, num_comparisons=num_comparisons)
+    return TrainingOutcome(
+        num_steps=run.at.num_private_steps,
+        curve=run.curve.rows,
+        was_resumed=was_resumed,
+        num_comparisons=run.num_comparisons,
+    )
 
 
-class _Run:
+class _LoopRun:
     def __init__(
         self,
         model: torch.nn.Module,
-        plain: Examples,
-        noised: Examples,
-        recipe: Recipe,
+        nonprivate_examples: Examples,
+        private_examples: Examples,
+        settings: StepSettings,
         plan: PrivatePlan,
-        randomness: PrivateRandomness,
-        losses: ExampleLosses,
-        microbatch_size: int,
+        context: TrainingContext,
     ) -> None:
-        self.model, self.plain, self.noised = model, plain, noised
-        self.recipe, self.plan, self.randomness = recipe, plan, randomness
-        self.losses, self.microbatch_size = losses, microbatch_size
-        # A model without a rule for each of its layers may still be trained where nothing is private.
-        self.engine = GradientEngine(model, max_grad_norm=recipe.max_grad_norm) if plan.num_steps else None
+        self.model, self.nonprivate_examples, self.private_examples = model, nonprivate_examples, private_examples
+        self.settings, self.plan, self.context = settings, plan, context
+        # A model without a rule for each of its layers may still be trained if nothing is private.
+        self.engine = GradientEngine(model, max_grad_norm=settings.max_grad_norm) if plan.num_steps else None
         self.parameters = [p for p in model.parameters() if p.requires_grad]
-        self.plain_optimizer = _optimizer(recipe, self.parameters, recipe.public_learning_rate)
-        self.noised_optimizer = _optimizer(recipe, self.parameters, recipe.private_learning_rate)
-        self.num_plain_batches = recipe.num_plain_batches(len(plain))
+        self.nonprivate_optimizer = _optimizer(settings, self.parameters, settings.public_learning_rate)
+        self.private_optimizer = _optimizer(settings, self.parameters, settings.private_learning_rate)
         self.at, self.curve = _Progress(), Curve()
         self.ranks, self.device = Ranks.here(), self.parameters[0].device
-        self.own_noised = self.ranks.share(np.arange(len(noised)))
-        self.compared = self.own_noised[noised.num_targets[self.own_noised] > 0]
+        self.own_private_rows = self.ranks.share(np.arange(len(private_examples)))
+        self.compared = self.own_private_rows[private_examples.num_targets[self.own_private_rows] > 0]
         self.num_comparisons = None if self.engine is None or not len(self.compared) else 0
         self.next_check = 0
 
     def join(self, programme: Sequence[Segment]) -> None:
-        """Starts where the first process starts, and sees to it that all mean the same training."""
-        # The noise is calibrated by each process, and processors round its last digits in other ways.
-        recipe = replace(self.recipe, noise_multiplier=float(f"{self.recipe.noise_multiplier:.6g}"))
-        facts = [repr(part) for part in (recipe, self.plan, self.at, [asdict(s) for s in programme])]
-        facts += [f"{len(part)} {int(part.num_targets.sum())}" for part in (self.plain, self.noised)]
+        """Takes the first process's weights, and checks that all processes mean the same training."""
+        # Each process calibrates the noise itself, and processors round its last digits differently.
+        settings = replace(self.settings, noise_multiplier=float(f"{self.settings.noise_multiplier:.6g}"))
+        facts = [repr(part) for part in (settings, self.plan, self.at, [asdict(s) for s in programme])]
+        examples = (self.nonprivate_examples, self.private_examples)
+        facts += [f"{len(part)} {int(part.num_targets.sum())}" for part in examples]
         self.ranks.check_agree("/".join(facts), self.device)
         self.ranks.follow_first(parameter.data for parameter in self.model.parameters())
 
     def compare_examples(self) -> None:
-        """Sees to it that clipping an example's gradient bounds what its record does."""
-        size = min(PROBE_SIZE, len(self.compared), self.microbatch_size)
-        full_size = min(self.plan.expected_share(self.ranks), self.microbatch_size)
+        """Checks on small batches that clipping an example's gradient bounds the influence of its record."""
+        size = min(PROBE_SIZE, len(self.compared), self.context.microbatch_size)
+        full_size = min(self.plan.expected_share(self.ranks), self.context.microbatch_size)
         self._compare(
             lambda engine, *how: check_isolation(engine, candidates(self.compared, 2 * size), size, full_size, *how)
         )
 
     def compare_again(self) -> None:
-        """Does so with batches of real size, for what may have begun since. No number drawn here enters a step."""
-        size = largest_batch(self.plan.expected_batch_size / self.ranks.count, len(self.compared), self.microbatch_size)
+        """Repeats the check on batches of real size, because a dependence may begin later. Enters no step."""
+        expected, most = self.plan.expected_batch_size / self.ranks.count, self.context.microbatch_size
+        size = largest_batch(expected, len(self.compared), most)
         if size < 2:
             return
-        rng = np.random.default_rng([self.recipe.seed, self.at.num_private_steps, len(self.compared)])
+        rng = np.random.default_rng([self.settings.seed, self.at.num_private_steps, len(self.compared)])
         rows = rng.permutation(self.compared)[: size + size // 4].tolist()
         self._compare(lambda engine, *how: check_again(engine, rows, size, rng, *how))
 
     def _compare(self, check: Callable[..., Any]) -> None:
         if self.engine is None or self.num_comparisons is None:
             return
+        at = self.at.num_private_steps
         try:
             check(
                 self.engine,
-                lambda chosen: self._collate(np.asarray(chosen)),
-                lambda batch: self.losses(self.model, batch),
+                lambda chosen: self._collate(self.private_examples, np.asarray(chosen)),
+                lambda batch: self.context.losses(self.model, batch),
             )
         except NotFiniteError:
-            at = self.at.num_private_steps
             raise diverged(f"private step {at}" if at else "the model that training starts from") from None
         self.num_comparisons += 1
-        self.next_check = next_check(self.at.num_private_steps, self.recipe.seed)
+        self.next_check = next_check(at, self.settings.seed)
 
-    def _collate(self, rows: IntArray) -> Batch:
-        return self.noised.collate(rows).to(self.device, self.parameters[0].dtype)
+    def _collate(self, examples: Examples, rows: IntArray) -> ExampleBatch:
+        return examples.collate(rows).to(self.device, self.parameters[0].dtype)
 
     def state(self) -> dict[str, Any]:
         return {
             "model": trained_weights(self.model),
-            "public_optimizer": self.plain_optimizer.state_dict(),
-            "private_optimizer": self.noised_optimizer.state_dict(),
+            "public_optimizer": self.nonprivate_optimizer.state_dict(),
+            "private_optimizer": self.private_optimizer.state_dict(),
             "progress": asdict(self.at),
             "curve": self.curve.as_state(),
         }
@@ -267,76 +283,68 @@ class _Run:
         if state is None:
             return False
         load_trained(self.model, state["model"])
-        self.plain_optimizer.load_state_dict(state["public_optimizer"])
-        self.noised_optimizer.load_state_dict(state["private_optimizer"])
+        self.nonprivate_optimizer.load_state_dict(state["public_optimizer"])
+        self.private_optimizer.load_state_dict(state["private_optimizer"])
         self.at, self.curve = _Progress(**state["progress"]), Curve(**state["curve"])
         return True
 
-    def follow(
-        self,
-        programme: Sequence[Segment],
-        checkpoints: Checkpoints,
-        evaluate: Callable[[torch.nn.Module], Evaluation],
-        epsilon_so_far: EpsilonSoFar,
-        progress: Callable[[int, int | None, str], None],
-    ) -> None:
-        at = self.at
+    def follow(self, programme: Sequence[Segment], epsilon_so_far: EpsilonSoFar) -> None:
+        at, context = self.at, self.context
         total = sum(segment.num_steps for segment in programme)
         num_epochs = sum(segment.ends_epoch for segment in programme)
         while at.segment < len(programme):
             segment = programme[at.segment]
             while at.position < segment.num_steps:
-                self._noised_step() if segment.kind == "noised" else self._plain_step()
+                self._private_step() if segment.kind == "private" else self._nonprivate_step()
                 at.position += 1
-                checkpoints.save_if_due(self.state)
+                context.checkpoints.save_if_due(self.state)
                 done = at.num_plain_steps + at.num_private_steps
-                progress(done, total, self.curve.words(num_epochs))
+                context.progress(done, total, self.curve.words(num_epochs))
             at.segment, at.position = at.segment + 1, 0
             if segment.ends_epoch:
                 epsilon = epsilon_so_far(at.num_private_steps) if at.num_private_steps else None
                 done = at.num_plain_steps + at.num_private_steps
-                self.curve.end_epoch(evaluate(self.model), done, at.num_private_steps, epsilon)
-                checkpoints.save(self.state())
+                self.curve.end_epoch(context.evaluate(self.model), done, at.num_private_steps, epsilon)
+                context.checkpoints.save(self.state())
             else:
-                checkpoints.save_if_due(self.state)
+                context.checkpoints.save_if_due(self.state)
 
-    def _plain_step(self) -> None:
-        at, size = self.at, self.recipe.public_batch_size
-        passes, batch_number = divmod(at.num_plain_steps, self.num_plain_batches)
-        order: IntArray = np.random.default_rng([self.recipe.seed, passes]).permutation(len(self.plain))
+    def _nonprivate_step(self) -> None:
+        at, size, num_records = self.at, self.settings.public_batch_size, len(self.nonprivate_examples)
+        passes, batch_number = divmod(at.num_plain_steps, self.settings.num_nonprivate_batches(num_records))
+        order: IntArray = np.random.default_rng([self.settings.seed, passes]).permutation(num_records)
         rows = order[batch_number * size : (batch_number + 1) * size]
         own, loss_sum = self.ranks.share(rows), 0.0
         if len(own):
-            batch = self.plain.collate(own).to(self.device, self.parameters[0].dtype)
-            loss = self.losses(self.model, batch).sum()
+            loss = self.context.losses(self.model, self._collate(self.nonprivate_examples, own)).sum()
             loss_sum = float(loss.detach())
             (loss / len(rows)).backward()  # type: ignore[no-untyped-call]
         (loss_sum,) = self.ranks.totals([loss_sum], self.device)
         if not math.isfinite(loss_sum):
-            raise diverged(f"a plain step of epoch {len(self.curve.rows) + 1}")
+            raise diverged(f"a nonprivate step of epoch {len(self.curve.rows) + 1}")
         if self.ranks.count > 1:
             for parameter in self.parameters:
-                if parameter.grad is None:  # no row of its own, or none that this parameter takes part in
+                if parameter.grad is None:  # this process has no row, or no row that uses this parameter
                     parameter.grad = torch.zeros_like(parameter)
             self.ranks.add_up([p.grad for p in self.parameters if p.grad is not None])
-        self.plain_optimizer.step()
-        self.plain_optimizer.zero_grad(set_to_none=True)
+        self.nonprivate_optimizer.step()
+        self.nonprivate_optimizer.zero_grad(set_to_none=True)
         self.curve.add("public", loss_sum, len(rows))
         at.num_plain_steps += 1
 
-    def _noised_step(self) -> None:
-        at, engine = self.at, self.engine
-        assert engine is not None  # noqa: S101  # there are private steps, so it was made
+    def _private_step(self) -> None:
+        at, engine, examples = self.at, self.engine, self.private_examples
+        assert engine is not None  # noqa: S101  # the plan has private steps, so `__init__` made one
         if at.num_private_steps >= self.next_check:
             self.compare_again()
-        rng = self.randomness(at.num_private_steps)
-        rows = self.own_noised[poisson_sample(len(self.own_noised), self.plan.sample_rate, rng)]
-        rows = rows[self.noised.num_targets[rows] > 0]  # the others' gradients are zero
-        rows = rows[np.argsort(self.noised.ids.lengths[rows], kind="stable")]  # less padding; a sum has no order
+        rng = self.context.randomness(at.num_private_steps)
+        rows = self.own_private_rows[poisson_sample(len(self.own_private_rows), self.plan.sample_rate, rng)]
+        rows = rows[examples.num_targets[rows] > 0]  # the gradients of other rows are zero
+        rows = rows[np.argsort(examples.ids.lengths[rows], kind="stable")]  # less padding; a sum has no order
         loss_sum = 0.0
-        for part in physical_batches(rows, self.microbatch_size):
+        for part in physical_batches(rows, self.context.microbatch_size):
             with engine.recording(len(part)):
-                losses = self.losses(self.model, self._collate(part))
+                losses = self.context.losses(self.model, self._collate(examples, part))
             try:
                 engine.backward(losses)
             except NotFiniteError:
@@ -345,9 +353,9 @@ class _Run:
         loss_sum, count = self.ranks.totals([loss_sum, len(rows)], self.device)
         self.curve.add("private", loss_sum, int(count))
         noisy_step(
-            self.noised_optimizer,
+            self.private_optimizer,
             engine,
-            noise_multiplier=self.recipe.noise_multiplier,
+            noise_multiplier=self.settings.noise_multiplier,
             expected_batch_size=self.plan.expected_batch_size,
             rng=rng,
             ranks=self.ranks,
@@ -355,8 +363,10 @@ class _Run:
         at.num_private_steps += 1
 
 
-def _optimizer(recipe: Recipe, parameters: list[torch.nn.Parameter], learning_rate: float) -> torch.optim.Optimizer:
-    if recipe.optimizer == "sgd":
+def _optimizer(
+    settings: StepSettings, parameters: list[torch.nn.Parameter], learning_rate: float
+) -> torch.optim.Optimizer:
+    if settings.optimizer == "sgd":
         return torch.optim.SGD(parameters, lr=learning_rate)
     # No weight decay: a decay on embeddings of rare tokens forgets what few examples taught.
     return torch.optim.AdamW(parameters, lr=learning_rate, weight_decay=0.0)

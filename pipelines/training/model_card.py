@@ -1,4 +1,4 @@
-"""The README of a model folder: how the model was trained, how it is loaded, and what it reads."""
+"""The README of a model folder: how the model was trained, how you load it, and what it reads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pipelines.training.models.lstm import LSTMLanguageModel
 from pipelines.training.tasks import registry as tasks
 
 if TYPE_CHECKING:
-    from pipelines.training.run import Run
+    from pipelines.training.finished import FinishedTraining
 
 _AUTO: Final = "Load it with `{}.from_pretrained(FOLDER)` and `AutoTokenizer.from_pretrained(FOLDER)`."
 _HEADS: Final[Mapping[str, tuple[str, str]]] = {
@@ -23,7 +23,7 @@ _HEADS: Final[Mapping[str, tuple[str, str]]] = {
     "masked": ("AutoModelForMaskedLM", "fill-mask"),
     "classification": ("AutoModelForSequenceClassification", "text-classification"),
 }
-"""How a model is loaded, and what the hub calls its use."""
+"""Loader of a model, and the hub's name for its use."""
 _WITH_PREFIX: Final = " Then add its prefix: `peft.PeftModel.from_pretrained(model, FOLDER + '/prefix')`."
 _LSTM: Final = "Load it with `reticent.open_trained(FOLDER)`."
 _VOCABULARIES: Final[Mapping[str, str]] = {
@@ -34,13 +34,13 @@ _VOCABULARIES: Final[Mapping[str, str]] = {
 
 
 def _listed(names: Mapping[str, int], other: int | None, token: Callable[[int], str]) -> str:
-    """Control tokens of speakers or domains."""
+    """Lists the control tokens of speakers or domains."""
     known = ", ".join(markdown_code(token(number)) for number in names.values()) or "none"
     return f"{known}." + ("" if other is None else f" Any other: `{token(other)}`.")
 
 
-def _cost(run: Run) -> str:
-    """What the training spent, first of all together with what was spent before; nothing where there is no bound."""
+def _cost(run: FinishedTraining) -> str:
+    """Returns the training's cost, first together with earlier releases. Empty if there is no bound."""
     config, spent = run.config, run.spent
     if not config["target_epsilon"] or not run.planned_steps:
         return ""
@@ -52,7 +52,7 @@ def _cost(run: Run) -> str:
         return alone
     rate = run.account.light_noise_miss_rate
     if is_from_private_text(rate):
-        return alone  # the sum would tell of a rate that was counted on private text
+        return alone  # the sum would reveal a rate that was counted on private text
     others = f"{spent.num_earlier} earlier release{'s' if spent.num_earlier > 1 else ''} on files that it shares"
     if not math.isfinite(spent.epsilon):
         return f"Together with {others} there is no bound on what the models tell of a record. {alone}"
@@ -60,8 +60,8 @@ def _cost(run: Run) -> str:
     return f"Together with {others}, and before later ones, it costs {whole}, composed and unamplified. {alone}"
 
 
-def model_card(run: Run) -> str:
-    """The README of the model folder. It is published, so it states settings only, nothing that was counted."""
+def model_card(run: FinishedTraining) -> str:
+    """Returns the README of the model folder. It is published, so it states settings only and no counts."""
     config, vocabulary = run.config, run.corpus.vocabulary
     method = config["method"]
     is_lstm = isinstance(run.network, LSTMLanguageModel)

@@ -1,4 +1,4 @@
-"""Reads a model folder that a training wrote: the network, and the vocabulary that its records are encoded with."""
+"""Reads a model folder that a training wrote: the network, and the vocabulary of its records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pipelines.quiet import quiet_transformers
 from pipelines.training.data.vocabulary import TextEncoder, Vocabulary
 from pipelines.training.description import read_description
 from pipelines.training.devices import choose_device
-from pipelines.training.models.loading import MODEL_CLASSES, Kind, LoadedModel
+from pipelines.training.models.loading import MODEL_CLASSES, LoadedModel, ModelKind
 from pipelines.training.models.lstm import load_lstm
 from pipelines.training.models.saving import PREFIX_FOLDER
 
@@ -27,26 +27,26 @@ def open_folder(
     *,
     device: str,
     task: str | None,
-    kind: Kind = "causal",
+    kind: ModelKind = "causal",
     attention: str | None = None,
     check: Callable[[str], None] = lambda task: None,
 ) -> tuple[LoadedModel, Mapping[str, Any]]:
-    """Reads a model folder: the model, in float32, and what `read_description` gives. Nothing is fetched.
+    """Reads the model of a folder, in float32, and what `read_description` returns. Nothing is downloaded.
 
     Args:
-        folder: the folder.
-        device: as ``runtime.device``.
-        task: what the model was trained for; needed only where the folder does not say it.
-        kind: what it computes.
-        attention: that of ``transformers``; None for its own choice.
-        check: is given the task before the weights are read; to refuse it, it raises a `ConfigError`.
+        folder: model folder.
+        device: device, as in ``runtime.device``.
+        task: task that the model was trained for. Needed only if the folder does not say it.
+        kind: kind of the model's output.
+        attention: attention of ``transformers``. None for its default.
+        check: function that receives the task before the weights are read. It refuses a task with a `ConfigError`.
 
     Raises:
         UntoldEncodingError: a folder of version 0.1.0 does not say how records were encoded.
-        ConfigError: the folder holds no model that was trained here, or a damaged one; or there is no such device.
+        ConfigError: the folder holds no model that Reticent trained, or a damaged one, or there is no such device.
     """
     if not folder.is_dir():
-        raise ConfigError("there is no model folder at the path that was given")
+        raise ConfigError("there is no model folder at the given path")
     where = choose_device(device)
     try:
         with memory_files.readable(folder) as opened:
@@ -71,14 +71,14 @@ def open_folder(
 
 
 def tokenizer_of(folder: Path) -> tuple[Any, bool]:
-    """The tokenizer of a model folder, and whether the model is an LSTM."""
+    """Returns the tokenizer of a model folder, and true if the model is an LSTM."""
     is_lstm = "architecture" in json.loads((folder / "config.json").read_text("utf-8"))
     read = transformers.PreTrainedTokenizerFast if is_lstm else transformers.AutoTokenizer
     with quiet_transformers():
         return read.from_pretrained(folder, local_files_only=True), is_lstm
 
 
-def _transformer(folder: Path, kind: Kind, attention: str | None) -> Any:
+def _transformer(folder: Path, kind: ModelKind, attention: str | None) -> Any:
     how = {} if attention is None else {"attn_implementation": attention}
     with quiet_transformers():
         model = MODEL_CLASSES[kind].from_pretrained(folder, local_files_only=True, dtype=torch.float32, **how)

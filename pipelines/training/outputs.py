@@ -1,4 +1,4 @@
-"""The files of a training run: figures and events for the trusted side, the model folder for everybody."""
+"""Files of a training: figures and events for the trusted side, and the model folder for everybody."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pipelines.dp.attach import foreign_rules
 from pipelines.dp.rules import FOREIGN_RULES
 from pipelines.errors import StageError
 from pipelines.methods import registry
-from pipelines.training.crossings import NOTES
 from pipelines.training.description import describe
+from pipelines.training.finished import FinishedTraining
+from pipelines.training.machines.network_exchanges import EXCHANGE_NOTES
 from pipelines.training.model_card import model_card
 from pipelines.training.models.adaptation import count_parameters
 from pipelines.training.models.lstm import LSTMLanguageModel, save_lstm
 from pipelines.training.models.saving import CARD, save_model
 from pipelines.training.models.sources import MARKER
-from pipelines.training.run import Run
 
 CURVES_NOTE = (
     "Losses and counts of private records, un-noised: a release of its own that epsilon does not cover. Keep it on "
@@ -27,11 +27,11 @@ CURVES_NOTE = (
 )
 
 
-def write_outputs(run: Run, *, private: Target, model: Target) -> None:
-    """Writes events, figures and curves to the private side, and the model.
+def write_outputs(run: FinishedTraining, *, private: Target, model: Target) -> None:
+    """Writes events, figures and curves to the private side, and the model folder.
 
     Raises:
-        StageError: training took another number of private steps than the one that is accounted for.
+        StageError: training took another number of private steps than the accountant counts.
     """
     figures = figures_document(run)
     private.json("events.json", events_document(run))
@@ -69,14 +69,14 @@ _BASE_NOTE: Final = (
 )
 
 
-def events_document(run: Run) -> dict[str, Any]:
-    """What the guarantee stage reads: the event, and what it rests on. Holds no epsilon that training computed."""
+def events_document(run: FinishedTraining) -> dict[str, Any]:
+    """Returns the events and their assumptions, for the guarantee stage. Holds no epsilon of the training."""
     config, corpus, account = run.config, run.corpus, run.account
     method = registry.method(config["method"])
     vocabulary = corpus.vocabulary
     notes = [
         _SAMPLING_NOTES,
-        *([_PUBLIC_NOTE] if method.trains_on_public_rows else [_PLAIN_NOTE] if len(corpus.plain) else []),
+        *([_PUBLIC_NOTE] if method.trains_on_public_rows else [_PLAIN_NOTE] if len(corpus.nonprivate_examples) else []),
         "of the training, only the final weights are released; checkpoints, losses, figures and curves are not, and "
         "epsilon does not cover them",
         "an interrupted run resumes from its last checkpoint with fresh samples and noise; this is one release if "
@@ -91,7 +91,7 @@ def events_document(run: Run) -> dict[str, Any]:
         *([_DOMAIN_NOTE] if vocabulary.control.other_domain is not None else []),
         *([_CONVERSATION_NOTE] if vocabulary.control.conversation_end is not None else []),
         *([FOREIGN_RULES.format(", ".join(foreign))] if (foreign := foreign_rules(run.network)) else []),
-        *(NOTES[way] for way in run.crossings),
+        *(EXCHANGE_NOTES[exchange] for exchange in run.network_exchanges),
         *method.notes,
         *run.warnings,
     ]
@@ -108,7 +108,7 @@ def events_document(run: Run) -> dict[str, Any]:
         "max_grad_norm": config["max_grad_norm"],
         "insecure_test_seed": config["insecure_test_seed"],
         "tokenizer": {"kind": vocabulary.kind, "trained_on": vocabulary.trained_on},
-        "public_order": account.public_order or corpus.plain_order,
+        "public_order": account.public_order or corpus.nonprivate_order,
         "typed_masks": bool(vocabulary.control.typed_masks),
         "reads_places": vocabulary.control.conversation_start is not None,
         "preconditions": dict.fromkeys(account.preconditions, True),
@@ -125,15 +125,17 @@ def events_document(run: Run) -> dict[str, Any]:
     return document
 
 
-def figures_document(run: Run) -> dict[str, Any]:
-    """What the report reads of the training; `scoring.figures` says how good the model is. Private: it counts records.
+def figures_document(run: FinishedTraining) -> dict[str, Any]:
+    """Returns the report's figures of the training. Private, because it counts records.
+
+    `scoring.figures` has the figures of the model's quality.
 
     Raises:
-        StageError: training took another number of private steps than the one that is accounted for.
+        StageError: training took another number of private steps than the accountant counts.
     """
     if run.outcome.num_steps != run.planned_steps:
         raise StageError(
-            f"training took {run.outcome.num_steps} private steps, and {run.planned_steps} are accounted for; nothing "
+            f"training took {run.outcome.num_steps} private steps, and {run.planned_steps} are accounted for. Nothing "
             "is published. Run train again"
         )
     corpus, config = run.corpus, run.config
@@ -151,8 +153,8 @@ def figures_document(run: Run) -> dict[str, Any]:
         "tokenizer": corpus.vocabulary.kind,
         "num_public_records": run.num_public,
         "num_private_records": run.num_private,
-        "num_all_mask_records": corpus.noised.num_without_targets,
-        "num_truncated_records": corpus.plain.num_truncated + corpus.noised.num_truncated,
+        "num_all_mask_records": corpus.private_examples.num_without_targets,
+        "num_truncated_records": corpus.nonprivate_examples.num_truncated + corpus.private_examples.num_truncated,
         "num_steps": run.outcome.num_steps,
         "sample_rate": run.sample_rate,
         "noise_multiplier": run.noise_multiplier,
@@ -161,10 +163,11 @@ def figures_document(run: Run) -> dict[str, Any]:
     }
 
 
-def write_model_folder(model: Target, run: Run) -> None:
-    """Writes weights, config, tokenizer, what is to be known of the encoding, and model card.
+def write_model_folder(model: Target, run: FinishedTraining) -> None:
+    """Writes weights, config, tokenizer, description of the encoding, and model card.
 
-    `pipelines.training.trained.open_trained` reads it back; all but an LSTM, the ``Auto`` classes of ``transformers``.
+    `pipelines.training.trained.open_trained` reads the folder. The ``Auto`` classes of ``transformers`` read it too,
+    unless it holds an LSTM.
     """
     tokenizer, context_length = run.corpus.vocabulary.tokenizer, run.context_length
     with memory_files.writable(model.folder) as folder:

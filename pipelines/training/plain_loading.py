@@ -1,4 +1,4 @@
-"""A model folder for loaders that know nothing of us: ``transformers`` by itself, and what reads its layout."""
+"""Model folders for loaders that do not know Reticent: ``transformers`` itself, and tools that read its layout."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _NOTES: Final[dict[Loader, str]] = {
 def prepare(folder: Path) -> tuple[Loader, list[str]]:
     """Completes a copy of a model folder, so that plain generation writes what `TrainedModel.generate` does.
 
-    Weights need nothing: low-rank additions were merged when the folder was written (`saving.save_model`). Which ids
-    begin, end and pad a text, and which are never written, go into ``generation_config.json``.
+    The weights need no change: low-rank additions were merged when the folder was written (`saving.save_model`).
+    ``generation_config.json`` gets the ids that begin, end and pad a text, and the ids that are never written.
 
     Returns:
-        What opens the folder, and notes for people.
+        Loader of the folder, and notes for people.
 
     Raises:
-        ConfigError: the folder holds no model that was trained here.
+        ConfigError: the folder holds no model that Reticent trained.
     """
     tokenizer, is_lstm = tokenizer_of(folder)
     if is_lstm:

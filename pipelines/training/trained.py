@@ -1,8 +1,8 @@
-"""A trained model, read back from its folder with the encoding that it was trained with.
+"""A trained model, read from its folder with the encoding that it was trained with.
 
-Records are scored as training and its evaluation scored them: the same control tokens around the same text, cut at the
-same length, and the same positions asked for. Masks, speakers, domains and the first token are given, never asked for.
-Losses are in nats.
+Records are scored as training and its evaluation scored them: with the same control tokens around the same text, cut at
+the same length, with the same targets. Masks, speakers, domains and the first token are inputs, never targets. Losses
+are in nats.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ from pipelines.training.tasks.registry import TASKS
 _MOST_TOKENS: Final = 16_384
 _FEWEST_TOKENS: Final = 1_024
 _MOST_LOGITS: Final = 2**27
-"""Numbers; half a gigabyte in float32."""
+"""Largest number of logits at a time: half a gigabyte in float32."""
 
 
 class TrainedModel:
-    """A causal language model that was trained here. Made by `open_trained`.
+    """A causal language model that Reticent trained. Made by `open_trained`.
 
     Attributes:
-        model: the network, in float32, on ``device``, not to be trained further.
-        vocabulary: its vocabulary.
-        method, task: as ``train.method`` and ``train.task`` had them.
-        context_length: the longest record, in tokens.
+        model: network in float32 on ``device``, not to be trained further.
+        vocabulary: vocabulary of the model.
+        method, task: values of ``train.method`` and ``train.task``.
+        context_length: longest record, in tokens.
     """
 
     def __init__(self, model: Any, vocabulary: Vocabulary, description: Mapping[str, Any]) -> None:
-        """Takes what `read_description` gives."""
+        """Makes a model from what `read_description` returns."""
         self.model = model
         self.vocabulary = vocabulary
         self.method: str = description["method"]
@@ -71,37 +71,38 @@ class TrainedModel:
 
     @property
     def control(self) -> ControlTokens:
-        """The ids of the tokens that are not text."""
+        """The ids of the control tokens."""
         return self.vocabulary.control
 
     @property
     def device(self) -> torch.device:
-        """Where it computes."""
+        """The device that the model computes on."""
         device: torch.device = next(self.model.parameters()).device
         return device
 
     def encode(self, records: Iterable[str | Record | RecordRows]) -> EncodedRecords:
-        """Records as the training encoded them: with control tokens, cut at the context length.
+        """Encodes records as the training did: with control tokens, cut at the context length.
 
         Args:
-            records: texts, each a record without a speaker or a domain, or records.
+            records: records, or texts. A text is a record without a speaker or a domain.
 
         Raises:
-            ConfigError: a record has no text, or its fields do not fit together.
-            InputError: a record is none of the model's task.
+            ConfigError: a record has no text, or its fields have different lengths.
+            InputError: a record does not fit the model's task.
         """
         return self._encoder.encode(records)
 
     def losses(self, records: EncodedRecords | Iterable[str | Record | RecordRows]) -> Losses:
-        """Scores records, each on its own. They go in batches of like length, which changes figures by rounding only.
+        """Scores each record separately. Batches hold records of similar length, which changes losses by rounding only.
 
-        Epsilon covers the weights. What they say of private records, such as these losses, belongs to the trusted side.
+        Epsilon covers the weights. What the weights say about private records, such as these losses, belongs on the
+        trusted side.
 
         Args:
-            records: as `encode` takes them, or encoded.
+            records: records as for `encode`, or encoded records.
 
         Raises:
-            ConfigError, InputError: as `encode`.
+            ConfigError, InputError: `encode` raises them.
         """
         encoded = records if isinstance(records, EncodedRecords) else self.encode(records)
         lengths = encoded.lengths
@@ -151,25 +152,26 @@ class TrainedModel:
         num_beams: int | None = None,
         batch_size: int = 64,
     ) -> list[list[str]]:
-        """Texts that the model writes after each prompt, up to its end token. It never writes a control token.
+        """Returns texts that the model writes after each prompt, up to its end token. It never writes a control token.
 
         Args:
-            prompts: what is given: a text, or a record whose last row is to be continued; an empty last text asks for
-                a turn of its speaker and domain. For ``table_to_text``, the table.
-            num: texts for each prompt.
-            max_new_tokens: the longest text.
-            seed: of the draw; the same texts come again on the same machine with the same arguments. None draws afresh.
-            temperature: what logits are divided by; 0 takes the likeliest token each time.
-            top_k: draw among so many tokens only; 0 for all.
-            top_p: draw among the likeliest tokens that have this probability together; 1 for all.
-            num_beams: beam search with so many hypotheses instead of a draw; transformers only, one text a prompt.
-            batch_size: texts at a time.
+            prompts: texts to continue, or records whose last row is continued. An empty last text asks for a turn of
+                its speaker and domain. For ``table_to_text``, the prompt is the table.
+            num: number of texts for each prompt.
+            max_new_tokens: longest text, in tokens.
+            seed: seed of the draw. The same arguments give the same texts on the same machine. None draws afresh.
+            temperature: divisor of the logits. 0 takes the likeliest token each time.
+            top_k: number of likeliest tokens to draw among. 0 draws among all.
+            top_p: total probability of the likeliest tokens to draw among. 1 draws among all.
+            num_beams: number of hypotheses of a beam search, in place of a draw. For transformers only, with one text
+                per prompt.
+            batch_size: number of texts at a time.
 
         Returns:
-            For each prompt, ``num`` texts without white space around them.
+            ``num`` texts for each prompt, without white space around them.
 
         Raises:
-            ConfigError: arguments that do not fit together, or a prompt that leaves no room for ``max_new_tokens``.
+            ConfigError: the arguments contradict each other, or a prompt leaves no room for ``max_new_tokens``.
         """
         ids = [self._encoder.prompt(prompt) for prompt in prompts]
         if not ids:
@@ -178,13 +180,15 @@ class TrainedModel:
         if longest + max_new_tokens > self.context_length:
             raise ConfigError(
                 f"a prompt of {longest} tokens leaves no room for {max_new_tokens} more in a context of "
-                f"{self.context_length}; shorten one of them"
+                f"{self.context_length}. Shorten one of them"
             )
         is_lstm = isinstance(self.model, LSTMLanguageModel)
         how: BeamSearch | Sampling
         if num_beams is not None or (temperature == 0 and not is_lstm):
             if num != 1 or is_lstm:
-                raise ConfigError("beam search, and temperature 0, give one text a prompt, and beam search no LSTM's")
+                raise ConfigError(
+                    "beam search and temperature 0 give one text per prompt, and an LSTM has no beam search"
+                )
             how = BeamSearch(num_beams=num_beams or 1, max_new_tokens=max_new_tokens, batch_size=batch_size)
         else:
             how = Sampling(
@@ -200,7 +204,7 @@ class TrainedModel:
             drawn = torch.seed() if seed is None else seed % 2**63
             torch.manual_seed(drawn)
             if isinstance(self.model, LSTMLanguageModel):
-                assert isinstance(how, Sampling)  # noqa: S101  # as above
+                assert isinstance(how, Sampling)  # noqa: S101  # ruled out above
                 return self._from_lstm(self.model, ids, how, temperature, drawn)
             return generate_each(self.model, self.vocabulary.tokenizer, ids, self.control, how)
 
@@ -227,18 +231,18 @@ class TrainedModel:
 
 
 def open_trained(folder: str | Path, *, device: str = "auto", task: str | None = None) -> TrainedModel:
-    """Reads a model folder that a run wrote: a transformer, with a trained prefix or without, or an LSTM.
+    """Reads a model folder that a run wrote: a transformer, with or without a trained prefix, or an LSTM.
 
-    Low-rank additions were merged into the weights when the folder was written. Nothing is fetched.
+    Low-rank additions were merged into the weights when the folder was written. Nothing is downloaded.
 
     Args:
-        folder: ``latest/model`` of the public root, ``latest/private_model`` of the private one, or a copy.
-        device: ``auto`` (a GPU where there is one), ``cpu`` or ``cuda``.
-        task: only for folders of version 0.1.0, which do not say it: what ``train.task`` was.
+        folder: ``latest/model`` of the public root, ``latest/private_model`` of the private root, or a copy.
+        device: ``auto`` (a GPU if there is one), ``cpu`` or ``cuda``.
+        task: value of ``train.task``, needed only for folders of version 0.1.0, which do not say it.
 
     Raises:
-        ConfigError: the folder holds no model that was trained here, a classifier, a model for a task of another
-            package, or a damaged model; or there is no such device.
+        ConfigError: the folder holds no model that Reticent trained, a classifier, a model for a task of another
+            package, or a damaged model. Or there is no such device.
     """
     loaded, description = open_folder(Path(folder), device=device, task=task, check=_check_writes_text)
     return TrainedModel(loaded.model, loaded.vocabulary, description)
@@ -247,8 +251,8 @@ def open_trained(folder: str | Path, *, device: str = "auto", task: str | None =
 def _check_writes_text(task: str) -> None:
     if task not in TASKS:
         raise ConfigError(
-            "the model was trained for a task of another package, whose options its folder does not hold; the Auto "
-            "classes of transformers load it"
+            "the model was trained for a task of another package, whose options its folder does not hold. Load it with "
+            "the Auto classes of transformers"
         )
     if not TASKS[task].writes_text:
-        raise ConfigError("the folder holds a classifier; the Auto classes of transformers load it")
+        raise ConfigError("the folder holds a classifier. Load it with the Auto classes of transformers")

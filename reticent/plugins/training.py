@@ -5,7 +5,7 @@ from pipelines.training.data.corpus import TrainingCorpus
 from pipelines.training.data.row_store import RecordRows
 from pipelines.training.data.task_examples import Example, causal_example
 from pipelines.training.loop import Segment
-from pipelines.training.methods.base import Account, LoopTraining, Settings
+from pipelines.training.methods.base import Account, LoopTraining, TrainingSettings
 from pipelines.training.tasks.base import GeneratingTask, LanguageTask, Task, TaskModel
 from pipelines.training.tasks.prompts import prompted_example
 
@@ -18,10 +18,10 @@ __all__ = [
     "PrivatePlan",
     "RecordRows",
     "Segment",
-    "Settings",
     "Task",
     "TaskModel",
     "TrainingCorpus",
+    "TrainingSettings",
     "causal_example",
     "plan_private_steps",
     "prompted_example",

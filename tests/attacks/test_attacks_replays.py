@@ -61,7 +61,7 @@ def test_a_public_table_beside_a_private_model_is_refuted():
 def light_noise(num_missed, num_tokens, plan, target):
     """The noise of phase 1 of JFT: of the rate times the miss rate, which is measured on this very text."""
     training = LightNoise(
-        plain=None, noised=None, programme=[], plan=plan, settings=None, describe=None,
+        nonprivate_examples=None, private_examples=None, programme=[], plan=plan, settings=None, describe=None,
         miss_rate=num_missed / num_tokens,
     )  # fmt: skip
     return training.calibrate(target, DELTA)

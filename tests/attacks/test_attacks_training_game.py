@@ -17,7 +17,7 @@ from pipelines.attacks.training_game import TrainingGame
 from pipelines.errors import PrivacyGateError
 from pipelines.methods import registry
 from pipelines.training import loop
-from pipelines.training.launch import launch
+from pipelines.training.machines.launch import launch
 from pipelines.training.methods import sdpsgd_lstm
 from pipelines.training.methods.base import LoopTraining
 
@@ -93,8 +93,8 @@ def test_states_that_are_not_clipped_raise_the_alarm():
 
 def test_a_training_that_takes_other_steps_is_no_subject_of_a_claim():
     def one_less(train):
-        def run(self, model, noise, hooks):
-            outcome = train(self, model, noise, hooks)
+        def run(self, model, noise, context):
+            outcome = train(self, model, noise, context)
             return dataclasses.replace(outcome, num_steps=outcome.num_steps - 1)
 
         return run

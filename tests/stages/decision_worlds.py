@@ -215,7 +215,7 @@ def reads(folder, rows, method, **how):
 def names(folder):
     def world(name, first):
         rows = [row_of(f"d{at}", 0, text, "BOSS") for at, text in enumerate([first, *PLAIN[:3]])]
-        return Counter(map(tuple, all_ids(reads(folder / name, rows, "crt", min_speaker_rows=4).plain)))
+        return Counter(map(tuple, all_ids(reads(folder / name, rows, "crt", min_speaker_rows=4).nonprivate_examples)))
 
     return world("a", "my word is frobnix"), world("b", "my word is {frobnix}")
 
@@ -242,7 +242,7 @@ def blocks(folder):
     def world(name, sentences):
         rows = [row_of("d", at, text) for at, text in enumerate(sentences)]
         unit = RecordUnit(kind="block", sentences_per_block=2)
-        return Counter(map(tuple, all_ids(reads(folder / name, rows, "dpsgd", unit=unit).noised)))
+        return Counter(map(tuple, all_ids(reads(folder / name, rows, "dpsgd", unit=unit).private_examples)))
 
     return world("a", ["my word is frob.", "Nix.", *PLAIN]), world("b", ["my word is it.", *PLAIN])
 

@@ -21,9 +21,9 @@ from pipelines.stages.train import train as train_stage
 from pipelines.stages.train.train import run
 from pipelines.training import outputs
 from pipelines.training.data.row_store import StoredRecords
-from pipelines.training.loop import Outcome
+from pipelines.training.finished import FinishedTraining
+from pipelines.training.loop import TrainingOutcome
 from pipelines.training.methods.base import Account, LoopTraining
-from pipelines.training.run import Run
 from pipelines.training.scoring.evaluation import Evaluation
 
 SMALL = {
@@ -269,16 +269,16 @@ def test_events_tell_what_was_done_and_not_what_was_meant(trained):
     """The tokenizer's origin and the order of public rows come from the corpus that was read."""
     ctx, _ = trained
     corpus = read_crt(ctx)
-    assert (corpus.vocabulary.trained_on, corpus.plain_order) == ("public", "content_hash")
+    assert (corpus.vocabulary.trained_on, corpus.nonprivate_order) == ("public", "content_hash")
     vocabulary = dataclasses.replace(corpus.vocabulary, trained_on="private")
-    other = dataclasses.replace(corpus, vocabulary=vocabulary, plain_order="unknown")
+    other = dataclasses.replace(corpus, vocabulary=vocabulary, nonprivate_order="unknown")
     nothing = Evaluation(**dict.fromkeys((f.name for f in dataclasses.fields(Evaluation)), None))
-    done = Run(
+    done = FinishedTraining(
         config=ctx.configs["train"].model_dump(mode="json"),
         task=ctx.configs["train"].of_task(),
         corpus=other,
         account=Account(event=NoEvent()),
-        outcome=Outcome(num_steps=0, curve=[], was_resumed=False),
+        outcome=TrainingOutcome(num_steps=0, curve=[], was_resumed=False),
         planned_steps=0,
         sample_rate=0.0,
         noise_multiplier=None,
@@ -295,7 +295,7 @@ def test_events_tell_what_was_done_and_not_what_was_meant(trained):
 def test_an_order_that_is_not_that_of_the_hashes_is_noticed(tmp_path, patch):
     ctx = context(tmp_path)
     patch(StoredRecords, "content_order", lambda self, records: records)  # the order of storage
-    assert read_crt(ctx).plain_order == "unknown"
+    assert read_crt(ctx).nonprivate_order == "unknown"
 
 
 def test_a_bytes_tokenizer_is_trained_on_nothing(tmp_path):

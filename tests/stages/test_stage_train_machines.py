@@ -27,7 +27,7 @@ from pipelines.files import read_file
 from pipelines.settings.train import TrainConfig
 from pipelines.stages.train import train
 from pipelines.store.place.unlocking import unlock
-from pipelines.training.crossings import NOTES
+from pipelines.training.machines.network_exchanges import EXCHANGE_NOTES
 
 KEY = "9f3a" * 16
 SCRIPT = Path(__file__).with_name("train_on_machine.py")
@@ -67,7 +67,7 @@ def written(folder):
 
 def without_notes(ctx):
     events = read(ctx, "events.json")
-    notes = [note for note in events.pop("assumption_notes") if note not in NOTES.values()]
+    notes = [note for note in events.pop("assumption_notes") if note not in EXCHANGE_NOTES.values()]
     return {**events, "assumption_notes": notes}
 
 
@@ -88,8 +88,10 @@ def test_two_machines_come_to_what_one_process_comes_to(tmp_path, namespaces, me
     assert (folder / "kept").exists(), "train_on_machine.py has each step keep a checkpoint"
     one, several = run(tmp_path / "one", corpus(tmp_path / "corpus"), method, **EXACT), written(folder / "run")
     assert without_notes(one) == without_notes(several)
-    told = NOTES["private_interface"]
-    assert [note for note in NOTES.values() if note in read(several, "events.json")["assumption_notes"]] == [told]
+    told = EXCHANGE_NOTES["private_interface"]
+    assert [note for note in EXCHANGE_NOTES.values() if note in read(several, "events.json")["assumption_notes"]] == [
+        told
+    ]
     assert facts(one)[::2] == facts(several)[::2]
     for left, right in zip(read(one, "curves.json")["epochs"], read(several, "curves.json")["epochs"], strict=True):
         for kind in ("public_loss", "private_loss"):
@@ -144,7 +146,7 @@ def test_when_one_dies_all_end_and_another_number_goes_on(tmp_path, namespaces, 
     whole = run(tmp_path / "whole", corpus(tmp_path / "other"), "crt", **FAST)
     assert [*facts(ctx)[::2], without_notes(ctx)] == [*facts(whole)[::2], without_notes(whole)]
     assert (
-        NOTES["private_interface"] in read(ctx, "events.json")["assumption_notes"]
+        EXCHANGE_NOTES["private_interface"] in read(ctx, "events.json")["assumption_notes"]
     )  # its sums have crossed all the same
 
 
@@ -195,8 +197,8 @@ def test_a_run_and_a_machine_that_joins(tmp_path, namespaces):
         found[name] = read_file(claims).decode()
         leave(private)
         spent[name] = group["num_releases"], group["epsilon"]
-    assert NOTES["private_interface"] in found["several"]
-    assert NOTES["private_interface"] not in found["alone"]
+    assert EXCHANGE_NOTES["private_interface"] in found["several"]
+    assert EXCHANGE_NOTES["private_interface"] not in found["alone"]
     assert spent["alone"] == spent["several"] == (1, spent["alone"][1])
     assert spent["alone"][1] > 0
 

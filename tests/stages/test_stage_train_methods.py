@@ -18,7 +18,7 @@ from pipelines.errors import ConfigError, StageError
 from pipelines.settings.train import TrainConfig
 from pipelines.stages.train import phase1 as train_phase1
 from pipelines.stages.train import train
-from pipelines.training.loop import Recipe  # noqa: F401  (torch is loaded once, before anything is timed)
+from pipelines.training.loop import StepSettings  # noqa: F401  (torch is loaded once, before anything is timed)
 from pipelines.training.models.lstm import load_lstm
 
 SMALL = {

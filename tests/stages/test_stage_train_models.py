@@ -118,7 +118,7 @@ def test_a_folder_must_be_said_to_be_public_and_its_path_is_in_no_message(tmp_pa
         TrainConfig(model=families["gpt2"])
     trained_here = shutil.copytree(families["gpt2"], tmp_path / "quackenbush")
     (trained_here / "reticent.json").write_text("{}")
-    with pytest.raises(ConfigError, match="trained here") as caught:
+    with pytest.raises(ConfigError, match="Reticent trained") as caught:
         pretrained(tmp_path / "run", {}, "crt", str(trained_here))
     assert "quackenbush" not in str(caught.value)
     with pytest.raises(ConfigError, match="no folder") as caught:

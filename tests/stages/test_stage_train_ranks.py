@@ -124,7 +124,7 @@ def test_what_cannot_be_shared_is_refused_before_a_row_is_read(tmp_path, patch):
     patch("torch.cuda", "is_available", lambda: True)
     patch("torch.cuda", "device_count", lambda: 2)
     for device in ("auto", "cuda"):
-        with pytest.raises(ConfigError, match="num_processes is 3, and 2 GPUs"):
+        with pytest.raises(ConfigError, match="num_processes is 3, and this machine shows 2 GPUs"):
             train.run(context("train", device))
-        with pytest.raises(ConfigError, match="num_processes is 3, and 2 GPUs"):
+        with pytest.raises(ConfigError, match="num_processes is 3, and this machine shows 2 GPUs"):
             train_phase1.run(context("train_phase1", device, method="jft"))

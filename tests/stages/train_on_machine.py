@@ -22,7 +22,7 @@ from test_stage_train_methods import corpus, run
 
 from pipelines.errors import ReticentError
 from pipelines.training.checkpoint import Checkpoints
-from pipelines.training.machines import Joining, wait_and_join
+from pipelines.training.machines.worker import WorkerSettings, join_announced_trainings
 
 # In training processes too, which import this file. The mark says that one of them kept a checkpoint.
 patch_for_process(Checkpoints, "save_if_due", lambda self, state: self.save(state()), mark=f"{sys.argv[2]}/kept")
@@ -62,7 +62,9 @@ def host(folder, method, changes, machines, victim=None):
 def join(folder, count, interface):
     (folder / "machine").write_text(str(os.getpid()))
     trainings = folder / "run" / "trainings"
-    wait_and_join(Joining(folder=trainings, count=int(count), interface=interface, say=partial(print, flush=True)))
+    join_announced_trainings(
+        WorkerSettings(folder=trainings, count=int(count), interface=interface, say=partial(print, flush=True))
+    )
 
 
 if __name__ == "__main__":

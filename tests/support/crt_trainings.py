@@ -10,8 +10,9 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from pipelines.randomness import seeded
 from pipelines.training.checkpoint import Checkpoints
 from pipelines.training.data.corpus import HeldOut
+from pipelines.training.loop import TrainingContext
 from pipelines.training.methods import crt
-from pipelines.training.methods.base import Hooks, Settings
+from pipelines.training.methods.base import TrainingSettings
 from pipelines.training.models.losses import example_losses
 from pipelines.training.scoring.evaluation import evaluate
 from support.tiny import records_of
@@ -33,15 +34,17 @@ def settings(**changes):
         "max_grad_norm": 0.5,
         "seed": 1,
     }
-    return Settings(**{**values, **changes})
+    return TrainingSettings(**{**values, **changes})
 
 
 def prepared(public, private, **changes):
-    corpus = SimpleNamespace(plain=records_of(public), noised=records_of(private), num_private_plain=0)
+    corpus = SimpleNamespace(
+        nonprivate_examples=records_of(public), private_examples=records_of(private), num_private_without_noise=0
+    )
     return crt.prepare(corpus, settings(**changes))
 
 
-def hooks(tmp_path, **changes):
+def training_context(tmp_path, **changes):
     values = {
         "randomness": seeded(5),
         "checkpoints": Checkpoints(tmp_path / "c.ckpt", "recipe", interval_seconds=0),
@@ -50,14 +53,14 @@ def hooks(tmp_path, **changes):
         "microbatch_size": 4,
         "progress": lambda done, total, message: None,
     }
-    return Hooks(**{**values, **changes})
+    return TrainingContext(**{**values, **changes})
 
 
 def train(tmp_path, model, public=PUBLIC, private=PRIVATE, batch=8, changes=None, **arguments):
     changes = {"noise_multiplier": 0.3, **(changes or {})}
     noise = changes.pop("noise_multiplier")
     training = prepared(public, private, expected_batch_size=batch, **changes)
-    return training.train(model, noise, hooks(tmp_path, **arguments))
+    return training.train(model, noise, training_context(tmp_path, **arguments))
 
 
 @contextlib.contextmanager

@@ -13,8 +13,9 @@ import torch
 from pipelines.artifacts import Target
 from pipelines.dp.ranks import Ranks
 from pipelines.errors import ReticentError
-from pipelines.training.launch import launch
-from pipelines.training.machines import Joining, Machines, wait_and_join
+from pipelines.training.machines.coordinator import CoordinatorSettings
+from pipelines.training.machines.launch import launch
+from pipelines.training.machines.worker import WorkerSettings, join_announced_trainings
 
 SECRET = b"Zebulon was seen on the wire. "
 SIZE = 3_000  # so that it is not cut into pieces of one packet only
@@ -51,8 +52,10 @@ def main():
     role, folder, order, interface = sys.argv[1], Path(sys.argv[2]), sys.argv[3], sys.argv[4]
     trainings = folder / "trainings"
     if role == "join":
-        wait_and_join(Joining(folder=trainings, count=1, interface=interface, say=lambda text: print(text, flush=True)))
-    machines = Machines(
+        join_announced_trainings(
+            WorkerSettings(folder=trainings, count=1, interface=interface, say=lambda text: print(text, flush=True))
+        )
+    machines = CoordinatorSettings(
         count=2, interface=interface, wait_seconds=60, folder=trainings, needed=(str(folder),),
     )  # fmt: skip
     try:

@@ -19,7 +19,7 @@ def fail(said, dtype):
 
 
 def test_a_layer_without_a_kernel_in_bfloat16_is_told_with_what_to_do():
-    with pytest.raises(ConfigError, match=r"set runtime\.dtype = 'float32'"):
+    with pytest.raises(ConfigError, match=r"Set runtime\.dtype = 'float32'"):
         fail("could not create a primitive descriptor for the LSTM forward propagation primitive", "bfloat16")
     for said, dtype in (("another error", "bfloat16"), ("could not create a primitive", "float32")):
         with pytest.raises(RuntimeError, match=said):

@@ -25,9 +25,10 @@ from flows.running.spec import open_store
 from pipelines.artifacts import Target
 from pipelines.errors import ConfigError, ExecutorError, StageError
 from pipelines.settings.loading import load_settings
-from pipelines.training import crossings, launch, machines, team
-from pipelines.training.machines import Joining, Machines, announced, gathered, wait_and_join
-from pipelines.training.team import Failure, check_interface
+from pipelines.training.machines import coordinator, launch, network_exchanges, process_group, rendezvous, worker
+from pipelines.training.machines.coordinator import CoordinatorSettings, announce_training, wait_for_workers
+from pipelines.training.machines.process_group import ProcessFailure, check_interface
+from pipelines.training.machines.worker import WorkerSettings, join_announced_trainings
 
 SCRIPT = Path(__file__).with_name("on_machine.py")
 
@@ -45,36 +46,39 @@ def test_an_interface_must_be_declared(tmp_path: Path) -> None:
         load_settings(settings(tmp_path, 'train_address = "10.0.0.1"'), {})
     load_settings(settings(tmp_path, 'num_machines = 2\nprivate_interface = "lo"'), {})
     check_interface("lo")
-    with pytest.raises(ConfigError, match="no interface none7 here; there are lo"):
+    with pytest.raises(ConfigError, match=r"no interface none7 here\. There are lo"):
         check_interface("none7")
     with pytest.raises(ConfigError, match=r"needs runtime\.private_interface: gloo and NCCL send"):
         check_interface(None)
     with pytest.raises(ConfigError, match=r"needs runtime\.private_interface"):
-        wait_and_join(Joining(folder=tmp_path, count=1, interface=None, say=print))
-    alone = announced(Machines(count=2, interface=None, wait_seconds=1, folder=tmp_path / "trainings"))
+        join_announced_trainings(WorkerSettings(folder=tmp_path, count=1, interface=None, say=print))
+    alone = announce_training(
+        CoordinatorSettings(count=2, interface=None, wait_seconds=1, folder=tmp_path / "trainings")
+    )
     with pytest.raises(ConfigError, match=r"needs runtime\.private_interface"), alone:
         pass
     assert not (tmp_path / "trainings").exists()
 
 
 @pytest.fixture
-def two(tmp_path: Path) -> Machines:
-    return Machines(
+def two(tmp_path: Path) -> CoordinatorSettings:
+    return CoordinatorSettings(
         count=2, interface="lo", wait_seconds=20, folder=tmp_path / "trainings", needed=(str(tmp_path),)
     )  # fmt: skip
 
 
-def meet(two: Machines, patch: Patch) -> list[str]:
+def meet(two: CoordinatorSettings, patch: Patch) -> list[str]:
     """What the machine that joins says, when the first one ends as soon as it is there."""
     said: list[str] = []
     is_over = threading.Event()
-    patch.constant(machines, "LOOK_SECONDS", 0.02)
-    joining = Joining(folder=two.folder, count=3, interface="lo", say=said.append)
-    thread = threading.Thread(target=wait_and_join, args=(joining, is_over.is_set))
+    for module in (coordinator, worker):
+        patch.constant(module, "LOOK_SECONDS", 0.02)
+    joining = WorkerSettings(folder=two.folder, count=3, interface="lo", say=said.append)
+    thread = threading.Thread(target=join_announced_trainings, args=(joining, is_over.is_set))
     thread.start()
     try:
-        with announced(two) as folder:
-            (found,) = gathered(folder, two, False, lambda *told: None)
+        with announce_training(two) as folder:
+            (found,) = wait_for_workers(folder, two, False, lambda *told: None)
             assert stat.S_IMODE(folder.stat().st_mode) == 0o700
             assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
             assert found["processes"] == 3
@@ -87,7 +91,7 @@ def meet(two: Machines, patch: Patch) -> list[str]:
     return said
 
 
-def test_a_machine_with_all_that_is_needed_joins(two: Machines, patch: Patch) -> None:
+def test_a_machine_with_all_that_is_needed_joins(two: CoordinatorSettings, patch: Patch) -> None:
     dead = two.folder / "dead"  # a training that was killed: its file of addresses is not used again
     dead.mkdir(parents=True)
     for name in ("training.lock", "training.json", "store"):
@@ -97,22 +101,22 @@ def test_a_machine_with_all_that_is_needed_joins(two: Machines, patch: Patch) ->
     assert said[2:] == ["gathered", "the training ended without this machine; the flow's machine says why"]
 
 
-def test_each_thing_that_a_machine_lacks_is_named(two: Machines, patch: Patch) -> None:
+def test_each_thing_that_a_machine_lacks_is_named(two: CoordinatorSettings, patch: Patch) -> None:
     with pytest.raises(ExecutorError, match="does not see /nowhere; all machines must mount one file system"):
         meet(replace(two, needed=("/nowhere",)), patch)
-    here = {"machine": "m", "processes": 2, "gpus": 1, "installed": machines.installed(), "missing": None}
-    assert machines._problem(here, on_gpu=False) is None
-    assert "1 GPUs are to be seen there" in str(machines._problem(here, on_gpu=True))
-    other = {**here, "installed": {**machines.installed(), "torch": "1.0"}}
-    assert f"torch 1.0 in place of {torch.__version__}" in str(machines._problem(other, on_gpu=False))
-    with announced(two) as folder, pytest.raises(ExecutorError, match="1 of 2 machines were there within 0 s"):
-        gathered(folder, replace(two, wait_seconds=0), False, lambda *told: None)
+    here = {"machine": "m", "processes": 2, "gpus": 1, "installed": rendezvous.installed(), "missing": None}
+    assert coordinator._problem(here, on_gpu=False) is None
+    assert "shows only 1 GPUs" in str(coordinator._problem(here, on_gpu=True))
+    other = {**here, "installed": {**rendezvous.installed(), "torch": "1.0"}}
+    assert f"torch 1.0 in place of {torch.__version__}" in str(coordinator._problem(other, on_gpu=False))
+    with announce_training(two) as folder, pytest.raises(ExecutorError, match="1 of 2 machines were there within 0 s"):
+        wait_for_workers(folder, replace(two, wait_seconds=0), False, lambda *told: None)
 
 
 def test_who_failed_is_told_before_who_lost_its_partner(tmp_path: Path) -> None:
     folder = Target(folder=tmp_path)
-    lost = Failure(0, "lost", "PartnerLostError")
-    error = launch._as_error([lost, Failure(2, "died", "was ended by SIGKILL", machine="node-b")], 4, folder)
+    lost = ProcessFailure(0, "lost", "PartnerLostError")
+    error = launch._as_error([lost, ProcessFailure(2, "died", "was ended by SIGKILL", machine="node-b")], 4, folder)
     assert "training process 2 (of 4, from 0, on node-b) was ended by SIGKILL" in str(error)
     error = launch._as_error([lost], 4, folder)
     assert isinstance(error, StageError)
@@ -121,15 +125,18 @@ def test_who_failed_is_told_before_who_lost_its_partner(tmp_path: Path) -> None:
 
 def test_what_crossed_is_remembered_over_attempts(tmp_path: Path) -> None:
     scratch = Target(folder=tmp_path)
-    assert crossings.crossings_in(scratch) == ()
-    crossings.note_crossing(scratch, "private_interface")
-    assert crossings.crossings_in(scratch) == ("private_interface",)
+    assert network_exchanges.network_exchanges_in(scratch) == ()
+    network_exchanges.record_network_exchange(scratch, "private_interface")
+    assert network_exchanges.network_exchanges_in(scratch) == ("private_interface",)
     (tmp_path / "crossings.json").write_text('["encrypted"]')  # of version 0.2
-    assert crossings.crossings_in(scratch) == ("encrypted",)
+    assert network_exchanges.network_exchanges_in(scratch) == ("encrypted",)
     (tmp_path / "crossings.json").write_text("{")
-    assert crossings.crossings_in(scratch) == ("encrypted", "private_interface")  # the worst is supposed
+    assert network_exchanges.network_exchanges_in(scratch) == (
+        "encrypted",
+        "private_interface",
+    )  # the worst
     (tmp_path / "crossings.json").unlink()
-    assert crossings.crossings_in(scratch, ("private_interface",)) == ("private_interface",)
+    assert network_exchanges.network_exchanges_in(scratch, ("private_interface",)) == ("private_interface",)
 
 
 class _OverError(Exception):
@@ -213,10 +220,10 @@ def test_idle_connections_keep_no_machine_out(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_machine_that_is_not_reached_ends_the_training_in_time(tmp_path: Path) -> None:
-    share = team.Share(
+    share = process_group.ProcessShare(
         count=1, total=2, device="cpu", interface="lo", store=tmp_path / "store", connect_seconds=1.0
     )  # fmt: skip
-    with team.Team(share, print, ()) as alone:  # nobody comes
+    with process_group.ProcessGroup(share, print, ()) as alone:  # nobody comes
         _, (failure,) = alone.watch(lambda *said: None, list)
     error = launch._as_error([failure], 2, Target(folder=tmp_path))
     assert "did not reach each other over runtime.private_interface within 1 s" in str(error)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
-from support.crt_trainings import gradients_handed_over, hooks, prepared
+from support.crt_trainings import gradients_handed_over, prepared, training_context
 from support.tiny import tiny_model
 
 from pipelines.artifacts import Target
@@ -20,8 +20,9 @@ from pipelines.dp.ranks import Ranks
 from pipelines.dp.sampling import PrivatePlan
 from pipelines.errors import ConfigError, StageError
 from pipelines.randomness import seeded
-from pipelines.training import launch, loop
+from pipelines.training import loop
 from pipelines.training.loop import Segment
+from pipelines.training.machines import launch
 
 COUNT = 3
 
@@ -59,12 +60,16 @@ def train_as(rank, tmp_path, patch, training, noise):
         object.__setattr__(part, "__class__", Watched)
         return part
 
-    training = replace(training, plain=watched(training.plain, "plain"), noised=watched(training.noised, "noised"))
+    training = replace(
+        training,
+        nonprivate_examples=watched(training.nonprivate_examples, "nonprivate"),
+        private_examples=watched(training.private_examples, "private"),
+    )
     folder = tmp_path / str(rank)
     folder.mkdir()
     for check in ("check_isolation", "check_again"):  # they read records that were not sampled
         patch(loop, check, lambda *_: (), read_by=loop)
-    training.train(tiny_model(), noise, hooks(folder, randomness=seeded(1, rank), microbatch_size=1_000))
+    training.train(tiny_model(), noise, training_context(folder, randomness=seeded(1, rank), microbatch_size=1_000))
     return steps
 
 
@@ -72,7 +77,7 @@ def train_as(rank, tmp_path, patch, training, noise):
 def test_each_private_record_is_sampled_by_one_process_with_the_planned_rate(tmp_path, patch):
     rows, rate, num_steps = [f"{i}" for i in range(40)], 0.3, 60
     plan = PrivatePlan(sample_rate=rate, expected_batch_size=12.0, steps_per_epoch=num_steps, num_steps=num_steps)
-    step = Segment(kind="noised", num_steps=num_steps, ends_epoch=True)
+    step = Segment(kind="private", num_steps=num_steps, ends_epoch=True)
     training = replace(prepared([], rows, epochs=1), plan=plan, programme=[step])
     counts = np.zeros((COUNT, len(rows)), dtype=int)
     for rank in range(COUNT):
@@ -184,5 +189,5 @@ def test_launched_processes(tmp_path, capfd):
 def test_a_worker_that_may_have_no_children_is_told(tmp_path, patch):
     patch(launch.multiprocessing, "current_process", lambda: type("Dask", (), {"daemon": True}))
     folder = Target(folder=tmp_path)
-    with pytest.raises(ConfigError, match="set it to 1"):
+    with pytest.raises(ConfigError, match="Set it to 1"):
         launch.launch(work, (), count=2, device="cpu", progress=print, failures=folder)

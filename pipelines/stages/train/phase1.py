@@ -10,9 +10,9 @@ from pipelines.errors import ConfigError, InputError
 from pipelines.methods.jft import LEAST_MISS_RATE
 from pipelines.miss_rate.rates import miss_rate_of
 from pipelines.stages.train.ranks import check_ranks, on_ranks
-from pipelines.stages.train.train import hooks, open_network, read, seed_of, settings_of
-from pipelines.training.crossings import crossings_in
+from pipelines.stages.train.train import open_network, read, seed_of, settings_of
 from pipelines.training.devices import choose_device, cpu_threads_for, freed_memory_kept
+from pipelines.training.machines.network_exchanges import network_exchanges_in
 from pipelines.training.methods.jft_phase_one import prepare_phase_one
 from pipelines.training.methods.phases import write_no_phase, write_phase
 
@@ -58,12 +58,13 @@ def redacted_fine_tune(ctx: StageContext) -> dict[str, Any]:
     network.to(choose_device(ctx.runtime.device))
     with cpu_threads_for(sum(p.numel() for p in network.parameters())), freed_memory_kept():
         before = task.evaluate(network, corpus.held_out) if Ranks.here().is_first else None
-        identity = [config.keyed("train_phase1"), noise_multiplier, len(corpus.plain)]
-        outcome = training.train(network, noise_multiplier or 0.0, hooks(ctx, config, corpus, task, identity))
+        identity = [config.keyed("train_phase1"), noise_multiplier, len(corpus.nonprivate_examples)]
+        context = training_context(ctx, config, corpus, task, identity)
+        outcome = training.train(network, noise_multiplier or 0.0, context)
     if before is not None:
-        account, crossings = training.account(noise_multiplier), crossings_in(ctx.out.scratch)
-        write_phase(ctx.out, network, corpus, account, outcome, before, seed, crossings)
-    return {"num_records": len(corpus.plain), "num_steps": outcome.num_steps}
+        account, exchanges = training.account(noise_multiplier), network_exchanges_in(ctx.out.scratch)
+        write_phase(ctx.out, network, corpus, account, outcome, before, seed, exchanges)
+    return {"num_records": len(corpus.nonprivate_examples), "num_steps": outcome.num_steps}
 
 
 def _miss_rate(ctx: StageContext, config: TrainConfig) -> dict[str, Any] | None:

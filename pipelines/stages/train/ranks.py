@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.context import Environment, Progress, StageContext
 from pipelines.errors import ConfigError
-from pipelines.training.crossings import note_crossing
 from pipelines.training.devices import check_devices, is_on_gpu
-from pipelines.training.launch import launch
-from pipelines.training.machines import Machines
-from pipelines.training.team import check_interface
+from pipelines.training.machines.coordinator import CoordinatorSettings
+from pipelines.training.machines.launch import launch
+from pipelines.training.machines.network_exchanges import record_network_exchange
+from pipelines.training.machines.process_group import check_interface
 
 if TYPE_CHECKING:
     from pipelines.settings.train import TrainConfig
@@ -57,7 +57,7 @@ def on_ranks(ctx: StageContext, work: Callable[..., dict[str, Any]], *arguments:
     if machines is None:
         ctx.run.progress(0, None, f"starting {ctx.runtime.num_processes} training processes")
     else:
-        note_crossing(ctx.out.scratch, "private_interface")
+        record_network_exchange(ctx.out.scratch, "private_interface")
         device = "cuda" if is_on_gpu(ctx.runtime.device) else "cpu"  # on all machines the same
         worker_ctx = replace(worker_ctx, runtime=replace(ctx.runtime, device=device))
     counts: dict[str, Any] = launch(
@@ -72,14 +72,14 @@ def on_ranks(ctx: StageContext, work: Callable[..., dict[str, Any]], *arguments:
     return counts
 
 
-def _machines(ctx: StageContext) -> Machines | None:
+def _machines(ctx: StageContext) -> CoordinatorSettings | None:
     if ctx.runtime.num_machines == 1:
         return None
     if ctx.run.meeting is None:
         raise ConfigError("runtime.num_machines needs a store, in whose private root machines meet")
     read = [artifact for artifacts in ctx.inputs.values() for artifact in artifacts]
     folders = [ctx.out.scratch.folder, *(a.folder for a in read), *(a.public_folder for a in read if a.public_folder)]
-    return Machines(
+    return CoordinatorSettings(
         count=ctx.runtime.num_machines,
         interface=ctx.runtime.private_interface,
         wait_seconds=ctx.runtime.executor_wait_seconds,

@@ -25,16 +25,17 @@ from pipelines.settings.train import TrainConfig
 from pipelines.stages.train.ranks import check_ranks, is_alone, on_ranks
 from pipelines.training import outputs
 from pipelines.training.checkpoint import Checkpoints
-from pipelines.training.crossings import crossings_in
 from pipelines.training.data.corpus import CorpusSettings, TrainingCorpus, TrainingTables, read_corpus
 from pipelines.training.devices import autocast, choose_device, cpu_threads_for, freed_memory_kept
-from pipelines.training.methods.base import Account, Hooks, Settings, Training
+from pipelines.training.finished import FinishedTraining
+from pipelines.training.loop import TrainingContext
+from pipelines.training.machines.network_exchanges import network_exchanges_in
+from pipelines.training.methods.base import Account, PlannedTraining, TrainingSettings
 from pipelines.training.methods.phases import FinishedPhase, load_phase
 from pipelines.training.models.adaptation import Adaptation
 from pipelines.training.models.loading import OpenedModel, open_model
 from pipelines.training.models.network import DEFAULT_CONTEXT_LENGTH, Network, NetworkFromScratch, PretrainedNetwork
 from pipelines.training.models.shape import MIN_CONTEXT_LENGTH
-from pipelines.training.run import Run
 from pipelines.training.scoring.evaluation import Evaluation, unscored
 from pipelines.training.tasks.base import Task, TaskModel, has_targets
 
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from pipelines.methods.view import View
-    from pipelines.training.data.records import Batch
+    from pipelines.training.data.records import ExampleBatch
     from pipelines.training.data.vocabulary import Vocabulary
 
 
@@ -106,7 +107,7 @@ class _Prepared(NamedTuple):
     start: Network
     corpus: TrainingCorpus
     task: Task
-    training: Training
+    training: PlannedTraining
 
 
 def _prepare(ctx: StageContext) -> _Prepared:
@@ -134,12 +135,19 @@ def _train(
     is_first = Ranks.here().is_first
     with cpu_threads_for(num_parameters), freed_memory_kept():
         before = first.evaluation if first else task.evaluate(network, corpus.held_out) if is_first else None
-        identity = [config.keyed("train"), noise_multiplier, len(corpus.plain), len(corpus.noised)]
-        outcome = training.train(network, noise_multiplier or 0.0, hooks(ctx, config, corpus, task, identity))
+        identity = [
+            config.keyed("train"),
+            noise_multiplier,
+            len(corpus.nonprivate_examples),
+            len(corpus.private_examples),
+        ]
+        outcome = training.train(
+            network, noise_multiplier or 0.0, training_context(ctx, config, corpus, task, identity)
+        )
         if before is None or not is_first:
             return {}
     outputs.write_outputs(
-        Run(
+        FinishedTraining(
             config=config.model_dump(mode="json"),
             task=config.of_task(),
             corpus=corpus,
@@ -154,14 +162,14 @@ def _train(
             context_length=start.context_length,
             head=config.head(),
             spent=spent,
-            crossings=crossings_in(ctx.out.scratch, first.crossings if first else ()),
+            network_exchanges=network_exchanges_in(ctx.out.scratch, first.network_exchanges if first else ()),
         ),
         private=ctx.out,
         model=(ctx.out.public if config.method_spec().publishes_model else ctx.out).below("model"),
     )
     return {
-        "num_public_records": len(corpus.plain),
-        "num_private_records": len(corpus.noised),
+        "num_public_records": len(corpus.nonprivate_examples),
+        "num_private_records": len(corpus.private_examples),
         "num_steps": outcome.num_steps,
         "num_parameters": num_parameters,
     }
@@ -203,9 +211,9 @@ def read(ctx: StageContext, config: TrainConfig, view: View, network: Network) -
         scratch=_own_scratch(ctx),
         progress=ctx.run.progress,
     )
-    if len(corpus.plain) + len(corpus.noised) == 0:
+    if len(corpus.nonprivate_examples) + len(corpus.private_examples) == 0:
         raise InputError("train: there is no row to train on: every sentence is in a held-out fold, or was rejected")
-    if config.task != "language_modelling" and not has_targets(corpus.plain, corpus.noised):
+    if config.task != "language_modelling" and not has_targets(corpus.nonprivate_examples, corpus.private_examples):
         raise InputError(f"train: no row has anything to learn for task = {config.task!r}; is corpus.format right?")
     return corpus, encoders[0]
 
@@ -235,9 +243,9 @@ def seed_of(ctx: StageContext, config: TrainConfig) -> int:
     return int.from_bytes(digest[:8], "big") >> 1
 
 
-def settings_of(ctx: StageContext, config: TrainConfig, phase_one: Mapping[str, Any] | None = None) -> Settings:
+def settings_of(ctx: StageContext, config: TrainConfig, phase_one: Mapping[str, Any] | None = None) -> TrainingSettings:
     """Returns the settings that the training method gets."""
-    return Settings(
+    return TrainingSettings(
         epochs=config.epochs,
         public_batch_size=config.public_batch_size,
         expected_batch_size=config.expected_batch_size,
@@ -298,14 +306,16 @@ def _own_scratch(ctx: StageContext) -> Target:
     return ctx.out.scratch if ranks.is_first else ctx.out.scratch.below(f"rank-{ranks.rank}")
 
 
-def hooks(ctx: StageContext, config: TrainConfig, corpus: TrainingCorpus, task: Task, identity: list[Any]) -> Hooks:
+def training_context(
+    ctx: StageContext, config: TrainConfig, corpus: TrainingCorpus, task: Task, identity: list[Any]
+) -> TrainingContext:
     """Returns what a training needs from the stage: randomness, checkpoints, losses, evaluation and progress.
 
     A checkpoint is valid for the same ``identity`` only. It is valid for any number of processes, because all hold the
     same state, and only samples that are still to be drawn differ.
     """
 
-    def losses(network: Any, batch: Batch) -> Tensor:
+    def losses(network: Any, batch: ExampleBatch) -> Tensor:
         with autocast(batch.inputs.device, ctx.runtime.dtype):
             return task.example_losses(network, batch)
 
@@ -314,7 +324,7 @@ def hooks(ctx: StageContext, config: TrainConfig, corpus: TrainingCorpus, task: 
 
     ranks = Ranks.here()
     checkpoint_identity = [*identity, ctx.seed, corpus.vocabulary.backend.get_vocab_size()]
-    return Hooks(
+    return TrainingContext(
         randomness=of_training(ctx.seed, ranks.rank, insecure_test_seed=config.insecure_test_seed),
         checkpoints=Checkpoints(
             ctx.out.scratch.blob("train.ckpt"), json.dumps(checkpoint_identity, sort_keys=True), writes=ranks.is_first
@@ -326,7 +336,7 @@ def hooks(ctx: StageContext, config: TrainConfig, corpus: TrainingCorpus, task: 
     )
 
 
-def _noise_multiplier(ctx: StageContext, config: TrainConfig, training: Training) -> float | None:
+def _noise_multiplier(ctx: StageContext, config: TrainConfig, training: PlannedTraining) -> float | None:
     if training.num_steps == 0:
         return None
     if config.target_epsilon is None:

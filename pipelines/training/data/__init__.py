@@ -1,1 +1,1 @@
-"""From the rows of a method to encoded records. Imports no model."""
+"""Text of a training as encoded records, with their vocabulary."""

@@ -1,4 +1,4 @@
-"""Which word each token belongs to: scores by word may be compared between tokenizers."""
+"""Words of tokens: scores by word may be compared between tokenizers."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import numpy as np
 import numpy.typing as npt
 
 _WORD: Final = re.compile(r"\S+")
-_BLANK: Final = "▁"  # how SentencePiece writes a blank; on its own, such a token is decoded without it
+_BLANK: Final = "▁"  # the blank of SentencePiece. A token of it alone decodes to nothing
 
 NO_WORD: Final = -1
 
 
 def word_numbers(text: str, spans: Sequence[tuple[int, int]]) -> list[int]:
-    """The number of the word that each token is part of; words are what stands between white space.
+    """Returns the number of the word that each token belongs to. Words are separated by white space.
 
     A token that is only white space belongs to the word after it, since predicting it is a part of predicting that
-    word; `NO_WORD` at the end of the text. A token that reaches into two words belongs to the first.
+    word. At the end of the text it gets `NO_WORD`. A token that reaches into two words belongs to the first.
 
     Args:
-        text: the text.
+        text: text of the tokens.
         spans: (T,) (start, end) characters of each token.
     """
     words = [match.span() for match in _WORD.finditer(text)]
@@ -40,35 +40,35 @@ def word_numbers(text: str, spans: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def bytes_of_tokens(text: str, spans: Sequence[tuple[int, int]]) -> list[int]:
-    """How many bytes of UTF-8 each token adds to the tokens before it.
+    """Returns the number of bytes of UTF-8 that each token adds to the tokens before it.
 
-    What a tokenizer leaves out, such as the blank before a word, goes with the token after it, and a character that
-    several tokens spell with the first of them: so the sum depends on the text alone.
+    Characters that a tokenizer leaves out, such as the blank before a word, count for the token after them. A character
+    that several tokens spell counts for the first of them. So the sum depends on the text alone.
 
     Args:
-        text: the text.
+        text: text of the tokens.
         spans: (T,) (start, end) characters of each token.
     """
-    found, covered = [], 0
+    num_bytes, covered = [], 0
     for _, end in spans:
-        found.append(len(text[covered:end].encode()))
+        num_bytes.append(len(text[covered:end].encode()))
         covered = max(covered, end)
-    return found
+    return num_bytes
 
 
 def bits_per_byte(loss: float, num_bytes: int) -> float | None:
-    """A loss in nats as bits a byte of the text that it is about; None without text."""
+    """Converts a loss in nats to bits per byte of its text. None without text."""
     return loss / math.log(2) / num_bytes if num_bytes else None
 
 
 def starts_word(tokenizer: Any, never_text: Iterable[int]) -> npt.NDArray[np.bool_]:
-    """(V + 1,) whether a token cannot continue the word before it: it begins with white space, or is no text.
+    """Returns (V + 1,) true for tokens that cannot continue a word: they begin with white space, or are no text.
 
-    The last entry, which is True, stands for every id above: models may have more outputs than there are tokens.
+    The last entry, which is true, stands for every id above: models may have more outputs than there are tokens.
 
     Args:
-        tokenizer: of the ``tokenizers`` library.
-        never_text: ids of control tokens, the end included.
+        tokenizer: tokenizer of the ``tokenizers`` library.
+        never_text: ids of control tokens, including the end.
     """
     vocabulary = tokenizer.get_vocab(with_added_tokens=True)
     starts = np.ones(max(vocabulary.values()) + 2, dtype=np.bool_)
@@ -84,18 +84,18 @@ def right_words(
     is_target: npt.NDArray[np.bool_],
     then_starts_word: npt.NDArray[np.bool_],
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """(W,) which words of one record are right, and (W,) which are asked for at all.
+    """Returns (W,) the right words of one record, and (W,) the words that are judged at all.
 
-    A word is right if the model ranks each of its tokens first, given the true text before it, and if what it ranks
-    first after the last one begins another word. Without the second condition a model of letters would be right about
-    ``a`` where it was about to write ``apple``, and a model of words would not.
+    A word is right if the model ranks each of its tokens first, given the true text before it, and if the token that it
+    ranks first after the last one begins another word. Without the second condition a model of letters would be right
+    about ``a`` when it was about to write ``apple``, and a model of words would not.
 
     Args:
-        numbers: (T,) the word of each token.
-        is_right: (T,) whether the token was ranked first at its place.
-        is_target: (T,) whether it was asked for at all. Words with a token that was not are left out.
-        then_starts_word: (T,) whether what is ranked first *after* the token begins a word. The last token of a record
-            has nothing after it; its word, which may be cut, is left out.
+        numbers: (T,) word of each token.
+        is_right: (T,) true for a token that was ranked first at its place.
+        is_target: (T,) true for a target. Words with a token that is no target are left out.
+        then_starts_word: (T,) true if the token that is ranked first *after* this one begins a word. The last token of
+            a record has nothing after it. Its word, which may be cut, is left out.
     """
     size = int(numbers.max(initial=NO_WORD)) + 1
     is_asked, right = np.ones(size, dtype=np.bool_), np.ones(size, dtype=np.bool_)

@@ -1,6 +1,6 @@
-"""Control tokens: which there are, how they are written, and where they stand. Imports no torch.
+"""Control tokens: their names, their spelling, and their places in a record. Imports no torch.
 
-The names of speakers and domains become control tokens only when public rows (or the settings) name them.
+The names of speakers and domains become control tokens only if public rows (or the settings) name them.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ CONVERSATION_END: Final = "<_eoc_>"
 RESERVED: Final = (PAD, BOS, EOS, MASK, OTHER_SPEAKER, OTHER_DOMAIN, CONVERSATION_START, CONVERSATION_END)
 EVERY: Final = (PAD, BOS, EOS)
 MAX_NAMES: Final = 64
-"""The most speakers, and the most domains, with a token of their own."""
+"""Largest number of speakers, and of domains, with their own token."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AddedTokens:
-    """Which control tokens a vocabulary has beside begin, end and padding. Settings decide the kinds, no text.
+    """Control tokens of a vocabulary besides begin, end and padding. Settings decide their kinds, never text.
 
     Attributes:
-        masks: how masks are written; none for a model that will never read one.
-        has_speakers: whether speakers have tokens; without, a model is not told who speaks.
-        has_domains: whether domains have tokens.
-        has_conversations: whether conversations are begun and ended by tokens.
-        speakers, domains: the names with a token of their own; all others share one. See `named`.
+        masks: spelling of the masks. Empty for a model that will never read one.
+        has_speakers: true if speakers have tokens. Otherwise the model does not see who speaks.
+        has_domains: true if domains have tokens.
+        has_conversations: true if tokens begin and end conversations.
+        speakers, domains: names with their own token. All other names share one. See `named`.
     """
 
     masks: tuple[str, ...] = (MASK,)
@@ -47,7 +47,7 @@ class AddedTokens:
     domains: tuple[str, ...] = ()
 
     def named(self, speakers: Sequence[str], domains: Sequence[str]) -> AddedTokens:
-        """The same with names: those that the settings or public rows give, where names of that kind have tokens."""
+        """Returns the tokens with names from the settings or public rows, if names of that kind have tokens."""
         return replace(
             self,
             speakers=tuple(speakers) if self.has_speakers else (),
@@ -55,7 +55,7 @@ class AddedTokens:
         )
 
     def names(self) -> list[str]:
-        """How the tokens are written."""
+        """Returns the spelling of the tokens."""
         return [
             *self.masks,
             *([CONVERSATION_START, CONVERSATION_END] if self.has_conversations else []),
@@ -66,24 +66,24 @@ class AddedTokens:
 
     @property
     def min_vocab_size(self) -> int:
-        """The fewest tokens of a learnt vocabulary that hold every byte and, whatever the names, these tokens."""
+        """Smallest size of a learnt vocabulary that holds every byte and these tokens, for any names."""
         unnamed = len(EVERY) + len(self.named((), ()).names())
         return 256 + unnamed + MAX_NAMES * (self.has_speakers + self.has_domains)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ControlTokens:
-    """The ids of the tokens that are not text.
+    """Ids of the tokens that are not text.
+
+    A pretrained model may use one id for several of them: GPT-2 begins, ends and pads with the same id.
 
     Attributes:
-        pad, bos, eos, mask: their ids; a vocabulary may have no mask.
-        speakers, domains: the id of each known speaker's, or domain's, control token, by name.
-        other_speaker, other_domain: the ids that stand for every other one; None where they have no tokens at all.
-        conversation_start, conversation_end: their ids; None where conversations are not told apart.
-        asks_for_mask: whether the model is asked for masks, as for any word (the masking baseline).
-        typed_masks: the ids of masks that tell what was masked, by how they are written.
-
-    A model of others may use one id for several of them: GPT-2 begins, ends and pads with the same one.
+        pad, bos, eos, mask: ids of these tokens. A vocabulary may have no mask.
+        speakers, domains: id of each known speaker's, or domain's, control token, by name.
+        other_speaker, other_domain: ids of all other speakers, or domains. None if they have no tokens at all.
+        conversation_start, conversation_end: ids of these tokens. None if conversations have no tokens.
+        asks_for_mask: true if masks are targets, as any word is (the masking baseline).
+        typed_masks: ids of masks that name the kind of the masked text, by their spelling.
     """
 
     pad: int
@@ -101,50 +101,52 @@ class ControlTokens:
 
     @property
     def masks(self) -> dict[str, int]:
-        """The id of every mask, by how it is written."""
+        """Id of every mask, by its spelling."""
         return {**({} if self.mask is None else {MASK: self.mask}), **self.typed_masks}
 
     def before_turn(self, speaker: str | None, domain: str | None) -> list[int]:
-        """What stands before a turn: its domain and its speaker, if any; names that no public row bears share a token.
+        """Returns the tokens before a turn: its domain and its speaker, if any.
 
-        In the order of Kabra and Elenberg (2023), appendix C, and before every turn as there.
+        Names that no public row bears share a token.
+
+        The order, and the repetition before every turn, are those of Kabra and Elenberg (2023), appendix C.
         """
         given = ((domain, self.domains, self.other_domain), (speaker, self.speakers, self.other_speaker))
         tokens = [None if name is None else known.get(name, other) for name, known, other in given]
         return [token for token in tokens if token is not None]
 
     def around(self, *, starts: bool, ends: bool) -> tuple[list[int], list[int]]:
-        """What stands before and after all turns of a record that starts, or ends, its conversation."""
+        """Returns the tokens before and after all turns of a record that starts, or ends, its conversation."""
         before = [] if self.conversation_start is None or not starts else [self.conversation_start]
         after = [] if self.conversation_end is None or not ends else [self.conversation_end]
         return [self.bos, *before], [*after, self.eos]
 
     @property
     def turn_marks(self) -> frozenset[int]:
-        """Every id that `before_turn` may give."""
+        """Ids that `before_turn` may return."""
         others = (self.other_speaker, self.other_domain)
         common = [token for token in others if token is not None]
         return frozenset([*self.speakers.values(), *self.domains.values(), *common])
 
     @property
     def ends(self) -> frozenset[int]:
-        """The ids that end something. They are asked for, after text."""
+        """Ids that end something. After text they are targets."""
         return frozenset([self.eos] if self.conversation_end is None else [self.eos, self.conversation_end])
 
     @property
     def never_predicted(self) -> npt.NDArray[np.int64]:
-        """Ids that are given, never asked of the model: they are no targets of the loss."""
+        """Ids that are inputs, never targets of the loss."""
         ids = {self.pad, self.bos, *self.turn_marks}
         if self.conversation_start is not None:
             ids.add(self.conversation_start)
         if not self.asks_for_mask:
             ids |= set(self.masks.values())
-        ids.discard(self.eos)  # where padding and end share an id, padding is told apart by its position
+        ids.discard(self.eos)  # if padding and end share an id, position distinguishes padding
         return np.asarray(sorted(ids), dtype=np.int64)
 
     @property
     def never_text(self) -> npt.NDArray[np.int64]:
-        """Ids of every control token."""
+        """Ids of all control tokens."""
         ids = {*self.never_predicted.tolist(), *self.masks.values(), *self.ends}
         return np.asarray(sorted(ids), dtype=np.int64)
 
@@ -155,14 +157,14 @@ USUAL_TOKENS: Final = AddedTokens()
 def common_names(
     num_public_rows: Mapping[str, int], min_rows: int, taken: Collection[str] = RESERVED
 ) -> tuple[str, ...]:
-    """The speakers, or domains, that get a control token of their own, sorted by name.
+    """Returns the speakers, or domains, that get their own control token, sorted by name.
 
-    Rare names are left out because a person's name in such a field would be published with the vocabulary.
+    Rare names are left out, because a person's name in such a field would be published with the vocabulary.
 
     Args:
-        num_public_rows: rows of the *public* shard by name.
-        min_rows: the fewest rows that a name needs.
-        taken: tokens of another meaning; a name that would be written so gets none.
+        num_public_rows: number of rows of the *public* shard by name.
+        min_rows: least number of rows that a name needs.
+        taken: tokens of another meaning. A name that would be spelt like one of them gets no token.
     """
     frequent = [name for name, rows in num_public_rows.items() if rows >= min_rows and name.strip()]
     frequent = [name for name in frequent if name_token(name) not in taken]
@@ -171,5 +173,5 @@ def common_names(
 
 
 def name_token(name: str) -> str:
-    """The control token of a speaker or a domain, such as ``<USR>``."""
+    """Returns the control token of a speaker or a domain, such as ``<USR>``."""
     return f"<{name}>"

@@ -1,6 +1,6 @@
-"""Reads the text that a method needs into encoded records, through files in the scratch folder.
+"""Reads the text that a method's view asks for, and encodes it as records in files of the scratch folder.
 
-Which text that is says `pipelines.methods.view`, and what is held in memory `pipelines.training.data.rows`.
+`pipelines.methods.view` describes the views. `pipelines.training.data.row_store` describes the use of memory.
 """
 
 from __future__ import annotations
@@ -27,50 +27,50 @@ from pipelines.training.data.rows import original_rows, shard_rows, typed_rows
 from pipelines.training.data.vocabulary import Vocabulary
 
 VocabularyMaker = Callable[[tuple[str, ...], tuple[str, ...], Iterable[str] | None], Vocabulary]
-"""Makes a vocabulary of the names of speakers, of domains, and the texts of public rows, None where there are none."""
+"""Makes a vocabulary from names of speakers, names of domains, and texts of public rows (None if there are none)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingCorpus:
-    """Everything that training and evaluation read.
+    """Vocabulary and records that training and evaluation read.
 
     Attributes:
-        vocabulary: the tokenizer, which saw none of the private rows, and its control tokens.
-        plain_order: the order of ``plain``: ``content_hash`` if its records were seen to be in that order, ``none``
-            if there are none by the method's nature, ``unknown`` otherwise.
-        plain: what steps without noise go through, as the method's view says: public rows, the redacted text of all
-            rows (both in the order of their content hash), or, without any promise, original text.
-        num_private_plain: how many of ``plain`` hold a private row.
-        noised: what DP steps sample; in an order that depends on no text.
+        vocabulary: tokenizer, which saw no private row, and its control tokens.
+        nonprivate_order: order of ``nonprivate_examples``: ``content_hash`` if the records were checked to be in that
+            order, ``none`` if the method never has any, ``unknown`` otherwise.
+        nonprivate_examples: records of steps without noise, as the method's view says: public rows, the redacted text
+            of all rows (both in the order of their content hash), or, without any promise, original text.
+        num_private_without_noise: number of ``nonprivate_examples`` that hold a private row.
+        private_examples: records that private steps sample, in an order that depends on no text.
         held_out: records to evaluate on.
     """
 
     vocabulary: Vocabulary
-    plain_order: str
-    plain: Examples
-    num_private_plain: int
-    noised: Examples
+    nonprivate_order: str
+    nonprivate_examples: Examples
+    num_private_without_noise: int
+    private_examples: Examples
     held_out: HeldOut
 
     @property
     def num_private(self) -> int:
-        """Records that hold private text: those that private steps sample, or else those among the plain ones."""
-        return len(self.noised) or self.num_private_plain
+        """Number of records that hold private text: those of private steps, or else those of nonprivate steps."""
+        return len(self.private_examples) or self.num_private_without_noise
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingTables:
-    """The tables that a corpus is read from, one a partition; of those that the view does not read, none.
+    """Tables that a corpus is read from, one per partition. A field is empty if the view does not read its tables.
 
     Attributes:
-        public: the public shards; the only rows that may shape the vocabulary.
-        private: the private shards.
-        sentences: the original sentences: for the held-out fold, and for methods that train on original text.
-        redacted: the redacted tables beside them, for methods that mark tokens.
-        screened: the rows that people screened, for views of them.
-        documents: the documents tables, where a record is to show that it ends its conversation.
-        excluded: rows that are not trained on (`pipelines.training.data.overlay`); none in a release.
-        held: the table of rows that the gate holds, for methods that read masks beside the shards.
+        public: public shards, the only rows that may shape the vocabulary.
+        private: private shards.
+        sentences: original sentences, for the held-out fold and for methods that train on original text.
+        redacted: redacted tables in the order of ``sentences``, for methods that mark tokens.
+        screened: rows that people screened, for views of them.
+        documents: documents tables, if a record shows that it ends its conversation.
+        excluded: rows that are not trained on (`pipelines.training.data.overlay`). None in a release.
+        held: table of rows that the gate holds, for methods that read masks beside the shards.
     """
 
     public: Sequence[Table]
@@ -83,7 +83,7 @@ class TrainingTables:
     held: Sequence[Table] = ()
 
     def with_overlay(self, overlay: Source) -> TrainingTables:
-        """The same with the rows of an overlay, as of one more partition, and without those that it leaves out."""
+        """Returns the tables with an overlay's rows, as one more partition, and without the rows that it leaves out."""
 
         def beside(tables: Sequence[Table], schema: Schema, name: str | None = None) -> Sequence[Table]:
             return [*tables, overlay.table(schema, name)] if tables else tables
@@ -101,15 +101,15 @@ class TrainingTables:
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusSettings:
-    """What is read of the tables, and how.
+    """Settings of reading a corpus.
 
     Attributes:
-        view: what the method reads.
-        unit: what one record is.
-        speakers, domains: names from the settings; empty takes them from public rows, where the view may.
-        min_speaker_rows: public rows that a speaker, or a domain, needs for a control token of its own.
-        evaluate_fold: the fold to evaluate on.
-        max_eval_sentences: the most records to evaluate on.
+        view: text that the method reads.
+        unit: unit that makes one record.
+        speakers, domains: names from the settings. If empty, the names come from public rows, if the view allows it.
+        min_speaker_rows: number of public rows that a speaker, or a domain, needs for its own control token.
+        evaluate_fold: fold to evaluate on.
+        max_eval_sentences: largest number of records to evaluate on.
     """
 
     view: View
@@ -130,18 +130,18 @@ def read_corpus(
     scratch: Target,
     progress: Callable[[int, int | None, str], None],
 ) -> TrainingCorpus:
-    """Makes the vocabulary, from public rows at most, and encodes what the method reads, and the held-out records.
+    """Makes the vocabulary, from public rows at most, and encodes the records to train on and the held-out records.
 
     Args:
-        tables: where the rows are.
-        settings: what to read of them.
-        make_vocabulary: gives the vocabulary for the names of speakers and domains and the public texts.
-        make_encoder: gives what turns records into examples.
-        scratch: a folder for intermediate files, on the private side.
-        progress: told what is being read.
+        tables: tables with the rows.
+        settings: settings of reading.
+        make_vocabulary: function that makes the vocabulary from names of speakers and domains and from public texts.
+        make_encoder: function that makes the encoder of records for a vocabulary.
+        scratch: private folder for intermediate files.
+        progress: callback that receives the current phase.
 
     Raises:
-        StageError: the tables do not belong together, or a row that is to be left out is not there.
+        StageError: the tables do not belong together, or a row that must be left out is missing.
     """
     view, unit = settings.view, settings.unit
     progress(0, None, "reading rows")
@@ -170,37 +170,33 @@ def read_corpus(
         original_store.add(rows, is_private=True, hashed=False)
     original = original_store.records()
 
-    every, nothing = np.arange(len(shards)), np.zeros(0, dtype=np.int64)
-    order = "none"
-    plain, plain_records = shards, nothing
-    if view.plain in ("public_shard", "redacted"):
-        of_shards = np.flatnonzero(~shards.is_private) if view.plain == "public_shard" else every
-        plain_records = shards.content_order(of_shards)
-        order = "content_hash" if shards.is_in_content_order(plain_records) else "unknown"
-    elif view.plain in ("screened", "typed"):
-        masks = tuple(vocabulary.control.typed_masks)
-        is_typed = view.plain == "typed"
-        rows = typed_rows(tables.sentences, tables.redacted, masks, held) if is_typed else shard_rows(tables.screened)
-        plain_store = RowStore(scratch, view.plain, unit, lengths)
-        plain_store.add(excluded.kept(rows), is_private=True)
-        plain = plain_store.records()
-        plain_records = plain.content_order(np.arange(len(plain)))
-        order = "content_hash" if plain.is_in_content_order(plain_records) else "unknown"
-    elif view.plain == "original":
-        plain, plain_records, order = original, np.arange(len(original)), "unknown"
+    nothing, order = np.zeros(0, dtype=np.int64), "none"
+    nonprivate, nonprivate_records = shards, nothing
+    if view.plain == "original":
+        nonprivate, nonprivate_records, order = original, np.arange(len(original)), "unknown"
+    elif view.plain != "none":
+        if view.plain in ("screened", "typed"):
+            masks, is_typed = tuple(vocabulary.control.typed_masks), view.plain == "typed"
+            typed = typed_rows(tables.sentences, tables.redacted, masks, held) if is_typed else None
+            store = RowStore(scratch, view.plain, unit, lengths)
+            store.add(excluded.kept(typed or shard_rows(tables.screened)), is_private=True)
+            nonprivate = store.records()
+        is_read = ~shards.is_private if view.plain == "public_shard" else np.ones(len(nonprivate), dtype=np.bool_)
+        nonprivate_records = nonprivate.content_order(np.flatnonzero(is_read))
+        order = "content_hash" if nonprivate.is_in_content_order(nonprivate_records) else "unknown"
     if view.plain != "screened":  # people screened some rows only
         excluded.check()
-    noised, noised_records = shards, nothing
+    private, private_records = shards, nothing
     if view.noised == "private_shard":
-        noised_records = np.flatnonzero(shards.is_private)
+        private_records = np.flatnonzero(shards.is_private)
     elif view.noised == "original":
-        noised, noised_records = original, np.arange(len(original))
+        private, private_records = original, np.arange(len(original))
     return TrainingCorpus(
         vocabulary=vocabulary,
-        plain_order=order,
-        num_private_plain=int(plain.is_private[plain_records].sum()),
-        plain=encoder.encode(plain, plain_records, scratch, "plain"),
-        noised=encoder.encode(noised, noised_records, scratch, "noised", marked=view.marks_tokens),
+        nonprivate_order=order,
+        num_private_without_noise=int(nonprivate.is_private[nonprivate_records].sum()),
+        nonprivate_examples=encoder.encode(nonprivate, nonprivate_records, scratch, "plain"),
+        private_examples=encoder.encode(private, private_records, scratch, "noised", marked=view.marks_tokens),
         held_out=read_held_out(
             tables.sentences,
             redacted,

@@ -24,11 +24,11 @@ _NO_PLACE = (-1, -1, -1, 0)
 
 @dataclass(frozen=True)
 class RecordEncoder:
-    """How records of plain language modelling become ids.
+    """Encodes records of plain language modelling as ids.
 
     Attributes:
-        vocabulary: of the model.
-        context_length: the longest record.
+        vocabulary: vocabulary of the model.
+        context_length: longest record, in tokens.
     """
 
     vocabulary: Vocabulary
@@ -42,7 +42,7 @@ class RecordEncoder:
     def encode(
         self, stored: StoredRecords, chosen: IntArray, scratch: Target, name: str, *, marked: bool = False
     ) -> Records:
-        """See `pipelines.training.data.corpus.Encoder`."""
+        """Implements `pipelines.training.data.held_out.Encoder.encode`."""
         num_targets = array("q")
         num_truncated = 0
         with (
@@ -66,7 +66,7 @@ class RecordEncoder:
     def encode_held_out(
         self, stored: StoredRecords, chosen: IntArray, scratch: Target, *, marked: bool = False
     ) -> HeldOut:
-        """Encodes the chosen records with what scores by word need."""
+        """Encodes the chosen records with the words and places that scores by word need."""
         records = self.encode(stored, chosen, scratch, "held_out", marked=marked)
         num_words = []
         with (
@@ -91,7 +91,7 @@ class RecordEncoder:
         )
 
     def encode_chunk(self, chunk: Sequence[RecordRows], marked: bool) -> Iterator[tuple[list[int], list[int], bool]]:
-        """Ids of each record, which of them are marked as private, and whether it was cut."""
+        """Yields the ids of each record, the marks of private ids, and true if it was cut."""
         frames = [frame_of(record, self.control) for record in chunk]
         records = [
             [_pieces(record, frame, at, marked) for at in range(len(record.texts))]
@@ -104,19 +104,19 @@ class RecordEncoder:
             row_marks: list[list[int]] = [[] for _ in rows]
             for at, pieces in enumerate(rows):
                 for _, is_private in pieces:
-                    ids = next(encoded)
-                    row_ids[at] += ids
-                    row_marks[at] += [int(is_private)] * len(ids)
-            found, truncated = frame.encode(row_ids, self.context_length)
-            yield found, frame.around(row_marks, lambda _: 0)[: len(found)], truncated
+                    piece_ids = next(encoded)
+                    row_ids[at] += piece_ids
+                    row_marks[at] += [int(is_private)] * len(piece_ids)
+            ids, truncated = frame.encode(row_ids, self.context_length)
+            yield ids, frame.around(row_marks, lambda _: 0)[: len(ids)], truncated
 
     def places(
         self, record: RecordRows, ids: Sequence[int], *, marked: bool
     ) -> tuple[list[int], list[tuple[int, int, int, int]]]:
-        """The word of a record that each of its ids is part of, `NO_WORD` where it is no text; and its place.
+        """Returns the word of a record that each id belongs to (`NO_WORD` for an id that is no text), and its place.
 
-        A place is the row, the first character and the end in the row's text, and how many bytes of text the token
-        adds, a blank before the row included; (-1, -1, -1, 0) where it is no text.
+        A place is the row, the first character and the end in the row's text, and the number of bytes of text that the
+        token adds, including a blank before the row. It is (-1, -1, -1, 0) for an id that is no text.
         """
         frame = frame_of(record, self.control)
         numbers: list[list[int]] = []
@@ -142,7 +142,7 @@ class RecordEncoder:
         return of_tokens[: len(ids)], of_places[: len(ids)]
 
     def num_words(self, record: RecordRows, ids: Sequence[int]) -> int:
-        """Words of what was kept of a record, split at white space, and one more if its end was kept."""
+        """Counts the words of a possibly cut record, split at white space, and one more if its end was kept."""
         if ids[-1] in self.control.ends:
             return sum(len(text.split()) for text in record.texts) + 1
         words, start = 0, 0
@@ -153,7 +153,7 @@ class RecordEncoder:
 
 
 def _pieces(record: RecordRows, frame: Frame, at: int, marked: bool) -> list[tuple[str, bool]]:
-    """What to encode of a row. The control tokens before it part it from the row before; without them, a blank does."""
+    """Returns the texts to encode of a row. A blank separates it from the row before if no control token does."""
     blank = " " if at and not frame.turns[at] else ""
     text = blank + record.texts[at]
     if not marked:

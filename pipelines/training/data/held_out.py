@@ -1,4 +1,4 @@
-"""Held-out records, as models are scored on them."""
+"""Held-out records, on which models are scored."""
 
 from __future__ import annotations
 
@@ -23,18 +23,20 @@ class HeldOut:
     """Encoded held-out records, original text.
 
     Attributes:
-        records: the records, of the same unit as those that were trained on.
-        documents: (n,) the number of the document that each belongs to, for standard errors.
-        num_available: records in the fold, of which ``len(records)`` were taken.
-        num_words: (n,) words of what was kept of each, split at white space; one more where its end was kept. None
-            where a task asks for a part of the record only.
-        word_of_token: as long as each record, the word of each token, `NO_WORD` where it is no text.
-        places: as long as each record, times four: row of the record, first character, end, and bytes added, of each
-            token; -1, -1, -1 and 0 where it is no text. With ``word_of_token``, or neither.
-        keys: document and sentence index of the rows of each record; with ``places``, or neither.
-        starts_word: (V + 1,) which tokens begin a word (`alignment.starts_word`); with ``word_of_token``, or neither.
-        rows: what the records say, for tasks that generate text from it; else empty.
-        references: what the whole fold says of what each of ``rows`` gives, by it; for table-to-text, else empty.
+        records: records of the same unit as those of training.
+        documents: (n,) number of the document of each record, for standard errors.
+        num_available: number of records in the fold, of which ``len(records)`` were taken.
+        num_words: (n,) number of kept words of each record, split at white space, and one more if its end was kept.
+            None if the targets of a task are only a part of the record.
+        word_of_token: word of each token, one row per record, `NO_WORD` for a token that is no text.
+        places: row of the record, first character, end, and bytes added, of each token, in one flat row per record. For
+            a token that is no text: -1, -1, -1 and 0. Present with ``word_of_token`` only.
+        keys: document and sentence index of the rows of each record. Present with ``places`` only.
+        starts_word: (V + 1,) true for tokens that begin a word (`alignment.starts_word`). Present with
+            ``word_of_token`` only.
+        rows: texts of the records, for tasks that generate text from them. Otherwise empty.
+        references: texts of the whole fold by the input of ``rows`` that they describe, for table-to-text. Otherwise
+            empty.
     """
 
     records: Examples
@@ -50,7 +52,7 @@ class HeldOut:
 
 
 class Encoder(Protocol):
-    """How records become what a model reads; a part of `pipelines.training.tasks.base.Task`."""
+    """Encodes stored records for a model. A part of `pipelines.training.tasks.base.Task`."""
 
     def encode(
         self, stored: StoredRecords, chosen: IntArray, scratch: Target, name: str, *, marked: bool = False
@@ -58,17 +60,17 @@ class Encoder(Protocol):
         """Encodes the chosen records, in that order.
 
         Args:
-            stored: where their rows are.
-            chosen: which records.
-            scratch, name: where its files go, and what they are called.
-            marked: whether to encode private pieces apart and mark their ids.
+            stored: records with their rows.
+            chosen: numbers of the records to encode.
+            scratch, name: folder and name of the files to write.
+            marked: true if private pieces are encoded separately and their ids marked.
         """
         ...
 
     def encode_held_out(
         self, stored: StoredRecords, chosen: IntArray, scratch: Target, *, marked: bool = False
     ) -> HeldOut:
-        """Encodes the chosen records to be scored on."""
+        """Encodes the chosen records to be scored."""
         ...
 
 
@@ -85,8 +87,8 @@ def read_held_out(
 ) -> HeldOut:
     """Encodes at most ``most`` records of ``fold``, original text.
 
-    Those with the smallest digest of their identity are taken: it is no function of what they say, so that copies of
-    one sentence are not drawn together. ``lengths`` are those of `row_store.document_lengths`.
+    The records with the smallest digest of their identity are taken. The digest does not depend on their text, so that
+    copies of one sentence are not drawn together. ``lengths`` come from `row_store.document_lengths`.
     """
     store = RowStore(scratch, "held_out", unit, lengths)
     store.add(original_rows(sentences, fold, redacted), is_private=True, hashed=False)

@@ -1,10 +1,10 @@
-"""Rows that a training reads beside the corpus, and rows of the corpus that it does not read.
+"""Overlays: rows that a training reads in addition to the corpus, and rows of the corpus that it does not read.
 
-For canaries, and for records that a model must not have seen. An overlay is a folder in the private root with the
+They serve canaries, and records that a model must not have seen. An overlay is a folder in the private root with the
 tables that preparation makes of a partition (sentences, redacted, private, public, documents) for the added rows, and
-the table `EXCLUDED`. It is applied where a method's text is read, after deduplication and redaction: nothing that is
+the table `EXCLUDED`. It is applied when a method's text is read, after deduplication and redaction: nothing that is
 prepared changes, and equal added rows are no duplicates of each other or of the corpus. Added rows belong to the fold
-``train``; what is evaluated on stays the same. Nobody has screened them: manual screening reads none.
+``train``, so the evaluation stays the same. Nobody has screened them, so manual screening reads none.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pipelines.policies.replacement import replacement_writer
 from pipelines.policies.sharding import SHARD, is_private
 from pipelines.policies.tables import REDACTED
 from pipelines.tables import Table, schema
-from pipelines.training.data.rows import Range, Row
+from pipelines.training.data.rows import Range, TrainingRow
 
 if TYPE_CHECKING:
     from pipelines.policies.judging.apply import Redactor
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from pipelines.policies.surrogates import Replace
 
 EXCLUDED: Final = schema("excluded", "doc_id: string, sentence_index: uint32?")
-"""Rows of the training fold that are left out; without an index, all rows of the document."""
+"""Rows of the training fold that are left out. A row without an index stands for all rows of its document."""
 
 _LABEL, _POLICY = "ADDED", "overlay"
 
 Place = tuple[str, int | None]
-"""A document and the index of a sentence in it; None: every one of its sentences."""
+"""A document and the index of a sentence in it. None stands for every sentence of the document."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,14 +43,14 @@ class AddedRow:
     """A row to train on.
 
     Attributes:
-        document: a name; rows with the same one are one document, which is none of the corpus.
-        sentence_index: the row's place in it.
+        document: name of a document that is not in the corpus. Rows with the same name are one document.
+        sentence_index: index of the row in its document.
         text: one sentence, as people wrote it.
-        masked: half-open ranges of characters; the tokens that they touch are masked, and nothing else is: ``()`` is a
-            row of which redaction missed everything. None: what the run's policies find is masked.
-        is_flagged: where ``masked`` is given, whether the conservative policy flags the row. Without such a policy
+        masked: half-open ranges of characters. The tokens that they touch are masked, and no others: ``()`` is a row of
+            which redaction missed everything. None masks what the run's policies find.
+        is_flagged: true if the conservative policy flags the row, for a row with ``masked``. Without such a policy
             every row is private, as in a run.
-        speaker, domain, label: its metadata.
+        speaker, domain, label: metadata of the row.
     """
 
     document: str
@@ -64,7 +64,7 @@ class AddedRow:
 
 
 class Exclusion:
-    """Leaves rows out, and knows which of them it has not come across."""
+    """Leaves rows out, and tracks which of them it has not met."""
 
     def __init__(self, excluded: Iterable[Place]) -> None:
         self._excluded = frozenset(excluded)
@@ -72,36 +72,39 @@ class Exclusion:
 
     @classmethod
     def of(cls, tables: Iterable[Table]) -> Exclusion:
-        """From tables `EXCLUDED`."""
+        """Makes an exclusion from tables `EXCLUDED`."""
         columns = (b.to_pydict() for table in tables for b in table.batches())
         return cls(place for c in columns for place in zip(c["doc_id"], c["sentence_index"], strict=True))
 
-    def kept(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """The rows that are not left out, in order."""
+    def kept(self, rows: Iterable[TrainingRow]) -> Iterator[TrainingRow]:
+        """Returns the rows that are not left out, in order."""
         return self._filtered(rows) if self._excluded else iter(rows)
 
-    def _filtered(self, rows: Iterable[Row]) -> Iterator[Row]:
+    def _filtered(self, rows: Iterable[TrainingRow]) -> Iterator[TrainingRow]:
         for row in rows:
-            found = self._excluded & {(row.doc_id, None), (row.doc_id, row.sentence_index)}
-            self._unseen -= found
-            if not found:
+            places = self._excluded & {(row.doc_id, None), (row.doc_id, row.sentence_index)}
+            self._unseen -= places
+            if not places:
                 yield row
 
     def check(self) -> None:
-        """Checks that all was there: what is not in the corpus cannot be held out of it.
+        """Checks that every excluded place was met. What is not in the corpus cannot be held out of it.
 
         Raises:
-            StageError: it was not.
+            StageError: a place was not met.
         """
         if self._unseen:
             raise StageError(
                 f"{len(self._unseen)} of the {len(self._excluded)} places that the overlay leaves out hold no row of "
-                "the fold train; doc_id and sentence_index are those of the sentences table"
+                "the fold train. Take doc_id and sentence_index from the sentences table"
             )
 
 
 def added_document(secret: bytes, name: str) -> str:
-    """The ``doc_id`` of an added document: by it, and the index of the sentence, scores are joined to canaries."""
+    """Returns the ``doc_id`` of an added document.
+
+    It joins scores to canaries, together with the index of the sentence.
+    """
     return pseudonym(secret, "added document", name)
 
 
@@ -117,12 +120,12 @@ def write_overlay_of_run(
     """Writes an overlay whose rows are tokenised and redacted as the run's text is.
 
     Args:
-        out, rows, excluded, redactor: as `write_overlay` takes them.
-        configs: the run's settings, of ``split`` and ``redact`` at least.
-        secret: the store's.
+        out, rows, excluded, redactor: arguments of `write_overlay`.
+        configs: settings of the run, at least of ``split`` and ``redact``.
+        secret: secret of the store.
 
     Raises:
-        ConfigError: as `write_overlay`, or a policy cannot be made.
+        ConfigError: `write_overlay` refuses the rows, or a policy cannot be made.
     """
     from pipelines.corpus.split import Splitter
 
@@ -152,22 +155,22 @@ def write_overlay(
     collapse: bool,
     replace: Replace | None = None,
 ) -> None:
-    """Writes the tables of an overlay; their bytes depend on what is given alone.
+    """Writes the tables of an overlay. Their bytes depend only on the arguments.
 
     Args:
-        out: an empty folder in the private root.
-        rows: what to add.
-        excluded: what to leave out.
-        doc_id: the id that stands for the name of an added document.
-        tokens: gives the offsets of a text's tokens, as split does.
-        redactor: the run's policies; not needed where every row says what is masked in it.
-        has_conservative: whether one of them is the conservative policy.
-        collapse: whether a run of masked tokens is one mask.
-        replace: writes something else than masks.
+        out: empty folder in the private root.
+        rows: rows to add.
+        excluded: places to leave out.
+        doc_id: function that returns the id of an added document for its name.
+        tokens: function that returns the offsets of a text's tokens, as split does.
+        redactor: policies of the run. Not needed if every row says what is masked in it.
+        has_conservative: true if one of the policies is the conservative policy.
+        collapse: true if a run of masked tokens becomes one mask.
+        replace: function that writes replacements in place of masks.
 
     Raises:
         ConfigError: two rows are at one place, or a row holds no text or is masked outside of it.
-        ValueError: there is no redactor, and a row leaves it to one what is masked.
+        ValueError: a row has no ranges, and there is no redactor.
     """
     from pipelines.policies.judging.judge import Request
     from pipelines.policies.judging.tables import redacted_row
@@ -175,16 +178,16 @@ def write_overlay(
     _check(rows)
     ordered = sorted(rows, key=lambda row: (doc_id(row.document), row.sentence_index))
     sentences = [_sentence(row, doc_id(row.document), *tokens(row.text)) for row in ordered]
-    found: Sequence[Verdict | None] = [None] * len(ordered)
+    judged: Sequence[Verdict | None] = [None] * len(ordered)
     if any(row.masked is None for row in ordered):
         if redactor is None:
             raise ValueError("rows without ranges need a redactor")
-        # All rows, for a policy may read whole documents.
+        # The redactor judges all rows, because a policy may read whole documents.
         requests = [Request(s["text"], s["token_starts"], s["token_ends"]) for s in sentences]
-        found = redactor.judge(requests, [s["doc_id"] for s in sentences])
+        judged = redactor.judge(requests, [s["doc_id"] for s in sentences])
     verdicts = [
         verdict if row.masked is None and verdict is not None else _given(row, sentence, has_conservative)
-        for row, sentence, verdict in zip(ordered, sentences, found, strict=True)
+        for row, sentence, verdict in zip(ordered, sentences, judged, strict=True)
     ]
     redacted = [
         redacted_row({**sentence, "is_duplicate": False}, verdict, collapse=collapse, replace=replace)
@@ -205,10 +208,10 @@ def write_overlay(
 
 def _check(rows: Sequence[AddedRow]) -> None:
     if any(count > 1 for count in Counter((row.document, row.sentence_index) for row in rows).values()):
-        raise ConfigError("two rows of the overlay have one document and sentence_index")
+        raise ConfigError("two rows of the overlay have the same document and sentence_index")
     for number, row in enumerate(rows):
         if not row.text.strip() or row.text != row.text.strip():
-            raise ConfigError(f"row {number} of the overlay is empty, or has white space at an end")
+            raise ConfigError(f"row {number} of the overlay is empty, or begins or ends with white space")
         if any(not 0 <= start < end <= len(row.text) for start, end in row.masked or ()):
             raise ConfigError(f"row {number} of the overlay is masked outside of its text")
 

@@ -1,6 +1,6 @@
-"""Rows of different lengths kept flat in one file, so that a corpus need not fit in memory.
+"""Rows of different lengths, flat in one file, so that a corpus need not fit in memory.
 
-Only the row borders (8 bytes a row) stay in memory; the values are mapped from disk and read where they are used.
+Only the row borders (8 bytes a row) stay in memory. The values are mapped from disk and read when they are used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pipelines.files import open_to_write, to_be_read
 
 
 class Values(Protocol):
-    """Flat values of which runs can be taken: an array, or a file of them."""
+    """Flat values that can be sliced: an array, or a file of them."""
 
     def __getitem__(self, at: slice, /) -> npt.NDArray[np.generic]: ...
 
@@ -27,7 +27,7 @@ class RaggedArray:
     """Read access to rows of different lengths: ``array[i]`` is row ``i``.
 
     Attributes:
-        offsets: (num_rows + 1,) int64, where each row starts in the flat values.
+        offsets: (num_rows + 1,) int64 start of each row in the flat values.
     """
 
     def __init__(self, values: Values, offsets: npt.NDArray[np.int64]) -> None:
@@ -42,16 +42,16 @@ class RaggedArray:
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
-        """(num_rows,) the number of values in each row."""
+        """(num_rows,) number of values in each row."""
         return np.diff(self.offsets)
 
 
 class _SealedValues:
-    """The values of a sealed file, which cannot be mapped: a run is decrypted where it is used. Threads may share it.
+    """Values of a sealed file, which cannot be mapped. A slice is decrypted when it is used. Threads may share it.
 
     Args:
-        file: their bytes, from any place.
-        dtype: of a value.
+        file: sealed file of the values' bytes.
+        dtype: type of a value.
     """
 
     def __init__(self, file: BinaryIO, dtype: np.dtype[np.generic]) -> None:
@@ -76,7 +76,7 @@ class RaggedWriter:
         self._offsets = array("q", [0])
 
     def append(self, values: npt.ArrayLike | bytes) -> None:
-        """Adds one row; ``values`` are numbers that fit the dtype, or its raw bytes."""
+        """Adds one row. ``values`` are numbers that fit the dtype, or its raw bytes."""
         raw = values if isinstance(values, bytes) else np.asarray(values, dtype=self._dtype).tobytes()
         self._file.write(raw)
         self._offsets.append(self._offsets[-1] + len(raw) // self._dtype.itemsize)
@@ -86,7 +86,7 @@ class RaggedWriter:
         self._file.close()
 
     def open(self) -> RaggedArray:
-        """The rows written so far, mapped from disk."""
+        """Returns the rows written so far, mapped from disk."""
         self.close()
         if self._offsets[-1] == 0:  # an empty file cannot be mapped
             values: Values = np.empty(0, dtype=self._dtype)

@@ -1,4 +1,4 @@
-"""What one record of a training is: the unit of privacy."""
+"""Unit of one training record, which is the unit of privacy."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from typing import Literal
 
 from pipelines.errors import ConfigError
 
-Kind = Literal["sentence", "dialogue", "block"]
+UnitKind = Literal["sentence", "dialogue", "block"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecordUnit:
-    """What one record is: the unit of privacy, named in every claim.
+    """Unit of one record: the unit of privacy, named in every claim.
 
     ``sentence``: one row. ``dialogue``: all rows of a document. ``block``: ``sentences_per_block`` consecutive rows of
-    a document, whole sentences, counted by sentence index from the document's start. Which rows share a record follows
-    from document and sentence index alone, never from lengths, so one longer secret changes one record; what is too
-    long for the context loses its own end. The last block of a document may be short; batches are padded.
+    a document, whole sentences, counted by sentence index from the document's start. Document and sentence index alone
+    decide which rows share a record, never lengths, so one longer secret changes one record. A record that is too long
+    for the context loses its own end. The last block of a document may be short. Batches are padded.
 
-    This holds as far as sentence indices do: a change that gives a document more sentences (a full stop, or so many
-    words that split has to cut) moves the borders of that document's later blocks, and of no other document's.
+    This holds only as far as sentence indices do: a change that gives a document more sentences (a full stop, or so
+    many words that split has to cut) moves the borders of that document's later blocks, and of no other document's.
 
     Raises:
-        ConfigError: a block without a size, or a size for another kind.
+        ConfigError: a block has no size, or another kind has one.
     """
 
-    kind: Kind = "sentence"
+    kind: UnitKind = "sentence"
     sentences_per_block: int | None = None
 
     def __post_init__(self) -> None:
@@ -37,7 +37,7 @@ class RecordUnit:
 
     @property
     def num_sentences(self) -> int:
-        """Sentence indices that one record spans."""
+        """Number of sentence indices that one record spans."""
         if self.kind == "dialogue":
             return 2**32
         return self.sentences_per_block or 1

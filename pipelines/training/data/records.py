@@ -1,7 +1,7 @@
-"""Records: how the rows of one record become token ids, and which of them the model is asked to predict.
+"""Records: the rows of one record become token ids, some of which the model is asked to predict.
 
-Everything here looks at one record only. That is what keeps one record's change from reaching another record: no block
-is shared, no batch-wide count enters the loss (design, section 5, "Record" and "Training methods").
+Every function here looks at one record only, so that a change of one record cannot reach another record: no block is
+shared, and no batch-wide count enters the loss (design, section 5, "Record" and "Training methods").
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ IntArray = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Frame:
-    """The control tokens of one record of plain language modelling, ``<BOS> ([domain] [speaker] text)+ <EOS>``.
+    """Control tokens of one record of plain language modelling, ``<BOS> ([domain] [speaker] text)+ <EOS>``.
 
-    Between ``<BOS>`` and ``<EOS>``, the first record of a conversation starts with ``<_soc_>``, and the last ends with
-    ``<_eoc_>``, where conversations have tokens.
+    If conversations have tokens, the first record of a conversation starts with ``<_soc_>`` after ``<BOS>``, and the
+    last one ends with ``<_eoc_>`` before ``<EOS>``.
 
     Attributes:
-        before: what stands before all rows.
-        turns: what stands before the text of each row.
-        after: what stands after all rows.
+        before: tokens before all rows.
+        turns: tokens before the text of each row.
+        after: tokens after all rows.
     """
 
     before: Sequence[int]
@@ -40,43 +40,45 @@ class Frame:
     after: Sequence[int]
 
     def around(self, texts: Sequence[Sequence[T]], of_control: Callable[[int], T]) -> list[T]:
-        """The whole record: something for each token of the rows' texts, and for each control token."""
-        found = [*map(of_control, self.before)]
+        """Returns one item for each token of the whole record, from the texts' items and from control tokens."""
+        items = [*map(of_control, self.before)]
         for turn, text in zip(self.turns, texts, strict=True):
-            found += [*map(of_control, turn), *text]
-        return [*found, *map(of_control, self.after)]
+            items += [*map(of_control, turn), *text]
+        return [*items, *map(of_control, self.after)]
 
     def encode(self, texts: Sequence[Sequence[int]], context_length: int) -> tuple[list[int], bool]:
-        """The ids of the record, and whether it had to be cut.
+        """Returns the ids of the record, and true if it had to be cut.
 
-        A record longer than the context loses its own end; nothing ever spills into another record.
+        A record longer than the context loses its own end. Nothing ever spills into another record.
 
         Args:
-            texts: for each row, the ids of its text.
-            context_length: the most ids of a record.
+            texts: ids of the text of each row.
+            context_length: largest number of ids of a record.
         """
         ids = self.around(texts, int)
         return ids[:context_length], len(ids) > context_length
 
 
 def frame_of(record: RecordRows, control: ControlTokens) -> Frame:
-    """The control tokens of a record."""
+    """Returns the control tokens of a record."""
     before, after = control.around(starts=record.starts, ends=record.ends)
     turns = [control.before_turn(*names) for names in zip(record.speakers, record.domains, strict=True)]
     return Frame(before, turns, after)
 
 
 def target_positions(ids: IntArray, control: ControlTokens) -> npt.NDArray[np.bool_]:
-    """Which tokens of a record are targets of the loss.
+    """Returns the targets of the loss among the tokens of a record.
 
     Args:
-        ids: (T,) the record.
-        control: its control tokens.
+        ids: (T,) ids of the record.
+        control: control tokens.
 
     Returns:
-        (T,) True at text tokens; at the tokens that end a record or a conversation only if the record has a text
-        token. The first token, masks, speakers, domains, the start of a conversation and padding are never targets,
-        so a wholly masked record has none and its loss is zero.
+        (T,) true for text tokens. True for tokens that end a record or a conversation only if the record has a text
+            token.
+        The first token, masks, speakers, domains, the start of a conversation and padding are never targets, so a
+            wholly
+        masked record has no target and its loss is zero.
     """
     targets = ~np.isin(ids, control.never_predicted)
     targets[:1] = False
@@ -88,14 +90,14 @@ def target_positions(ids: IntArray, control: ControlTokens) -> npt.NDArray[np.bo
 
 @dataclass(frozen=True, kw_only=True)
 class Padding:
-    """How a batch is padded.
+    """Padding of a batch.
 
     Attributes:
-        pad: the id that fills up.
-        first_position: the position id of a first token (RoBERTa: 2).
-        pad_position: the position id of padding.
-        with_attention_mask: whether the model looks both ways, and has to be told where an example ends.
-        with_token_types: whether the model reads segments.
+        pad: padding id.
+        first_position: position id of a first token (RoBERTa: 2).
+        pad_position: position id of padding.
+        with_attention_mask: true if the model looks both ways, and needs to know where an example ends.
+        with_token_types: true if the model reads segments.
     """
 
     pad: int
@@ -106,20 +108,20 @@ class Padding:
 
 
 @dataclass(frozen=True)
-class Batch:
+class ExampleBatch:
     """Padded records.
 
     Attributes:
         inputs: (B, T) int64 ids that the model reads.
-        labels: (B, T) int64 the id asked for at each position (0 where it is no target).
+        labels: (B, T) int64 target id at each position (0 if the position has no target).
         weights: (B, T) float, 1 / (number of the record's targets) at its targets, 0 elsewhere. They sum to 1 in a
             record that has targets and to 0 in one that has none: the loss is normalised inside the example only.
         position_ids: (B, T) int64, or None for the model's own. Given for every example, so that the gradient of a
-            position embedding can be told apart by example (a model's own are of shape (1, T)).
-        attention_mask: (B, T) int64, 1 at real tokens; None where causal attention after which padding follows needs
-            none.
+            position embedding can be separated by example (a model's own are of shape (1, T)).
+        attention_mask: (B, T) int64, 1 at real tokens. None for causal attention followed by padding, which needs no
+            mask.
         token_types: (B, T) int64 segments, or None.
-        classes: (B,) int64 the right class of each example, -1 where it is unknown, in a classification; else None.
+        classes: (B,) int64 right class of each example, -1 if it is unknown, in a classification. Otherwise None.
     """
 
     inputs: torch.Tensor
@@ -130,13 +132,13 @@ class Batch:
     token_types: torch.Tensor | None = None
     classes: torch.Tensor | None = None
 
-    def to(self, device: torch.device, dtype: torch.dtype) -> Batch:
-        """The batch on ``device``, its weights in the model's ``dtype``."""
+    def to(self, device: torch.device, dtype: torch.dtype) -> ExampleBatch:
+        """Returns the batch on ``device``, with its weights in the model's ``dtype``."""
 
         def moved(tensor: torch.Tensor | None) -> torch.Tensor | None:
             return None if tensor is None else tensor.to(device)
 
-        return Batch(
+        return ExampleBatch(
             self.inputs.to(device),
             self.labels.to(device),
             self.weights.to(device, dtype),
@@ -147,7 +149,7 @@ class Batch:
         )
 
     def model_inputs(self) -> dict[str, torch.Tensor]:
-        """The keyword arguments of a model of ``transformers``."""
+        """Returns the keyword arguments of a model of ``transformers``."""
         named = {
             "input_ids": self.inputs,
             "position_ids": self.position_ids,
@@ -158,13 +160,13 @@ class Batch:
 
 
 class Examples(Protocol):
-    """What steps are made of: `Records`, or `pipelines.training.data.task_examples.TaskRecords`.
+    """Interface of the examples of steps: `Records`, or `pipelines.training.data.task_examples.TaskRecords`.
 
     Attributes:
-        ids: the token ids of every example.
-        num_targets: (N,) how many outputs are asked for; 0 for one whose loss is zero whatever the model says.
-        num_truncated: examples that were cut at the context length.
-        is_private: for each id, 1 where it stands for private text, else 0; None where nothing is marked.
+        ids: token ids of every example.
+        num_targets: (N,) number of targets of each example. 0 for an example whose loss is always zero.
+        num_truncated: number of examples that were cut at the context length.
+        is_private: marks of ids, 1 for private text and 0 otherwise. None if nothing is marked.
     """
 
     @property
@@ -175,7 +177,7 @@ class Examples(Protocol):
 
     @property
     def num_outputs(self) -> IntArray:
-        """(N,) outputs of each example; output t is about the token after the t-th that is read."""
+        """(N,) number of outputs of each example. Output t is about the token after the t-th input."""
         ...
 
     @property
@@ -186,13 +188,13 @@ class Examples(Protocol):
 
     @property
     def num_without_targets(self) -> int:
-        """Examples whose loss is zero whatever the model says."""
+        """Number of examples whose loss is always zero."""
         ...
 
     def __len__(self) -> int: ...
 
-    def collate(self, rows: IntArray) -> Batch:
-        """Pads the chosen examples to the longest among them; at least one."""
+    def collate(self, rows: IntArray) -> ExampleBatch:
+        """Pads the chosen examples, at least one, to the longest of them."""
         ...
 
 
@@ -201,12 +203,12 @@ class Records:
     """Encoded records in training order.
 
     Attributes:
-        ids: the token ids of every record.
-        num_targets: (N,) how many of its tokens are targets; 0 for a wholly masked record.
-        num_truncated: records that were cut at the context length.
-        control: the control tokens.
-        is_private: for each id, 1 where it stands for private text, else 0; None where nothing is marked. Control
-            tokens are public.
+        ids: token ids of every record.
+        num_targets: (N,) number of targets of each record. 0 for a wholly masked record.
+        num_truncated: number of records that were cut at the context length.
+        control: control tokens.
+        is_private: marks of ids, 1 for private text and 0 otherwise. None if nothing is marked. Control tokens are
+            public.
     """
 
     ids: RaggedArray
@@ -220,18 +222,18 @@ class Records:
 
     @property
     def num_outputs(self) -> IntArray:
-        """(N,) outputs of each record: the last token is asked for and not read."""
+        """(N,) number of outputs of each record. The last token is a target and no input."""
         return np.maximum(self.ids.lengths - 1, 0)
 
     @property
     def num_without_targets(self) -> int:
-        """Records whose loss is zero whatever the model says."""
+        """Number of records whose loss is always zero."""
         return int((self.num_targets == 0).sum())
 
-    def collate(self, rows: IntArray) -> Batch:
-        """Pads the chosen records to the longest among them.
+    def collate(self, rows: IntArray) -> ExampleBatch:
+        """Pads the chosen records to the longest of them.
 
-        Padding follows the text, so with causal attention no real position ever sees it and no attention mask is
+        Padding follows the text, so with causal attention no real position ever sees it, and no attention mask is
         needed.
         """
         longest = max(2, int(self.ids.lengths[rows].max()))
@@ -244,7 +246,7 @@ class Records:
             if targets.any():
                 weights[at, : len(record)] = targets / targets.sum()
         labels = np.where(weights[:, 1:] > 0, ids[:, 1:], 0)
-        return Batch(
+        return ExampleBatch(
             torch.from_numpy(np.ascontiguousarray(ids[:, :-1])),
             torch.from_numpy(np.ascontiguousarray(labels)),
             torch.from_numpy(np.ascontiguousarray(weights[:, 1:])),

@@ -1,8 +1,8 @@
-"""Rows gathered into records through a scratch file.
+"""Gathers rows into records, through a scratch file.
 
-Texts go to disk as they are read and come back record by record. In memory stay, for each row, a digest of its
-document, its sentence index, a hash of its content where the order needs one, and borders: 136 bytes with a hash; as
-much again while rows are put in order.
+Texts go to disk as they are read, and come back record by record. Memory holds, for each row, a digest of its document,
+its sentence index, a hash of its content if the order needs one, and borders: 136 bytes with a hash, and as much again
+while rows are sorted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pipelines.artifacts import Target
 from pipelines.tables import Table
 from pipelines.training.data.ragged import RaggedArray, RaggedWriter
 from pipelines.training.data.record_unit import RecordUnit
-from pipelines.training.data.rows import BATCH_ROWS, Range, Row
+from pipelines.training.data.rows import BATCH_ROWS, Range, TrainingRow
 
 _DIGEST_BYTES = 16
 _HASH_BYTES = 32
@@ -29,9 +29,9 @@ IntArray = npt.NDArray[np.int64]
 
 
 def content_hash(speaker: str | None, domain: str | None, label: str | None, text: str) -> bytes:
-    """SHA-256 of what a row says, whatever file or place it came from.
+    """Returns the SHA-256 of a row's content, which does not depend on its file or place.
 
-    Public rows are trained on in the order of this hash: corpus order would show where private rows were.
+    Public rows are trained on in the order of this hash, because corpus order would show where private rows were.
     """
     digest = hashlib.sha256()
     for part in (speaker, domain, label, text):
@@ -45,10 +45,11 @@ class RecordRows(NamedTuple):
     """The rows of one record in the order of their sentence index.
 
     Attributes:
-        texts, speakers, domains, labels, private_chars: of each row.
-        starts, ends: whether the first row is the first, and the last the last, of its conversation, which is its
-            document. That follows from sentence indices and the number of the document's sentences, whatever other
-            records there are: no record changes with another.
+        texts, speakers, domains, labels, private_chars: values of each row.
+        starts, ends: true if the first row is the first, or the last row the last, of its conversation, which is its
+            document. This follows from sentence indices and the number of the document's sentences, not from other
+                records:
+            no record changes with another.
     """
 
     texts: list[str]
@@ -61,7 +62,7 @@ class RecordRows(NamedTuple):
 
 
 def document_lengths(tables: Iterable[Table]) -> dict[bytes, int]:
-    """The number of sentences of each document of documents tables, by a digest of its id."""
+    """Returns the number of sentences of each document of documents tables, by a digest of its id."""
     lengths: dict[bytes, int] = {}
     for table in tables:
         for batch in table.batches(("doc_id", "num_sentences"), BATCH_ROWS):
@@ -76,11 +77,11 @@ def _document_digest(doc_id: str) -> bytes:
 
 @dataclass(frozen=True)
 class NameColumn:
-    """One name for each row: few different ones.
+    """A column with one name for each row and few different names.
 
     Attributes:
-        names: the different ones.
-        numbers: (rows,) which of them each row has.
+        names: different names.
+        numbers: (rows,) number of each row's name.
     """
 
     names: Sequence[str | None]
@@ -90,13 +91,13 @@ class NameColumn:
         return [self.names[number] for number in self.numbers[rows].tolist()]
 
     def counts(self, rows: npt.NDArray[np.bool_]) -> dict[str, int]:
-        """How many of the marked rows each name has."""
-        found = np.bincount(self.numbers[rows], minlength=len(self.names))
-        return {name: int(n) for name, n in zip(self.names, found, strict=True) if name is not None and n}
+        """Counts the marked rows of each name."""
+        counts = np.bincount(self.numbers[rows], minlength=len(self.names))
+        return {name: int(n) for name, n in zip(self.names, counts, strict=True) if name is not None and n}
 
 
 class _NameWriter:
-    """Takes one name for each row."""
+    """Collects one name for each row."""
 
     def __init__(self) -> None:
         self._names: list[str | None] = []
@@ -118,10 +119,10 @@ class RowStore:
     """Rows on disk, gathered into records.
 
     Args:
-        scratch: where the files go.
-        name: tells the stores of one training apart.
-        unit: which rows make a record.
-        lengths: of `document_lengths`, to know the ends of conversations; without, none is known.
+        scratch: folder of the files.
+        name: name of this store among the stores of one training.
+        unit: unit of a record.
+        lengths: result of `document_lengths`, which finds the ends of conversations. Without it no end is known.
     """
 
     def __init__(
@@ -137,13 +138,13 @@ class RowStore:
         self._speakers, self._domains, self._labels = _NameWriter(), _NameWriter(), _NameWriter()
         self._is_private = bytearray()
 
-    def add(self, rows: Iterable[Row], *, is_private: bool, hashed: bool = True) -> None:
+    def add(self, rows: Iterable[TrainingRow], *, is_private: bool, hashed: bool = True) -> None:
         """Reads rows in.
 
         Args:
-            rows: the rows.
-            is_private: whether a record with any of them is private.
-            hashed: whether their content gets a hash, for `content_order`.
+            rows: rows to add.
+            is_private: true if a record with any of these rows is private.
+            hashed: true if their content gets a hash, for `content_order`.
         """
         if hashed and not self._hashes:
             self._hashes = bytearray(_HASH_BYTES * len(self._is_private))
@@ -163,7 +164,7 @@ class RowStore:
             self._is_private.append(is_private)
 
     def records(self) -> StoredRecords:
-        """The records of all rows; nothing may be added afterwards."""
+        """Returns the records of all rows. Nothing may be added afterwards."""
         documents, self._documents = np.frombuffer(self._documents, dtype=">u8").reshape(-1, 2), bytearray()
         sentences, self._sentences = np.asarray(self._sentences, dtype=np.uint64), array("Q")
         order = np.lexsort((sentences, documents[:, 1], documents[:, 0]))
@@ -205,17 +206,17 @@ class StoredRecords:
     """Records, sorted by the digest of their document and then by sentence index: an order that no text decides.
 
     Attributes:
-        texts, ranges: text and flat (start, end) pairs of private characters of each row, as they were read.
-        doc_ids: the document of each row, as they were read.
-        speakers, domains, labels: (rows,) sorted.
-        rows: (rows,) the place in ``texts`` of each row, sorted.
-        borders: (records + 1,) where each record starts among the sorted rows.
+        texts, ranges: text and flat (start, end) pairs of private characters of each row, in reading order.
+        doc_ids: document of each row, in reading order.
+        speakers, domains, labels: (rows,) values, sorted.
+        rows: (rows,) position in ``texts`` of each row, sorted.
+        borders: (records + 1,) start of each record among the sorted rows.
         documents: (rows, 2) digest of the document, sorted.
         sentences: (rows,) sentence index, sorted.
-        is_last: (rows,) whether a row is known to be the last of its document, sorted.
-        groups: (rows,) which record of its document a row belongs to, sorted.
-        hashes: (rows, 4) content hash as big-endian words, sorted; zeros where none was asked for.
-        is_private_row: (rows,) sorted.
+        is_last: (rows,) true for a row that is known to be the last of its document, sorted.
+        groups: (rows,) number of a row's record in its document, sorted.
+        hashes: (rows, 4) content hash as big-endian words, sorted. Zeros if no hash was asked for.
+        is_private_row: (rows,) true for a private row, sorted.
     """
 
     texts: RaggedArray
@@ -245,42 +246,42 @@ class StoredRecords:
             speakers=self.speakers[at],
             domains=self.domains[at],
             labels=self.labels[at],
-            private_chars=[[(start, end) for start, end in found] for found in pairs],
+            private_chars=[[(start, end) for start, end in ranges] for ranges in pairs],
             starts=bool(self.sentences[at.start] == 0),
             ends=bool(self.is_last[at.stop - 1]),
         )
 
     def keys(self, record: int) -> list[tuple[str, int]]:
-        """The document and the sentence index of each row of a record."""
+        """Returns the document and the sentence index of each row of a record."""
         at = range(self.borders[record], self.borders[record + 1])
         return [(self.doc_ids[int(self.rows[i])].tobytes().decode(), int(self.sentences[i])) for i in at]
 
     @property
     def is_private(self) -> npt.NDArray[np.bool_]:
-        """(records,) whether any row of the record is private."""
+        """(records,) true if any row of the record is private."""
         return np.add.reduceat(self.is_private_row, self.borders[:-1]) > 0 if len(self) else np.zeros(0, dtype=bool)
 
     @property
     def document_numbers(self) -> IntArray:
-        """(records,) which records share a document."""
+        """(records,) number of each record's document."""
         first = self.documents[self.borders[:-1]]
         return np.unique(first, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
     def content_hashes(self, records: IntArray) -> npt.NDArray[np.uint64]:
-        """(len(records), 4) the hash of each record's content: of its only row, or of all its rows' hashes."""
-        found = self.hashes[self.borders[records]].copy()
+        """Returns (len(records), 4) the hash of each record: of its only row, or of all its rows' hashes."""
+        hashes = self.hashes[self.borders[records]].copy()
         for at in np.flatnonzero(np.diff(self.borders)[records] > 1):
             rows = self.hashes[self.borders[records[at]] : self.borders[records[at] + 1]]
-            found[at] = np.frombuffer(hashlib.sha256(rows.tobytes()).digest(), dtype=">u8")
-        return found
+            hashes[at] = np.frombuffer(hashlib.sha256(rows.tobytes()).digest(), dtype=">u8")
+        return hashes
 
     def content_order(self, records: IntArray) -> IntArray:
-        """The given records sorted by `content_hashes`. Equal hashes are equal records, whose order cannot be seen."""
+        """Sorts the given records by `content_hashes`. Equal hashes are equal records, in any order."""
         hashes = self.content_hashes(records)
         return records[np.lexsort(hashes.T[::-1])]
 
     def is_in_content_order(self, records: IntArray) -> bool:
-        """Whether the given records are in that order, judged by hashes of what is stored now."""
+        """Returns true if the given records are in that order, by hashes of the stored content."""
         hashes = self.content_hashes(records)
         is_equal = np.ones(max(0, len(hashes) - 1), dtype=np.bool_)
         for before, after in zip(hashes[:-1].T, hashes[1:].T, strict=True):
@@ -290,13 +291,13 @@ class StoredRecords:
         return True
 
     def public_texts(self) -> Iterator[str]:
-        """The texts of public rows, in the order of their content hash."""
+        """Yields the texts of public rows, in the order of their content hash."""
         public = np.flatnonzero(~self.is_private_row)
         for at in public[np.lexsort(self.hashes[public].T[::-1])]:
             yield self.texts[int(self.rows[at])].tobytes().decode()
 
     def sample(self, most: int) -> IntArray:
-        """At most so many records: those with the smallest digest of document and place, whatever they say."""
+        """Returns at most ``most`` records: those with the smallest digest of document and place, for any text."""
         first = self.borders[:-1]
         places = zip(self.documents[first], self.groups[first], strict=True)
         digests = [

@@ -18,14 +18,14 @@ Range = tuple[int, int]
 """A half-open range of characters."""
 
 
-class Row(NamedTuple):
+class TrainingRow(NamedTuple):
     """One row to train or to evaluate on.
 
     Attributes:
-        doc_id, sentence_index: where it belongs.
-        text: redacted or original.
-        speaker, domain, label: its metadata.
-        private_chars: what of an original text is private, in order; empty for redacted text.
+        doc_id, sentence_index: place of the row.
+        text: redacted or original text.
+        speaker, domain, label: metadata of the row.
+        private_chars: private ranges of an original text, in order. Empty for redacted text.
     """
 
     doc_id: str
@@ -37,29 +37,28 @@ class Row(NamedTuple):
     private_chars: tuple[Range, ...] = ()
 
 
-def shard_rows(tables: Iterable[Table]) -> Iterator[Row]:
-    """The rows of shards, redacted text."""
+def shard_rows(tables: Iterable[Table]) -> Iterator[TrainingRow]:
+    """Yields the rows of shards, with redacted text."""
     for table in tables:
         for batch in table.batches(_SHARD_COLUMNS, BATCH_ROWS):
             columns = (batch.column(name).to_pylist() for name in _SHARD_COLUMNS)
-            yield from (Row(*values) for values in zip(*columns, strict=True))
+            yield from (TrainingRow(*values) for values in zip(*columns, strict=True))
 
 
 Held = Mapping[tuple[str, int], Sequence[Range]]
-"""What the gate found in rows that it holds, by document and number: as private as if a policy had found it."""
+"""Ranges that the gate found in rows that it holds, by document and number. They are as private as a policy's finds."""
 
 
 def original_rows(
     sentences: Sequence[Table], fold: str, redacted: Sequence[Table] | None = None, held: Held | None = None
-) -> Iterator[Row]:
-    """The rows of one fold as they were before redaction, duplicates included.
+) -> Iterator[TrainingRow]:
+    """Yields the rows of one fold as they were before redaction, including duplicates.
 
     Args:
         sentences: sentences tables.
         fold: ``train``, ``valid`` or ``test``.
-        redacted: the redacted tables of the same partitions in the same order, to mark what is private; None
-            marks nothing.
-        held: marked too, of the training fold.
+        redacted: redacted tables of the same partitions in the same order, which mark private text. None marks nothing.
+        held: further ranges to mark, of the training fold.
 
     Raises:
         StageError: a redacted table does not hold the same rows in the same order as its sentences.
@@ -70,7 +69,7 @@ def original_rows(
         for rows, marks in _in_lockstep(table, None if redacted is None else redacted[at], held):
             for row, mark in zip(rows, marks, strict=True):
                 if row["fold"] == fold:
-                    yield Row(
+                    yield TrainingRow(
                         row["doc_id"],
                         row["sentence_index"],
                         row["text"],
@@ -83,13 +82,13 @@ def original_rows(
 
 def typed_rows(
     sentences: Sequence[Table], redacted: Sequence[Table], masks: Sequence[str], held: Held | None = None
-) -> Iterator[Row]:
-    """The rows of the training fold, redacted, with masks that tell what was masked (an ablation of JFT, A.2).
+) -> Iterator[TrainingRow]:
+    """Yields the redacted rows of the training fold, with masks that name the masked kind (an ablation of JFT, A.2).
 
     Args:
-        sentences, redacted, held: as for `original_rows`.
-        masks: how they are written, such as ``<PERSON>``. A run of any other kind is ``<MASK>``, and so is a row that
-            is masked as a whole. A run of several kinds goes by its first.
+        sentences, redacted, held: arguments as for `original_rows`.
+        masks: spelling of the masks, such as ``<PERSON>``. A run of any other kind becomes ``<MASK>``, and so does a
+            row that is masked as a whole. A run of several kinds takes the mask of its first.
     """
     for tables in zip(sentences, redacted, strict=True):
         for rows, marks in _in_lockstep(*tables, held):
@@ -97,7 +96,7 @@ def typed_rows(
                 if row["fold"] == "train":
                     text = _typed_text(row["text"], mark, masks)
                     named = (row[name] for name in ("speaker", "domain", "label"))
-                    yield Row(row["doc_id"], row["sentence_index"], text, *named)
+                    yield TrainingRow(row["doc_id"], row["sentence_index"], text, *named)
 
 
 def _typed_text(text: str, mark: dict[str, Any], masks: Sequence[str]) -> str:
@@ -105,7 +104,7 @@ def _typed_text(text: str, mark: dict[str, Any], masks: Sequence[str]) -> str:
         return MASK if private_ranges(text, mark) else text
     written, at, last = "", 0, 0
     for span in sorted(mark["spans"], key=lambda span: (span["start"], span["end"])):
-        if span["start"] < last or (last and not text[last : span["start"]].strip()):  # the run goes on
+        if span["start"] < last or (last and not text[last : span["start"]].strip()):  # the run continues
             at = last = max(last, span["end"])
             continue
         name = f"<{span['label']}>"
@@ -126,13 +125,13 @@ def _in_lockstep(
     ):
         marks = theirs.to_pylist()
         for mark in marks if held else ():
-            found = held.get((mark["doc_id"], mark["sentence_index"]), ()) if held else ()
-            mark["spans"] += [{"start": start, "end": end, "label": ""} for start, end in found]
+            ranges = held.get((mark["doc_id"], mark["sentence_index"]), ()) if held else ()
+            mark["spans"] += [{"start": start, "end": end, "label": ""} for start, end in ranges]
         yield ours.to_pylist(), marks
 
 
 def private_ranges(text: str, mark: dict[str, Any]) -> tuple[Range, ...]:
-    """What of a row is private, from its row of the redacted table.
+    """Returns the private ranges of a row, from its row of the redacted table.
 
     A row that is masked but has no spans (a later copy, a policy that failed) is private as a whole: fail closed.
     """
@@ -143,11 +142,11 @@ def private_ranges(text: str, mark: dict[str, Any]) -> tuple[Range, ...]:
 
 
 def split_private(text: str, private_chars: Sequence[Range]) -> list[tuple[str, bool]]:
-    """Cuts a text into public and private pieces, in turn; joined they are the text again.
+    """Cuts a text into public and private pieces, in turn. Joined, they are the text again.
 
     White space before a private piece goes with it, as byte-level tokenizers want it, and pieces that only white space
-    parts are one. The public pieces do not depend on what the private ones say. Encoded one by one, no token covers
-    both kinds, so no private character can choose how the public text beside it is cut into tokens.
+    separates are joined. The public pieces do not depend on the private text. If the pieces are encoded one by one, no
+    token covers both kinds, so no private character can choose how the public text beside it is cut into tokens.
     """
     merged: list[list[int]] = []
     for start, end in sorted(private_chars):

@@ -1,16 +1,16 @@
-"""Samples, queries and accounting of Selective-DPSGD: everything that is fixed before its first step.
+"""Samples, queries and accounting of Selective-DPSGD, fixed before its first step.
 
 Accounting. K Gaussian queries on the same record, each chosen in view of the ones before, are one Gaussian query with
-noise_multiplier / sqrt(K) (Dong, Roth & Su 2022, Corollary 3.3), and so are those of several steps together.
+noise_multiplier / sqrt(K) (Dong, Roth & Su 2022, Corollary 3.3). The same holds for the queries of several steps
+together.
 
 There is **no amplification by sampling**, unlike in the paper. A public span changes the weights without noise, so the
-weights may show which records a step sampled, by their public tokens; what the sample hides is then no longer hidden.
-Since a secret sample would buy nothing, samples are drawn up front from public randomness (each record on its own with
-probability L/N, line 3): the number of steps in which a record takes part is then known exactly, and what is accounted
-for is the largest.
+weights may show which records a step sampled, by their public tokens, and the sample then hides nothing. Since a secret
+sample would bring nothing, samples are drawn beforehand from public randomness (each record on its own with probability
+L/N, line 3). The number of steps in which a record takes part is then known exactly, and the largest is accounted for.
 
 The paper's code starts its count of queries anew in every batch and treats the spans of one batch as independent
-samples; its published epsilons are too small for either reason.
+samples. For either reason its published epsilons are too small.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from pipelines.training.data.records import IntArray, Records
 from pipelines.training.data.spans import spanned
 
 QUERIES_PER_SPAN: Final = 3
-"""A gradient, a hidden state, a cell state."""
+"""Queries of one private span: a gradient, a hidden state and a cell state."""
 
 _CHECKED_AT_ONCE: Final = 4_096
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpanPlan:
-    """What a run does to each record at most, fixed before it starts. All of it is public.
+    """Limits of what a run does to each record, fixed before it starts. All of it is public.
 
     Attributes:
-        num_records: N.
-        sample_rate: L/N, with which each record enters a step.
-        steps_per_epoch, num_steps: steps.
-        max_private_spans: private spans of a record at most.
-        queries_per_step: K, noisy queries that a sampled record takes part in at most.
-        most_by_epoch: the most steps that any record is sampled in, as drawn, until the end of each epoch.
-        seed: of the samples.
+        num_records: number of records N.
+        sample_rate: probability L/N with which each record enters a step.
+        steps_per_epoch, num_steps: number of steps.
+        max_private_spans: largest number of private spans of a record.
+        queries_per_step: largest number K of noisy queries that a sampled record takes part in.
+        most_by_epoch: largest number of steps that any record is sampled in, as drawn, until the end of each epoch.
+        seed: seed of the samples.
     """
 
     num_records: int
@@ -60,24 +60,24 @@ class SpanPlan:
 
     @property
     def num_epochs(self) -> int:
-        """Expected passes over the records."""
+        """Expected number of passes over the records."""
         return len(self.most_by_epoch)
 
     @property
     def max_participations(self) -> int:
-        """The most steps that any record is sampled in, over the whole run."""
+        """Largest number of steps that any record is sampled in, over the whole run."""
         return max(self.most_by_epoch, default=0)
 
 
 def plan(num_records: int, expected_batch_size: int, epochs: int, max_private_spans: int, seed: int) -> SpanPlan:
-    """Draws the samples of the whole run, and counts in how many of them a record is at most.
+    """Draws the samples of the whole run, and finds the largest number of them that a record is in.
 
     Args:
-        num_records: N, the same in neighbouring corpora.
-        expected_batch_size: L, records in an average step.
-        epochs: steps are so many that each record is drawn this often on average.
-        max_private_spans: see `spans.span_pairs`; each further one costs 3 queries.
-        seed: the stage's seed; public.
+        num_records: number of records N, the same in neighbouring corpora.
+        expected_batch_size: expected number L of records in a step.
+        epochs: expected number of times that each record is drawn.
+        max_private_spans: limit of `spans.span_pairs`. Each further span costs 3 queries.
+        seed: public seed of the stage.
     """
     steps = plan_private_steps(num_records, expected_batch_size, epochs)
     drawn = SpanPlan(
@@ -100,19 +100,19 @@ def plan(num_records: int, expected_batch_size: int, epochs: int, max_private_sp
 
 
 def sample(plan: SpanPlan, step: int) -> IntArray:
-    """Line 3: the records of a step. The same plan gives the same samples, so that a resumed run keeps to its count."""
+    """Draws the records of a step (line 3). The same plan gives the same samples, so a resumed run keeps its count."""
     digest = hashlib.sha256(f"span sample/{plan.seed}/{step}".encode()).digest()
     rng = np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "big")))
     return poisson_sample(plan.num_records, plan.sample_rate, rng)
 
 
 def event(plan: SpanPlan, noise_multiplier: float, num_epochs: int | None = None) -> Event:
-    """What the accountant has to know: the queries of the record that is sampled most often, without amplification.
+    """Returns the privacy event: queries of the record that is sampled most often, without amplification.
 
     Args:
-        plan: the samples.
-        noise_multiplier: of each query.
-        num_epochs: of the first epochs only; None for the whole run.
+        plan: plan of the samples.
+        noise_multiplier: noise multiplier of each query.
+        num_epochs: number of first epochs to count. None for the whole run.
     """
     count = max(plan.most_by_epoch[:num_epochs], default=0)
     if count == 0:
@@ -122,7 +122,7 @@ def event(plan: SpanPlan, noise_multiplier: float, num_epochs: int | None = None
 
 
 def calibrate(plan: SpanPlan, target_epsilon: float, target_delta: float) -> float:
-    """The least noise multiplier of a query with which `event` meets the target (replacement of one record)."""
+    """Returns the least noise multiplier of a query with which `event` meets the target (replace one record)."""
     joint = calibrate_noise_multiplier(
         target_epsilon=target_epsilon, target_delta=target_delta, sample_rate=1.0, num_steps=plan.max_participations
     )
@@ -130,15 +130,15 @@ def calibrate(plan: SpanPlan, target_epsilon: float, target_delta: float) -> flo
 
 
 def check_queries(num_queries: IntArray, records: Records, plan: SpanPlan) -> None:
-    """Holds what a run counted against what its samples and spans imply, and both against what is accounted for.
+    """Compares the counted queries with those that samples and spans imply, and both with those that are accounted for.
 
     Args:
-        num_queries: (N,) noisy queries that each record took part in, over the whole run.
-        records: the records.
-        plan: the samples.
+        num_queries: (N,) number of noisy queries that each record took part in, over the whole run.
+        records: records of the run.
+        plan: plan of the samples.
 
     Raises:
-        StageError: they differ, or a record took part in more than K queries times ``plan.max_participations``.
+        StageError: the counts differ, or a record took part in more than K queries times ``plan.max_participations``.
     """
     participations = np.zeros(plan.num_records, dtype=np.int64)
     for step in range(plan.num_steps):
@@ -156,5 +156,5 @@ def check_queries(num_queries: IntArray, records: Records, plan: SpanPlan) -> No
         raise StageError(
             f"training counted {int(num_queries.sum())} noisy queries, {most} of one record. "
             f"Its samples imply {int(expected.sum())}, and {accounted} of one record are accounted for. Nothing is "
-            "published; run train again"
+            "published. Run train again"
         )

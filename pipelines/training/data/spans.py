@@ -13,10 +13,10 @@ from pipelines.training.data.records import IntArray, Records, target_positions
 
 
 class SpanPair(NamedTuple):
-    """A public span of input positions and the private one after it: ``B_np,i`` and ``B_p,i``; either may be empty.
+    """A public span of input positions and the private span after it: ``B_np,i`` and ``B_p,i``. Either may be empty.
 
-    Position t reads token t and predicts token t + 1. The public span is ``[public_start, private_start)``, the private
-    one ``[private_start, stop)``.
+    Position t reads token t and predicts token t + 1. The public span is ``[public_start, private_start)``, and the
+    private span is ``[private_start, stop)``.
     """
 
     public_start: int
@@ -25,19 +25,20 @@ class SpanPair(NamedTuple):
 
 
 def span_pairs(is_private: npt.NDArray[np.bool_], max_private_spans: int) -> list[SpanPair]:
-    """The spans of one record.
+    """Returns the spans of one record.
 
-    Token x_t private makes h_t, p_t and L_t private (equations 3 to 5), and L_{t-1}, whose target it is. So a private
-    span starts at the token *before* the first private one, and a public token between two private ones has no
+    A private token x_t makes h_t, p_t and L_t private (equations 3 to 5), and also L_{t-1}, whose target it is. So a
+    private span starts at the token *before* the first private one, and a public token between two private ones has no
     position of its own and is absorbed.
 
     Args:
-        is_private: (T,) which tokens are private.
-        max_private_spans: how many private spans there may be, at least 1. From the last one on, everything up to the
-            record's end belongs to it: to treat public tokens as private costs no privacy.
+        is_private: (T,) true for private tokens.
+        max_private_spans: largest number of private spans, at least 1. The last one extends to the record's end:
+            treating public tokens as private costs no privacy.
 
     Returns:
-        Pairs that cover the positions 0 to T - 2 in order. Only the first public and the last private one may be empty.
+        Pairs that cover the positions 0 to T - 2 in order. Only the first public and the last private span may be
+            empty.
     """
     positions = is_private[:-1] | is_private[1:]
     edges = np.flatnonzero(np.diff(positions, prepend=False, append=False))
@@ -58,10 +59,10 @@ class SpannedRecord:
     """One record with its spans.
 
     Attributes:
-        row: its number.
-        ids: (T,) its tokens.
-        targets: (T,) which of them are targets of the loss.
-        pairs: its spans.
+        row: number of the record.
+        ids: (T,) token ids.
+        targets: (T,) true for targets of the loss.
+        pairs: spans of the record.
     """
 
     row: int
@@ -71,20 +72,20 @@ class SpannedRecord:
 
 
 def spanned(records: Records, rows: IntArray, max_private_spans: int) -> list[SpannedRecord]:
-    """The chosen records with their spans.
+    """Returns the chosen records with their spans.
 
     Raises:
         ValueError: the records carry no marks.
     """
     if records.is_private is None:
         raise ValueError("selective training needs records whose tokens are marked as private or public")
-    found = []
+    chosen = []
     for row in rows:
         ids = np.asarray(records.ids[int(row)], dtype=np.int64)
         marks = np.asarray(records.is_private[int(row)], dtype=bool)
         pairs = span_pairs(marks, max_private_spans)
-        found.append(SpannedRecord(int(row), ids, target_positions(ids, records.control), pairs))
-    return found
+        chosen.append(SpannedRecord(int(row), ids, target_positions(ids, records.control), pairs))
+    return chosen
 
 
 @dataclass(frozen=True)
@@ -92,10 +93,10 @@ class SpanBatch:
     """One span of several records, padded at the end.
 
     Attributes:
-        inputs: (B, T) int64.
-        labels: (B, T) int64, 0 where there is none.
+        inputs: (B, T) int64 ids that the model reads.
+        labels: (B, T) int64 target ids, 0 if there is none.
         weights: (B, T) 1 / (the span's targets) at its targets, else 0: the loss is normalised inside the example only.
-        lengths: (B,) positions of each span, at least 1.
+        lengths: (B,) number of positions of each span, at least 1.
     """
 
     inputs: torch.Tensor
@@ -108,9 +109,9 @@ def collate_spans(spans: list[tuple[SpannedRecord, int, int]], pad: int, like: t
     """Pads the given (record, start, stop) spans to the longest.
 
     Args:
-        spans: at least one, none empty.
-        pad: the padding id.
-        like: a tensor on the device and with the dtype that the model has.
+        spans: at least one span, and no empty span.
+        pad: padding id.
+        like: tensor with the device and the dtype of the model.
     """
     lengths = np.asarray([stop - start for _, start, stop in spans])
     inputs = np.full((len(spans), lengths.max()), pad, dtype=np.int64)

@@ -1,7 +1,7 @@
-"""Examples: what the model reads, and which output is asked for what.
+"""Examples: the model's inputs, and the target of each output.
 
-Padding is on the right. Causal models need no attention mask for it, because no real position sees a later one; models
-that look both ways get one. Position ids are spelt out for every example (see `Batch`).
+Padding is on the right. Causal models need no attention mask for it, because no real position sees a later one. Models
+that look both ways get a mask. Position ids are given for every example (see `ExampleBatch`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import torch
 
 from pipelines.artifacts import Target
 from pipelines.training.data.ragged import RaggedArray, RaggedWriter
-from pipelines.training.data.records import Batch, IntArray, Padding
+from pipelines.training.data.records import ExampleBatch, IntArray, Padding
 
 IGNORED: Final = -100
-"""The label of a position whose output nobody asks for."""
+"""Label of a position whose output has no target."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,11 +26,11 @@ class Example:
     """One record as a model reads it.
 
     Attributes:
-        ids: (T,) what the model reads.
-        labels: (T,) the id asked for at each position's output, or `IGNORED`.
-        label: the number of the right class, or None.
+        ids: (T,) ids that the model reads.
+        labels: (T,) target id of each position's output, or `IGNORED`.
+        label: number of the right class, or None.
         token_types: (T,) segments, or None.
-        is_cut: whether the record was longer than the context.
+        is_cut: true if the record was longer than the context.
     """
 
     ids: Sequence[int]
@@ -41,12 +41,12 @@ class Example:
 
 
 def causal_example(ids: Sequence[int], is_target: Sequence[bool], context_length: int) -> Example:
-    """An example of a causal model from a whole record.
+    """Returns an example of a causal model from a whole record.
 
     Args:
-        ids: (T,) the record from its begin to its end token.
-        is_target: (T,) which of its tokens the model is asked to predict; never the first.
-        context_length: a longer record loses its own end.
+        ids: (T,) ids of the record from its begin to its end token.
+        is_target: (T,) true for tokens that the model is asked to predict. Never true for the first.
+        context_length: longest record, in tokens. A longer record loses its own end.
     """
     kept, targets = list(ids[:context_length]), list(is_target[:context_length])
     labels = [token if asked else IGNORED for token, asked in zip(kept[1:], targets[1:], strict=True)]
@@ -58,15 +58,15 @@ class TaskRecords:
     """Examples on disk, in training order.
 
     Attributes:
-        ids: what the model reads.
-        labels: what is asked for, row by row as long as ``ids``.
+        ids: ids that the model reads.
+        labels: target ids, in rows as long as those of ``ids``.
         token_types: segments, or None.
-        classes: (N,) the right class of each example; -1 where it has none.
-        num_targets: (N,) outputs that are asked for; a class is one.
-        num_truncated: records that were cut at the context length.
-        padding: how a batch is padded.
-        by_class: whether the class is what is asked for.
-        is_private: nothing is marked.
+        classes: (N,) right class of each example, -1 if it has none.
+        num_targets: (N,) number of targets of each example. A class is one target.
+        num_truncated: number of records that were cut at the context length.
+        padding: padding of a batch.
+        by_class: true if the class is the target.
+        is_private: always None, because nothing is marked.
     """
 
     ids: RaggedArray
@@ -84,15 +84,15 @@ class TaskRecords:
 
     @property
     def num_outputs(self) -> IntArray:
-        """(N,) outputs of each example: one for each id that is read."""
+        """(N,) number of outputs of each example: one for each id that is read."""
         return self.ids.lengths
 
     @property
     def num_without_targets(self) -> int:
-        """Examples whose loss is zero whatever the model says."""
+        """Number of examples whose loss is always zero."""
         return int((self.num_targets == 0).sum())
 
-    def collate(self, rows: IntArray) -> Batch:
+    def collate(self, rows: IntArray) -> ExampleBatch:
         """Pads the chosen examples to the longest among them.
 
         Args:
@@ -121,7 +121,7 @@ class TaskRecords:
         positions = np.broadcast_to(steps + how.first_position, shape)
         if how.with_attention_mask:
             positions = np.where(is_real, positions, how.pad_position)
-        return Batch(
+        return ExampleBatch(
             inputs=torch.from_numpy(ids),
             labels=torch.from_numpy(labels),
             weights=torch.from_numpy(weights),
@@ -138,10 +138,10 @@ def write_examples(
     """Writes examples one by one, so that they need not fit in memory.
 
     Args:
-        examples: in training order.
-        padding: how a batch is padded.
-        scratch, name: where their files go, and what they are called.
-        by_class: whether it is the class that is asked for; labels of outputs then only mark places.
+        examples: examples in training order.
+        padding: padding of a batch.
+        scratch, name: folder and name of the files.
+        by_class: true if the class is the target. Labels of outputs then only mark places.
     """
     classes: list[int] = []
     num_targets: list[int] = []

@@ -1,6 +1,6 @@
 """Tokenizers that cannot leak private text: byte-level BPE trained on public rows, or plain bytes.
 
-A vocabulary learnt on private text holds pieces of it in the clear, so `train_bpe` is only ever handed public rows.
+A vocabulary learnt on private text holds pieces of it in the clear, so `train_bpe` only ever receives public rows.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pipelines.training.data.control import BOS, EOS, EVERY, PAD, USUAL_TOKENS, 
 
 
 def written(names: Sequence[str], masks: Sequence[str]) -> list[AddedToken]:
-    """Control tokens by name. A mask swallows the blank before it, so that no lone blank is left over to be predicted.
+    """Returns control tokens by name. A mask absorbs the blank before it, so that no lone blank is left to predict.
 
     Args:
-        names: how they are written.
-        masks: which of the names are masks.
+        names: spelling of the tokens.
+        masks: names that are masks.
     """
     return [AddedToken(name, special=True, normalized=False, lstrip=name in masks) for name in names]
 
@@ -36,12 +36,12 @@ def _byte_level(model: models.BPE) -> Tokenizer:
 
 
 def train_bpe(public_texts: Iterable[str], vocab_size: int, added: AddedTokens = USUAL_TOKENS) -> Tokenizer:
-    """Byte-level BPE learnt on public texts; the same texts in the same order give the same tokenizer.
+    """Learns byte-level BPE on public texts. The same texts in the same order give the same tokenizer.
 
     Args:
         public_texts: texts of the public shard, and nothing else.
-        vocab_size: the most tokens, control tokens included; small corpora give fewer.
-        added: its control tokens.
+        vocab_size: largest number of tokens, control tokens included. Small corpora give fewer.
+        added: control tokens of the tokenizer.
     """
     tokenizer = _byte_level(models.BPE())
     trainer = trainers.BpeTrainer(
@@ -56,7 +56,7 @@ def train_bpe(public_texts: Iterable[str], vocab_size: int, added: AddedTokens =
 
 
 def byte_tokenizer(added: AddedTokens = USUAL_TOKENS) -> Tokenizer:
-    """One token a byte: it depends on no data at all."""
+    """Returns a tokenizer with one token per byte, which depends on no data."""
     control = _control_tokens(added)
     names = [token.content for token in control] + sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer = _byte_level(models.BPE(vocab={name: index for index, name in enumerate(names)}, merges=[]))
@@ -65,7 +65,7 @@ def byte_tokenizer(added: AddedTokens = USUAL_TOKENS) -> Tokenizer:
 
 
 def loadable(tokenizer: Tokenizer) -> PreTrainedTokenizerFast:
-    """The tokenizer in the form that ``transformers`` saves and loads."""
+    """Converts the tokenizer to the form that ``transformers`` saves and loads."""
     has_mask = tokenizer.token_to_id(MASK) is not None
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,

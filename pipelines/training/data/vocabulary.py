@@ -1,4 +1,4 @@
-"""The tokens that a model must have besides text, and text encoded so that nobody can write such a token into it."""
+"""Vocabularies: the control tokens that a model needs, and text encoded so that it cannot spell one of them."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ _NOISE_SHARE: Final = 0.1
 
 
 def complete_tokenizer(tokenizer: Any, added: AddedTokens = USUAL_TOKENS) -> list[int]:
-    """Gives a tokenizer of ``transformers`` the tokens it lacks, and says which ids are new.
+    """Adds the tokens that a tokenizer of ``transformers`` lacks, and returns the new ids.
 
-    ``<MASK>`` is added once, unless the tokenizer has a mask of its own, which then stands for it. A model that ends
-    texts but pads or begins none uses its end token for that: padding never enters a loss, so it needs no row.
+    ``<MASK>`` is added once, unless the tokenizer has its own mask, which then stands for it. If a model ends texts but
+    does not pad or begin them, its end token does that too: padding never enters a loss, so it needs no row.
 
     Args:
-        tokenizer: a fast tokenizer; changed in place.
-        added: the control tokens it is to have.
+        tokenizer: fast tokenizer, changed in place.
+        added: control tokens that it must have.
 
     Returns:
-        The ids that are new; none of them has a trained embedding.
+        The new ids, none of which has a trained embedding.
 
     Raises:
         ConfigError: the tokenizer is not a fast one.
     """
     if not getattr(tokenizer, "is_fast", False):
-        raise ConfigError("model: its tokenizer has no fast form (tokenizer.json); convert it with transformers first")
+        raise ConfigError("model: its tokenizer has no fast form (tokenizer.json). Convert it with transformers first")
     before = set(tokenizer.get_vocab().values())
     if tokenizer.eos_token is None:
-        end = tokenizer.sep_token  # how the BERT family ends a text
+        end = tokenizer.sep_token  # the end of a text in the BERT family
         tokenizer.add_special_tokens({"eos_token": AddedToken(EOS, special=True) if end is None else end})
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
@@ -62,7 +62,7 @@ def complete_tokenizer(tokenizer: Any, added: AddedTokens = USUAL_TOKENS) -> lis
 
 
 def control_tokens_of(tokenizer: Any, added: AddedTokens = USUAL_TOKENS) -> ControlTokens:
-    """The control tokens of a tokenizer that has those (`complete_tokenizer`)."""
+    """Returns the control tokens of a completed tokenizer (`complete_tokenizer`)."""
     vocabulary = tokenizer.get_vocab()
     return ControlTokens(
         pad=tokenizer.pad_token_id,
@@ -80,18 +80,18 @@ def control_tokens_of(tokenizer: Any, added: AddedTokens = USUAL_TOKENS) -> Cont
 
 
 def make_room(model: Any, new_ids: Sequence[int], seed: int) -> int:
-    """Gives new tokens an embedding: the mean of those there are, with a little noise that tells them apart.
+    """Gives new tokens an embedding: the mean of the existing ones, with a little noise to distinguish them.
 
     Rows of small random numbers would get logits near zero, far above those of real tokens in many models, and every
-    probability would shift; the mean row's probability is that of an average token.
+    probability would shift. The mean row's probability is that of an average token.
 
     Args:
-        model: a model of ``transformers``; its embedding is resized in place, tied to its output or not.
-        new_ids: the ids without a trained row.
-        seed: of the noise; public.
+        model: model of ``transformers``. Its embedding is resized in place, tied to its output or not.
+        new_ids: ids without a trained row.
+        seed: public seed of the noise.
 
     Returns:
-        How many rows the embedding grew by.
+        Number of rows that the embedding grew by.
     """
     if not new_ids:
         return 0
@@ -120,10 +120,10 @@ def make_room(model: Any, new_ids: Sequence[int], seed: int) -> int:
 
 @dataclass(frozen=True)
 class EncodedText:
-    """The ids of a text and the characters that each came from.
+    """Ids of a text, and the characters that each id came from.
 
     Attributes:
-        ids: (T,) token ids; a redaction mask is the control token ``mask``.
+        ids: (T,) token ids. A redaction mask is the control token ``mask``.
         spans: (T,) (start, end) characters of each token.
     """
 
@@ -134,14 +134,14 @@ class EncodedText:
 class TextEncoder:
     """Encodes text that may hold redaction masks.
 
-    ``<MASK>``, and every other mask of the vocabulary, becomes its token, with the blank before it. Every other control
-    token that a text spells out, such as ``</s>`` or ``<|endoftext|>``, is plain characters: a text cannot end its own
-    record or speak for somebody else.
+    ``<MASK>``, and every other mask of the vocabulary, becomes its token, together with the blank before it. Every
+    other control token that a text spells, such as ``</s>`` or ``<|endoftext|>``, is plain characters: a text cannot
+    end its own record or speak for somebody else.
 
     Args:
-        tokenizer: the tokenizer; not changed.
-        control: its control tokens.
-        unknown: the id of text that the tokenizer cannot spell; None where it can spell everything.
+        tokenizer: tokenizer, which is not changed.
+        control: control tokens.
+        unknown: id of text that the tokenizer cannot spell. None if it can spell everything.
     """
 
     def __init__(self, tokenizer: Tokenizer, control: ControlTokens, unknown: int | None = None) -> None:
@@ -151,12 +151,12 @@ class TextEncoder:
         self._tokenizer.no_padding()
         self._tokenizer.encode_special_tokens = True
         self._masks = control.masks
-        written = "|".join(map(re.escape, self._masks)) or "(?!)"  # which is never found
+        written = "|".join(map(re.escape, self._masks)) or "(?!)"  # a pattern that never matches
         self._mask_and_blank = re.compile(rf"\s*({written})")
 
     def ids(self, texts: Iterable[str]) -> list[list[int]]:
-        """The ids of each text, without begin and end."""
-        pieces = [self._mask_and_blank.split(text) for text in texts]  # text and masks in turn
+        """Returns the ids of each text, without begin and end."""
+        pieces = [self._mask_and_blank.split(text) for text in texts]  # alternating text and masks
         flat = [piece for row in pieces for piece in row[::2] if piece]
         encoded = iter(self._tokenizer.encode_batch_fast(flat, add_special_tokens=False))
         rows = []
@@ -171,7 +171,7 @@ class TextEncoder:
         return rows
 
     def with_spans(self, text: str) -> EncodedText:
-        """The ids of one text and where each lies in it."""
+        """Returns the ids of one text, and the characters of each."""
         ids: list[int] = []
         spans: list[tuple[int, int]] = []
 
@@ -193,14 +193,14 @@ class TextEncoder:
 
 @dataclass(frozen=True, kw_only=True)
 class Vocabulary:
-    """A tokenizer that is complete, and whose text it was learnt from.
+    """A complete tokenizer, and the origin of the text that it was learnt from.
 
     Attributes:
-        tokenizer: of ``transformers``; what is saved beside the weights.
-        control: the ids of the control tokens.
-        encoder: text to ids.
+        tokenizer: tokenizer of ``transformers``, which is saved beside the weights.
+        control: ids of the control tokens.
+        encoder: encoder of text.
         kind: ``bpe_public``, ``bytes``, or ``pretrained``.
-        trained_on: whose text it was learnt from: ``public`` rows, ``none``, or text from ``elsewhere``.
+        trained_on: origin of the text that it was learnt from: ``public`` rows, ``none``, or text from ``elsewhere``.
     """
 
     tokenizer: Any
@@ -211,13 +211,13 @@ class Vocabulary:
 
     @property
     def backend(self) -> Tokenizer:
-        """The same, of the ``tokenizers`` library."""
+        """The tokenizer of the ``tokenizers`` library."""
         backend: Tokenizer = self.tokenizer.backend_tokenizer
         return backend
 
 
 def vocabulary_of(tokenizer: Any, added: AddedTokens, *, kind: str, trained_on: str) -> Vocabulary:
-    """The vocabulary of a tokenizer that has these control tokens."""
+    """Returns the vocabulary of a tokenizer that has these control tokens."""
     control = control_tokens_of(tokenizer, added)
     return Vocabulary(
         tokenizer=tokenizer,
@@ -231,13 +231,13 @@ def vocabulary_of(tokenizer: Any, added: AddedTokens, *, kind: str, trained_on: 
 def learn_vocabulary(
     kind: str, vocab_size: int, public_texts: Iterable[str] | None, added: AddedTokens = USUAL_TOKENS
 ) -> Vocabulary:
-    """A vocabulary of our own.
+    """Learns a vocabulary for a new model.
 
     Args:
-        kind: ``bpe_public``, which is ``bytes`` where there is no public text, or ``bytes``.
-        vocab_size: the most tokens of a BPE vocabulary.
-        public_texts: texts of public rows, and nothing else; None where there are none.
-        added: its control tokens.
+        kind: ``bytes``, or ``bpe_public``, which becomes ``bytes`` if there is no public text.
+        vocab_size: largest number of tokens of a BPE vocabulary.
+        public_texts: texts of public rows, and nothing else. None if there are none.
+        added: control tokens of the vocabulary.
     """
     if kind == "bytes" or public_texts is None:
         return vocabulary_of(loadable(byte_tokenizer(added)), added, kind="bytes", trained_on="none")

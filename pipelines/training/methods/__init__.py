@@ -1,1 +1,1 @@
-"""Training methods, one module each: ``prepare(corpus, settings)`` (`base`). What each is says `pipelines.methods`."""
+"""Training methods, one module each with ``prepare(corpus, settings)`` (`base`). `pipelines.methods` describes them."""

@@ -1,7 +1,7 @@
-"""What every training method offers the stage: a training that can be planned, calibrated, accounted for, and run.
+"""Interface between training methods and the train stage: a training that is planned, calibrated, accounted and run.
 
-A method's module has one function, ``prepare(corpus, settings)``. Most methods return a `LoopTraining`: a programme of
-plain and noised steps for `pipelines.training.loop`.
+The module of a method has one function, ``prepare(corpus, settings)``. Most methods return a `LoopTraining`: a
+programme of nonprivate and private steps for `pipelines.training.loop`.
 """
 
 from __future__ import annotations
@@ -10,40 +10,35 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-import torch
-
 from pipelines.accounting.accountants import epsilon_at_most
 from pipelines.accounting.calibration import calibrate_noise_multiplier
 from pipelines.accounting.events import Composed, Event, NoEvent, NonPrivate, dp_sgd
 from pipelines.dp.sampling import PrivatePlan
 from pipelines.methods.settings import MethodSettings, Optimized
-from pipelines.randomness import PrivateRandomness
 from pipelines.training import loop
-from pipelines.training.checkpoint import Checkpoints
 from pipelines.training.data.corpus import TrainingCorpus
 from pipelines.training.data.records import Examples
-from pipelines.training.loop import ExampleLosses, Outcome, Recipe, Segment
-from pipelines.training.scoring.evaluation import Evaluation
+from pipelines.training.loop import Segment, StepSettings, TrainingContext, TrainingOutcome
 
 M = TypeVar("M", bound=MethodSettings)
 NO_PRIVATE_STEPS = PrivatePlan(sample_rate=0.0, expected_batch_size=0.0, steps_per_epoch=0, num_steps=0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
-    """What a method is told, besides the corpus. All of it is public.
+class TrainingSettings:
+    """Settings of a training, besides the corpus. All of them are public.
 
     Attributes:
-        epochs: passes over the records.
-        public_batch_size: records in a plain minibatch.
-        expected_batch_size: private records in an average private step.
-        max_grad_norm: what one record's gradient is clipped to.
-        public_learning_rate, private_learning_rate: of the two kinds of step.
-        seed: of the order of minibatches, and of what else a method draws from public randomness.
-        target_delta: that epsilon is stated at.
-        variant: of the method, where it has variants.
-        phase_one: what its first phase recorded, where it has one.
-        own: what no other method need be told.
+        epochs: number of passes over the records.
+        public_batch_size: number of records in a minibatch of a nonprivate step.
+        expected_batch_size: expected number of private records in a private step.
+        max_grad_norm: norm to which one record's gradient is clipped.
+        public_learning_rate, private_learning_rate: step sizes of nonprivate and of private steps.
+        seed: seed of the order of minibatches, and of everything else that a method draws from public randomness.
+        target_delta: delta at which epsilon is stated.
+        variant: variant of the method, if it has variants.
+        phase_one: record of the first phase, if the method has one.
+        own: settings that only this method has.
     """
 
     epochs: int
@@ -59,13 +54,13 @@ class Settings:
     own: MethodSettings | None = None
 
     def of(self, model: type[M]) -> M:
-        """``own``, which the method's description declares to be such settings."""
+        """Returns ``own``, typed as the settings class that the method's description declares."""
         assert isinstance(self.own, model)  # noqa: S101  # narrows the type
         return self.own
 
-    def recipe(self, noise_multiplier: float) -> Recipe:
-        """How steps are made, once the noise is known."""
-        return Recipe(
+    def steps(self, noise_multiplier: float) -> StepSettings:
+        """Returns the settings of the optimizer steps for a noise multiplier."""
+        return StepSettings(
             public_learning_rate=self.public_learning_rate,
             private_learning_rate=self.private_learning_rate,
             public_batch_size=self.public_batch_size,
@@ -75,23 +70,24 @@ class Settings:
             optimizer=self.own.optimizer if isinstance(self.own, Optimized) else "adamw",
         )
 
-    def plain_pass(self, num_records: int, *, ends_epoch: bool = False) -> Segment:
-        """One pass of plain steps over so many records."""
-        return Segment(kind="plain", num_steps=self.recipe(0.0).num_plain_batches(num_records), ends_epoch=ends_epoch)
+    def nonprivate_pass(self, num_records: int, *, ends_epoch: bool = False) -> Segment:
+        """Returns one pass of nonprivate steps over ``num_records`` records."""
+        num_steps = self.steps(0.0).num_nonprivate_batches(num_records)
+        return Segment(kind="nonprivate", num_steps=num_steps, ends_epoch=ends_epoch)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """What ``events.json`` says of a training beside what all have in common (`pipelines.accounting.facts`).
+    """Facts in ``events.json`` that only some trainings have (`pipelines.accounting.facts`).
 
     Attributes:
-        event: what ran on private records, all of it.
-        variant: of the method.
-        phases: (name, rows, event) where the method reads private records in several forms.
-        preconditions: what a claim asks for and this training saw to.
-        light_noise_miss_rate: the m that light noise was chosen with: value, upper bound, confidence, and its ``basis``
+        event: privacy event of everything that ran on private records.
+        variant: variant of the method.
+        phases: (name, rows, event) of each phase, if the method reads private records in several forms.
+        preconditions: preconditions of claims that this training met.
+        light_noise_miss_rate: miss rate m that determined the light noise: value, upper bound, confidence and ``basis``
             (`pipelines.accounting.facts.TrainingFacts.noise_basis`).
-        public_order: of what an earlier phase read without noise; None where there was none.
+        public_order: order of the records that an earlier phase read without noise. None if no phase did.
     """
 
     event: Event
@@ -102,66 +98,54 @@ class Account:
     public_order: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Hooks:
-    """What the stage lends to a training: see `pipelines.training.loop.train`."""
-
-    randomness: PrivateRandomness
-    checkpoints: Checkpoints
-    losses: ExampleLosses
-    evaluate: Callable[[torch.nn.Module], Evaluation]
-    microbatch_size: int
-    progress: Callable[[int, int | None, str], None]
-
-
-class Training(Protocol):
-    """A training that is planned and not yet run.
+class PlannedTraining(Protocol):
+    """A training that is planned and has not run.
 
     Attributes:
-        num_steps: private steps.
-        sample_rate: probability with which a record enters one.
+        num_steps: number of private steps.
+        sample_rate: probability with which a record enters a private step.
     """
 
     num_steps: int
     sample_rate: float
 
     def calibrate(self, target_epsilon: float, target_delta: float) -> float:
-        """The least noise multiplier with which the private steps meet the target (replacement of one record)."""
+        """Returns the least noise multiplier that meets the target (replacement of one record)."""
         ...
 
     def account(self, noise_multiplier: float | None) -> Account:
-        """What ran, for the accountant; ``noise_multiplier`` is None where there are no private steps."""
+        """Returns the facts for the accountant. ``noise_multiplier`` is None if there are no private steps."""
         ...
 
-    def train(self, model: Any, noise_multiplier: float, hooks: Hooks) -> Outcome:
+    def train(self, model: Any, noise_multiplier: float, context: TrainingContext) -> TrainingOutcome:
         """Trains ``model`` in place."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoopTraining:
-    """A training that is a programme of plain and private steps.
+    """A training that is a programme of nonprivate and private steps (a `PlannedTraining`).
 
     Attributes:
-        plain, noised: the records of either kind of step.
-        programme: the steps.
-        plan: of the private steps.
-        settings: as given.
-        describe: turns the event of the private steps into the account.
-        before: what noisy steps cost before the first of these, for people to look at while it trains.
+        nonprivate_examples, private_examples: records of the two kinds of step.
+        programme: steps in their order.
+        plan: sampling plan of the private steps.
+        settings: settings of the training.
+        describe: function that turns the event of the private steps into the account.
+        before: event of noisy steps that ran before these. It counts in the epsilon that people see during training.
     """
 
-    plain: Examples
-    noised: Examples
+    nonprivate_examples: Examples
+    private_examples: Examples
     programme: Sequence[Segment]
     plan: PrivatePlan
-    settings: Settings
+    settings: TrainingSettings
     describe: Callable[[Event], Account] = field(default=lambda event: Account(event=event))
     before: Event = field(default_factory=NoEvent)
 
     @property
     def num_steps(self) -> int:
-        """Private steps."""
+        """Number of private steps."""
         return self.plan.num_steps
 
     @property
@@ -170,7 +154,7 @@ class LoopTraining:
         return self.plan.sample_rate
 
     def calibrate(self, target_epsilon: float, target_delta: float) -> float:
-        """See `Training.calibrate`."""
+        """Returns the least noise multiplier that meets the target (replacement of one record)."""
         return calibrate_noise_multiplier(
             target_epsilon=target_epsilon,
             target_delta=target_delta,
@@ -180,44 +164,39 @@ class LoopTraining:
         )
 
     def event_after(self, num_steps: int, noise_multiplier: float) -> Event:
-        """What the first private steps are, for the accountant."""
+        """Returns the privacy event of the first ``num_steps`` private steps."""
         return dp_sgd(noise_multiplier=noise_multiplier, sample_rate=self.plan.sample_rate, num_steps=num_steps)
 
     def account(self, noise_multiplier: float | None) -> Account:
-        """See `Training.account`."""
+        """Returns the facts for the accountant. ``noise_multiplier`` is None if there are no private steps."""
         if noise_multiplier is None:
             return self.describe(NoEvent())
         return self.describe(self.event_after(self.plan.num_steps, noise_multiplier))
 
-    def train(self, model: Any, noise_multiplier: float, hooks: Hooks) -> Outcome:
-        """See `Training.train`."""
+    def train(self, model: Any, noise_multiplier: float, context: TrainingContext) -> TrainingOutcome:
+        """Trains ``model`` in place (`pipelines.training.loop.train`)."""
         return loop.train(
             model,
-            self.plain,
-            self.noised,
+            self.nonprivate_examples,
+            self.private_examples,
             self.programme,
-            self.settings.recipe(noise_multiplier),
+            self.settings.steps(noise_multiplier),
             self.plan,
-            randomness=hooks.randomness,
-            checkpoints=hooks.checkpoints,
-            losses=hooks.losses,
-            evaluate=hooks.evaluate,
+            context,
             epsilon_so_far=lambda num_steps: epsilon_at_most(
                 Composed(events=(self.before, self.event_after(num_steps, noise_multiplier))),
                 self.settings.target_delta,
             ),
-            microbatch_size=hooks.microbatch_size,
-            progress=hooks.progress,
         )
 
 
-def without_noise(corpus: TrainingCorpus, settings: Settings) -> LoopTraining:
-    """Passes of AdamW over the plain records, some of which come from private rows: no bound on what they tell."""
-    event: Event = NonPrivate() if corpus.num_private_plain else NoEvent()
+def without_noise(corpus: TrainingCorpus, settings: TrainingSettings) -> LoopTraining:
+    """Plans passes of AdamW without noise. If a record holds a private row, nothing bounds what the model reveals."""
+    event: Event = NonPrivate() if corpus.num_private_without_noise else NoEvent()
     return LoopTraining(
-        plain=corpus.plain,
-        noised=corpus.noised,
-        programme=[settings.plain_pass(len(corpus.plain), ends_epoch=True)] * settings.epochs,
+        nonprivate_examples=corpus.nonprivate_examples,
+        private_examples=corpus.private_examples,
+        programme=[settings.nonprivate_pass(len(corpus.nonprivate_examples), ends_epoch=True)] * settings.epochs,
         plan=NO_PRIVATE_STEPS,
         settings=settings,
         describe=lambda _: Account(event=event),

@@ -14,18 +14,18 @@ from __future__ import annotations
 from pipelines.dp.sampling import plan_private_steps
 from pipelines.training.data.corpus import TrainingCorpus
 from pipelines.training.loop import Segment
-from pipelines.training.methods.base import LoopTraining, Settings
+from pipelines.training.methods.base import LoopTraining, TrainingSettings
 
 
-def prepare(corpus: TrainingCorpus, settings: Settings) -> LoopTraining:
+def prepare(corpus: TrainingCorpus, settings: TrainingSettings) -> LoopTraining:
     """Plans the private steps of the whole run."""
-    plan = plan_private_steps(len(corpus.noised), settings.expected_batch_size, settings.epochs)
-    plain = settings.plain_pass(len(corpus.plain))
-    noised = Segment(kind="noised", num_steps=plan.steps_per_epoch, ends_epoch=True)
+    plan = plan_private_steps(len(corpus.private_examples), settings.expected_batch_size, settings.epochs)
+    public = settings.nonprivate_pass(len(corpus.nonprivate_examples))
+    private = Segment(kind="private", num_steps=plan.steps_per_epoch, ends_epoch=True)
     return LoopTraining(
-        plain=corpus.plain,
-        noised=corpus.noised,
-        programme=[plain, noised] * settings.epochs,
+        nonprivate_examples=corpus.nonprivate_examples,
+        private_examples=corpus.private_examples,
+        programme=[public, private] * settings.epochs,
         plan=plan,
         settings=settings,
     )

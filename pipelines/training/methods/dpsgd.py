@@ -4,11 +4,11 @@ The update is AdamW's, or with ``optimizer = "sgd"`` that of Algorithm 1.
 
     for each step:
         draw each original record on its own with probability q
-        clip each record's gradient to norm C, add up
+        clip each record's gradient to norm C, sum
         add N(0, (sigma C)^2), divide by the expected batch size
         AdamW, or SGD, on the result
 
-No redaction takes part: the guarantee covers every token of a record alike.
+The method uses no redaction: the guarantee covers every token of a record alike.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from __future__ import annotations
 from pipelines.dp.sampling import plan_private_steps
 from pipelines.training.data.corpus import TrainingCorpus
 from pipelines.training.loop import Segment
-from pipelines.training.methods.base import LoopTraining, Settings
+from pipelines.training.methods.base import LoopTraining, TrainingSettings
 
 
-def prepare(corpus: TrainingCorpus, settings: Settings) -> LoopTraining:
+def prepare(corpus: TrainingCorpus, settings: TrainingSettings) -> LoopTraining:
     """Plans the private steps of the whole run."""
-    plan = plan_private_steps(len(corpus.noised), settings.expected_batch_size, settings.epochs)
-    epoch = Segment(kind="noised", num_steps=plan.steps_per_epoch, ends_epoch=True)
+    plan = plan_private_steps(len(corpus.private_examples), settings.expected_batch_size, settings.epochs)
+    epoch = Segment(kind="private", num_steps=plan.steps_per_epoch, ends_epoch=True)
     return LoopTraining(
-        plain=corpus.plain,
-        noised=corpus.noised,
+        nonprivate_examples=corpus.nonprivate_examples,
+        private_examples=corpus.private_examples,
         programme=[epoch] * settings.epochs,
         plan=plan,
         settings=settings,

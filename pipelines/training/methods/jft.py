@@ -8,8 +8,8 @@
     phase 2, private fine-tune, from the weights of phase 1:
         DP-AdamW on the original text of all rows                                                    (section 4.2)
 
-This file is phase 2. What phase 1 did to private rows is part of the account: its event is composed with this one's,
-without credit for redaction; credit is taken once, at the end, by the guarantee stage.
+This module is phase 2. Its account includes what phase 1 did to private rows: the event of phase 1 is composed with the
+event of phase 2, without credit for redaction. The guarantee stage takes that credit once, at the end.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from pipelines.dp.sampling import plan_private_steps
 from pipelines.errors import StageError
 from pipelines.training.data.corpus import TrainingCorpus
 from pipelines.training.loop import Segment
-from pipelines.training.methods.base import Account, LoopTraining, Settings
+from pipelines.training.methods.base import Account, LoopTraining, TrainingSettings
 
 
-def prepare(corpus: TrainingCorpus, settings: Settings) -> LoopTraining:
+def prepare(corpus: TrainingCorpus, settings: TrainingSettings) -> LoopTraining:
     """Plans phase 2.
 
     Raises:
-        StageError: phase 1 left no record of what it did; nothing could then be said about the whole.
+        StageError: phase 1 left no record, so nothing could be claimed about the whole training.
     """
-    plan = plan_private_steps(len(corpus.noised), settings.expected_batch_size, settings.epochs)
-    epoch = Segment(kind="noised", num_steps=plan.steps_per_epoch, ends_epoch=True)
+    plan = plan_private_steps(len(corpus.private_examples), settings.expected_batch_size, settings.epochs)
+    epoch = Segment(kind="private", num_steps=plan.steps_per_epoch, ends_epoch=True)
     first = settings.phase_one
     if first is None or first.get("variant") != settings.variant:
-        raise StageError("jft: phase 1 of this variant has not run; run the train stage with all before it")
+        raise StageError("jft: phase 1 of this variant has not run. Run the train stage with all before it")
     first_event = from_json(first["event"])
 
     def describe(event: Event) -> Account:
@@ -49,8 +49,8 @@ def prepare(corpus: TrainingCorpus, settings: Settings) -> LoopTraining:
         )
 
     return LoopTraining(
-        plain=corpus.plain,
-        noised=corpus.noised,
+        nonprivate_examples=corpus.nonprivate_examples,
+        private_examples=corpus.private_examples,
         programme=[epoch] * settings.epochs,
         plan=plan,
         settings=settings,

@@ -3,12 +3,12 @@
     direct, manual_screening     AdamW on redacted text, without noise
     light_noise, conservative_…  DP-AdamW on redacted text
 
-Light noise is chosen as the paper does: as if each record entered a step with probability p * m, because only missed
-tokens need protection, and m is their share. That is an estimate and no bound: misses are drawn once and not anew each
-step, and a record almost surely holds one. And an m that was measured on this text makes the noise another one in a
-neighbouring world, so that nothing that follows is a guarantee (see ``train.jft_miss_rate_basis``). What is recorded is
-therefore the event without that credit, at rate p; the guarantee stage shows the paper's figure beside it and takes
-credit for redaction once, in the Bayesian form.
+Light noise is chosen as in the paper: as if each record entered a step with probability p * m, because only missed
+tokens need protection and m is their share. This is an estimate, not a bound: misses are drawn once, not anew in each
+step, and almost every record holds one. If m was measured on this text, the noise also differs in a neighbouring world,
+so nothing that follows from it is a guarantee (see ``train.jft_miss_rate_basis``). The record therefore holds the event
+without that credit, at rate p. The guarantee stage shows the paper's figure beside it and takes credit for redaction
+once, in the Bayesian form.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from pipelines.accounting.events import Event, NonPrivate
 from pipelines.dp.sampling import plan_private_steps
 from pipelines.training.data.corpus import TrainingCorpus
 from pipelines.training.loop import Segment
-from pipelines.training.methods.base import NO_PRIVATE_STEPS, Account, LoopTraining, Settings
+from pipelines.training.methods.base import NO_PRIVATE_STEPS, Account, LoopTraining, TrainingSettings
 
 
 @dataclass(frozen=True, kw_only=True)
 class LightNoise(LoopTraining):
-    """DP-AdamW on redacted text with the noise of a rate times the miss rate.
+    """DP-AdamW on redacted text, with noise for the sampling rate times the miss rate.
 
     Attributes:
-        miss_rate: m, the bound from above.
+        miss_rate: upper bound on the miss rate m.
     """
 
     miss_rate: float
 
     def calibrate(self, target_epsilon: float, target_delta: float) -> float:
-        """The noise of the paper's estimate: rate p * m (JFT, section 4.3)."""
+        """Returns the noise multiplier of the paper's estimate, for rate p * m (JFT, section 4.3)."""
         rate = self.plan.sample_rate * self.miss_rate
         if rate == 0:
             return 0.0
@@ -50,21 +50,21 @@ class LightNoise(LoopTraining):
 
 
 def prepare_phase_one(
-    corpus: TrainingCorpus, settings: Settings, epochs: int, miss_rate: Mapping[str, Any] | None
+    corpus: TrainingCorpus, settings: TrainingSettings, epochs: int, miss_rate: Mapping[str, Any] | None
 ) -> LoopTraining:
     """Plans phase 1.
 
     Args:
-        corpus: its plain records are redacted text, or the screened part of it.
-        settings: of the run; the variant is among them.
-        epochs: passes over the records.
-        miss_rate: m with its upper bound, confidence and basis, for light noise; None for no noise.
+        corpus: corpus whose nonprivate examples are redacted text, or the screened part of it.
+        settings: settings of the run, with the variant.
+        epochs: number of passes over the records.
+        miss_rate: miss rate m with its upper bound, confidence and basis, for light noise. None for no noise.
     """
     settings = replace(settings, epochs=epochs)
     rows = "reviewed" if settings.variant == "manual_screening" else "redacted"
     if miss_rate is None:
 
-        def unnoised(_: Event) -> Account:
+        def describe_unnoised(_: Event) -> Account:
             met = ("reviewed_rows_only",) if rows == "reviewed" else ()
             return Account(
                 event=NonPrivate(),
@@ -74,15 +74,15 @@ def prepare_phase_one(
             )
 
         return LoopTraining(
-            plain=corpus.plain,
-            noised=corpus.noised,
-            programme=[settings.plain_pass(len(corpus.plain), ends_epoch=True)] * epochs,
+            nonprivate_examples=corpus.nonprivate_examples,
+            private_examples=corpus.private_examples,
+            programme=[settings.nonprivate_pass(len(corpus.nonprivate_examples), ends_epoch=True)] * epochs,
             plan=NO_PRIVATE_STEPS,
             settings=settings,
-            describe=unnoised,
+            describe=describe_unnoised,
         )
 
-    def noised(event: Event) -> Account:
+    def describe(event: Event) -> Account:
         return Account(
             event=event,
             variant=settings.variant,
@@ -90,13 +90,13 @@ def prepare_phase_one(
             light_noise_miss_rate=dict(miss_rate),
         )
 
-    plan = plan_private_steps(len(corpus.plain), settings.expected_batch_size, epochs)
+    plan = plan_private_steps(len(corpus.nonprivate_examples), settings.expected_batch_size, epochs)
     return LightNoise(
-        plain=corpus.noised,
-        noised=corpus.plain,
-        programme=[Segment(kind="noised", num_steps=plan.steps_per_epoch, ends_epoch=True)] * epochs,
+        nonprivate_examples=corpus.private_examples,
+        private_examples=corpus.nonprivate_examples,
+        programme=[Segment(kind="private", num_steps=plan.steps_per_epoch, ends_epoch=True)] * epochs,
         plan=plan,
         settings=settings,
-        describe=noised,
+        describe=describe,
         miss_rate=float(miss_rate["upper"]),
     )

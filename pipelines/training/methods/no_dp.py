@@ -10,9 +10,9 @@ The model stays in the private root.
 from __future__ import annotations
 
 from pipelines.training.data.corpus import TrainingCorpus
-from pipelines.training.methods.base import LoopTraining, Settings, without_noise
+from pipelines.training.methods.base import LoopTraining, TrainingSettings, without_noise
 
 
-def prepare(corpus: TrainingCorpus, settings: Settings) -> LoopTraining:
-    """Plans the training; its event is `NonPrivate`."""
+def prepare(corpus: TrainingCorpus, settings: TrainingSettings) -> LoopTraining:
+    """Plans the training. Its event is `NonPrivate`."""
     return without_noise(corpus, settings)

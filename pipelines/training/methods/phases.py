@@ -1,7 +1,8 @@
-"""What one phase of a training hands to the next: weights, how it was made, and what it cost."""
+"""Files that one phase of a training leaves for the next: its weights, its record and its privacy cost."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,9 +15,9 @@ from pipelines.artifacts import Source, Target
 from pipelines.errors import StageError
 from pipelines.files import read_file, write_atomic
 from pipelines.training.checkpoint import load_trained, trained_weights
-from pipelines.training.crossings import Crossing
 from pipelines.training.data.corpus import TrainingCorpus
-from pipelines.training.loop import Outcome
+from pipelines.training.loop import TrainingOutcome
+from pipelines.training.machines.network_exchanges import NetworkExchange
 from pipelines.training.methods.base import Account
 from pipelines.training.scoring.evaluation import Evaluation
 
@@ -26,13 +27,13 @@ _WEIGHTS = "weights.safetensors"
 
 @dataclass(frozen=True)
 class FinishedPhase:
-    """A phase as it was written.
+    """A finished phase, read from its artifact.
 
     Attributes:
-        source: where.
+        source: artifact of the phase.
         record: ``variant``, ``rows``, ``event``, ``preconditions``, ``light_noise_miss_rate``, ``curve``,
-            ``vocabulary``, ``seed`` of the weights that started at random, ``before``, the evaluation of the model
-            that it began with, and ``crossings`` where several machines trained it.
+            ``vocabulary``, ``seed`` of the random initial weights, ``before``, the evaluation of the initial model, and
+            ``crossings`` if several machines trained it.
     """
 
     source: Source
@@ -40,27 +41,27 @@ class FinishedPhase:
 
     @property
     def seed(self) -> int:
-        """What the weights that started at random were drawn from. Those that are not trained are not stored."""
+        """Seed of the random initial weights. Weights that are not trained are not stored."""
         return int(self.record["seed"])
 
     @property
-    def crossings(self) -> tuple[Crossing, ...]:
-        """How sums crossed between machines."""
+    def network_exchanges(self) -> tuple[NetworkExchange, ...]:
+        """Ways in which sums crossed the network between machines."""
         return tuple(self.record.get("crossings", ()))
 
     @property
     def evaluation(self) -> Evaluation:
-        """Of the model that the phase began with."""
+        """Evaluation of the initial model."""
         return Evaluation(**self.record["before"])
 
     def apply(self, network: torch.nn.Module, corpus: TrainingCorpus) -> None:
-        """Gives the weights to a network of the same shape.
+        """Copies the weights into a network of the same shape.
 
         Raises:
-            StageError: it was trained with another vocabulary.
+            StageError: the phase was trained with another vocabulary.
         """
         if self.record["vocabulary"] != _digest(corpus):
-            raise StageError("the vocabulary is not that of phase 1; run train_phase1 again")
+            raise StageError("the vocabulary is not that of phase 1. Run train_phase1 again")
         load_trained(network, load(read_file(self.source.blob(_WEIGHTS))))
 
 
@@ -69,12 +70,12 @@ def write_phase(
     network: torch.nn.Module,
     corpus: TrainingCorpus,
     account: Account,
-    outcome: Outcome,
+    outcome: TrainingOutcome,
     before: Evaluation,
     seed: int,
-    crossings: tuple[Crossing, ...] = (),
+    network_exchanges: tuple[NetworkExchange, ...] = (),
 ) -> None:
-    """Writes a finished phase. Private: losses and counts of private records are among it."""
+    """Writes a finished phase. Private, because it holds losses and counts of private records."""
     weights = {name: p.cpu().contiguous() for name, p in trained_weights(network).items()}
     write_atomic(out.blob(_WEIGHTS), save(weights), is_durable=False)  # the folder is flushed when it is published
     ((_, rows, event),) = account.phases
@@ -88,25 +89,23 @@ def write_phase(
             "light_noise_miss_rate": account.light_noise_miss_rate,
             "curve": outcome.curve,
             "vocabulary": _digest(corpus),
-            "public_order": corpus.plain_order,
+            "public_order": corpus.nonprivate_order,
             "seed": seed,
             "before": before.as_json(),
-            **({"crossings": list(crossings)} if crossings else {}),
+            **({"crossings": list(network_exchanges)} if network_exchanges else {}),
         },
     )
 
 
 def write_no_phase(out: Target) -> None:
-    """Says that the method has no phase of that kind."""
+    """Records that the method has no first phase."""
     out.json(_RECORD, {"variant": None})
 
 
 def load_phase(source: Source) -> FinishedPhase:
-    """Reads what `write_phase` wrote."""
+    """Reads a phase that `write_phase` wrote."""
     return FinishedPhase(source, source.json(_RECORD))
 
 
 def _digest(corpus: TrainingCorpus) -> str:
-    import hashlib
-
     return hashlib.sha256(corpus.vocabulary.backend.to_str().encode()).hexdigest()

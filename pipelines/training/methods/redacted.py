@@ -2,17 +2,18 @@
 
     for each epoch:
         for each minibatch of redacted records, public and private rows alike:
-            AdamW on the mean loss; <MASK> is read and never asked for
+            AdamW on the mean loss; <MASK> is an input and never a target
 
-What redaction missed is trained on without noise: nothing but redaction protects. The model stays in the private root.
+The model trains without noise on what redaction missed: redaction is the only protection. The model stays in the
+private root.
 """
 
 from __future__ import annotations
 
 from pipelines.training.data.corpus import TrainingCorpus
-from pipelines.training.methods.base import LoopTraining, Settings, without_noise
+from pipelines.training.methods.base import LoopTraining, TrainingSettings, without_noise
 
 
-def prepare(corpus: TrainingCorpus, settings: Settings) -> LoopTraining:
-    """Plans the training; its event is `NonPrivate` as soon as a private row is among the records."""
+def prepare(corpus: TrainingCorpus, settings: TrainingSettings) -> LoopTraining:
+    """Plans the training. Its event is `NonPrivate` if any record holds a private row."""
     return without_noise(corpus, settings)

@@ -1,27 +1,26 @@
 """Selective-DPSGD for an LSTM (Shi et al. 2022, "Selective Differential Privacy for Language Modeling", Algorithm 1).
 
-Each sampled record is read span by span. On a public span the model takes an ordinary step of SGD; on a private span a
-step of DP-SGD, after which hidden and cell state are clipped, noised and handed to the public span that follows.
+The model reads each sampled record span by span. On a public span it takes an ordinary step of SGD, and on a private
+span a step of DP-SGD. Then hidden and cell state are clipped, noised and passed to the public span that follows.
 
 Formal guarantees, for two corpora that differ in the private tokens of one record (F-neighbours, Definition 3):
-    * private text reaches the weights through `release` alone: clipped gradient sums and clipped states, each with
-      Gaussian noise of ``noise_multiplier`` times the clipping norm;
-    * no gradient of a public span flows back into a private one: every state is a value without history where it
-      enters the next span (back-propagation through time would carry private gradients around the noise);
-    * a record takes part in at most ``plan.queries_per_step`` = K noisy queries a step (a gradient, a hidden and a
+    * Private text reaches the weights through `release` alone: clipped gradient sums and clipped states, each with
+      Gaussian noise of ``noise_multiplier`` times the clipping norm.
+    * No gradient of a public span flows back into a private one: every state that enters the next span is a value
+      without history (back-propagation through time would carry private gradients around the noise).
+    * A record takes part in at most ``plan.queries_per_step`` = K noisy queries a step (a gradient, a hidden and a
       cell state for each private span), and in at most ``plan.max_participations`` steps. Queries are counted for each
-      record over the whole run, and a count that is not what the plan implies stops it before anything is published.
+      record over the whole run. If a count differs from what the plan implies, the run stops before it publishes.
 
-What is fixed beforehand, samples and accounting, is in `pipelines.training.data.span_plan`.
+`pipelines.training.data.span_plan` fixes the samples and the accounting beforehand.
 
 Public: the settings, the samples, the text of public tokens, which part of each record is private (the number and the
-order of spans), and, where a record is cut at the context length, the lengths of its private spans.
+order of spans), and, if a record is cut at the context length, the lengths of its private spans.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -35,18 +34,16 @@ from pipelines.dp.gradients import GradientEngine
 from pipelines.dp.language import token_losses
 from pipelines.dp.noise import add_noise
 from pipelines.methods.sdpsgd_lstm import SpanSettings
-from pipelines.randomness import PrivateRandomness
-from pipelines.training.checkpoint import Checkpoints, load_trained, trained_weights
+from pipelines.training.checkpoint import load_trained, trained_weights
 from pipelines.training.data.corpus import TrainingCorpus
 from pipelines.training.data.records import Records
 from pipelines.training.data.span_plan import SpanPlan, calibrate, check_queries, event, plan, sample
 from pipelines.training.data.spans import SpanBatch, SpannedRecord, collate_spans, spanned
 from pipelines.training.divergence import diverged
-from pipelines.training.loop import Outcome
-from pipelines.training.methods.base import Account, Hooks, Settings
+from pipelines.training.loop import TrainingContext, TrainingOutcome
+from pipelines.training.methods.base import Account, TrainingSettings
 from pipelines.training.models.lstm import LSTMLanguageModel, State
 from pipelines.training.scoring.curve import Curve, EpsilonSoFar
-from pipelines.training.scoring.evaluation import Evaluation
 
 PRECONDITIONS: Final = (
     "states_noised",
@@ -55,19 +52,19 @@ PRECONDITIONS: Final = (
     "queries_counted",
     "samples_public",
 )
-"""What `train` sees to, by the names under which claims ask for it (`pipelines.methods`)."""
+"""Preconditions of claims that `train` meets, by their names in `pipelines.methods`."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
-    """What a run does. Letters are those of Algorithm 1.
+class SpanStepSettings:
+    """Settings of the steps, with the symbols of Algorithm 1.
 
     Attributes:
-        public_learning_rate: eta of line 9.
-        private_learning_rate: eta of line 19.
-        max_grad_norm: C of line 15.
-        max_state_norm: C of line 21, for hidden and cell state each; the paper takes the same C.
-        noise_multiplier: sigma.
+        public_learning_rate: step size eta of line 9.
+        private_learning_rate: step size eta of line 19.
+        max_grad_norm: clipping norm C of line 15.
+        max_state_norm: clipping norm C of line 21, for hidden and cell state each. The paper uses the same C.
+        noise_multiplier: noise multiplier sigma.
     """
 
     public_learning_rate: float
@@ -78,12 +75,12 @@ class Recipe:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpanOutcome(Outcome):
-    """What a run did, and how often it asked.
+class SpanOutcome(TrainingOutcome):
+    """Result of a run, with its numbers of noisy queries.
 
     Attributes:
-        num_queries: noisy queries over all records and steps.
-        most_queries: those that one record took part in, at most.
+        num_queries: number of noisy queries over all records and steps.
+        most_queries: largest number of queries that one record took part in.
     """
 
     num_queries: int
@@ -91,14 +88,14 @@ class SpanOutcome(Outcome):
 
 
 def release(values: torch.Tensor, standard_deviation: float, rng: np.random.Generator) -> torch.Tensor:
-    """The only door through which private text gets out: ``values`` with Gaussian noise, without history."""
+    """Returns ``values`` with Gaussian noise and without history. Private text gets out through this function alone."""
     noisy = values.detach().clone(memory_format=torch.contiguous_format)
     add_noise([noisy], standard_deviation, rng)
     return noisy
 
 
 def clip_rows(values: torch.Tensor, max_norm: float) -> torch.Tensor:
-    """Line 21: scales each row of (B, H) down to ``max_norm``; a shorter row stays as it is."""
+    """Scales each row of (B, H) down to ``max_norm`` (line 21). A shorter row stays as it is."""
     norms = torch.linalg.vector_norm(values.double(), dim=1, keepdim=True)
     factors: torch.Tensor = (max_norm / norms.clamp(min=max_norm)).to(values.dtype)
     return values * factors
@@ -107,50 +104,42 @@ def clip_rows(values: torch.Tensor, max_norm: float) -> torch.Tensor:
 def train(
     model: LSTMLanguageModel,
     records: Records,
-    recipe: Recipe,
+    settings: SpanStepSettings,
     plan: SpanPlan,
+    context: TrainingContext,
     *,
-    randomness: PrivateRandomness,
-    checkpoints: Checkpoints,
-    evaluate: Callable[[torch.nn.Module], Evaluation],
     epsilon_so_far: EpsilonSoFar,
-    microbatch_size: int,
-    progress: Callable[[int, int | None, str], None],
 ) -> SpanOutcome:
     """Trains ``model`` in place.
 
-    A killed run goes on from its last checkpoint, which lies between two steps, with the same samples and fresh noise.
-    What was done after the checkpoint was seen by nobody and is not counted.
+    A killed run continues from its last checkpoint, which lies between two steps, with the same samples and fresh
+    noise. Nobody saw the steps after the checkpoint, so they are not counted.
 
     Args:
-        model: the model to train.
+        model: model to train.
         records: original text with marks, in an order that depends on no private text.
-        recipe: what to do.
-        plan: the samples.
-        randomness: the generator of each step's noise.
-        checkpoints: where to keep state.
-        evaluate: scores the model after each epoch. Nothing stops early by it.
-        epsilon_so_far: of so many steps, for curve and progress; no decision rests on it.
-        microbatch_size: records that are computed at once; no influence on the result.
-        progress: told how many steps are done.
+        settings: settings of the steps.
+        plan: samples of the steps.
+        context: services of the stage.
+        epsilon_so_far: bound on epsilon after a number of steps, for curve and progress. No decision uses it.
 
     Raises:
-        StageError: the loss or a gradient is not a finite number, or a record took part in more queries than the plan
-            accounts for.
+        StageError: the loss or a gradient is not finite, or a record took part in more queries than the plan accounts
+            for.
     """
-    engine = GradientEngine(model, max_grad_norm=recipe.max_grad_norm)
+    engine, checkpoints = GradientEngine(model, max_grad_norm=settings.max_grad_norm), context.checkpoints
     try:
-        run = _Run(model, engine, records, recipe, plan, randomness, microbatch_size)
-        was_resumed = run.restore(checkpoints.load(progress))
+        run = _SpanRun(model, engine, records, settings, plan, context)
+        was_resumed = run.restore(checkpoints.load(context.progress))
         while run.num_steps < plan.num_steps:
             run.step()
             if run.num_steps % plan.steps_per_epoch == 0:
                 epsilon = epsilon_so_far(run.num_steps)
-                run.curve.end_epoch(evaluate(model), run.num_steps, run.num_steps, epsilon)
+                run.curve.end_epoch(context.evaluate(model), run.num_steps, run.num_steps, epsilon)
                 checkpoints.save(run.state())
             else:
                 checkpoints.save_if_due(run.state)
-            progress(run.num_steps, plan.num_steps, run.curve.words(plan.num_epochs))
+            context.progress(run.num_steps, plan.num_steps, run.curve.words(plan.num_epochs))
     finally:
         engine.detach()
     check_queries(run.num_queries, records, plan)
@@ -163,20 +152,18 @@ def train(
     )
 
 
-class _Run:
+class _SpanRun:
     def __init__(
         self,
         model: LSTMLanguageModel,
         engine: GradientEngine,
         records: Records,
-        recipe: Recipe,
+        settings: SpanStepSettings,
         plan: SpanPlan,
-        randomness: PrivateRandomness,
-        microbatch_size: int,
+        context: TrainingContext,
     ) -> None:
         self.model, self.engine, self.records = model, engine, records
-        self.recipe, self.plan, self.randomness = recipe, plan, randomness
-        self.microbatch_size = microbatch_size
+        self.settings, self.plan, self.context = settings, plan, context
         self.parameters = engine.parameters
         self.num_queries = np.zeros(plan.num_records, dtype=np.int64)  # of each record, over the whole run
         self.num_steps, self.curve = 0, Curve()
@@ -198,8 +185,8 @@ class _Run:
         return True
 
     def step(self) -> None:
-        """Lines 3 to 24."""
-        rng = self.randomness(self.num_steps)
+        """Takes one step on a sample (lines 3 to 24)."""
+        rng = self.context.randomness(self.num_steps)
         rows = sample(self.plan, self.num_steps)
         batch = spanned(self.records, rows, self.plan.max_private_spans)  # line 4
         state = self.model.zero_state(len(batch))  # line 5
@@ -211,7 +198,7 @@ class _Run:
         self.num_steps += 1
 
     def _regular_update(self, batch: list[SpannedRecord], spans: dict[int, tuple[int, int]], state: State) -> None:
-        """Lines 7 to 9, on public spans; leaves the state after them, without history."""
+        """Takes a step on public spans (lines 7 to 9). Leaves the state after them, without history."""
         if not spans:
             return
         for parameter in self.parameters:
@@ -222,7 +209,7 @@ class _Run:
             self.curve.add("public", self._finite(losses), len(rows))
             (losses.sum() / len(spans)).backward()  # type: ignore[no-untyped-call]
             state[0][rows], state[1][rows] = ends[0].detach(), ends[1].detach()
-        self._descend(self.recipe.public_learning_rate)
+        self._descend(self.settings.public_learning_rate)
 
     def _private_update(
         self,
@@ -232,10 +219,10 @@ class _Run:
         state: State,
         rng: np.random.Generator,
     ) -> None:
-        """Lines 10 to 23, on private spans; leaves a released state where a public span follows."""
+        """Takes a step on private spans (lines 10 to 23). Leaves a released state if a public span follows."""
         if not spans:
             return
-        recipe = self.recipe
+        settings = self.settings
         for rows, part in self._microbatches(batch, spans):
             start = (state[0][rows], state[1][rows])
             with self.engine.recording(len(rows)):
@@ -250,23 +237,24 @@ class _Run:
                 ends = self.model(part.inputs, start, part.lengths).state
                 state[0][rows], state[1][rows] = ends
         for parameter, total in zip(self.parameters, self.engine.take_sums(), strict=True):  # lines 16 and 17
-            noisy = release(total, recipe.noise_multiplier * recipe.max_grad_norm, rng)
-            # The number of spans is public here, as samples and spans are, so the paper's divisor may stay.
+            noisy = release(total, settings.noise_multiplier * settings.max_grad_norm, rng)
+            # Samples and spans are public here, and so is the number of spans: the paper's divisor may stay.
             parameter.grad = (noisy / len(spans)).to(parameter.dtype)
-        self._descend(recipe.private_learning_rate)  # lines 18 and 19
+        self._descend(settings.private_learning_rate)  # lines 18 and 19
         self.num_queries[[batch[at].row for at in spans]] += 1
         followed = [at for at in spans if i + 1 < len(batch[at].pairs)]
         if followed:  # lines 20 to 23
-            deviation = recipe.noise_multiplier * recipe.max_state_norm
+            deviation = settings.noise_multiplier * settings.max_state_norm
             for values in state:
-                values[followed] = release(clip_rows(values[followed], recipe.max_state_norm), deviation, rng)
+                values[followed] = release(clip_rows(values[followed], settings.max_state_norm), deviation, rng)
             self.num_queries[[batch[at].row for at in followed]] += 2
 
     def _microbatches(
         self, batch: list[SpannedRecord], spans: dict[int, tuple[int, int]]
     ) -> list[tuple[list[int], SpanBatch]]:
         order = sorted(spans, key=lambda at: spans[at][1] - spans[at][0])  # less padding; a sum has no order
-        parts = [order[at : at + self.microbatch_size] for at in range(0, len(order), self.microbatch_size)]
+        size = self.context.microbatch_size
+        parts = [order[at : at + size] for at in range(0, len(order), size)]
         pad, like = self.records.control.pad, self.parameters[0]
         return [(rows, collate_spans([(batch[at], *spans[at]) for at in rows], pad, like)) for rows in parts]
 
@@ -286,15 +274,15 @@ class _Run:
 
 @dataclass(frozen=True, kw_only=True)
 class SpanTraining:
-    """The training as the stage runs it (`pipelines.training.methods.base.Training`)."""
+    """A training that is planned and has not run (`pipelines.training.methods.base.PlannedTraining`)."""
 
     records: Records
     plan: SpanPlan
-    settings: Settings
+    settings: TrainingSettings
 
     @property
     def num_steps(self) -> int:
-        """Steps, each on one sample."""
+        """Number of steps, each on one sample."""
         return self.plan.num_steps
 
     @property
@@ -303,15 +291,15 @@ class SpanTraining:
         return self.plan.sample_rate
 
     def calibrate(self, target_epsilon: float, target_delta: float) -> float:
-        """See `calibrate`."""
+        """Returns the least noise multiplier of a query that meets the target (`span_plan.calibrate`)."""
         return calibrate(self.plan, target_epsilon, target_delta)
 
     def account(self, noise_multiplier: float | None) -> Account:
-        """Every precondition of the method is this module's own doing; `check_queries` holds it to the last one."""
-        noised = NoEvent() if noise_multiplier is None else event(self.plan, noise_multiplier)
-        phases: list[tuple[str, str, Event]] = [("private spans", "original", noised)]
+        """Returns the facts for the accountant. All preconditions are met here (`check_queries` checks the counts)."""
+        private = NoEvent() if noise_multiplier is None else event(self.plan, noise_multiplier)
+        phases: list[tuple[str, str, Event]] = [("private spans", "original", private)]
         if noise_multiplier is not None:
-            # What the policies do not mask is trained on without noise: a secret that they miss has no bound.
+            # Text that the policies do not mask is trained on without noise: a secret that they miss has no bound.
             phases.append(("public spans", "redacted", NonPrivate()))
         return Account(
             event=Composed(events=tuple(of_phase for _, _, of_phase in phases)),
@@ -319,9 +307,9 @@ class SpanTraining:
             preconditions=PRECONDITIONS,
         )
 
-    def train(self, model: Any, noise_multiplier: float, hooks: Hooks) -> SpanOutcome:
-        """See `train`."""
-        recipe = Recipe(
+    def train(self, model: Any, noise_multiplier: float, context: TrainingContext) -> SpanOutcome:
+        """Trains ``model`` in place (`train`)."""
+        steps = SpanStepSettings(
             public_learning_rate=self.settings.public_learning_rate,
             private_learning_rate=self.settings.private_learning_rate,
             max_grad_norm=self.settings.max_grad_norm,
@@ -331,27 +319,23 @@ class SpanTraining:
         return train(
             model,
             self.records,
-            recipe,
+            steps,
             self.plan,
-            randomness=hooks.randomness,
-            checkpoints=hooks.checkpoints,
-            evaluate=hooks.evaluate,
+            context,
             epsilon_so_far=lambda num_steps: epsilon_at_most(
                 event(self.plan, noise_multiplier, num_steps // self.plan.steps_per_epoch), self.settings.target_delta
             ),
-            microbatch_size=hooks.microbatch_size,
-            progress=hooks.progress,
         )
 
 
-def prepare(corpus: TrainingCorpus, settings: Settings) -> SpanTraining:
+def prepare(corpus: TrainingCorpus, settings: TrainingSettings) -> SpanTraining:
     """Draws the samples of the whole run."""
     drawn = plan(
-        len(corpus.noised),
+        len(corpus.private_examples),
         settings.expected_batch_size,
         settings.epochs,
         settings.of(SpanSettings).max_private_spans,
         settings.seed,
     )
-    assert isinstance(corpus.noised, Records)  # noqa: S101  # the settings refuse every other task
-    return SpanTraining(records=corpus.noised, plan=drawn, settings=settings)
+    assert isinstance(corpus.private_examples, Records)  # noqa: S101  # the settings refuse every other task
+    return SpanTraining(records=corpus.private_examples, plan=drawn, settings=settings)

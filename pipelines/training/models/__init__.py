@@ -1,5 +1,5 @@
-"""Models made elsewhere: where they lie, loading them, the tokens they need, which weights are trained, saving.
+"""Networks to train: where a model lies, loading it, the tokens that it needs, the weights to train, and saving.
 
-`loading.open_model` and `loading.complete_model` are the way in; `pipelines.training.models.network` is what the stage
-sees.
+`loading.open_model` and `loading.complete_model` load a pretrained model. The train stage uses
+`pipelines.training.models.network`.
 """

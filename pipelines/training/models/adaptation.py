@@ -1,7 +1,7 @@
-"""Which weights are trained: all, low-rank additions, a prefix, or the last two blocks.
+"""Choice of the weights to train: all, low-rank additions, a prefix, or the last two blocks.
 
 These are the ways of Li et al. (2022), section 5.2 and tables 5 and 6: full, LoRA, prefix, top2 and retrain (here
-``scratch``). What is frozen requires no gradient, so that nothing about it is clipped, noised, or counted.
+``scratch``). Frozen weights require no gradient, so they are not clipped, noised, or counted.
 """
 
 from __future__ import annotations
@@ -18,26 +18,24 @@ _HEAD_MODULES: Final = frozenset({"classifier", "score", "pre_classifier", "pool
 
 
 def belongs_to_head(name: str) -> bool:
-    """Whether a module or weight of that name is part of a classification head.
+    """Returns true if a module or weight of that name is part of a classification head.
 
-    A language model has none, so its weights start at random and are always trained.
+    A language model has no such head, so the head's weights start at random and are always trained.
     """
     return not _HEAD_MODULES.isdisjoint(name.split("."))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Adaptation:
-    """Which weights are trained.
+    """Choice of the weights to train. A classification head starts at random and is therefore always trained.
 
     Attributes:
         kind: ``full``: all. ``lora``: low-rank additions to the attention projections (Hu et al. 2021). ``prefix``:
-            keys and values before the text (Li and Liang 2021), causal models only. ``top2``: the last two blocks;
-            embeddings and everything below are frozen. ``scratch``: all, from random weights.
+            keys and values before the text (Li and Liang 2021), causal models only. ``top2``: the last two blocks, with
+            embeddings and everything below frozen. ``scratch``: all, from random weights.
         lora_rank: rank of the additions.
         lora_alpha: scale of the additions times their rank.
-        prefix_length: positions of the prefix; they are taken off the context.
-
-    A classification head starts at random and is therefore always trained.
+        prefix_length: number of positions of the prefix, which reduce the context.
     """
 
     kind: AdaptationKind = "full"
@@ -51,25 +49,25 @@ class Adaptation:
 
     @property
     def num_prefix_tokens(self) -> int:
-        """Positions of the context that the prefix takes."""
+        """Number of positions of the context that the prefix takes."""
         return self.prefix_length if self.kind == "prefix" else 0
 
 
 def adapt(model: Any, adaptation: Adaptation, kind: str) -> Any:
-    """Freezes what is not trained and adds what is.
+    """Freezes the weights that are not trained, and adds those of an adaptation.
 
     Random numbers come from torch's own generator, which the caller seeds.
 
     Args:
-        model: a model of ``transformers``.
-        adaptation: which weights are trained.
+        model: model of ``transformers``.
+        adaptation: choice of the weights to train.
         kind: ``causal``, ``masked`` or ``classification``.
 
     Returns:
         The model, or the ``peft`` model around it.
 
     Raises:
-        ConfigError: ``peft`` is not installed, or a prefix is asked of a model that takes none.
+        ConfigError: ``peft`` is not installed, or the model takes no prefix.
     """
     if adaptation.kind in ("full", "scratch"):
         model.requires_grad_(True)
@@ -86,11 +84,11 @@ def adapt(model: Any, adaptation: Adaptation, kind: str) -> Any:
         import peft
     except ImportError:
         raise ConfigError(
-            f"adaptation: {adaptation.kind} needs peft; install it with: pip install 'reticent[lora]'"
+            f"adaptation: {adaptation.kind} needs peft. Install it with: pip install 'reticent[lora]'"
         ) from None
     if adaptation.kind == "prefix":
         if kind != "causal":
-            raise ConfigError("adaptation: prefix needs a causal language model; choose full, lora or top2")
+            raise ConfigError("adaptation: prefix needs a causal language model. Choose full, lora or top2")
         settings = prefix_settings(adaptation)
     else:
         known = model.config.model_type in peft.utils.TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING
@@ -106,26 +104,26 @@ def adapt(model: Any, adaptation: Adaptation, kind: str) -> Any:
 
 
 def prefix_settings(adaptation: Adaptation) -> Any:
-    """The settings of a prefix, of ``peft``, which has to be installed."""
+    """Returns the settings of a prefix, of ``peft``, which must be installed."""
     import peft
 
     return peft.PrefixTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=adaptation.prefix_length)
 
 
 def blocks_of(model: nn.Module) -> nn.ModuleList:
-    """The transformer blocks of a model, from the first to the last.
+    """Returns the transformer blocks of a model, from the first to the last.
 
     Raises:
-        ConfigError: no list of modules has as many entries as the config says there are layers.
+        ConfigError: no list of modules has as many entries as the config has layers.
     """
     config: Any = model.config
     for module in model.modules():
         if isinstance(module, nn.ModuleList) and len(module) == config.num_hidden_layers:
             return module
-    raise ConfigError(f"adaptation: top2 does not know the blocks of a {config.model_type}; choose full or lora")
+    raise ConfigError(f"adaptation: top2 does not know the blocks of a {config.model_type}. Choose full or lora")
 
 
 def count_parameters(model: nn.Module) -> tuple[int, int]:
-    """(trained, all) parameters; a shared one counts once."""
+    """Returns (trained, all) numbers of parameters. A shared parameter counts once."""
     sizes = [(p.numel(), p.requires_grad) for p in model.parameters()]
     return sum(n for n, is_trained in sizes if is_trained), sum(n for n, _ in sizes)

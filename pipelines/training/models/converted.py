@@ -1,8 +1,9 @@
-"""A model that lies in a GGUF file, as the files that transformers itself writes: expanded once, read many times.
+"""Converts a model in a GGUF file to the files that transformers writes: converted once, read many times.
 
-Transformers goes over a GGUF file three times, entry by entry of its vocabulary: a quarter of a minute of CPU time for
-a small model, in every phase and every process of a training. What is kept is named by the bytes that it was made of
-and by what made it, and checked before each use; it holds no text of ours, and may be deleted at any time.
+Transformers reads a GGUF file three times, entry by entry of its vocabulary. For a small model this takes a quarter of
+a minute of CPU time, in every phase and every process of a training. A converted model is named by the bytes that it
+was made from and by the packages that made it, and checked before each use. It holds no text of yours, and you may
+delete it at any time.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ def read_model(source: ModelSource, read: Any, **options: Any) -> Any:
     """Reads a config, a tokenizer or a network.
 
     Args:
-        source: where it lies.
-        read: a ``from_pretrained`` of ``transformers``.
-        options: further arguments of it.
+        source: place of the model.
+        read: ``from_pretrained`` function of ``transformers``.
+        options: further arguments of that function.
 
     Raises:
         ConfigError: files are missing or damaged, or of an unknown kind.
@@ -62,8 +63,9 @@ def read_model(source: ModelSource, read: Any, **options: Any) -> Any:
 
 
 def without_quantisation(model: Any) -> None:
-    """Forgets how weights were stored. They were expanded on reading, and a config that still calls them quantised
-    could not be saved and loaded.
+    """Removes the record of how weights were stored.
+
+    The weights were expanded on reading, and a config that still calls them quantised could not be saved and loaded.
     """
     for name in ("quantization_config", "_pre_quantization_dtype"):
         if hasattr(model.config, name):
@@ -73,11 +75,11 @@ def without_quantisation(model: Any) -> None:
 
 
 def converted(source: ModelSource, cache: Path) -> ModelSource:
-    """The same model in files that are read at once; ``source`` itself where it is no GGUF file.
+    """Returns the same model in files that load fast, or ``source`` itself if it is no GGUF file.
 
     Args:
-        source: where the model lies.
-        cache: a folder for what was converted, which several processes may use. A causal language model is expected.
+        source: place of a causal language model.
+        cache: folder for converted models, which several processes may use.
 
     Raises:
         ConfigError: the file cannot be read.
@@ -108,7 +110,7 @@ def _convert(source: ModelSource, folder: Path) -> None:
 
 @contextlib.contextmanager
 def _held(path: Path) -> Iterator[None]:
-    """Holds a lock that the kernel frees when its holder dies."""
+    """Holds a lock, which the kernel frees if its holder dies."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

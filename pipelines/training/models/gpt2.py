@@ -10,7 +10,7 @@ from pipelines.training.models.shape import ModelShape
 
 
 def build_model(shape: ModelShape, vocab_size: int, control: ControlTokens, seed: int) -> GPT2LMHeadModel:
-    """A GPT-2 with random weights that depend on the shape and the seed only.
+    """Builds a GPT-2 with random weights that depend on the shape and the seed only.
 
     Dropout is off: the loss of an example is then a function of the example and the weights.
     """
@@ -26,8 +26,8 @@ def build_model(shape: ModelShape, vocab_size: int, control: ControlTokens, seed
         bos_token_id=control.bos,
         eos_token_id=control.eos,
     )
-    # The padding id is set on saving only: with it, the model looks for padding in each input, which `collate` makes
-    # needless.
+    # The padding id is set on saving only. With it, the model would look for padding in each input; `collate` makes
+    # that needless.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed % 2**63)
         return GPT2LMHeadModel(config)

@@ -1,4 +1,4 @@
-"""Loads a causal or masked language model, or one with a classification head, ready to be trained."""
+"""Loads a causal or masked language model, or a classifier, ready to be trained."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from pipelines.training.models.converted import converted, read_model, without_q
 from pipelines.training.models.shape import MIN_CONTEXT_LENGTH
 from pipelines.training.models.sources import ModelSource, find_model, shown
 
-Kind = Literal["causal", "masked", "classification"]
+ModelKind = Literal["causal", "masked", "classification"]
 
 MODEL_CLASSES: Final = {
     "causal": transformers.AutoModelForCausalLM,
     "masked": transformers.AutoModelForMaskedLM,
     "classification": transformers.AutoModelForSequenceClassification,
 }
-"""What of ``transformers`` loads a model, by what it computes."""
+"""Classes of ``transformers`` that load a model, by kind of its output."""
 _NAMES: Final = {
     "causal": modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
     "masked": modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES,
@@ -43,41 +43,41 @@ _WORDS: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedModel:
-    """A model and what belongs to it, ready to be trained.
+    """A model with its vocabulary, ready to be trained.
 
     Attributes:
-        model: the network, on the CPU, without dropout; the weights to be trained are those that require a gradient.
-        vocabulary: its vocabulary.
-        kind: what it computes.
-        context_length: the most tokens that it reads.
-        num_new_tokens: tokens that were added and have no pretrained embedding.
+        model: network on the CPU, without dropout. The weights to train are those that require a gradient.
+        vocabulary: vocabulary of the model.
+        kind: kind of the model's output.
+        context_length: largest number of tokens that it reads.
+        num_new_tokens: number of added tokens, which have no pretrained embedding.
     """
 
     model: Any
     vocabulary: Vocabulary
-    kind: Kind
+    kind: ModelKind
     context_length: int
     num_new_tokens: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class OpenedModel:
-    """A model whose files were read and found in order. No text has been seen; its vocabulary may lack tokens.
+    """A model whose files were read and checked. No text has been seen, and its vocabulary may lack tokens.
 
     Attributes:
-        source: where it lies.
-        kind: what it computes.
-        adaptation: which weights will be trained.
-        config: its config, without dropout.
-        tokenizer: its own tokenizer, of ``transformers``, as it came; None where another one is to be brought.
-        model: the network with its pretrained weights, on the CPU; None if they start at random.
-        context_length: the most tokens that it reads.
-        attention: as asked for.
-        num_labels: classes of a classifier.
+        source: place of the model.
+        kind: kind of the model's output.
+        adaptation: choice of the weights to train.
+        config: config of the model, without dropout.
+        tokenizer: original tokenizer of the model, of ``transformers``. None if another one will be used.
+        model: network with its pretrained weights, on the CPU. None if all weights start at random.
+        context_length: largest number of tokens that it reads.
+        attention: attention of ``transformers``.
+        num_labels: number of classes of a classifier.
     """
 
     source: ModelSource
-    kind: Kind
+    kind: ModelKind
     adaptation: Adaptation
     config: Any
     tokenizer: Any
@@ -89,7 +89,7 @@ class OpenedModel:
 
 def open_model(
     name: str,
-    kind: Kind,
+    kind: ModelKind,
     *,
     adaptation: Adaptation | None = None,
     num_labels: int | None = None,
@@ -101,30 +101,30 @@ def open_model(
     cache: Path | None = None,
     seed: int = 0,
 ) -> OpenedModel:
-    """Reads config, tokenizer and weights. The network is not asked.
+    """Reads config, tokenizer and weights, without network access.
 
     Args:
         name: ``smollm2``, ``minilm``, the absolute path of a folder, or a name on the hub.
-        kind: which head it needs.
-        adaptation: which weights are trained; None trains all.
-        num_labels: classes of a classifier.
-        brings_tokenizer: whether its own tokenizer is used; another one fits random weights only.
-        context_length: the longest record that is asked for; None for all the model reads.
-        default_context_length: where nothing is asked for, the most.
-        revision: of a hub model; None for ``main``.
-        attention: ``eager`` has a rule for per-example gradients by ``torch.func``; ``sdpa`` is faster.
-        cache: a folder for models that have to be converted before they are read; None converts them each time.
-        seed: of weights that the model lacks, such as those of a new head; public.
+        kind: kind of the model's output.
+        adaptation: choice of the weights to train. None trains all.
+        num_labels: number of classes of a classifier.
+        brings_tokenizer: true if the model's own tokenizer is used. Another one fits random weights only.
+        context_length: longest record that is asked for. None for all that the model reads.
+        default_context_length: upper limit if ``context_length`` is None.
+        revision: revision of a hub model. None for ``main``.
+        attention: ``eager`` has a rule for per-example gradients by ``torch.func``. ``sdpa`` is faster.
+        cache: folder for models that have to be converted before they are read. None converts them each time.
+        seed: public seed of weights that the model lacks, such as those of a new head.
 
     Raises:
-        ConfigError: the model is not at hand, is of another kind, reads less than ``context_length``, or lacks what
-            the task needs.
+        ConfigError: the model is missing, is of another kind, reads less than ``context_length``, or lacks what the
+            task needs.
     """
     adaptation = Adaptation() if adaptation is None else adaptation
     from_scratch = adaptation.kind == "scratch"
     if not brings_tokenizer and not from_scratch:
         raise ConfigError(
-            f"model: {shown(name)} was trained with its own tokenizer; another one fits adaptation = 'scratch' only"
+            f"model: {shown(name)} was trained with its own tokenizer. Another one fits adaptation = 'scratch' only"
         )
     if kind == "classification" and (num_labels is None or num_labels < 2):
         raise ConfigError("model: a classifier needs num_labels of at least 2")
@@ -150,8 +150,8 @@ def open_model(
         if num_labels is not None:
             config.num_labels = num_labels
         if kind == "causal":
-            # It learns its padding id on saving only: with it, it would look for padding in every input, and its
-            # embedding would drop the gradient of that id, which may be the end token's.
+            # The padding id is set on saving only. With it, the model would look for padding in every input, and its
+            # embedding would drop the gradient of that id, which may be the end token.
             config.pad_token_id = None
         model = None if from_scratch else _pretrained(source, kind, config, attention)
     return OpenedModel(
@@ -170,13 +170,13 @@ def open_model(
 def complete_model(
     opened: OpenedModel, *, seed: int, added: AddedTokens = USUAL_TOKENS, learnt: Vocabulary | None = None
 ) -> LoadedModel:
-    """Gives an opened model the tokens it lacks, and freezes what is not to be trained. Takes ``opened`` over.
+    """Adds the tokens that an opened model lacks, and freezes the weights that are not trained. Consumes ``opened``.
 
     Args:
-        opened: as `open_model` gave it; not to be used afterwards.
-        seed: of every weight that starts at random; public.
-        added: its control tokens.
-        learnt: the vocabulary of a model that brings none, with these control tokens.
+        opened: model from `open_model`, not to be used afterwards.
+        seed: public seed of every weight that starts at random.
+        added: control tokens of the model.
+        learnt: vocabulary of a model without its own tokenizer, with these control tokens.
     """
     config, kind, model = opened.config, opened.kind, opened.model
     new_ids: list[int] = []
@@ -207,18 +207,18 @@ def complete_model(
 
 
 def context_of(config: Any) -> int:
-    """The most tokens that a model of that config reads.
+    """Returns the largest number of tokens that a model of that config reads.
 
     The RoBERTa family counts positions from the padding id on, so that 514 rows are 512 positions.
     """
     rows = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
     if rows is None:
-        raise ConfigError("model: its config states no longest input (max_position_embeddings); set context_length")
+        raise ConfigError("model: its config states no longest input (max_position_embeddings). Set context_length")
     return int(rows) - first_position(config)
 
 
 def padding_of(loaded: LoadedModel) -> Padding:
-    """How batches for that model are padded."""
+    """Returns the padding of batches for that model."""
     if loaded.kind == "causal":
         return Padding(pad=loaded.vocabulary.control.pad)
     config = loaded.model.config
@@ -233,26 +233,26 @@ def padding_of(loaded: LoadedModel) -> Padding:
 
 
 def check_context(name: str, asked: int | None, available: int) -> int:
-    """The longest record, in tokens.
+    """Returns the longest record, in tokens.
 
     Raises:
         ConfigError: more was asked for than the model reads, or too little is left for a record.
     """
     length = available if asked is None else asked
     if length > available:
-        raise ConfigError(f"context_length is {length} tokens, but {shown(name)} reads at most {available}; lower it")
+        raise ConfigError(f"context_length is {length} tokens, but {shown(name)} reads at most {available}. Lower it")
     if length < MIN_CONTEXT_LENGTH:
-        raise ConfigError(f"context_length is {length} tokens; a record needs at least {MIN_CONTEXT_LENGTH}")
+        raise ConfigError(f"context_length is {length} tokens. A record needs at least {MIN_CONTEXT_LENGTH}")
     return length
 
 
-def _check_kind(name: str, kind: Kind, config: Any) -> None:
+def _check_kind(name: str, kind: ModelKind, config: Any) -> None:
     known = config.model_type in _NAMES[kind]
-    if kind == "causal" and known:  # encoders have a decoder form that reads to the left only: untrained for it
+    if kind == "causal" and known:  # encoders have an untrained decoder form, too
         known = config.model_type not in _NAMES["masked"] or bool(getattr(config, "is_decoder", False))
     if not known:
         raise ConfigError(
-            f"model: {shown(name)} (a {config.model_type}) is not {_WORDS[kind]}; choose another model or task"
+            f"model: {shown(name)} (a {config.model_type}) is not {_WORDS[kind]}. Choose another model or task"
         )
 
 
@@ -264,12 +264,12 @@ def _without_dropout(config: Any) -> None:
             setattr(config, field, 0.0)
 
 
-def _settle(config: Any, control: ControlTokens, kind: Kind) -> None:
+def _settle(config: Any, control: ControlTokens, kind: ModelKind) -> None:
     config.pad_token_id = None if kind == "causal" else control.pad
     config.bos_token_id, config.eos_token_id = control.bos, control.eos
 
 
-def _pretrained(source: ModelSource, kind: Kind, config: Any, attention: str) -> Any:
+def _pretrained(source: ModelSource, kind: ModelKind, config: Any, attention: str) -> Any:
     model, report = read_model(
         source,
         MODEL_CLASSES[kind].from_pretrained,
@@ -282,6 +282,6 @@ def _pretrained(source: ModelSource, kind: Kind, config: Any, attention: str) ->
     if missing:
         raise ConfigError(
             f"model: {shown(source.name)} has no weights for {missing[0]} ({len(missing)} missing), so it is no "
-            f"pretrained {_WORDS[kind][2:]}; choose another model, or adaptation = 'scratch'"
+            f"pretrained {_WORDS[kind][2:]}. Choose another model, or adaptation = 'scratch'"
         )
     return model

@@ -1,8 +1,8 @@
 """The language model of Shi et al. 2022, section 5: one LSTM layer, embedding and hidden size 200, from scratch.
 
-The tokenizer comes from `pipelines.training.data.tokenizer`: learnt on public rows only, or plain bytes. (The paper
-learns a BPE vocabulary on all of its text, which may hold pieces of a secret.) Without dropout: an example's loss is
-then a function of the example and the weights.
+The tokenizer comes from `pipelines.training.data.tokenizer`: it is learnt on public rows only, or has plain bytes. (The
+paper learns a BPE vocabulary on all of its text, which may hold pieces of a secret.) There is no dropout: an example's
+loss is then a function of the example and the weights.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ State = tuple[torch.Tensor, torch.Tensor]
 
 
 class LSTMOutput(NamedTuple):
-    """What a forward pass gives.
+    """Output of a forward pass.
 
     Attributes:
-        logits: (B, T, V); at padding without meaning.
-        state: after the last token of each example, (B, H) each.
+        logits: (B, T, V) logits. At padding they mean nothing.
+        state: hidden and cell state after the last token of each example, (B, H) each.
     """
 
     logits: torch.Tensor
@@ -43,13 +43,13 @@ class LSTMLanguageModel(torch.nn.Module):
     """Embedding, one LSTM layer, and a linear decoder with a bias.
 
     Args:
-        vocab_size: V.
+        vocab_size: number of tokens V.
         embedding_size: width of the embeddings.
-        hidden_size: H, width of hidden and cell state.
-        is_tied: whether the decoder's weight is the embedding's. The paper does not say; its code offers both.
+        hidden_size: width H of hidden and cell state.
+        is_tied: true if the decoder's weight is the embedding's. The paper does not say, and its code offers both.
 
     Raises:
-        ConfigError: tied, and the two sizes differ.
+        ConfigError: the weights are tied, and the two sizes differ.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class LSTMLanguageModel(torch.nn.Module):
         torch.nn.init.zeros_(self.decoder.bias)
 
     def zero_state(self, size: int) -> State:
-        """The state before the first token (Algorithm 1, line 5)."""
+        """Returns the state before the first token (Algorithm 1, line 5)."""
         zeros = self.decoder.weight.new_zeros(size, self.hidden_size)
         return zeros, zeros.clone()
 
@@ -89,11 +89,11 @@ class LSTMLanguageModel(torch.nn.Module):
         """Reads tokens from a state.
 
         Args:
-            input_ids: (B, T) int64, padded at the end.
-            state: where each example starts; unset: zero.
-            lengths: (B,) tokens of each example, at least 1; unset, all T are read, padding included: the logits are
-                the same, but the state is that after the padding.
-            use_cache: taken for the signature's sake; there is nothing to cache.
+            input_ids: (B, T) int64 ids, padded at the end.
+            state: initial state of each example. Zero if unset.
+            lengths: (B,) number of tokens of each example, at least 1. If unset, all T are read, padding included: the
+                logits are the same, but the state is that after the padding.
+            use_cache: ignored. It is here for the signature's sake.
         """
         del use_cache
         hidden, cell = state if state is not None else self.zero_state(len(input_ids))
@@ -115,7 +115,7 @@ def build_lstm(
     *,
     is_tied: bool = False,
 ) -> LSTMLanguageModel:
-    """A model with random weights that depend on the sizes and the seed only."""
+    """Builds a model with random weights that depend on the sizes and the seed only."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed % 2**63)
         return LSTMLanguageModel(vocab_size, embedding_size, hidden_size, is_tied=is_tied)
@@ -146,7 +146,7 @@ def load_lstm(folder: Path) -> LSTMLanguageModel:
     """
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     if config.pop("architecture", None) != _ARCHITECTURE:
-        raise ConfigError(f"the model in {folder} is no {_ARCHITECTURE}")
+        raise ConfigError(f"the model in {folder} is not a {_ARCHITECTURE}")
     model = LSTMLanguageModel(**config)
     weights = load_file(folder / "model.safetensors")
     if model.is_tied:

@@ -1,4 +1,4 @@
-"""Draws texts from the LSTM, which has no ``generate`` of ``transformers``."""
+"""Draws texts from the LSTM, which lacks the ``generate`` of ``transformers``."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def draw_texts(
     end: int,
     generator: torch.Generator,
 ) -> list[list[int]]:
-    """Ids that follow each prompt; after an end token they mean nothing.
+    """Returns the ids that follow each prompt. Ids after an end token mean nothing.
 
     Args:
-        model: the model.
-        prompts: token ids, each at least one long; all are continued at once.
-        temperature: what logits are divided by; at 0 the likeliest token is taken.
-        top_k, top_p, max_new_tokens: see `pipelines.training.scoring.generation.Sampling`.
+        model: model to draw from.
+        prompts: token ids of prompts, each at least one long. All are continued at once.
+        temperature: divisor of the logits. At 0 the likeliest token is taken.
+        top_k, top_p, max_new_tokens: settings as in `pipelines.training.scoring.generation.Sampling`.
         forbidden: ids that are never drawn.
-        end: the id of the end token.
-        generator: on the model's device.
+        end: id of the end token.
+        generator: random generator on the model's device.
     """
     device = generator.device
     lengths = torch.tensor([len(prompt) for prompt in prompts])
@@ -45,20 +45,14 @@ def draw_texts(
         is_over = torch.zeros(len(prompts), dtype=torch.bool, device=device)
         while len(written) < max_new_tokens and not bool(is_over.all()):
             logits[:, list(forbidden)] = -torch.inf
-            token = choose(logits, temperature=temperature, top_k=top_k, top_p=top_p, generator=generator)
+            if temperature == 0:
+                token = logits.argmax(dim=-1)
+            else:
+                drawn = likely(logits, temperature=temperature, top_k=top_k, top_p=top_p)
+                token = torch.multinomial(drawn.softmax(dim=-1), 1, generator=generator)[:, 0]
             written.append(token)
             is_over |= token == end
             output = model(token[:, None], state=output.state)
             logits = output.logits[:, -1]
     rows: list[list[int]] = torch.stack(written, dim=1).tolist()
     return rows
-
-
-def choose(
-    logits: torch.Tensor, *, temperature: float, top_k: int, top_p: float, generator: torch.Generator
-) -> torch.Tensor:
-    """(B,) a token for each row of (B, V) logits."""
-    if temperature == 0:
-        return logits.argmax(dim=-1)
-    logits = likely(logits, temperature=temperature, top_k=top_k, top_p=top_p)
-    return torch.multinomial(logits.softmax(dim=-1), 1, generator=generator)[:, 0]

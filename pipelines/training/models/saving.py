@@ -18,14 +18,14 @@ CARD: Final = "README.md"
 def save_model(model: Any, tokenizer: Any, folder: Path, *, context_length: int) -> None:
     """Writes safetensors weights, config and tokenizer.
 
-    Low-rank additions are merged into the weights. A prefix cannot be: the folder then holds the model itself and,
-    below it in ``prefix``, what ``peft.PeftModel.from_pretrained(model, folder / "prefix")`` adds.
+    Low-rank additions are merged into the weights. A prefix cannot be merged: the folder then holds the base model and,
+    in its folder ``prefix``, what ``peft.PeftModel.from_pretrained(model, folder / "prefix")`` adds.
 
     Args:
-        model: the trained model; left as it is.
-        tokenizer: its tokenizer, of ``transformers``, with a padding token.
-        folder: where to write; made if missing.
-        context_length: the longest input that it was trained on.
+        model: trained model, left as it is.
+        tokenizer: tokenizer of the model, of ``transformers``, with a padding token.
+        folder: folder to write to, made if missing.
+        context_length: longest input that the model was trained on.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with quiet_transformers(), torch.no_grad():
@@ -39,22 +39,22 @@ def save_model(model: Any, tokenizer: Any, folder: Path, *, context_length: int)
         tokenizer.save_pretrained(folder)
     for path in folder.rglob("*"):
         if path.is_file():
-            path.chmod(0o644)  # safetensors makes files that only their owner can read
+            path.chmod(0o644)  # safetensors writes files that only their owner can read
 
 
 def _save_prefix(model: Any, folder: Path) -> None:
     settings = model.active_peft_config
     before = settings.base_model_name_or_path
-    settings.base_model_name_or_path = ".."  # where the base model lies on this machine is nobody's business
+    settings.base_model_name_or_path = ".."  # hides the path of the base model on this machine
     try:
         model.save_pretrained(folder, save_embedding_layers=False)
     finally:
         settings.base_model_name_or_path = before
-    (folder / CARD).unlink(missing_ok=True)  # a form with nothing filled in
+    (folder / CARD).unlink(missing_ok=True)  # an empty form
 
 
 def _save_with_pad(model: Any, pad: int, folder: Path) -> None:
-    # A causal model learns its padding id on saving only (see `loading`).
+    # The padding id of a causal model is set on saving only (see `loading`).
     before = model.config.pad_token_id
     model.config.pad_token_id = pad
     if model.can_generate():

@@ -1,4 +1,4 @@
-"""The size of a model trained from scratch, and the named sizes. Imports no torch, so that settings can use it."""
+"""Sizes of a model trained from scratch, and presets of them. Imports no torch, so that settings can use it."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ MIN_CONTEXT_LENGTH: Final = 8
 
 @dataclass(frozen=True, kw_only=True)
 class ModelShape:
-    """The sizes of a decoder-only transformer.
+    """Sizes of a decoder-only transformer.
 
     Attributes:
-        num_layers: transformer blocks.
-        num_heads: attention heads in each block; divides ``embedding_size``.
+        num_layers: number of transformer blocks.
+        num_heads: number of attention heads in each block. It divides ``embedding_size``.
         embedding_size: width of the residual stream.
-        context_length: the longest record, in tokens, with its control tokens.
+        context_length: longest record, in tokens, with its control tokens.
 
     Raises:
-        ConfigError: sizes that do not fit together.
+        ConfigError: the sizes contradict each other.
     """
 
     num_layers: int
@@ -39,7 +39,7 @@ class ModelShape:
             )
         if self.context_length < MIN_CONTEXT_LENGTH:
             raise ConfigError(
-                f"train: context_length is {self.context_length} tokens; a record needs at least {MIN_CONTEXT_LENGTH} "
+                f"train: context_length is {self.context_length} tokens. A record needs at least {MIN_CONTEXT_LENGTH} "
                 "(begin, speaker, text, end)"
             )
 
@@ -62,13 +62,13 @@ def resolve_shape(
     embedding_size: int | None = None,
     context_length: int | None = None,
 ) -> ModelShape:
-    """The preset's sizes, each replaced by the explicit one where given.
+    """Returns the preset's sizes, each replaced by the explicit size if it is given.
 
     Raises:
-        ConfigError: an unknown preset, or sizes that do not fit together.
+        ConfigError: the preset is unknown, or the sizes contradict each other.
     """
     if preset not in PRESETS:
-        raise ConfigError(f"train.model: no model is named {preset!r}; choose one of {', '.join(PRESETS)}")
+        raise ConfigError(f"train.model: no model is named {preset!r}. Choose one of {', '.join(PRESETS)}")
     base = PRESETS[preset]
     return ModelShape(
         num_layers=base.num_layers if num_layers is None else num_layers,

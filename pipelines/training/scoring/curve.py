@@ -1,6 +1,6 @@
-"""The learning curve: what a training writes down after each epoch.
+"""Learning curve: one row of figures after each epoch.
 
-Private: losses of private records are in it, un-noised.
+Private: it holds losses of private records, without noise.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Any, Literal
 from pipelines.training.scoring.evaluation import Evaluation
 
 EpsilonSoFar = Callable[[int], float]
-"""An upper bound on the epsilon of so many private steps, infinite where they add no noise."""
+"""Returns an upper bound on epsilon after a number of private steps, infinite if they add no noise."""
 
 
 @dataclass
 class Curve:
-    """Losses of the epoch that is under way, and a row for each that ended.
+    """Losses of the current epoch, and a row for each finished epoch.
 
     Attributes:
-        loss_sums, counts: by kind of text, of the epoch under way.
-        rows: of the epochs that ended.
+        loss_sums, counts: sums and numbers of losses in the current epoch, by kind of text.
+        rows: rows of the finished epochs.
     """
 
     loss_sums: dict[str, float] = field(default_factory=lambda: {"public": 0.0, "private": 0.0})
@@ -30,18 +30,18 @@ class Curve:
     rows: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, kind: Literal["public", "private"], loss_sum: float, count: int) -> None:
-        """Counts losses of examples or spans."""
+        """Adds losses of examples or spans."""
         self.loss_sums[kind] += loss_sum
         self.counts[kind] += count
 
     def end_epoch(self, evaluation: Evaluation, num_steps: int, num_private_steps: int, epsilon: float | None) -> None:
-        """Writes the row of an epoch.
+        """Adds the row of an epoch.
 
         Args:
-            evaluation: on held-out text, after it.
-            num_steps: steps of any kind so far.
-            num_private_steps: those among them that touched private records with noise.
-            epsilon: of those, at most; None where there is none.
+            evaluation: evaluation on held-out text after the epoch.
+            num_steps: number of steps of any kind so far.
+            num_private_steps: number of those steps that touched private records with noise.
+            epsilon: upper bound on epsilon of those steps. None if there is none.
         """
         row: dict[str, Any] = {
             "epoch": len(self.rows) + 1,
@@ -57,11 +57,11 @@ class Curve:
         self.counts = dict.fromkeys(self.counts, 0)
 
     def as_state(self) -> dict[str, Any]:
-        """For a checkpoint; `Curve` takes it back by keyword."""
+        """Returns the keyword arguments of an equal `Curve`, for a checkpoint."""
         return asdict(self)
 
     def words(self, num_epochs: int) -> str:
-        """Where a training is, for its progress."""
+        """Describes the progress of a training."""
         epoch = f"epoch {min(len(self.rows) + 1, num_epochs)} of {num_epochs}"
         epsilon = self.rows[-1]["epsilon_so_far"] if self.rows else None
         return epoch if epsilon is None else f"{epoch}, ε so far at most {epsilon:.3g}"

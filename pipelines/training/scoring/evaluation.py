@@ -1,6 +1,6 @@
-"""Perplexity and accuracy on held-out text, by token and by word, and perplexity on what the policy calls secret.
+"""Perplexity and accuracy on held-out text, by token and by word, and perplexity on text that the policy calls secret.
 
-Figures that may be compared between tokenizers: ``bits_per_byte``, ``perplexity_per_word`` and ``next_word_accuracy``.
+You may compare ``bits_per_byte``, ``perplexity_per_word`` and ``next_word_accuracy`` between tokenizers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 from pipelines.dp.language import token_losses
 from pipelines.training.data.alignment import bits_per_byte, right_words
 from pipelines.training.data.held_out import HeldOut
-from pipelines.training.data.records import Batch, IntArray
+from pipelines.training.data.records import ExampleBatch, IntArray
 from pipelines.training.data.task_examples import TaskRecords
 from pipelines.training.models.losses import logits_of
 
@@ -28,34 +28,35 @@ REASONS: Final = {
     "no_label": "no held-out row has a label",
     "classification": "a classification has none",
 }
-"""Why there is no perplexity. The report says so."""
+"""Reasons for a missing perplexity, for the report."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """What a model scores on held-out sentences; the scores are None when there is nothing to score.
+    """Scores of a model on held-out sentences. A score is None if there is nothing to score.
 
     Attributes:
-        perplexity: exp of the mean loss a token, over text tokens and the end token.
-        perplexity_per_word: exp of the whole loss over (words split at white space + one end a sentence); it does
-            not depend on the tokenizer, so it may be compared between tokenizers.
-        bits_per_byte: the whole loss in bits over (bytes of UTF-8 that are asked for + one for each end); as comparable
-            as ``perplexity_per_word``, and readable where words are made of many tokens.
-        loss: the mean loss a token, or a row in a classification, natural log.
-        loss_standard_error: of ``loss``, with documents as clusters (sentences of a dialogue are not independent).
+        perplexity: exponential of the mean loss per token, over text tokens and the end token.
+        perplexity_per_word: exponential of the total loss over (words split at white space + one end per sentence). It
+            does not depend on the tokenizer, so it may be compared between tokenizers.
+        bits_per_byte: total loss in bits over (bytes of UTF-8 of the targets + one for each end). It is as comparable
+            as ``perplexity_per_word``, and readable if words are made of many tokens.
+        loss: mean loss per token, or per row in a classification, natural log.
+        loss_standard_error: standard error of ``loss``, with documents as clusters (sentences of a dialogue are not
+            independent).
         next_token_accuracy: share of tokens that the model ranks first.
-        next_word_accuracy: share of words (split at white space) that the model would write next, whole; see
+        next_word_accuracy: share of words (split at white space) that the model would write next, whole. See
             `alignment.right_words`.
-        private_perplexity: exp of the mean loss over tokens inside what the policy found; None where nobody looked or
-            it found nothing.
-        accuracy: of a classification: share of rows whose class has the highest score.
-        accuracy_standard_error: of it, rows taken for independent.
-        accuracy_by_class: among the rows of each class that occurs, by the class's name.
-        num_words: words that ``next_word_accuracy`` is over.
-        num_private_tokens: tokens that ``private_perplexity`` is over.
-        num_sentences: sentences with at least one target.
-        num_tokens: tokens scored.
-        reason: why there is no perplexity, else None.
+        private_perplexity: exponential of the mean loss over tokens inside what the policy found. None if no policy was
+            applied, or it found nothing.
+        accuracy: share of rows whose class has the highest score, in a classification.
+        accuracy_standard_error: standard error of ``accuracy``, with rows taken for independent.
+        accuracy_by_class: accuracy among the rows of each class that occurs, by the class's name.
+        num_words: number of words in ``next_word_accuracy``.
+        num_private_tokens: number of tokens in ``private_perplexity``.
+        num_sentences: number of sentences with at least one target.
+        num_tokens: number of scored tokens.
+        reason: reason why there is no perplexity, or None.
     """
 
     perplexity: float | None
@@ -76,20 +77,20 @@ class Evaluation:
     reason: str | None
 
     def as_json(self) -> dict[str, Any]:
-        """The fields as JSON values."""
+        """Returns the fields as JSON values."""
         return asdict(self)
 
 
 class ScoredRecord(NamedTuple):
-    """What a model scores on one record. The first token has no score: nothing comes before it.
+    """Scores of a model on one record. The first token has no score, because nothing comes before it.
 
     Attributes:
-        number: of the record.
-        losses: (T,) of each token, 0 where it is not asked for.
-        is_right: (T,) whether it is asked for and ranked first.
-        is_target: (T,) whether it is asked for.
-        right_words: (W,) which words are right; empty where words are not known.
-        asked_words: (W,) which are asked for.
+        number: number of the record.
+        losses: (T,) loss of each token, 0 for a token that is no target.
+        is_right: (T,) true for a target that is ranked first.
+        is_target: (T,) true for a target.
+        right_words: (W,) true for a right word. Empty if words are not known.
+        asked_words: (W,) true for a word whose tokens are targets.
     """
 
     number: int
@@ -101,7 +102,7 @@ class ScoredRecord(NamedTuple):
 
 
 def score_records(model: torch.nn.Module, held_out: HeldOut) -> Iterator[ScoredRecord]:
-    """Scores records that have targets, each on its own, the shortest first."""
+    """Scores each record that has targets, separately, the shortest first."""
     records = held_out.records
     rows = np.flatnonzero(records.num_targets > 0)
     rows = rows[np.argsort(records.ids.lengths[rows], kind="stable")]
@@ -120,16 +121,16 @@ def score_records(model: torch.nn.Module, held_out: HeldOut) -> Iterator[ScoredR
             # Output t is about token t + 1, and no output is about the first token.
             outputs = slice(0, int(num_outputs[row]))
             right, target = np.append(False, is_right[at, outputs]), np.append(False, is_target[at, outputs])
-            found = nothing, nothing
+            words = nothing, nothing
             if held_out.word_of_token is not None and held_out.starts_word is not None:
                 then = np.append(np.take(held_out.starts_word, best[at, outputs], mode="clip"), False)
-                found = right_words(np.asarray(held_out.word_of_token[int(row)]), right, target, then)
-            yield ScoredRecord(int(row), np.append(0.0, nll[at, outputs]), right, target, *found)
+                words = right_words(np.asarray(held_out.word_of_token[int(row)]), right, target, then)
+            yield ScoredRecord(int(row), np.append(0.0, nll[at, outputs]), right, target, *words)
         start = stop
 
 
 def evaluate(model: torch.nn.Module, held_out: HeldOut) -> Evaluation:
-    """Scores a model on held-out sentences, each on its own."""
+    """Scores a model on held-out sentences, each separately."""
     records = held_out.records
     rows = np.flatnonzero(records.num_targets > 0)
     if len(rows) == 0:
@@ -144,7 +145,7 @@ def evaluate(model: torch.nn.Module, held_out: HeldOut) -> Evaluation:
         num_words += int(scored.asked_words.sum())
         if held_out.places is not None:
             place = np.asarray(held_out.places[scored.number]).reshape(-1, 4)
-            num_bytes += int(np.where(place[:, 0] < 0, 1, place[:, 3])[scored.is_target].sum())  # no text: an end
+            num_bytes += int(np.where(place[:, 0] < 0, 1, place[:, 3])[scored.is_target].sum())  # an end is no text
         if records.is_private is not None:
             secret = (np.asarray(records.is_private[scored.number]) > 0) & scored.is_target
             private_loss += float(scored.losses[secret].sum())
@@ -170,25 +171,25 @@ def evaluate(model: torch.nn.Module, held_out: HeldOut) -> Evaluation:
     )
 
 
-def _scores(model: torch.nn.Module, batch: Batch) -> tuple[IntArray, npt.NDArray[np.float64]]:
-    """(B, T) the id ranked first at each output, and (B, T) the loss of the label there."""
+def _scores(model: torch.nn.Module, batch: ExampleBatch) -> tuple[IntArray, npt.NDArray[np.float64]]:
+    """Returns (B, T) the id ranked first at each output, and (B, T) the loss of its label."""
     logits = logits_of(model, batch)
     nll = token_losses(logits, batch.labels)
     return logits.argmax(dim=-1).cpu().numpy(), nll.double().cpu().numpy()
 
 
-class Classification(Protocol):
-    """A task that scores classes, such as `pipelines.training.tasks.infilling.Infilling`."""
+class ClassScorer(Protocol):
+    """Interface of a task that scores classes, such as `pipelines.training.tasks.infilling.Infilling`."""
 
     classes: tuple[str, ...]
 
-    def class_logits(self, model: torch.nn.Module, batch: Batch) -> torch.Tensor:
-        """(B, C)."""
+    def class_logits(self, model: torch.nn.Module, batch: ExampleBatch) -> torch.Tensor:
+        """Returns (B, C) the scores of the classes."""
         ...
 
 
-def evaluate_classes(model: torch.nn.Module, task: Classification, records: TaskRecords) -> Evaluation:
-    """Scores a classifier on labelled examples; those without a label are left out."""
+def evaluate_classes(model: torch.nn.Module, task: ClassScorer, records: TaskRecords) -> Evaluation:
+    """Scores a classifier on labelled examples. Examples without a label are left out."""
     rows = np.flatnonzero(records.classes >= 0)
     rows = rows[np.argsort(records.ids.lengths[rows], kind="stable")[::-1]]
     if len(rows) == 0:
@@ -222,7 +223,7 @@ def evaluate_classes(model: torch.nn.Module, task: Classification, records: Task
 
 
 def unscored(reason: str) -> Evaluation:
-    """The evaluation of what was not scored."""
+    """Returns an evaluation without scores."""
     return Evaluation(
         perplexity=None,
         perplexity_per_word=None,
@@ -240,7 +241,7 @@ def _exp(value: float) -> float | None:
 
 
 def _standard_error(losses: np.ndarray, tokens: np.ndarray, documents: np.ndarray, mean: float) -> float | None:
-    """Linearised (delta-method) standard error of a ratio of sums, with clusters; None for fewer than two."""
+    """Returns the linearised (delta-method) standard error of a ratio of sums, with clusters, or None for one."""
     residuals = np.bincount(documents, weights=losses - mean * tokens)
     num_clusters = len(np.unique(documents))
     if num_clusters < 2:

@@ -1,4 +1,4 @@
-"""What the figures of a finished model are called: in ``figures.json`` of its evaluation, and in the report."""
+"""Names of a finished model's figures, in ``figures.json`` of its evaluation and in the report."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ EVALUATED_ON: Final = (
 
 
 def figures_document(
-    found: Evaluation, scores: Mapping[str, Any], *, evaluate_fold: str, num_available: int
+    evaluation: Evaluation, scores: Mapping[str, Any], *, evaluate_fold: str, num_available: int
 ) -> dict[str, Any]:
-    """What the report reads of an evaluation, of the scores of generated text, and of a fold of so many records."""
+    """Returns the report's figures of an evaluation, of scores of generated text, and of a fold."""
     return {
-        "perplexity": found.perplexity,
-        "perplexity_per_word": found.perplexity_per_word,
-        "bits_per_byte": found.bits_per_byte,
-        "perplexity_reason": found.reason,
-        "loss_per_token": found.loss,
-        "loss_per_token_standard_error": found.loss_standard_error,
-        "next_token_accuracy": found.next_token_accuracy,
-        "next_word_accuracy": found.next_word_accuracy,
-        "accuracy": found.accuracy,
-        "accuracy_standard_error": found.accuracy_standard_error,
-        "accuracy_by_class": found.accuracy_by_class,
+        "perplexity": evaluation.perplexity,
+        "perplexity_per_word": evaluation.perplexity_per_word,
+        "bits_per_byte": evaluation.bits_per_byte,
+        "perplexity_reason": evaluation.reason,
+        "loss_per_token": evaluation.loss,
+        "loss_per_token_standard_error": evaluation.loss_standard_error,
+        "next_token_accuracy": evaluation.next_token_accuracy,
+        "next_word_accuracy": evaluation.next_word_accuracy,
+        "accuracy": evaluation.accuracy,
+        "accuracy_standard_error": evaluation.accuracy_standard_error,
+        "accuracy_by_class": evaluation.accuracy_by_class,
         "scores": dict(scores),
         "evaluate_fold": evaluate_fold,
         "evaluated_on": EVALUATED_ON,
-        "num_eval_sentences": found.num_sentences,
+        "num_eval_sentences": evaluation.num_sentences,
         "num_eval_sentences_available": num_available,
-        "num_eval_tokens": found.num_tokens,
+        "num_eval_tokens": evaluation.num_tokens,
     }

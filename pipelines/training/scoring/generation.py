@@ -1,4 +1,4 @@
-"""Continues prompts, by beam search or by drawing."""
+"""Continues prompts, by beam search or by sampling."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pipelines.training.data.control import ControlTokens
 
 @dataclass(frozen=True, kw_only=True)
 class BeamSearch:
-    """How to generate.
+    """Settings of a beam search.
 
     Attributes:
-        num_beams: hypotheses that are kept; 1 is greedy.
-        max_new_tokens: the longest continuation.
+        num_beams: number of hypotheses that are kept. 1 is greedy.
+        max_new_tokens: longest continuation, in tokens.
         length_penalty: exponent of the length that scores are divided by.
-        no_repeat_ngram_size: n-grams of that size occur once at most; 0 allows all.
-        batch_size: prompts at a time; no influence on what is generated but by rounding.
+        no_repeat_ngram_size: size of n-grams that occur at most once. 0 allows all.
+        batch_size: number of prompts at a time. It changes generated text by rounding only.
     """
 
     num_beams: int = 5
@@ -38,11 +38,11 @@ class BeamSearch:
 
     @property
     def num(self) -> int:
-        """Texts for each prompt."""
+        """Number of texts for each prompt."""
         return 1
 
     def options(self) -> dict[str, Any]:
-        """As ``generate`` of ``transformers`` takes it."""
+        """Returns the arguments of ``generate`` of ``transformers``."""
         return {
             "do_sample": False,
             "num_beams": self.num_beams,
@@ -53,15 +53,15 @@ class BeamSearch:
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """How to draw texts.
+    """Settings of drawing texts.
 
     Attributes:
-        num: texts for each prompt.
-        temperature: what logits are divided by, > 0.
-        top_k: draw among so many tokens only; 0 for all.
-        top_p: draw among the likeliest tokens that have this probability together; 1 for all (Holtzman et al. 2020).
-        max_new_tokens: the longest continuation.
-        batch_size: texts at a time.
+        num: number of texts for each prompt.
+        temperature: divisor of the logits, above 0.
+        top_k: number of likeliest tokens to draw among. 0 draws among all.
+        top_p: total probability of the likeliest tokens to draw among. 1 draws among all (Holtzman et al. 2020).
+        max_new_tokens: longest continuation, in tokens.
+        batch_size: number of texts at a time.
     """
 
     num: int = 1
@@ -80,7 +80,7 @@ class Sampling:
             )
 
     def options(self) -> dict[str, Any]:
-        """As ``generate`` of ``transformers`` takes it."""
+        """Returns the arguments of ``generate`` of ``transformers``."""
         return {
             "do_sample": True,
             "num_return_sequences": self.num,
@@ -98,7 +98,7 @@ def generate(
     how: BeamSearch,
     progress: Callable[[int, int | None, str], None] | None = None,
 ) -> list[str]:
-    """The text that follows each prompt (see `generate_each`)."""
+    """Returns the text that follows each prompt (see `generate_each`)."""
     return [texts[0] for texts in generate_each(model, tokenizer, prompts, control, how, progress)]
 
 
@@ -110,15 +110,15 @@ def generate_each(
     how: BeamSearch | Sampling,
     progress: Callable[[int, int | None, str], None] | None = None,
 ) -> list[list[str]]:
-    """Texts that follow each prompt, up to the end token. Control tokens are never generated.
+    """Returns texts that follow each prompt, up to the end token. Control tokens are never generated.
 
     Args:
-        model: a causal language model.
-        tokenizer: its tokenizer, of ``transformers``.
-        prompts: token ids, each at least one long; with ``max_new_tokens`` they must fit into the context.
-        control: the control tokens.
-        how: the search, or the draw; a draw is by torch's own generator.
-        progress: told how many prompts are done.
+        model: causal language model.
+        tokenizer: tokenizer of the model, of ``transformers``.
+        prompts: token ids of prompts, each at least one long. With ``max_new_tokens`` they must fit into the context.
+        control: control tokens.
+        how: settings of the search, or of the draw, which uses torch's own generator.
+        progress: callback that receives the number of finished prompts.
     """
     device = next(model.parameters()).device
     texts: list[list[str]] = [[] for _ in prompts]
@@ -128,12 +128,14 @@ def generate_each(
         for start in range(0, len(order), at_once):
             rows = order[start : start + at_once]
             longest = max(len(prompts[at]) for at in rows)
-            ids = torch.full((len(rows), longest), control.pad)  # on the left: a continuation follows its prompt
+            ids = torch.full(
+                (len(rows), longest), control.pad
+            )  # padding is on the left, because a continuation follows its prompt
             mask = torch.zeros((len(rows), longest), dtype=torch.int64)
             for line, at in enumerate(rows):
                 ids[line, longest - len(prompts[at]) :] = torch.tensor(list(prompts[at]))
                 mask[line, longest - len(prompts[at]) :] = 1
-            found = model.generate(
+            written = model.generate(
                 input_ids=ids.to(device),
                 attention_mask=mask.to(device),
                 max_new_tokens=how.max_new_tokens,
@@ -142,18 +144,18 @@ def generate_each(
                 suppress_tokens=never_written(control) or None,
                 **how.options(),
             )
-            for line, written in enumerate(found[:, longest:].tolist()):
-                texts[rows[line // how.num]].append(text_of(tokenizer, written, control.eos))
+            for line, continuation in enumerate(written[:, longest:].tolist()):
+                texts[rows[line // how.num]].append(text_of(tokenizer, continuation, control.eos))
             if progress is not None:
                 progress(start + len(rows), len(order), "generating")
     return texts
 
 
 def never_written(control: ControlTokens) -> list[int]:
-    """The ids that no text may hold: those of control tokens, but for the end."""
+    """Returns the ids of control tokens that no text may hold: all except the end."""
     return sorted({*control.never_predicted.tolist(), *(control.ends - {control.eos})})
 
 
 def text_of(tokenizer: Any, ids: list[int], end: int) -> str:
-    """What was written up to the end token, without white space around it."""
+    """Decodes ids up to the end token, and strips white space."""
     return str(tokenizer.decode(ids[: ids.index(end)] if end in ids else ids).strip())

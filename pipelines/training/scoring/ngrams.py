@@ -1,4 +1,4 @@
-"""Metrics of generated text that no library gives as published: NIST, CIDEr-D, and the F1 of words."""
+"""Metrics of generated text that no library computes as published: NIST, CIDEr-D, and the F1 of words."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ _PUNCTUATION: Final = str.maketrans("", "", string.punctuation)
 
 
 def ngrams(tokens: Tokens, size: int) -> Counter[tuple[str, ...]]:
-    """How often each n-gram of that size occurs."""
+    """Counts the n-grams of that size."""
     return Counter(tuple(tokens[at : at + size]) for at in range(len(tokens) - size + 1))
 
 
 def nist(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]], max_size: int = 5) -> float:
-    """NIST (Doddington 2002), equations 2 and 3.
+    """Returns NIST (Doddington 2002), equations 2 and 3.
 
     The information of an n-gram, log2 of (count of its first n-1 words / count of it), is taken from all references.
     Matches are clipped at the largest count in any one reference of the sentence. The length penalty compares the
-    output with the *average* reference length and is 1/2 where the output is two thirds of it.
+    output with the *average* reference length. It is 1/2 if the output is two thirds of that length.
 
-    nltk's ``corpus_nist`` takes the best single reference of each sentence for matches and length instead; the two
-    agree where each sentence has one reference.
+    nltk's ``corpus_nist`` takes the best single reference of each sentence for matches and length instead. The two
+    agree if each sentence has one reference.
 
     Args:
-        hypotheses: the words of each output.
-        references: for each output, the words of its references.
-        max_size: the longest n-gram.
+        hypotheses: words of each output.
+        references: words of the references of each output.
+        max_size: longest n-gram.
     """
     counts: Counter[tuple[str, ...]] = Counter()
     num_words = 0
@@ -49,12 +49,12 @@ def nist(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]], m
     for size in range(1, max_size + 1):
         gained, possible = 0.0, 0
         for hypothesis, group in zip(hypotheses, references, strict=True):
-            found = ngrams(hypothesis, size)
+            written = ngrams(hypothesis, size)
             allowed: Counter[tuple[str, ...]] = Counter()
             for reference in group:
                 allowed |= ngrams(reference, size)
-            gained += sum(information(gram) * count for gram, count in (found & allowed).items())
-            possible += found.total()
+            gained += sum(information(gram) * count for gram, count in (written & allowed).items())
+            possible += written.total()
         score += gained / possible if possible else 0.0
     length = sum(map(len, hypotheses))
     expected = sum(sum(map(len, group)) / len(group) for group in references)
@@ -66,17 +66,17 @@ def nist(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]], m
 
 
 def cider_d(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]], max_size: int = 4) -> float:
-    """CIDEr-D (Vedantam, Zitnick & Parikh 2015), equations 1, 4 and 5; times 10, the mean over sentences.
+    """Returns CIDEr-D (Vedantam, Zitnick & Parikh 2015), equations 1, 4 and 5; times 10, the mean over sentences.
 
     As in the code that its authors published, term frequencies are plain counts (a division by the length would cancel
-    but for the clipping), words are not stemmed, and an n-gram that no reference has counts as if one had it. The
-    document frequency of an n-gram is the number of sentences with it in some reference; of a single sentence it is
+    except for the clipping), words are not stemmed, and an n-gram that no reference has counts as if one had it. The
+    document frequency of an n-gram is the number of sentences with it in some reference. For a single sentence it is
     always 1, so the score is 0.
 
     Args:
-        hypotheses: the words of each output.
-        references: for each output, the words of its references.
-        max_size: the longest n-gram.
+        hypotheses: words of each output.
+        references: words of the references of each output.
+        max_size: longest n-gram.
     """
     sigma = 6.0
     if not hypotheses:
@@ -109,12 +109,12 @@ def cider_d(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]]
 
 
 def normalised_words(text: str) -> list[str]:
-    """Lower case, without punctuation and articles: the words that the F1 of ConvAI2 compares."""
+    """Returns lower-case words without punctuation and articles, which the F1 of ConvAI2 compares."""
     return _ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split()
 
 
 def word_f1(hypothesis: str, references: Sequence[str]) -> float:
-    """The best F1 of an output's words against a reference: 2 shared / (words of both), as in ConvAI2 (section 5.3)."""
+    """Returns the best F1 of an output's words against a reference: 2 shared / (words of both), as in ConvAI2."""
     ours = Counter(normalised_words(hypothesis))
     best = 0.0
     for reference in references:

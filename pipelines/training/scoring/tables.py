@@ -1,4 +1,4 @@
-"""The tables of what a finished model says on held-out text. Private."""
+"""Tables of a finished model's scores and texts on held-out text. Private."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ TOKEN_SCORES: Final = schema(
     f"{ROW}, token_starts: uint32[], token_ends: uint32[], token_words: int32[], token_bytes: uint32[], "
     "losses: double[], is_right: bool[], word_is_right: bool[], end_losses: double[], end_is_right: bool[]",
 )
-"""Of each token its characters, its word (-1: none), its loss, and whether the model ranks it first; of each word,
-whether all of it (null: not asked); in a record's last row, what ends it."""
+"""Scores of tokens: characters, word (-1: none), loss, and true if the model ranks the token first. For each word: true
+if all its tokens are ranked first (null: not a target). The last row of a record has the scores of its end."""
 
 GENERATED: Final = schema("generated", "given: string, text: string, references: string[]")
-"""What a model wrote for held-out inputs: what it read, what it wrote, and what people did. For such tasks only."""
+"""Generated texts: inputs of the model, its texts, and references of people. For tasks that generate text."""

@@ -1,7 +1,7 @@
 """Scores of generated text against references: BLEU, ROUGE-L, NIST, METEOR, CIDEr-D, F1.
 
-Figures of papers come from older scripts (e2e-metrics, GEM-metrics) that tokenise in their own way; ours are close to
-them, not equal, and may be compared with each other. What a missing library would compute is None, with the reason.
+Figures in papers come from older scripts (e2e-metrics, GEM-metrics) with their own tokenisation. Our figures are close
+to them but not equal, and may be compared with each other. If a library is missing, its score is None, with the reason.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from pipelines.training.scoring.ngrams import cider_d, nist, word_f1
 _WORD: Final = re.compile(r"\w+|[^\w\s]")
 ADVICE: Final = "install it with: pip install 'reticent[metrics]'"
 MATCHING: Final = ("exact, stem and synonym", "exact and stem")
-"""How METEOR matches words: with and without WordNet's data."""
+"""Word matching of METEOR, with and without WordNet's data."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextScores:
-    """What outputs score; None where ``missing`` says why.
+    """Scores of outputs. A score is None if ``missing`` has its reason.
 
     Attributes:
-        bleu: corpus BLEU-4 of sacrebleu (13a, without case), 0 to 100; extra references of single sentences count.
+        bleu: corpus BLEU-4 of sacrebleu (13a, ignoring case), 0 to 100. Extra references of single sentences count.
         rouge_l: mean over sentences of the best ROUGE-L F1 (rouge-score, no stemming), 0 to 100.
         nist: NIST-5, 0 or more.
         meteor: mean METEOR of nltk (alpha 0.9, beta 3, gamma 0.5), 0 to 1.
-        meteor_matching: ``exact, stem and synonym``, or ``exact and stem`` where WordNet's data is not installed.
+        meteor_matching: ``exact, stem and synonym``, or ``exact and stem`` if WordNet's data is not installed.
         cider: CIDEr-D, 0 to 10.
         f1: mean of the best word F1, 0 to 1.
-        num_outputs: outputs that were scored.
-        missing: why a score is None, by its name.
+        num_outputs: number of scored outputs.
+        missing: reason for each score that is None, by its name.
     """
 
     bleu: float | None
@@ -47,12 +47,12 @@ class TextScores:
     missing: dict[str, str]
 
     def as_json(self) -> dict[str, Any]:
-        """The fields as JSON values."""
+        """Returns the fields as JSON values."""
         return asdict(self)
 
 
 def words_of(text: str) -> list[str]:
-    """Lower-case words and punctuation marks, which NIST, METEOR and CIDEr-D count."""
+    """Returns lower-case words and punctuation marks, which NIST, METEOR and CIDEr-D count."""
     return _WORD.findall(text.lower())
 
 
@@ -91,7 +91,7 @@ def score_texts(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> 
 
 
 def bleu(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> float:
-    """Corpus BLEU (Papineni et al. 2002) by sacrebleu, tokenised as in mteval-13a, without case."""
+    """Returns corpus BLEU (Papineni et al. 2002) by sacrebleu, tokenised as in mteval-13a, ignoring case."""
     from sacrebleu.metrics.bleu import BLEU
 
     most = max(map(len, references))
@@ -100,7 +100,7 @@ def bleu(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> float:
 
 
 def rouge_l(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> float:
-    """Mean of the best ROUGE-L F1 (Lin 2004), times 100."""
+    """Returns the mean of the best ROUGE-L F1 (Lin 2004), times 100."""
     from rouge_score import rouge_scorer
 
     scorer = rouge_scorer.RougeScorer(["rougeL"])
@@ -112,11 +112,11 @@ def rouge_l(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> floa
 
 
 class _NoSynonyms:
-    """Stands in for WordNet where its data is missing: no word has a synonym."""
+    """A replacement of WordNet, if its data is missing: no word has a synonym."""
 
     @staticmethod
     def synsets(word: str) -> list[Any]:
-        """None."""
+        """Returns no synonyms."""
         del word
         return []
 

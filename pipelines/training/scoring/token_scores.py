@@ -1,4 +1,4 @@
-"""What a finished model scores on each held-out token: a table to join with what the policies found."""
+"""Table of a finished model's scores on each held-out token, to join with what the policies found."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pipelines.training.scoring.evaluation import ScoredRecord, score_records
 
 
 def write_token_scores(writer: TableWriter, model: torch.nn.Module, held_out: HeldOut) -> None:
-    """Writes the table ``token_scores``; without rows where a task does not know where its tokens lie. Private.
+    """Writes the table ``token_scores``. Writes no rows if the task does not record the places of tokens. Private.
 
     Args:
-        writer: of that table.
-        model: the finished model.
-        held_out: the records.
+        writer: writer of the table.
+        model: finished model.
+        held_out: held-out records.
     """
     if held_out.places is None or held_out.word_of_token is None:
         return
@@ -27,8 +27,8 @@ def write_token_scores(writer: TableWriter, model: torch.nn.Module, held_out: He
 
 
 def _write_rows(writer: TableWriter, held_out: HeldOut, scored: ScoredRecord) -> None:
-    """The rows of one record, in the order of their sentence index. The tokens that end it go with the last."""
-    assert held_out.places is not None  # noqa: S101  # as the caller saw
+    """Writes the rows of one record, by sentence index. The tokens that end the record go with the last row."""
+    assert held_out.places is not None  # noqa: S101  # checked by the caller
     assert held_out.word_of_token is not None  # noqa: S101
     places = np.asarray(held_out.places[scored.number]).reshape(-1, 4)
     words = np.asarray(held_out.word_of_token[scored.number])

@@ -1,7 +1,8 @@
-"""Utility on what the policies found, on the rest, and by domain. Imports no torch.
+"""Utility on text that the policies found, on the rest, and by domain. Imports no torch.
 
-What is computed on private text is a release of its own that the epsilon of training does not cover (design, section 5,
-"Accounting", 5); and which of the held-out text is private is itself the policies' finding, so all of this is private.
+Every figure that is computed on private text is a separate release that the epsilon of training does not cover (design,
+section 5, "Accounting", 5). Which held-out text is private is itself a finding of the policies, so all of this is
+private.
 """
 
 from __future__ import annotations
@@ -28,14 +29,15 @@ _MARKS = ("doc_id", "sentence_index", "spans", "num_masked_tokens", "is_duplicat
 
 
 @dataclass
-class Group:
-    """Sums over some of the held-out text.
+class UtilitySums:
+    """Sums over a part of the held-out text.
 
     Attributes:
-        num_tokens, num_right_tokens, token_loss: of its tokens, and how many the model ranks first.
-        num_bytes: of those tokens' text, and one for each end.
-        num_words, word_loss: of its words, with all their tokens, and with blanks that no word follows.
-        num_asked_words, num_right_words: of those that `alignment.right_words` judges.
+        num_tokens, num_right_tokens, token_loss: number of tokens, number that the model ranks first, and their loss.
+        num_bytes: number of bytes of those tokens' text, and one for each end.
+        num_words, word_loss: number of words and their loss, with all their tokens and with blanks that no word
+            follows.
+        num_asked_words, num_right_words: number of words that `alignment.right_words` judges, and of right ones.
     """
 
     num_tokens: int = 0
@@ -48,21 +50,21 @@ class Group:
     num_right_words: int = 0
 
     def add_token(self, loss: float, is_right: bool, num_bytes: int) -> None:
-        """Counts a token, and the bytes of text that it adds."""
+        """Adds a token, with the number of bytes of text that it adds."""
         self.num_bytes += num_bytes
         self.num_tokens += 1
         self.num_right_tokens += is_right
         self.token_loss += loss
 
     def add_word(self, loss: float, is_right: bool | None) -> None:
-        """Counts a word; None where it was not judged."""
+        """Adds a word. ``is_right`` is None if the word was not judged."""
         self.num_words += 1
         self.word_loss += loss
         self.num_asked_words += is_right is not None
         self.num_right_words += bool(is_right)
 
     def figures(self) -> dict[str, Any]:
-        """Perplexity by token and by word, bits a byte, accuracy by token and by word; None where nothing is scored."""
+        """Returns perplexity, bits per byte and accuracy by token and word. A figure without data is None."""
         return {
             "num_tokens": self.num_tokens,
             "num_words": self.num_words,
@@ -75,24 +77,24 @@ class Group:
 
 
 def split_utility(scores: Table, redacted: Iterable[Table]) -> dict[str, Any]:
-    """Utility on private and on public tokens, and by domain.
+    """Returns utility on private and on public tokens, and by domain.
 
-    A token is private if any of its characters is masked; a word, if any of its tokens is. What ends a record counts
-    as public tokens and a public word. Rows that are masked as a whole (later copies, failures of a policy) were not
-    looked into, and are a group of their own.
+    A token is private if any of its characters is masked. A word is private if any of its tokens is. The end of a
+    record counts as public tokens and a public word. Rows that are masked as a whole (later copies, failures of a
+    policy) were not examined, and form their own group.
 
     Args:
-        scores: what the model scored on held-out rows (the table ``token_scores``); read into memory.
-        redacted: the redacted tables, which say what is private.
+        scores: table ``token_scores`` with the model's scores on held-out rows. It is read into memory.
+        redacted: redacted tables, which say what is private.
 
     Returns:
-        ``groups`` (all, public, private, masked_whole) and ``domains``, each with `Group.figures`; and a ``note``.
+        ``groups`` (all, public, private, masked_whole), ``domains`` (each with `UtilitySums.figures`), and a ``note``.
     """
     rows: dict[tuple[str, int], Mapping[str, Any]] = {}
     for batch in scores.batches(_SCORES, _BATCH_ROWS):
         rows |= {(row["doc_id"], row["sentence_index"]): row for row in batch.to_pylist()}
-    groups = {name: Group() for name in ("all", "public", "private", "masked_whole")}
-    domains: dict[str, Group] = {}
+    groups = {name: UtilitySums() for name in ("all", "public", "private", "masked_whole")}
+    domains: dict[str, UtilitySums] = {}
     for table in redacted:
         for batch in table.batches(_MARKS, _BATCH_ROWS):
             for mark in batch.to_pylist():
@@ -101,7 +103,7 @@ def split_utility(scores: Table, redacted: Iterable[Table]) -> dict[str, Any]:
                     continue
                 whole = [groups["all"]]
                 if mark["domain"] is not None:
-                    whole.append(domains.setdefault(mark["domain"], Group()))
+                    whole.append(domains.setdefault(mark["domain"], UtilitySums()))
                 _add(row, mark, whole, groups)
     return {
         "note": OUTSIDE_EPSILON,
@@ -110,14 +112,16 @@ def split_utility(scores: Table, redacted: Iterable[Table]) -> dict[str, Any]:
     }
 
 
-def _add(row: Mapping[str, Any], mark: Mapping[str, Any], always: Sequence[Group], groups: Mapping[str, Group]) -> None:
-    """Counts one held-out row in the groups that its tokens belong to, and all of it in some."""
+def _add(
+    row: Mapping[str, Any], mark: Mapping[str, Any], always: Sequence[UtilitySums], groups: Mapping[str, UtilitySums]
+) -> None:
+    """Adds one held-out row to the groups of its tokens, and to the groups in ``always``."""
     ranges = private_ranges(" " * max(row["token_ends"], default=0), dict(mark))
     is_whole = bool(ranges) and not mark["spans"]
     word_loss: dict[int, float] = {}
     private_words: set[int] = set()
 
-    def of(is_private: bool) -> Group:
+    def of(is_private: bool) -> UtilitySums:
         return groups["masked_whole"] if is_whole else groups["private" if is_private else "public"]
 
     columns = ("token_starts", "token_ends", "token_words", "token_bytes", "losses", "is_right")
@@ -125,7 +129,7 @@ def _add(row: Mapping[str, Any], mark: Mapping[str, Any], always: Sequence[Group
         is_private = any(start < b and a < end for a, b in ranges)
         for group in (of(is_private), *always):
             group.add_token(loss, is_right, num_bytes)
-        if word == NO_WORD:  # a blank that nothing follows: it costs, and is no word
+        if word == NO_WORD:  # a blank that nothing follows has a loss and is no word
             for group in (of(is_private), *always):
                 group.word_loss += loss
             continue

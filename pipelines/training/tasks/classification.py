@@ -1,7 +1,7 @@
 """Classification of texts or pairs of texts: by text infilling (`infilling`) or by a head (`head`).
 
-A row holds one text or two, and a label (``corpus.format = "glue"``). Labels are classes by name, or by number where no
-class has a number for a name, as GLUE's files have them.
+A row holds one text or two, and a label (``corpus.format = "glue"``). A label is the name of a class. It may be the
+number of a class, as in GLUE's files, if no class is named by a number.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from typing import Protocol
 import torch
 
 from pipelines.artifacts import Target
+from pipelines.context import Progress
 from pipelines.errors import InputError
 from pipelines.training.data.held_out import HeldOut
-from pipelines.training.data.records import Batch, Examples, IntArray, Padding
+from pipelines.training.data.records import ExampleBatch, Examples, IntArray, Padding
 from pipelines.training.data.row_store import RecordRows, StoredRecords
 from pipelines.training.data.task_examples import Example, TaskRecords, write_examples
 from pipelines.training.scoring.evaluation import Evaluation, evaluate_classes
-from pipelines.training.tasks.base import Progress, Scores, TaskModel, is_all_mask, two_texts
+from pipelines.training.tasks.base import TaskModel, TaskScores, is_all_mask, two_texts
 from pipelines.training.tasks.head import HeadClassification
 from pipelines.training.tasks.infilling import Infilling
 from pipelines.training.tasks.spec import ClassificationSettings, TaskSettings
@@ -26,27 +27,27 @@ from pipelines.training.tasks.templates import choose_template
 
 
 class Classifier(Protocol):
-    """`Infilling` or `HeadClassification`."""
+    """Interface of `Infilling` and `HeadClassification`."""
 
     classes: tuple[str, ...]
     padding: Padding
 
     @property
     def takes_pairs(self) -> bool | None:
-        """Whether an input is two texts; None where either will do."""
+        """True if an input is two texts, None if it may be one or two."""
         ...
 
     def example(self, first: str, second: str | None, number: int | None) -> Example:
-        """One example of the class with that number; None where it is unknown."""
+        """Returns one example of the class with that number. None is an unknown class."""
         ...
 
-    def class_logits(self, model: torch.nn.Module, batch: Batch) -> torch.Tensor:
-        """(B, C) the scores of the classes."""
+    def class_logits(self, model: torch.nn.Module, batch: ExampleBatch) -> torch.Tensor:
+        """Returns (B, C) the scores of the classes."""
         ...
 
 
 def class_number(classes: Sequence[str], label: str) -> int:
-    """The number of a class.
+    """Returns the number of a class.
 
     Raises:
         InputError: the label is none of the classes.
@@ -56,25 +57,27 @@ def class_number(classes: Sequence[str], label: str) -> int:
     if label.isdecimal() and int(label) < len(classes) and not any(name.isdecimal() for name in classes):
         return int(label)
     raise InputError(
-        f"train: a row has a label that is none of {', '.join(classes)}; correct the data, or name it in train.classes"
+        f"train: a row has a label that is none of {', '.join(classes)}. Correct the data, or name it in train.classes"
     )
 
 
 class Classification:
-    """See `pipelines.training.tasks.base.Task`.
+    """Task of classification (`pipelines.training.tasks.base.Task`).
 
     Args:
-        classifier: how classes are scored.
+        classifier: model-specific encoding and scoring of classes.
     """
 
     def __init__(self, classifier: Classifier) -> None:
         self.classifier = classifier
 
     def example(self, record: RecordRows, *, is_held_out: bool) -> Example:
-        """One row. Of a wholly masked one nothing is learnt; a held-out one without a label is left out of scores.
+        """Returns the example of one row.
+
+        A wholly masked row teaches nothing. Scores leave out a held-out row without a label.
 
         Raises:
-            InputError: an unknown label, none where one is to be learnt, or one text where the template takes two.
+            InputError: the label is unknown or missing in training, or the row has one text and the template takes two.
         """
         (text,), (label,) = record.texts, record.labels
         pairs = self.classifier.takes_pairs
@@ -83,11 +86,11 @@ class Classification:
             return self.classifier.example(text, text if pairs else None, None)
         if pairs and second is None:
             raise InputError(
-                "train: the template takes two texts, and a row holds one; choose another template, set corpus.format "
+                "train: the template takes two texts, and a row holds one. Choose another template, set corpus.format "
                 "to glue, or split.max_sentence_tokens above the longest row"
             )
         if label is None and not is_held_out:
-            raise InputError("train: a row to train on has no label; name its column in corpus.label_field")
+            raise InputError("train: a row to train on has no label. Name its column in corpus.label_field")
         number = None if label is None else class_number(self.classifier.classes, label)
         return self.classifier.example(first, second, number)
 
@@ -100,14 +103,14 @@ class Classification:
     def encode(
         self, stored: StoredRecords, chosen: IntArray, scratch: Target, name: str, *, marked: bool = False
     ) -> Examples:
-        """See `Task`. Tokens are marked for the LSTM of Selective-DP alone, which has no such task."""
+        """Implements `Task.encode`. Only the LSTM of Selective-DP marks tokens, and it has no such task."""
         assert not marked  # noqa: S101
         return self._write(stored, chosen, scratch, name, is_held_out=False)
 
     def encode_held_out(
         self, stored: StoredRecords, chosen: IntArray, scratch: Target, *, marked: bool = False
     ) -> HeldOut:
-        """See `Task`."""
+        """Implements `Task.encode_held_out`."""
         assert not marked  # noqa: S101
         return HeldOut(
             records=self._write(stored, chosen, scratch, "held_out", is_held_out=True),
@@ -115,8 +118,8 @@ class Classification:
             num_available=len(stored),
         )
 
-    def example_losses(self, model: torch.nn.Module, batch: Batch) -> torch.Tensor:
-        """(B,) cross-entropy among the classes; 0 where the class is unknown."""
+    def example_losses(self, model: torch.nn.Module, batch: ExampleBatch) -> torch.Tensor:
+        """Returns (B,) the cross-entropy among the classes. 0 if the class is unknown."""
         assert batch.classes is not None  # noqa: S101  # they are examples of this task
         scores = self.classifier.class_logits(model, batch)
         losses: torch.Tensor = torch.nn.functional.cross_entropy(
@@ -125,19 +128,19 @@ class Classification:
         return losses
 
     def evaluate(self, model: torch.nn.Module, held_out: HeldOut) -> Evaluation:
-        """Accuracy, and the cross-entropy among the classes as the loss."""
+        """Returns accuracy, and the cross-entropy among the classes as the loss."""
         assert isinstance(held_out.records, TaskRecords)  # noqa: S101  # `encode_held_out` made them
         return evaluate_classes(model, self.classifier, held_out.records)
 
-    def scores(self, model: torch.nn.Module, held_out: HeldOut, progress: Progress) -> Scores:
-        """None: `evaluate` says it all."""
-        return Scores()
+    def scores(self, model: torch.nn.Module, held_out: HeldOut, progress: Progress) -> TaskScores:
+        """Returns no further scores."""
+        return TaskScores()
 
 
 def make_task(model: TaskModel, settings: TaskSettings) -> Classification:
-    """The task for that model."""
-    assert isinstance(settings, ClassificationSettings)  # noqa: S101  # as its spec says
-    assert model.loaded is not None  # noqa: S101  # and asks for a pretrained one
+    """Makes the task for a model."""
+    assert isinstance(settings, ClassificationSettings)  # noqa: S101  # the task's spec says so
+    assert model.loaded is not None  # noqa: S101  # the task needs a pretrained model
     template = choose_template(settings.template, settings.classes, settings.label_words)
     if template is not None:
         return Classification(Infilling(template, model.loaded))

@@ -1,4 +1,4 @@
-"""Dialogues for a model that is to take turns: each begins with its speaker's token and ends with the end token."""
+"""Dialogues for a model that takes turns: each turn begins with its speaker's token and ends with the end token."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from pipelines.training.tasks.base import LanguageTask, TaskModel
 from pipelines.training.tasks.spec import TaskSettings
 
 
-class Turn(NamedTuple):
-    """What somebody says.
+class DialogueTurn(NamedTuple):
+    """One turn of a dialogue.
 
     Attributes:
-        speaker: who.
-        text: what.
-        marks: the control tokens before it.
+        speaker: name of the speaker.
+        text: text of the turn.
+        marks: control tokens before the turn.
     """
 
     speaker: str | None
@@ -30,10 +30,10 @@ class Turn(NamedTuple):
     marks: list[int]
 
 
-def turns_of(record: RecordRows, control: ControlTokens) -> list[Turn]:
-    """The turns of a record."""
+def turns_of(record: RecordRows, control: ControlTokens) -> list[DialogueTurn]:
+    """Returns the turns of a record."""
     rows = zip(record.speakers, record.texts, record.domains, strict=True)
-    return [Turn(speaker, text, control.before_turn(speaker, domain)) for speaker, text, domain in rows]
+    return [DialogueTurn(speaker, text, control.before_turn(speaker, domain)) for speaker, text, domain in rows]
 
 
 def dialogue_example(
@@ -44,19 +44,19 @@ def dialogue_example(
     *,
     learn_speakers: Iterable[str] | None = None,
 ) -> Example:
-    """``<BOS>``, then ``[domain] [speaker] text <EOS>`` for each turn.
+    """Encodes ``<BOS>``, then ``[domain] [speaker] text <EOS>`` for each turn.
 
     Unlike in a record of plain language modelling (`pipelines.training.data.records.Frame`), each turn ends with the
-    end token, so that a model can be asked for one turn and knows when to stop. Where conversations have tokens, they
-    stand after ``<BOS>`` and at the very end, the latter as a part of the last turn. Speakers, domains and the start
-    are given, not asked for. The first tokens of a dialogue longer than the context are kept.
+    end token, so that a model can write one turn and stop. If conversations have tokens, they come after ``<BOS>`` and
+    at the very end, the latter as a part of the last turn. Speakers, domains and the start are inputs, not targets. A
+    dialogue longer than the context keeps its first tokens.
 
     Args:
-        record: the dialogue.
-        encoder: text to ids.
-        control: the control tokens.
-        context_length: the longest record.
-        learn_speakers: whose turns are asked for; None for everybody's.
+        record: dialogue.
+        encoder: encoder of text.
+        control: control tokens.
+        context_length: longest record, in tokens.
+        learn_speakers: speakers whose turns are targets. None for all speakers.
     """
     learnt = None if learn_speakers is None else set(learn_speakers)
     turns = turns_of(record, control)
@@ -67,7 +67,7 @@ def dialogue_example(
         turn = [*marks, *text_ids, *end]
         asked = [False] * len(turn)
         if learnt is None or speaker in learnt:
-            # The marker before the turn stands for its begin, which is never asked for.
+            # `bos` takes the place of the first token, which is never a target.
             asked = target_positions(np.asarray([control.bos, *turn], dtype=np.int64), control)[1:].tolist()
         ids += turn
         is_target += asked
@@ -75,15 +75,15 @@ def dialogue_example(
 
 
 class Dialogue(LanguageTask):
-    """Every turn is asked for."""
+    """Dialogues in which every turn is a target."""
 
     def example(self, record: RecordRows) -> Example:
-        """One dialogue."""
+        """Returns the example of one dialogue."""
         vocabulary = self.vocabulary
         return dialogue_example(record, vocabulary.encoder, vocabulary.control, self.context_length)
 
 
 def make_task(model: TaskModel, settings: TaskSettings) -> Dialogue:
-    """The task for that model."""
+    """Makes the task for a model."""
     del settings
     return Dialogue(model)

@@ -7,18 +7,18 @@ from collections.abc import Sequence
 import torch
 
 from pipelines.errors import ConfigError
-from pipelines.training.data.records import Batch
+from pipelines.training.data.records import ExampleBatch
 from pipelines.training.data.task_examples import IGNORED, Example
 from pipelines.training.models.loading import LoadedModel, padding_of
 from pipelines.training.models.losses import logits_of
 
 
 class HeadClassification:
-    """Classification of texts or pairs of texts.
+    """Classification of texts or pairs of texts by a head.
 
     Args:
-        classes: the classes' names; their order numbers them.
-        loaded: a model with a classification head of as many classes.
+        classes: names of the classes. Their order numbers them.
+        loaded: model with a classification head of as many classes.
     """
 
     def __init__(self, classes: Sequence[str], loaded: LoadedModel) -> None:
@@ -34,13 +34,14 @@ class HeadClassification:
 
     @property
     def takes_pairs(self) -> bool | None:
-        """Whether an input is two texts: either will do."""
+        """Always None: an input may be one text or two."""
         return None
 
     def example(self, first: str, second: str | None, number: int | None) -> Example:
-        """``<BOS> first <EOS> [second <EOS>]``, with as many ends between two as the model is used to.
+        """Encodes ``<BOS> first <EOS> [second <EOS>]``, with as many ends between two texts as the model is used to.
 
-        Of too long an input the longer text loses its end. ``number`` is that of the class, None for unknown.
+        If the input is too long, the longer text loses its end. ``number`` is the number of the class, or None if it is
+        unknown.
         """
         control = self._loaded.vocabulary.control
         texts = self._loaded.vocabulary.encoder.ids([first] if second is None else [first, second])
@@ -60,6 +61,6 @@ class HeadClassification:
             is_cut=over > 0,
         )
 
-    def class_logits(self, model: torch.nn.Module, batch: Batch) -> torch.Tensor:
-        """(B, C) the scores of the classes."""
+    def class_logits(self, model: torch.nn.Module, batch: ExampleBatch) -> torch.Tensor:
+        """Returns (B, C) the scores of the classes."""
         return logits_of(model, batch)

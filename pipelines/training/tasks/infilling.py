@@ -1,8 +1,8 @@
 """Classification as filling in a missing word (Li et al. 2022, section 3.2 and appendix N, table 10).
 
-A masked language model reads a template with one mask, and the scores of one word for each class at that mask are
-compared; the loss is the cross-entropy among those words. The template's own mask is known by its recorded index. A
-redaction mask is often the same token: it is read, and its output is neither asked for nor compared.
+A masked language model reads a template with one mask, and scores one word per class at that mask. The loss is the
+cross-entropy among those words. The template's mask is known by its recorded index. A redaction mask is often the same
+token: the model reads it, and its output is neither a target nor compared.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 
 from pipelines.errors import ConfigError, InputError
-from pipelines.training.data.records import Batch
+from pipelines.training.data.records import ExampleBatch
 from pipelines.training.data.task_examples import IGNORED, Example
 from pipelines.training.models.loading import LoadedModel, padding_of
 from pipelines.training.models.losses import logits_of
@@ -20,11 +20,11 @@ from pipelines.training.tasks.templates import BLANK, FIRST, SECOND, Template
 
 
 class Infilling:
-    """A text-infilling classification with one model.
+    """Text-infilling classification with one model.
 
     Args:
         template: template and label words.
-        loaded: a masked language model.
+        loaded: masked language model.
 
     Raises:
         ConfigError: the model is no masked language model, or a label word is not one token for it.
@@ -44,37 +44,37 @@ class Infilling:
         self.padding = padding_of(loaded)
         self.label_ids = [self._one_token(word) for word in template.label_words.values()]
         if len(set(self.label_ids)) != len(self.label_ids):
-            raise ConfigError("infilling: two label words are one token for this model; choose others")
+            raise ConfigError("infilling: two label words are one token for this model. Choose others")
 
     def _one_token(self, word: str) -> int:
-        # The word stands after a blank in the template; RoBERTa's vocabulary has " great" and "great" apart.
+        # The word follows a blank in the template. " great" and "great" are two tokens in RoBERTa's vocabulary.
         ids = self._encoder.ids([f" {word}"])[0]
         unknown = self._encoder.unknown
         if len(ids) != 1 or ids[0] == unknown:
-            raise ConfigError(f"infilling: the label word {word!r} is not one token for this model; choose another")
+            raise ConfigError(f"infilling: the label word {word!r} is not one token for this model. Choose another")
         return ids[0]
 
     @property
     def takes_pairs(self) -> bool | None:
-        """Whether an input is two texts."""
+        """True if an input is two texts."""
         return self.template.takes_pairs
 
     def example(self, first: str, second: str | None, number: int | None) -> Example:
         """Fills the template.
 
-        Too long a text loses its own end (the longer of two first), never the template around it.
+        A text that is too long loses its own end (the longer of two first), and the template around it stays complete.
 
         Args:
-            first: the text, which may hold redaction masks.
-            second: the other text of a pair.
-            number: of the class; None where it is to be predicted.
+            first: text, which may hold redaction masks.
+            second: other text of a pair.
+            number: number of the class. None if the class is to be predicted.
 
         Raises:
-            InputError: a missing or needless second text.
+            InputError: the second text is missing or needless.
         """
         if (second is not None) != self.template.takes_pairs:
-            raise InputError("infilling: the template and the rows do not agree on whether an input is two texts")
-        # `first` and `second` are put in as ids, so nothing that they say can be taken for a part of the template.
+            raise InputError("infilling: the template and a row have different numbers of texts")
+        # `first` and `second` are inserted as ids, so no part of their text can pass for a part of the template.
         pieces = _split(self.template.pattern)
         given = {FIRST: first, SECOND: second or "", BLANK: ""}
         before = {name: " " if number else "" for number, name in enumerate(pieces) if name in (FIRST, SECOND)}
@@ -92,22 +92,22 @@ class Infilling:
         labels[blank] = self.label_ids[0 if number is None else number]
         return Example(ids=ids, labels=labels, label=number, is_cut=cut)
 
-    def class_logits(self, model: torch.nn.Module, batch: Batch) -> torch.Tensor:
-        """(B, C) the scores of the label words at each example's blank."""
+    def class_logits(self, model: torch.nn.Module, batch: ExampleBatch) -> torch.Tensor:
+        """Returns (B, C) the scores of the label words at each example's blank."""
         scores = logits_of(model, batch)  # (B, T, V)
-        at_blank = (scores * batch.weights[..., None].to(scores.dtype)).sum(dim=1)  # one weight of 1 in each row
+        at_blank = (scores * batch.weights[..., None].to(scores.dtype)).sum(dim=1)  # each row has one weight of 1
         return at_blank[:, self.label_ids]
 
 
 def _split(pattern: str) -> list[str]:
     pieces, rest = [], pattern
     while rest:
-        found = sorted((rest.index(name), name) for name in (FIRST, SECOND, BLANK) if name in rest)
-        if not found:
+        places = sorted((rest.index(name), name) for name in (FIRST, SECOND, BLANK) if name in rest)
+        if not places:
             pieces.append(rest)
             break
-        start, name = found[0]
-        before = rest[:start].rstrip()  # a blank belongs to the first token of what follows it; a mask swallows it
+        start, name = places[0]
+        before = rest[:start].rstrip()  # a blank belongs to the token after it, and a mask absorbs it
         pieces += [before, name] if before else [name]
         rest = rest[start + len(name) :]
     return pieces

@@ -1,4 +1,4 @@
-"""A given part and an asked-for part in one record: ``<BOS> prompt <BOS> answer <EOS>``; the loss is on the answer."""
+"""Records of a prompt and an answer: ``<BOS> prompt <BOS> answer <EOS>``, with the loss on the answer only."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from pipelines.training.data.task_examples import Example, causal_example
 
 
 def prompt_ids(prompt: Sequence[int], control: ControlTokens, room: int) -> list[int]:
-    """The given part, at most ``room`` tokens; a longer prompt loses its end."""
+    """Encodes the prompt, at most ``room`` tokens. A longer prompt loses its end."""
     return [control.bos, *prompt[: room - 2], control.bos]
 
 
 def prompted_example(
     prompt: Sequence[int], answer: Sequence[int], control: ControlTokens, context_length: int
 ) -> Example:
-    """An example whose loss is on the answer and its end only; redaction masks in the answer are not asked for.
+    """Returns an example whose loss is on the answer and its end only, without redaction masks in the answer.
 
-    Where both do not fit, the answer keeps at least half of the context, and the prompt gets what is left.
+    If prompt and answer do not both fit, the answer keeps at least half of the context and the prompt gets the rest.
 
     Args:
-        prompt: what is given.
-        answer: what is asked for.
-        control: the control tokens.
-        context_length: the longest record.
+        prompt: ids of the prompt.
+        answer: ids of the answer.
+        control: control tokens.
+        context_length: longest record, in tokens.
     """
     end = [*answer, control.eos]
     room = max(context_length - len(end), context_length // 2)

@@ -1,4 +1,4 @@
-"""Finds tasks by name: those of this package, whose modules are named, not imported, and those that others offer."""
+"""Finds tasks by name: tasks of this package, whose modules are not imported, and tasks of other packages."""
 
 from __future__ import annotations
 
@@ -70,26 +70,26 @@ TASKS: Final[Mapping[str, TaskSpec]] = {
         ),
     )
 }
-"""The built-in tasks by name."""
+"""Built-in tasks by name."""
 
 ENTRY_POINTS: Final = "reticent.tasks"
-"""Installed packages offer tasks of their own under names in this group of entry points."""
+"""Group of entry points under which installed packages offer their own tasks."""
 
 
 class SettingsOfTasks(GenerationSettings, ClassificationSettings):
-    """The settings of all of them, side by side as ``[train]`` has them."""
+    """Settings of all tasks, as ``[train]`` has them."""
 
 
 def module_of(name: str) -> str:
-    """The module that describes a task.
+    """Returns the module that describes a task.
 
     Raises:
-        ValueError: no task has this name; the message gives the nearest.
+        ValueError: no task has this name. The message gives the nearest.
     """
     return f"{_HERE}.registry" if name in TASKS else resolve(name, TASKS, ENTRY_POINTS, "task").partition(":")[0]
 
 
 @functools.cache
 def task(name: str) -> TaskSpec:
-    """What a task is; see `pipelines.plugins.load_spec`."""
+    """Returns the description of a task (`pipelines.plugins.load_spec`)."""
     return load_spec(name, TASKS, ENTRY_POINTS, "task", TaskSpec)

@@ -1,8 +1,8 @@
 """Response generation on Persona-Chat (Zhang et al. 2018), as in Li et al. (2022), section 5.3.
 
-A record is one dialogue with its persona, so that one person's conversation is one unit of privacy; the papers' code
-makes a record of every reply, of which a dialogue has many. The loss is on the replies of the one whose persona it is.
-Speakers are those of ``corpus.format = "personachat"``.
+A record is one dialogue with its persona, so that one person's conversation is one unit of privacy. The papers' code
+makes a record of every reply, and a dialogue has many. The loss is on the replies of the speaker who has the persona.
+``corpus.format = "personachat"`` gives the speakers.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from typing import Final
 
 import torch
 
+from pipelines.context import Progress
 from pipelines.training.data.control import ControlTokens
 from pipelines.training.data.held_out import HeldOut
 from pipelines.training.data.row_store import RecordRows
 from pipelines.training.data.task_examples import Example
 from pipelines.training.data.vocabulary import TextEncoder
-from pipelines.training.tasks.base import GeneratingTask, Progress, Scores, TaskModel
+from pipelines.training.tasks.base import GeneratingTask, TaskModel, TaskScores
 from pipelines.training.tasks.dialogue import dialogue_example, turns_of
 from pipelines.training.tasks.spec import TaskSettings
 
@@ -27,11 +28,11 @@ SELF: Final = "SELF"
 
 @dataclass(frozen=True, kw_only=True)
 class ReplyPrompt:
-    """What is said before a reply, and the reply.
+    """Prompt of a reply, and the reply.
 
     Attributes:
-        ids: the persona, as much of the latest history as fits, and the speaker's token.
-        reference: what was really said.
+        ids: persona, as much of the latest history as fits, and the speaker's token.
+        reference: reply in the dialogue.
     """
 
     ids: list[int]
@@ -41,7 +42,7 @@ class ReplyPrompt:
 def reply_prompts(
     record: RecordRows, encoder: TextEncoder, control: ControlTokens, context_length: int, max_new_tokens: int
 ) -> list[ReplyPrompt]:
-    """A prompt for each reply of a dialogue; where the context is short, the oldest turns go and the persona stays."""
+    """Returns a prompt for each reply. If the context is short, the oldest turns go and the persona stays."""
     turns = turns_of(record, control)
     encoded = [[*turn.marks, *ids, control.eos] for turn, ids in zip(turns, encoder.ids(record.texts), strict=True)]
     start, _ = control.around(starts=record.starts, ends=False)
@@ -67,17 +68,17 @@ def _latest(turns: list[list[int]], room: int) -> list[int]:
 
 
 class Responses(GeneratingTask):
-    """Replies are asked for, and generated to be scored."""
+    """Dialogues in which replies are targets, with scores of generated replies."""
 
     def example(self, record: RecordRows) -> Example:
-        """One dialogue; asked for are the replies and their ends."""
+        """Returns the example of one dialogue. Replies and their ends are targets."""
         vocabulary = self.vocabulary
         return dialogue_example(
             record, vocabulary.encoder, vocabulary.control, self.context_length, learn_speakers=(SELF,)
         )
 
-    def scores(self, model: torch.nn.Module, held_out: HeldOut, progress: Progress) -> Scores:
-        """F1 and the others, of one reply to each history."""
+    def scores(self, model: torch.nn.Module, held_out: HeldOut, progress: Progress) -> TaskScores:
+        """Returns F1 and other scores of one reply to each history."""
         vocabulary, length = self.vocabulary, self.settings.max_new_tokens
         prompts = [
             (prompt.ids, (prompt.reference,))
@@ -88,5 +89,5 @@ class Responses(GeneratingTask):
 
 
 def make_task(model: TaskModel, settings: TaskSettings) -> Responses:
-    """The task for that model."""
+    """Makes the task for a model."""
     return Responses(model, settings)

@@ -1,4 +1,4 @@
-"""What the description of a task says. Imports no torch."""
+"""Descriptions of tasks. Imports no torch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Size = Annotated[int, Field(strict=True)]
 
 
 class TaskSettings(BaseModel):
-    """What a task is told that others are not; fields of ``[train]``, or, of another package's task, its options."""
+    """Settings of one task: fields of ``[train]``, or the options of another package's task."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -22,12 +22,12 @@ class TaskSettings(BaseModel):
     )
 
     def words(self) -> dict[str, str]:
-        """What `TaskSpec.layout` has places for beside control tokens."""
+        """Returns texts for the places of `TaskSpec.layout` that are not control tokens."""
         return {}
 
 
 class ClassificationSettings(TaskSettings):
-    """Those of `classification`."""
+    """Settings of `classification`."""
 
     classes: tuple[str, ...] = Field(
         (),
@@ -46,7 +46,7 @@ class ClassificationSettings(TaskSettings):
     )
 
     def words(self) -> dict[str, str]:
-        """The template, and the words of its classes."""
+        """Returns the template, and the words of its classes."""
         if self.template is None:
             return {"blank": ""}
         template = choose_template(self.template, self.classes, self.label_words)
@@ -56,7 +56,7 @@ class ClassificationSettings(TaskSettings):
 
 
 class GenerationSettings(TaskSettings):
-    """Those of tasks whose scores are those of generated text."""
+    """Settings of tasks whose generated text is scored."""
 
     num_beams: Size = Field(5, ge=1, le=64, description="response, table_to_text: hypotheses of beam search.")
     max_new_tokens: Size = Field(
@@ -69,22 +69,21 @@ class GenerationSettings(TaskSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class TaskSpec:
-    """A task, as settings, checks, model card and documentation see it.
+    """Description of a task, for settings, checks, model card and documentation.
 
     Attributes:
-        name: as ``train.task`` gives it.
-        module: what does it: a module with ``make_task(model, settings)`` (`pipelines.training.tasks.base`).
-        recipe: version of what is learnt from a record, as `pipelines.methods.spec.MethodSpec.recipe`.
-        reads, learns, scores: for the table of tasks: which rows, what of them is asked for, what is measured.
-        layout: for the model card: how a record is written, with ``{begin}``, ``{end}`` and ``{marks}`` for control
-            tokens.
-        record: what a record is; None: what the settings say.
-        settings: what it is told beside what every task is.
-        has_speakers: whether its records have speakers.
-        speakers: those that have a control token whatever the public rows say.
-        writes_text: whether the model writes text.
-        takes_lstm: whether an LSTM can do it.
-        needs_pretrained: whether it asks for a pretrained model.
+        name: value of ``train.task``.
+        module: module with ``make_task(model, settings)`` (`pipelines.training.tasks.base`).
+        recipe: version of what the model learns from a record, as `pipelines.methods.spec.MethodSpec.recipe`.
+        reads, learns, scores: cells of the table of tasks: rows, targets and measures.
+        layout: format of a record in the model card, with ``{begin}``, ``{end}`` and ``{marks}`` for control tokens.
+        record: unit of a record. None if the settings say it.
+        settings: class of the task's own settings.
+        has_speakers: true if its records have speakers.
+        speakers: names of speakers that always have a control token.
+        writes_text: true if the model writes text.
+        takes_lstm: true if an LSTM can do it.
+        needs_pretrained: true if it needs a pretrained model.
     """
 
     name: str
@@ -104,9 +103,9 @@ class TaskSpec:
 
     @property
     def generates(self) -> bool:
-        """Whether its scores are those of generated text."""
+        """True if its scores are those of generated text."""
         return issubclass(self.settings, GenerationSettings)
 
     def record_of(self, asked: str) -> Any:
-        """What a record is: its own unit, or the one that is asked for where it has none."""
+        """Returns the task's own unit of a record, or the unit that is asked for."""
         return self.record or asked

@@ -19,7 +19,7 @@ class Template:
 
     Attributes:
         pattern: text with ``{first}``, ``{blank}`` and, for pairs, ``{second}``.
-        label_words: the word of each class, by the class's name; their order numbers the classes.
+        label_words: word of each class, by the class's name. Their order numbers the classes.
     """
 
     pattern: str
@@ -33,7 +33,7 @@ class Template:
 
     @property
     def takes_pairs(self) -> bool:
-        """Whether an input is two texts."""
+        """True if an input is two texts."""
         return SECOND in self.pattern
 
 
@@ -48,29 +48,29 @@ TEMPLATES: Final[Mapping[str, Template]] = {
     "qnli": Template(pattern="{first} ? {blank} , {second}", label_words={"entailment": "Yes", "not_entailment": "No"}),
     "qqp": Template(pattern="{first} {blank} , {second}", label_words={"not_equivalent": "No", "equivalent": "Yes"}),
 }
-"""The templates of Li et al., by GLUE task; classes are in GLUE's order."""
+"""Templates of Li et al., by GLUE task. Classes are in GLUE's order."""
 
 
 def choose_template(name: str | None, classes: Sequence[str], label_words: Sequence[str]) -> Template | None:
-    """The template of text infilling; None for a head on ``classes``.
+    """Returns the template of text infilling, or None for a head on ``classes``.
 
     Args:
-        name: of a known template, or a pattern of one's own for ``classes`` and ``label_words``.
-        classes: the classes' names; empty for a known template, which brings them.
-        label_words: a word for each class.
+        name: name of a known template, or your own pattern for ``classes`` and ``label_words``.
+        classes: names of the classes. Empty for a known template, which brings them.
+        label_words: word for each class.
 
     Raises:
-        ConfigError: they do not fit together.
+        ConfigError: the arguments contradict each other.
     """
     if name is None:
         if label_words:
-            raise ConfigError("label_words belong to a template; leave them out, or set train.template")
+            raise ConfigError("label_words belong to a template. Leave them out, or set train.template")
         if len(set(classes)) != len(classes) or len(classes) < 2:
             raise ConfigError("a classification needs train.template, or at least two names in train.classes")
         return None
     if name in TEMPLATES:
         if classes or label_words:
-            raise ConfigError(f"the template {name} brings its classes; leave classes and label_words out")
+            raise ConfigError(f"the template {name} brings its classes. Leave classes and label_words out")
         return TEMPLATES[name]
     if len(classes) != len(label_words):
         raise ConfigError("a template of your own needs a word in label_words for each of the classes")

@@ -92,14 +92,16 @@ def test_a_conversation_begins_and_ends_once_and_every_turn_has_its_domain(tmp_p
     rows = corpus_rows(lengths)
     corpus = read(tmp_path_factory.mktemp("corpus"), rows, method, unit)
     control = corpus.vocabulary.control
-    found = all_ids(corpus.plain) + all_ids(corpus.noised)
+    found = all_ids(corpus.nonprivate_examples) + all_ids(corpus.private_examples)
     column = "redacted_text" if METHODS[method].view.reads_shards else "text"
     marked = method == "sdpsgd_lstm"  # private pieces are encoded apart; bytes come out the same
     assert sorted(found) == expected_ids(rows, control, corpus.vocabulary.encoder, column, unit)
     flat = Counter(token for ids in found for token in ids)
     assert flat[control.conversation_start] == flat[control.conversation_end] == len(lengths)
     if marked:
-        for ids, marks in zip(all_ids(corpus.noised), all_ids_of(corpus.noised.is_private), strict=True):
+        for ids, marks in zip(
+            all_ids(corpus.private_examples), all_ids_of(corpus.private_examples.is_private), strict=True
+        ):
             assert len(ids) == len(marks)
             assert not any(mark for token, mark in zip(ids, marks, strict=True) if token in control.never_text)
 
@@ -112,8 +114,8 @@ def all_ids_of(ragged):
 def test_taking_a_record_away_changes_no_other(tmp_path, unit):
     rows = corpus_rows([4, 3], domains=("AIRLINE",))
     last = [rows[3]] if unit.kind == "sentence" else rows[2:4]
-    whole = Counter(map(tuple, all_ids(read(tmp_path / "a", rows, "dpsgd", unit).noised)))
-    less = Counter(map(tuple, all_ids(read(tmp_path / "b", rows, "dpsgd", unit, without=last).noised)))
+    whole = Counter(map(tuple, all_ids(read(tmp_path / "a", rows, "dpsgd", unit).private_examples)))
+    less = Counter(map(tuple, all_ids(read(tmp_path / "b", rows, "dpsgd", unit, without=last).private_examples)))
     assert less <= whole
     assert (whole - less).total() == 1
 
@@ -125,7 +127,7 @@ def test_a_domain_of_private_rows_only_is_named_nowhere(tmp_path):
     corpus = read(tmp_path / "crt", public + secret, **arguments)
     assert corpus.vocabulary.control.domains.keys() == {"MEDIA"}
     assert "Quibble" not in corpus.vocabulary.backend.to_str()
-    marks = {ids[2] for ids in all_ids(corpus.noised)}
+    marks = {ids[2] for ids in all_ids(corpus.private_examples)}
     assert marks == {corpus.vocabulary.control.other_domain}
     # The check has power: among public rows the name is learnt; and methods that protect those rows name none.
     open_rows = [row_of(f"s{n}", 0, "I am Ann Lee.", "USR", domain="Quibble Ltd") for n in range(8)]

@@ -56,7 +56,7 @@ def test_the_tokenizer_never_sees_private_text(tmp_path):
 def test_a_speaker_of_private_rows_only_becomes_the_common_token(tmp_path):
     corpus = corpus_of(tmp_path, PUBLIC, PRIVATE)
     assert tuple(corpus.vocabulary.control.speakers) == ("SYS", "USR")
-    found = {len(ids): ids[1] for ids in all_ids(corpus.noised)}
+    found = {len(ids): ids[1] for ids in all_ids(corpus.private_examples)}
     assert found == {32: corpus.vocabulary.control.other_speaker, 4: corpus.vocabulary.control.speakers["USR"]}
 
 
@@ -92,7 +92,7 @@ def test_public_rows_do_not_show_the_corpus_order(tmp_path_factory, seed, num_fi
     shuffled = [rows[i] for i in np.random.default_rng(seed).permutation(len(rows))]
     first = corpus_of(tmp_path_factory.mktemp("order"), rows)
     second = corpus_of(tmp_path_factory.mktemp("order"), shuffled, num_files=num_files)
-    assert all_ids(first.plain) == all_ids(second.plain)
+    assert all_ids(first.nonprivate_examples) == all_ids(second.nonprivate_examples)
     assert first.vocabulary.backend.to_str() == second.vocabulary.backend.to_str()
 
 
@@ -157,8 +157,8 @@ def test_lengthening_one_row_changes_one_record(tmp_path):
     private = [(f"order {i} for <MASK>", "USR") for i in range(12)]
     longer = list(private)
     longer[4] = ("order 4, with far more to say than before, " * 9 + "for <MASK>", "USR")
-    before = all_ids(corpus_of(tmp_path / "a", PUBLIC, private).noised)
-    after = all_ids(corpus_of(tmp_path / "b", PUBLIC, longer).noised)
+    before = all_ids(corpus_of(tmp_path / "a", PUBLIC, private).private_examples)
+    after = all_ids(corpus_of(tmp_path / "b", PUBLIC, longer).private_examples)
     assert sum(before[i] != after[i] for i in range(12)) == 1
 
 

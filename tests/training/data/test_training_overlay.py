@@ -75,7 +75,9 @@ def read(folder, view, unit=UNITS["sentence"], beside=None, ends=False):
 
 def records(corpus):
     """How often each record occurs, by kind."""
-    return Counter((kind, tuple(ids)) for kind in ("plain", "noised") for ids in all_ids(getattr(corpus, kind)))
+    return Counter(
+        (kind, tuple(ids)) for kind in ("nonprivate", "private") for ids in all_ids(getattr(corpus, f"{kind}_examples"))
+    )
 
 
 def said(corpus, found):
@@ -91,7 +93,7 @@ def test_a_record_that_is_left_out_is_all_that_changes(tmp_path, method, unit):
     after = read(tmp_path / "after", VIEWS[method], UNITS[unit], overlay(tmp_path / "o", excluded=places[unit]))
     assert not records(after) - records(before)
     gone = said(before, records(before) - records(after))
-    kinds = [kind for kind in ("plain", "noised") if len(getattr(before, kind))]
+    kinds = [kind for kind in ("nonprivate", "private") if len(getattr(before, f"{kind}_examples"))]
     reads_both = method == "redaction_schedule"
     assert len(gone) == (2 if reads_both else 1), kinds
     assert all("hello." in text for _, text in gone)
@@ -118,21 +120,25 @@ def test_added_rows_are_all_that_is_added_and_equal_ones_are_no_duplicates(tmp_p
         **dict.fromkeys(("jft", "dpsgd", "sdpsgd_lstm"), ([], original)),
         "no_dp": (original, []),
     }[method]
-    assert found == sorted([("plain", text) for text in expected[0]] + [("noised", text) for text in expected[1]])
+    assert found == sorted([("nonprivate", text) for text in expected[0]] + [("private", text) for text in expected[1]])
     assert all_ids(after.held_out.records) == all_ids(before.held_out.records)
 
 
 def test_tokens_of_added_rows_are_marked_as_redaction_finds_them(tmp_path):
     rows = [AddedRow(document="found", text=CANARY), AddedRow(document="missed", text=CANARY, masked=())]
     corpus = read(tmp_path, VIEWS["sdpsgd_lstm"], beside=overlay(tmp_path / "o", rows))
-    canaries = [i for i, ids in enumerate(all_ids(corpus.noised)) if "ID is" in corpus.vocabulary.backend.decode(ids)]
-    assert sorted(int(corpus.noised.is_private[i].sum()) for i in canaries) == [0, len(" 341752")]
+    canaries = [
+        i for i, ids in enumerate(all_ids(corpus.private_examples)) if "ID is" in corpus.vocabulary.backend.decode(ids)
+    ]
+    assert sorted(int(corpus.private_examples.is_private[i].sum()) for i in canaries) == [0, len(" 341752")]
 
 
 def test_a_document_may_have_several_added_rows_and_ends_with_the_last(tmp_path):
     rows = [AddedRow(document="d", sentence_index=i, text=f"Sentence {i}.", masked=()) for i in range(3)]
     corpus = read(tmp_path, VIEWS["dpsgd"], UNITS["dialogue"], overlay(tmp_path / "o", rows), ends=True)
-    (found,) = [ids for ids in all_ids(corpus.noised) if "Sentence 0" in corpus.vocabulary.backend.decode(ids)]
+    (found,) = [
+        ids for ids in all_ids(corpus.private_examples) if "Sentence 0" in corpus.vocabulary.backend.decode(ids)
+    ]
     assert [f"Sentence {i}" in corpus.vocabulary.backend.decode(found) for i in range(3)] == [True] * 3
 
 
@@ -140,7 +146,7 @@ def test_without_a_conservative_policy_every_added_row_is_private(tmp_path):
     made = overlay(tmp_path / "o", [AddedRow(document="d", text=CANARY, masked=())], conservative=None)
     after = read(tmp_path / "after", VIEWS["crt"], beside=made)
     before = read(tmp_path / "before", VIEWS["crt"])
-    assert said(after, records(after) - records(before)) == [("noised", CANARY)]
+    assert said(after, records(after) - records(before)) == [("private", CANARY)]
 
 
 def test_equal_overlays_are_equal_bytes_whatever_the_order(tmp_path):
@@ -163,7 +169,7 @@ def test_what_is_not_in_the_training_fold_cannot_be_left_out(tmp_path, place):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([{"document": "d", "text": "a"}, {"document": "d", "text": "b"}], "one document and sentence_index"),
+        ([{"document": "d", "text": "a"}, {"document": "d", "text": "b"}], "same document and sentence_index"),
         ([{"document": "d", "text": " "}], "row 0 of the overlay is empty"),
         ([{"document": "d", "text": "secret "}], "white space"),
         ([{"document": "d", "text": "secret", "masked": ((0, 7),)}], "outside of its text"),

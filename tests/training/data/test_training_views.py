@@ -90,11 +90,11 @@ def test_each_method_reads_the_text_that_the_design_gives_it(tmp_path, method):
         "no_dp": (original, []),
         "sdpsgd_lstm": ([], original),
     }[method]
-    assert (texts(corpus, corpus.plain), texts(corpus, corpus.noised)) == expected
-    assert "Ann Lee" not in "".join(texts(corpus, corpus.plain)) or method == "no_dp"
+    assert (texts(corpus, corpus.nonprivate_examples), texts(corpus, corpus.private_examples)) == expected
+    assert "Ann Lee" not in "".join(texts(corpus, corpus.nonprivate_examples)) or method == "no_dp"
     no_promise = {"dpsgd": "none", "jft": "none", "sdpsgd_lstm": "none", "no_dp": "unknown"}
-    assert corpus.plain_order == no_promise.get(method, "content_hash")
-    assert (corpus.noised.is_private is not None) == (method == "sdpsgd_lstm")
+    assert corpus.nonprivate_order == no_promise.get(method, "content_hash")
+    assert (corpus.private_examples.is_private is not None) == (method == "sdpsgd_lstm")
 
 
 @settings(max_examples=60, deadline=None)
@@ -123,14 +123,14 @@ def test_typed_masks_are_tokens_of_their_own(tmp_path, method):
     rows = corpus_rows()
     corpus = read(tmp_path, rows, method, unread=["public"], view=with_typed_masks(VIEWS[method]), make_vocabulary=make)
     control = corpus.vocabulary.control
-    ids = [row for row in all_ids(corpus.plain) if control.typed_masks["<NAME>"] in row]
+    ids = [row for row in all_ids(corpus.nonprivate_examples) if control.typed_masks["<NAME>"] in row]
     assert len(ids) == 12  # a name or an address in two rows of six dialogues
-    assert sum(control.mask in row for row in all_ids(corpus.plain)) == 5  # later copies
-    assert texts(corpus, corpus.plain) == texts_of(rows, "redacted_text")
-    batch = corpus.plain.collate(np.arange(len(corpus.plain)))
+    assert sum(control.mask in row for row in all_ids(corpus.nonprivate_examples)) == 5  # later copies
+    assert texts(corpus, corpus.nonprivate_examples) == texts_of(rows, "redacted_text")
+    batch = corpus.nonprivate_examples.collate(np.arange(len(corpus.nonprivate_examples)))
     asked = set(batch.labels[batch.weights > 0].tolist())
     assert (control.typed_masks["<NAME>"] in asked) == (method == "anonymized")
-    assert corpus.num_private_plain == len(corpus.plain)
+    assert corpus.num_private_without_noise == len(corpus.nonprivate_examples)
 
 
 def test_a_vocabulary_without_added_tokens(tmp_path):
@@ -139,20 +139,20 @@ def test_a_vocabulary_without_added_tokens(tmp_path):
     control = corpus.vocabulary.control
     assert (control.mask, control.other_speaker, dict(control.speakers)) == (None, None, {})
     assert corpus.vocabulary.backend.get_vocab_size() == 256 + 3
-    found = corpus.vocabulary.backend.decode(next(i for i in all_ids(corpus.noised) if len(i) > 80))
+    found = corpus.vocabulary.backend.decode(next(i for i in all_ids(corpus.private_examples) if len(i) > 80))
     assert "Hello from shop" in found
     assert ". I am" in found  # rows are parted although no speaker's token parts them
 
 
 def test_duplicates_of_original_text_are_records_of_their_own(tmp_path):
     corpus = read(tmp_path, corpus_rows(), "dpsgd")
-    assert texts(corpus, corpus.noised).count("What can I do for you?") == 6
+    assert texts(corpus, corpus.private_examples).count("What can I do for you?") == 6
 
 
 @pytest.mark.parametrize("method", ["dpsgd", "no_dp"])
 def test_methods_on_original_text_need_neither_shards_nor_the_redacted_tables(tmp_path, method):
     corpus = read(tmp_path, corpus_rows(), method, unread=["public", "private", "redacted"])
-    assert len(corpus.plain) + len(corpus.noised) == 37
+    assert len(corpus.nonprivate_examples) + len(corpus.private_examples) == 37
 
 
 def test_what_need_not_be_read_is_known_beforehand():
@@ -170,8 +170,8 @@ def test_what_need_not_be_read_is_known_beforehand():
 def test_a_longer_secret_changes_exactly_one_record(tmp_path, method, unit):
     longer = "Ann-Sophie Lee van der Oever-Kingsley the Third of Somewhere Very Far"
     both = [read(tmp_path / s[:4], corpus_rows(s), method, unit, context_length=90) for s in ("Ann", longer)]
-    assert all_ids(both[0].plain) == all_ids(both[1].plain) or method == "no_dp"
-    name = "plain" if method == "no_dp" else "noised"
+    assert all_ids(both[0].nonprivate_examples) == all_ids(both[1].nonprivate_examples) or method == "no_dp"
+    name = "nonprivate_examples" if method == "no_dp" else "private_examples"
     ours, theirs = (all_ids(getattr(corpus, name)) for corpus in both)
     assert len(ours) == len(theirs)
     changed = [at for at in range(len(ours)) if ours[at] != theirs[at]]
@@ -184,7 +184,7 @@ def test_a_longer_secret_changes_exactly_one_record(tmp_path, method, unit):
 @pytest.mark.parametrize("unit", [BLOCKS, DIALOGUES], ids=lambda unit: unit.kind)
 def test_a_record_of_several_rows_is_private_as_soon_as_one_of_them_is(tmp_path, unit):
     corpus = read(tmp_path, corpus_rows(), "crt", unit)
-    public, private = texts(corpus, corpus.plain), texts(corpus, corpus.noised)
+    public, private = texts(corpus, corpus.nonprivate_examples), texts(corpus, corpus.private_examples)
     if unit is BLOCKS:
         other = "No secret here. None at all. Nor any here."
         assert sorted(public) == [other, "Tea?", "We are open.Come in.Do sit down."]
@@ -200,12 +200,12 @@ def test_blocks_hold_whole_rows_in_order_and_are_cut_at_their_own_end(tmp_path):
     speakers, bos = corpus.vocabulary.control.speakers, corpus.vocabulary.control.bos
     encode = lambda text: corpus.vocabulary.backend.encode(text, add_special_tokens=False).ids  # noqa: E731
     first = [bos, speakers["SYS"], *encode("Hello from shop 2."), speakers["USR"], *encode("I am Ann Lee, hello.")]
-    found = [ids for ids in all_ids(corpus.noised) if ids[: len(first)] == first]
+    found = [ids for ids in all_ids(corpus.private_examples) if ids[: len(first)] == first]
     assert len(found) == 1
     assert len(found[0]) == 48
     second = [bos, speakers["USR"], *encode("Track it, please."), speakers["SYS"], *encode("It is at 2 Elm St now.")]
-    assert [*second, corpus.vocabulary.control.eos] in all_ids(corpus.noised)
-    assert corpus.noised.num_truncated == 6
+    assert [*second, corpus.vocabulary.control.eos] in all_ids(corpus.private_examples)
+    assert corpus.private_examples.num_truncated == 6
 
 
 @settings(max_examples=8, deadline=None)
@@ -224,13 +224,13 @@ def test_what_is_trained_on_without_noise_does_not_show_the_corpus_order(
     shuffled = sorted(rows, key=lambda row: documents.index(row[0]["doc_id"]))
     first = read(tmp_path_factory.mktemp("order"), rows, method, unit)
     second = read(tmp_path_factory.mktemp("order"), shuffled, method, unit, num_partitions)
-    assert all_ids(first.plain) == all_ids(second.plain)
-    assert all_ids(first.noised) == all_ids(second.noised)
-    assert second.plain_order == "content_hash"
+    assert all_ids(first.nonprivate_examples) == all_ids(second.nonprivate_examples)
+    assert all_ids(first.private_examples) == all_ids(second.private_examples)
+    assert second.nonprivate_order == "content_hash"
 
 
 def _marked(corpus):
-    records = corpus.noised
+    records = corpus.private_examples
     return [(records.ids[i].tolist(), records.is_private[i].astype(bool).tolist()) for i in range(len(records))]
 
 

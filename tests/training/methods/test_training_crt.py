@@ -11,7 +11,16 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from scipy import stats
-from support.crt_trainings import NOTHING, PRIVATE, PUBLIC, gradients_handed_over, hooks, prepared, train, weights
+from support.crt_trainings import (
+    NOTHING,
+    PRIVATE,
+    PUBLIC,
+    gradients_handed_over,
+    prepared,
+    train,
+    training_context,
+    weights,
+)
 from support.tiny import CONTROL, all_ids, examples_of, records_of, tiny_model
 
 from pipelines.accounting.events import NoEvent
@@ -79,8 +88,10 @@ def test_an_empty_sample_is_still_a_noisy_step(tmp_path):
     before = weights(model)
     plan = PrivatePlan(sample_rate=1e-12, expected_batch_size=1.0, steps_per_epoch=1, num_steps=1)
     training = prepared([], PRIVATE, epochs=1)
-    step = Segment(kind="noised", num_steps=1, ends_epoch=True)
-    outcome = replace(training, plan=plan, programme=[step]).train(model, 0.3, hooks(tmp_path, randomness=seeded(1)))
+    step = Segment(kind="private", num_steps=1, ends_epoch=True)
+    outcome = replace(training, plan=plan, programme=[step]).train(
+        model, 0.3, training_context(tmp_path, randomness=seeded(1))
+    )
     assert outcome.num_steps == 1
     assert (weights(model) != before).all()
 
@@ -159,8 +170,8 @@ def test_public_minibatches_cover_every_row_once_in_an_order_of_their_own(tmp_pa
             return super().__getitem__(row)
 
     public.ids.__class__ = Watched
-    training = replace(prepared(rows, [], epochs=2), plain=public)
-    training.train(tiny_model(), 0.0, hooks(tmp_path, randomness=unpredictable))
+    training = replace(prepared(rows, [], epochs=2), nonprivate_examples=public)
+    training.train(tiny_model(), 0.0, training_context(tmp_path, randomness=unpredictable))
     epochs = seen[:10], seen[10:]
     assert all(sorted(epoch) == list(range(10)) for epoch in epochs)
     assert epochs[0] != epochs[1]

@@ -17,7 +17,7 @@ from pipelines.accounting.calibration import calibrate_noise_multiplier
 from pipelines.accounting.events import Composed, NonPrivate, dp_sgd
 from pipelines.errors import ConfigError
 from pipelines.methods.redaction_schedule import ScheduleSettings
-from pipelines.training.methods.base import Settings
+from pipelines.training.methods.base import TrainingSettings
 from pipelines.training.methods.redaction_schedule import (
     KINDS,
     draw_schedule,
@@ -116,10 +116,10 @@ def test_noise_is_calibrated_for_the_steps_that_were_drawn():
 
 
 def test_what_is_accounted_for_is_what_was_drawn():
-    corpus = SimpleNamespace(plain=["r"] * 20, noised=["o"] * 20, num_private_plain=20)
+    corpus = SimpleNamespace(nonprivate_examples=["r"] * 20, private_examples=["o"] * 20, num_private_without_noise=20)
     training = prepare(
         corpus,
-        Settings(
+        TrainingSettings(
             epochs=10,
             public_batch_size=5,
             expected_batch_size=5,
@@ -131,14 +131,17 @@ def test_what_is_accounted_for_is_what_was_drawn():
         ),
     )
     drawn = draw_schedule("linear", 40, 1.0, 4).num_private_steps
-    assert training.num_steps == drawn == sum(s.num_steps for s in training.programme if s.kind == "noised")
+    assert training.num_steps == drawn == sum(s.num_steps for s in training.programme if s.kind == "private")
     account = training.account(1.5)
     assert account.event == Composed(
         events=(NonPrivate(), dp_sgd(noise_multiplier=1.5, sample_rate=0.25, num_steps=drawn))
     )
     assert [rows for _, rows, _ in account.phases] == ["redacted", "original"]
     with pytest.raises(ConfigError, match="original rows"):
-        prepare(SimpleNamespace(plain=[], noised=[], num_private_plain=0), training.settings)
+        prepare(
+            SimpleNamespace(nonprivate_examples=[], private_examples=[], num_private_without_noise=0),
+            training.settings,
+        )
 
 
 def _renyi(num_steps, order=8.0):
@@ -167,7 +170,7 @@ def test_at_fixed_noise_expconcave_costs_about_35_percent_less_renyi_privacy_tha
 def test_the_programme_is_the_schedule(kind, num_steps, per_epoch, seed):
     schedule = draw_schedule(kind, num_steps, 1.0, seed)
     segments = programme(schedule, per_epoch)
-    walked = [segment.kind == "plain" for segment in segments for _ in range(segment.num_steps)]
+    walked = [segment.kind == "nonprivate" for segment in segments for _ in range(segment.num_steps)]
     assert walked == schedule.is_redacted.tolist()
     ends = np.cumsum([segment.num_steps for segment in segments])
     assert [int(end) for end, s in zip(ends, segments, strict=True) if s.ends_epoch] == [

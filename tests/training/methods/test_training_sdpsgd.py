@@ -18,12 +18,13 @@ from pipelines.randomness import seeded, unpredictable
 from pipelines.training.checkpoint import Checkpoints
 from pipelines.training.data.span_plan import check_queries, plan, sample
 from pipelines.training.data.spans import spanned
+from pipelines.training.loop import TrainingContext
 from pipelines.training.methods import sdpsgd_lstm
-from pipelines.training.methods.sdpsgd_lstm import Recipe, clip_rows, train
+from pipelines.training.methods.sdpsgd_lstm import SpanStepSettings, clip_rows, train
 from pipelines.training.models.lstm import build_lstm
 from pipelines.training.scoring.evaluation import Evaluation
 
-RECIPE = Recipe(
+RECIPE = SpanStepSettings(
     public_learning_rate=0.5, private_learning_rate=0.05, max_grad_norm=0.1, max_state_norm=0.3, noise_multiplier=1.0
 )
 NOTHING = Evaluation(
@@ -39,13 +40,14 @@ def run(folder, records, model=None, recipe=RECIPE, epochs=3, batch=3, max_priva
     options = {
         "randomness": randomness or seeded(9),
         "checkpoints": Checkpoints(folder / "c.ckpt", "r"),
+        "losses": None,
         "evaluate": lambda m: NOTHING,
-        "epsilon_so_far": lambda num_steps: 0.5 * num_steps,
         "microbatch_size": 2,
         "progress": lambda done, total, message: None,
         **changes,
     }
-    return model, made, train(model, records, recipe, made, **options)
+    context = TrainingContext(**options)
+    return model, made, train(model, records, recipe, made, context, epsilon_so_far=lambda num_steps: 0.5 * num_steps)
 
 
 SECRETS = [
@@ -99,7 +101,7 @@ def test_states_alone_would_tell_without_noise(tmp_path, patch):
 def test_a_public_gradient_stops_at_the_state_before_it(tmp_path, patch):
     """The gradient of every public span equals that of the span alone, its state a constant."""
     seen = []
-    original = sdpsgd_lstm._Run._regular_update
+    original = sdpsgd_lstm._SpanRun._regular_update
 
     def spied(self, batch, spans, state):
         start = [s.clone() for s in state]
@@ -120,12 +122,12 @@ def test_a_public_gradient_stops_at_the_state_before_it(tmp_path, patch):
                 losses.append(functional.cross_entropy(logits[wanted], ids[a + 1 : b + 1][wanted]))
             assert not np.asarray(self.records.is_private[record.row])[a : b + 1].any()
         expected = torch.autograd.grad(sum(losses) / len(spans), list(model.parameters())) if losses else None
-        moved = (before - weights(self.model)) / self.recipe.public_learning_rate
+        moved = (before - weights(self.model)) / self.settings.public_learning_rate
         if expected is not None:
             assert torch.allclose(moved, torch.cat([g.flatten() for g in expected]), atol=1e-10)
             seen.append(len(losses))
 
-    patch(sdpsgd_lstm._Run, "_regular_update", spied)
+    patch(sdpsgd_lstm._SpanRun, "_regular_update", spied)
     run(tmp_path, marked_records(TEXTS), small_model().double())
     assert len(seen) > 10
 
@@ -142,7 +144,7 @@ def test_a_private_update_is_the_clipped_noised_mean_of_single_examples(tmp_path
 
     patch(sdpsgd_lstm, "release", known)
     checked = []
-    original = sdpsgd_lstm._Run._private_update
+    original = sdpsgd_lstm._SpanRun._private_update
 
     def spied(self, batch, spans, i, state, rng):
         start = [s.clone() for s in state]
@@ -160,21 +162,21 @@ def test_a_private_update_is_the_clipped_noised_mean_of_single_examples(tmp_path
             wanted = torch.from_numpy(record.targets[a + 1 : b + 1].copy())
             loss = functional.cross_entropy(out.logits[0][wanted], ids[a + 1 : b + 1][wanted])
             gradient = torch.cat([g.flatten() for g in torch.autograd.grad(loss, list(model.parameters()))])
-            total = total + gradient * min(1.0, self.recipe.max_grad_norm / float(gradient.norm()))
+            total = total + gradient * min(1.0, self.settings.max_grad_norm / float(gradient.norm()))
         parameters = len(list(model.parameters()))
         total = total + torch.cat([n.flatten() for n in noise[first : first + parameters]])
-        moved = (before - weights(self.model)) / self.recipe.private_learning_rate
+        moved = (before - weights(self.model)) / self.settings.private_learning_rate
         assert torch.allclose(moved, total / len(spans), atol=1e-9)
         followed = [at for at in spans if i + 1 < len(batch[at].pairs)]
         assert len(noise) == first + parameters + (2 if followed else 0)
         for which in range(2 if followed else 0):
             for place, at in enumerate(followed):
                 value = ends[at][which][0].detach()
-                value = value * min(1.0, self.recipe.max_state_norm / float(value.norm()))
+                value = value * min(1.0, self.settings.max_state_norm / float(value.norm()))
                 assert torch.allclose(state[which][at], value + noise[first + parameters + which][place], atol=1e-9)
         checked.append(len(spans))
 
-    patch(sdpsgd_lstm._Run, "_private_update", spied)
+    patch(sdpsgd_lstm._SpanRun, "_private_update", spied)
     run(tmp_path, marked_records(TEXTS), small_model().double())
     assert len(checked) > 6
     assert max(checked) > 1
@@ -245,13 +247,13 @@ def test_every_query_is_counted_over_the_whole_run(tmp_path):
 
 
 def test_a_counter_that_starts_anew_in_each_batch_stops_the_run(tmp_path, patch):
-    original = sdpsgd_lstm._Run.step
+    original = sdpsgd_lstm._SpanRun.step
 
     def forgetful(self):
         self.num_queries[:] = 0  # what the paper's code does
         original(self)
 
-    patch(sdpsgd_lstm._Run, "step", forgetful)
+    patch(sdpsgd_lstm._SpanRun, "step", forgetful)
     with pytest.raises(StageError, match="noisy queries"):
         run(tmp_path, marked_records(TEXTS))
 
@@ -320,7 +322,7 @@ def test_public_and_private_loss_fall(tmp_path, is_tied):
     asks = ["track my package", "cancel my order", "change my address", "return my hat"]
     texts = [f"I am {{{names[i % 4]}}}, I want to {asks[i % 4]}." for i in range(64)]
     model = build_lstm(TOKENIZER.get_vocab_size(), 0, 32, 32, is_tied=is_tied)
-    recipe = Recipe(
+    recipe = SpanStepSettings(
         public_learning_rate=1.0, private_learning_rate=0.5, max_grad_norm=1.0, max_state_norm=1.0,
         noise_multiplier=0.01,
     )  # fmt: skip

@@ -1,7 +1,7 @@
-"""The training processes of one machine: started together, heard, and ended together.
+"""Process group: the training processes of one machine, which start together and end together.
 
-Nothing that they are told stands in an argument or in the environment. What they raise comes back through a pipe. None
-outlives the process that started it, however that ends.
+No argument and no environment variable of a process holds private data. Errors come back through a pipe. No process
+outlives the process that started it, whichever way that ends.
 """
 
 from __future__ import annotations
@@ -33,43 +33,44 @@ from pipelines.dp.ranks import PartnerLostError
 from pipelines.encryption import places
 from pipelines.errors import ConfigError, ReticentError
 from pipelines.processes import die_with_parent, ignore_interrupts, withhold_library_messages
+from pipelines.training.devices import is_on_gpu
 from pipelines.training.peers import require_own_peers
 
 GRACE_SECONDS: Final = 2.0
-"""Time in which the others are heard after one process has failed. The first word is often that of a process that lost
-its partner, and not of the one that failed."""
+"""Time to wait for reports of the other processes after one has failed. The first report is often from a process that
+lost its partner, not from the process that failed."""
 LOOK_SECONDS: Final = 1.0
-"""Time between two looks at the other machines."""
+"""Time between two checks of the other machines."""
 DEAD_SECONDS: Final = 30
 """Time without an answer from another machine's kernel after which a connection is lost."""
 _PATIENCE: Final = timedelta(days=30)
-"""How long a process waits for another, which may be evaluating. One that died is noticed here, not by waiting."""
+"""Time that a process waits for another one, which may be evaluating. A dead process is noticed by its pipe instead."""
 
-Kind = Literal["refused", "died", "failed", "lost"]
+FailureKind = Literal["refused", "died", "failed", "lost"]
 
 
 @dataclass(frozen=True)
-class Failure:
-    """How a process ended, if not by finishing.
+class ProcessFailure:
+    """Failure of a training process.
 
     Attributes:
-        rank: its number.
-        kind: ``refused`` with an error of ours, ``died`` without a word, ``failed`` with any other error, or ``lost``
-            another process.
-        name: class of our error, name of the signal, or class of the other error.
+        rank: number of the process.
+        kind: kind of failure: ``refused`` with an error of Reticent, ``died`` without a report, ``failed`` with any
+            other error, or ``lost`` the connection to another process.
+        name: class of the error, or name of the signal.
         text: message or traceback.
-        machine: where it ran, if there are several.
+        machine: name of the machine, if there are several.
     """
 
     rank: int
-    kind: Kind
+    kind: FailureKind
     name: str
     text: str = ""
     machine: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Share:
+class ProcessShare:
     """The processes of one machine among all of a training.
 
     Attributes:
@@ -78,9 +79,9 @@ class Share:
         total: number of processes on all machines.
         device: ``cpu``, ``cuda`` or ``auto``. The r-th process of a machine takes its r-th GPU.
         interface: network interface that torch's sockets are bound to.
-        store: file that all machines see, in which torch's processes find each other's addresses. None if this machine
-            is alone: then the file is in its own temporary folder.
-        connect_seconds: time in which all processes must have found each other. Only for several machines.
+        store: file that all machines see, in which torch's processes find each other's addresses. None if this is the
+            only machine, which then makes the file in a temporary folder.
+        connect_seconds: time in which all processes must connect, if there are several machines.
     """
 
     first: int = 0
@@ -92,26 +93,26 @@ class Share:
     connect_seconds: float = 0.0
 
 
-class Team:
-    """The processes of this machine, from `__enter__` on. Those that are still there at the end are killed.
+class ProcessGroup:
+    """The processes of this machine, as a context manager: they start on entry and are killed on exit.
 
     Attributes:
-        share: which processes.
-        running: rank and process, by the pipe that the process speaks through.
+        share: ranks and devices of the processes.
+        running: rank and process, by the pipe that the process writes to.
     """
 
-    def __init__(self, share: Share, work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-        """Every process runs ``work(*arguments, progress)``.
+    def __init__(self, share: ProcessShare, work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        """Prepares processes that each run ``work(*arguments, progress)``.
 
         Args:
-            share: which processes.
-            work: a function of a module.
-            arguments: they travel through a pipe.
+            share: ranks and devices of the processes.
+            work: function at the top level of a module.
+            arguments: arguments of the function, sent through a pipe.
         """
         self.share, self._work, self._arguments = share, work, arguments
         self.running: dict[Connection, tuple[int, BaseProcess]] = {}
 
-    def __enter__(self) -> Team:
+    def __enter__(self) -> ProcessGroup:
         context = multiprocessing.get_context("spawn")
         self._rendezvous = Path(tempfile.mkdtemp(prefix="rendezvous-"))
         store = self.share.store or self._rendezvous / "store"
@@ -129,7 +130,7 @@ class Team:
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         processes = [process for _, process in self.running.values()]
         for process in processes:
-            process.kill()  # there is nothing to save: checkpoints are whole at any moment
+            process.kill()  # nothing to save: a checkpoint file is complete at any moment
         for process in processes:
             process.join()
         for pipe in self.running:
@@ -139,20 +140,20 @@ class Team:
     def watch(
         self,
         progress: Progress,
-        look: Callable[[], list[Failure]] | None = None,
-        hear: Callable[[Failure], None] = lambda failure: None,
-    ) -> tuple[dict[int, Any], list[Failure]]:
-        """Listens until all processes are done, or one has failed and the others were heard.
+        look: Callable[[], list[ProcessFailure]] | None = None,
+        hear: Callable[[ProcessFailure], None] = lambda failure: None,
+    ) -> tuple[dict[int, Any], list[ProcessFailure]]:
+        """Waits until all processes are done, or one has failed and the others had time to report.
 
         Args:
-            progress: told what the first process says.
-            look: returns how processes of other machines ended. None if this machine is alone.
-            hear: told of each failure on this machine at once.
+            progress: callback that receives the progress of the first process.
+            look: function that returns failures on other machines. None if this is the only machine.
+            hear: callback that receives each failure on this machine at once.
 
         Returns:
-            What each process returned, by rank; how those that did not finish ended.
+            Results by rank, and the failures.
         """
-        running, results, failed = dict(self.running), dict[int, Any](), list[Failure]()
+        running, results, failed = dict(self.running), dict[int, Any](), list[ProcessFailure]()
         deadline, connected = None, set[int]()
         late = time.monotonic() + self.share.connect_seconds
         while running or (failed and look is not None):
@@ -161,12 +162,12 @@ class Team:
             if look is not None:
                 timeout = LOOK_SECONDS if timeout is None else min(timeout, LOOK_SECONDS)
             for pipe in multiprocessing.connection.wait([*running], timeout):
-                assert isinstance(pipe, Connection)  # noqa: S101  # nothing else is waited for
+                assert isinstance(pipe, Connection)  # noqa: S101  # `running` holds nothing else
                 rank, process = running[pipe]
                 try:
                     kind, said = pipe.recv()
                 except (EOFError, OSError):
-                    kind, said = "failure", Failure(rank, "died", _way_to_end(process))
+                    kind, said = "failure", ProcessFailure(rank, "died", _way_to_end(process))
                 if kind == "progress":
                     progress(*said)
                 elif kind == "connected":
@@ -181,7 +182,9 @@ class Team:
             if look is not None and (running or failed):
                 failed += [failure for failure in look() if failure not in failed]
                 if len(connected) < self.share.count and time.monotonic() > late and not failed:
-                    failed.append(Failure(self.share.first, "lost", "unreachable", f"{self.share.connect_seconds:g}"))
+                    failed.append(
+                        ProcessFailure(self.share.first, "lost", "unreachable", f"{self.share.connect_seconds:g}")
+                    )
             if failed:
                 deadline = deadline or time.monotonic() + GRACE_SECONDS
                 if time.monotonic() >= deadline:
@@ -198,14 +201,14 @@ def _way_to_end(process: BaseProcess) -> str:
 
 def _main(
     local: int,
-    share: Share,
+    share: ProcessShare,
     store: Path,
     opened: Mapping[str, places.Place],
     pipe: Connection,
     work: Callable[..., Any],
     arguments: tuple[Any, ...],
 ) -> None:
-    """What one of the processes does."""
+    """Runs one process of the group."""
     die_with_parent()
     withhold_library_messages()
     places.take_over(opened)
@@ -221,31 +224,29 @@ def _main(
         pipe.send(("done", result if rank == 0 else None))
         return
     except PartnerLostError:
-        failure = Failure(rank, "lost", "PartnerLostError")
+        failure = ProcessFailure(rank, "lost", "PartnerLostError")
     except ReticentError as error:
         name = next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == errors.__name__)
-        failure = Failure(rank, "refused", name, str(error))
+        failure = ProcessFailure(rank, "refused", name, str(error))
     except Exception as error:
-        failure = Failure(rank, "failed", type(error).__name__, traceback.format_exc())
+        failure = ProcessFailure(rank, "failed", type(error).__name__, traceback.format_exc())
     pipe.send(("failure", failure))
     pipe.close()
-    os._exit(1)  # leaving the group in order would wait for the others
+    os._exit(1)  # an orderly exit from the group would wait for the others
 
 
 @contextlib.contextmanager
-def _group(local: int, share: Share, store: Path) -> Iterator[None]:
-    """Torch's default group over all machines: NCCL between GPUs, gloo between CPUs."""
-    from pipelines.training.devices import is_on_gpu
-
+def _group(local: int, share: ProcessShare, store: Path) -> Iterator[None]:
+    """Joins torch's default process group over all machines: NCCL between GPUs, gloo between CPUs."""
     on_gpu = is_on_gpu(share.device)
     if on_gpu:
-        torch.cuda.set_device(local)  # what "cuda" means from here on; before anything else is put on the first GPU
+        torch.cuda.set_device(local)  # sets the meaning of "cuda", before anything is put on the first GPU
     else:
         torch.set_num_threads(max(1, torch.get_num_threads() // share.count))
     os.environ["GLOO_SOCKET_IFNAME"] = os.environ["NCCL_SOCKET_IFNAME"] = share.interface
     if share.store is not None:
-        os.environ["NCCL_SOCKET_IFNAME"] = f"={share.interface}"  # not whatever begins like it
-        os.environ["NCCL_NET"] = "Socket"  # InfiniBand and other fabrics would pass by the interface
+        os.environ["NCCL_SOCKET_IFNAME"] = f"={share.interface}"  # the exact name, not a prefix
+        os.environ["NCCL_NET"] = "Socket"  # InfiniBand and other fabrics would bypass the interface
     try:
         torch.distributed.init_process_group(
             "nccl" if on_gpu else "gloo",
@@ -260,49 +261,49 @@ def _group(local: int, share: Share, store: Path) -> Iterator[None]:
     except RuntimeError:
         raise PartnerLostError from None
     if share.store is not None:
-        _notice_the_dead()
+        _detect_dead_machines()
     yield
     try:
-        torch.distributed.barrier()  # who is done first stays until the others need nothing more
+        torch.distributed.barrier()  # the first to finish waits until the others need nothing more
     except RuntimeError:
         raise PartnerLostError from None
     torch.distributed.destroy_process_group()
 
 
-def _notice_the_dead() -> None:
-    """Lets the kernel end torch's connections to a machine that is gone without a word. Gloo would wait for ever."""
+def _detect_dead_machines() -> None:
+    """Makes the kernel close torch's connections to a machine that vanished. Gloo alone would wait for ever."""
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208  (names, not paths)
         try:
-            found = socket.socket(fileno=os.dup(int(name)))
+            connection = socket.socket(fileno=os.dup(int(name)))
         except OSError:  # not a socket, or closed by now
             continue
-        with found, contextlib.suppress(OSError):
-            if found.family in (socket.AF_INET, socket.AF_INET6) and found.type == socket.SOCK_STREAM:
-                found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                found.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, DEAD_SECONDS // 3)
-                found.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, DEAD_SECONDS // 6)
-                found.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4)
-                found.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAD_SECONDS * 1_000)
+        with connection, contextlib.suppress(OSError):
+            if connection.family in (socket.AF_INET, socket.AF_INET6) and connection.type == socket.SOCK_STREAM:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, DEAD_SECONDS // 3)
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, DEAD_SECONDS // 6)
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4)
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAD_SECONDS * 1_000)
 
 
 def check_interface(name: str | None) -> None:
-    """Refuses an interface that this machine does not have, or none.
+    """Checks that this machine has the network interface.
 
     Raises:
-        ConfigError: there is none of that name.
+        ConfigError: no interface is named, or this machine has no interface of that name.
     """
     names = [known for _, known in socket.if_nameindex()]
     if name is None:
         raise ConfigError(
             "training on several machines needs runtime.private_interface: gloo and NCCL send sums of private records "
             "unencrypted. Name the network interface that only the machines of the training can read (WireGuard makes "
-            f"one, docs/scale.md); this machine has {', '.join(names)}"
+            f"one, docs/scale.md). This machine has {', '.join(names)}"
         )
     if name not in names:
-        raise ConfigError(f"runtime.private_interface: there is no interface {name} here; there are {', '.join(names)}")
+        raise ConfigError(f"runtime.private_interface: there is no interface {name} here. There are {', '.join(names)}")
 
 
 def loopback() -> str:
-    """The name of the interface that no other machine can reach."""
+    """Returns the name of the interface that no other machine can reach."""
     names = [name for _, name in socket.if_nameindex()]
     return next((name for name in names if name.startswith("lo")), "lo")
