@@ -15,7 +15,8 @@ import torch
 
 from pipelines.artifacts import Target
 from pipelines.errors import PrivacyGateError
-from pipelines.training import launch, peers
+from pipelines.training import peers
+from pipelines.training.machines import launch
 
 NOBODY = 65534
 CONNECTS = """

@@ -10,7 +10,7 @@ from pipelines.errors import ConfigError, InputError
 from pipelines.methods.jft import LEAST_MISS_RATE
 from pipelines.miss_rate.rates import miss_rate_of
 from pipelines.stages.train.ranks import check_ranks, on_ranks
-from pipelines.stages.train.train import open_network, read, seed_of, settings_of
+from pipelines.stages.train.train import open_network, read, seed_of, settings_of, training_context
 from pipelines.training.devices import choose_device, cpu_threads_for, freed_memory_kept
 from pipelines.training.machines.network_exchanges import network_exchanges_in
 from pipelines.training.methods.jft_phase_one import prepare_phase_one
