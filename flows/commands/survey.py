@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from pipelines.corpus.detect_format import look, units_of
 from pipelines.corpus.fields import Look
 from pipelines.corpus.formats import AUTO, compression_of, suffix_of
 from pipelines.corpus.languages import language_of
 from pipelines.corpus.listing import InputFile, left_out_text, list_files
-from pipelines.corpus.looking import look, units_of
 from pipelines.corpus.options import SourceOptions
 from pipelines.errors import InputError
 

@@ -19,7 +19,7 @@ from pipelines.corpus.formats import COLUMNAR, delimiter, has_header, is_plugin,
 from pipelines.corpus.hashed_stream import SEGMENT_BYTES
 from pipelines.corpus.items import BadRow, Document, Rejected
 from pipelines.corpus.mail import mail
-from pipelines.corpus.opening import DamagedFile, NotAFile, is_at_end, open_bytes
+from pipelines.corpus.open_input import DamagedFile, NotAFile, is_at_end, open_bytes
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.reader_cache import OpenReader, ReaderCache, key_of
 from pipelines.corpus.records import Source, over_long

@@ -12,7 +12,7 @@ from typing import BinaryIO, NamedTuple
 
 from pipelines.corpus.formats import RowKind, delimiter, has_header, is_quoted, row_kind
 from pipelines.corpus.hashed_stream import SEGMENT_BYTES, HashedStream
-from pipelines.corpus.opening import skip_to
+from pipelines.corpus.open_input import skip_to
 from pipelines.corpus.options import ReadOptions
 
 BOM = b"\xef\xbb\xbf"

@@ -19,7 +19,7 @@ from pipelines.context import Piece, pseudonym
 from pipelines.corpus.formats import COLUMNAR, named_fold, row_kind
 from pipelines.corpus.hashed_stream import HashedStream
 from pipelines.corpus.listing import list_files
-from pipelines.corpus.opening import DamagedFile, NotAFile, open_bytes
+from pipelines.corpus.open_input import DamagedFile, NotAFile, open_bytes
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.rows import RowReader
 from pipelines.errors import InputError

@@ -19,7 +19,7 @@ from pipelines.corpus.fields import Look, choose_fields, is_dialogue
 from pipelines.corpus.formats import RowKind, delimiter, is_quoted, suffix_of
 from pipelines.corpus.items import BadRow
 from pipelines.corpus.mail import mail
-from pipelines.corpus.opening import DamagedFile, NotAFile, open_bytes
+from pipelines.corpus.open_input import DamagedFile, NotAFile, open_bytes
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.readers import cells_of
 from pipelines.corpus.records import Source
