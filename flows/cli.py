@@ -7,8 +7,11 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
+from flows.environment import DEFAULTS
 from flows.printing import protect_streams
 from flows.running.signals import INTERRUPTED, exit_code, install, was_received
+from flows.verbosity import hoisted
+from pipelines.errors import DamagedFileError, ReticentError, StoreError
 
 _DAMAGED = (
     "a file of the private root is damaged. `reticent verify` names it, and `reticent verify --repair` takes it out of "
@@ -18,7 +21,6 @@ _DAMAGED = (
 
 def _quiet_defaults() -> None:
     """Turns off telemetry, hub look-ups and library logs, unless the environment sets them otherwise."""
-    from flows.environment import DEFAULTS
 
     for name, value in {
         **DEFAULTS,
@@ -48,8 +50,7 @@ def main() -> NoReturn:
 
 def _run() -> int:
     _quiet_defaults()
-    from flows.arguments import app
-    from flows.verbosity import hoisted
+    from flows.arguments import app  # libraries read the defaults when they are imported
 
     # A command that ends with an exit code returns it here.
     result = app(args=hoisted(sys.argv[1:]), prog_name="reticent", standalone_mode=False)
@@ -60,8 +61,6 @@ def _code_of(error: BaseException) -> int:
     """Prints an error, unless a signal caused it, and returns the exit code."""
     if was_received() or isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":  # typer's
         return INTERRUPTED
-    from pipelines.errors import DamagedFileError, ReticentError, StoreError
-
     if isinstance(error, ReticentError):
         print(f"reticent: {error}", file=sys.stderr)
         return error.exit_code
@@ -76,7 +75,6 @@ def _code_of(error: BaseException) -> int:
 
 
 def _disk_failed(error: OSError) -> int:
-    from pipelines.errors import StoreError
     from pipelines.store.place.disk import DISK_ERRORS, disk_error
 
     if error.errno not in DISK_ERRORS:

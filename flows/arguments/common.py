@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from flows.printing import steer
+from flows.verbosity import set_verbosity
 
 app = typer.Typer(
     name="reticent",
@@ -48,7 +49,6 @@ def every_command(
     ] = False,
 ) -> None:
     """Options of every command. You may also give them after the command."""
-    from flows.verbosity import set_verbosity
 
     set_verbosity(os.environ, quiet=quiet, verbose=verbose)
 

@@ -1,4 +1,4 @@
-"""``reticent metrics``: the last run as Prometheus text, for the textfile collector of node_exporter."""
+"""``reticent metrics``: prints the last run as Prometheus text, for the textfile collector of node_exporter."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _FIGURES: Mapping[str, tuple[str, str]] = {
     "epsilon_this_model": ("epsilon_this_model", "Epsilon of the newest model alone."),
     "num_releases": ("releases", "Releases that may share records."),
 }
-"""Figure of a run's record: name of the metric, help."""
+"""Name and help of a metric, by the figure's name in a run's record."""
 
 
 class Metric(NamedTuple):
-    """A gauge: name without the prefix, help, and values by labels."""
+    """A gauge, with its name (without the prefix), its help, and values by labels."""
 
     name: str
     meaning: str
@@ -49,11 +49,11 @@ class Metric(NamedTuple):
 
 
 def metrics_text(config: Path, environ: Mapping[str, str]) -> str:
-    """Gauges in the text format of Prometheus 0.0.4. Counts, figures and times; no text, and no name of a file.
+    """Returns gauges in the text format of Prometheus 0.0.4: counts, figures and times, without text or file names.
 
     Raises:
-        ConfigError: nothing has run yet.
-        LedgerError: the ledger is not as it was written.
+        ConfigError: no run has ended yet.
+        LedgerError: the ledger is damaged.
     """
     roots = open_store(load_settings(config, environ), create=False)
     newest = next((r for r in runs.records(roots) if not runs.is_child(r)), None)
@@ -68,7 +68,7 @@ def metrics_text(config: Path, environ: Mapping[str, str]) -> str:
 
 
 def write_metrics(text: str, path: Path) -> None:
-    """Writes the file in one step, for its owner and group: figures of private text are for the trusted side.
+    """Writes the file in one step, readable for its owner and group, because figures are for the trusted side.
 
     Raises:
         ConfigError: the folder is missing or cannot be written.
@@ -76,7 +76,7 @@ def write_metrics(text: str, path: Path) -> None:
     try:
         write_atomic(path.absolute(), text.encode(), mode=0o640)
     except OSError as error:
-        raise ConfigError(f"{path} cannot be written ({error.strerror}); the folder has to be there") from None
+        raise ConfigError(f"{path} cannot be written ({error.strerror}); its folder must exist") from None
 
 
 def _one(name: str, meaning: str, value: float) -> Metric:
@@ -115,7 +115,7 @@ def _of_stages(rows: Iterable[Mapping[str, Any]]) -> Iterator[Metric]:
 
 
 def _of_figures(record: Mapping[str, Any]) -> Iterator[Metric]:
-    """What was not measured has no line: a monitoring system must not take it for zero."""
+    """Yields measured figures only, so that a monitoring system never takes a missing one for zero."""
     for figure, (name, meaning) in _FIGURES.items():
         value = record.get("metrics", {}).get(figure)
         if value is not None:

@@ -201,7 +201,7 @@ class ReviewSession:
             if before is None:
                 judgement = Judgement(known.secrets, known.trusted, False)
                 again = asks_again(judgement, item.open_tokens())
-                # Secrets that were trusted as masked and are open now come marked: the reviewer confirms or removes them.
+                # Secrets that counted as masked and are open now come marked: the reviewer confirms or removes them.
                 marked += [s for s in known.secrets if s not in marked and not masked.issuperset(range(s.start, s.end))]
             wrong = [pair for pair in known.wrong if not masked.isdisjoint(range(*pair))]
         others = [

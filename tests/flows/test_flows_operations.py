@@ -81,7 +81,7 @@ def test_metrics_are_written_in_one_step_and_not_for_everybody(tmp_path: Path) -
     write_metrics("a 1\n", tmp_path / "reticent.prom")
     assert [path.name for path in tmp_path.iterdir()] == ["reticent.prom"]
     assert (tmp_path / "reticent.prom").stat().st_mode & 0o777 == 0o640
-    with pytest.raises(ConfigError, match="folder has to be there"):
+    with pytest.raises(ConfigError, match="its folder must exist"):
         write_metrics("a 1\n", tmp_path / "none" / "reticent.prom")
 
 

@@ -188,7 +188,7 @@ def test_without_texts_for_cards_nothing_is_exported(config: Path, tmp_path: Pat
     record = dict(runs.latest(roots) or {})
     shutil.rmtree(roots.private / "manifests" / "report")
     assert record
-    with pytest.raises(StoreError, match="report is gone"):
+    with pytest.raises(StoreError, match="report is missing"):
         release_document(config, {}, "dataset", tmp_path / "out")
 
 
