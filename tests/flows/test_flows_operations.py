@@ -107,7 +107,7 @@ def test_what_is_missing_is_named(patch: Patch) -> None:
     (told,) = [row for row in doctor_document(finished_run(), {})["checks"] if row["name"] == "packages"]
     assert told["state"] == "failed"
     assert "no-such-thing is missing" in told["text"]
-    assert f"pyarrow is {metadata.version('pyarrow')}, needed is <1" in told["text"]
+    assert f"pyarrow is {metadata.version('pyarrow')}, but <1 is needed" in told["text"]
 
 
 def test_settings_that_a_late_stage_would_refuse() -> None:
