@@ -20,7 +20,7 @@ def test_a_ring_is_opened_by_its_key_alone() -> None:
     ring = new_ring().renewed()
     document = json.loads(json.dumps(ring.wrapped(KEY)))
     assert open_ring(document, KEY) == ring
-    with pytest.raises(WrongKeyError, match="not the one that this store is encrypted with") as caught:
+    with pytest.raises(WrongKeyError, match="not the one that encrypts this store") as caught:
         open_ring(document, OTHER)
     assert caught.value.exit_code == 2
     for secret in (KEY, *ring.keys.values()):
@@ -87,5 +87,5 @@ def test_a_missing_key_says_what_is_lost(tmp_path: Path, monkeypatch: pytest.Mon
         KeySource(file=str(tmp_path / "none")), KeySource(command=("no such program",)), KeySource(command=failing),
         KeySource(env="STORE_KEY_OF_TEST"),
     ):  # fmt: skip
-        with pytest.raises(ConfigError, match="nothing of this store can be read by anybody"):
+        with pytest.raises(ConfigError, match="Nobody can read this store without it"):
             source.read()
