@@ -1,6 +1,6 @@
-"""Which field of records holds the text, the id, the fold or the known secrets: a guess for `reticent init`.
+"""Guesses for `reticent init` which field of records holds the text, the id, the fold or the known secrets.
 
-It goes by names and by some values, and quotes none of these.
+The guess uses field names and some values, and quotes no value.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ _FORM = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """What a file looks like.
+    """The guessed form of a file.
 
     Attributes:
-        format: the format that reads it; None where none does, or nothing in it is plainly text.
-        fields: of ``[corpus]``, those that differ from their defaults.
-        what: what was seen, in words, without text.
-        others: what it could be as well, in words.
-        texts: of some documents.
-        num_bytes: that those were cut from.
-        warnings: what to look at.
+        format: format that reads the file; None if there is none, or no field is clearly text
+        fields: settings of ``[corpus]`` that differ from their defaults
+        what: findings in words, without text of the file
+        others: other plausible readings, in words
+        texts: texts of some documents
+        num_bytes: size of the part of the file that holds these texts
+        warnings: problems that the user should look at
     """
 
     format: str | None
@@ -57,13 +57,13 @@ class Look:
 
 
 def choose_fields(form: str, rows: Sequence[Mapping[str, Any]], num_bytes: int, is_part: bool) -> Look:
-    """Which field of records holds what; the names that the settings have by default go first.
+    """Guesses the roles of records' fields, trying the settings' default names first.
 
     Args:
-        form: the format that the suffix says.
-        rows: some records.
-        num_bytes: of them.
-        is_part: there are more.
+        form: format by the file's suffix
+        rows: some records
+        num_bytes: size of these records
+        is_part: true if there are more records
     """
     names = list(dict.fromkeys(name for row in rows for name in row))
     shown = (
@@ -106,7 +106,7 @@ def choose_fields(form: str, rows: Sequence[Mapping[str, Any]], num_bytes: int, 
             fields[key] = found
             said.append(f"{key.removesuffix('_field')}: {found}")
         elif key.removesuffix("_field") in names or (key == "gold_field" and "spans" in names):
-            fields[key] = "-"  # there is a column of that name, and it holds something else
+            fields[key] = "-"  # the column of that name holds something else
     warnings = []
     for key in ("domain", "label"):
         if key in names and key != text:
@@ -114,7 +114,7 @@ def choose_fields(form: str, rows: Sequence[Mapping[str, Any]], num_bytes: int, 
             if len(distinct) <= _LABEL_VALUES and all(len(value) <= 40 for value in distinct):
                 said.append(f"{key}: {key} ({len(distinct)} values)")
                 warnings.append(
-                    f"column {key}: its values are never redacted and may be public; see that none is a name"
+                    f"column {key}: its values are never redacted and may be public; check that none is a name"
                 )
             else:
                 fields[f"{key}_field"] = "-"
@@ -140,7 +140,7 @@ def choose_fields(form: str, rows: Sequence[Mapping[str, Any]], num_bytes: int, 
 
 
 def _by_name(form: str, names: set[str]) -> tuple[str, str, tuple[str, ...]] | None:
-    """A corpus that is known by its columns, with what it is called and what else it may be."""
+    """Recognises a corpus by its columns. Returns its format, a description and other plausible readings."""
     if form in ("csv", "tsv", "jsonl") and names & {"mr", "meaning_representation"} and names & {
         "ref", "human_reference", "target", "ref_tokenised",
     }:  # fmt: skip
@@ -162,7 +162,7 @@ def _by_name(form: str, names: set[str]) -> tuple[str, str, tuple[str, ...]] | N
 
 
 def _words(values: Sequence[Any]) -> float:
-    """Mean number of words; 0 where the values are no text."""
+    """Returns the mean number of words, or 0 if the values are not text."""
     texts = [value for value in values if isinstance(value, str)]
     if 2 * len(texts) < len(values) or not texts:
         return 0.0
@@ -212,7 +212,7 @@ def _is_dialogue_text(text: str) -> bool:
 
 
 def is_dialogue(lines: Sequence[str]) -> bool:
-    """Whether nearly all lines that are not blank say who speaks, as in a dialogue and not as in a form."""
+    """Checks if nearly all lines that are not blank name a speaker, as in a dialogue and not as in a form."""
     from pipelines.corpus.split import ROLE
 
     end = END_OF_TEXT.decode()

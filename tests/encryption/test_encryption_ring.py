@@ -75,7 +75,7 @@ def test_a_key_is_read_from_each_source(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("text", ["", KEY.hex()[:-1], KEY.hex() + "0", "correct horse battery staple", "zz" * 32])
 def test_what_is_no_key_is_refused_and_not_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     for source in sources(tmp_path, text, monkeypatch):
-        with pytest.raises(ConfigError, match="is no store key") as caught:
+        with pytest.raises(ConfigError, match="is not a store key") as caught:
             source.read()
         assert not text or text not in str(caught.value)
 

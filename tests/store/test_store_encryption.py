@@ -198,7 +198,7 @@ def test_a_lost_ring_is_told_from_a_plain_store(sealed: Toy, key: KeySource) -> 
 
 
 def test_a_new_store_is_not_begun_without_its_key(sealed: Toy) -> None:
-    with pytest.raises(ConfigError, match="cannot be had"):
+    with pytest.raises(ConfigError, match="cannot be read"):
         sealed.session(store_key=KeySource(file=str(sealed.folder / "none")))
     assert not (sealed.folder / "private/secret").exists()
 
