@@ -281,7 +281,7 @@ class Splitter:
         return starts, ends
 
     def _cuts(self, run: str) -> Iterator[int]:
-        """Yields the starts of the tokens in a run without white space. A mask in it is one token, whatever it touches."""
+        """Yields the token starts in a run without white space. A mask in it is one token, whatever it touches."""
         at = 0
         for piece in _AROUND_MASKS.split(run) if MASK in run else (run,):
             if piece == MASK:
