@@ -50,15 +50,7 @@ def show(
     from flows.commands.show import show_document, show_text_page, use_colour
 
     document = show_document(
-        config,
-        os.environ,
-        table,
-        label=label,
-        doc=doc,
-        private=private,
-        page=page,
-        rows=rows,
-        show_text=show_text,
+        config, os.environ, table, label=label, doc=doc, private=private, page=page, rows=rows, show_text=show_text
     )
     colour = use_colour(os.environ, is_terminal=sys.stdout.isatty(), asked_for_none=no_color)
     text = show_text_page(document, colour=colour, width=get_terminal_size().columns)

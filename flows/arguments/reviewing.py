@@ -28,8 +28,7 @@ def sample(
         typer.Option(help="With --plan: clustered units that are worth one independent unit; default: measured."),
     ] = None,
     units_per_sentence: Annotated[
-        float | None,
-        typer.Option(help="With --plan: secrets (tokens for miss_rate) per sentence; default: measured."),
+        float | None, typer.Option(help="With --plan: secrets (tokens for miss_rate) per sentence; default: measured.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

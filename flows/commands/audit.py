@@ -22,8 +22,6 @@ def audit_document(config: Path, environ: Mapping[str, str], *, force: Sequence[
     """Runs stages that are not up to date, including the audit, and returns the audit's figures.
 
     Args:
-        config: settings file
-        environ: environment variables
         force: stages to rebuild
 
     Returns:

@@ -58,7 +58,6 @@ class Variant:
     """One training of the comparison.
 
     Attributes:
-        config: settings file
         method: training method; ``jft/light_noise`` names a variant of a method
         repetition: value of `train.repetition`
         settings: further overrides, by environment variable
@@ -97,7 +96,6 @@ def compare_document(
 
     Args:
         configs: settings files; each is run with every method
-        environ: environment variables
         methods: names as in `Variant.method`; empty for those of ``[sweep]``, or else the settings' own method
         repetitions: number of trainings of each method; None for the number in ``[sweep]``
         overrides: texts ``table.field=value``, for all variants
@@ -224,11 +222,7 @@ def run_variant(variant: Variant, environ: Mapping[str, str]) -> dict[str, Any]:
     Returns:
         A dictionary of figures, in which ``state`` is ``completed``, or ``failed`` with the ``reason``.
     """
-    row: dict[str, Any] = {
-        "method": variant.method,
-        "repetition": variant.repetition,
-        "dropped": list(variant.dropped),
-    }
+    row: dict[str, Any] = {"method": variant.method, "repetition": variant.repetition, "dropped": list(variant.dropped)}
     try:
         settings = load_settings(variant.config, {**environ, **variant.environment})
         roots = open_store(settings)
@@ -272,7 +266,6 @@ def _together(configs: Sequence[Path], environ: Mapping[str, str], models: Colle
 
     Args:
         configs: settings files; if they have several stores or groups, the group with the most releases is returned
-        environ: environment variables
         models: keys under which the models of the comparison were trained
 
     Returns:

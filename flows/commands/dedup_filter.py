@@ -25,7 +25,6 @@ def write_filter(
 
     Args:
         config: settings file; ``[split]`` and ``[dedup]`` must equal those of the runs that use the filter
-        environ: environment variables
         inputs: files, folders and patterns; relative paths start at the working directory
         out: file to write, ending in ``.bloom``
         progress: function that shows the progress

@@ -28,8 +28,6 @@ def stats_document(
     """Returns the results of deduplication in the last run.
 
     Args:
-        config: settings file
-        environ: environment variables
         top: number of most frequent duplicates to list
         show_text: true to list their texts too, which are private
 

@@ -121,15 +121,7 @@ def _check_schedule(cron: str, timezone: str) -> None:
         raise ConfigError(f'--cron "{cron}" is no cron schedule; write five fields as in "0 2 * * *"') from None
 
 
-def _make_deployment(
-    client: SyncPrefectClient,
-    config: str,
-    *,
-    cron: str,
-    timezone: str,
-    pool: str,
-    name: str,
-) -> UUID:
+def _make_deployment(client: SyncPrefectClient, config: str, *, cron: str, timezone: str, pool: str, name: str) -> UUID:
     from prefect.client.schemas.actions import DeploymentScheduleCreate
     from prefect.client.schemas.objects import ConcurrencyLimitStrategy, ConcurrencyOptions
     from prefect.client.schemas.schedules import CronSchedule

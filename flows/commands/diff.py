@@ -70,8 +70,6 @@ def diff_document(
     """Returns the changes from one run to another.
 
     Args:
-        config: settings file
-        environ: environment variables
         before, after: run ids, unique beginnings of ids, ``latest`` or ``previous``
         show_names: true to name files, and to show settings that may quote private text
 

@@ -23,8 +23,6 @@ def export_document(config: Path, environ: Mapping[str, str], name: str, out: Pa
     The copy appears complete or not at all.
 
     Args:
-        config: settings file
-        environ: environment variables
         name: stage or table as in `reticent inspect`, ``report``, ``private_model``, or a path below the private root
         out: file or folder to create
 

@@ -74,8 +74,6 @@ def release_document(
     """Writes the folder, which appears complete or not at all.
 
     Args:
-        config: settings file
-        environ: environment variables
         kind: ``model``, which ``from_pretrained`` opens, or ``dataset``, the tables of public rows and synthetic text
         out: folder to create
         licence: license for the card, by its name on the hub

@@ -35,8 +35,6 @@ def forget_document(config: Path, environ: Mapping[str, str], names: Sequence[st
     """Forgets documents, or counts what would be removed.
 
     Args:
-        config: settings file
-        environ: environment variables
         names: names of files in the corpus; ``FILE:ID``, for the document of that file with that id; or ids alone
         dry_run: true to remove nothing
 

@@ -42,8 +42,6 @@ def inspect_document(
     """Returns path, polars line, schema and sample of each table of a stage.
 
     Args:
-        config: settings file
-        environ: environment variables
         name: name of a stage or a table
         rows: number of sample rows
         show_text: true to include the columns that may hold secrets

@@ -50,10 +50,7 @@ def join_trainings(config: Path, environ: Mapping[str, str], *, say: Callable[[s
     with private_umask(), temporary_files():
         wait_and_join(
             Joining(
-                folder=roots.cache / MEETING,
-                count=runtime.num_processes,
-                interface=runtime.private_interface,
-                say=say,
+                folder=roots.cache / MEETING, count=runtime.num_processes, interface=runtime.private_interface, say=say
             )
         )
 

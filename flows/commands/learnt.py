@@ -25,7 +25,6 @@ def note_texts(texts: Sequence[str], project: Path, environ: Mapping[str, str], 
     Args:
         texts: texts that the model learns from
         project: settings of the project whose corpus the texts come from; its store is created if missing
-        environ: environment variables
         noted: dictionary to add the keys to
 
     Raises:

@@ -16,8 +16,6 @@ def open_document(config: Path, environ: Mapping[str, str], *, public: bool, bro
     """Opens the report of the last run.
 
     Args:
-        config: settings file
-        environ: environment variables
         public: true for the public report, false for the full one
         browser: true to open it, false to return only its path
 

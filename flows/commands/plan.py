@@ -45,8 +45,6 @@ def plan_document(
     """Returns the plan as JSON: an action and its reasons for every stage and partition.
 
     Args:
-        config: settings file
-        environ: environment variables
         read: true to read input files that are new to the store, false to only count them
         selected: stages to plan for
         forced: stages that the run would rebuild

@@ -24,12 +24,7 @@ from pipelines.files import finite
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, MissRate
 
 _MU: Final = "the distribution of secrets that gamma and delta2 were measured over"
-_NAMES: Final[Mapping[str, str]] = {
-    "pld": "PLD",
-    "pld_lower": "PLD, lower bound",
-    "rdp": "RDP",
-    "gdp_clt": "GDP-CLT",
-}
+_NAMES: Final[Mapping[str, str]] = {"pld": "PLD", "pld_lower": "PLD, lower bound", "rdp": "RDP", "gdp_clt": "GDP-CLT"}
 _SAMPLING: Final = (
     "Poisson sampling: each record enters each step on its own with the sample rate; batches of a fixed size, or a "
     "shuffled order, are not covered",

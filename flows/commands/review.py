@@ -68,7 +68,6 @@ def open_items(config: Path, environ: Mapping[str, str], *, asked: Asked, is_evi
 
     Args:
         config: settings file; stages that are not up to date are run
-        environ: environment variables
         asked: kind of sentences
         is_evidence: true to refuse a sample of which the policies learnt from every sentence
 
@@ -145,8 +144,6 @@ def serve(
     """Serves the review page until interrupted.
 
     Args:
-        config: settings file
-        environ: environment variables
         reviewer: name of the reviewer
         port: port to listen on; 0 takes a free one
         asked: kind of sentences
@@ -224,8 +221,6 @@ def export_document(
     """Writes sentences and reviews to a file, which holds secrets and is readable by its owner only.
 
     Args:
-        config: settings file
-        environ: environment variables
         file: file to write
         format: one of `FORMATS`; None to choose by the suffix
         asked: kind of sentences
@@ -252,8 +247,6 @@ def import_document(
     """Adds the reviews of a file to those in the private root.
 
     Args:
-        config: settings file
-        environ: environment variables
         file: file to read
         format: one of `FORMATS`; None to choose by the file's contents
         reviewer: name of the reviewer for reviews that have none

@@ -22,8 +22,6 @@ def rotate_document(
     """Gives the store of the settings another key (`pipelines.store.place.rotation.rotate`).
 
     Args:
-        config: settings file
-        environ: environment variables
         file, env: file or environment variable of the new key; exactly one of them
         reencrypt: true to encrypt every file again
 

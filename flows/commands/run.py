@@ -35,7 +35,6 @@ def run_job(
     """Runs everything that changed and returns the run's record.
 
     Args:
-        config: settings file
         from_stage, only, force, verify: values of the command-line options
         environ: environment variables with overrides; None for the process's own environment
 
@@ -50,14 +49,7 @@ def run_job(
     console = Console()
     for warning in settings.warnings:
         console.say(f"warning: {warning}")
-    run = begin(
-        config,
-        environ,
-        selected=selected,
-        forced=forced,
-        verify=verify,
-        progress=console.reading,
-    )
+    run = begin(config, environ, selected=selected, forced=forced, verify=verify, progress=console.reading)
     record = _run_begun(run, console)
     record["num_superseded_removed"] = retire(run)
     try:

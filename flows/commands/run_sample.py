@@ -69,7 +69,6 @@ def run_sample(
     """Redacts a sample of the documents like a run, leaving out copies, and returns counts.
 
     Args:
-        config: settings file
         sample: share of the documents; at least 50 documents and at most some 60,000 tokens are taken
         environ: environment variables with overrides; None for the process's own environment
         progress: function that shows the progress of reading

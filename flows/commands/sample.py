@@ -69,7 +69,6 @@ def plan_document(
 
     Args:
         config: settings file; if it exists and its last run was measured, density and design effect come from that run
-        environ: environment variables
         target: rate to bound, ``gamma``, ``miss_rate`` or ``delta2``
         bound, confidence, expected_rate, assurance: arguments of `pipelines.miss_rate.planning`
         design_effect, units_per_sentence: values that replace the last run's measurements

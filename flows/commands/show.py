@@ -52,8 +52,6 @@ def show_document(
     """Returns one page of a table with redacted text.
 
     Args:
-        config: settings file
-        environ: environment variables
         table: ``redacted``, or one side of it: ``private`` or ``public``; ``stability`` for reviewed sentences with a
             masked secret that is not redacted stably, each with the tokens of those secrets and the change they cause
         label: label of masks to select rows by (``DUPLICATE`` and ``FAILED_CLOSED`` are labels too)

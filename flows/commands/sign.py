@@ -33,8 +33,6 @@ def sign_document(config: Path, environ: Mapping[str, str], name: str | None) ->
     """Writes the page of the latest run, and enters a signature on it if somebody signs.
 
     Args:
-        config: settings file
-        environ: environment variables
         name: name of the person who signs; None to only write the page
 
     Returns:

@@ -23,8 +23,6 @@ def synthesize_document(
     """Runs stages that are not up to date, including synthetic text, and describes the table.
 
     Args:
-        config: settings file
-        environ: environment variables
         rows: number of rows in the table; None for the number in the settings
         force: stages to rebuild
 

@@ -42,7 +42,6 @@ def detector_document(
         gold: settings of a project whose corpus has labels; labels of the training fold are learnt
         reviews: settings of a project whose reviewers' decisions are learnt
         out: folder to write
-        environ: environment variables
         project: settings of the project whose corpus the files come from, so that their sentences are noted
         options: arguments of `pipelines.policies.learning.detector.train_detector`
 

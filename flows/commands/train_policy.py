@@ -22,7 +22,6 @@ def train_document(
     Args:
         data: path (or ``-``) of JSON lines with ``text`` and ``domain``
         out: folder to write
-        environ: environment variables
         project: settings of the project whose corpus the texts come from, so that their sentences are noted
         options: arguments of `pipelines.policies.detectors.classifier_training.train_classifier`
 

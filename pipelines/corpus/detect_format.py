@@ -142,9 +142,7 @@ def _first_rows(path: Path, form: str, options: ReadOptions) -> tuple[list[dict[
     with open_bytes(path) as file:
         reader = RowReader(file, path.name, form, options)
         cut = partial(
-            cells_of,
-            delimiter=delimiter(path.name, form, options),
-            is_quoted=is_quoted(path.name, form, options),
+            cells_of, delimiter=delimiter(path.name, form, options), is_quoted=is_quoted(path.name, form, options)
         )
         header = _cells(reader.header.removeprefix(BOM).decode("utf-8", "replace"), cut)
         found: list[dict[str, Any]] = []

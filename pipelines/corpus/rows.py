@@ -79,12 +79,7 @@ class RowReader:
 
 
 def iter_rows(
-    stream: HashedStream,
-    kind: RowKind,
-    first_row: int = 1,
-    limit_bytes: int = 0,
-    *,
-    quoted_after: bytes | None = None,
+    stream: HashedStream, kind: RowKind, first_row: int = 1, limit_bytes: int = 0, *, quoted_after: bytes | None = None
 ) -> Iterator[Row]:
     """Yields the rows of a range, in order.
 
