@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Callable
 from typing import Any, TextIO
 
 from pipelines.printable import printable
@@ -41,6 +42,15 @@ def _protected(stream: Any) -> Any:
     if not isinstance(stream, io.TextIOWrapper) or isinstance(stream, _Printable):
         return stream
     return _Printable(stream)
+
+
+def training_progress() -> Callable[[int, int], None] | None:
+    """Returns a function that shows the steps of a training on a terminal; None without a terminal."""
+
+    def show(done: int, total: int) -> None:
+        steer(sys.stderr, f"\rtraining {done}/{total}" + ("\n" if done == total else ""))
+
+    return show if sys.stderr.isatty() else None
 
 
 def steer(stream: TextIO, text: str) -> None:

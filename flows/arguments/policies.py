@@ -20,7 +20,7 @@ LanguageOption = Annotated[str | None, typer.Option(help="Language code of the t
 PatternOption = Annotated[
     list[str] | None, typer.Option("--pattern", help="LABEL=REGEX for the policy regex; repeat for several.")
 ]
-NamesOption = Annotated[Path | None, typer.Option("--names", help="File of names, one a line, for the policy names.")]
+NamesOption = Annotated[Path | None, typer.Option("--names", help="File with one name per line, for the policy names.")]
 KeywordsOption = Annotated[
     Path | None, typer.Option("--keywords", help="JSON file {DOMAIN: [keyword]} for the policy keywords.")
 ]
@@ -88,19 +88,16 @@ def redact(
     as_json: Annotated[bool, typer.Option("--json", help="Put schema_version into every line.")] = False,
 ) -> None:
     """Redact text with any policies. Writes one JSON line per text: id, redacted_text, spans."""
-    from flows.commands.redact import model_place, redact_lines, redactor_spec, settings_options
+    from flows.commands.redact import redact_lines, redactor_spec, settings_options
     from flows.commands.restore import replacing
     from flows.running.temporary import temporary_files
 
-    options = {
+    options = settings_options(pattern or [], keywords, names, classifier, token_classifier, gliner)
+    options |= {
         "model": model,
         "language": language,
         "conservative": conservative,
-        "classifier": str(classifier.absolute()) if classifier else None,
-        "token_classifier": model_place(token_classifier),
-        "gliner": str(gliner.absolute()) if gliner else None,
         "stabilise": not no_stabilise,
-        **settings_options(pattern or [], keywords, names),
     }
     spec = redactor_spec(policy, options)
     if replacement != "mask" and rendering != "collapsed":
@@ -166,18 +163,11 @@ def evaluate_policy(
 ) -> None:
     """Measure recall, precision and F2 of policies on labelled text, by label, and list their most frequent misses."""
     from flows.commands.evaluate_policy import evaluation_document, evaluation_text
-    from flows.commands.redact import model_place, redactor_spec, settings_options
+    from flows.commands.redact import redactor_spec, settings_options
     from flows.running.temporary import temporary_files
 
-    options = {
-        "model": model,
-        "language": language,
-        "classifier": str(classifier.absolute()) if classifier else None,
-        "token_classifier": model_place(token_classifier),
-        "gliner": str(gliner.absolute()) if gliner else None,
-        "stabilise": not no_stabilise,
-        **settings_options(pattern or [], keywords, names),
-    }
+    options = settings_options(pattern or [], keywords, names, classifier, token_classifier, gliner)
+    options |= {"model": model, "language": language, "stabilise": not no_stabilise}
     with temporary_files():
         document = evaluation_document(
             gold,

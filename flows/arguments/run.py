@@ -136,7 +136,7 @@ def audit(
     force: ForceOption = None,
     settle: Annotated[
         str | None,
-        typer.Option(metavar="REASON", help="Start counting audits anew, after you found the cause of an alarm."),
+        typer.Option(metavar="REASON", help="Restart the count of audits, after you found the cause of an alarm."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -145,7 +145,7 @@ def audit(
 
     if settle is not None:
         settle_alarm(config, os.environ, settle)
-        typer.echo("audits count anew from here on; the reason stands in the ledger")
+        typer.echo("the count of audits starts again; the ledger keeps the reason")
         return
     document = audit_document(config, os.environ, force=force or [])
     emit(document, as_json, audit_text(document))

@@ -55,7 +55,7 @@ CHOICE = (
 
 @dataclass(frozen=True)
 class Variant:
-    """One training of the comparison.
+    """A training of the comparison.
 
     Attributes:
         method: training method; ``jft/light_noise`` names a variant of a method

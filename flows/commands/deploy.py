@@ -231,7 +231,9 @@ def deploy_text(document: Mapping[str, Any], environ: Mapping[str, str]) -> str:
         f"run now     prefect deployment run {document['deployment']}",
     ]
     if overrides := sorted(name for name in environ if name.startswith("RETICENT__")):
-        lines.append(f"note        {', '.join(overrides)} must be set where the worker runs; a deployment keeps none")
+        lines.append(
+            f"note        {', '.join(overrides)} must be set in the worker's environment; a deployment keeps none"
+        )
     return "\n".join(lines)
 
 

@@ -56,7 +56,7 @@ class _File:
 
 @dataclass(frozen=True)
 class _Run:
-    """One side of the comparison."""
+    """A side of the comparison."""
 
     spec: Mapping[str, Any]
     record: Mapping[str, Any]

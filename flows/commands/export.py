@@ -30,7 +30,7 @@ def export_document(config: Path, environ: Mapping[str, str], name: str, out: Pa
         A dictionary of ``exported`` (paths in the private root), ``out`` and ``num_files``.
 
     Raises:
-        ConfigError: nothing has that name, or ``out`` exists or lies in the store.
+        ConfigError: nothing has that name, or ``out`` exists or is in the store.
         StoreError: a file is damaged.
     """
     roots = open_store(load_settings(config, environ), create=False)
@@ -67,12 +67,12 @@ def out_path(roots: Roots, out: Path) -> Path:
     """Checks that a file or folder can be created outside of the store, and returns its absolute path.
 
     Raises:
-        ConfigError: it exists already, lies in the store, or its parent is missing.
+        ConfigError: it exists already, is in the store, or its parent is missing.
     """
     out = out.absolute()
     for root in (roots.private, roots.public):
         if out.resolve().is_relative_to(root.resolve()):
-            raise ConfigError("--out lies in the store; choose a place outside of it")
+            raise ConfigError("--out is in the store; choose a place outside of it")
     if out.exists() or out.is_symlink():
         raise ConfigError(f"--out {out} exists already; choose another name")
     if not out.parent.is_dir():

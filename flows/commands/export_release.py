@@ -83,7 +83,7 @@ def release_document(
         that a plain loader lacks.
 
     Raises:
-        ConfigError: nothing of the kind can be released, or ``out`` exists or lies in the store.
+        ConfigError: nothing of the kind can be released, or ``out`` exists or is in the store.
         PrivacyGateError: the run's claims no longer hold.
         StoreError: a file is damaged.
     """

@@ -100,7 +100,7 @@ def _corpus(inputs: Sequence[str], seen: Survey) -> str:
     """Returns the table ``[corpus]``, with the findings as comments."""
     lines = ["[corpus]", *(f"# {line}" for line in seen.text().splitlines())]
     lines.append(_line("inputs", list(inputs)))
-    lines.append(_line("format", seen.format, "docs/corpora.md lists them; auto goes by suffix"))
+    lines.append(_line("format", seen.format, "docs/corpora.md lists them; auto chooses by suffix"))
     lines += [_line(key, value) for key, value in seen.fields]
     comment = "documents in a partition, the unit of parallel and repeated work"
     lines.append(_line("partition_documents", seen.partition_documents, comment))

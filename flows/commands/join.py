@@ -32,7 +32,7 @@ def join_trainings(config: Path, environ: Mapping[str, str], *, say: Callable[[s
     Raises:
         ConfigError: there are fewer GPUs than processes, no interface is declared private, or there is no such
             interface. Also as `open_store`.
-        ExecutorError: the store lies on a file system that machines cannot share.
+        ExecutorError: the store is on a file system that machines cannot share.
     """
     check_installation()
     settings = load_settings(config, environ)

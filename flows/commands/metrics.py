@@ -84,17 +84,17 @@ def _one(name: str, meaning: str, value: float) -> Metric:
 
 
 def _of_runs(newest: Mapping[str, Any], completed: Mapping[str, Any]) -> Iterator[Metric]:
-    yield _one("last_run_success", "Whether the newest run completed.", newest.get("state") == "completed")
+    yield _one("last_run_success", "1 if the newest run completed.", newest.get("state") == "completed")
     if (started := runs.started_at(str(newest["run_id"]))) is not None:
         stamp = datetime.fromisoformat(started).timestamp()
-        yield _one("last_run_started_timestamp_seconds", "When the newest run started.", stamp)
+        yield _one("last_run_started_timestamp_seconds", "Start of the newest run.", stamp)
         if "finished" in newest:
-            yield _one("last_run_duration_seconds", "How long the newest run took.", newest["finished"] - stamp)
+            yield _one("last_run_duration_seconds", "Duration of the newest run.", newest["finished"] - stamp)
     if "finished" in completed:
-        yield _one("last_completed_timestamp_seconds", "When a run last completed.", completed["finished"])
+        yield _one("last_completed_timestamp_seconds", "End of the last completed run.", completed["finished"])
         yield _one(
             "training_waits",
-            "Whether that run left the model as it was (train.when).",
+            "1 if that run left the model unchanged (train.when).",
             bool(completed.get("trained_by")),
         )
     yield from _of_stages(newest.get("stages", ()))
@@ -111,7 +111,7 @@ def _of_stages(rows: Iterable[Mapping[str, Any]]) -> Iterator[Metric]:
         spent = tuple(({"stage": stage}, float(value)) for stage, value in seconds.items())
         yield Metric("stage_seconds", "Seconds of the newest run by stage, all partitions together.", spent)
         counted = tuple(({"stage": stage, "state": state}, float(n)) for (stage, state), n in states.items())
-        yield Metric("stage_partitions", "Partitions of the newest run by stage and what became of them.", counted)
+        yield Metric("stage_partitions", "Partitions of the newest run by stage and state.", counted)
 
 
 def _of_figures(record: Mapping[str, Any]) -> Iterator[Metric]:
@@ -121,13 +121,15 @@ def _of_figures(record: Mapping[str, Any]) -> Iterator[Metric]:
         if value is not None:
             yield _one(name, meaning, value)
     if left_out := record.get("left_out_files"):
-        yield _one("left_out_files", "Files that the corpus reaches and that are not read.", sum(left_out.values()))
+        yield _one(
+            "left_out_files", "Files in the corpus's folders and patterns that are not read.", sum(left_out.values())
+        )
 
 
 def _of_audits(roots: Roots) -> Iterator[Metric]:
     with locked(roots) as path:
         state = nights_of(read_documents(roots, path))
-    yield _one("audit_alarm", "Whether audits refute the claimed epsilon.", state.is_alarm)
+    yield _one("audit_alarm", "1 if audits refute the claimed epsilon.", state.is_alarm)
 
 
 def _labels(labels: Mapping[str, str]) -> str:

@@ -207,7 +207,7 @@ def run_text(record: Mapping[str, Any]) -> str:
     if metrics.get("num_held"):
         lines.append(f"  {metrics['num_held']:,} rows are held back that would otherwise be public: {HELD}")
     outputs = record.get("outputs", {})
-    empty = "private_synthetic" if "model" in outputs else "synthetic"  # the table lies where the model does
+    empty = "private_synthetic" if "model" in outputs else "synthetic"  # the table is in the root of the model
     lines += [f"  {name:<17} {path}" for name, path in outputs.items() if name in _SHOWN and name != empty]
     if "report" in outputs and is_encrypted(private_root_of(Path(outputs["report"]))):
         lines.append(

@@ -35,7 +35,7 @@ _SELECTION: Final = (
     "neighbours: one record is added or removed; for those that replace one, no such figure is known here",
     "Papernot and Steinke 2022, Theorem 2; no claim of a run rests on it, because `reticent compare` runs the methods "
     "that you name, and its models are composed",
-    "the number of trainings is drawn first, and each draws its hyper-parameters anew from the same candidates",
+    "the number of trainings is drawn first, and each draws its own hyper-parameters from the same candidates",
     "only the best model is published: no figure of the others, and not how many there were",
     "the score is computed from the model and public text, or is private itself and a part of each training's cost",
 )
@@ -46,7 +46,7 @@ _CONFIDENTIALITY: Final = (
     "redaction is not stable (masking it by hand changes what else is masked); a miss rate m over all tokens is far "
     "smaller and must not be given here",
     "delta2 is an upper bound on the probability over mu that a secret is not masked and its sentence is public",
-    "the secret stands in one kept sentence, and masks are collapsed",
+    "the secret is in one kept sentence, and masks are collapsed",
 )
 
 
@@ -269,9 +269,9 @@ def amplify_text(document: Mapping[str, Any]) -> str:
     ]
     sound = document["bayesian"]
     lines.append(
-        "sound form beside it: give --gamma, the share of secrets that are not masked stably"
+        "sound form: give --gamma, the share of secrets that are not masked stably"
         if sound is None
-        else f"sound form beside it: epsilon {_shown(sound['epsilon'])}, delta {_shown(sound['delta'])} for a secret "
+        else f"sound form: epsilon {_shown(sound['epsilon'])}, delta {_shown(sound['delta'])} for a secret "
         f"drawn from mu ({sound['theorem']}, gamma {sound['gamma']:g})"
     )
     return _with_assumptions(lines, document)

@@ -50,23 +50,33 @@ def redactor_spec(policies: Sequence[str], options: Mapping[str, Any]) -> Redact
         raise ConfigError("; ".join(problems).replace("--policies", "--policy")) from None
 
 
-def model_place(name: str | None) -> str | None:
-    """Returns a folder's absolute path, or another name as it is, which may be a model on the hub."""
-    return str(Path(name).absolute()) if name is not None and Path(name).is_dir() else name
-
-
-def settings_options(pattern: Sequence[str], keywords: Path | None, names: Path | None) -> dict[str, Any]:
+def settings_options(
+    pattern: Sequence[str],
+    keywords: Path | None,
+    names: Path | None,
+    classifier: Path | None = None,
+    token_classifier: str | None = None,
+    gliner: Path | None = None,
+) -> dict[str, Any]:
     """Returns fields of the ``[redact]`` table for options that need conversion.
 
     Args:
         pattern: texts ``LABEL=REGEX``
         keywords: JSON file ``{DOMAIN: [keyword, ...]}``
         names: file with one name per line
+        classifier, gliner: folders of models
+        token_classifier: folder of a model, or the name of a model on the hub
 
     Raises:
         ConfigError, InputError: an option cannot be used.
     """
     options: dict[str, Any] = {}
+    for name, folder in (("classifier", classifier), ("gliner", gliner), ("names_file", names)):
+        if folder is not None:
+            options[name] = str(folder.absolute())
+    if token_classifier is not None:
+        is_folder = Path(token_classifier).is_dir()
+        options["token_classifier"] = str(Path(token_classifier).absolute()) if is_folder else token_classifier
     for given in pattern:
         label, separator, regex = given.partition("=")
         if not separator:
@@ -80,8 +90,6 @@ def settings_options(pattern: Sequence[str], keywords: Path | None, names: Path 
                 f"--keywords: {keywords} cannot be read as JSON ({type(error).__name__}); it must hold "
                 '{"DOMAIN": ["keyword", ...]}'
             ) from None
-    if names is not None:
-        options["names_file"] = str(names.absolute())
     return options
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from flows.commands.learnt import Noted, note_texts, write_noted
 from flows.commands.redact import opened, records
 from flows.commands.review import open_items
-from flows.printing import steer
+from flows.printing import training_progress
 from flows.running.fetching import fetch
 from flows.settings import load_settings
 from pipelines.corpus.tables import DOCUMENTS, GOLD, SENTENCES
@@ -70,11 +70,8 @@ def detector_document(
     if len(learnt_from) > 1:
         raise ConfigError("--project, --gold and --reviews must name one store: an estimate can use only one list")
 
-    def note(folder: Path) -> None:
-        write_noted(folder, learnt_from)
-
-    show = _show if sys.stderr.isatty() else None
-    document = train_detector(examples, out, sources=sources, progress=show, beside=note, **options)
+    note = partial(write_noted, noted=learnt_from)
+    document = train_detector(examples, out, sources=sources, progress=training_progress(), beside=note, **options)
     return {**document, "folder": str(out.absolute())}
 
 
@@ -173,7 +170,3 @@ def _of_reviews(config: Path, environ: Mapping[str, str], noted: Noted) -> list[
     if not learnt:
         raise InputError("--reviews: no sentence of the sample has been judged; run `reticent review` first")
     return learnt
-
-
-def _show(done: int, total: int) -> None:
-    steer(sys.stderr, f"\rtraining {done}/{total}" + ("\n" if done == total else ""))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from flows.commands.learnt import Noted, note_texts, write_noted
 from flows.commands.redact import opened, records
-from flows.printing import steer
+from flows.printing import training_progress
 from pipelines.errors import InputError
 from pipelines.policies.detectors.classifier_training import train_classifier
 
@@ -40,11 +40,8 @@ def train_document(
     if project is not None:
         note_texts([text for text, _ in rows], project, environ, learnt_from)
 
-    def note(folder: Path) -> None:
-        write_noted(folder, learnt_from)
-
-    show = _show if sys.stderr.isatty() else None
-    document = train_classifier(rows, out, progress=show, beside=note, **options)
+    note = partial(write_noted, noted=learnt_from)
+    document = train_classifier(rows, out, progress=training_progress(), beside=note, **options)
     return {**document, "folder": str(out.absolute())}
 
 
@@ -55,7 +52,3 @@ def train_text(document: Mapping[str, Any]) -> str:
         f"{document['num_held_out_windows']:,} held-out windows {document['held_out_accuracy']:.3f}\n"
         f'wrote {document["folder"]}\nnext: [redact] policies = ["classifier"], classifier = "{document["folder"]}"'
     )
-
-
-def _show(done: int, total: int) -> None:
-    steer(sys.stderr, f"\rtraining {done}/{total}" + ("\n" if done == total else ""))

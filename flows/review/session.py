@@ -29,7 +29,7 @@ DEFAULT_LABELS: Final = ReviewLabels()
 
 
 class ReviewSession:
-    """One reviewer's work on the sampled sentences. Safe to call from several threads.
+    """The work of a reviewer on the sampled sentences. Safe to call from several threads.
 
     Args:
         items: sentences, in review order

@@ -46,8 +46,8 @@ def make_pool(client: SyncPrefectClient, pool: str, deployment: str) -> str:
         raise ConfigError(f"work pool {pool} is of type {found.type}, not process; choose another with --pool")
     if foreign := sorted(_foreign_deployments(client, pool, deployment)):
         raise ConfigError(
-            f"work pool {pool} also has {', '.join(foreign)}, and a worker of it runs their code where it can read the "
-            "private root; delete what you do not know, or choose a pool of its own with --pool"
+            f"work pool {pool} also has {', '.join(foreign)}, and its worker, which can read the private root, runs "
+            "their code; delete deployments that you do not know, or choose another pool with --pool"
         )
     if found.base_job_template == BASE_JOB_TEMPLATE:
         return "kept"

@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from pipelines.corpus.items import BadRow, Document, GoldSpan, Reason, Rejected
-from pipelines.corpus.records import PAIR, Record, Source, document, named, plain
+from pipelines.corpus.records import PAIR, Record, Source, document, named, plain, rejected
 from pipelines.corpus.rows import END_OF_TEXT
 
 Items = list[Document | Rejected]
@@ -103,11 +103,8 @@ def multidogo(source: Source, text: str, header: Sequence[str]) -> Items:
         elif "slot-labels" in header and len(labels) != len(words):
             problem = ("bad_spans", "has another number of slot labels than of words.")
         if problem is not None:
-            where = f"line {number} of the conversation "
-            size = len(line.encode("utf-8"))
-            items.append(
-                Rejected(name=source.name, row=source.row, reason=problem[0], detail=where + problem[1], num_bytes=size)
-            )
+            reason, detail = problem
+            items.append(rejected(source, reason, f"line {number} of the conversation {detail}", _size(line)))
             continue
         conversation = conversation or record.get("conversationId")
         turn = f"{_ROLES.get(record.get('authorRole', 'customer'), 'USR')}: "
@@ -130,6 +127,10 @@ def multidogo(source: Source, text: str, header: Sequence[str]) -> Items:
         )
         items.insert(0, made)
     return items
+
+
+def _size(line: str) -> int:
+    return len(line.encode("utf-8"))
 
 
 def _slots(words: Sequence[re.Match[str]], labels: Sequence[str]) -> list[tuple[int, int, str]]:
@@ -182,10 +183,7 @@ def personachat(source: Source, text: str) -> Items:
         match = _LINE_NUMBER.fullmatch(line.removesuffix("\r"))
         if match is None:
             detail = f"line {number} of the episode has no number. A line starts with its number and a blank."
-            size = len(line.encode("utf-8"))
-            items.append(
-                Rejected(name=source.name, row=source.row, reason="bad_columns", detail=detail, num_bytes=size)
-            )
+            items.append(rejected(source, "bad_columns", detail, _size(line)))
             continue
         persona = next((start for start in _PERSONAS if match[2].startswith(start)), None)
         if persona is not None:

@@ -23,7 +23,7 @@ class GoldSpan:
 
 @dataclass(frozen=True, kw_only=True)
 class Document:
-    """One document.
+    """A document of the corpus.
 
     Attributes:
         name: name of the file

@@ -10,9 +10,9 @@ from typing import Any, BinaryIO, Protocol, cast
 from pipelines.corpus.datasets import Items, from_record
 from pipelines.corpus.formats import format_spec, reference
 from pipelines.corpus.hashed_stream import HashedStream
-from pipelines.corpus.items import BadRow, Rejected
+from pipelines.corpus.items import BadRow
 from pipelines.corpus.options import ReadOptions
-from pipelines.corpus.records import Record, Source
+from pipelines.corpus.records import Record, Source, rejected
 from pipelines.errors import ConfigError
 from pipelines.plugins import check_options, load
 
@@ -99,8 +99,7 @@ def read_rows(stream: HashedStream, source: Source) -> Iterator[Items]:
             f"the reader of corpus.format failed after row {source.row + last - 1} ({type(error).__name__}): the rest "
             "of this part is not read. Correct the reader, or the file."
         )
-        at = source.row + last
-        yield [Rejected(name=source.name, row=at, reason="reader_failed", detail=detail, num_bytes=0)]
+        yield [rejected(source._replace(row=source.row + last), "reader_failed", detail, 0)]
     while stream.readline():
         pass
 
@@ -111,4 +110,4 @@ def _items(source: Source, record: Record | BadRow) -> Items:
             raise record
         return from_record(source, record)
     except BadRow as bad:
-        return [Rejected(name=source.name, row=source.row, reason=bad.reason, detail=bad.detail, num_bytes=0)]
+        return [rejected(source, bad.reason, bad.detail, 0)]

@@ -22,7 +22,7 @@ from pipelines.corpus.mail import mail
 from pipelines.corpus.open_input import DamagedFile, NotAFile, is_at_end, open_bytes
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.reader_cache import OpenReader, ReaderCache, key_of
-from pipelines.corpus.records import Source, over_long
+from pipelines.corpus.records import Source, over_long, rejected
 from pipelines.corpus.rows import BOM, Row, RowReader
 from pipelines.corpus.scan import DAMAGED, NOT_A_FILE
 from pipelines.errors import InputError
@@ -96,7 +96,7 @@ def _from_bytes(piece: Piece, options: ReadOptions) -> Iterator[Document | Rejec
             try:
                 yield from _items(row, source, columns, at_file_start)
             except BadRow as bad:
-                yield _rejected(source, bad, row.num_bytes)
+                yield rejected(source, bad.reason, bad.detail, row.num_bytes)
             at_file_start = False
         if stream.cut() != piece.digest:
             raise InputError(_CHANGED)
@@ -132,13 +132,9 @@ def _from_columns(piece: Piece, options: ReadOptions) -> Iterator[Document | Rej
         except BadRow as bad:
             text = values.get(options.text_field)
             size = len(text.encode("utf-8", "replace")) if isinstance(text, str) else 0
-            yield _rejected(source, bad, len(text) if isinstance(text, bytes) else size)
+            yield rejected(source, bad.reason, bad.detail, len(text) if isinstance(text, bytes) else size)
     if hashed.cut() != piece.digest:
         raise InputError(_CHANGED)
-
-
-def _rejected(source: Source, bad: BadRow, num_bytes: int) -> Rejected:
-    return Rejected(name=source.name, row=source.row, reason=bad.reason, detail=bad.detail, num_bytes=num_bytes)
 
 
 def cells_of(text: str, delimiter: str, *, is_quoted: bool) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from pipelines.corpus.formats import FOLDS, named_fold
-from pipelines.corpus.items import BadRow, Document, GoldSpan
+from pipelines.corpus.items import BadRow, Document, GoldSpan, Reason, Rejected
 from pipelines.corpus.options import ReadOptions
 
 PAIR = " || "
@@ -27,6 +27,11 @@ class Source(NamedTuple):
     row: int
     options: ReadOptions
     draws_fold: bool = False
+
+
+def rejected(source: Source, reason: Reason, detail: str, num_bytes: int) -> Rejected:
+    """Rejects a row, or a line of it."""
+    return Rejected(name=source.name, row=source.row, reason=reason, detail=detail, num_bytes=num_bytes)
 
 
 def over_long(options: ReadOptions, hint: str = "") -> BadRow:

@@ -28,7 +28,7 @@ _FROM_LINE = re.compile(rb"From \S[^\n]*[0-9]{1,2}:[0-9]{2}")
 
 
 class Row(NamedTuple):
-    """One row.
+    """A row of a file.
 
     Attributes:
         number: 1-based position in the file

@@ -89,7 +89,7 @@ def reduce_words(words: UInt64Array, size: int) -> UInt64Array:
 
 
 class BloomFilter:
-    """One filter of a fixed size. It counts its keys, but the caller decides when it is full.
+    """A filter of a fixed size. It counts its keys, but the caller decides when it is full.
 
     Every key has a block of 512 bits, which is one cache line, and sets ``hashes_per_word`` bits in each of the
     block's eight words. For low rates it has ``num_lines`` such blocks, each in a part of its own.

@@ -30,7 +30,7 @@ from pipelines.errors import ConfigError, InputError
 
 _BATCH_DOCUMENTS = 256
 _PARTITION_DOCUMENTS = 100_000
-_NAMES = b"another corpus"  # stands for a store's secret: the partitions' names are not used
+_NAMES = b"another corpus"  # in place of a store's secret: the partitions' names are not used
 
 
 @dataclass

@@ -117,70 +117,66 @@ def dedup_stability(
         reads_document_names: true if the replacement of a secret depends on the name of its document
     """
     if unit != "sentence":
-        return Stability(
-            add_or_remove_one=None,
-            replace_one=None,
-            reason="unit = document: one changed sentence makes its whole document differ from its copies, and any"
+        return _both(
+            None,
+            "unit = document: one changed sentence makes its whole document differ from its copies, and any"
             " number of sentences change between text and mask, so no claim about the corpus before deduplication"
             " holds.",
         )
     if reads_documents:
-        return Stability(
-            add_or_remove_one=None,
-            replace_one=None,
-            reason="a policy reads whole documents: one changed sentence can change what is masked in all of its"
+        return _both(
+            None,
+            "a policy reads whole documents: one changed sentence can change what is masked in all of its"
             " document, and copies of a sentence in two documents may be redacted in two ways, so no claim about the"
             " corpus before deduplication holds.",
         )
     if not verify:
-        return Stability(
-            add_or_remove_one=None,
-            replace_one=None,
-            reason="verify = false: one inserted key can turn any number of later sentences into false positives of"
+        return _both(
+            None,
+            "verify = false: one inserted key can turn any number of later sentences into false positives of"
             " the Bloom filter, so no claim about the corpus before deduplication holds.",
         )
     if has_public_set and normalise != "none":
-        return Stability(
-            add_or_remove_one=None,
-            replace_one=None,
-            reason=f"normalise = {normalise} with a conservative policy: copies differ in text, so one changed"
+        return _both(
+            None,
+            f"normalise = {normalise} with a conservative policy: copies differ in text, so one changed"
             " sentence can move another copy between the private rows and the public ones, which are trained on"
             " without noise; no claim about the corpus before deduplication holds. Set dedup.normalise = none, or no"
             " redact.conservative.",
         )
-    assumptions = _ASSUMPTIONS.format(" but what surrogates show of it" if reads_document_names else "")
+    number = 3
     if mode == "mask_all":
-        return Stability(
-            add_or_remove_one=3,
-            replace_one=3,
-            reason="mask_all: a second copy masks the first as well, so one added sentence takes a kept record away"
-            " and brings two masked ones." + assumptions,
+        reason = (
+            "mask_all: a second copy masks the first as well, so one added sentence takes a kept record away"
+            " and brings two masked ones."
         )
-    if normalise == "none" and reads_places:
-        return Stability(
-            add_or_remove_one=3,
-            replace_one=3,
-            reason="mask_later on exact text, with tokens for conversations: copies differ in where they stand, so a"
-            " new first copy is kept in the place of the old one, which becomes masked." + assumptions,
+    elif normalise == "none" and reads_places:
+        reason = (
+            "mask_later on exact text, with tokens for conversations: copies differ in where they stand, so a"
+            " new first copy is kept in the place of the old one, which becomes masked."
         )
-    if normalise == "none" and reads_document_names:
-        return Stability(
-            add_or_remove_one=3,
-            replace_one=3,
-            reason="mask_later on exact text, with surrogates by document: copies in two documents differ in them, so a"
-            " new first copy is kept in the place of the old one, which becomes masked." + assumptions,
+    elif normalise == "none" and reads_document_names:
+        reason = (
+            "mask_later on exact text, with surrogates by document: copies in two documents differ in them, so a"
+            " new first copy is kept in the place of the old one, which becomes masked."
         )
-    if normalise == "none":
-        return Stability(
-            add_or_remove_one=1,
-            replace_one=1,
-            reason="mask_later on exact text: duplicates are equal in all that training reads, so which copy is kept"
-            " does not show." + assumptions,
+    elif normalise == "none":
+        number = 1
+        reason = (
+            "mask_later on exact text: duplicates are equal in all that training reads, so which copy is kept"
+            " does not show."
         )
-    return Stability(
-        add_or_remove_one=3,
-        replace_one=3,
-        reason=f"mask_later with normalise = {normalise}: copies differ in text, so a new first copy is kept in the"
-        " place of the old one, which becomes masked. Holds where every row is private; with a conservative policy"
-        " there is no bound." + assumptions,
+    else:
+        reason = (
+            f"mask_later with normalise = {normalise}: copies differ in text, so a new first copy is kept in the"
+            " place of the old one, which becomes masked. Holds where every row is private; with a conservative policy"
+            " there is no bound."
+        )
+    return _both(
+        number, reason + _ASSUMPTIONS.format(" but what surrogates show of it" if reads_document_names else "")
     )
+
+
+def _both(number: int | None, reason: str) -> Stability:
+    """Returns a stability with one number for both relations."""
+    return Stability(add_or_remove_one=number, replace_one=number, reason=reason)

@@ -277,7 +277,7 @@ def frames(descriptor: int) -> Iterator[tuple[int, int]]:
         if not any(head):  # a power cut wrote the file's length without its bytes
             return
         if head != _frame_head(length):
-            raise DamagedFileError("a sealed log is not as it was written")
+            raise DamagedFileError("a sealed log is damaged")
         if start + length > size:
             return
         yield start, start + length
@@ -301,5 +301,5 @@ def log_parts(file: BinaryIO, header: bytes, keys: Keys) -> Iterator[bytes]:
         try:
             data = cipher.decrypt(frame[:_NONCE_BYTES], frame[_NONCE_BYTES:], header + number.to_bytes(8, "big"))
         except (InvalidTag, ValueError):
-            raise DamagedFileError("a sealed log is not as it was written") from None
+            raise DamagedFileError("a sealed log is damaged") from None
         yield data
