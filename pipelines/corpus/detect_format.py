@@ -130,7 +130,7 @@ def _records(path: Path, suffix: str) -> Look:
     if not rows:
         empty = {"csv": "a header without rows", "tsv": "a header without rows", "json": "no array of objects"}
         return Look(format=None, what=empty.get(form, "no JSON objects"))
-    look = choose_fields(form, rows, num_bytes, len(rows) >= _ROWS)
+    look = choose_fields(form, rows, num_bytes)
     if options.delimiter == "auto" or look.format is None:
         return look
     fields = tuple(sorted((*look.fields, ("delimiter", options.delimiter))))
@@ -188,7 +188,7 @@ def _columnar(path: Path, suffix: str) -> Look:
 
     if suffix == ".arrow":
         rows = list(islice(take_rows(path, "arrow", ReadOptions(), 0, _ROWS), _ROWS))
-        found = choose_fields("huggingface", rows, 0, True) if rows else Look(format=None, what="no rows")
+        found = choose_fields("huggingface", rows, 0) if rows else Look(format=None, what="no rows")
         return found
     with pq.ParquetFile(path) as file:
         batch = next(file.iter_batches(_ROWS), None)
@@ -196,7 +196,7 @@ def _columnar(path: Path, suffix: str) -> Look:
         share = len(rows) / max(1, file.metadata.num_rows)
     if not rows:
         return Look(format=None, what="no rows")
-    return choose_fields("parquet", rows, int(path.stat().st_size * share), True)
+    return choose_fields("parquet", rows, int(path.stat().st_size * share))
 
 
 # --- text -------------------------------------------------------------------------------------------------------
