@@ -1,4 +1,4 @@
-"""The audit: attacks on the model that was trained, and on models of its recipe that the audit alone sees."""
+"""The flow of the audit: attacks on the trained model, and on models of its recipe that only the audit sees."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from flows.fit import fit
 from flows.running.lifecycle import run_of
 from flows.running.spec import AUDIT
 from flows.running.wiring import Outputs, whole
-from tasks.stages import audit as summary
+from tasks.stages import audit as audit_stage
 from tasks.stages import (
     audit_canaries,
     audit_domain_models,
@@ -21,11 +21,11 @@ from tasks.stages import (
 
 @flow(name="audit", persist_result=False)
 def audit(config: str = "reticent.toml", trained: dict[str, Outputs] | None = None) -> Outputs:
-    """Attacks a trained model. What the settings do not ask for is skipped (``audit.enabled``, ``audit.domains``).
+    """Attacks a trained model. Skips what the settings do not ask for (``audit.enabled``, ``audit.domains``).
 
     Args:
-        config: a settings file, or the specification of a run that has begun.
-        trained: outputs of the preparation and the training; looked up in the store if not given.
+        config: settings file, or specification of a run that has begun
+        trained: outputs of the preparation and the training; looked up in the store if not given
     """
     with run_of(config, AUDIT) as run:
         t = trained or fit(run)
@@ -43,4 +43,4 @@ def audit(config: str = "reticent.toml", trained: dict[str, Outputs] | None = No
             "audit_canaries": exposed,
             "audit_domains": leaked,
         }
-        return whole(summary, run, **models, **attacks)
+        return whole(audit_stage, run, **models, **attacks)

@@ -7,18 +7,20 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
+from flows.environment import DEFAULTS
 from flows.printing import protect_streams
 from flows.running.signals import INTERRUPTED, exit_code, install, was_received
+from flows.verbosity import hoisted
+from pipelines.errors import DamagedFileError, ReticentError, StoreError
 
 _DAMAGED = (
-    "a file of the private root is not as it was written; `reticent verify` names it, and `reticent verify --repair` "
-    "takes it out of use, so that the next run makes it anew"
+    "a file of the private root is damaged. `reticent verify` names it, and `reticent verify --repair` takes it out of "
+    "use, so that the next run rebuilds it"
 )
 
 
 def _quiet_defaults() -> None:
-    """No telemetry, no hub look-ups, no chatter; each can be set otherwise in the environment."""
-    from flows.environment import DEFAULTS
+    """Turns off telemetry, hub look-ups and library logs, unless the environment sets them otherwise."""
 
     for name, value in {
         **DEFAULTS,
@@ -35,7 +37,7 @@ def main() -> NoReturn:
 
     Exit codes: 0 ok, 2 usage or settings, 3 input, 4 privacy gate, 5 failed, 130 interrupted, 143 terminated.
     """
-    install()  # before anything that takes its time
+    install()  # first, so that a signal during start-up counts
     protect_streams()
     try:
         code, failed = _run(), False
@@ -48,21 +50,17 @@ def main() -> NoReturn:
 
 def _run() -> int:
     _quiet_defaults()
-    from flows.arguments import app
-    from flows.verbosity import hoisted
+    from flows.arguments import app  # libraries read the defaults when they are imported
 
-    result = app(
-        args=hoisted(sys.argv[1:]), prog_name="reticent", standalone_mode=False
-    )  # an exit code where a command asked for one
+    # A command that ends with an exit code returns it here.
+    result = app(args=hoisted(sys.argv[1:]), prog_name="reticent", standalone_mode=False)
     return result if isinstance(result, int) else 0
 
 
 def _code_of(error: BaseException) -> int:
-    """The exit code of an error, which it also tells, unless a signal is behind it."""
+    """Prints an error, unless a signal caused it, and returns the exit code."""
     if was_received() or isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":  # typer's
         return INTERRUPTED
-    from pipelines.errors import DamagedFileError, ReticentError, StoreError
-
     if isinstance(error, ReticentError):
         print(f"reticent: {error}", file=sys.stderr)
         return error.exit_code
@@ -77,7 +75,6 @@ def _code_of(error: BaseException) -> int:
 
 
 def _disk_failed(error: OSError) -> int:
-    from pipelines.errors import StoreError
     from pipelines.store.place.disk import DISK_ERRORS, disk_error
 
     if error.errno not in DISK_ERRORS:
@@ -87,14 +84,13 @@ def _disk_failed(error: OSError) -> int:
 
 
 def _unexpected(error: BaseException) -> int:
-    if hasattr(error, "format_message") and hasattr(
-        error, "show"
-    ):  # click's usage errors; typer may bring its own click
+    # Usage errors of click. Their class is not imported, because typer may bring its own click.
+    if hasattr(error, "format_message") and hasattr(error, "show"):
         error.show()
         return 2
     if os.environ.get("RETICENT_DEBUG") == "1":
         raise error
-    # The message may quote private text, so only the type and the place are told.
+    # The message may quote private text, so only the type and the place are printed.
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

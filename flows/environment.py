@@ -1,4 +1,4 @@
-"""Environment of every process of a run, wherever it is not set otherwise: no telemetry, no hub, lean memory."""
+"""Default environment of every process of a run: no telemetry, no model hub, lean memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DEFAULTS = {
     "HF_HUB_OFFLINE": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "TOKENIZERS_PARALLELISM": "false",
-    # Arrow's own default, mimalloc, keeps several times the memory that it needs; jemalloc gives it back.
+    # Arrow's own default, mimalloc, keeps several times the memory that it needs. jemalloc returns memory.
     "ARROW_DEFAULT_MEMORY_POOL": "jemalloc",
 }
 
@@ -19,11 +19,11 @@ HEARTBEAT_SECONDS = 30
 
 
 def apply_defaults() -> None:
-    """For a process that did not start as ``reticent``; call it before heavy libraries are imported."""
+    """Sets the defaults in a process that did not start as ``reticent``. Call it before importing heavy libraries."""
     for name, value in DEFAULTS.items():
         os.environ.setdefault(name, value)
 
 
 def on_server() -> bool:
-    """Whether a Prefect server of its own, not the embedded one, is used."""
+    """Checks if a separate Prefect server is used instead of the embedded one."""
     return bool(os.environ.get("PREFECT_API_URL"))

@@ -1,4 +1,4 @@
-"""Training and its guarantee: the boxes that `train` and `audit` both begin with. CRT Algorithm 1, lines 5 to 8."""
+"""Training and its guarantee, the steps that `train` and `audit` share. CRT Algorithm 1, lines 5 to 8."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from tasks.stages import evaluate, guarantee, train, train_phase1, train_utility
 
 
 def fit(run: str, prepared: dict[str, Outputs] | None = None) -> dict[str, Outputs]:
-    """Trains and states the guarantee; its outputs, with those of the preparation.
+    """Trains, states the guarantee, and returns the outputs with those of the preparation.
 
     Args:
-        run: the specification of a run that has begun.
-        prepared: outputs of the preparation; looked up in the store if not given.
+        run: specification of a run that has begun
+        prepared: outputs of the preparation; looked up in the store if not given
     """
     p = prepared or prepare.fn(run)
     redacted = {name: p[name] for name in ("shard", "redact")}
     rows = {"split": p["split"], **redacted}
-    first = whole(train_phase1, run, **rows, estimate=p["estimate"])  # JFT, section 4.1; nothing for the others
+    first = whole(train_phase1, run, **rows, estimate=p["estimate"])  # JFT, section 4.1; skipped for other methods
     model = whole(train, run, train_phase1=first, **rows, gate=p["gate"])  # lines 5 to 8
     scores = whole(evaluate, run, train=model, split=p["split"], redact=p["redact"])
     utility = whole(train_utility, run, evaluate=scores, redact=p["redact"])

@@ -1,4 +1,4 @@
-"""All of it: prepare, train, state the guarantee, report. What a nightly deployment runs."""
+"""The flow of a nightly deployment: prepare, train, state the guarantee, report."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from flows.train import train
 
 @flow(name="nightly", persist_result=False)
 def nightly(config: str = "reticent.toml") -> None:
-    """Brings everything up to date; what has not changed is taken from the store.
+    """Brings everything up to date. Results that have not changed come from the store.
 
     Args:
-        config: a settings file, or the specification of a run that has begun.
+        config: settings file, or specification of a run that has begun
     """
     with run_of(config, EVERYTHING) as run, shown(run):
-        prepared = prepare.fn(run)  # .fn: the same steps without the two seconds of a subflow
+        prepared = prepare.fn(run)  # .fn saves the two seconds of a subflow
         train.fn(run, prepared)

@@ -1,4 +1,4 @@
-"""Preparation: raw text to a measured, redacted, public and private set. CRT Algorithm 1, lines 1 to 4."""
+"""The flow of the preparation, from raw text to measured public and private sets. CRT Algorithm 1, lines 1 to 4."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def prepare(config: str = "reticent.toml") -> dict[str, Outputs]:
     """Splits, deduplicates, redacts, measures and shards.
 
     Args:
-        config: a settings file, or the specification of a run that has begun.
+        config: settings file, or specification of a run that has begun
     """
     with run_of(config, PREPARATION) as run:
         sentences = each(split, run)  # A.5: tokenise and split before anything else
@@ -43,9 +43,9 @@ def prepare(config: str = "reticent.toml") -> dict[str, Outputs]:
         stable = each(stability, run, sample=sampled, split=sentences, redact=redacted)  # Proposition 5: D'' as of D
         estimated = whole(estimate, run, sample=sampled, split=sentences, redact=redacted, stability=stable)
         masked = each(gate_strings, run, split=sentences, redact=redacted)
-        passed = whole(gate, run, gate_strings=masked, redact=redacted)  # what was masked is public nowhere, or stop
+        passed = whole(gate, run, gate_strings=masked, redact=redacted)  # stops the run if masked text would be public
         shards = each(shard, run, redact=redacted, gate=passed)  # lines 3 and 4: D_pri and D_pub
-        published = each(publish, run, shard=shards, gate=passed)  # only where the method, or the settings, ask for it
+        published = each(publish, run, shard=shards, gate=passed)  # only if method or settings ask for it
     return {
         "split": sentences,
         "dedup_resolve": duplicates,

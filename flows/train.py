@@ -1,4 +1,4 @@
-"""Training, its guarantee, the audit, synthetic text, and the report. CRT Algorithm 1, lines 5 to 8, and Theorem 8."""
+"""The flow of training, guarantee, audit, synthetic text and report. CRT Algorithm 1, lines 5 to 8, and Theorem 8."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ def train(config: str = "reticent.toml", prepared: dict[str, Outputs] | None = N
     """Trains on prepared shards, states the guarantee, audits and lets the model write if asked to, and reports.
 
     Args:
-        config: a settings file, or the specification of a run that has begun.
-        prepared: outputs of the preparation; looked up in the store if not given.
+        config: settings file, or specification of a run that has begun
+        prepared: outputs of the preparation; looked up in the store if not given
     """
     with run_of(config, TRAINING) as run:
         fitted = fit(run, prepared)
         attacks = audit.fn(run, fitted)
         written = synthesize.fn(run, fitted)
-        told = {name: found for name, found in fitted.items() if name != "publish"}  # rows: the report tells of none
-        whole(report, run, **told, audit=attacks, **written)
+        # The report shows no published rows.
+        report_inputs = {name: outputs for name, outputs in fitted.items() if name != "publish"}
+        whole(report, run, **report_inputs, audit=attacks, **written)
         require_no_alarm(run)

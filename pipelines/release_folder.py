@@ -1,7 +1,7 @@
-"""A folder that leaves the house: a manifest of its files, and a signature that is checked without the store.
+"""A released folder: a manifest of its files, and a signature that anybody can check without the store.
 
-``release.json`` lists every other file with its size and SHA-256; ``release.sig`` is the Ed25519 signature over its
-bytes, and ``release.pem`` the public key that checks it. Other tools can do so as well::
+``release.json`` lists every other file with its size and SHA-256. ``release.sig`` is the Ed25519 signature over its
+bytes, and ``release.pem`` is the public key that checks it. Other tools can check it as well::
 
     openssl pkeyutl -verify -pubin -inkey release.pem -rawin -in release.json -sigfile release.sig
 """
@@ -31,13 +31,13 @@ SIGNATURE: Final = "release.sig"
 PUBLIC_KEY: Final = "release.pem"
 _OWN: Final = (MANIFEST, SIGNATURE, PUBLIC_KEY)
 OF_THE_HUB: Final = (".git", ".gitattributes", ".cache")
-"""What git and the hub's client put into a folder themselves. No loader reads it, so it is not compared."""
+"""Entries that git and the hub's client put into a folder. No loader reads them, so they are not compared."""
 MOST_ENTRIES: Final = 100_000
-"""Files, folders and whatever else there is."""
+"""Largest number of files, folders and other entries."""
 MOST_FOLDERS_DEEP: Final = 32
 MOST_MANIFEST_BYTES: Final = 1 << 25
 MOST_BYTES: Final = 1 << 38
-"""Of all files together."""
+"""Largest total size of all files."""
 _MOST_KEY_BYTES: Final = 1 << 12
 _PART_BYTES: Final = 1 << 20
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -47,15 +47,15 @@ _NO_FILE: Final = "neither a file nor a folder"
 
 
 def sign_folder(folder: Path, about: Mapping[str, Any], key: Ed25519PrivateKey) -> str:
-    """Writes manifest, signature and public key of a finished folder; returns the key's fingerprint.
+    """Writes manifest, signature and public key of a finished folder, and returns the key's fingerprint.
 
     Args:
-        folder: everything else is in it already.
-        about: further fields of the manifest.
-        key: to sign with.
+        folder: folder with all its other files
+        about: further fields of the manifest
+        key: private key to sign with
 
     Raises:
-        ConfigError: something in the folder is no regular file, or there is too much of it.
+        ConfigError: the folder holds something other than regular files and folders, or too many of them.
     """
     fingerprint = fingerprint_of(key.public_key())
     with _descriptor(folder) as root:
@@ -75,17 +75,18 @@ def sign_folder(folder: Path, about: Mapping[str, Any], key: Ed25519PrivateKey) 
 def verify_folder(folder: Path) -> dict[str, Any]:
     """Compares a folder with its manifest, and the manifest with its signature.
 
-    Opens regular files only, follows no link, and reads no more than the manifest states: whoever made the folder can
-    neither have it read without end nor point out of it.
+    Opens only regular files, follows no link, and reads no more than the manifest states. So the folder's maker can
+    neither make the check read without end nor lead it out of the folder.
 
     Returns:
-        ``missing``, ``added`` and ``changed``: names of files. ``refused``: why what is no regular file, or cannot be
-        read, is refused, by name. ``signed_by``: the fingerprint of the key that signed the manifest; None where no
-        valid signature is there, with the ``problem``. ``about``: the manifest's other fields. ``is_whole``: nothing
-        differs or is refused, and the signature fits.
+        A dictionary of ``missing``, ``added`` and ``changed`` (names of files); ``refused`` (reasons by name, for
+        entries that are not regular files or cannot be read); ``num_files`` in the manifest; ``signed_by`` (fingerprint
+        of the key that signed the manifest; None without a valid signature); ``problem`` (of the signature, or None);
+        ``about`` (the manifest's other fields); and ``is_whole`` (true if nothing differs or is refused, and the
+        signature fits).
 
     Raises:
-        ConfigError: there is no release in the folder, or one of a version that this one does not read.
+        ConfigError: the folder holds no release, or a release of a version that this program does not read.
     """
     with _descriptor(folder) as root:
         return _verify(root)
@@ -95,7 +96,9 @@ def _verify(root: int) -> dict[str, Any]:
     tree = _tree(root)
     for name in _OWN:
         if name in tree.refused:
-            raise ConfigError(f"there is no release in that folder: {name} is refused, it is {tree.refused[name]}")
+            raise ConfigError(
+                f"there is no release in that folder: {name} is refused because it is {tree.refused[name]}"
+            )
     if MANIFEST not in tree.files:
         why = tree.refused.get(".", f"it has no {MANIFEST}")
         raise ConfigError(f"there is no release in that folder: {why}")
@@ -110,10 +113,10 @@ def _verify(root: int) -> dict[str, Any]:
         version, stated = document["schema_version"], document["signed_by"]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         document, listed, version, stated = {}, {}, SCHEMA_VERSION, None
-        problem = problem or f"{MANIFEST} is no manifest"
+        problem = problem or f"{MANIFEST} is not a manifest"
     if problem is None and version != SCHEMA_VERSION:
         raise ConfigError(
-            f"{MANIFEST} is of version {version!a}, and this reticent reads version {SCHEMA_VERSION}; check the folder "
+            f"{MANIFEST} has version {version!a}, and this reticent reads version {SCHEMA_VERSION}; check the folder "
             "with the version that wrote it"
         )
     signed_by = None if key is None or problem is not None else fingerprint_of(key)
@@ -148,13 +151,13 @@ def _verify(root: int) -> dict[str, Any]:
 
 
 def _signature_problem(root: int, found: Set[str], data: bytes) -> tuple[str | None, Ed25519PublicKey | None]:
-    """Why the manifest counts as unsigned, if it does; and the key that lies beside it."""
+    """Returns the reason why the manifest counts as unsigned (or None), and the folder's key."""
     if absent := [name for name in (SIGNATURE, PUBLIC_KEY) if name not in found]:
         return f"{absent[0]} is missing", None
     try:
         key = read_public_key(_small(root, PUBLIC_KEY, _MOST_KEY_BYTES))
     except ValueError:
-        return f"{PUBLIC_KEY} is no public key of Ed25519", None
+        return f"{PUBLIC_KEY} is not an Ed25519 public key", None
     if not is_signed(data, _small(root, SIGNATURE, _MOST_KEY_BYTES), key):
         return f"{SIGNATURE} does not fit {MANIFEST} and {PUBLIC_KEY}: one of the three was changed", key
     return None, key
@@ -162,12 +165,12 @@ def _signature_problem(root: int, found: Set[str], data: bytes) -> tuple[str | N
 
 @dataclass
 class _Tree:
-    """What lies below a folder, with nothing opened but folders, and no link followed.
+    """The entries below a folder, found without opening files or following links.
 
     Attributes:
-        files: regular files, by relative path.
-        refused: why anything else is refused, by relative path.
-        num_entries: number of entries that were looked at.
+        files: relative paths of regular files
+        refused: reasons for refusing other entries, by relative path
+        num_entries: number of entries that were looked at
     """
 
     files: set[str] = field(default_factory=set)
@@ -176,7 +179,7 @@ class _Tree:
 
 
 def _tree(root: int) -> _Tree:
-    """Looks through a folder, given by its descriptor; what git and the hub's client put there is left out."""
+    """Lists a folder, given by its descriptor, without entries of git and the hub's client."""
     tree = _Tree()
     try:
         _look(root, "", 0, tree)
@@ -218,10 +221,10 @@ def _look_into(folder: int, own_name: str, name: str, depth: int, tree: _Tree) -
 
 @contextmanager
 def _opened(root: int, name: str) -> Iterator[IO[bytes]]:
-    """A regular file below a folder. Waits for nobody, and follows no link, also if one was just put there.
+    """Opens a regular file below a folder. Never blocks and follows no link, even if a link was just put there.
 
     Raises:
-        OSError: it is none, or cannot be read.
+        OSError: the entry is not a regular file, or cannot be read.
     """
     *folders, last = name.split("/")
     with ExitStack() as stack:
@@ -236,16 +239,16 @@ def _opened(root: int, name: str) -> Iterator[IO[bytes]]:
 
 
 def _small(root: int, name: str, most_bytes: int) -> bytes:
-    """The content of a file of ours, or of one that claims to be. Raises a `ConfigError` where it is too large."""
+    """Reads a file that is ours or claims to be. Raises `ConfigError` if the file is too large."""
     with _opened(root, name) as file:
         data = file.read(most_bytes + 1)
     if len(data) > most_bytes:
-        raise ConfigError(f"{name} is larger than {most_bytes:,} bytes: this is no release of reticent")
+        raise ConfigError(f"{name} is larger than {most_bytes:,} bytes: this is not a release of reticent")
     return data
 
 
 def _entry(root: int, name: str, size: int | None = None) -> dict[str, Any]:
-    """Size and digest of a file. One of another size than is expected is not read."""
+    """Returns size and digest of a file. Does not read a file whose size is unexpected."""
     with _opened(root, name) as file:
         found = os.fstat(file.fileno()).st_size
         if size is not None and found != size:
@@ -266,7 +269,7 @@ def _descriptor(folder: Path) -> Iterator[int]:
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
-        raise ConfigError(f"{folder} cannot be looked into: {error.strerror}") from None
+        raise ConfigError(f"{folder} cannot be opened: {error.strerror}") from None
     try:
         yield descriptor
     finally:

@@ -1,9 +1,9 @@
-"""Signatures that anybody can check: Ed25519 (RFC 8032), by a key that follows from the store's secret.
+"""Signatures that anybody can check: Ed25519 (RFC 8032), with a key that is derived from the store's secret.
 
-The seals and digests of a store are keyed by its secret, so nobody else can check them. What
-leaves the house is signed with a private key instead, whose public half goes with it. The key is derived from the
-secret (`pipelines.context.derived_key`): whoever holds the secret can sign, nobody else can, and there is no other key
-to keep or to lose. A public key tells nothing of the secret.
+The seals and digests of a store are keyed by its secret, so nobody else can check them. A release is signed with a
+private key instead, whose public half is part of the release. The key is derived from the secret
+(`pipelines.context.derived_key`): only a holder of the secret can sign, and there is no other key to keep or to lose. A
+public key reveals nothing about the secret.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ _CHARACTERS = 32
 
 
 def signing_key(secret: bytes) -> Ed25519PrivateKey:
-    """The private key of the store that has this secret.
+    """Derives a store's private key from its secret.
 
     Raises:
-        ValueError: there is no secret.
+        ValueError: the secret is empty.
     """
     return Ed25519PrivateKey.from_private_bytes(derived_key(secret, _PURPOSE))
 
 
 def public_pem(key: Ed25519PrivateKey) -> bytes:
-    """The public key as other tools read it: PEM, SubjectPublicKeyInfo."""
+    """Returns the public key in a form that other tools read: PEM, SubjectPublicKeyInfo."""
     return key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 
 def read_public_key(pem: bytes) -> Ed25519PublicKey:
-    """The inverse of `public_pem`.
+    """Reads a public key that `public_pem` wrote.
 
     Raises:
-        ValueError: it is no public key of Ed25519.
+        ValueError: the text is not an Ed25519 public key.
     """
     try:
         key = load_pem_public_key(pem)
@@ -50,22 +50,22 @@ def read_public_key(pem: bytes) -> Ed25519PublicKey:
 
 
 def fingerprint_of(key: Ed25519PublicKey) -> str:
-    """What people compare: the first 128 bits of SHA-256 over the raw public key, in hexadecimal.
+    """Returns a key's fingerprint, which people compare: the first 128 bits of SHA-256 of the raw key, as hex digits.
 
-    To make another key with this fingerprint takes about 2^128 tries (a second preimage). It is one word, since groups
-    of digits in a public report might pass for a masked number (`pipelines.gate`).
+    Making another key with this fingerprint takes about 2^128 tries (a second preimage). The fingerprint is one word,
+    because groups of digits in a public report might look like a masked number (`pipelines.gate`).
     """
     raw = key.public_bytes(Encoding.Raw, PublicFormat.Raw)
     return hashlib.sha256(raw).hexdigest()[:_CHARACTERS]
 
 
 def own_fingerprint(secret: bytes) -> str:
-    """The fingerprint of the key that a store signs with."""
+    """Returns the fingerprint of the key that a store signs with."""
     return fingerprint_of(signing_key(secret).public_key())
 
 
 def is_signed(data: bytes, signature: bytes, key: Ed25519PublicKey) -> bool:
-    """Whether the holder of the private key signed these bytes."""
+    """Checks if the holder of the private key signed these bytes."""
     try:
         key.verify(signature, data)
     except InvalidSignature:

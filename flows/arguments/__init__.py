@@ -1,9 +1,11 @@
-"""Arguments and help of all commands, by group; importing this registers them in the order of the help.
+"""Arguments and help of all commands, by group. Importing this package registers the commands.
 
-What a command does stands in a file of its own in `flows.commands`, imported when it is called.
+Each command's work has a file of its own in `flows.commands`, which is imported when you call the command.
 """
 
-from flows.arguments import job, keeping, looking, policies, privacy, releasing, reviewing
+# isort: off
+# The order of these imports is the order of the commands in the help.
+from flows.arguments import run, maintenance, inspect, policies, privacy, releasing, reviewing
 from flows.arguments.common import app
 
-__all__ = ["app", "job", "keeping", "looking", "policies", "privacy", "releasing", "reviewing"]
+__all__ = ["app", "inspect", "maintenance", "policies", "privacy", "releasing", "reviewing", "run"]

@@ -1,4 +1,4 @@
-"""The command line's application, the options that commands share, and how they answer."""
+"""The command line's application, the options that several commands share, and functions that print answers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from flows.printing import steer
+from flows.verbosity import set_verbosity
 
 app = typer.Typer(
     name="reticent",
@@ -21,7 +22,9 @@ app = typer.Typer(
 )
 simulate_app = typer.Typer(help="Make a synthetic corpus with known secrets.", no_args_is_help=True)
 app.add_typer(simulate_app, name="simulate")
-privacy_app = typer.Typer(help="What a training costs: epsilon, noise, and credit for redaction.", no_args_is_help=True)
+privacy_app = typer.Typer(
+    help="Compute what a training costs: epsilon, noise, and credit for redaction.", no_args_is_help=True
+)
 app.add_typer(privacy_app, name="privacy")
 
 
@@ -35,20 +38,26 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def every_command(
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no warnings: answers and errors.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Progress line by line, and Prefect's log.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print answers and errors only, no progress and no warnings.")
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Print progress line by line, and Prefect's log.")
+    ] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Options of every command; they may stand after it too."""
-    from flows.verbosity import set_verbosity
+    """Options of every command. You may also give them after the command."""
 
     set_verbosity(os.environ, quiet=quiet, verbose=verbose)
 
 
 ConfigArgument = Annotated[Path, typer.Argument(help="The settings file (TOML).", show_default=True)]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document (the last line of the output).")]
+ConfigOption = Annotated[Path, typer.Option("--config", "-c", help="The settings file.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")]
+ForceOption = Annotated[list[str] | None, typer.Option(help="Rebuild this stage even if cached; repeat for several.")]
 DEFAULT_CONFIG = Path("reticent.toml")
 RelationOption = Annotated[
     str,
@@ -64,10 +73,10 @@ def emit(document: dict[str, Any], as_json: bool, text: str, *, has_colours: boo
     """Prints a document for programs as one line, or a text for people.
 
     Args:
-        document: for programs.
-        as_json: whether programs read it.
-        text: for people.
-        has_colours: whether the text is coloured; what it quotes has passed `printable` then.
+        document: answer for programs
+        as_json: true to print the document, false to print the text
+        text: answer for people
+        has_colours: true if the text is coloured. Text that it quotes must then have passed `printable`.
     """
     if as_json:
         typer.echo(json.dumps({"schema_version": 1, **document}, ensure_ascii=False))

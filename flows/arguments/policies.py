@@ -12,45 +12,55 @@ from flows.arguments.common import JsonOption, app, emit
 from pipelines.errors import ConfigError
 
 PolicyOption = Annotated[
-    list[str], typer.Option("--policy", "-p", help="Policies, separated by commas; their union is taken.")
+    list[str],
+    typer.Option("--policy", "-p", help="Policies, separated by commas. Text that any of them finds is masked."),
 ]
 ModelOption = Annotated[str | None, typer.Option(help="An installed spaCy model; default en_core_web_sm.")]
 LanguageOption = Annotated[str | None, typer.Option(help="Language code of the text; default en.")]
 PatternOption = Annotated[
-    list[str] | None, typer.Option("--pattern", help="LABEL=REGEX for the policy regex; may be repeated.")
+    list[str] | None, typer.Option("--pattern", help="LABEL=REGEX for the policy regex; repeat for several.")
 ]
-NamesOption = Annotated[Path | None, typer.Option("--names", help="File of names, one a line, for the policy names.")]
+NamesOption = Annotated[Path | None, typer.Option("--names", help="File with one name per line, for the policy names.")]
 KeywordsOption = Annotated[
     Path | None, typer.Option("--keywords", help="JSON file {DOMAIN: [keyword]} for the policy keywords.")
 ]
 ProjectOption = Annotated[
     Path | None,
-    typer.Option("--project", help="Settings of the project whose corpus --data is from: what is learnt is noted."),
+    typer.Option(
+        "--project",
+        help="Settings of the project that --data comes from, so that the project notes which texts are learnt.",
+    ),
 ]
-ClassifierOption = Annotated[Path | None, typer.Option(help="Folder of a trained classifier, for that policy.")]
+ClassifierOption = Annotated[
+    Path | None, typer.Option(help="Folder of a trained classifier, for the policy classifier.")
+]
 TokenClassifierOption = Annotated[
-    str | None, typer.Option(help="Folder of a token-classification model, or a cached hub model, for that policy.")
+    str | None,
+    typer.Option(help="Token-classification model, a folder or a cached hub model, for the policy token_classifier."),
 ]
-GlinerOption = Annotated[Path | None, typer.Option(help="Folder of a GLiNER model, for that policy.")]
+GlinerOption = Annotated[Path | None, typer.Option(help="Folder of a GLiNER model, for the policy gliner.")]
 WorkersOption = Annotated[int, typer.Option(min=1, max=256, help="Worker processes.")]
 OnceOption = Annotated[
     bool,
     typer.Option(
-        "--no-stabilise", help="Every policy reads the original text, once: redact.stabilise = false. Runs stabilise."
+        "--no-stabilise", help="Let every policy read the original text once, as with redact.stabilise = false."
     ),
 ]
-AnyLanguageOption = Annotated[bool, typer.Option("--any-language", help="Do not refuse text in another language.")]
+AnyLanguageOption = Annotated[bool, typer.Option("--any-language", help="Accept text in another language.")]
 
 
 @app.command()
 def redact(
     policy: PolicyOption,
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="Lines of text, or JSON lines with text; - is stdin.")
+        str,
+        typer.Argument(metavar="FILE", help="File with lines of text, or with JSON lines that have text; - is stdin."),
     ] = "-",
     model: ModelOption = None,
     language: LanguageOption = None,
-    conservative: Annotated[str | None, typer.Option(help="Also say what this policy would keep private.")] = None,
+    conservative: Annotated[
+        str | None, typer.Option(help="Also say which texts this policy would keep private.")
+    ] = None,
     pattern: PatternOption = None,
     names: NamesOption = None,
     keywords: KeywordsOption = None,
@@ -58,39 +68,36 @@ def redact(
     token_classifier: TokenClassifierOption = None,
     gliner: GlinerOption = None,
     rendering: Annotated[
-        str, typer.Option(help="collapsed, tokens, jft or jft-typed: how masks are written.")
+        str, typer.Option(help="Notation of masks: collapsed, tokens, jft or jft-typed.")
     ] = "collapsed",
     replacement: Annotated[
         str, typer.Option(help="mask, label, or surrogate: realistic stand-ins that `reticent restore` turns back.")
     ] = "mask",
     surrogate_key: Annotated[
-        Path | None, typer.Option(help="With surrogates: the file of the secret key; made if it is not there.")
+        Path | None, typer.Option(help="With surrogates: file of the secret key; created if missing.")
     ] = None,
     surrogate_map: Annotated[
-        Path | None, typer.Option(help="With surrogates: a new file for what they stand for. It holds the secrets.")
+        Path | None, typer.Option(help="With surrogates: new file for the originals. It holds the secrets.")
     ] = None,
     consistent: Annotated[
-        str, typer.Option(help="With surrogates: document or corpus, in which a secret has one surrogate.")
+        str, typer.Option(help="With surrogates: document or corpus, the scope in which a secret keeps one surrogate.")
     ] = "document",
     workers: WorkersOption = 1,
     no_stabilise: OnceOption = False,
     any_language: AnyLanguageOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Put schema_version into every line.")] = False,
 ) -> None:
-    """Redact text with any policies. Writes one JSON line a text: id, redacted_text, spans."""
-    from flows.commands.redact import model_place, redact_lines, redactor_spec, settings_options
+    """Redact text with any policies. Writes one JSON line per text: id, redacted_text, spans."""
+    from flows.commands.redact import redact_lines, redactor_spec, settings_options
     from flows.commands.restore import replacing
     from flows.running.temporary import temporary_files
 
-    options = {
+    options = settings_options(pattern or [], keywords, names, classifier, token_classifier, gliner)
+    options |= {
         "model": model,
         "language": language,
         "conservative": conservative,
-        "classifier": str(classifier.absolute()) if classifier else None,
-        "token_classifier": model_place(token_classifier),
-        "gliner": str(gliner.absolute()) if gliner else None,
         "stabilise": not no_stabilise,
-        **settings_options(pattern or [], keywords, names),
     }
     spec = redactor_spec(policy, options)
     if replacement != "mask" and rendering != "collapsed":
@@ -113,18 +120,18 @@ def restore(
     source: Annotated[
         Path,
         typer.Argument(
-            metavar="MAP", help="What `reticent redact` wrote beside it; or settings (.toml): the last run's."
+            metavar="MAP", help="The --surrogate-map of `reticent redact`, or settings (.toml) for the last run."
         ),
     ],
     file: Annotated[
         str,
         typer.Argument(
             metavar="FILE",
-            help="JSON lines with id (of a run: doc_id, sentence_index) and redacted_text or text; - is stdin.",
+            help="JSON lines with id (for a run: doc_id, sentence_index) and redacted_text or text; - is stdin.",
         ),
     ] = "-",
 ) -> None:
-    """Turn surrogates back into what they stand for. Writes one JSON line a text: id, text."""
+    """Turn surrogates back into the originals. Writes one JSON line per text: id, text."""
     from flows.commands.restore import restored_lines
 
     for line in restored_lines(file, source, os.environ):
@@ -146,28 +153,21 @@ def evaluate_policy(
     token_classifier: TokenClassifierOption = None,
     gliner: GlinerOption = None,
     sentences: Annotated[
-        bool, typer.Option("--sentences", help="Cut texts into sentences and judge each alone.")
+        bool, typer.Option("--sentences", help="Split texts into sentences and judge each one separately.")
     ] = False,
-    confidence: Annotated[float, typer.Option(min=0.5, max=0.9999, help="Of the intervals.")] = 0.95,
+    confidence: Annotated[float, typer.Option(min=0.5, max=0.9999, help="Confidence level of the intervals.")] = 0.95,
     workers: WorkersOption = 1,
     no_stabilise: OnceOption = False,
     any_language: AnyLanguageOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Recall, precision and F2 of policies on labelled text, by label, with intervals, and what they miss most."""
+    """Measure recall, precision and F2 of policies on labelled text, by label, and list their most frequent misses."""
     from flows.commands.evaluate_policy import evaluation_document, evaluation_text
-    from flows.commands.redact import model_place, redactor_spec, settings_options
+    from flows.commands.redact import redactor_spec, settings_options
     from flows.running.temporary import temporary_files
 
-    options = {
-        "model": model,
-        "language": language,
-        "classifier": str(classifier.absolute()) if classifier else None,
-        "token_classifier": model_place(token_classifier),
-        "gliner": str(gliner.absolute()) if gliner else None,
-        "stabilise": not no_stabilise,
-        **settings_options(pattern or [], keywords, names),
-    }
+    options = settings_options(pattern or [], keywords, names, classifier, token_classifier, gliner)
+    options |= {"model": model, "language": language, "stabilise": not no_stabilise}
     with temporary_files():
         document = evaluation_document(
             gold,
@@ -183,18 +183,18 @@ def evaluate_policy(
 @app.command("train-policy")
 def train_policy(
     data: Annotated[str, typer.Option("--data", help="JSON lines with text and domain; - is stdin.")],
-    out: Annotated[Path, typer.Option("--out", help="Folder to write the classifier into.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the classifier.")],
     base: Annotated[
-        str, typer.Option(help="minilm (in a wheel), a folder, or a cached model, e.g. roberta-base.")
+        str, typer.Option(help="Base model: minilm (in a wheel), a folder, or a cached model, e.g. roberta-base.")
     ] = "minilm",
     window: Annotated[int, typer.Option(min=2, max=256, help="Tokens in a window.")] = 16,
     overlap: Annotated[int, typer.Option(min=0, max=255, help="Tokens that neighbouring windows share.")] = 8,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the data.")] = 3,
-    seed: Annotated[int, typer.Option(min=0, help="Of split, order and the new layer.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the split, the order and the new layer.")] = 0,
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Train the classifier of the policy classifier on texts with domains."""
+    """Train a model for the policy classifier on texts with domains."""
     from flows.commands.train_policy import train_document, train_text
     from flows.running.temporary import temporary_files
 
@@ -215,25 +215,31 @@ def train_policy(
 
 @app.command("train-detector")
 def train_detector(
-    out: Annotated[Path, typer.Option("--out", help="Folder to write the detector into.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the detector.")],
     data: Annotated[
         list[str] | None,
-        typer.Option("--data", help="CoNLL file, or JSON lines with text and spans; - is stdin; may be repeated."),
+        typer.Option("--data", help="CoNLL file, or JSON lines with text and spans; - is stdin; repeat for several."),
     ] = None,
     gold: Annotated[Path | None, typer.Option("--gold", help="Settings of a project whose corpus has labels.")] = None,
     reviews: Annotated[
-        Path | None, typer.Option("--reviews", help="Settings of a project: learn from what its reviewers marked.")
+        Path | None, typer.Option("--reviews", help="Settings of a project whose reviewers' marks are learnt.")
     ] = None,
-    kind: Annotated[str, typer.Option(help="encoder, or spacy: faster, smaller, and it finds less.")] = "encoder",
-    base: Annotated[str, typer.Option(help="Of an encoder: minilm, a folder, or a cached model.")] = "minilm",
-    layers: Annotated[int | None, typer.Option(min=1, help="Keep the encoder's first so many layers.")] = None,
+    kind: Annotated[
+        str, typer.Option(help="encoder, or spacy, which is faster and smaller and finds less.")
+    ] = "encoder",
+    base: Annotated[
+        str, typer.Option(help="Base model of an encoder: minilm, a folder, or a cached model.")
+    ] = "minilm",
+    layers: Annotated[int | None, typer.Option(min=1, help="Number of first layers of the encoder to keep.")] = None,
     language: Annotated[str, typer.Option(help="Language code of the text.")] = "en",
-    recall: Annotated[float, typer.Option(help="Token recall that thresholds are set for.")] = 0.9,
-    held_out: Annotated[float, typer.Option(help="Share of the texts that they are set on.")] = 0.2,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Passes; by default 3, or 15 of spacy.")] = None,
-    noise: Annotated[bool, typer.Option(help="Also learn small letters, typos, hashtags and the like.")] = True,
-    names: Annotated[bool, typer.Option(help="Put other names in place of some persons.")] = True,
-    seed: Annotated[int, typer.Option(min=0, help="Of all choices.")] = 0,
+    recall: Annotated[float, typer.Option(help="Token recall to set the thresholds for.")] = 0.9,
+    held_out: Annotated[float, typer.Option(help="Share of the texts that the thresholds are set on.")] = 0.2,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the data; default 3, or 15 for spacy.")] = None,
+    noise: Annotated[
+        bool, typer.Option(help="Also learn from variants in lower case, with typos, hashtags and the like.")
+    ] = True,
+    names: Annotated[bool, typer.Option(help="Replace some persons' names with other names.")] = True,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all random choices.")] = 0,
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:

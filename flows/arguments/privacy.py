@@ -12,13 +12,13 @@ from flows.arguments.common import JsonOption, RelationOption, SampleRateOption,
 @privacy_app.command("epsilon")
 def privacy_epsilon(
     sample_rate: SampleRateOption,
-    noise_multiplier: Annotated[float, typer.Option(help="Noise deviation over the clipping norm.")],
+    noise_multiplier: Annotated[float, typer.Option(help="Standard deviation of the noise over the clipping norm.")],
     steps: StepsOption,
-    delta: Annotated[float, typer.Option(help="Delta that epsilon is stated at.")],
+    delta: Annotated[float, typer.Option(help="Delta at which epsilon is stated.")],
     relation: RelationOption = "add_or_remove_one",
     as_json: JsonOption = False,
 ) -> None:
-    """Epsilon of DP-SGD by PLD (upper and lower bound), RDP and, as an asymptotic figure, GDP-CLT."""
+    """Compute epsilon of DP-SGD by PLD (upper and lower bound), RDP and, as an asymptotic figure, GDP-CLT."""
     from flows.commands.privacy import epsilon_document, epsilon_text
 
     document = epsilon_document(
@@ -34,10 +34,10 @@ def privacy_calibrate(
     sample_rate: SampleRateOption,
     steps: StepsOption,
     relation: RelationOption = "add_or_remove_one",
-    accountant: Annotated[str, typer.Option(help="pld, or rdp as some papers did.")] = "pld",
+    accountant: Annotated[str, typer.Option(help="pld, or rdp to compare with papers that used it.")] = "pld",
     as_json: JsonOption = False,
 ) -> None:
-    """The least noise multiplier of DP-SGD that meets a target epsilon."""
+    """Find the least noise multiplier of DP-SGD that meets a target epsilon."""
     from flows.commands.privacy import calibrate_document, calibrate_text
 
     document = calibrate_document(
@@ -53,14 +53,16 @@ def privacy_calibrate(
 
 @privacy_app.command("confidentiality")
 def privacy_confidentiality(
-    epsilon: Annotated[float, typer.Option(help="Epsilon of the whole training, replace_one, no credit taken.")],
+    epsilon: Annotated[float, typer.Option(help="Epsilon of the whole training under replace_one, without credit.")],
     delta: Annotated[float, typer.Option(help="Its delta.")],
     gamma: Annotated[float, typer.Option(help="Share of secrets with any token unmasked; an upper bound.")],
     delta2: Annotated[float, typer.Option(help="Share of secrets missed in a public sentence; an upper bound.")] = 0.0,
-    group_size: Annotated[int | None, typer.Option(help="Also for a group of so many unique secrets.")] = None,
+    group_size: Annotated[
+        int | None, typer.Option(help="Also state the loss of a group of this many unique secrets.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """What redaction adds to a training's epsilon (CRT, Theorem 8)."""
+    """Compute what redaction adds to a training's epsilon (CRT, Theorem 8)."""
     from flows.commands.privacy import confidentiality_document, confidentiality_text
 
     document = confidentiality_document(epsilon=epsilon, delta=delta, gamma=gamma, delta2=delta2, group_size=group_size)
@@ -69,13 +71,15 @@ def privacy_confidentiality(
 
 @privacy_app.command("amplify")
 def privacy_amplify(
-    epsilon: Annotated[float, typer.Option(help="Epsilon of phase 1 as a whole, no credit taken.")],
+    epsilon: Annotated[float, typer.Option(help="Epsilon of phase 1 as a whole, without credit.")],
     delta: Annotated[float, typer.Option(help="Its delta.")],
-    miss_rate: Annotated[float, typer.Option(help="m, missed sensitive tokens over all tokens (JFT).")],
-    gamma: Annotated[float | None, typer.Option(help="Share of secrets missed, for the sound form.")] = None,
+    miss_rate: Annotated[float, typer.Option(help="JFT's miss rate m: missed sensitive tokens over all tokens.")],
+    gamma: Annotated[
+        float | None, typer.Option(help="Share of secrets that redaction missed, for the sound form.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """JFT's figure for light noise: an estimate, never a guarantee, with the sound form beside it."""
+    """Compute JFT's figure for light noise (an estimate, never a guarantee) and its sound form."""
     from flows.commands.privacy import amplify_document, amplify_text
 
     document = amplify_document(epsilon=epsilon, delta=delta, miss_rate=miss_rate, gamma=gamma)
@@ -85,16 +89,18 @@ def privacy_amplify(
 @privacy_app.command("selection")
 def privacy_selection(
     sample_rate: SampleRateOption,
-    noise_multiplier: Annotated[float, typer.Option(help="Noise deviation over the clipping norm, of each training.")],
+    noise_multiplier: Annotated[
+        float, typer.Option(help="Each training's standard deviation of noise over its clipping norm.")
+    ],
     steps: StepsOption,
-    delta: Annotated[float, typer.Option(help="Delta that epsilon is stated at.")],
-    candidates: Annotated[float, typer.Option(help="How many trainings are run on average; the number is drawn.")],
+    delta: Annotated[float, typer.Option(help="Delta at which epsilon is stated.")],
+    candidates: Annotated[float, typer.Option(help="Mean number of trainings; the actual number is drawn.")],
     shape: Annotated[
-        float, typer.Option(help="Of the law of that number: 0 is the logarithmic, 1 the geometric one.")
+        float, typer.Option(help="Shape of that number's distribution: 0 is logarithmic, 1 is geometric.")
     ] = 0.0,
     as_json: JsonOption = False,
 ) -> None:
-    """What choosing the best of a random number of trainings costs (Papernot and Steinke 2022, Theorem 2)."""
+    """Compute the cost of choosing the best of a random number of trainings (Papernot and Steinke 2022, Theorem 2)."""
     from flows.commands.privacy import selection_document, selection_text
 
     document = selection_document(

@@ -1,4 +1,4 @@
-"""Commands about what leaves the house."""
+"""Commands that check and sign what you publish."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from flows.arguments.common import DEFAULT_CONFIG, ConfigArgument, JsonOption, a
 
 @app.command("verify-release")
 def verify_release(
-    folder: Annotated[Path, typer.Argument(help="What `reticent export model` or `dataset` wrote, or a copy of it.")],
+    folder: Annotated[
+        Path, typer.Argument(help="Folder that `reticent export` wrote for a model or dataset, or a copy.")
+    ],
     key: Annotated[
-        str | None, typer.Option("--key", help="The fingerprint of the key, as the publisher told it.")
+        str | None, typer.Option("--key", help="Fingerprint of the publisher's key, as you got it from the publisher.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check a released folder's files and signature, on any machine. Exit code 5 if it is not as it was signed."""
+    """Check a released folder's files and signature, on any machine. Exit code 5 if they were changed."""
     from flows.commands.verify_release import verify_document, verify_text
 
     document = verify_document(folder, key)
@@ -31,10 +33,12 @@ def verify_release(
 @app.command()
 def sign(
     config: ConfigArgument = DEFAULT_CONFIG,
-    name: Annotated[str | None, typer.Option("--name", help="Who signs; without, only the page is written.")] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Name of the person who signs. Without it, only the page is written.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the page for the person who signs; with --name, enter name, date and digest in the ledger."""
+    """Write the page to sign. With --name, also enter the name, the date and the page's digest in the ledger."""
     from flows.commands.sign import sign_document, sign_text
 
     document = sign_document(config, os.environ, name)

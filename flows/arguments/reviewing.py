@@ -1,4 +1,4 @@
-"""Commands that say how much redaction missed."""
+"""Commands that measure how much redaction missed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pipelines.errors import ConfigError
 @app.command()
 def sample(
     config: ConfigArgument = DEFAULT_CONFIG,
-    plan: Annotated[bool, typer.Option("--plan", help="Only say how much to review; draws nothing.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Only say how many sentences to review, and draw none.")] = False,
     target: Annotated[str, typer.Option(help="With --plan: gamma, miss_rate or delta2.")] = "gamma",
     bound: Annotated[float, typer.Option(help="With --plan: the upper bound to reach.")] = 0.005,
     confidence: Annotated[float, typer.Option(help="With --plan: confidence of the bound.")] = 0.95,
@@ -25,14 +25,14 @@ def sample(
     ] = 0.8,
     design_effect: Annotated[
         float | None,
-        typer.Option(help="With --plan: clustered units worth one independent one; by default as measured."),
+        typer.Option(help="With --plan: clustered units that are worth one independent unit; default: measured."),
     ] = None,
     units_per_sentence: Annotated[
-        float | None, typer.Option(help="With --plan: secrets (tokens for m) in a sentence; by default as measured.")
+        float | None, typer.Option(help="With --plan: secrets (tokens for miss_rate) per sentence; default: measured.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Draw the sentences to review and show the design; with --plan, say how many a bound needs."""
+    """Draw the sentences to review and show the design. With --plan, say how many a bound needs."""
     from flows.commands.sample import plan_document, plan_text, sample_document, sample_text
 
     if not plan:
@@ -56,30 +56,32 @@ def sample(
 @app.command()
 def review(
     config: ConfigArgument = DEFAULT_CONFIG,
-    reviewer: Annotated[str | None, typer.Option(help="Your name; by default the name you are logged in with.")] = None,
+    reviewer: Annotated[str | None, typer.Option(help="Your name; default: your login name.")] = None,
     port: Annotated[int, typer.Option(min=0, max=65_535, help="Port on 127.0.0.1; 0 takes a free one.")] = 0,
     browser: Annotated[bool, typer.Option(help="Open the page in the default browser.")] = True,
-    screening: Annotated[bool, typer.Option("--screening", help="Review JFT's manual-screening set instead.")] = False,
+    screening: Annotated[
+        bool, typer.Option("--screening", help="Review JFT's manual-screening set instead of the sample.")
+    ] = False,
     held: Annotated[
         bool,
-        typer.Option("--held", help="Review what the gate holds: is it a secret? What is none is searched no more."),
+        typer.Option("--held", help="Decide which strings that the gate holds are secrets. Others are let through."),
     ] = False,
     adjudicate: Annotated[bool, typer.Option("--adjudicate", help="Decide where reviewers disagree.")] = False,
     overlap: Annotated[float, typer.Option(help="Share of the sentences that every reviewer judges.")] = 1.0,
     status: Annotated[
-        bool, typer.Option("--status", help="Only say how far the review is, and Cohen's kappa.")
+        bool, typer.Option("--status", help="Only print the review's progress and Cohen's kappa.")
     ] = False,
     export: Annotated[
-        Path | None, typer.Option(help="Write sentences and reviews to this file (it holds secrets).")
+        Path | None, typer.Option(help="Write sentences and reviews to this file, which then holds secrets.")
     ] = None,
     import_file: Annotated[Path | None, typer.Option("--import", help="Add the reviews of this file.")] = None,
     file_format: Annotated[
         str | None,
-        typer.Option("--format", help="jsonl, csv or label-studio; by default as the file's suffix or content says."),
+        typer.Option("--format", help="jsonl, csv or label-studio; default: by the file's suffix or content."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Mark what the redaction missed, in a page on this machine that only you can open."""
+    """Mark the secrets that redaction missed, in a page on this machine that only you can open."""
     from flows.commands import review as reviewing
 
     name = reviewer or reviewing.login_name()
@@ -92,7 +94,7 @@ def review(
     elif export is not None:
         document = reviewing.export_document(config, os.environ, export, file_format, asked=asked)
         written = f"wrote {document['num_sentences']:,} sentences with {document['num_reviews']:,} reviews to {export}"
-        emit(document, as_json, f"{written}\nthe file holds secrets: keep it where the corpus is kept")
+        emit(document, as_json, f"{written}\nthe file holds secrets: protect it as you protect the corpus")
     elif import_file is not None:
         document = reviewing.import_document(config, os.environ, import_file, file_format, name, asked=asked)
         emit(document, as_json, reviewing.import_text(document))
@@ -114,12 +116,13 @@ def review(
 def estimate(
     config: ConfigArgument = DEFAULT_CONFIG,
     counts: Annotated[
-        Path | None, typer.Option(help="Instead of a corpus: a CSV file with columns missed,total, a row a replicate.")
+        Path | None,
+        typer.Option(help="Instead of a corpus: CSV file with columns missed,total and a row per replicate."),
     ] = None,
     confidence: Annotated[float, typer.Option(help="With --counts: confidence of the intervals.")] = 0.95,
     as_json: JsonOption = False,
 ) -> None:
-    """What the redaction missed, from reviews or gold labels, or from plain counts: estimates and intervals."""
+    """Estimate what redaction missed, with intervals, from reviews, gold labels or plain counts."""
     from flows.commands.estimate import counts_document, counts_text, estimate_document, estimate_text
 
     if counts is not None:

@@ -1,4 +1,4 @@
-"""``reticent audit``: the whole job with the audit switched on, and what the attacks found."""
+"""``reticent audit``: runs the whole job with the audit switched on, and shows the results of the attacks."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from flows.commands.run import run_job
 from flows.running.auditing import AuditAlarm, clear_alarm
 from flows.running.spec import open_store
 from pipelines.errors import StageError
+from pipelines.report.numbers import percent, real
 from pipelines.settings.loading import ENV_PREFIX, load_settings
 from pipelines.store.objects import runs
 from pipelines.store.place.unlocking import in_plain
@@ -18,19 +19,17 @@ CONTRACT = ("exposure", "membership", "extraction", "domains", "epsilon_lower", 
 
 
 def audit_document(config: Path, environ: Mapping[str, str], *, force: Sequence[str] = ()) -> dict[str, Any]:
-    """Runs what is not up to date, the audit included, and returns what it found.
+    """Runs stages that are not up to date, including the audit, and returns the audit's figures.
 
     Args:
-        config: the settings file.
-        environ: the environment.
-        force: stages to build anew.
+        force: stages to rebuild
 
     Returns:
-        ``exposure``, ``membership``, ``extraction``, ``domains``, ``epsilon_lower``, ``epsilon_claimed``, ``alarm``;
-        with ``alarm_reason`` where that is true, and ``outputs``. Figures only.
+        A dictionary of ``exposure``, ``membership``, ``extraction``, ``domains``, ``epsilon_lower``,
+        ``epsilon_claimed``, ``alarm``, ``alarm_reason`` (if ``alarm`` is true) and ``outputs``. Figures only.
 
     Raises:
-        ReticentError: as the stages raise it.
+        ReticentError: a stage failed.
     """
     switched = {**environ, f"{ENV_PREFIX}AUDIT__ENABLED": "true"}
     record = reason = None
@@ -44,9 +43,9 @@ def audit_document(config: Path, environ: Mapping[str, str], *, force: Sequence[
     key, report = (runs.key_in(record, stage) for stage in ("audit", "report"))
     found = None if key is None else roots.private_files("audit", key).find_json("audit.json")
     if found is None:
-        raise StageError("the audit left no figures; `reticent audit --force audit` makes them anew")
+        raise StageError("the audit left no figures; run `reticent audit --force audit` to make them again")
     outputs = dict(record.get("outputs", {}))
-    if reason is not None and report is not None:  # a run that was stopped has no outputs, and a report nevertheless
+    if reason is not None and report is not None:  # a stopped run has a report but no outputs
         outputs["report"] = str(roots.private_files("report", report).blob("report.html"))
     return {
         **{name: found.get(name) for name in CONTRACT},
@@ -59,14 +58,12 @@ def audit_document(config: Path, environ: Mapping[str, str], *, force: Sequence[
 
 
 def settle_alarm(config: Path, environ: Mapping[str, str], reason: str) -> None:
-    """`flows.running.auditing.clear_alarm`, of a settings file's store."""
+    """Calls `flows.running.auditing.clear_alarm` for the store of a settings file."""
     clear_alarm(open_store(load_settings(config, environ), create=False), reason)
 
 
 def audit_text(document: Mapping[str, Any]) -> str:
-    """What was found, for people: a line an attack, and where the report is."""
-    from pipelines.report.numbers import percent, real
-
+    """Formats the results for people, with a line per attack and the report's path."""
     missing: Mapping[str, str] = document["not_attacked"]
     lines = [f"audit of run {document['run_id']}"]
     lower, claimed = document["epsilon_lower"], document["epsilon_claimed"]

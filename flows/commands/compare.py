@@ -1,8 +1,8 @@
-"""``reticent compare``: the same corpus, several methods, several repetitions; one table and one figure.
+"""``reticent compare``: trains with several methods and repetitions on one corpus, and shows a table and a figure.
 
-Each variant is a child run of the latest run, cached like any other, and publishes nothing. Every model of it is
-charged for as a release on the same data all the same, since any may be chosen by its figures: a run with its settings
-then publishes it.
+Each variant is a child run of the latest run, cached like any other, and publishes nothing. Each of its models still
+counts as a release on the same data, because you may choose any of them by its figures: a run with its settings then
+publishes the model.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from scipy.stats import t
+
 from flows.commands.ledger import too_large
 from flows.commands.run import child_run
 from flows.running.progress import Console
@@ -21,6 +23,7 @@ from flows.running.spending import checked_releases, spent, trained_key, trusted
 from pipelines.errors import ConfigError, ReticentError
 from pipelines.files import finite, write_atomic, write_json
 from pipelines.methods.registry import METHODS, PROTECTIONS, RULES, method
+from pipelines.report.comparison import COMPARED, figures_shown, render_comparison
 from pipelines.settings.loading import ENV_PREFIX, ProjectSettings, idle_settings, load_settings
 from pipelines.store.objects import runs
 from pipelines.store.objects.manifest import load
@@ -35,7 +38,7 @@ FIGURES = (
     *("next_token_accuracy", "next_word_accuracy", "accuracy"),
 )
 SCORES = ("bleu", "rouge_l", "nist", "meteor", "cider", "f1")
-"""Of generated text, where the task generates any."""
+"""Scores of generated text, if the task generates any."""
 _MORE_FIGURES = (
     *("task", "perplexity_at_initialisation", "loss_per_token", "loss_per_token_standard_error"),
     *("accuracy_at_initialisation", "accuracy_standard_error", "accuracy_by_class", "num_eval_sentences"),
@@ -52,14 +55,13 @@ CHOICE = (
 
 @dataclass(frozen=True)
 class Variant:
-    """One training of the comparison.
+    """A training of the comparison.
 
     Attributes:
-        config: the settings file.
-        method: ``jft/light_noise`` stands for the variant of a method.
-        repetition: `train.repetition`.
-        settings: further overrides, by environment variable.
-        dropped: settings of protections that the method does not give, which are left out for it.
+        method: training method; ``jft/light_noise`` names a variant of a method
+        repetition: value of `train.repetition`
+        settings: further overrides, by environment variable
+        dropped: settings that are left out because the method does not give their protection
     """
 
     config: Path
@@ -75,7 +77,7 @@ class Variant:
         own = {"TRAIN__METHOD": name, "TRAIN__REPETITION": str(self.repetition)}
         if variant:
             own[f"TRAIN__{method(name).variant_setting}".upper()] = variant
-        # An empty variable takes back what the file says.
+        # An empty variable removes the file's value.
         own |= {name.replace(".", "__").upper(): "" for name in self.dropped}
         return {**self.settings, **{ENV_PREFIX + name: value for name, value in own.items()}}
 
@@ -88,22 +90,22 @@ def compare_document(
     repetitions: int | None,
     overrides: Sequence[str],
 ) -> dict[str, Any]:
-    """Runs every variant and puts their figures side by side.
+    """Runs every variant and compares their figures.
 
-    A variant that fails is listed with the reason; the others go on.
+    A variant that fails is listed with the reason, and the others go on.
 
     Args:
-        configs: settings files; each is run with every method.
-        environ: the environment.
-        methods: as `Variant.method`; empty takes ``[sweep]``, or else the settings' own method.
-        repetitions: how many of each; None takes ``[sweep]``.
-        overrides: ``table.field=value``, for all variants.
+        configs: settings files; each is run with every method
+        methods: names as in `Variant.method`; empty for those of ``[sweep]``, or else the settings' own method
+        repetitions: number of trainings of each method; None for the number in ``[sweep]``
+        overrides: texts ``table.field=value``, for all variants
 
     Returns:
-        ``variants``, one object each, and ``methods``, the means over repetitions with 95 % intervals.
+        A dictionary of ``variants`` (one object each), ``methods`` (means over repetitions with 95 % intervals),
+        ``together`` (the ledger's sum) and ``outputs``.
 
     Raises:
-        ConfigError, InputError: before anything ran.
+        ConfigError, InputError: the settings or the input are wrong. Nothing ran.
     """
     variants = [
         without_idle(variant, environ)
@@ -118,7 +120,6 @@ def compare_document(
     folder.mkdir(parents=True, mode=0o700)
     document["outputs"] = {"json": str(folder / "comparison.json"), "html": str(folder / "comparison.html")}
     write_json(folder / "comparison.json", document)
-    from pipelines.report.comparison import render_comparison
 
     write_atomic(folder / "comparison.html", render_comparison(document).encode())
     return document
@@ -132,13 +133,12 @@ def make_variants(
     repetitions: int | None,
     overrides: Sequence[str],
 ) -> list[Variant]:
-    """The trainings of a comparison; the arguments are those of `compare_document`.
+    """Returns the trainings of a comparison. The arguments are those of `compare_document`.
 
-    What is named twice counts once: two rows of one training would look like repetitions that agree.
+    A method that is named twice counts once, because two rows of one training would look like equal repetitions.
 
     Raises:
-        ConfigError: a method or override is unknown; or there is one training only, which would be charged for and
-            compared with nothing.
+        ConfigError: a method or override is unknown, or there is only one training and nothing to compare it with.
     """
     extra = dict(_override(text) for text in overrides)
     variants = []
@@ -158,7 +158,7 @@ def make_variants(
 
 
 def _load(config: Path, environ: Mapping[str, str], extra: Mapping[str, str]) -> ProjectSettings:
-    """The settings with the overrides of ``--set``, which errors call as they were given."""
+    """Loads the settings with the overrides of ``--set``. Errors name the overrides in the form that the user gave."""
     try:
         return load_settings(config, {**environ, **extra}, refuses_idle=False)
     except ConfigError as error:
@@ -170,7 +170,7 @@ def _load(config: Path, environ: Mapping[str, str], extra: Mapping[str, str]) ->
 
 
 def labels(configs: Sequence[Path]) -> dict[Path, str | None]:
-    """What the table calls each settings file: its name where that tells them apart; nothing if there is one only."""
+    """Returns each settings file's label: its name if that is unique, else its path; None for a single file."""
     if len(configs) < 2:
         return dict.fromkeys(configs)
     names = {config.name for config in configs}
@@ -178,10 +178,10 @@ def labels(configs: Sequence[Path]) -> dict[Path, str | None]:
 
 
 def without_idle(variant: Variant, environ: Mapping[str, str]) -> Variant:
-    """The variant without the protections that its method does not give; a run that asked for them would be refused.
+    """Removes protections from the variant that its method does not give, because a run would refuse them.
 
     Raises:
-        ConfigError: the settings are wrong otherwise.
+        ConfigError: the settings are wrong for another reason.
     """
     settings = load_settings(variant.config, {**environ, **variant.environment}, refuses_idle=False)
     given = [name for name in idle_settings(settings.stages["train"]) if name in PROTECTIONS]
@@ -217,16 +217,12 @@ def _check_method(name: str) -> None:
 
 
 def run_variant(variant: Variant, environ: Mapping[str, str]) -> dict[str, Any]:
-    """Runs one training with all before and after it, or finds it in the store, and returns its figures.
+    """Runs one training with all stages before and after it, or finds it in the store, and returns its figures.
 
     Returns:
-        ``state`` is ``completed``, or ``failed`` with the ``reason``.
+        A dictionary of figures, in which ``state`` is ``completed``, or ``failed`` with the ``reason``.
     """
-    row: dict[str, Any] = {
-        "method": variant.method,
-        "repetition": variant.repetition,
-        "dropped": list(variant.dropped),
-    }
+    row: dict[str, Any] = {"method": variant.method, "repetition": variant.repetition, "dropped": list(variant.dropped)}
     try:
         settings = load_settings(variant.config, {**environ, **variant.environment})
         roots = open_store(settings)
@@ -260,23 +256,22 @@ def _figures(roots: Roots, record: Mapping[str, Any]) -> dict[str, Any]:
         "headline": None
         if headline is None
         else {name: headline[name] for name in ("notion", "epsilon", "delta", "is_guarantee", "theorem")},
-        # How long it took when it was built: a cached training took no time in this run.
+        # Duration of the build itself: a cached training took no time in this run.
         "train_seconds": round(sum(build.seconds for build in builds if build is not None), 1),
     }
 
 
 def _together(configs: Sequence[Path], environ: Mapping[str, str], models: Collection[str]) -> dict[str, Any] | None:
-    """What the ledger says of the models of a comparison and the earlier ones on the same files.
+    """Sums up the ledger's entries of the comparison's models and of earlier models on the same files.
 
     Args:
-        configs: settings files; of several stores or groups, the one with the most releases is told.
-        environ: the environment.
-        models: the keys that the models of the comparison were trained under.
+        configs: settings files; if they have several stores or groups, the group with the most releases is returned
+        models: keys under which the models of the comparison were trained
 
     Returns:
-        ``num_releases``, ``epsilon`` (None: no bound), ``delta`` (None without a release), ``num_trusted`` (models
-        trained without noise, which stay on the trusted side) and ``not_guaranteed_because``; None where no model is
-        known.
+        A dictionary of ``num_releases``, ``epsilon`` (None: no bound), ``delta`` (None without a release),
+        ``num_trusted`` (models trained without noise, which stay on the trusted side) and ``not_guaranteed_because``;
+        None if the ledger knows no model.
     """
     settings = [load_settings(config, environ, refuses_idle=False) for config in configs]
     groups = [group for one in settings for group in spent(one, checked_releases(open_store(one)))]
@@ -294,7 +289,6 @@ def _together(configs: Sequence[Path], environ: Mapping[str, str], models: Colle
 
 
 def _summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    from pipelines.report.comparison import COMPARED
 
     groups: dict[tuple[Any, Any], list[Mapping[str, Any]]] = {}
     for row in rows:
@@ -315,14 +309,13 @@ def _summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _mean(values: Sequence[float | None], figure: Figure) -> dict[str, float | None]:
-    """Mean and 95 % Student-t interval over repetitions, cut off where the figure cannot be; none from a single one."""
+    """Returns mean and 95 % Student-t interval, cut to the figure's range. One value has no interval."""
     known = [value for value in values if value is not None]
     if not known:
         return {"mean": None, "low": None, "high": None}
     mean = math.fsum(known) / len(known)
     if len(known) == 1:
         return {"mean": mean, "low": None, "high": None}
-    from scipy.stats import t
 
     spread = math.sqrt(math.fsum((value - mean) ** 2 for value in known) / (len(known) - 1) / len(known))
     half = float(t.ppf(0.975, len(known) - 1)) * spread
@@ -330,9 +323,7 @@ def _mean(values: Sequence[float | None], figure: Figure) -> dict[str, float | N
 
 
 def compare_text(document: Mapping[str, Any]) -> str:
-    """The table for a terminal."""
-    from pipelines.report.comparison import COMPARED, figures_shown
-
+    """Formats the table for a terminal."""
     main, *more = figures_shown(document["methods"])
     titles = [COMPARED[name].title for name in more]
     head = ("method", COMPARED[main].title, "95 % interval", *titles, "epsilon*", "claim", "seconds")
@@ -366,7 +357,7 @@ def compare_text(document: Mapping[str, Any]) -> str:
 
 
 def _cost(whole: Mapping[str, Any] | None) -> list[str]:
-    """What all models of the comparison, and earlier ones on the same files, cost together."""
+    """Formats the joint cost of the comparison's models and of earlier models on the same files."""
     if whole is None:
         return []
     num, trusted = whole["num_releases"], whole["num_trusted"]

@@ -8,6 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.context import Progress, silent
+from pipelines.corpus.split import Splitter
+from pipelines.dedup.against import SUFFIX, is_filter
+from pipelines.dedup.bloom import ScalableBloomFilter
+from pipelines.dedup.filters import save_filter
+from pipelines.dedup.keys import KeyMaker
+from pipelines.dedup.other_corpus import ReadCounts, read_keys
 from pipelines.errors import ConfigError, InputError
 from pipelines.settings.loading import load_settings
 
@@ -15,26 +21,21 @@ from pipelines.settings.loading import load_settings
 def write_filter(
     config: Path, environ: Mapping[str, str], inputs: Sequence[str], out: Path, progress: Progress = silent
 ) -> dict[str, Any]:
-    """Reads files of text as the settings' own corpus would be, and saves their keys.
+    """Reads text files with the settings of the corpus, and saves their keys.
 
     Args:
-        config: the settings file; ``[split]`` and ``[dedup]`` must be those of the runs that use the filter.
-        inputs: files, folders and patterns; relative paths start at the working directory.
-        out: the file to write, ending in ``.bloom``.
+        config: settings file; ``[split]`` and ``[dedup]`` must equal those of the runs that use the filter
+        inputs: files, folders and patterns; relative paths start at the working directory
+        out: file to write, ending in ``.bloom``
+        progress: function that shows the progress
 
     Raises:
         ConfigError: ``out`` has another suffix.
         InputError: an input cannot be read, too many of its rows were rejected, or ``out`` cannot be written.
     """
-    from pipelines.corpus.split import Splitter
-    from pipelines.dedup.against import SUFFIX, is_filter
-    from pipelines.dedup.bloom import ScalableBloomFilter
-    from pipelines.dedup.filters import save_filter
-    from pipelines.dedup.keys import KeyMaker
-    from pipelines.dedup.other_corpus import ReadCounts, read_keys
 
     if not is_filter(out.name):
-        raise ConfigError(f"--out must end in {SUFFIX}, by which dedup.against knows a filter")
+        raise ConfigError(f"--out must end in {SUFFIX}, so that dedup.against recognises the filter")
     stages = load_settings(config, environ).stages
     corpus: Any = stages["corpus"]
     split: Any = stages["split"]
@@ -71,7 +72,7 @@ def write_filter(
 
 
 def filter_text(document: Mapping[str, Any]) -> str:
-    """For people."""
+    """Formats the document for people."""
     return (
         f"wrote {document['path']}: {document['num_items']:,} {document['unit']}s of {document['num_documents']:,}"
         f" documents ({document['num_rejected']:,} rejected), {document['num_bits'] / 8e6:.1f} MB"

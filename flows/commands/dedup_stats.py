@@ -1,4 +1,4 @@
-"""``reticent dedup-stats``: how much repeats, what repeats most, and how the Bloom filter did."""
+"""``reticent dedup-stats``: shows the repeated share, the most frequent repeats and the Bloom filter's errors."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from flows.commands.show import scan_latest
 from flows.running.spec import open_store
+from pipelines.dedup.bloom import expected_false_positives
+from pipelines.dedup.hash_ranges import items_per_bucket
 from pipelines.errors import ConfigError
 from pipelines.graph_names import FIGURES
 from pipelines.settings.loading import load_settings
@@ -21,14 +25,14 @@ _ROW = ["doc_id", "sentence_index"]
 def stats_document(
     config: Path, environ: Mapping[str, str], *, top: int = 10, show_text: bool = False
 ) -> dict[str, Any]:
-    """What deduplication found in the last run.
+    """Returns the results of deduplication in the last run.
 
     Args:
-        top: how many of the most frequent duplicates are listed.
-        show_text: give their texts as well; private.
+        top: number of most frequent duplicates to list
+        show_text: true to list their texts too, which are private
 
     Raises:
-        ConfigError: deduplication did not run yet.
+        ConfigError: deduplication has not run yet.
     """
     roots = open_store(load_settings(config, environ), create=False)
     key = runs.key_in(runs.latest(roots), "dedup_resolve")
@@ -47,10 +51,7 @@ def stats_document(
 
 
 def _false_positives(figures: Mapping[str, Any]) -> dict[str, Any]:
-    """Expected ones are an estimate from the filter's size and fill; verified ones were counted."""
-    from pipelines.dedup.bloom import expected_false_positives
-    from pipelines.dedup.hash_ranges import items_per_bucket
-
+    """Returns expected false positives, estimated from the filter's size and fill, and the verified count."""
     if figures["backend"] != "bloom":
         return {"target_rate": None, "expected": 0.0, "verified": 0}
     num_new = figures["num_in_scope"] - figures["num_in_other"] - figures["num_nominated"]
@@ -64,17 +65,13 @@ def _false_positives(figures: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _groups(roots: Roots) -> Any:
-    """Kept sentences that occur more than once: ``duplicate_of`` and the number of copies, the kept one included."""
-    import polars as pl
-
+    """Returns ``duplicate_of`` and the number of copies, including the kept one, of sentences that repeat."""
     later = scan_latest(roots, "decisions").filter(pl.col("is_duplicate") & pl.col("duplicate_of").is_not_null())
     return later.group_by("duplicate_of").agg((pl.len() + 1).alias("count"))
 
 
 def _copies(roots: Roots) -> list[dict[str, int]]:
-    """How many sentences occur so many times, by powers of two; none where nobody knows of what they are copies."""
-    import polars as pl
-
+    """Counts sentences by number of copies, in powers of two. Empty if the originals of copies are unknown."""
     band = (pl.col("count").cast(pl.Float64).log(2) + 1e-9).floor().cast(pl.UInt32)
     found = _groups(roots).group_by(band.alias("band")).agg(pl.len().alias("sentences")).sort("band").collect()
     return [
@@ -84,8 +81,6 @@ def _copies(roots: Roots) -> list[dict[str, int]]:
 
 
 def _most_frequent(roots: Roots, top: int, show_text: bool) -> list[dict[str, Any]]:
-    import polars as pl
-
     where = pl.col("duplicate_of").str.split_exact(":", 1).struct
     first = _groups(roots).sort("count", "duplicate_of", descending=[True, False]).head(top)
     first = first.with_columns(
@@ -103,7 +98,7 @@ def _most_frequent(roots: Roots, top: int, show_text: bool) -> list[dict[str, An
 
 
 def stats_text(document: Mapping[str, Any]) -> str:
-    """For people."""
+    """Formats the document for people."""
     share, positives = document["duplicate_share"], document["false_positives"]
     verified = "not verified" if positives["verified"] is None else f"{positives['verified']:,} verified and removed"
     compared = "sentences" if document["unit"] == "sentence" else "sentences, as whole documents"

@@ -12,39 +12,39 @@ from flows.commands.run import run_job
 
 
 def run_demo(folder: Path, *, dialogues: int, say: Callable[[str], None]) -> dict[str, Any]:
-    """Writes the built-in corpus and its settings, runs the job, and says what to look at. Goes on where it was left.
+    """Writes the built-in corpus and its settings, runs the job, and lists the results. Continues an interrupted demo.
 
     Args:
-        folder: of the demo; made if missing.
-        dialogues: size of the built-in corpus, where there is none yet.
-        say: told each step.
+        folder: folder of the demo, created if missing
+        dialogues: number of dialogues, if there is no corpus yet
+        say: function that prints each step
 
     Returns:
         The run's record.
     """
     config = folder / "reticent.toml"
     if config.exists():
-        say(f"1. {config} is there already: going on with it.")
+        say(f"1. {config} exists already: continuing with it.")
     else:
         say(
-            f"1. Writing {dialogues:,} synthetic dialogues whose secrets are known (names, addresses, order numbers), "
-            f"and a commented {config}."
+            f"1. Writing {dialogues:,} synthetic dialogues with known secrets (names, addresses, order numbers), and a "
+            f"commented {config}."
         )
         write_starter(folder, [], dialogues=dialogues, seed=0)
     say(
-        "2. Running the job: read and split the text, mask repeats and secrets, search what will be public, measure "
-        "what was missed, train a small model (on the public part, then with noise on the private part), and state "
+        "2. Running the job: read and split the text, mask repeats and secrets, search the public part for secrets, "
+        "measure the misses, train a small model (on the public part, then with noise on the private part), and state "
         "the guarantee."
     )
     record = run_job(config, from_stage=None, only=None, force=[], verify=None)
     say("3. " + run_text(record))
     say(
-        "4. Look at it:\n"
-        f"   reticent open {config}                 the report in a browser: what is claimed, and what was missed\n"
+        "4. Look at the results:\n"
+        f"   reticent open {config}                 the report in a browser, with the claims and the misses\n"
         f"   reticent show redacted -c {config}     the text with its masks\n"
         f"   reticent inspect redact -c {config}    the tables, for polars\n"
-        f"   reticent ledger {config}               what was trained, and the epsilon of all together\n"
-        "   Then change a setting and run again: `reticent plan` says what will run.\n"
+        f"   reticent ledger {config}               the trained models and their epsilon together\n"
+        "   Then change a setting and run again. `reticent plan` shows which stages will run.\n"
         "   Your own text: reticent init my-project --input PATH"
     )
     return record

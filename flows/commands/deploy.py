@@ -1,7 +1,7 @@
-"""``reticent deploy``: the nightly flow as a scheduled deployment on a Prefect server.
+"""``reticent deploy``: makes the nightly flow a scheduled deployment on a Prefect server.
 
-Prefect is imported inside functions: ``python -m flows.commands.deploy``, the check at a worker's start, must say what
-is wrong with an installation even where importing more would fail.
+Functions import Prefect themselves, because ``python -m flows.commands.deploy``, the check at a worker's start, must
+report a broken installation even if an import of Prefect would fail.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 TAGS = ("reticent", "nightly")
 SILENCE_SECONDS = 120
-"""A run that was heard once and then not for this long is taken for dead: three heartbeats and some delay."""
+"""Silence after which a run that sent a heartbeat counts as dead: three heartbeats and some delay."""
 
 _SCHEDULE_WAIT_SECONDS = 20.0
 
@@ -38,24 +38,24 @@ _SCHEDULE_WAIT_SECONDS = 20.0
 def deploy(
     config: Path, environ: Mapping[str, str], *, cron: str, timezone: str, pool: str, name: str
 ) -> dict[str, Any]:
-    """Creates or updates pool, deployment, schedule and automation on the server; the same call twice changes nothing.
+    """Creates or updates pool, deployment, schedule and automation on the server. A second equal call changes nothing.
 
     Args:
-        config: the settings file; the deployment remembers its absolute path.
-        environ: the environment, for the server's address and overrides of settings.
-        cron: when to run, five fields.
-        timezone: the zone that ``cron`` is meant in, e.g. ``Europe/Berlin``; daylight saving is followed.
-        pool: work pool of type process; made if missing.
-        name: name of the deployment.
+        config: settings file, of which the deployment keeps the absolute path
+        environ: environment variables, with the server's address and overrides of settings
+        cron: schedule of five fields
+        timezone: time zone of ``cron``, e.g. ``Europe/Berlin``; daylight saving is followed
+        pool: work pool of type process, created if missing
+        name: name of the deployment
 
     Returns:
-        ``deployment``, ``deployment_id``, ``pool``, ``pool_template`` (``made``, ``replaced`` or ``kept``), ``cron``,
-        ``timezone``, ``config``, ``automation``, and ``next_run``, the time of the next scheduled run as the server
-        planned it (None if it has planned none yet).
+        A dictionary of ``deployment``, ``deployment_id``, ``pool``, ``pool_template`` (``made``, ``replaced`` or
+        ``kept``), ``cron``, ``timezone``, ``config``, ``automation``, and ``next_run``, the time of the next run that
+        the server has planned (None if it has planned none yet).
 
     Raises:
-        ConfigError: no server is named, it asks for no password or for another one, the settings, schedule or zone are
-            wrong, or the pool is of another type or not ours alone.
+        ConfigError: no server is named, the server asks for no password or another one, the settings, schedule or time
+            zone are wrong, or the pool has another type or is not ours alone.
         StoreError: the server does not answer.
     """
     from pipelines.settings.loading import load_settings
@@ -82,7 +82,7 @@ def deploy(
             next_run = _next_run(client, deployment_id)
     except (httpx.TransportError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "reach" not in str(error):
-            raise  # Prefect says that it cannot reach its server by a bare RuntimeError
+            raise  # Prefect raises a bare RuntimeError if it cannot reach its server
         raise StoreError(
             "the Prefect server that PREFECT_API_URL names does not answer; start it (prefect server start)"
         ) from None
@@ -121,15 +121,7 @@ def _check_schedule(cron: str, timezone: str) -> None:
         raise ConfigError(f'--cron "{cron}" is no cron schedule; write five fields as in "0 2 * * *"') from None
 
 
-def _make_deployment(
-    client: SyncPrefectClient,
-    config: str,
-    *,
-    cron: str,
-    timezone: str,
-    pool: str,
-    name: str,
-) -> UUID:
+def _make_deployment(client: SyncPrefectClient, config: str, *, cron: str, timezone: str, pool: str, name: str) -> UUID:
     from prefect.client.schemas.actions import DeploymentScheduleCreate
     from prefect.client.schemas.objects import ConcurrencyLimitStrategy, ConcurrencyOptions
     from prefect.client.schemas.schedules import CronSchedule
@@ -159,7 +151,7 @@ def _make_deployment(
 
 
 def _make_automation(client: SyncPrefectClient, deployment_id: UUID, name: str) -> str:
-    """Runs that were killed outright stay RUNNING for ever, and would hold the only slot; this marks them crashed."""
+    """Creates the automation that marks killed runs as crashed. Otherwise they stay RUNNING and hold the only slot."""
     from prefect.automations import Automation
     from prefect.client.schemas.objects import StateType
     from prefect.events.actions import ChangeFlowRunState
@@ -202,7 +194,7 @@ def _make_automation(client: SyncPrefectClient, deployment_id: UUID, name: str) 
 
 
 def _next_run(client: SyncPrefectClient, deployment_id: UUID) -> str | None:
-    """The earliest run that the server's scheduler has planned; it looks at new deployments every few seconds."""
+    """Returns the earliest planned run. Waits some seconds until the server's scheduler plans a new deployment."""
     body = {
         "sort": "EXPECTED_START_TIME_ASC",
         "limit": 1,
@@ -218,17 +210,15 @@ def _next_run(client: SyncPrefectClient, deployment_id: UUID) -> str | None:
 
 
 def deploy_text(document: Mapping[str, Any], environ: Mapping[str, str]) -> str:
-    """For people: what there is now, and how to start a worker."""
-    from datetime import datetime
-
+    """Describes the deployment for people, and how to start a worker."""
     when = "not planned yet; see the server's page"
     if document["next_run"]:
         instant = datetime.fromisoformat(document["next_run"].replace("Z", "+00:00"))
         when = f"{instant.astimezone(ZoneInfo(document['timezone'])):%Y-%m-%d %H:%M} {document['timezone']}"
     template = {
         "made": "made; no run can choose what its worker runs",
-        "replaced": "its template is replaced, for it let any run choose what the worker runs",
-        "kept": "as it was; no run can choose what its worker runs",
+        "replaced": "its template is replaced, because the old one let any run choose what the worker runs",
+        "kept": "unchanged; no run can choose what its worker runs",
     }
     lines = [
         f"deployment  {document['deployment']}, one run at a time, a second one is cancelled",
@@ -241,12 +231,14 @@ def deploy_text(document: Mapping[str, Any], environ: Mapping[str, str]) -> str:
         f"run now     prefect deployment run {document['deployment']}",
     ]
     if overrides := sorted(name for name in environ if name.startswith("RETICENT__")):
-        lines.append(f"note        {', '.join(overrides)} must be set where the worker runs; a deployment keeps none")
+        lines.append(
+            f"note        {', '.join(overrides)} must be set in the worker's environment; a deployment keeps none"
+        )
     return "\n".join(lines)
 
 
 def check_worker(environ: Mapping[str, str]) -> None:
-    """What a worker needs before it starts; the server may still be starting.
+    """Checks a worker's requirements before it starts. The server may still be starting.
 
     Raises:
         ConfigError: another distribution hides ours, the environment lacks something, or the server is open.

@@ -1,7 +1,7 @@
-"""``reticent diff``: what two runs read, were told, ran, counted, missed, promised and achieved, side by side.
+"""``reticent diff``: compares two runs' inputs, settings, code, counts, miss rates, guarantees and utility.
 
-Everything comes from run specifications, manifests and figures in the private root. Files are named by pseudonym and
-settings that may quote private text are hidden, unless the user asks for them.
+Everything comes from run specifications, manifests and figures in the private root. Files have pseudonyms and settings
+that may quote private text are hidden, unless the user asks for them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pipelines.store.objects.manifest import Manifest
 from pipelines.store.place.roots import Roots
 
 _PLAIN_FIELDS = frozenset({"redact.policies", "redact.conservative", "redact.model", "split.language"})
-"""Settings that hold words, but only names of things that ship with the program or are installed."""
+"""Settings that hold words, but only names of installed packages or of parts of the program."""
 
 _MISS_RATES = ("miss_rate", "false_negative_rate", "delta2")
 _UTILITY = (
@@ -45,7 +45,7 @@ _CLAIM = ("epsilon", "delta", "epsilon_unamplified", "is_guarantee", "refused", 
 
 @dataclass(frozen=True)
 class _File:
-    """An input file of a run: digest of its rows, and where it was cut (a cut elsewhere gives another digest)."""
+    """An input file of a run: digest of its rows, and the places of its cuts, on which the digest depends."""
 
     digest: str
     cuts: tuple[int, ...]
@@ -57,25 +57,25 @@ class _File:
 
 @dataclass(frozen=True)
 class _Run:
-    """One side of the comparison."""
+    """A side of the comparison."""
 
     spec: Mapping[str, Any]
     record: Mapping[str, Any]
     manifests: Mapping[str, Sequence[Manifest]]
-    """By stage; artifacts that ``gc`` removed are missing."""
+    """Manifests by stage, without artifacts that ``gc`` removed."""
 
 
 def diff_document(
     config: Path, environ: Mapping[str, str], before: str, after: str, *, show_names: bool = False
 ) -> dict[str, Any]:
-    """What changed from one run to another.
+    """Returns the changes from one run to another.
 
     Args:
-        before, after: run ids, unique beginnings of them, ``latest`` or ``previous``.
-        show_names: name files, and show settings that may quote private text.
+        before, after: run ids, unique beginnings of ids, ``latest`` or ``previous``
+        show_names: true to name files, and to show settings that may quote private text
 
     Raises:
-        ConfigError: there is no such run, or it never finished.
+        ConfigError: there is no such run, or the run never finished.
     """
     roots = open_store(load_settings(config, environ), create=False)
     one, two = (_load(roots, name) for name in (before, after))
@@ -107,7 +107,7 @@ def _load(roots: Roots, name: str) -> _Run:
 
 
 def _files(run: _Run) -> dict[str, _File]:
-    """The input files of a run by name."""
+    """Returns the input files of a run by name."""
     pieces: dict[str, list[Mapping[str, Any]]] = {}
     for partition in run.spec.get("partitions", []):
         for piece in partition["pieces"]:
@@ -143,7 +143,7 @@ def _inputs(roots: Roots, one: _Run, two: _Run, show_names: bool) -> dict[str, A
     return {
         "num_files": [len(old), len(new)],
         "num_unchanged": len(both) - len(changed),
-        "num_compared_by_size": len(recut),  # partition_documents changed, so the parts have other digests
+        "num_compared_by_size": len(recut),  # partition_documents changed, which changes the digests
         "new": [shown(n) for n in added],
         "changed": [shown(n) for n in changed],
         "renamed": [[shown(a), shown(b)] for a, b in renamed],
@@ -172,7 +172,7 @@ def _change(setting: str, values: Sequence[Any], hidden: bool) -> dict[str, Any]
 
 
 def _is_plain(table: str, name: str) -> bool:
-    """Whether a setting cannot quote private text: a number, a truth value, a choice, or a name of ours."""
+    """Checks if a setting cannot quote private text: a number, a truth value, a choice, or a name of ours."""
     reference = config_references().get(table)
     field = config_class(reference).model_fields.get(name) if reference else None
     return field is not None and (f"{table}.{name}" in _PLAIN_FIELDS or _is_plain_type(field.annotation))
@@ -188,7 +188,7 @@ def _is_plain_type(kind: Any) -> bool:
 
 
 def _ingredients(run: _Run, what: str) -> dict[str, dict[str, Any]]:
-    """Per stage, a part of its key's ingredients; all partitions of a stage share it."""
+    """Returns a part of each stage's key ingredients. All partitions of a stage share it."""
     return {stage: (found[0].made_by or {}).get(what, {}) for stage, found in run.manifests.items() if found}
 
 
@@ -219,7 +219,7 @@ def _environment(one: _Run, two: _Run) -> list[dict[str, Any]]:
 
 
 def _rebuilt(one: _Run, two: _Run) -> list[dict[str, Any]]:
-    """Per stage, how many of the later run's artifacts are the earlier run's."""
+    """Counts per stage how many of the later run's artifacts come from the earlier run."""
     old = Counter((stage, key) for stage, _, key in one.record.get("artifacts", []))
     rows = []
     for stage in GRAPH.values():
@@ -253,7 +253,7 @@ def _figures(roots: Roots, run: _Run, stage: str, names: Sequence[str]) -> dict[
 
 
 def _utility(roots: Roots, run: _Run) -> dict[str, Any]:
-    """Of the training and its evaluation; before that was a stage of its own, trainings told all of it."""
+    """Returns figures of training and evaluation. In older runs, evaluation was a part of the training stage."""
     return _figures(roots, run, "train", _UTILITY) | _figures(roots, run, "evaluate", _UTILITY)
 
 
@@ -268,7 +268,7 @@ def _miss_rate(roots: Roots, run: _Run) -> dict[str, Any]:
 
 
 def _claims(roots: Roots, one: _Run, two: _Run) -> list[dict[str, Any]]:
-    """Every claim of either run, with both sides and whether they differ."""
+    """Returns every claim of either run, with both sides and a flag that they differ."""
 
     def by_name(run: _Run) -> dict[tuple[str, int], dict[str, Any]]:
         claims = _read(roots, run, "guarantee", "claims.json").get("claims", [])
@@ -292,7 +292,7 @@ def _pairs(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, dict[str
 
 
 def diff_text(document: Mapping[str, Any]) -> str:
-    """For people: only what differs, in the order in which it takes effect."""
+    """Formats the differences for people, in the order in which they take effect."""
     one, two = (f"{run['run_id']}{_for(run['purpose'])}" for run in document["runs"])
     lines = [f"{one} → {two}"]
     inputs = document["inputs"]
@@ -342,7 +342,7 @@ def _named(inputs: Mapping[str, Any]) -> list[str]:
 
 
 def changed_pairs(pairs: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Lists the figures that differ, a line each."""
+    """Formats the figures that differ, one per line."""
     return [
         f"{n}: {_value(p['before'])} → {_value(p['after'])}"
         for n, p in pairs.items()
@@ -376,13 +376,13 @@ def _value(value: Any) -> str:
 
 
 def runs_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
-    """Every run of the store, newest first: what it built, and whether it finished."""
+    """Returns every run of the store, newest first, with its state and the artifacts that it built."""
     roots = open_store(load_settings(config, environ), create=False)
     return {"runs": list(runs.each_run(roots))}
 
 
 def runs_text(document: Mapping[str, Any]) -> str:
-    """For people."""
+    """Formats the runs for people."""
     rows = []
     for run in document["runs"]:
         built = ", ".join(f"{name} {count}" if count > 1 else name for name, count in run["built"].items())

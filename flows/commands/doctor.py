@@ -1,4 +1,4 @@
-"""``reticent doctor``: what of an installation, a store and its surroundings would stop a run, or weaken a promise."""
+"""``reticent doctor``: finds problems of an installation or a store that would stop a run or weaken a promise."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
+from packaging.requirements import Requirement
+
 from flows.running.installation import check_installation
 from flows.running.spec import open_store, read_corpus
+from flows.server.credentials import check_password_is_needed
+from flows.server.guard import check_heartbeat
 from pipelines.corpus.listing import left_out_text
 from pipelines.errors import ReticentError
 from pipelines.graph import GRAPH
@@ -26,11 +30,11 @@ from pipelines.walks import enabled_stages
 State = Literal["ok", "warning", "failed"]
 _GIB: Final = 2**30
 _WORKER_GIB: Final = 1.0
-"""What a worker takes with spaCy's model, rounded up."""
+"""Memory of a worker with spaCy's model, rounded up."""
 
 
 class Finding(NamedTuple):
-    """What a check came to: its name, how it ended, and what to do."""
+    """The result of a check: its name, its state, and a text that says what to do."""
 
     name: str
     state: State
@@ -38,10 +42,10 @@ class Finding(NamedTuple):
 
 
 def doctor_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
-    """Looks at everything; a failed check stops none of the others. Trains nothing and changes nothing.
+    """Runs all checks, even if one fails. Trains nothing and changes nothing.
 
     Returns:
-        ``checks`` (name, state, text) and ``num_failed``.
+        A dictionary of ``checks`` (name, state, text) and ``num_failed``.
 
     Raises:
         InputError, ConfigError: the settings file cannot be used.
@@ -64,10 +68,10 @@ def doctor_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def doctor_text(document: Mapping[str, Any]) -> str:
-    """A line a check."""
+    """Formats the checks for people, one per line."""
     lines = [f"{row['state']:<8} {row['name']:<12} {row['text']}" for row in document["checks"]]
     failed = document["num_failed"]
-    return "\n".join([*lines, f"{failed} failed" if failed else "nothing here stops a run"])
+    return "\n".join([*lines, f"{failed} failed" if failed else "no problem that would stop a run"])
 
 
 def _guarded(name: str, check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
@@ -76,8 +80,8 @@ def _guarded(name: str, check: Callable[[], Iterator[Finding]]) -> Iterator[Find
     except ReticentError as error:
         yield Finding(name, "failed", str(error))
     except Exception as error:
-        # Its message may quote a file.
-        yield Finding(name, "failed", f"could not be looked at ({type(error).__name__})")
+        # The message is left out, because it may quote a file.
+        yield Finding(name, "failed", f"the check itself failed ({type(error).__name__})")
 
 
 def _python() -> Iterator[Finding]:
@@ -86,9 +90,7 @@ def _python() -> Iterator[Finding]:
 
 
 def _packages() -> Iterator[Finding]:
-    """Every requirement of the core, as the distribution declares it, and whether another package hides ours."""
-    from packaging.requirements import Requirement
-
+    """Checks the core's requirements, as the distribution declares them, and that no other package hides ours."""
     check_installation()
     wrong = []
     required = [Requirement(text) for text in metadata.requires("reticent") or ()]
@@ -100,7 +102,7 @@ def _packages() -> Iterator[Finding]:
             wrong.append(f"{requirement.name} is missing")
             continue
         if not requirement.specifier.contains(version, prereleases=True):
-            wrong.append(f"{requirement.name} is {version}, needed is {requirement.specifier}")
+            wrong.append(f"{requirement.name} is {version}, but {requirement.specifier} is needed")
     if wrong:
         yield Finding("packages", "failed", f"{'; '.join(wrong)}. Install from the lock file again")
     else:
@@ -108,7 +110,7 @@ def _packages() -> Iterator[Finding]:
 
 
 def _settings(settings: ProjectSettings) -> Iterator[Finding]:
-    """What a later stage would refuse: plug-ins, models, folders (`StageConfig.check`)."""
+    """Finds plug-ins, models and folders that a later stage would refuse (`StageConfig.check`)."""
     for warning in settings.warnings:
         yield Finding("settings", "warning", warning)
     problems = []
@@ -145,8 +147,8 @@ def _store(settings: ProjectSettings) -> Iterator[Finding]:
         if problem := location_problem(roots):
             yield Finding("store", "failed", problem)
         newest = next(runs.records(roots), None)
-        told = "no run" if newest is None else f"newest run {newest['run_id']} {newest.get('state')}"
-        yield Finding("store", "ok", f"{told}; the ledger is whole, with {len(releases)} entries")
+        last = "no run" if newest is None else f"newest run {newest['run_id']} {newest.get('state')}"
+        yield Finding("store", "ok", f"{last}; the ledger is whole, with {len(releases)} entries")
     yield from _file_system(nearest(private))
 
 
@@ -196,11 +198,8 @@ def _device(settings: ProjectSettings) -> Iterator[Finding]:
 
 def _server(environ: Mapping[str, str]) -> Iterator[Finding]:
     if not environ.get("PREFECT_API_URL"):
-        yield Finding("server", "ok", "none named (PREFECT_API_URL): runs use the embedded one")
+        yield Finding("server", "ok", "PREFECT_API_URL names none, so runs use the embedded one")
         return
-    from flows.server.credentials import check_password_is_needed
-    from flows.server.guard import check_heartbeat
-
     check_password_is_needed()
     check_heartbeat(environ)
-    yield Finding("server", "ok", "it answers, and asks for a password")
+    yield Finding("server", "ok", "answers, and asks for a password")

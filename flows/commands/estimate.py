@@ -1,4 +1,4 @@
-"""``reticent estimate``: what the redaction missed, from a settings file's corpus or from plain counts."""
+"""``reticent estimate``: estimates what redaction missed, from a corpus or from plain counts."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _LABELS = {
 
 
 def counts_document(file: Path, confidence: float) -> dict[str, Any]:
-    """Estimates from a CSV file with the columns ``missed`` and ``total``, one row per replicate.
+    """Estimates the rate from a CSV file with the columns ``missed`` and ``total`` and one row per replicate.
 
     Raises:
-        InputError: the file is missing, or is no such file.
+        InputError: the file is missing or has another form.
         ConfigError: the confidence is not between 0.5 and 1.
     """
     from pipelines.miss_rate.counts import estimate_counts, read_counts
@@ -41,7 +41,7 @@ def counts_document(file: Path, confidence: float) -> dict[str, Any]:
 
 
 def counts_text(document: Mapping[str, Any]) -> str:
-    """For people."""
+    """Formats the estimates from counts for people."""
     upper, method = document["upper_bound"], document["recommended_method"]
     lines = [
         f"{document['num_missed']:,} missed of {document['num_total']:,} in {document['num_replicates']} replicates",
@@ -61,16 +61,16 @@ def _interval(pair: Any) -> str:
 
 
 def estimate_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
-    """The figures of the estimate stage, brought up to date with the newest reviews.
+    """Returns the figures of the estimate stage, brought up to date with the newest reviews.
 
     Raises:
-        ReticentError: as the stages raise it.
+        ReticentError: a stage failed.
     """
     return figures_of(load_settings(config, environ), "estimate")
 
 
 def estimate_text(document: Mapping[str, Any]) -> str:
-    """For people: the three rates, each with its bound and what it is of."""
+    """Formats the three rates and their bounds for people."""
     if document["source"] == "not_measured":
         return "\n".join(["not measured", *(f"warning: {warning}" for warning in document["warnings"])])
     sentences = f"{document['num_sampled_sentences']:,} sentences"
@@ -94,8 +94,8 @@ def estimate_text(document: Mapping[str, Any]) -> str:
     if worst := document.get("worst_label"):
         gamma, delta2 = (worst[key]["upper"] for key in ("false_negative_rate", "delta2"))
         lines.append(
-            f"claims about a random secret take the worst of {worst['num_labels']} labels, for an attacker may know "
-            f"its kind: gamma at most {gamma:.6f}, delta2 at most {delta2:.6f}"
+            f"claims about a random secret take the worst of {worst['num_labels']} labels, because an attacker may "
+            f"know the secret's kind: gamma at most {gamma:.6f}, delta2 at most {delta2:.6f}"
         )
     lines += [f"  {label}: {_row(row)}" for label, row in document["by_label"].items()]
     lines += [f"  domain {domain}: {_row(row)}" for domain, row in document.get("by_domain", {}).items()]

@@ -1,4 +1,4 @@
-"""``reticent evaluate-policy``: recall, precision and F2 of policies on labelled text."""
+"""``reticent evaluate-policy``: measures recall, precision and F2 of policies on labelled text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from flows.commands.redact import judge_records, opened, records
+from pipelines.corpus.split import Splitter
 from pipelines.errors import InputError
+from pipelines.policies.judging.scoring import Scores, gold_spans
 
 if TYPE_CHECKING:
     from pipelines.policies.judging.apply import RedactorSpec
@@ -21,22 +23,20 @@ def evaluation_document(
     confidence: float = 0.95,
     check_language: bool = True,
 ) -> dict[str, Any]:
-    """Scores policies.
+    """Scores policies on labelled text.
 
     Args:
-        gold: a path, or ``-``, of JSON lines ``{"text", "spans": [{"start", "end", "label"}]}``.
-        spec: the policies.
-        by_sentence: cut texts into sentences first, as the split stage does, and judge each alone.
-        workers: processes.
-        confidence: of the intervals.
-        check_language: refuse text that is plainly in another language.
+        gold: path (or ``-``) of JSON lines ``{"text", "spans": [{"start", "end", "label"}]}``
+        spec: policies to score
+        by_sentence: true to split texts into sentences first, as the split stage does, and judge each one separately
+        workers: number of processes
+        confidence: confidence level of the intervals
+        check_language: true to refuse text that is clearly in another language
 
     Raises:
         ConfigError: a policy cannot be made, or the text is in another language.
-        InputError: the file cannot be read, holds no record, or one that is wrong; the message names the line.
+        InputError: the file cannot be read, holds no record, or holds a wrong one. The message names the line.
     """
-    from pipelines.policies.judging.scoring import Scores
-
     scores = Scores(confidence)
     num_texts = 0
     with opened(gold) as lines:
@@ -59,7 +59,6 @@ def evaluation_document(
 
 
 def _gold(found: Iterator[dict[str, Any]], name: str) -> Iterator[dict[str, Any]]:
-    from pipelines.policies.judging.scoring import gold_spans
 
     for number, record in enumerate(found, 1):
         try:
@@ -69,7 +68,6 @@ def _gold(found: Iterator[dict[str, Any]], name: str) -> Iterator[dict[str, Any]
 
 
 def _sentences(found: Iterator[dict[str, Any]], language: str) -> Iterator[dict[str, Any]]:
-    from pipelines.corpus.split import Splitter
 
     splitter = Splitter(language=language, mode="rules", max_sentence_tokens=10**6)
     for record, sentences in splitter.split_each(found, lambda record: (record["text"], None)):
@@ -81,7 +79,7 @@ def _sentences(found: Iterator[dict[str, Any]], language: str) -> Iterator[dict[
 
 
 def evaluation_text(document: Mapping[str, Any]) -> str:
-    """For people."""
+    """Formats the scores for people."""
     texts = document["texts"]
     once = "" if document["stabilise"] else " (not stabilised)"
     lines = [

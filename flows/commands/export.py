@@ -1,4 +1,4 @@
-"""``reticent export``: files of the private root as they are without encryption, for the trusted side."""
+"""``reticent export``: copies files of the private root without encryption, for the trusted side."""
 
 from __future__ import annotations
 
@@ -18,21 +18,20 @@ from pipelines.store.place.roots import Roots, private_umask
 
 
 def export_document(config: Path, environ: Mapping[str, str], name: str, out: Path) -> dict[str, Any]:
-    """Copies a table, a folder of ``latest/``, or any file or folder of the private root to a place in plain.
+    """Copies a table, a folder of ``latest/``, or any file or folder of the private root without encryption.
 
-    The copy is there whole or not at all.
+    The copy appears complete or not at all.
 
     Args:
-        name: a stage or table as `reticent inspect` knows it, ``report`` or ``private_model``, or a path below the
-            private root.
-        out: the file or folder to make.
+        name: stage or table as in `reticent inspect`, ``report``, ``private_model``, or a path below the private root
+        out: file or folder to create
 
     Returns:
-        ``exported``, the paths in the private root, and ``num_files``.
+        A dictionary of ``exported`` (paths in the private root), ``out`` and ``num_files``.
 
     Raises:
-        ConfigError: there is nothing of that name, or ``out`` is there or lies in the store.
-        StoreError: a file is not as it was written.
+        ConfigError: nothing has that name, or ``out`` exists or is in the store.
+        StoreError: a file is damaged.
     """
     roots = open_store(load_settings(config, environ), create=False)
     out = out_path(roots, out)
@@ -49,7 +48,7 @@ def export_document(config: Path, environ: Mapping[str, str], name: str, out: Pa
             made.rename(out)
         except DamagedFileError:
             raise StoreError(
-                f"a file of {name} is not as it was written, so nothing was exported; `reticent verify` names it"
+                f"a file of {name} is damaged, so nothing was exported; `reticent verify` names the file"
             ) from None
         finally:
             remove_tree(work)
@@ -57,27 +56,27 @@ def export_document(config: Path, environ: Mapping[str, str], name: str, out: Pa
 
 
 def export_text(document: Mapping[str, Any]) -> str:
-    """For people."""
+    """Formats the document for people."""
     return (
-        f"wrote {document['out']}: {document['num_files']} files in plain, out of the private root. They hold what the "
-        "private root holds, and nothing encrypts or cleans them up there"
+        f"wrote {document['out']}: {document['num_files']} unencrypted files from the private root. They hold private "
+        "data, and Reticent neither encrypts nor deletes them there"
     )
 
 
 def out_path(roots: Roots, out: Path) -> Path:
-    """Where to make a file or folder outside of the store.
+    """Checks that a file or folder can be created outside of the store, and returns its absolute path.
 
     Raises:
-        ConfigError: it is there already, lies in the store, or its parent is missing.
+        ConfigError: it exists already, is in the store, or its parent is missing.
     """
     out = out.absolute()
     for root in (roots.private, roots.public):
         if out.resolve().is_relative_to(root.resolve()):
-            raise ConfigError("--out lies in the store; choose a place outside of it")
+            raise ConfigError("--out is in the store; choose a place outside of it")
     if out.exists() or out.is_symlink():
-        raise ConfigError(f"--out {out} is there already; choose another name")
+        raise ConfigError(f"--out {out} exists already; choose another name")
     if not out.parent.is_dir():
-        raise ConfigError(f"--out: the folder {out.parent} has to be there")
+        raise ConfigError(f"--out: the folder {out.parent} does not exist; create it")
     return out
 
 
@@ -92,9 +91,7 @@ def _sources(roots: Roots, name: str) -> list[Path]:
     if (latest / name).exists():
         return [latest / name]
     if (roots.public / "latest" / name).exists():
-        raise ConfigError(
-            f"{name} is public, and lies in plain in {roots.public / 'latest' / name}: copy it from there"
-        )
+        raise ConfigError(f"{name} is public and unencrypted: copy it from {roots.public / 'latest' / name}")
     try:
         tables = tables_of(name)
     except ConfigError:
@@ -105,12 +102,12 @@ def _sources(roots: Roots, name: str) -> list[Path]:
     if missing := [path.name for path in found if not path.exists()]:
         raise ConfigError(f"table {missing[0]} was not built yet; run `reticent run` first")
     if not found:
-        raise ConfigError(f"{name} has no private table; what is public lies in plain in {roots.public / 'latest'}")
+        raise ConfigError(f"{name} has no private table; its public ones are in {roots.public / 'latest'}, unencrypted")
     return found
 
 
 def _copy(source: Path, target: Path) -> int:
-    """Copies a file, or a folder with what its links lead to; returns the number of files."""
+    """Copies a file, or a folder with the targets of its links, and returns the number of files."""
     if source.is_file():
         copy_file(source, target)
         return 1

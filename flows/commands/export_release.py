@@ -1,7 +1,7 @@
-"""``reticent export model`` and ``dataset``: what is published, as a signed folder with a card in the hub's format.
+"""``reticent export model`` and ``dataset``: writes the published one as a signed folder with a card for the hub.
 
-Every file comes from the public root, which the gate has searched. What is added: a card of texts that were searched
-there, and, for models, ids of tokens in the settings of generation.
+Every file comes from the public root, which the gate has searched. The export adds a card of texts that were searched
+there and, for models, ids of tokens in the settings of generation.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ _SYNTHETIC: Final = "synthetic.parquet"
 
 @dataclass(frozen=True)
 class _Run:
-    """The latest run, as far as it is published."""
+    """The published part of the latest run."""
 
     roots: Roots
     record: Mapping[str, Any]
     report: Mapping[str, Any]
 
     def folders(self, stage: str) -> list[Path]:
-        """The public folders of a stage, verified byte by byte, in the order of what they say.
+        """Returns the public folders of a stage, verified byte by byte, in an order that follows from their contents.
 
         Raises:
-            StoreError: a file is not as it was written.
+            StoreError: a file is damaged.
         """
         found = []
         for name, _, key in self.record.get("artifacts", ()):
@@ -61,7 +61,7 @@ class _Run:
             manifest = manifests.load(self.roots, stage, key)
             if manifest is None or manifests.damage(self.roots, manifest, full=True):
                 raise StoreError(
-                    f"an artifact of {stage} is gone or damaged; `reticent verify --repair`, then run again"
+                    f"an artifact of {stage} is missing or damaged; use `reticent verify --repair`, then run again"
                 )
             public = {file: entry for file, entry in manifest.files.items() if file.startswith("public/")}
             found.append((sorted(entry["sha256"] for entry in public.values()), manifest.public_dir(self.roots)))
@@ -71,20 +71,21 @@ class _Run:
 def release_document(
     config: Path, environ: Mapping[str, str], kind: Kind, out: Path, *, licence: str | None = None
 ) -> dict[str, Any]:
-    """Writes the folder; it is there whole or not at all.
+    """Writes the folder, which appears complete or not at all.
 
     Args:
-        kind: ``model``: what ``from_pretrained`` opens. ``dataset``: the tables of public rows and of synthetic text.
-        out: the folder to make.
-        licence: for the card, as the hub names licences.
+        kind: ``model``, which ``from_pretrained`` opens, or ``dataset``, the tables of public rows and synthetic text
+        out: folder to create
+        licence: license for the card, by its name on the hub
 
     Returns:
-        ``out``, ``kind``, ``num_files``, ``fingerprint`` of the key, and ``notes``: what a plain loader does not do.
+        A dictionary of ``out``, ``kind``, ``num_files``, ``fingerprint`` (of the key), and ``notes`` about features
+        that a plain loader lacks.
 
     Raises:
-        ConfigError: there is nothing of the kind to release, or ``out`` is there or lies in the store.
-        PrivacyGateError: the claims are not those that hold now.
-        StoreError: a file is not as it was written.
+        ConfigError: nothing of the kind can be released, or ``out`` exists or is in the store.
+        PrivacyGateError: the run's claims no longer hold.
+        StoreError: a file is damaged.
     """
     settings = load_settings(config, environ)
     roots = open_store(settings, create=False)
@@ -112,12 +113,12 @@ def release_document(
 
 
 def release_text(document: Mapping[str, Any]) -> str:
-    """For people."""
+    """Formats the document for people."""
     return "\n".join(
         [
             f"wrote {document['out']}: {document['num_files']} files, all public, signed",
             *(f"  {note}" for note in document["notes"]),
-            f"  key     {document['fingerprint']}: tell it to readers by another way than the folder",
+            f"  key     {document['fingerprint']}: tell readers by another way than this folder",
             f"  check   reticent verify-release {document['out']} --key {document['fingerprint']}",
         ]
     )
@@ -143,8 +144,8 @@ def _model(run: _Run, made: Path) -> tuple[dict[str, Any], str, list[str]]:
     sources = [folder / "model" for folder in run.folders("train") if (folder / "model").is_dir()]
     if not sources:
         raise ConfigError(
-            "the latest run published no model: its method has no bound, and the model stays on the trusted side "
-            "(`reticent export private_model --out PLACE` copies it there)"
+            "the latest run published no model: its method has no bound, so the model stays on the trusted side. "
+            "`reticent export private_model --out PLACE` copies it there"
         )
     (source,) = sources
     for path in sorted(source.rglob("*")):
@@ -171,15 +172,15 @@ def _dataset(run: _Run, made: Path) -> tuple[dict[str, Any], str, list[str]]:
         configs.append(_table("public"))
     text = (run.folders("report")[0] / "data_card.md").read_text("utf-8")
     for folder in run.folders("synthesize"):
-        if (folder / _SYNTHETIC).is_file():  # of a model that is not published there is no public table
+        if (folder / _SYNTHETIC).is_file():  # an unpublished model has no public table
             _copy(folder, made / "synthetic", (_SYNTHETIC,), "part-00000.parquet")
             _copy(folder, made / "synthetic", ("synthetic.json",))
             configs.append(_table("synthetic"))
             text += synthetic_section(json.loads((folder / "synthetic.json").read_text("utf-8")))
     if not configs:
         raise ConfigError(
-            "the latest run published no table. One of public rows needs redact.conservative and shard.publish = true; "
-            "a synthetic one is written by `reticent synthesize`. Then export again"
+            "the latest run published no table. For public rows, set redact.conservative and shard.publish = true. For "
+            "synthetic text, run `reticent synthesize`. Then export again"
         )
     tasks = {"task_categories": ["text-generation"], "configs": configs}
     return tasks, text, []
@@ -196,7 +197,7 @@ _BUILDERS: Final[Mapping[Kind, Callable[[_Run, Path], tuple[dict[str, Any], str,
 
 
 def _card(kind: Kind, data: Mapping[str, Any], text: str, report: Mapping[str, Any], licence: str | None) -> str:
-    """The card: metadata as the hub reads it, and text."""
+    """Returns the card: metadata in the hub's form, and text."""
     from huggingface_hub import DatasetCardData, ModelCardData
 
     privacy = _privacy(report)
@@ -210,7 +211,7 @@ def _card(kind: Kind, data: Mapping[str, Any], text: str, report: Mapping[str, A
 
 
 def _privacy(report: Mapping[str, Any]) -> dict[str, Any]:
-    """The headline claim for programs, of all releases together where there are several."""
+    """Returns the headline claim for programs; it covers all releases together if there are several."""
     claim, metrics = headline_claim(report["claims"]), report["metrics"]
     if claim is None or claim["status"] != "issued":
         return {"claim": "none"}
@@ -236,7 +237,7 @@ def _copy(source: Path, target: Path, names: tuple[str, ...], as_name: str | Non
 
 
 def _make_readable(folder: Path) -> int:
-    """Whatever the umask; returns the number of files."""
+    """Makes all files readable, regardless of the umask, and returns their number."""
     found = [folder, *folder.rglob("*")]
     for path in found:
         path.chmod(0o755 if path.is_dir() else 0o644)

@@ -1,4 +1,4 @@
-"""``reticent forget``: takes documents out of a store, names the models that trained on them, and says what is left."""
+"""``reticent forget``: removes documents from a store, names models that trained on them, and lists what is left."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flows.running.spec import open_store
+from pipelines.accounting.confidentiality import PrivacyLoss, group_loss
 from pipelines.corpus.listing import list_files
 from pipelines.errors import ConfigError, InputError
 from pipelines.settings.loading import ProjectSettings, load_settings
@@ -21,37 +22,39 @@ if TYPE_CHECKING:
     from pipelines.accounting.ledger import Release
 
 _LEFT: tuple[str, ...] = (
-    "models: what they learnt stays in them, and in every copy that others took",
+    "models: they keep what they learnt, and so does every copy that others took",
     "synthetic text that others took: it may repeat what the model learnt",
-    "back-ups of the store and of the input: run `reticent forget` again where one is restored",
+    "back-ups of the store and of the input: run `reticent forget` again after you restore one",
     "a mirror of the public root, until it is mirrored again",
-    "what was made outside of the store: exported reviews, redacted files, detectors trained on it, saved filters",
-    "the ledger: HMACs of the names and contents of files, so that later trainings compose",
+    "files outside of the store: exported reviews, redacted files, detectors trained on it, saved filters",
+    "the ledger: it keeps HMACs of the names and contents of files, so that later trainings compose",
 )
 
 
 def forget_document(config: Path, environ: Mapping[str, str], names: Sequence[str], *, dry_run: bool) -> dict[str, Any]:
-    """Forgets documents, or counts what that would take.
+    """Forgets documents, or counts what would be removed.
 
     Args:
-        names: a file's name in the corpus; ``FILE:ID``, for the document of that file with that id; or an id alone.
-        dry_run: only look.
+        names: names of files in the corpus; ``FILE:ID``, for the document of that file with that id; or ids alone
+        dry_run: true to remove nothing
 
     Returns:
-        ``num_files`` and ``num_documents`` named, ``num_sentences``, ``artifacts`` removed by stage, ``num_reviews``,
-        ``num_runs``, ``models`` (``stage``, ``key``, ``runs``, ``is_public``, ``epsilon``, ``delta``, ``says``),
-        ``is_in_input``: whether a file is still among the input, ``left``: what still holds them.
+        A dictionary of ``dry_run``, ``num_files`` and ``num_documents`` (named), ``num_sentences``, ``artifacts``
+        (removed, by stage), ``num_reviews``, ``num_runs``, ``models`` (``stage``, ``key``, ``runs``, ``is_public``,
+        ``epsilon``, ``delta``, ``says``), ``is_in_input`` (true if a file is still among the input) and ``left``
+        (places that still hold the documents).
 
     Raises:
-        ConfigError: a name is that of no file and no document, or of several.
+        ConfigError: a name fits no file and no document, or several.
         StoreError: a run is using the store.
-        LedgerError: the ledger is not as it was written, so nothing is known of the models; nothing was removed.
+        LedgerError: the ledger is damaged, so the models are unknown. Nothing was removed.
     """
     settings = load_settings(config, environ)
     roots = open_store(settings, create=not dry_run)
     listed = _listed(settings)
     subjects = [_subject(roots, name, listed.keys() | known_files(roots)) for name in names]
-    releases = {release.key: release for release in read_ledger(roots)}  # a damaged ledger is told before anything goes
+    # Read first, so that a damaged ledger stops the command before it removes anything.
+    releases = {release.key: release for release in read_ledger(roots)}
     found: Found
     num_reviews = num_runs = None
     if dry_run:
@@ -83,7 +86,7 @@ def _listed(settings: ProjectSettings) -> dict[str, Path]:
 
 
 def _subject(roots: Roots, name: str, files: set[str]) -> Subject:
-    """What a word of the user's stands for. Errors do not repeat it: it may be a name."""
+    """Returns the file or document that the user's word stands for. Errors do not repeat it, as it may be a name."""
     known = read_forgotten(roots)
     if name in files or known.holds(roots.secret, Subject(name)):
         return Subject(name)
@@ -97,16 +100,16 @@ def _subject(roots: Roots, name: str, files: set[str]) -> Subject:
     found |= {Subject(file, name) for file in files if known.holds(roots.secret, Subject(file, name))}
     if not found:
         raise ConfigError(
-            "there is no file of this name in the corpus, and no document of this id in the store. A file is named as "
-            "the column source_file of `reticent inspect documents --show-text` has it"
+            "no file of the corpus has this name, and no document of the store has this id. The column source_file of "
+            "`reticent inspect documents --show-text` lists the names of files"
         )
     if len(found) > 1:
         raise ConfigError(f"{len(found)} documents have this id; name one of them as FILE:ID")
     ((file, source_id),) = found
     if source_id is None:
         raise ConfigError(
-            "that document has no id of its own, so it cannot be left out of its file: take it out of the file, run, "
-            "and remove what earlier runs made with `reticent gc --keep-runs 1`; or forget the whole file"
+            "that document has no id of its own, so Reticent cannot leave it out of its file. Delete it from the file, "
+            "run, and remove earlier artifacts with `reticent gc --keep-runs 1`; or forget the whole file"
         )
     return Subject(file, source_id)
 
@@ -138,13 +141,11 @@ def _models(roots: Roots, found: Found, releases: Mapping[str, Release]) -> list
 
 
 def _says(release: Release | None, num_sentences: int) -> str:
-    """What the guarantee of a model says for a document of so many sentences."""
+    """Returns what a model's guarantee says for a document of this many sentences."""
     if release is None:
         return "the first phase of a model, kept on the trusted side; nothing is claimed of it alone"
     if release.epsilon is None or release.withdrawals:
         return "nothing: no bound on what it tells of any record"
-    from pipelines.accounting.confidentiality import PrivacyLoss, group_loss
-
     record = "record" if release.facts is None else release.facts.record
     text = f"epsilon {release.epsilon:.4g}, delta {release.delta:g}, unamplified, for one {record} of it"
     if record == "sentence" and num_sentences > 1:
@@ -158,7 +159,7 @@ def _says(release: Release | None, num_sentences: int) -> str:
 
 
 def forget_text(document: Mapping[str, Any]) -> str:
-    """For people."""
+    """Formats the document for people."""
     verb = "would remove" if document["dry_run"] else "removed"
     artifacts = ", ".join(f"{number} {stage}" for stage, number in sorted(document["artifacts"].items()))
     lines = [
@@ -174,10 +175,13 @@ def forget_text(document: Mapping[str, Any]) -> str:
         lines += [f"  {model['stage']} {model['key'][:12]} ({place}{of})", f"    its guarantee says: {model['says']}"]
     if models:
         lines.append(
-            "  `reticent run` prepares the text again and leaves these models as they are; `reticent run --force "
-            "train` trains another one without it, a second release"
+            "  `reticent run` prepares the text again and leaves these models as they are. `reticent run --force "
+            "train` trains another model without it, which is a second release"
         )
     if document["is_in_input"]:
-        lines.append("it is still among the input files: no run reads it, and it is yours to delete")
-    lines += ["what still holds it, and is not ours to remove:", *(f"  - {text}" for text in document["left"])]
+        lines.append("it is still among the input files: no run reads it, and you should delete it yourself")
+    lines += [
+        "these still hold it, and Reticent cannot remove it there:",
+        *(f"  - {text}" for text in document["left"]),
+    ]
     return "\n".join(lines)

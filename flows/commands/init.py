@@ -1,4 +1,4 @@
-"""``reticent init``: a commented settings file that runs as it is; it says what it saw in the user's own files."""
+"""``reticent init``: writes a commented, runnable settings file, and reports its findings in the user's files."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Final
 
 from flows.commands.survey import USUAL_EPOCHS, Survey, survey
+from pipelines.corpus.customersim import write_customersim
 from pipelines.errors import ConfigError
 from pipelines.printable import printable
 
 SCHEMA: Final = "reticent.schema.json"
-"""Of settings files, for editors (`flows.docs.schema`); the first line of a starter names it."""
+"""File of the JSON schema for editors (`flows.docs.schema`). The first line of a starter names it."""
 
 OWN_POLICIES = ("high_entity", "presidio", "addresses", "identifiers")
-"""What masks text of one's own. Not ``propagate``: docs/policies.md, "The default"."""
+"""Default policies for the user's own text. ``propagate`` is left out: see docs/policies.md, "The default"."""
 
 _FEWEST: Final = "in each, at least: 300 in all take an hour or two to review (docs/reviewing.md)"
 
@@ -25,20 +26,22 @@ _FEWEST: Final = "in each, at least: 300 in all take an hour or two to review (d
 def write_starter(
     folder: Path, inputs: Sequence[str], *, dialogues: int, seed: int, say: Callable[[str], None] = lambda text: None
 ) -> Path:
-    """Writes ``reticent.toml``, its schema for editors and, without own inputs, a built-in corpus beside it.
+    """Writes ``reticent.toml``, its schema for editors and, without own inputs, a built-in corpus.
 
     Args:
-        folder: made if missing; an existing ``reticent.toml`` is never overwritten.
-        inputs: the user's own files, folders or patterns, relative to the present folder.
-        say: told what was seen in them.
+        folder: folder of the files, created if missing; an existing ``reticent.toml`` is never overwritten
+        inputs: the user's own files, folders or patterns, relative to the present folder
+        dialogues: number of dialogues in the built-in corpus
+        seed: seed of the built-in corpus
+        say: function that prints the findings in the user's files
 
     Raises:
-        ConfigError: the settings file is there already, or the folder is a file.
+        ConfigError: the settings file exists already, or the folder is a file.
         InputError: an input does not exist, or nothing in it can be read.
     """
     path = folder / "reticent.toml"
     if path.exists():
-        raise ConfigError(f"{path} is there already; remove it or choose another folder")
+        raise ConfigError(f"{path} exists already; remove it or choose another folder")
     shown = [_absolute(name) for name in inputs]
     seen = survey(shown) if inputs else None
     try:
@@ -65,9 +68,7 @@ def write_starter(
         before, _, rest = template.partition("[corpus]\n")
         template = before + _corpus(shown, seen) + rest[rest.index("\n[split]") + 1 :]
     else:
-        from pipelines.corpus.customersim import write_customersim
-
-        # One dialogue in ten is worded as no policy was written for, so that the miss rate shows something.
+        # One dialogue in ten has wordings that no policy was written for, so that the miss rate is not zero.
         unusual = dialogues // 10
         write_customersim(folder / "corpus" / "usual", dialogues - unusual, seed)
         if unusual:
@@ -78,12 +79,12 @@ def write_starter(
 
 
 def schema_text() -> str:
-    """The JSON schema of settings files, as it is shipped."""
+    """Returns the JSON schema of settings files that the package ships."""
     return resources.files("flows.commands").joinpath(SCHEMA).read_text("utf-8")
 
 
 _DAMAGED: Final = {"multidogo": 0.05}
-"""Published corpora of which more is known to be damaged: up to 4 % of the lines of MultiDoGO are broken."""
+"""Rejected fraction to allow for published corpora with known damage: up to 4 % of MultiDoGO's lines are broken."""
 
 
 def _absolute(name: str) -> str:
@@ -96,10 +97,10 @@ def _line(key: str, value: object, comment: str = "") -> str:
 
 
 def _corpus(inputs: Sequence[str], seen: Survey) -> str:
-    """The table ``[corpus]``, with what was seen as comments."""
+    """Returns the table ``[corpus]``, with the findings as comments."""
     lines = ["[corpus]", *(f"# {line}" for line in seen.text().splitlines())]
     lines.append(_line("inputs", list(inputs)))
-    lines.append(_line("format", seen.format, "docs/corpora.md lists them; auto goes by suffix"))
+    lines.append(_line("format", seen.format, "docs/corpora.md lists them; auto chooses by suffix"))
     lines += [_line(key, value) for key, value in seen.fields]
     comment = "documents in a partition, the unit of parallel and repeated work"
     lines.append(_line("partition_documents", seen.partition_documents, comment))
@@ -118,13 +119,13 @@ def _corpus(inputs: Sequence[str], seen: Survey) -> str:
 
 
 def _epochs(seen: Survey) -> str:
-    """The line of ``[train]``."""
-    few = f"fewer than {USUAL_EPOCHS}, as there is much text; more take longer, at the same epsilon"
+    """Returns the line ``epochs`` of ``[train]``."""
+    few = f"fewer than {USUAL_EPOCHS}, because there is much text; more take longer, at the same epsilon"
     return f"{_line('epochs', seen.epochs, few if seen.epochs < USUAL_EPOCHS else '')}\n"
 
 
 def _languages(seen: Survey) -> str:
-    """Lines for ``[split]`` where a part of the text is in another language."""
+    """Returns lines for ``[split]`` if a part of the text is in another language."""
     if not seen.has_other_languages:
         return ""
     comment = "documents in another language than English: name (counts them), or hold (leaves them out)"

@@ -1,4 +1,4 @@
-"""``reticent inspect``: where a table is, how to read it in polars, and a sample that shows no secret."""
+"""``reticent inspect``: shows a table's path, how to read it in polars, and a sample without secrets."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import glob
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import polars as pl
 
 from flows.running.spec import open_store
 from pipelines.errors import ConfigError
@@ -19,11 +21,11 @@ from pipelines.store.place.unlocking import is_encrypted
 _SECRET_COLUMNS = frozenset(
     {"text", "given", "references", "source_file", "source_id", "speaker", "label", "domain", "string"}
 )
-"""Columns that may hold private text; a sample shows only how long they are."""
+"""Columns that may hold private text. A sample shows only their lengths."""
 
 
 def tables_of(name: str) -> list[Table]:
-    """The tables that a name of a stage or a table stands for. Raises a `ConfigError` where there are none."""
+    """Returns the tables of a stage or the table of a name. Raises `ConfigError` if there are none."""
     found = [
         table for stage in GRAPH.values() for table in stage.tables if name in (stage.table, stage.name, table.name)
     ]
@@ -37,29 +39,25 @@ def tables_of(name: str) -> list[Table]:
 def inspect_document(
     config: Path, environ: Mapping[str, str], name: str, *, rows: int, show_text: bool
 ) -> dict[str, Any]:
-    """Path, polars line, schema and sample of each table of a stage.
+    """Returns path, polars line, schema and sample of each table of a stage.
 
     Args:
-        name: a stage or a table.
-        rows: size of the sample.
-        show_text: include the columns that may hold secrets.
+        name: name of a stage or a table
+        rows: number of sample rows
+        show_text: true to include the columns that may hold secrets
 
     Raises:
-        ConfigError: no such stage or table, or it was not built yet.
+        ConfigError: the stage or table does not exist, or was not built yet.
     """
     roots = open_store(load_settings(config, environ), create=False)
     return {"tables": [_describe(config, roots, table, rows, show_text) for table in tables_of(name)]}
 
 
 def _describe(config: Path, roots: Roots, table: Table, rows: int, show_text: bool) -> dict[str, Any]:
-    import polars as pl
-
     folder = roots.of(table.root) / "latest" / table.name
     if not folder.exists():
         again = (
-            "; where `reticent plan` says that train waits, `reticent run --force train`"
-            if table.root == "public"
-            else ""
+            "; if `reticent plan` says that train waits, `reticent run --force train`" if table.root == "public" else ""
         )
         raise ConfigError(f"table {table.name} was not built yet, or it was forgotten; run `reticent run` first{again}")
     line = f'pl.scan_parquet("{glob.escape(str(folder))}/*.parquet")'
@@ -79,7 +77,7 @@ def _describe(config: Path, roots: Roots, table: Table, rows: int, show_text: bo
             if c in _SECRET_COLUMNS
         )
     by_label = {}
-    if table.name == "held":  # which of the strings that were masked keep rows back, by the labels that policies gave
+    if table.name == "held":  # rows that the gate holds, by label of the masked strings in them
         labels = frame.select("doc_id", "sentence_index", pl.col("label").str.split("+")).explode("label").unique()
         by_label = {"num_rows_by_label": dict(labels.group_by("label").len().sort("label").collect().iter_rows())}
     return {
@@ -95,7 +93,7 @@ def _describe(config: Path, roots: Roots, table: Table, rows: int, show_text: bo
 
 
 def inspect_text(document: Mapping[str, Any]) -> str:
-    """For people."""
+    """Formats the document for people."""
     parts = []
     for table in document["tables"]:
         lines = [
@@ -106,7 +104,7 @@ def inspect_text(document: Mapping[str, Any]) -> str:
         ]
         if counts := table.get("num_rows_by_label"):
             held = ", ".join(f"{label} {count:,}" for label, count in counts.items())
-            lines.append(f"  sentences held, by label of what stands in them: {held}")
+            lines.append(f"  sentences held, by label of the masked strings in them: {held}")
         for row in table["sample"]:
             lines.append("  - " + ", ".join(f"{k}={_short(v)}" for k, v in row.items()))
         parts.append("\n".join(lines))

@@ -1,4 +1,4 @@
-"""``reticent join``: this machine takes part in trainings that runs on another machine invite to."""
+"""``reticent join``: makes this machine join trainings that runs on another machine start."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ _LOOK_SECONDS: Final = 1.0
 def join_trainings(config: Path, environ: Mapping[str, str], *, say: Callable[[str], None]) -> None:
     """Waits for trainings on the store of the settings, and joins each, until a signal ends the process.
 
-    A store that no run has made yet is waited for too: machines are started together, in any order.
+    Waits also for a store that no run has made yet, so that you can start the machines in any order.
 
     Args:
-        config: the settings file, the one of the run or another that names the same store.
-        environ: the environment; ``RETICENT__RUNTIME__NUM_PROCESSES`` is this machine's own.
-        say: told what happens; never private text.
+        config: settings file of the run, or another one that names the same store
+        environ: environment variables, of which ``RETICENT__RUNTIME__NUM_PROCESSES`` is this machine's own
+        say: function that prints events; never private text
 
     Raises:
-        ConfigError: fewer GPUs than processes, no interface declared private, or no such interface; or as `open_store`.
-        ExecutorError: the store lies on a file system that machines cannot share.
+        ConfigError: there are fewer GPUs than processes, no interface is declared private, or there is no such
+            interface. Also as `open_store`.
+        ExecutorError: the store is on a file system that machines cannot share.
     """
     check_installation()
     settings = load_settings(config, environ)
@@ -45,7 +46,7 @@ def join_trainings(config: Path, environ: Mapping[str, str], *, say: Callable[[s
 
     check_devices(runtime.device, runtime.num_processes)
     if str(settings.folder) not in sys.path:
-        sys.path.append(str(settings.folder))  # where plug-ins named by import path may live
+        sys.path.append(str(settings.folder))  # may hold plug-ins named by import path
     with private_umask(), temporary_files():
         join_announced_trainings(
             WorkerSettings(
@@ -58,7 +59,7 @@ def join_trainings(config: Path, environ: Mapping[str, str], *, say: Callable[[s
 
 
 def _wait_for_store(private: Path, say: Callable[[str], None]) -> None:
-    """Until the store is whole: its identity is the last that is written when one is made."""
+    """Waits until the store is complete. Its identity is the last file that is written."""
     if not (private / FILE).exists():
         say(
             f"waiting for the store at {private}, which the first run makes; "

@@ -1,4 +1,4 @@
-"""Which sentences of a project a model learns from: noted while it is trained, and written beside it."""
+"""Notes the sentences of a project that a model learns from, and writes them into the model's folder."""
 
 from __future__ import annotations
 
@@ -6,28 +6,29 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from flows.running.spec import open_store
+from pipelines.corpus.split import Splitter
+from pipelines.miss_rate.learnt import LEARNT, write_learnt
+from pipelines.miss_rate.review_log import sentence_key
+
 Noted = dict[bytes, set[str]]
-"""Keys of the sentences that are learnt from, by the secret of their store (`pipelines.miss_rate.learnt`)."""
+"""Keys of learnt sentences, by the secret of their store (`pipelines.miss_rate.learnt`)."""
 
 
 def note_texts(texts: Sequence[str], project: Path, environ: Mapping[str, str], noted: Noted) -> None:
-    """Notes texts of files, and the sentences and turns in them, as the project's corpus would have them.
+    """Notes texts, and the sentences and turns in them, in the form of the project's corpus.
 
-    Nobody knows whether a text is a document, a sentence or a turn, so each is cut in every way that a reader may ask
-    for: a key that no sentence of the corpus has leaves nothing out.
+    A text may be a document, a sentence or a turn, so it is split in every way that a reader may ask for. Keys that no
+    sentence of the corpus has do no harm.
 
     Args:
-        texts: what is learnt from.
-        project: settings of the project whose corpus they are from; its store is made where there is none yet.
-        environ: the environment.
-        noted: is added to.
+        texts: texts that the model learns from
+        project: settings of the project whose corpus the texts come from; its store is created if missing
+        noted: dictionary to add the keys to
 
     Raises:
         ConfigError, StoreError: the settings or the store cannot be used.
     """
-    from flows.running.spec import open_store
-    from pipelines.corpus.split import Splitter
-    from pipelines.miss_rate.review_log import sentence_key
     from pipelines.settings.loading import load_settings
 
     settings = load_settings(project, environ)
@@ -41,9 +42,7 @@ def note_texts(texts: Sequence[str], project: Path, environ: Mapping[str, str], 
 
 
 def write_noted(folder: Path, noted: Noted) -> None:
-    """Writes the list into a model's folder, in place of one that an earlier model left there."""
-    from pipelines.miss_rate.learnt import LEARNT, write_learnt
-
+    """Writes the list into a model's folder, replacing an earlier model's list."""
     (folder / LEARNT).unlink(missing_ok=True)
     for secret, keys in noted.items():
         write_learnt(folder, secret, keys)

@@ -1,4 +1,4 @@
-"""``reticent ledger``: what the releases of a store spent on the records that they share."""
+"""``reticent ledger``: shows what a store's releases spent on the records that they share."""
 
 from __future__ import annotations
 
@@ -6,36 +6,35 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flows.running.spec import open_store, state_folder
 from flows.running.spending import checked_releases, latest_model, spent, trusted_text
 from pipelines.accounting.claim_documents import credit_of
+from pipelines.accounting.ledger import Release, Scope, composed_epsilon, overlapping, releases_digest
 from pipelines.accounting.withdrawn import refusal
 from pipelines.errors import ConfigError, PrivacyGateError
 from pipelines.files import finite
 from pipelines.settings.loading import ProjectSettings, load_settings
 from pipelines.store.ledger.ledger import copies_of
+from pipelines.store.ledger.recovery import acknowledge_damage
 from pipelines.store.ledger.relocation import accept_retired, acknowledge_copy
 from pipelines.store.ledger.sign_offs import page_state, signatures
 from pipelines.store.objects import manifest as manifests
 from pipelines.store.objects import runs
-from pipelines.store.place.roots import Roots
-
-if TYPE_CHECKING:
-    from pipelines.accounting.ledger import Release, Scope
+from pipelines.store.place.roots import Roots, open_roots
 
 _RATES = "gamma and delta2 of the worst label, which `reticent estimate` prints below the averages"
-"""What credit rests on: an attacker may know a secret's kind, and then faces the rates of that label, not averages."""
+"""Rates that credit depends on: an attacker who knows a secret's kind faces the rates of that label, not averages."""
 _MOST_TRAININGS = 1_000
-"""Trainings ahead that are looked at; who can pay for so many need not count them."""
+"""Largest number of further trainings that is computed."""
 
 
 def ledger_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
-    """Every release, and what overlapping ones cost together.
+    """Returns every release, and the joint cost of releases that may share records.
 
     Raises:
-        LedgerError: the ledger is not as it was written.
+        LedgerError: the ledger is damaged.
     """
     settings = load_settings(config, environ)
     roots = open_store(settings, create=False)
@@ -78,18 +77,16 @@ def ledger_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def num_more(releases: Sequence[Release], budget: float | None, delta: float | None) -> int | None:
-    """How many more trainings like the newest one, on the same records, the budget carries.
+    """Computes how many more trainings like the newest one, on the same records, fit into the budget.
 
     Args:
-        releases: those of a group that count, oldest first.
-        budget: ``guarantee.budget_epsilon``; None without one.
-        delta: that the budget is for.
+        releases: counted releases of a group, oldest first
+        budget: value of ``guarantee.budget_epsilon``; None without a budget
+        delta: delta of the budget
 
     Returns:
-        At most `_MOST_TRAININGS`; None without a budget or a release.
+        A number up to `_MOST_TRAININGS`; None without a budget or a release.
     """
-    from pipelines.accounting.ledger import composed_epsilon
-
     if budget is None or delta is None or not releases or math.isinf(composed_epsilon(releases, delta)):
         return None if budget is None or not releases else 0
 
@@ -107,15 +104,12 @@ def num_more(releases: Sequence[Release], budget: float | None, delta: float | N
 
 
 def acknowledge(config: Path, environ: Mapping[str, str], reason: str) -> tuple[dict[str, Any], str]:
-    """Begins a damaged ledger anew (`pipelines.store.ledger.recovery`); what came of it, and the same for people.
+    """Restarts a damaged ledger (`pipelines.store.ledger.recovery`), and returns the result as JSON and as text.
 
     Raises:
         ConfigError: nothing is damaged.
         StoreError: a run is using the store.
     """
-    from pipelines.store.ledger.recovery import acknowledge_damage
-    from pipelines.store.place.roots import open_roots
-
     settings = load_settings(config, environ)
     roots = open_roots(*settings.roots(), is_checked=False, store_key=settings.store_key(), state=state_folder())
     document = acknowledge_damage(roots, reason)
@@ -123,7 +117,7 @@ def acknowledge(config: Path, environ: Mapping[str, str], reason: str) -> tuple[
 
 
 def acknowledge_copies(config: Path, environ: Mapping[str, str], reason: str) -> tuple[dict[str, Any], str]:
-    """Enters that a copy of the store may spend as well (`pipelines.store.ledger.relocation`).
+    """Records that a copy of the store may spend budget too (`pipelines.store.ledger.relocation`).
 
     Raises:
         ConfigError: no reason is given.
@@ -131,16 +125,16 @@ def acknowledge_copies(config: Path, environ: Mapping[str, str], reason: str) ->
     roots = open_store(load_settings(config, environ))
     acknowledge_copy(roots, reason)
     return {"copies": copies_of(roots)}, (
-        "entered: a copy of this store may spend as well. From the next run on, every claim supposes that the copy "
+        "recorded: a copy of this store may spend budget too. From the next run on, every claim assumes that the copy "
         "releases nothing trained on the same records"
     )
 
 
 def accept(config: Path, environ: Mapping[str, str], proof: str) -> tuple[dict[str, Any], str]:
-    """Lets a copy go on whose first root was retired (`pipelines.store.ledger.relocation`).
+    """Lets a copy train whose original root was retired (`pipelines.store.ledger.relocation`).
 
     Raises:
-        ConfigError: this is no copy.
+        ConfigError: this store is not a copy.
         PrivacyGateError: the proof does not fit.
     """
     roots = open_store(load_settings(config, environ))
@@ -149,7 +143,7 @@ def accept(config: Path, environ: Mapping[str, str], proof: str) -> tuple[dict[s
 
 
 def too_large(releases: Sequence[Release], delta: float | None) -> str | None:
-    """Why a composed figure promises nothing: its delta is not below one over the number of records."""
+    """Returns a reason if a composed figure promises nothing, because delta is not below one over the record count."""
     known = [r.facts.num_private_records for r in releases if r.facts is not None]
     if delta is None or not known or delta < 1 / max(known):
         return None
@@ -182,11 +176,11 @@ def _row(release: Release, group: int) -> dict[str, Any]:
 
 
 def _credit(roots: Roots, members: Sequence[Release]) -> dict[str, Any]:
-    """What redaction is worth for all releases of a group, as the claims of the latest run decided it.
+    """Returns the credit for redaction of all releases of a group, as the latest run's claims decided.
 
     Returns:
-        ``epsilon`` and ``delta`` of Bayesian confidentiality, composed first and with credit given once; or None with
-        the ``reason`` why no credit is given.
+        A dictionary of ``epsilon`` and ``delta`` of Bayesian confidentiality, composed first and with credit given
+        once; or None for both, and the ``reason`` why no credit is given.
     """
     none: dict[str, Any] = {"epsilon": None, "delta": None}
     document, stale = latest_claims(roots, members)
@@ -194,13 +188,12 @@ def _credit(roots: Roots, members: Sequence[Release]) -> dict[str, Any]:
 
 
 def latest_claims(roots: Roots, members: Sequence[Release]) -> tuple[dict[str, Any], str | None]:
-    """The claims of the latest run, as ``claims.json`` has them, and why they do not hold now; None where they do.
+    """Returns the latest run's claims (``claims.json``), and a reason if they no longer hold, else None.
 
     Args:
-        members: the releases that they have to be about.
+        roots: roots of the store
+        members: releases that the claims must cover
     """
-    from pipelines.accounting.ledger import releases_digest
-
     key = runs.key_in(runs.latest(roots), "guarantee")
     manifest = manifests.load(roots, "guarantee", key) if key else None
     if manifest is None or manifests.damage(roots, manifest, full=True):
@@ -212,16 +205,18 @@ def latest_claims(roots: Roots, members: Sequence[Release]) -> tuple[dict[str, A
 
 
 def group_of_latest(roots: Roots, scope: Scope) -> tuple[Release, ...]:
-    """The releases that may share records with the latest run's model, itself included; none if it is none.
+    """Returns the releases that may share records with the latest run's model, including that model.
+
+    Returns:
+        The releases; empty if the latest run's model is not a release.
 
     Raises:
-        LedgerError: the ledger is not as it was written.
+        LedgerError: the ledger is damaged.
     """
-    from pipelines.accounting.ledger import overlapping
-
     releases = checked_releases(roots)
     latest = latest_model(roots)
-    groups = overlapping(releases, scope)  # what ended early links others: later entries do not repeat what it named
+    # Trainings that ended early link others: later entries do not repeat the files that they named.
+    groups = overlapping(releases, scope)
     found = next((members for members in groups if any(r.key == latest for r in members)), ())
     return tuple(r for r in found if r.state == "published")
 
@@ -229,20 +224,20 @@ def group_of_latest(roots: Roots, scope: Scope) -> tuple[Release, ...]:
 def latest_run_with_valid_claims(
     settings: ProjectSettings, roots: Roots, *, then: str
 ) -> tuple[Mapping[str, Any], tuple[Release, ...]]:
-    """The record of the latest run, whose claims hold now, and `group_of_latest`.
+    """Returns the record of the latest run and `group_of_latest`, after checking that the run's claims hold now.
 
     Args:
-        settings: of the store.
-        roots: of the store.
-        then: what is to be done with it, for errors.
+        settings: settings of the store
+        roots: roots of the store
+        then: next action of the user, for errors
 
     Raises:
         ConfigError: there is no run.
-        PrivacyGateError: it read what was forgotten since, or its claims do not hold any more.
+        PrivacyGateError: the run read documents that were forgotten since, or its claims no longer hold.
     """
     record = runs.latest(roots)
     if record is None:
-        raise ConfigError("there is no run yet; `reticent run` first")
+        raise ConfigError("there is no run yet; start one with `reticent run`")
     if record.get(runs.FORGOTTEN):
         raise PrivacyGateError(f"the latest run read what was forgotten since; run again, then {then}")
     guarantee: Any = settings.stages["guarantee"]
@@ -254,7 +249,7 @@ def latest_run_with_valid_claims(
 
 
 def ledger_text(document: Mapping[str, Any]) -> str:
-    """For people."""
+    """Formats the ledger for people."""
     lines = [
         f"a copy of this store may have spent more, which is not counted here (acknowledged {copy['at']}: "
         f"{copy['reason']})"
@@ -298,8 +293,8 @@ def ledger_text(document: Mapping[str, Any]) -> str:
     if tables := len(document["tables"]):
         plural = "s" if tables > 1 else ""
         lines.append(
-            f"{tables} table{plural} of public rows {'were' if plural else 'was'} published: no epsilon; how often a "
-            "missed secret stands in one is delta2, which claims on these files count from then on"
+            f"{tables} table{plural} of public rows {'were' if plural else 'was'} published: no epsilon. The rate of "
+            "missed secrets in them is delta2, which claims on these files count from then on"
         )
     private = Counter(r["purpose"] for r in document["releases"] if not r["is_public"] and r["state"] != "abandoned")
     if number := private.total():
@@ -308,12 +303,12 @@ def ledger_text(document: Mapping[str, Any]) -> str:
     if abandoned:
         lines.append(f"{abandoned} training{'s' if abandoned > 1 else ''} ended before a model was published: no cost")
     if budget["epsilon"] is None:
-        lines.append("no budget: set guarantee.budget_epsilon to have a training that would exceed it refused")
+        lines.append("no budget: set guarantee.budget_epsilon, and Reticent refuses a training that would exceed it")
     return "\n".join(lines)
 
 
 def more_text(number: int, nights: int | None) -> str:
-    """What the rest of a budget is good for."""
+    """Formats how many more trainings fit into the rest of a budget."""
     most = "at least " if number == _MOST_TRAININGS else ""
     text = f"it carries {most}{number:,} more training{'' if number == 1 else 's'} like the newest, on the same records"
     return text if nights is None or not number else f"{text}: {number * nights:,} nights, one training every {nights}"
@@ -334,16 +329,16 @@ def _number(epsilon: float | None) -> str:
 
 
 def _acknowledged_text(document: Mapping[str, Any]) -> str:
-    """For people."""
-    lines = [f"the ledger begins anew: {document['num_kept']} releases kept"]
+    """Formats the result of a restart for people."""
+    lines = [f"the ledger was restarted: {document['num_kept']} releases kept"]
     if document["num_unverified"]:
         lines.append(
-            f"{document['num_unverified']} lines cannot be vouched for: what they say counts in full, for every file"
+            f"{document['num_unverified']} lines cannot be verified: their figures count in full, for every file"
         )
     if document["num_lost"]:
         lines.append(
             f"{document['num_lost']} lines are lost: they count as a release without noise, so epsilon is infinite for "
-            "all records of this store. A new store, or a backup of this one, is the way to finite figures"
+            "all records of this store. For finite figures, use a new store or a backup of this one"
         )
     if document["old_ledger"]:
         lines.append(f"the old ledger is kept: {document['old_ledger']}")

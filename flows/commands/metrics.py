@@ -1,4 +1,4 @@
-"""``reticent metrics``: the last run as Prometheus text, for the textfile collector of node_exporter."""
+"""``reticent metrics``: prints the last run as Prometheus text, for the textfile collector of node_exporter."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _FIGURES: Mapping[str, tuple[str, str]] = {
     "epsilon_this_model": ("epsilon_this_model", "Epsilon of the newest model alone."),
     "num_releases": ("releases", "Releases that may share records."),
 }
-"""Figure of a run's record: name of the metric, help."""
+"""Name and help of a metric, by the figure's name in a run's record."""
 
 
 class Metric(NamedTuple):
-    """A gauge: name without the prefix, help, and values by labels."""
+    """A gauge, with its name (without the prefix), its help, and values by labels."""
 
     name: str
     meaning: str
@@ -49,11 +49,11 @@ class Metric(NamedTuple):
 
 
 def metrics_text(config: Path, environ: Mapping[str, str]) -> str:
-    """Gauges in the text format of Prometheus 0.0.4. Counts, figures and times; no text, and no name of a file.
+    """Returns gauges in the text format of Prometheus 0.0.4: counts, figures and times, without text or file names.
 
     Raises:
-        ConfigError: nothing has run yet.
-        LedgerError: the ledger is not as it was written.
+        ConfigError: no run has ended yet.
+        LedgerError: the ledger is damaged.
     """
     roots = open_store(load_settings(config, environ), create=False)
     newest = next((r for r in runs.records(roots) if not runs.is_child(r)), None)
@@ -68,7 +68,7 @@ def metrics_text(config: Path, environ: Mapping[str, str]) -> str:
 
 
 def write_metrics(text: str, path: Path) -> None:
-    """Writes the file in one step, for its owner and group: figures of private text are for the trusted side.
+    """Writes the file in one step, readable for its owner and group, because figures are for the trusted side.
 
     Raises:
         ConfigError: the folder is missing or cannot be written.
@@ -76,7 +76,7 @@ def write_metrics(text: str, path: Path) -> None:
     try:
         write_atomic(path.absolute(), text.encode(), mode=0o640)
     except OSError as error:
-        raise ConfigError(f"{path} cannot be written ({error.strerror}); the folder has to be there") from None
+        raise ConfigError(f"{path} cannot be written ({error.strerror}); its folder must exist") from None
 
 
 def _one(name: str, meaning: str, value: float) -> Metric:
@@ -84,17 +84,17 @@ def _one(name: str, meaning: str, value: float) -> Metric:
 
 
 def _of_runs(newest: Mapping[str, Any], completed: Mapping[str, Any]) -> Iterator[Metric]:
-    yield _one("last_run_success", "Whether the newest run completed.", newest.get("state") == "completed")
+    yield _one("last_run_success", "1 if the newest run completed.", newest.get("state") == "completed")
     if (started := runs.started_at(str(newest["run_id"]))) is not None:
         stamp = datetime.fromisoformat(started).timestamp()
-        yield _one("last_run_started_timestamp_seconds", "When the newest run started.", stamp)
+        yield _one("last_run_started_timestamp_seconds", "Start of the newest run.", stamp)
         if "finished" in newest:
-            yield _one("last_run_duration_seconds", "How long the newest run took.", newest["finished"] - stamp)
+            yield _one("last_run_duration_seconds", "Duration of the newest run.", newest["finished"] - stamp)
     if "finished" in completed:
-        yield _one("last_completed_timestamp_seconds", "When a run last completed.", completed["finished"])
+        yield _one("last_completed_timestamp_seconds", "End of the last completed run.", completed["finished"])
         yield _one(
             "training_waits",
-            "Whether that run left the model as it was (train.when).",
+            "1 if that run left the model unchanged (train.when).",
             bool(completed.get("trained_by")),
         )
     yield from _of_stages(newest.get("stages", ()))
@@ -111,23 +111,25 @@ def _of_stages(rows: Iterable[Mapping[str, Any]]) -> Iterator[Metric]:
         spent = tuple(({"stage": stage}, float(value)) for stage, value in seconds.items())
         yield Metric("stage_seconds", "Seconds of the newest run by stage, all partitions together.", spent)
         counted = tuple(({"stage": stage, "state": state}, float(n)) for (stage, state), n in states.items())
-        yield Metric("stage_partitions", "Partitions of the newest run by stage and what became of them.", counted)
+        yield Metric("stage_partitions", "Partitions of the newest run by stage and state.", counted)
 
 
 def _of_figures(record: Mapping[str, Any]) -> Iterator[Metric]:
-    """What was not measured has no line: a monitoring system must not take it for zero."""
+    """Yields measured figures only, so that a monitoring system never takes a missing one for zero."""
     for figure, (name, meaning) in _FIGURES.items():
         value = record.get("metrics", {}).get(figure)
         if value is not None:
             yield _one(name, meaning, value)
     if left_out := record.get("left_out_files"):
-        yield _one("left_out_files", "Files that the corpus reaches and that are not read.", sum(left_out.values()))
+        yield _one(
+            "left_out_files", "Files in the corpus's folders and patterns that are not read.", sum(left_out.values())
+        )
 
 
 def _of_audits(roots: Roots) -> Iterator[Metric]:
     with locked(roots) as path:
         state = nights_of(read_documents(roots, path))
-    yield _one("audit_alarm", "Whether audits refute the claimed epsilon.", state.is_alarm)
+    yield _one("audit_alarm", "1 if audits refute the claimed epsilon.", state.is_alarm)
 
 
 def _labels(labels: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""``reticent mirror``: what is published, on object storage. Every run that is to be published ends with it."""
+"""``reticent mirror``: copies the published files to object storage. Every run that publishes ends with it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pipelines.settings.loading import load_settings
 
 
 def mirror_document(config: Path, environ: Mapping[str, str], progress: Progress = silent) -> dict[str, int]:
-    """What was copied and removed, as JSON.
+    """Mirrors the published files, and returns counts of copied and removed ones.
 
     Raises:
-        ConfigError: the settings name no place.
-        StoreError: as `pipelines.store.upkeep.mirror.mirror`.
+        ConfigError: the settings name no mirror.
+        StoreError: see `pipelines.store.upkeep.mirror.mirror`.
     """
     done = mirror_published(load_settings(config, environ), progress)
     if done is None:
@@ -25,8 +25,8 @@ def mirror_document(config: Path, environ: Mapping[str, str], progress: Progress
 
 
 def mirror_text(document: Mapping[str, int]) -> str:
-    """The same for people."""
+    """Formats the counts for people."""
     return (
         f"copied {document['num_copied']} artifacts, {document['num_bytes'] / 1e6:.1f} MB; removed "
-        f"{document['num_removed']} that are not published any more"
+        f"{document['num_removed']} that are no longer published"
     )

@@ -1,4 +1,4 @@
-"""``reticent open``: the last run's report in a browser."""
+"""``reticent open``: opens the last run's report in a browser."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ def open_document(config: Path, environ: Mapping[str, str], *, public: bool, bro
     """Opens the report of the last run.
 
     Args:
-        config: the settings file.
-        environ: the environment.
-        public: the public report in place of the trusted side's.
-        browser: whether to open it; otherwise only its place is told.
+        public: true for the public report, false for the full one
+        browser: true to open it, false to return only its path
 
     Raises:
         InputError: there is no such report, or its store is encrypted.
@@ -27,9 +25,9 @@ def open_document(config: Path, environ: Mapping[str, str], *, public: bool, bro
     name = "public_report" if public else "report"
     place = last_run(config, environ)["outputs"].get(name)
     if place is None or not Path(place).is_file():
-        raise InputError(f"the last run has left no {name.replace('_', ' ')}; `reticent run` makes one")
+        raise InputError(f"the last run made no {name.replace('_', ' ')}; `reticent run` makes one")
     path = Path(place)
     if not public and is_encrypted(private_root_of(path)):
-        raise InputError("the store is encrypted: `reticent export report --out PLACE` gives the report in plain")
+        raise InputError("the store is encrypted: `reticent export report --out PLACE` writes the report unencrypted")
     opened = browser and webbrowser.open(path.absolute().as_uri())
     return {"report": str(path), "opened": bool(opened)}

@@ -1,4 +1,4 @@
-"""What ``plan``, ``status`` and ``report`` print. Imports no orchestrator."""
+"""Documents and texts of ``plan``, ``status`` and ``report``. Imports no orchestrator."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from flows.commands.ledger import ledger_document, more_text
 from flows.running.spec import EVERYTHING, make_spec, open_store, read_corpus, spec_and_wait
 from pipelines.corpus.listing import left_out_text
 from pipelines.errors import ConfigError
@@ -21,12 +22,12 @@ from pipelines.store.place.location import location_problem
 from pipelines.store.place.roots import Roots
 from pipelines.store.place.unlocking import is_encrypted, private_root_of
 
-_UNDER_WAY = {"unfinished": ": it is under way, or was killed"}
-HELD = "a string stands in them that is masked elsewhere (`reticent inspect gate --show-text`)"
+_UNDER_WAY = {"unfinished": ": still running, or killed"}
+HELD = "they hold a string that is masked elsewhere (`reticent inspect gate --show-text`)"
 
 
 def open_planning(config: Path, environ: Mapping[str, str]) -> Session:
-    """A session for looking, not running. Reads input files that changed."""
+    """Opens a session for planning, not for running. Reads input files that changed."""
     settings = load_settings(config, environ)
     corpus = read_corpus(settings, open_store(settings), read=True)
     return make_session(make_spec(settings, corpus, verify="size"))
@@ -41,16 +42,16 @@ def plan_document(
     forced: Sequence[str] = (),
     verify: str = "size",
 ) -> dict[str, Any]:
-    """The plan as JSON: an action and its reasons for every stage and partition.
+    """Returns the plan as JSON: an action and its reasons for every stage and partition.
 
     Args:
-        read: read input files that the store does not know; without, such a corpus is only counted.
-        selected: stages to plan for.
-        forced: stages that the run would be told to rebuild.
-        verify: how cached files are checked, ``full`` or ``size``.
+        read: true to read input files that are new to the store, false to only count them
+        selected: stages to plan for
+        forced: stages that the run would rebuild
+        verify: check of cached files, ``full`` or ``size``
     """
     settings = load_settings(config, environ)
-    roots = open_store(settings, create=read)  # what is read is remembered there
+    roots = open_store(settings, create=read)  # remembers the input that is read
     corpus = read_corpus(settings, roots, read=read)
     spec, waits = spec_and_wait(settings, corpus, selected=selected, forced=forced, verify=verify, create=read)
     session = make_session(spec, create=read)
@@ -81,11 +82,9 @@ def plan_document(
 
 
 def _budget(config: Path, environ: Mapping[str, str], settings: ProjectSettings) -> str | None:
-    """How much training the budget still pays for; None without one, or before the first training."""
+    """Says how much training the budget still allows; None without a budget, or before the first training."""
     if settings.stages["guarantee"].budget_epsilon is None:  # type: ignore[attr-defined]
         return None
-    from flows.commands.ledger import ledger_document, more_text
-
     document = ledger_document(config, environ)
     return next(
         (more_text(g["num_more"], document["nights"]) for g in document["groups"] if g["num_more"] is not None), None
@@ -93,7 +92,7 @@ def _budget(config: Path, environ: Mapping[str, str], settings: ProjectSettings)
 
 
 def _unfinished(roots: Roots) -> dict[str, str] | None:
-    """The newest run, if it failed, was killed, or is still going on."""
+    """Returns the newest run if it failed, was killed, or is still running."""
     newest = next(runs.each_run(roots), None)
     if newest is None or newest["state"] == "completed":
         return None
@@ -101,7 +100,7 @@ def _unfinished(roots: Roots) -> dict[str, str] | None:
 
 
 def _unread_plan(corpus: CorpusState) -> list[dict[str, Any]]:
-    """Every stage, without partitions: they are not known before the input is read."""
+    """Returns every stage without partitions, which are unknown before the input is read."""
     reason = f"input: {corpus.num_unread} of {corpus.num_files} files not read yet"
     return [
         {
@@ -124,7 +123,7 @@ def _by_stage(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
 
 
 def plan_text(document: Mapping[str, Any]) -> str:
-    """The plan for people: a line per stage, with its reasons below."""
+    """Formats the plan for people, with a line per stage and its reasons below."""
     lines = [f"warning        {text}" for text in document["warnings"]]
     if left_out := document["left_out_files"]:
         lines.append(f"not read       {left_out_text(left_out)} (files that corpus.inputs reaches)")
@@ -147,24 +146,22 @@ def plan_text(document: Mapping[str, Any]) -> str:
 
 
 def status_text(document: Mapping[str, Any]) -> str:
-    """The last run and the plan."""
+    """Formats the last run and the plan for people."""
     last = document["last_run"]
     head = f"last run       {last['run_id']} {last['state']}" if last else "last run       none"
     if newer := document["unfinished_run"]:
         head += f"\nnewest run     {newer['run_id']} {newer['state']}{_UNDER_WAY.get(newer['state'], '')}"
     if last and (num_held := last["metrics"].get("num_held")):
-        head += f"\nheld rows      {num_held:,}, which would be public: {HELD}"
+        head += f"\nheld rows      {num_held:,}, which would otherwise be public: {HELD}"
     return f"{head}\ninput files    {document['num_input_files']}\n{plan_text(document)}"
 
 
 def last_run(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
-    """The record of the last finished run.
+    """Returns the record of the last finished run.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: no run has finished yet.
     """
-    from flows.commands.ledger import ledger_document
-
     roots = open_store(load_settings(config, environ), create=False)
     record = runs.latest(roots)
     if record is None:
@@ -174,20 +171,22 @@ def last_run(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
     shown = {k: v for k, v in record.items() if k not in ("artifacts", "finished", "became_latest")}
     shown["outputs"] = roots.shown_here(record.get("outputs", {}))
     listed = [r for r in read_ledger(roots) if r.counts]
-    if len(listed) != (record.get("metrics", {}).get("num_releases") or 0):  # else the figures are those of now
+    if len(listed) != (
+        record.get("metrics", {}).get("num_releases") or 0
+    ):  # otherwise the record's figures are current
         groups = [g for g in ledger_document(config, environ)["groups"] if g["num_releases"]]
         shown["ledger"] = [{k: g[k] for k in ("num_releases", "epsilon", "delta")} for g in groups]
     return shown
 
 
 def run_text(record: Mapping[str, Any]) -> str:
-    """A finished run for people: states, figures, and where everything is."""
+    """Formats a finished run for people: states, figures and paths."""
     states = Counter(row["state"] for row in record["stages"])
     lines = [f"run {record['run_id']}: " + ", ".join(f"{count} {state}" for state, count in states.items())]
     if record.get("trained_by"):
         lines.append(
-            f"  no training tonight (`reticent plan` says why): text is prepared; model, tables and report stay those "
-            f"of run {record['trained_by']}"
+            f"  no training this time (`reticent plan` says why): the text is prepared. Model, tables and report are "
+            f"those of run {record['trained_by']}"
         )
     metrics = record.get("metrics", {})
     is_one = metrics.get("num_releases") in (None, 1)
@@ -206,12 +205,14 @@ def run_text(record: Mapping[str, Any]) -> str:
             lines.append(f"  {label:<38} {_missing(name) if value is None else format(value, form)}")
     lines += [f"  warning: {text}" for text in record.get("warnings", ())]
     if metrics.get("num_held"):
-        lines.append(f"  {metrics['num_held']:,} rows are held back that would be public: {HELD}")
+        lines.append(f"  {metrics['num_held']:,} rows are held back that would otherwise be public: {HELD}")
     outputs = record.get("outputs", {})
-    empty = "private_synthetic" if "model" in outputs else "synthetic"  # the table lies where the model does
+    empty = "private_synthetic" if "model" in outputs else "synthetic"  # the table is in the root of the model
     lines += [f"  {name:<17} {path}" for name, path in outputs.items() if name in _SHOWN and name != empty]
     if "report" in outputs and is_encrypted(private_root_of(Path(outputs["report"]))):
-        lines.append("  what is private is encrypted: `reticent export report --out FOLDER` gives the report in plain")
+        lines.append(
+            "  private files are encrypted: `reticent export report --out FOLDER` writes the report unencrypted"
+        )
     removed = record.get("num_superseded_removed", 0)
     if removed is None:
         lines.append(

@@ -1,7 +1,7 @@
-"""``reticent privacy``: the accountants and closed forms on numbers that the user gives. Reads no settings, no data.
+"""``reticent privacy``: computes accountants and closed forms on the user's numbers. Reads no settings and no data.
 
-Each command has a document (for ``--json``) and its text, which names the relation and what the figures rest on.
-dp-accounting is imported only where privacy losses are composed, torch never.
+Each command has a document (for ``--json``) and its text, which names the relation and the assumptions. Only functions
+that compose privacy losses import dp-accounting. None imports torch.
 """
 
 from __future__ import annotations
@@ -10,18 +10,21 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from pipelines.accounting.confidentiality import (
+    AmplifiedLoss,
+    PrivacyLoss,
+    bayesian_confidentiality,
+    group_confidentiality,
+    jft_amplified,
+    num_missed_of_group,
+)
 from pipelines.accounting.events import NeighboringRelation, dp_sgd
 from pipelines.errors import ConfigError
 from pipelines.files import finite
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, MissRate
 
 _MU: Final = "the distribution of secrets that gamma and delta2 were measured over"
-_NAMES: Final[Mapping[str, str]] = {
-    "pld": "PLD",
-    "pld_lower": "PLD, lower bound",
-    "rdp": "RDP",
-    "gdp_clt": "GDP-CLT",
-}
+_NAMES: Final[Mapping[str, str]] = {"pld": "PLD", "pld_lower": "PLD, lower bound", "rdp": "RDP", "gdp_clt": "GDP-CLT"}
 _SAMPLING: Final = (
     "Poisson sampling: each record enters each step on its own with the sample rate; batches of a fixed size, or a "
     "shuffled order, are not covered",
@@ -30,9 +33,9 @@ _SAMPLING: Final = (
 )
 _SELECTION: Final = (
     "neighbours: one record is added or removed; for those that replace one, no such figure is known here",
-    "Papernot and Steinke 2022, Theorem 2; no claim of a run rests on it, for `reticent compare` runs what it is told, "
-    "and its models are composed",
-    "the number of trainings is drawn first, and each draws its hyper-parameters anew from the same candidates",
+    "Papernot and Steinke 2022, Theorem 2; no claim of a run rests on it, because `reticent compare` runs the methods "
+    "that you name, and its models are composed",
+    "the number of trainings is drawn first, and each draws its own hyper-parameters from the same candidates",
     "only the best model is published: no figure of the others, and not how many there were",
     "the score is computed from the model and public text, or is private itself and a part of each training's cost",
 )
@@ -43,17 +46,17 @@ _CONFIDENTIALITY: Final = (
     "redaction is not stable (masking it by hand changes what else is masked); a miss rate m over all tokens is far "
     "smaller and must not be given here",
     "delta2 is an upper bound on the probability over mu that a secret is not masked and its sentence is public",
-    "the secret stands in one kept sentence, and masks are collapsed",
+    "the secret is in one kept sentence, and masks are collapsed",
 )
 
 
 def epsilon_document(
     *, sample_rate: float, noise_multiplier: float, steps: int, delta: float, relation: str
 ) -> dict[str, Any]:
-    """Every accountant's epsilon of DP-SGD.
+    """Returns every accountant's epsilon of DP-SGD.
 
     Raises:
-        ConfigError: a number out of range, or an unknown relation.
+        ConfigError: a number is out of range, or the relation is unknown.
     """
     _above_zero("--noise-multiplier", noise_multiplier, " (without noise epsilon is infinite)")
     _rate(sample_rate)
@@ -77,7 +80,7 @@ def epsilon_document(
 
 
 def epsilon_text(document: Mapping[str, Any]) -> str:
-    """The figures in a small table, then what they rest on."""
+    """Formats the figures in a small table, then their assumptions."""
     lines = [
         f"epsilon at delta {document['delta']:g}, {document['relation']}, {document['steps']} steps at sample rate "
         f"{document['sample_rate']:g}, noise multiplier {document['noise_multiplier']:g}"
@@ -91,10 +94,10 @@ def epsilon_text(document: Mapping[str, Any]) -> str:
 def calibrate_document(
     *, target_epsilon: float, target_delta: float, sample_rate: float, steps: int, relation: str, accountant: str
 ) -> dict[str, Any]:
-    """The least noise multiplier that meets a target.
+    """Finds the least noise multiplier that meets a target.
 
     Raises:
-        ConfigError: a number out of range, an unknown relation or accountant, or a target out of reach.
+        ConfigError: a number is out of range, the relation or accountant is unknown, or the target is out of reach.
     """
     _above_zero("--target-epsilon", target_epsilon)
     _probability("--target-delta", target_delta)
@@ -126,7 +129,7 @@ def calibrate_document(
 
 
 def calibrate_text(document: Mapping[str, Any]) -> str:
-    """The noise multiplier, then what it rests on."""
+    """Formats the noise multiplier, then its assumptions."""
     return _with_assumptions(
         [
             f"noise multiplier {document['noise_multiplier']:.6g} meets epsilon {document['target_epsilon']:g} at "
@@ -140,18 +143,11 @@ def calibrate_text(document: Mapping[str, Any]) -> str:
 def confidentiality_document(
     *, epsilon: float, delta: float, gamma: float, delta2: float, group_size: int | None
 ) -> dict[str, Any]:
-    """CRT, Theorem 8, for a training's own epsilon and delta.
+    """Applies CRT, Theorem 8, to a training's own epsilon and delta.
 
     Raises:
-        ConfigError: a number out of range.
+        ConfigError: a number is out of range.
     """
-    from pipelines.accounting.confidentiality import (
-        AmplifiedLoss,
-        bayesian_confidentiality,
-        group_confidentiality,
-        num_missed_of_group,
-    )
-
     total = _loss(epsilon, delta)
     rate = FalseNegativeRate(value=_share("--gamma", gamma), upper=gamma, confidence=1.0, mu=_MU)
     escape = Delta2(value=_share("--delta2", delta2), upper=delta2, confidence=1.0, mu=_MU)
@@ -210,7 +206,7 @@ def confidentiality_document(
 
 
 def confidentiality_text(document: Mapping[str, Any]) -> str:
-    """Theorem 8 line by line, then what it rests on."""
+    """Formats Theorem 8 line by line, then its assumptions."""
     rows = {
         "a secret drawn from mu": document["bayesian"],
         "a secret that is missed": document["missed_secret"],
@@ -230,13 +226,11 @@ def confidentiality_text(document: Mapping[str, Any]) -> str:
 
 
 def amplify_document(*, epsilon: float, delta: float, miss_rate: float, gamma: float | None) -> dict[str, Any]:
-    """JFT's light noise by amplification at rate m, always an estimate, and the sound statement beside it.
+    """Computes JFT's light noise by amplification at rate m, which is always an estimate, and the sound statement.
 
     Raises:
-        ConfigError: a number out of range.
+        ConfigError: a number is out of range.
     """
-    from pipelines.accounting.confidentiality import bayesian_confidentiality, jft_amplified
-
     total = _loss(epsilon, delta)
     m = MissRate(value=_share("--miss-rate", miss_rate), upper=miss_rate, confidence=1.0)
     found = jft_amplified(total, m)
@@ -267,7 +261,7 @@ def amplify_document(*, epsilon: float, delta: float, miss_rate: float, gamma: f
 
 
 def amplify_text(document: Mapping[str, Any]) -> str:
-    """The estimate, why it is one, and the sound form or how to get it."""
+    """Formats the estimate, the reasons why it is no guarantee, and the sound form or how to get it."""
     lines = [
         f"ESTIMATE, no guarantee: epsilon {_shown(document['epsilon'])}, delta {_shown(document['delta'])} "
         f"(JFT, amplification at miss rate {document['miss_rate']:g})",
@@ -275,9 +269,9 @@ def amplify_text(document: Mapping[str, Any]) -> str:
     ]
     sound = document["bayesian"]
     lines.append(
-        "sound form beside it: give --gamma, the share of secrets that are not masked stably"
+        "sound form: give --gamma, the share of secrets that are not masked stably"
         if sound is None
-        else f"sound form beside it: epsilon {_shown(sound['epsilon'])}, delta {_shown(sound['delta'])} for a secret "
+        else f"sound form: epsilon {_shown(sound['epsilon'])}, delta {_shown(sound['delta'])} for a secret "
         f"drawn from mu ({sound['theorem']}, gamma {sound['gamma']:g})"
     )
     return _with_assumptions(lines, document)
@@ -286,17 +280,17 @@ def amplify_text(document: Mapping[str, Any]) -> str:
 def selection_document(
     *, sample_rate: float, noise_multiplier: float, steps: int, delta: float, candidates: float, shape: float
 ) -> dict[str, Any]:
-    """What publishing the best of a random number of trainings costs (`pipelines.accounting.selection`).
+    """Computes the cost of publishing the best of a random number of trainings (`pipelines.accounting.selection`).
 
     Raises:
-        ConfigError: a number out of range.
+        ConfigError: a number is out of range.
     """
     _above_zero("--noise-multiplier", noise_multiplier, " (without noise epsilon is infinite)")
     _rate(sample_rate)
     _steps(steps)
     _probability("--delta", delta)
     if not (math.isfinite(candidates) and candidates > 1):
-        raise ConfigError(f"--candidates is how many are run on average, above 1, not {candidates}")
+        raise ConfigError(f"--candidates, the mean number of trainings, must be above 1, not {candidates}")
     if not (math.isfinite(shape) and shape > -1):
         raise ConfigError(f"--shape must be above -1, not {shape}")
     from pipelines.accounting.selection import gamma_of, selected_epsilon
@@ -322,7 +316,7 @@ def selection_document(
 
 
 def selection_text(document: Mapping[str, Any]) -> str:
-    """The figures, and what they rest on."""
+    """Formats the figures, then their assumptions."""
     lines = [
         f"the best of a random number of trainings, {document['candidates']:g} on average: epsilon "
         f"{_shown(document['epsilon'])} at delta {document['delta']:g}, {document['relation']}",
@@ -353,9 +347,7 @@ def _relation(name: str) -> NeighboringRelation:
         raise ConfigError(f"unknown relation {name!r}; --relation is one of {known}") from None
 
 
-def _loss(epsilon: float, delta: float) -> Any:
-    from pipelines.accounting.confidentiality import PrivacyLoss
-
+def _loss(epsilon: float, delta: float) -> PrivacyLoss:
     if not (math.isfinite(epsilon) and epsilon >= 0):
         raise ConfigError(f"--epsilon must be a finite number >= 0, not {epsilon}")
     if not 0 <= delta < 1:

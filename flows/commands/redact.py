@@ -1,4 +1,4 @@
-"""``reticent redact``: any policies on any text, line by line, without a settings file or a store."""
+"""``reticent redact``: applies any policies to any text, line by line, without a settings file or a store."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ Replace = Callable[[str, "JudgedText"], str]
 
 
 def redactor_spec(policies: Sequence[str], options: Mapping[str, Any]) -> RedactorSpec:
-    """What the options of the command line stand for, checked like the ``[redact]`` table.
+    """Makes a redactor's specification from command-line options, checked like the ``[redact]`` table.
 
     Args:
-        policies: names; several in one string are separated by commas.
-        options: fields of the table; those that are None are left out.
+        policies: names of policies; commas separate several in one string
+        options: fields of the table; those that are None are left out
 
     Raises:
-        ConfigError: every problem, before any work.
+        ConfigError: an option is wrong. The message lists every problem.
     """
     from pipelines.settings.redact import RedactConfig
 
@@ -51,23 +51,33 @@ def redactor_spec(policies: Sequence[str], options: Mapping[str, Any]) -> Redact
         raise ConfigError("; ".join(problems).replace("--policies", "--policy")) from None
 
 
-def model_place(name: str | None) -> str | None:
-    """A folder as an absolute path; what is no folder here may be a name on the hub."""
-    return str(Path(name).absolute()) if name is not None and Path(name).is_dir() else name
-
-
-def settings_options(pattern: Sequence[str], keywords: Path | None, names: Path | None) -> dict[str, Any]:
-    """Options of the command line that stand for several fields of the ``[redact]`` table.
+def settings_options(
+    pattern: Sequence[str],
+    keywords: Path | None,
+    names: Path | None,
+    classifier: Path | None = None,
+    token_classifier: str | None = None,
+    gliner: Path | None = None,
+) -> dict[str, Any]:
+    """Returns fields of the ``[redact]`` table for options that need conversion.
 
     Args:
-        pattern: each ``LABEL=REGEX``.
-        keywords: a JSON file ``{DOMAIN: [keyword, ...]}``.
-        names: a file with one name a line.
+        pattern: texts ``LABEL=REGEX``
+        keywords: JSON file ``{DOMAIN: [keyword, ...]}``
+        names: file with one name per line
+        classifier, gliner: folders of models
+        token_classifier: folder of a model, or the name of a model on the hub
 
     Raises:
-        ConfigError, InputError: one of them cannot be used.
+        ConfigError, InputError: an option cannot be used.
     """
     options: dict[str, Any] = {}
+    for name, folder in (("classifier", classifier), ("gliner", gliner), ("names_file", names)):
+        if folder is not None:
+            options[name] = str(folder.absolute())
+    if token_classifier is not None:
+        is_folder = Path(token_classifier).is_dir()
+        options["token_classifier"] = str(Path(token_classifier).absolute()) if is_folder else token_classifier
     for given in pattern:
         label, separator, regex = given.partition("=")
         if not separator:
@@ -78,11 +88,9 @@ def settings_options(pattern: Sequence[str], keywords: Path | None, names: Path 
             options["keywords"] = json.loads(keywords.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise InputError(
-                f"--keywords: {keywords} cannot be read as JSON ({type(error).__name__}); it is to hold "
+                f"--keywords: {keywords} cannot be read as JSON ({type(error).__name__}); it must hold "
                 '{"DOMAIN": ["keyword", ...]}'
             ) from None
-    if names is not None:
-        options["names_file"] = str(names.absolute())
     return options
 
 
@@ -96,20 +104,21 @@ def redact_lines(
     as_json: bool = False,
     replace: Replace | None = None,
 ) -> Iterator[str]:
-    """One JSON line for each record of a file.
+    """Yields one JSON line for each record of a file.
 
     Args:
-        file: a path, or ``-`` for standard input; lines of text, or JSON lines with ``text`` and, if wanted, ``id``.
-        spec: the policies.
-        rendering: how masks are written (see `pipelines.policies.judging.texts.RENDERINGS`).
-        workers: processes.
-        check_language: refuse text that is plainly in another language.
-        as_json: put ``schema_version`` into every line.
-        replace: writes something else than masks; given a record's id and what was found in it.
+        file: path of a file (or ``-`` for standard input) with lines of text, or JSON lines with ``text`` and
+            optionally ``id``
+        spec: policies to apply
+        rendering: notation of masks (see `pipelines.policies.judging.texts.RENDERINGS`)
+        workers: number of processes
+        check_language: true to refuse text that is clearly in another language
+        as_json: true to put ``schema_version`` into every line
+        replace: function that replaces masks by other text, called with a record's id and its findings
 
     Raises:
         ConfigError: a policy cannot be made, or the text is in another language.
-        InputError: the file or a line of it cannot be read; the message names the line.
+        InputError: the file or a line cannot be read. The message names the line.
     """
     from pipelines.policies.judging.texts import RENDERINGS
 
@@ -122,7 +131,7 @@ def redact_lines(
             num_unvouched += judged.conservative_failed
             document: dict[str, Any] = {"id": record["id"]}
             if replace is not None:
-                # Offsets into the original would tell how long the secrets are.
+                # Offsets into the original would reveal the lengths of secrets.
                 document["redacted_text"] = replace(str(record["id"]), judged)
             else:
                 document |= {"redacted_text": judged.rendered(rendering), "spans": _spans(judged)}
@@ -130,8 +139,8 @@ def redact_lines(
                 document["flagged_by_conservative"] = judged.flagged
             yield json.dumps({"schema_version": 1, **document} if as_json else document, ensure_ascii=False)
     for count, name, what_then in (
-        (num_failed, "a policy", "what it failed on is masked whole"),
-        (num_unvouched, "the conservative policy", "it vouches for none of them"),
+        (num_failed, "a policy", "these are masked completely"),
+        (num_unvouched, "the conservative policy", "these count as private"),
     ):
         if count:
             print(f"reticent: {name} failed on {count:,} text{'s' * (count > 1)}; {what_then}", file=sys.stderr)
@@ -153,7 +162,7 @@ def _spans(judged: JudgedText) -> list[dict[str, Any]]:
 def judge_records(
     found: Iterable[Mapping[str, Any]], spec: RedactorSpec, *, workers: int = 1, check_language: bool = True
 ) -> Iterator[tuple[Mapping[str, Any], JudgedText]]:
-    """Judges records with a ``text``, a bounded number at a time, in order. Raises as `redact_lines`."""
+    """Judges records with a ``text`` in order, a bounded number at a time. Raises the errors of `redact_lines`."""
     from pipelines.policies.english.wrong_language import check_text
     from pipelines.policies.judging.apply import Redactor
     from pipelines.policies.judging.texts import TextJudge
@@ -171,12 +180,12 @@ def judge_records(
 
 
 def records(lines: Iterable[bytes], name: str) -> Iterator[dict[str, Any]]:
-    """The records of a file: JSON lines if its first line is a JSON object, else lines of text.
+    """Yields the records of a file: JSON lines if the first line is a JSON object, else lines of text.
 
-    A byte order mark is no part of the text.
+    Skips a byte order mark.
 
     Raises:
-        InputError: a line is not UTF-8, or cannot be used although the first line is a JSON object.
+        InputError: a line is not UTF-8, or is no usable object although the first line is a JSON object.
     """
     source = ((number, line.rstrip(b"\r\n")) for number, line in enumerate(lines, 1))
     first = next(((n, line.removeprefix(codecs.BOM_UTF8)) for n, line in source if line.strip()), None)
@@ -199,12 +208,12 @@ def records(lines: Iterable[bytes], name: str) -> Iterator[dict[str, Any]]:
         if not isinstance(record.get("id"), str | int | float | None):
             raise InputError(f'{name}, line {number}: "id" must be a string or a number')
         if not (is_unicode(record["text"]) and is_unicode(str(record.get("id")))):
-            raise InputError(f"{name}, line {number}: half of a surrogate pair stands alone, which is no character")
+            raise InputError(f"{name}, line {number}: holds half of a surrogate pair, which is not a character")
         yield {"id": str(number), **record}
 
 
 def _parsed(line: bytes) -> Any:
-    """A line's JSON value; None where it is no JSON, or nested too deep to be any of ours."""
+    """Parses a line as JSON; returns None if it is not JSON or nested too deeply."""
     try:
         return json.loads(line)
     except (ValueError, RecursionError):
@@ -213,10 +222,10 @@ def _parsed(line: bytes) -> Any:
 
 @contextmanager
 def opened(file: str) -> Iterator[IO[bytes]]:
-    """A file, or standard input for ``-``.
+    """Opens a file, or standard input for ``-``.
 
     Raises:
-        InputError: it cannot be opened.
+        InputError: the file cannot be opened.
     """
     if file == "-":
         yield sys.stdin.buffer

@@ -1,7 +1,7 @@
-"""``reticent redact --replacement`` and ``reticent restore``: something else than masks, and the way back.
+"""``reticent redact --replacement`` and ``reticent restore``: replaces secrets by surrogates, and turns them back.
 
-What surrogates of a run stand for is a private table of its redact stage (`SURROGATES`); that of `reticent redact` is a
-file of JSON lines.
+A run keeps the originals of its surrogates in a private table of its redact stage (`SURROGATES`). `reticent redact`
+writes them to a file of JSON lines.
 """
 
 from __future__ import annotations
@@ -15,13 +15,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from flows.commands.redact import Replace, opened
+from flows.running.spec import open_store
 from pipelines.errors import ConfigError, InputError
 from pipelines.mask import Replacement
+from pipelines.policies.surrogates import Replaced, Surrogates, typed_text
+from pipelines.policies.surrogates import restored as restored_text
+from pipelines.policies.tables import SURROGATES
+from pipelines.store.objects import runs
 
 if TYPE_CHECKING:
     from pipelines.policies.judging.apply import RedactorSpec
     from pipelines.policies.judging.texts import JudgedText
-    from pipelines.policies.surrogates import Replaced
 
 REPLACEMENTS: Final = get_args(Replacement)
 _KEY_BYTES: Final = 32
@@ -31,19 +35,18 @@ _KEY_BYTES: Final = 32
 def replacing(
     replacement: str, spec: RedactorSpec, key: Path | None, table: Path | None, consistent: str
 ) -> Iterator[Replace | None]:
-    """Gives what writes the replacement of a text; None for masks.
+    """Opens a function that writes the replacement of a text; None for masks.
 
     Args:
-        replacement: one of `REPLACEMENTS`.
-        spec: the policies, whose labels map onto those of reviews.
-        key: file of the key of surrogates; made, readable by its owner only, where there is none.
-        table: file of what they stand for; must be new.
-        consistent: ``document`` or ``corpus``.
+        replacement: one of `REPLACEMENTS`
+        spec: policies, whose labels map onto those of reviews
+        key: file of the surrogates' key; created if missing, readable by its owner only
+        table: new file for the originals of surrogates
+        consistent: scope in which a secret keeps one surrogate, ``document`` or ``corpus``
 
     Raises:
-        ConfigError: an option is unknown, missing or of no use here, or a file cannot be used.
+        ConfigError: an option is unknown, missing or useless here, or a file cannot be used.
     """
-    from pipelines.policies.surrogates import Surrogates, typed_text
     from pipelines.settings.estimate import EstimateConfig
 
     if replacement not in REPLACEMENTS:
@@ -66,7 +69,7 @@ def replacing(
     try:
         descriptor = os.open(table, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise ConfigError(f"--surrogate-map: {table} is there already; name a new file") from None
+        raise ConfigError(f"--surrogate-map: {table} exists already; name a new file") from None
     except OSError as error:
         raise ConfigError(f"--surrogate-map: {table} cannot be written ({error.strerror})") from None
     with os.fdopen(descriptor, "w", encoding="utf-8") as out:
@@ -75,14 +78,14 @@ def replacing(
             text, rows = maker.text(document, judged.text, judged.starts, judged.ends, judged.spans)
             for row in rows:
                 out.write(json.dumps({"id": document, **row._asdict()}, ensure_ascii=False) + "\n")
-            out.flush()  # ahead of the text, so that no text is without its way back
+            out.flush()  # before the text is written, so that every text can be restored
             return text
 
         yield replace
 
 
 def _key(path: Path) -> bytes:
-    """Reads the key, or makes one."""
+    """Reads the key; creates one if the file is missing."""
     try:
         if not path.exists():
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -97,10 +100,10 @@ def _key(path: Path) -> bytes:
 
 
 class Known:
-    """What surrogates stand for, by text. It is held in memory.
+    """The originals of surrogates by text, held in memory.
 
-    In a run a text is a document, or a sentence of one. Two sentences of a document may use one surrogate for two
-    secrets, which only the sentence then tells apart.
+    In a run, a text is a document or one of its sentences. Two sentences of a document may use one surrogate for two
+    secrets, so that only the sentence decides between them.
     """
 
     def __init__(self) -> None:
@@ -108,7 +111,7 @@ class Known:
         self._unclear: dict[str, set[str]] = {}
 
     def add(self, text_id: str, sentence: int | None, replaced: Replaced) -> bool:
-        """Adds a row. Returns whether the surrogate stands for one secret only in all of the document so far."""
+        """Adds a row. Returns true if the surrogate stands for only one secret in the document so far."""
         if sentence is not None:
             self._of.setdefault((text_id, sentence), {})[replaced.surrogate] = replaced
         whole = self._of.setdefault((text_id, None), {})
@@ -118,26 +121,24 @@ class Known:
         return is_clear
 
     def restored(self, text_id: str, sentence: int | None, text: str) -> str | None:
-        """The text with what its surrogates stand for; None where the sentence must be known for that."""
-        from pipelines.policies.surrogates import restored
-
+        """Replaces surrogates by their originals; returns None if that needs the sentence, which is unknown."""
         if sentence is None and any(surrogate in text for surrogate in self._unclear.get(text_id, ())):
             return None
-        return restored(text, self._of.get((text_id, sentence), {}).values())
+        return restored_text(text, self._of.get((text_id, sentence), {}).values())
 
 
 def restored_lines(file: str, source: Path, environ: Mapping[str, str] | None = None) -> Iterator[str]:
-    """One JSON line for each text: ``id`` and ``text`` with what surrogates stand for.
+    """Yields one JSON line for each text: ``id`` and ``text``, with surrogates replaced by their originals.
 
     Args:
-        file: a path, or ``-`` for standard input; JSON lines with ``id``, and ``redacted_text`` or ``text``. Of a run,
-            ``doc_id`` counts as well, and ``sentence_index`` where there is one.
-        source: what `replacing` wrote; or the settings file (``.toml``) of a project, for its last run.
-        environ: the environment, for settings.
+        file: path of a file (or ``-`` for standard input) of JSON lines with ``id``, and ``redacted_text`` or
+            ``text``; rows of a run may have ``doc_id`` instead, and ``sentence_index``
+        source: map file that `replacing` wrote, or the settings file (``.toml``) of a project, for its last run
+        environ: environment variables, for settings
 
     Raises:
         ConfigError: the project's last run wrote no surrogates.
-        InputError: one of them cannot be read; the message names the line.
+        InputError: a file cannot be read. The message names the line.
     """
     is_run = source.suffix == ".toml"
     known = _known_of_run(source, environ or {}) if is_run else _known_of_map(source)
@@ -158,13 +159,11 @@ def restored_lines(file: str, source: Path, environ: Mapping[str, str] | None = 
             found = known.restored(str(text_id), sentence, text)
             if found is None:
                 raise InputError(f"{where}: a surrogate stands for two secrets in this document; give sentence_index")
-            told = {} if sentence is None else {"sentence_index": sentence}
-            yield json.dumps({"id": text_id, **told, "text": found}, ensure_ascii=False)
+            place = {} if sentence is None else {"sentence_index": sentence}
+            yield json.dumps({"id": text_id, **place, "text": found}, ensure_ascii=False)
 
 
 def _known_of_map(table: Path) -> Known:
-    from pipelines.policies.surrogates import Replaced
-
     known = Known()
     with opened(str(table)) as lines:
         for number, line in enumerate(lines, 1):
@@ -172,17 +171,14 @@ def _known_of_map(table: Path) -> Known:
             if not known.add(row["id"], None, Replaced(row["surrogate"], row["original"], row["label"])):
                 raise InputError(
                     f"{table}, line {number}: two texts have the same id, and one surrogate for two secrets; redact "
-                    "them again with an id each"
+                    "them again with different ids"
                 )
     return known
 
 
 def _known_of_run(config: Path, environ: Mapping[str, str]) -> Known:
-    from flows.running.spec import open_store
     from pipelines.policies.surrogates import Replaced
-    from pipelines.policies.tables import SURROGATES
     from pipelines.settings.loading import load_settings
-    from pipelines.store.objects import runs
 
     roots = open_store(load_settings(config, environ, refuses_idle=False), create=False)
     artifacts: Iterable[tuple[str, str | None, str]] = (runs.latest(roots) or {}).get("artifacts", ())
@@ -200,7 +196,7 @@ def _known_of_run(config: Path, environ: Mapping[str, str]) -> Known:
 
 
 def _object(line: bytes, where: str, names: tuple[str, ...]) -> dict[str, Any]:
-    """A line's JSON object, whose named fields are texts."""
+    """Parses a line as a JSON object whose named fields are texts."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):

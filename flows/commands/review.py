@@ -1,4 +1,4 @@
-"""``reticent review``: the review page on this machine, and reviews to and from files."""
+"""``reticent review``: serves the review page on this machine, and writes and reads files of reviews."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from flows.review.server import ReviewServer
 from flows.review.session import ReviewSession
 from flows.running.fetching import fetch
 from flows.running.signals import Terminated
@@ -35,7 +36,7 @@ _BY_SUFFIX = {".csv": "csv", ".json": "label-studio"}
 
 
 def login_name() -> str:
-    """The name of the user who is logged in; in a container, that may be a number."""
+    """Returns the user's login name, which may be a number in a container."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -43,17 +44,17 @@ def login_name() -> str:
 
 
 Asked = Literal["sample", "screening", "held"]
-"""Which sentences are reviewed: of the sample, of the manual-screening set, or what the gate holds."""
+"""Kind of sentences to review: the sample, the manual-screening set, or those that the gate holds."""
 
 
 class Opened(NamedTuple):
-    """What a review is about.
+    """The sentences of a review and their store.
 
     Attributes:
-        items: the sentences.
-        roots: where reviews go.
-        labels: what may be marked, and what labels of policies and of earlier reviews count as.
-        drawn: keys of all sampled sentences, copies included: what is noted of whatever learns from the reviews.
+        items: sentences to review
+        roots: roots of the store that keeps the reviews
+        labels: labels of marks, with a mapping for labels of policies and earlier reviews
+        drawn: keys of all sampled sentences, including copies; a model that learns from the reviews notes them
     """
 
     items: list[Item]
@@ -63,16 +64,16 @@ class Opened(NamedTuple):
 
 
 def open_items(config: Path, environ: Mapping[str, str], *, asked: Asked, is_evidence: bool = True) -> Opened:
-    """The sentences to review, with what is masked in them now.
+    """Returns the sentences to review, with their present masks.
 
     Args:
-        config: the settings file; stages that are not up to date are run.
-        asked: which sentences.
-        is_evidence: refuse a sample that the policies learnt from, where nothing else is left of it.
+        config: settings file; stages that are not up to date are run
+        asked: kind of sentences
+        is_evidence: true to refuse a sample of which the policies learnt from every sentence
 
     Raises:
-        ReticentError: as the stages raise it.
-        InputError: there is no sentence to review, or none that the policies did not learn from.
+        ReticentError: a stage failed.
+        InputError: there is no sentence to review, or the policies learnt from all of them.
     """
     source = "gate" if asked == "held" else "sample"
     session, keys = fetch(load_settings(config, environ), source, "redact", "split")
@@ -106,22 +107,22 @@ def open_items(config: Path, environ: Mapping[str, str], *, asked: Asked, is_evi
 
 
 def nothing_to_review(asked: Asked, num_drawn: int, config: Path) -> str:
-    """Why there is nothing to review, the setting that draws more, and the command to give then."""
+    """Explains why there is nothing to review, and names the setting that draws more and the next command."""
     setting = "sample.screening_fraction" if asked == "screening" else "sample.fraction or sample.min_sentences"
     why = "every sentence that was drawn is a copy that is masked whole" if num_drawn else "none was drawn"
     return f"there is no sentence to review: {why}. Raise {setting} in {config}, then `{command_of(config, asked)}`"
 
 
 def command_of(config: Path, asked: Asked) -> str:
-    """The command that opens a review."""
+    """Returns the command that opens a review."""
     return f"reticent review {config}" + ("" if asked == "sample" else f" --{asked}")
 
 
 def check_reviewer(name: str) -> str:
-    """A reviewer's name, as it is stored.
+    """Returns a reviewer's name in its stored form.
 
     Raises:
-        ConfigError: it is empty, too long, or holds odd characters.
+        ConfigError: the name is empty, too long, or holds other characters.
     """
     name = name.strip()
     if not _NAME.fullmatch(name):
@@ -143,22 +144,19 @@ def serve(
     """Serves the review page until interrupted.
 
     Args:
-        config: the settings file.
-        reviewer: who reviews.
-        port: to listen on; 0 takes a free one.
-        asked: which sentences.
-        adjudicate: show what reviewers disagree on.
-        overlap: the share of the sentences that every reviewer judges.
-        announce: told the address to open, and how many sentences there are.
+        reviewer: name of the reviewer
+        port: port to listen on; 0 takes a free one
+        asked: kind of sentences
+        adjudicate: true to show sentences on which reviewers disagree
+        overlap: share of the sentences that every reviewer judges
+        announce: function that shows the address to open and the number of sentences
 
     Returns:
-        How far the work is.
+        The progress of the work.
 
     Raises:
         ConfigError: the port is taken, or a value is out of range.
     """
-    from flows.review.server import ReviewServer
-
     reviewer = check_reviewer(reviewer)
     if not 0 <= overlap <= 1:
         raise ConfigError(f"--overlap is a share from 0 to 1, not {overlap:g}")
@@ -177,13 +175,13 @@ def serve(
         except Terminated:
             raise
         except KeyboardInterrupt:
-            pass  # the way to end it; every decision is on the disk already
+            pass  # normal end; every decision is on the disk already
     state = session.state()
     return {name: state[name] for name in ("reviewer", "mode", "num_done", "num_total", "num_put_off", "agreement")}
 
 
 def status_document(config: Path, environ: Mapping[str, str], *, asked: Asked) -> dict[str, Any]:
-    """How far the review is, and how far reviewers agree. Quotes nothing."""
+    """Returns the progress of the review and the agreement of reviewers. Quotes no text."""
     items, roots, _, _ = open_items(config, environ, asked=asked)
     ballots = ballots_of(read_decisions(reviews_path(roots)))
     judgements = {item.key: ballots[item.key].judgement() for item in items if item.key in ballots}
@@ -198,10 +196,10 @@ def status_document(config: Path, environ: Mapping[str, str], *, asked: Asked) -
 
 
 def status_text(document: Mapping[str, Any], command: str) -> str:
-    """For people; ``command`` opens this review."""
+    """Formats the progress for people. ``command`` opens this review."""
     lines = [f"{document['num_done']:,} of {document['num_total']:,} sentences are reviewed"]
     if document.get("num_to_ask_again"):
-        lines.append(f"  {document['num_to_ask_again']:,} are asked again, because less of them is masked now")
+        lines.append(f"  {document['num_to_ask_again']:,} need another review, because less of them is masked now")
     if document.get("num_disputed"):
         lines.append(f"  {document['num_disputed']:,} are judged differently: `{command} --adjudicate`")
     for row in document["agreement"]:
@@ -213,7 +211,7 @@ def status_text(document: Mapping[str, Any], command: str) -> str:
     if document["num_done"] < document["num_total"]:
         lines.append(f"  the rest: `{command}`")
     elif not document.get("num_disputed"):
-        lines.append("  all are reviewed: the next `reticent run` takes them in")
+        lines.append("  all are reviewed: the next `reticent run` uses the reviews")
     return "\n".join(lines)
 
 
@@ -223,7 +221,9 @@ def export_document(
     """Writes sentences and reviews to a file, which holds secrets and is readable by its owner only.
 
     Args:
-        format: one of `FORMATS`; None for what the suffix says.
+        file: file to write
+        format: one of `FORMATS`; None to choose by the suffix
+        asked: kind of sentences
 
     Raises:
         ConfigError: the format is unknown.
@@ -247,11 +247,14 @@ def import_document(
     """Adds the reviews of a file to those in the private root.
 
     Args:
-        format: one of `FORMATS`; None for what the file looks like.
+        file: file to read
+        format: one of `FORMATS`; None to choose by the file's contents
+        reviewer: name of the reviewer for reviews that have none
+        asked: kind of sentences
 
     Raises:
         ConfigError: the format is unknown.
-        InputError: the file is missing, or is no such file.
+        InputError: the file is missing or has another form.
     """
     if format is not None:
         _check_format(format)
@@ -281,7 +284,7 @@ def import_document(
 
 
 def import_text(document: Mapping[str, Any]) -> str:
-    """For people."""
+    """Formats the counts for people."""
     rest = [
         f"{document[name]:,} {said}"
         for name, said in (
@@ -300,12 +303,12 @@ def _check_format(format: str) -> None:
 
 
 def announce_page(url: str, num_sentences: int, *, open_browser: bool) -> None:
-    """Says where the review page is, and opens it where there is a screen to open it on.
+    """Prints the review page's address, and opens it if a terminal is attached.
 
     Args:
-        url: with the one-time token, so it is printed to the terminal and nowhere else.
-        num_sentences: to review.
-        open_browser: try the default browser.
+        url: address with the one-time token, which is printed to the terminal and nowhere else
+        num_sentences: number of sentences to review
+        open_browser: true to try the default browser
     """
     sys.stderr.write(f"{num_sentences:,} sentences to review. Open this address (it works once):\n\n  {url}\n\n")
     sys.stderr.write("Every answer is saved at once. Ctrl-C ends.\n")

@@ -1,4 +1,4 @@
-"""``reticent rotate-key``: another key for an encrypted store."""
+"""``reticent rotate-key``: gives an encrypted store another key."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def rotate_document(
     """Gives the store of the settings another key (`pipelines.store.place.rotation.rotate`).
 
     Args:
-        file, env: where the new key is; one of them.
-        reencrypt: seal every file anew.
+        file, env: file or environment variable of the new key; exactly one of them
+        reencrypt: true to encrypt every file again
 
     Raises:
-        ConfigError: none or both are given, the store is not encrypted, or a key cannot be had.
-        StoreError: a run is using the store, or a file is not as it was written.
+        ConfigError: neither or both are given, the store is not encrypted, or a key cannot be read.
+        StoreError: a run is using the store, or a file is damaged.
     """
     if (file is None) == (env is None):
         raise ConfigError("name the new key with --new-key-file or --new-key-env")
@@ -39,21 +39,21 @@ def rotate_document(
         if not _opens(settings, new):
             raise
         raise ConfigError(
-            "the store has the new key already. Name it in [store]; if --reencrypt was cut off, give the command again "
-            "then, with the same key"
+            "the store has the new key already. Name it in [store]. If --reencrypt was interrupted, run the command "
+            "again after that, with the same key"
         ) from None
     try:
         done = rotate(roots, settings.store_key(), new, reencrypt=reencrypt)
     except DamagedFileError:
         raise StoreError(
-            "a file is not as it was written, so not every file was sealed anew; the new key opens all of them. "
-            "`reticent verify --repair` takes the damaged one out of use; then rotate again"
+            "a file is damaged, so not every file was encrypted again; the new key opens all of them. Run `reticent "
+            "verify --repair` to take the damaged file out of use, then rotate again"
         ) from None
     return {**done, "reencrypted": reencrypt}
 
 
 def _opens(settings: ProjectSettings, key: KeySource) -> bool:
-    """Whether a key is the one that the store has now."""
+    """Checks if a key is the store's present key."""
     try:
         open_ring(read_json(ring_path(settings.roots()[0])), key.read())
     except WrongKeyError:
@@ -62,6 +62,6 @@ def _opens(settings: ProjectSettings, key: KeySource) -> bool:
 
 
 def rotate_text(document: Mapping[str, Any]) -> str:
-    """For people."""
-    sealed = f"; {document['num_files']} files were sealed anew" if document["reencrypted"] else ""
-    return f"the store has the new key{sealed}. Name it in [store] now; back-ups made before need the old one"
+    """Formats the result for people."""
+    sealed = f"; {document['num_files']} files were encrypted again" if document["reencrypted"] else ""
+    return f"the store has the new key{sealed}. Name it in [store] now. Earlier back-ups need the old key"

@@ -1,4 +1,4 @@
-"""``reticent run``: the nightly flow on the embedded Prefect server, or on the one that PREFECT_API_URL names."""
+"""``reticent run``: runs the nightly flow on the embedded Prefect server, or on the one that PREFECT_API_URL names."""
 
 from __future__ import annotations
 
@@ -35,12 +35,11 @@ def run_job(
     """Runs everything that changed and returns the run's record.
 
     Args:
-        config: the settings file.
-        from_stage, only, force, verify: as on the command line.
-        environ: where overrides are read; None for the process's own environment.
+        from_stage, only, force, verify: values of the command-line options
+        environ: environment variables with overrides; None for the process's own environment
 
     Raises:
-        ReticentError: as the stages raise it; what was finished before is kept.
+        ReticentError: a stage failed. The results of earlier stages are kept.
     """
     if verify not in (None, "full", "size"):
         raise ConfigError(f"--verify must be full or size, not {verify}")
@@ -50,14 +49,7 @@ def run_job(
     console = Console()
     for warning in settings.warnings:
         console.say(f"warning: {warning}")
-    run = begin(
-        config,
-        environ,
-        selected=selected,
-        forced=forced,
-        verify=verify,
-        progress=console.reading,
-    )
+    run = begin(config, environ, selected=selected, forced=forced, verify=verify, progress=console.reading)
     record = _run_begun(run, console)
     record["num_superseded_removed"] = retire(run)
     try:
@@ -80,7 +72,7 @@ def child_run(
     """Runs a child of a run (`pipelines.store.objects.session.child_of`) and returns its record.
 
     Raises:
-        ReticentError: as `child_of` and the stages raise it; what was finished before is kept.
+        ReticentError: `child_of` or a stage failed. The results of earlier stages are kept.
     """
     spec = child_of(parent, new_run_id(), purpose=purpose, changes=changes, overlay=overlay, selected=selected)
     return _run_begun(str(save_spec(make_session(spec))), Console())
@@ -97,7 +89,7 @@ def _run_begun(run: str, console: Console) -> dict[str, Any]:
 
 def _run_flow(run: str, console: Console) -> dict[str, Any]:
     console.say("starting Prefect")
-    # Prefect is imported only after the settings and the input were found to be in order: it takes a second.
+    # Imports Prefect, which takes a second, only after settings and input have been checked.
     protect_server()
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
@@ -118,12 +110,12 @@ def _run_flow(run: str, console: Console) -> dict[str, Any]:
 def requested(
     from_stage: str | None, only: str | None, force: Sequence[str], settings: ProjectSettings
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The selected and the forced stages.
+    """Returns the selected and the forced stages.
 
-    A name of several stages, such as ``audit``, forces those of them that the settings ask for.
+    A name of several stages, such as ``audit``, forces only those that the settings enable.
 
     Raises:
-        ConfigError: no such stage, both --from and --only, or a forced stage that is not selected.
+        ConfigError: a stage does not exist, both --from and --only are given, or a forced stage is not selected.
     """
     selected = selection(from_stage, only)
     named = (stages_named(stage) for stage in force)
@@ -137,7 +129,7 @@ def requested(
 
 
 def _server_error(error: RuntimeError, record: dict[str, Any]) -> Exception:
-    """Prefect says that its server is out of reach by a bare RuntimeError."""
+    """Converts Prefect's bare RuntimeError for an unreachable server to a `StoreError`."""
     if os.environ.get("PREFECT_API_URL") and not record["stages"]:
         return StoreError(
             "the Prefect server that PREFECT_API_URL names does not answer; start it (prefect server start), "

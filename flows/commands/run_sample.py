@@ -1,7 +1,7 @@
-"""``reticent run --sample``: what redaction does to a few documents, in about a minute.
+"""``reticent run --sample``: shows the effect of redaction on a few documents, in about a minute.
 
-It shows counts. Examples, which quote the text, go to a file in the private root. Nothing is published or trained, the
-ledger is not written, and the store's artifacts stay as they are.
+It prints counts. Examples, which quote the text, go to a file in the private root. It publishes and trains nothing,
+and leaves the ledger and the store's artifacts unchanged.
 """
 
 from __future__ import annotations
@@ -18,9 +18,22 @@ from typing import Any
 
 from flows.running.spec import open_store, read_corpus
 from pipelines.context import Progress, pseudonym, silent
+from pipelines.corpus.documents import map_gold
+from pipelines.corpus.forgotten import is_forgotten
 from pipelines.corpus.items import Document
+from pipelines.corpus.languages import other_language
+from pipelines.corpus.readers import read_documents
+from pipelines.corpus.split import Splitter
 from pipelines.errors import ConfigError, InputError
 from pipelines.files import write_atomic
+from pipelines.intervals import clopper_pearson_upper
+from pipelines.policies.english.wrong_language import check_text
+from pipelines.policies.judging.apply import Redactor, RedactorSpec
+from pipelines.policies.judging.judge import Request
+from pipelines.policies.judging.tables import RedactionFigures, redacted_row
+from pipelines.policies.redact import token_mask
+from pipelines.policies.replacement import replacement_writer
+from pipelines.policies.sharding import is_private
 from pipelines.settings.loading import ProjectSettings, load_settings
 from pipelines.store.objects.inputs import CorpusState
 from pipelines.store.place.roots import SAMPLE_EXAMPLES, Roots, private_umask
@@ -32,14 +45,14 @@ _MAX_READ = 200_000
 _MAX_EXAMPLES = 200
 _CONFIDENCE = 0.95
 _PROXY = "conservative"
-_NO_SUSPICION = frozenset({"WORD"})  # a word that is merely not one of every day
+_NO_SUSPICION = frozenset({"WORD"})  # merely an uncommon word
 
 
 def fraction_of(text: str) -> float:
-    """``1%`` or ``0.01`` as a share.
+    """Parses ``1%`` or ``0.01`` as a share.
 
     Raises:
-        ConfigError: it is no share above 0 and at most 1.
+        ConfigError: the share is not above 0 and at most 1.
     """
     number = re.fullmatch(r"\s*([0-9.]+)\s*(%?)\s*", text)
     try:
@@ -54,19 +67,18 @@ def fraction_of(text: str) -> float:
 def run_sample(
     config: Path, sample: str, *, environ: Mapping[str, str] | None = None, progress: Progress = silent
 ) -> dict[str, Any]:
-    """Redacts a sample of the documents as a run would, with copies left out, and tells what it did in counts.
+    """Redacts a sample of the documents like a run, leaving out copies, and returns counts.
 
     Args:
-        config: the settings file.
-        sample: share of the documents; at least 50 are taken, and no more than some 60,000 tokens.
-        environ: where overrides are read; None for the process's own environment.
-        progress: told how far the reading is.
+        sample: share of the documents; at least 50 documents and at most some 60,000 tokens are taken
+        environ: environment variables with overrides; None for the process's own environment
+        progress: function that shows the progress of reading
 
     Returns:
-        Counts, and ``examples``, the path of a private file.
+        A dictionary of counts, and ``examples``, the path of a private file.
 
     Raises:
-        ConfigError: as the stages raise it.
+        ConfigError: a setting is wrong.
         InputError: no document can be used.
     """
     fraction = fraction_of(sample)
@@ -109,15 +121,12 @@ def run_sample(
 def _draw(
     settings: ProjectSettings, roots: Roots, state: CorpusState, fraction: float, reasons: Counter[str]
 ) -> tuple[list[Document], int]:
-    """Documents by a keyed hash of where they stand, whatever they hold; of a large corpus from some partitions."""
-    from pipelines.corpus.forgotten import is_forgotten
-    from pipelines.corpus.readers import read_documents
-
+    """Draws documents by a keyed hash of their place, never of their text. Reads some partitions of a large corpus."""
     corpus: Any = settings.stages["corpus"]
     options = corpus.read_options()
     partitions = sorted(state.partitions or (), key=lambda p: pseudonym(roots.secret, SAMPLE_EXAMPLES, p.name))
     most = len(partitions) * corpus.partition_documents
-    if most > _MAX_READ:  # ten times what is wanted, so that the sample is not one partition's
+    if most > _MAX_READ:  # reads ten times the sample, so that it does not come from one partition
         kept = max(1, round(len(partitions) * min(1.0, max(10 * fraction, _MAX_READ / most))))
         fraction = min(1.0, fraction * len(partitions) / kept)
         partitions = partitions[:kept]
@@ -149,11 +158,7 @@ def _draw(
 def _rows(
     settings: ProjectSettings, documents: Sequence[Document], others: Counter[str]
 ) -> tuple[list[dict[str, Any]], dict[Any, Any], int]:
-    """The rows of documents up to the limit, each once, and the known secrets in them."""
-    from pipelines.corpus.documents import map_gold
-    from pipelines.corpus.languages import other_language
-    from pipelines.corpus.split import Splitter
-
+    """Returns the distinct rows of documents up to the limit, the known secrets in them, and the document count."""
     split: Any = settings.stages["split"]
     splitter = Splitter(split.language, split.mode, split.max_sentence_tokens, split.model)
     expected = split.languages or (split.language,)
@@ -199,16 +204,7 @@ def _rows(
 
 
 def _redacted(redact: Any, corpus: Any, rows: Sequence[Mapping[str, Any]], gold: Mapping[int, Any]) -> dict[str, Any]:
-    from pipelines.intervals import clopper_pearson_upper
-    from pipelines.policies.english.wrong_language import check_text
-    from pipelines.policies.judging.apply import Redactor, RedactorSpec
-    from pipelines.policies.judging.judge import Request
-    from pipelines.policies.judging.tables import RedactionFigures, redacted_row
-    from pipelines.policies.redact import token_mask
-    from pipelines.policies.replacement import replacement_writer
-    from pipelines.policies.sharding import is_private
-
-    key = secrets.token_bytes(32)  # other surrogates than a run's: a sample needs no store
+    key = secrets.token_bytes(32)  # not the surrogates of a run: a sample needs no store
     replace = replacement_writer(redact.replacement, redact.surrogate_scope, redact.policies, key)
     warnings: list[str] = []
     if redact.check_language:
@@ -261,24 +257,24 @@ def _redacted(redact: Any, corpus: Any, rows: Sequence[Mapping[str, Any]], gold:
 
 
 def sample_text(found: Mapping[str, Any], config: Path) -> str:
-    """What was found, for people; no text of the corpus."""
+    """Formats the counts for people, without text of the corpus."""
     by_label = list(found["masked_tokens_by_label"].items())
     shown = ", ".join(f"{label} {number:,}" for label, number in by_label[:12]) or "nothing"
     suspected, num_rows = found["suspected"], max(1, found["num_rows"])
     lines = [
-        f"a first look at {found['num_documents']:,} documents: {found['num_rows']:,} rows that differ, "
+        f"a first look at {found['num_documents']:,} documents: {found['num_rows']:,} distinct rows, "
         f"{found['num_tokens']:,} tokens",
         f"  masked tokens        {found['num_masked_tokens']:,} ({found['masked_share']:.1%})",
         f"  by label             {shown}",
         f"  would be public      {found['num_public_rows']:,} rows ({found['num_public_rows'] / num_rows:.1%})",
         f"  probably still open  at most {suspected['rows_upper']:.1%} of the rows (95 %), by a proxy: in "
-        f"{suspected['num_rows']:,} of them it suspects a number, a sign or a name unmasked. Most of these are no "
-        "secrets, and it misses others; `reticent review` measures",
+        f"{suspected['num_rows']:,} of them it suspects an unmasked number, sign or name. Most of these are not "
+        "secrets, and it misses others. `reticent review` measures the real rate",
     ]
     if known := found["known_secrets"]:
         lines.append(f"  known secrets        {known['num_missed']:,} of {known['num']:,} have an unmasked token")
     if found["num_failed_closed"]:
-        lines.append(f"  policies failed on   {found['num_failed_closed']:,} rows, which are masked whole")
+        lines.append(f"  policies failed on   {found['num_failed_closed']:,} rows, which are masked completely")
     if reasons := found["rejected_by_reason"]:
         listed = ", ".join(f"{number:,} {reason}" for reason, number in sorted(reasons.items()))
         stops = ": too many (corpus.max_rejected_fraction), a run would stop" if found["is_too_much_rejected"] else ""
@@ -287,9 +283,7 @@ def sample_text(found: Mapping[str, Any], config: Path) -> str:
         listed = ", ".join(f"{number:,} {language}" for language, number in others.items())
         lines.append(f"  other languages      {listed} (split.other_languages)")
     lines += [f"  warning: {text}" for text in found["warnings"]]
-    lines += [
-        f"  examples             {found['examples']}  (private: it quotes your text)",
-    ]
+    lines.append(f"  examples             {found['examples']}  (private: the file quotes your text)")
     lines += in_plain(Path(found["examples"]))
-    lines.append(f"nothing was published, trained or entered in the ledger. All of it: reticent run {config}")
+    lines.append(f"nothing was published, trained or entered in the ledger. For the whole job: reticent run {config}")
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""``reticent sample``: what is drawn for review, and how much would have to be."""
+"""``reticent sample``: draws sentences for review, and computes how many a bound needs."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from pipelines.store.objects import runs
 
 
 def sample_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
-    """The design of the sample: population, replicates, strata, inclusion probabilities.
+    """Returns the design of the sample: population, replicates, strata, inclusion probabilities.
 
     Raises:
-        ReticentError: as the stages raise it.
+        ReticentError: a stage failed.
     """
     return figures_of(load_settings(config, environ), "sample")
 
 
 def sample_text(document: Mapping[str, Any]) -> str:
-    """For people."""
+    """Formats the design for people."""
     sizes = [replicate["num_sentences"] for replicate in document["replicates"]]
     each = f"{sizes[0]:,}" if len(set(sizes)) == 1 else f"{min(sizes):,} to {max(sizes):,}"
     lines = [
@@ -65,13 +65,13 @@ def plan_document(
     design_effect: float | None,
     units_per_sentence: float | None,
 ) -> dict[str, Any]:
-    """How many secrets, tokens and sentences to review.
+    """Computes how many secrets, tokens and sentences to review.
 
     Args:
-        config: a settings file; where it exists and its last run was measured, density and design effect come from it.
-        target: ``gamma``, ``miss_rate`` or ``delta2``.
-        bound, confidence, expected_rate, assurance: see `pipelines.miss_rate.planning`.
-        design_effect, units_per_sentence: override what the last run measured.
+        config: settings file; if it exists and its last run was measured, density and design effect come from that run
+        target: rate to bound, ``gamma``, ``miss_rate`` or ``delta2``
+        bound, confidence, expected_rate, assurance: arguments of `pipelines.miss_rate.planning`
+        design_effect, units_per_sentence: values that replace the last run's measurements
 
     Raises:
         ConfigError: a value is out of range.
@@ -95,7 +95,7 @@ def plan_document(
 
 
 def _last_estimate(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
-    """Figures of the last run's estimate and sample; empty without a project or a run."""
+    """Returns figures of the last run's estimate and sample; empty without a project or a run."""
     if not config.is_file():
         return {}
     roots = open_store(load_settings(config, environ))
@@ -108,7 +108,7 @@ def _last_estimate(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def plan_text(document: Mapping[str, Any]) -> str:
-    """For people."""
+    """Formats the plan for people."""
     unit, rate = document["unit"], document["expected_rate"]
     lines = [
         f"to show {document['target']} <= {document['bound']:g} at confidence {document['confidence']:g}, review "
@@ -119,18 +119,18 @@ def plan_text(document: Mapping[str, Any]) -> str:
             f"  at an expected rate of {rate:g}, up to {document['num_misses_allowed']:,} of them may be missed; that "
             f"many suffice with probability {document['assurance']:g}"
         )
-        lines.append(f"  if none is missed, {document['num_units_if_none_is_missed']:,} {unit} will do")
+        lines.append(f"  if none is missed, {document['num_units_if_none_is_missed']:,} {unit} are enough")
     else:
-        lines.append("  all of which must turn out clean; give --expected-rate if some misses are expected")
+        lines.append("  none of which may be missed; give --expected-rate if you expect some misses")
     if document["num_sentences"] is None:
         lines.append(f"  in sentences: unknown; give --units-per-sentence ({unit} in an average sentence)")
     elif document["is_census"]:
-        lines.append(f"  which is every one of the {document['num_sentences']:,} training sentences: review them all")
+        lines.append(f"  in sentences: all {document['num_sentences']:,} training sentences")
     else:
         lines.append(
             f"  in sentences: about {document['num_sentences']:,}, at {document['units_per_sentence']:.3g} {unit} "
             f"each, and up to {document['num_large_sentences']:,} large ones"
         )
     if document["design_effect"] > 1:
-        lines.append(f"  clusters are accounted for: design effect {document['design_effect']:.3g}")
+        lines.append(f"  includes clustering: design effect {document['design_effect']:.3g}")
     return "\n".join(lines)

@@ -1,6 +1,6 @@
-"""``reticent show``: redacted text with its masks in the colours of their labels, page by page.
+"""``reticent show``: prints redacted text page by page, with each mask in the colour of its label.
 
-A mask is shown as what it stands for, never the text below it, unless the user asks for the original.
+A mask shows its label. The text below it appears only if the user asks for the original.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import polars as pl
 
 from flows.running.spec import open_store
 from pipelines.errors import ConfigError
@@ -26,7 +28,7 @@ UNLABELLED = "?"
 _COLOURS = (31, 32, 33, 34, 35, 36, 91, 92, 93, 94, 95, 96)
 _RESET = "\x1b[0m"
 _TABLES = {"redacted": "redacted", "private": "private", "public": "public_side", "stability": "redacted"}
-"""What may be shown, by the table that holds it. The published table has identifiers of its own, and no labels."""
+"""Tables that hold redacted text, by the name to show. The published table has its own identifiers and no labels."""
 _ROW = ("doc_id", "sentence_index")
 _CHANGES = {
     "sentence": "masking the secret by hand changes what else is masked in this sentence",
@@ -47,30 +49,28 @@ def show_document(
     rows: int = 20,
     show_text: bool = False,
 ) -> dict[str, Any]:
-    """One page of a table with redacted text.
+    """Returns one page of a table with redacted text.
 
     Args:
         table: ``redacted``, or one side of it: ``private`` or ``public``; ``stability`` for reviewed sentences with a
-            masked secret that is not redacted stably, each with the tokens of those secrets and what they change.
-        label: only rows with a mask of this label (``DUPLICATE`` and ``FAILED_CLOSED`` are labels too).
-        doc: only this document, by its id or the beginning of it.
-        private: only rows that are not public: masked, or flagged by the conservative policy.
-        page: from 1.
-        rows: rows in a page.
-        show_text: give the original text as well, and speakers by name; private.
+            masked secret that is not redacted stably, each with the tokens of those secrets and the change they cause
+        label: label of masks to select rows by (``DUPLICATE`` and ``FAILED_CLOSED`` are labels too)
+        doc: document to select, by its id or the start of the id
+        private: true to select rows that are not public: masked, or flagged by the conservative policy
+        page: page number, from 1
+        rows: rows per page
+        show_text: true to add the original text and the speakers' names, which are private
 
     Raises:
-        ConfigError: no such table, it was not built yet, or the page is beyond the end.
+        ConfigError: there is no such table, it was not built yet, or the page is beyond the end.
     """
-    import polars as pl
-
     if table not in _TABLES:
         raise ConfigError(f"{table} holds no redacted text; tables with redacted text are {', '.join(_TABLES)}")
     roots = open_store(load_settings(config, environ), create=False)
     frame = scan_latest(roots, _TABLES[table])
     if table == "stability":
         frame = frame.join(_unstable(roots), on=_ROW, how="inner", maintain_order="left")
-    elif table != "redacted":  # the shards hold no offsets: their labels are looked up where they are
+    elif table != "redacted":  # the shards hold no offsets, so labels come from the redacted table
         frame = frame.join(_labels(roots), on=_ROW, how="left", maintain_order="left")
     if label is not None:
         frame = frame.filter(_has_label(label))
@@ -98,7 +98,7 @@ def show_document(
 
 
 def scan_latest(roots: Roots, table: str) -> Any:
-    """A private table of the latest run, as a lazy frame of polars. Raises a `ConfigError` before it was built."""
+    """Opens a private table of the latest run as a lazy frame of polars. Raises `ConfigError` if it was not built."""
     folder = roots.private / "latest" / table
     if not folder.exists():
         raise ConfigError(f"table {table} was not built yet; run `reticent run` first")
@@ -112,9 +112,7 @@ def _labels(roots: Roots) -> Any:
 
 
 def _unstable(roots: Roots) -> Any:
-    """The unstable secrets of each sentence that has one."""
-    import polars as pl
-
+    """Returns the unstable secrets of each sentence that has one."""
     found = scan_latest(roots, "stability").filter(~pl.col("is_stable"))
     return found.group_by(_ROW).agg(
         pl.struct("start_token", "end_token", "reason").sort_by("start_token").alias("unstable")
@@ -122,8 +120,6 @@ def _unstable(roots: Roots) -> Any:
 
 
 def _has_label(label: str) -> Any:
-    import polars as pl
-
     if label.upper() == DUPLICATE:
         return pl.col("is_duplicate")
     if label.upper() == FAILED:
@@ -148,11 +144,11 @@ def _row(row: Mapping[str, Any], show_text: bool) -> dict[str, Any]:
 
 
 def mask_labels(row: Mapping[str, Any]) -> list[list[str]]:
-    """The labels below each mask of a row, in the order of the masks.
+    """Returns the labels of each mask of a row, in the order of the masks.
 
-    One mask stands for a run of masked tokens, which may have several labels. A row that was masked as a whole has
-    one mask and one reason; labels and surrogates are no masks, and stand in the text as they are. Where the row's
-    masks cannot be told apart (a mask in the original text, or masks that were not collapsed), each gets `UNLABELLED`.
+    One mask replaces a run of masked tokens, which may have several labels. A row that was masked as a whole has one
+    mask and one reason. Labels and surrogates in the text are not masks. If masks cannot be matched to labels (the
+    original text holds a mask, or masks were not collapsed), each gets `UNLABELLED`.
     """
     count = row["redacted_text"].count(MASK)
     if row["is_duplicate"] or row["failed_closed"]:
@@ -170,7 +166,7 @@ def mask_labels(row: Mapping[str, Any]) -> list[list[str]]:
 
 
 def _labels_by_token(spans: Sequence[Mapping[str, Any]]) -> list[set[str]]:
-    """One entry per masked token, for text whose masks were not collapsed."""
+    """Returns one entry per masked token, for text whose masks were not collapsed."""
     found: dict[int, set[str]] = {}
     for span in spans:
         for token in range(span["start_token"], span["end_token"]):
@@ -179,11 +175,12 @@ def _labels_by_token(spans: Sequence[Mapping[str, Any]]) -> list[set[str]]:
 
 
 def show_text_page(document: Mapping[str, Any], *, colour: bool, width: int = 100) -> str:
-    """A page for people.
+    """Formats a page for people.
 
     Args:
-        colour: mark masks by ANSI colours; otherwise masks read ``[MASK:PERSON]``.
-        width: columns to wrap text at.
+        document: result of `show_document`
+        colour: true for masks in ANSI colours, false for masks such as ``[MASK:PERSON]``
+        width: number of columns to wrap text at
     """
     lines: list[str] = []
     doc = None
@@ -210,14 +207,14 @@ def show_text_page(document: Mapping[str, Any], *, colour: bool, width: int = 10
     lines.append(f"{legend}\n" if legend else "")
     lines.append(
         f"{document['table']}: page {document['page']} of {document['num_pages']}, {document['num_rows']:,} rows"
-        + (f"; --page {document['page'] + 1} goes on" if document["page"] < document["num_pages"] else "")
+        + (f"; next: --page {document['page'] + 1}" if document["page"] < document["num_pages"] else "")
     )
     return "\n".join(lines)
 
 
 def _with_masks(row: Mapping[str, Any], colour: bool, width: int) -> str:
     parts = str(row["redacted_text"]).split(MASK)
-    # Placeholders of one odd character keep wrapping from cutting a mask in two.
+    # Wraps placeholders of one rare character, so that no line break divides a mask.
     text = "\ue000".join(printable(part).replace("\ue000", "?") for part in parts)
     wrapped = "\n".join(textwrap.wrap(text, max(20, width - 14), break_on_hyphens=False) or [""])
     labels = iter(row["masks"])
@@ -239,6 +236,6 @@ def _colour(label: str) -> int:
 
 
 def use_colour(environ: Mapping[str, str], *, is_terminal: bool, asked_for_none: bool) -> bool:
-    """Colours on a terminal, unless they were declined on the command line, by ``NO_COLOR``, or by a dumb terminal."""
+    """Checks if output is coloured: on a terminal, unless an option, ``NO_COLOR`` or a dumb terminal declines."""
     declined = asked_for_none or bool(environ.get("NO_COLOR")) or environ.get("TERM") == "dumb"
     return is_terminal and not declined

@@ -1,4 +1,4 @@
-"""``reticent sign``: the page for the person who signs, and the signature in the ledger."""
+"""``reticent sign``: writes the page for the person who signs, and enters the signature in the ledger."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from flows.running.spec import open_store
 from flows.running.spending import cost_of
 from pipelines.errors import ConfigError, PrivacyGateError, StoreError
 from pipelines.files import finite, read_file, write_atomic
+from pipelines.report.claims import TITLES
+from pipelines.report.sign_off import Signing, sign_off_page
 from pipelines.settings.loading import ProjectSettings, load_settings
 from pipelines.store.ledger.ledger import copies_of
 from pipelines.store.ledger.sign_offs import enter_signature, page_path, signatures
@@ -31,15 +33,15 @@ def sign_document(config: Path, environ: Mapping[str, str], name: str | None) ->
     """Writes the page of the latest run, and enters a signature on it if somebody signs.
 
     Args:
-        name: of the person who signs; None only writes the page.
+        name: name of the person who signs; None to only write the page
 
     Returns:
-        ``run_id``, ``page``, ``digest`` (SHA-256 of the page), and ``signed``: the entry, or None.
+        A dictionary of ``run_id``, ``page``, ``digest`` (SHA-256 of the page), and ``signed`` (the entry, or None).
 
     Raises:
         ConfigError: there is no run to sign, or the name is empty.
-        PrivacyGateError: the claims are not those that hold now, or this page was not written before the signature; it
-            was then, to be read.
+        PrivacyGateError: the run's claims no longer hold, or the page did not exist before the signature. In that case
+            the page was written now, so that the person can read it.
         StoreError: the report is damaged.
     """
     if name is not None and not name.strip():
@@ -50,7 +52,7 @@ def sign_document(config: Path, environ: Mapping[str, str], name: str | None) ->
         record, members = latest_run_with_valid_claims(settings, roots, then="sign")
         run_id, report = str(record["run_id"]), runs.key_in(record, "report")
         if report is None:
-            raise ConfigError("there is no run with a report yet; `reticent run` first")
+            raise ConfigError("there is no run with a report yet; start one with `reticent run`")
         composed = _composed(settings, members) | {"has_copy": bool(copies_of(roots))}
         page = _page(config, environ, roots, run_id, report, composed)
         path, digest = page_path(roots, run_id), hashlib.sha256(page).hexdigest()
@@ -61,15 +63,18 @@ def sign_document(config: Path, environ: Mapping[str, str], name: str | None) ->
         signed = None
         if name is not None:
             if before != page:
-                changed = "there was no page yet" if before is None else "what was to be signed has changed since"
+                changed = "there was no page yet" if before is None else "the page to sign has changed"
                 raise PrivacyGateError(f"{changed}, so it was written now: read {path}, then sign")
             signed = enter_signature(roots, name=name.strip(), run_id=run_id, digest=digest, report=report)
     return {"run_id": run_id, "page": str(path), "digest": digest, "signed": signed}
 
 
 def sign_text(document: Mapping[str, Any], config: Path) -> str:
-    """For people."""
-    lines = [f"page    {document['page']} (private: keep it where the text is)", f"digest  {document['digest']}"]
+    """Formats the document for people."""
+    lines = [
+        f"page    {document['page']} (private: protect it as you protect the text)",
+        f"digest  {document['digest']}",
+    ]
     if (signed := document["signed"]) is None:
         return "\n".join([*lines, f'read it, then: reticent sign {config} --name "NAME"'])
     return "\n".join([*lines, f"signed  run {document['run_id']} by {signed['name']}, {signed['at']}, in the ledger"])
@@ -78,11 +83,10 @@ def sign_text(document: Mapping[str, Any], config: Path) -> str:
 def _page(
     config: Path, environ: Mapping[str, str], roots: Roots, run_id: str, key: str, composed: Mapping[str, Any]
 ) -> bytes:
-    from pipelines.report.sign_off import Signing, sign_off_page
 
     manifest = manifests.load(roots, "report", key)
     if manifest is None or manifests.damage(roots, manifest, full=True):
-        raise StoreError("the report is gone or damaged; `reticent verify --repair`, then run again")
+        raise StoreError("the report is missing or damaged; use `reticent verify --repair`, then run again")
     last = next((found for found in reversed(signatures(roots)) if found["run_id"] != run_id), None)
     changes = None
     if last is not None and _can_be_compared(roots, last["run_id"]):
@@ -99,7 +103,7 @@ def _page(
 
 
 def _can_be_compared(roots: Roots, run_id: str) -> bool:
-    """Whether a run's claims are there yet: where `reticent gc` removed them, all would seem to have changed."""
+    """Checks if a run's claims still exist. After `reticent gc` removed them, everything would seem to have changed."""
     try:
         key = runs.key_in(runs.resolve(roots, run_id), "guarantee")
     except ConfigError:
@@ -108,7 +112,7 @@ def _can_be_compared(roots: Roots, run_id: str) -> bool:
 
 
 def _composed(settings: ProjectSettings, members: Sequence[Release]) -> dict[str, Any]:
-    """What all releases that share records with the latest run's model cost together, as the ledger says it."""
+    """Returns the joint cost, by the ledger, of all releases that share records with the latest run's model."""
     group = cost_of(settings, members)
     epsilon = None if group.delta is None else finite(group.epsilon)
     return {
@@ -120,9 +124,7 @@ def _composed(settings: ProjectSettings, members: Sequence[Release]) -> dict[str
 
 
 def changed_lines(document: Mapping[str, Any]) -> list[str]:
-    """What of a comparison matters to the person who signs: claims, misses, settings, utility; a line each."""
-    from pipelines.report.claims import TITLES
-
+    """Formats the changes that matter to the person who signs (claims, misses, settings, utility), one per line."""
     inputs = document["inputs"]
     files = [f"{len(inputs[word])} {word}" for word in ("new", "changed", "removed") if inputs[word]]
     claims = [
@@ -149,7 +151,7 @@ def changed_lines(document: Mapping[str, Any]) -> list[str]:
 
 
 def _brief(claim: Mapping[str, Any] | None) -> str:
-    """The figures of a claim, of all releases together where it holds for them."""
+    """Formats the figures of a claim, for all releases together if it covers them."""
     if claim is None:
         return "not stated"
     if claim["refused"]:

@@ -1,4 +1,4 @@
-"""What `reticent init` sees in files that nobody has described yet, and the settings that fit."""
+"""Surveys input files for `reticent init`, and finds settings that fit them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from pipelines.corpus.detect_format import look, units_of
 from pipelines.corpus.fields import Look
-from pipelines.corpus.formats import AUTO, compression_of, suffix_of
+from pipelines.corpus.formats import AUTO, compression_of, format_spec, suffix_of
 from pipelines.corpus.languages import language_of
 from pipelines.corpus.listing import InputFile, left_out_text, list_files
-from pipelines.corpus.looking import look, units_of
 from pipelines.corpus.options import SourceOptions
 from pipelines.errors import InputError
 
@@ -25,29 +25,30 @@ _LINES_A_PARAGRAPH = 50
 _SAMPLED_TEXTS = 500
 _PARTITION_WORDS = 150_000
 _LEAST_SHARE = 0.005
-"""Of the documents, below which a language is taken for a mistake: short texts are misjudged."""
+"""Share of documents below which a language counts as a mistake, because short texts are often misjudged."""
 _STEPS = (50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000)
 _WORDS_A_SENTENCE = 12
 USUAL_EPOCHS = 8
 _TRAINED_WORDS = 6_000_000
-"""What the tiny model reads in a quarter of an hour on two cores, as bytes if need be; words of all epochs together."""
+"""Words, over all epochs, that the tiny model reads in a quarter of an hour on two cores."""
 _IN_FOLDERS = ("txt", "jsonl", "parquet", "huggingface")
-"""Formats that ``auto`` searches a folder for."""
+"""Formats that ``auto`` looks for in a folder."""
 
 _NAMES = {"en": "English", "de": "German", "fr": "French", "es": "Spanish", "it": "Italian", "nl": "Dutch"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """Files that look alike.
+    """Files of one suffix and one form.
 
     Attributes:
-        look: what they look like.
-        suffix: of all of them.
-        num_files, num_bytes: how many, and how large together.
-        patterns: that match them and no other file.
-        is_source: whether a table ``[[corpus.source]]`` says how they are read.
-        texts: of some documents of them; ``num_text_bytes`` is what these take of the files.
+        look: format and findings that they share
+        suffix: suffix of the files
+        num_files, num_bytes: number of the files, and their total size
+        patterns: patterns that match these files and no others
+        is_source: flag that a table ``[[corpus.source]]`` describes them
+        texts: texts of some of their documents
+        num_text_bytes: size of these texts in the files
     """
 
     look: Look
@@ -61,16 +62,16 @@ class Group:
 
     @property
     def is_table(self) -> bool:
-        """Whether it has columns or fields, of which none is plainly text."""
+        """Checks if the files have columns or fields, but no column is clearly text."""
         return self.suffix in (".csv", ".tsv", ".jsonl", ".json", ".parquet") and "none is plainly" in self.look.what
 
     @property
     def num_documents(self) -> int:
-        """About how many documents it holds."""
+        """Approximate number of documents."""
         return max(1, round(len(self.texts) * self.num_bytes / max(1, self.num_text_bytes))) if self.texts else 0
 
     def text(self) -> str:
-        """A line, and one for what else it may be."""
+        """Formats the group in one line, with more lines for other readings and warnings."""
         files = f"{self.num_files:,} {self.suffix or 'file'}{'' if self.suffix or self.num_files == 1 else 's'}"
         read = self.look.format or "NOT READ"
         lines = [f"{files} ({_bytes(self.num_bytes)}): {read}: {self.look.what}"]
@@ -82,15 +83,15 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class Survey:
-    """All that was seen.
+    """The findings of a survey.
 
     Attributes:
-        groups: those that are read first.
-        format, fields: of the table ``[corpus]``.
-        languages: how many of the sampled documents are in which language; None for those too short to tell.
-        num_documents, num_words: about how many.
-        left_out: files that were not looked at, by suffix or by why.
-        warnings: what to look at.
+        groups: groups of files, readable ones first
+        format, fields: settings of the table ``[corpus]``
+        languages: number of sampled documents by language; None for documents that are too short
+        num_documents, num_words: approximate numbers
+        left_out: files that were not looked at, by suffix or reason
+        warnings: problems to look at
     """
 
     groups: tuple[Group, ...]
@@ -104,29 +105,29 @@ class Survey:
 
     @property
     def has_other_languages(self) -> bool:
-        """Whether documents are in another language than English."""
+        """Checks if some documents are not in English."""
         least = _LEAST_SHARE * self.languages.total()
         return any(code not in (None, "en") and number >= least for code, number in self.languages.items())
 
     @property
     def partition_documents(self) -> int:
-        """A round number of documents that takes a worker a minute or so, and leaves some for the others."""
+        """Round number of documents that takes a worker about a minute and leaves work for the others."""
         wanted = _PARTITION_WORDS * self.num_documents / max(1, self.num_words)
         wanted = min(wanted, max(_STEPS[0], self.num_documents / 4))
         return max((step for step in _STEPS if step <= wanted), default=_STEPS[0])
 
     @property
     def expected_items(self) -> int:
-        """A power of ten above the number of sentences, for the filter of duplicates."""
+        """Power of ten above the number of sentences, for the filter of duplicates."""
         return int(10 ** max(5, math.ceil(math.log10(max(1, 1.5 * self.num_words / _WORDS_A_SENTENCE)))))
 
     @property
     def epochs(self) -> int:
-        """As many as the tiny model is through with in a quarter of an hour on two cores; at least two."""
+        """Number of epochs that the tiny model trains in a quarter of an hour on two cores; at least two."""
         return max(2, min(USUAL_EPOCHS, _TRAINED_WORDS // max(1, self.num_words)))
 
     def text(self) -> str:
-        """What was seen, for people; also a comment of the settings file."""
+        """Formats the findings for people and for a comment in the settings file."""
         lines = [line for group in self.groups for line in group.text().splitlines()]
         if self.left_out:
             lines.append(f"not looked at: {left_out_text(self.left_out)}")
@@ -137,10 +138,10 @@ class Survey:
         total = self.languages.total()
         known = [(c, n) for c, n in self.languages.most_common() if c is not None and n >= _LEAST_SHARE * total]
         if not known:
-            return "too little text to tell the language"
+            return "too little text to find the language"
         shares = ", ".join(f"{_NAMES.get(code, code)} {number / total:.0%}" for code, number in known[:4])
         rest = self.languages[None]
-        return f"language: {shares}" + (f", not told by its words {rest / total:.0%}" if rest else "")
+        return f"language: {shares}" + (f", unknown {rest / total:.0%}" if rest else "")
 
 
 def _bytes(number: int) -> str:
@@ -154,10 +155,10 @@ def survey(inputs: Sequence[str]) -> Survey:
     """Looks at some files of each suffix.
 
     Args:
-        inputs: absolute paths of files and folders, or patterns.
+        inputs: absolute paths of files and folders, or patterns
 
     Raises:
-        InputError: one does not exist, or nothing in them can be read.
+        InputError: an input does not exist, or nothing in the inputs can be read.
     """
     files = list_files(inputs, Path("/"), "auto", _EVERYTHING)
     by_suffix: dict[str, list[InputFile]] = {}
@@ -168,14 +169,14 @@ def survey(inputs: Sequence[str]) -> Survey:
     if not readable:
         seen = "; ".join(line for group in groups for line in group.text().splitlines())
         raise InputError(
-            f"nothing in {', '.join(inputs)} can be read as a corpus: {seen}. docs/corpora.md names the formats; for a "
-            "reader of your own see docs/extending.md"
+            f"nothing in {', '.join(inputs)} can be read as a corpus: {seen}. docs/corpora.md names the formats. To "
+            "write a reader of your own, see docs/extending.md"
         )
     return _settle(groups, readable, files.left_out)
 
 
 def _groups(suffix: str, files: Sequence[InputFile]) -> list[Group]:
-    """The files of one suffix, by what they look like."""
+    """Groups the files of one suffix by their form."""
     step = max(1, len(files) // _LOOKED_AT)
     looks = {file.name: look(file.path) for file in files[::step][:_LOOKED_AT]}
     kinds = Counter((found.format, found.fields) for found in looks.values() if found.what != "empty")
@@ -184,7 +185,7 @@ def _groups(suffix: str, files: Sequence[InputFile]) -> list[Group]:
     main = kinds.most_common(1)[0][0]
     made: list[Group] = []
     for kind in kinds:
-        # Those that were not looked at are taken for what most are.
+        # Files that were not looked at count as the most frequent kind.
         alike = [f for f in files if _kind(looks.get(f.name), main) == kind]
         seen = [looks[f.name] for f in alike if f.name in looks] or list(looks.values())[:1]
         first = max(seen, key=lambda found: found.num_bytes)
@@ -194,12 +195,12 @@ def _groups(suffix: str, files: Sequence[InputFile]) -> list[Group]:
         if first.format == "txt":
             first = _with_unit(first, alike)
         made.append(_group(first, suffix, alike, seen, patterns))
-    # Names go before patterns, so that a pattern takes what no name took.
+    # Names go before patterns, so that a pattern takes only the files that no name took.
     return sorted(made, key=lambda group: group.num_files > _NAMED)
 
 
 def _warnings_of(looks: Mapping[str, Look]) -> tuple[str, ...]:
-    """What to look at in files that are read alike, each with those of them that it is about."""
+    """Returns the warnings about files, each with the names of its files."""
     files: dict[str, list[str]] = {}
     for name, found in looks.items():
         for warning in found.warnings:
@@ -249,34 +250,34 @@ def _group(
 
 
 def _with_unit(found: Look, files: Sequence[InputFile]) -> Look:
-    """What a document of plain text is: a file where there are many small ones, else a paragraph or a line."""
+    """Chooses the document of plain text: a file if there are many small files, else a paragraph or a line."""
     if found.fields:
         return found
     largest = max(file.path.stat().st_size for file in files)
     if len(files) >= _FEW_FILES and largest <= _LARGE_TXT_BYTES:
-        return replace(found, what="text, a document a file", others=('txt_document = "paragraph" or "line"',))
+        return replace(found, what="text, one document per file", others=('txt_document = "paragraph" or "line"',))
     text = "".join(found.texts)
     paragraphs = units_of((text,), "paragraph")
     lines = units_of((text,), "line")
     if len(paragraphs) == len(lines) == 1:
-        return replace(found, what="text, a document a file")
+        return replace(found, what="text, one document per file")
     by_line = len(paragraphs) == 1 or len(lines) >= _LINES_A_PARAGRAPH * len(paragraphs)
     unit, other = ("line", "paragraph") if by_line else ("paragraph", "line")
     return replace(
         found,
         fields=(("txt_document", unit),),
-        what=f"text, a document a {unit}",
+        what=f"text, one document per {unit}",
         others=(f'txt_document = "{other}" or "file"',),
     )
 
 
 def _by_suffix(group: Group) -> bool:
-    """Whether ``auto`` finds its files in a folder, and reads them so."""
+    """Checks if ``auto`` finds the group's files in a folder and reads them in this format."""
     return group.look.format in _IN_FOLDERS and AUTO.get(group.suffix) == group.look.format
 
 
 def _settle(groups: Sequence[Group], readable: Sequence[Group], left_out: Counter[str]) -> Survey:
-    """Which group the table ``[corpus]`` describes, and which need one of their own."""
+    """Chooses the group that the table ``[corpus]`` describes, and groups that need a table of their own."""
     if len(readable) == 1 and readable[0].num_files == sum(
         g.num_files for g in groups if g.suffix == readable[0].suffix
     ):
@@ -284,9 +285,7 @@ def _settle(groups: Sequence[Group], readable: Sequence[Group], left_out: Counte
         by_suffix = _by_suffix(only)
         shown = "auto" if by_suffix else str(only.look.format)
         settled, fields = tuple(groups), only.look.fields
-        # Its format finds files by their suffixes in a folder; others need a pattern.
-        from pipelines.corpus.formats import format_spec
-
+        # Its format finds files by their suffixes in a folder. Others need a pattern.
         if not by_suffix and only.suffix not in format_spec(shown).kinds:
             settled = tuple(replace(g, is_source=g is only) for g in groups)
             shown, fields = "auto", ()
@@ -324,12 +323,12 @@ def _warnings(languages: Counter[str | None], num_documents: int) -> list[str]:
         )
     elif others > 0.02 * max(1, judged):
         found.append(
-            f"about {others / judged:.0%} of the documents are not English, where the policies find little: see "
+            f"about {others / judged:.0%} of the documents are not English, and the policies find little in them: see "
             "split.other_languages"
         )
     if num_documents < 20:
         found.append(
-            f"only about {num_documents} documents: all sentences of one fall into one fold; cut the text into more "
-            "(corpus.txt_document), or set split.valid_fraction and split.test_fraction to 0"
+            f"only about {num_documents} documents, and all sentences of a document are in one fold: split the text "
+            "into more documents (corpus.txt_document), or set split.valid_fraction and split.test_fraction to 0"
         )
     return found

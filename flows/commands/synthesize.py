@@ -1,4 +1,4 @@
-"""``reticent synthesize``: the job with synthetic text switched on, and what became of it."""
+"""``reticent synthesize``: runs the job with synthetic text switched on, and describes the table."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from typing import Any
 from flows.commands.run import run_job
 from flows.running.spec import open_store
 from pipelines.errors import StageError
+from pipelines.report.numbers import real
 from pipelines.settings.loading import ENV_PREFIX, load_settings
 from pipelines.store.objects import runs
 from pipelines.store.place.roots import Roots
 
-_TOLD = ("num_rows", "num_filtered", "notion", "epsilon", "delta", "is_guarantee", "not_guaranteed_because")
+_CLAIM_FIELDS = ("num_rows", "num_filtered", "notion", "epsilon", "delta", "is_guarantee", "not_guaranteed_because")
 
 
 def synthesize_document(
     config: Path, environ: Mapping[str, str], *, rows: int | None = None, force: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Runs what is not up to date, synthetic text included, and says what there is.
+    """Runs stages that are not up to date, including synthetic text, and describes the table.
 
     Args:
-        config: the settings file.
-        environ: the environment.
-        rows: of the table; None as the settings have it.
-        force: stages to build anew.
+        rows: number of rows in the table; None for the number in the settings
+        force: stages to rebuild
 
     Returns:
-        ``num_rows``, ``path`` (of the Parquet file), ``epsilon``, ``delta``, ``is_guarantee``, ``is_published``, …; and
-        of the private text, ``replayed``, ``gate_hits`` and what a model that never saw it would give.
+        A dictionary of ``num_rows``, ``path`` (of the Parquet file), ``epsilon``, ``delta``, ``is_guarantee``,
+        ``is_published``, …, and counts of private text in the table: ``replayed``, ``gate_hits`` and the rates of a
+        model that never saw the text.
 
     Raises:
-        ReticentError: as the stages raise it.
+        ReticentError: a stage failed.
     """
     prefix = f"{ENV_PREFIX}SYNTHESIZE__"
     switched = {**environ, f"{prefix}ENABLED": "true", **({f"{prefix}ROWS": str(rows)} if rows is not None else {})}
@@ -41,12 +41,12 @@ def synthesize_document(
     key, check = (runs.key_in(record, stage) for stage in ("synthesize", "synthesize_check"))
     if key is None or check is None:
         raise StageError(
-            "nothing was written: this run kept an earlier model (train.when, or something was forgotten since), which "
-            "is none of the text as it is now. `reticent run --force train` trains one"
+            "nothing was written: this run kept an earlier model (because of train.when, or because documents were "
+            "forgotten since), which was not trained on the present text. `reticent run --force train` trains one"
         )
     found = roots.private_files("synthesize", key).json("synthetic.json")
     return {
-        **{name: found[name] for name in _TOLD},
+        **{name: found[name] for name in _CLAIM_FIELDS},
         **_counted(roots.private_files("synthesize_check", check).json("check.json")),
         "path": str(_table(roots, key, is_published=found["is_published"])),
         "is_published": found["is_published"],
@@ -56,7 +56,7 @@ def synthesize_document(
 
 
 def _counted(check: Mapping[str, Any]) -> dict[str, Any]:
-    """What of the private text stands in the table: for the operator's terminal, for epsilon does not cover it."""
+    """Returns counts of private text in the table, for the operator only, because epsilon does not cover them."""
     replay, finds = check["replay"], check["finds"]
 
     def rows(found: Mapping[str, Any] | None, name: str) -> Any:
@@ -80,10 +80,8 @@ def _table(roots: Roots, key: str, *, is_published: bool) -> Path:
 
 
 def synthesize_text(document: Mapping[str, Any]) -> str:
-    """What there is, for people."""
-    from pipelines.report.numbers import real
-
-    where = "public root" if document["is_published"] else "private root, where its model lies"
+    """Formats the document for people."""
+    where = "public root" if document["is_published"] else "private root, like its model"
     lines = [
         f"synthetic text of run {document['run_id']}",
         f"  rows          {document['num_rows']:,}; {document['num_filtered']:,} dropped by public policies",
@@ -100,7 +98,7 @@ def synthesize_text(document: Mapping[str, Any]) -> str:
     lines.append(
         f"  trusted side  {document['replayed']:,} rows replay a passage of one training document (p = "
         f"{document['replayed_p_value']:.2g} against held-out documents), {document['replayed_unpublished']:,} of them "
-        f"one that is not published anyway; {finds}. Counted on private text: do not "
-        "pass it on, and let it decide nothing (docs/synthesizing.md)"
+        f"a passage that is not published; {finds}. These counts come from private text: do not pass them on, and "
+        "base no decision on them (docs/synthesizing.md)"
     )
     return "\n".join(lines)

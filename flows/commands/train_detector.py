@@ -1,20 +1,26 @@
-"""``reticent train-detector``: a detector of one's own from labelled text, from gold tables, and from reviews."""
+"""``reticent train-detector``: trains a detector on labelled text, gold labels of a corpus, and reviews."""
 
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from flows.commands.learnt import Noted, note_texts, write_noted
 from flows.commands.redact import opened, records
-from flows.printing import steer
+from flows.commands.review import open_items
+from flows.printing import training_progress
+from flows.running.fetching import fetch
+from pipelines.corpus.tables import DOCUMENTS, GOLD, SENTENCES
 from pipelines.errors import ConfigError, InputError
-
-if TYPE_CHECKING:
-    from pipelines.policies.learning.examples import Example
+from pipelines.miss_rate.review_log import ballots_of, read_decisions, sentence_key
+from pipelines.policies.judging.scoring import gold_spans
+from pipelines.policies.learning.detector import train_detector
+from pipelines.policies.learning.examples import Example, make_example, read_conll
+from pipelines.settings.loading import load_settings
+from pipelines.store.objects.reviews import reviews_path
 
 _CONLL = (".conll", ".bio", ".iob", ".iob2")
 
@@ -29,23 +35,20 @@ def detector_document(
     project: Path | None = None,
     **options: Any,
 ) -> dict[str, Any]:
-    """Trains and writes the folder.
+    """Trains the detector and writes its folder.
 
     Args:
-        data: files, CoNLL by their ending, else JSON lines with ``text`` and ``spans``; ``-`` is standard input.
-        gold: settings of a project whose corpus brings labels; those of the training fold are learnt.
-        reviews: settings of a project; what its reviewers decided is learnt.
-        out: the folder to write.
-        environ: the environment.
-        project: settings of the project whose corpus the files are from; what it has of their sentences is noted.
-        options: as `pipelines.policies.learning.detector.train_detector`.
+        data: files, CoNLL by their suffix, else JSON lines with ``text`` and ``spans``; ``-`` is standard input
+        gold: settings of a project whose corpus has labels; labels of the training fold are learnt
+        reviews: settings of a project whose reviewers' decisions are learnt
+        out: folder to write
+        project: settings of the project whose corpus the files come from, so that their sentences are noted
+        options: arguments of `pipelines.policies.learning.detector.train_detector`
 
     Raises:
-        ConfigError, InputError: as there; or nothing to learn from was named; a record that is wrong is named by its
-            number.
+        ConfigError, InputError: `train_detector` failed, no source was named, or a record is wrong. The message names
+            the record's number.
     """
-    from pipelines.policies.learning.detector import train_detector
-
     examples: list[Example] = []
     sources = []
     learnt_from: Noted = {}
@@ -54,7 +57,7 @@ def detector_document(
         sources.append("a CoNLL file" if name.lower().endswith(_CONLL) else "JSON lines")
     if project is not None:
         if not data:
-            raise ConfigError("--project says whose corpus --data is from: name --data FILE as well")
+            raise ConfigError("--project names the corpus that --data comes from: name --data FILE as well")
         note_texts([example.text for example in examples], project, environ, learnt_from)
     if gold is not None:
         examples += _of_gold(gold, environ, learnt_from)
@@ -65,22 +68,19 @@ def detector_document(
     if not sources:
         raise ConfigError("name what to learn from: --data FILE, --gold reticent.toml or --reviews reticent.toml")
     if len(learnt_from) > 1:
-        raise ConfigError("--project, --gold and --reviews must be of one store: estimates could know one list only")
+        raise ConfigError("--project, --gold and --reviews must name one store: an estimate can use only one list")
 
-    def note(folder: Path) -> None:
-        write_noted(folder, learnt_from)
-
-    show = _show if sys.stderr.isatty() else None
-    document = train_detector(examples, out, sources=sources, progress=show, add_files=note, **options)
+    note = partial(write_noted, noted=learnt_from)
+    document = train_detector(examples, out, sources=sources, progress=training_progress(), add_files=note, **options)
     return {**document, "folder": str(out.absolute())}
 
 
 _LEAST_PRECISION: Final = 0.5
-"""Of a detector's masks, on held-out text, below which people are warned: its next use would mask nearly all."""
+"""Precision on held-out text below which the user is warned, because the detector would mask nearly everything."""
 
 
 def detector_text(document: Mapping[str, Any]) -> str:
-    """For people."""
+    """Formats the result for people."""
     held_out = document["held_out"]
     lines = [
         f"{document['num_training_texts']:,} texts; on {held_out['num_texts']:,} held-out ones: token recall "
@@ -88,22 +88,18 @@ def detector_text(document: Mapping[str, Any]) -> str:
     ]
     lines += [f"  {label}: recall {recall}" for label, recall in held_out["recall_by_label"].items()]
     if (held_out["token_precision"] or 0) < _LEAST_PRECISION:
-        lines.append(
-            "warning: most of what it masks is no secret: it has learnt little, and more reviewed text is needed"
-        )
+        lines.append("warning: most of its masks are not secrets. It has learnt little and needs more reviewed text")
     return "\n".join(
         [
             *lines,
             f"wrote {document['folder']}",
             f'next: [redact] policies = [..., "token_classifier"], token_classifier = "{document["folder"]}"; then '
-            "draw another sample (sample.draw): sentences that it learnt from say nothing about what it misses",
+            "draw another sample (sample.draw), because sentences that it learnt from do not measure its misses",
         ]
     )
 
 
 def _read(name: str) -> Iterator[Example]:
-    from pipelines.policies.judging.scoring import gold_spans
-    from pipelines.policies.learning.examples import make_example, read_conll
 
     with opened(name) as lines:
         if name.lower().endswith(_CONLL):
@@ -120,13 +116,7 @@ def _read(name: str) -> Iterator[Example]:
 
 
 def _of_gold(config: Path, environ: Mapping[str, str], noted: Noted) -> Iterator[Example]:
-    """The sentences of training documents that carry labels. The split stage is run where it is not up to date."""
-    from flows.running.fetching import fetch
-    from pipelines.corpus.tables import DOCUMENTS, GOLD, SENTENCES
-    from pipelines.miss_rate.review_log import sentence_key
-    from pipelines.policies.learning.examples import make_example
-    from pipelines.settings.loading import load_settings
-
+    """Yields the sentences of training documents that have labels. Runs the split stage if it is not up to date."""
     session, keys = fetch(load_settings(config, environ), "split")
     secret = session.roots.secret
     known = noted.setdefault(secret, set())
@@ -154,19 +144,13 @@ def _of_gold(config: Path, environ: Mapping[str, str], noted: Noted) -> Iterator
                     yield make_example(row["text"], spans[row["doc_id"], row["sentence_index"]])
     if not found:
         raise InputError(
-            "--gold: no training document of this project carries labels; corpus.gold_field names the "
-            "field that holds them"
+            "--gold: no training document of this project has labels; set corpus.gold_field to the field that holds "
+            "them"
         )
 
 
 def _of_reviews(config: Path, environ: Mapping[str, str], noted: Noted) -> list[Example]:
-    """What reviewers hold sensitive in sentences of this draw and of those before; disputed sentences are left."""
-    from flows.commands.review import open_items
-    from pipelines.miss_rate.review_log import ballots_of, read_decisions
-    from pipelines.policies.learning.examples import make_example
-    from pipelines.settings.loading import load_settings
-    from pipelines.store.objects.reviews import reviews_path
-
+    """Returns the secrets that reviewers marked in this draw and earlier ones, without disputed sentences."""
     learnt = []
     last: Any = load_settings(config, environ).stages["sample"]
     for draw in range(1, last.draw + 1):
@@ -180,13 +164,9 @@ def _of_reviews(config: Path, environ: Mapping[str, str], noted: Noted) -> list[
             if judgement is not None and not judgement.is_disputed:
                 secrets = [(s.start, s.end, opened_items.labels.of(s.label)) for s in judgement.secrets]
                 found.append(make_example(item.text, secrets))
-        if found:  # a sample that nobody has reviewed can still be evidence
+        if found:  # a sample without reviews can still be evidence
             noted.setdefault(opened_items.roots.secret, set()).update(opened_items.drawn)
         learnt += found
     if not learnt:
-        raise InputError("--reviews: nobody has judged a sentence of the sample; run `reticent review` first")
+        raise InputError("--reviews: no sentence of the sample has been judged; run `reticent review` first")
     return learnt
-
-
-def _show(done: int, total: int) -> None:
-    steer(sys.stderr, f"\rtraining {done}/{total}" + ("\n" if done == total else ""))

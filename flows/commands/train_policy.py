@@ -2,62 +2,53 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from flows.commands.learnt import Noted, note_texts, write_noted
 from flows.commands.redact import opened, records
-from flows.printing import steer
+from flows.printing import training_progress
 from pipelines.errors import InputError
+from pipelines.policies.detectors.classifier_training import train_classifier
 
 
 def train_document(
     data: str, out: Path, environ: Mapping[str, str], *, project: Path | None = None, **options: Any
 ) -> dict[str, Any]:
-    """Trains and writes the folder.
+    """Trains the classifier and writes its folder.
 
     Args:
-        data: a path, or ``-``, of JSON lines with ``text`` and ``domain``.
-        out: the folder to write.
-        environ: the environment.
-        project: settings of the project whose corpus the texts are from; what it has of their sentences is noted.
-        options: as `pipelines.policies.detectors.classifier_training.train_classifier`.
+        data: path (or ``-``) of JSON lines with ``text`` and ``domain``
+        out: folder to write
+        project: settings of the project whose corpus the texts come from, so that their sentences are noted
+        options: arguments of `pipelines.policies.detectors.classifier_training.train_classifier`
 
     Raises:
-        ConfigError, InputError: as there; a record without a domain is named by its number.
+        ConfigError, InputError: `train_classifier` failed, or a record has no domain. The message names its number.
     """
-    from pipelines.policies.detectors.classifier_training import train_classifier
-
     rows = []
     with opened(data) as lines:
         for number, record in enumerate(records(lines, data), 1):
             if not isinstance(record.get("domain"), str) or not record["domain"].strip():
                 raise InputError(
-                    f'{data}, record {number}: needs a "domain" beside its "text", a string that is not empty'
+                    f'{data}, record {number}: needs a "domain", a string that is not empty, in addition to "text"'
                 )
             rows.append((record["text"], record["domain"]))
     learnt_from: Noted = {}
     if project is not None:
         note_texts([text for text, _ in rows], project, environ, learnt_from)
 
-    def note(folder: Path) -> None:
-        write_noted(folder, learnt_from)
-
-    show = _show if sys.stderr.isatty() else None
-    document = train_classifier(rows, out, progress=show, add_files=note, **options)
+    note = partial(write_noted, noted=learnt_from)
+    document = train_classifier(rows, out, progress=training_progress(), add_files=note, **options)
     return {**document, "folder": str(out.absolute())}
 
 
 def train_text(document: Mapping[str, Any]) -> str:
-    """For people."""
+    """Formats the result for people."""
     return (
         f"{len(document['domains'])} domains, {document['num_training_windows']:,} windows; accuracy on "
         f"{document['num_held_out_windows']:,} held-out windows {document['held_out_accuracy']:.3f}\n"
         f'wrote {document["folder"]}\nnext: [redact] policies = ["classifier"], classifier = "{document["folder"]}"'
     )
-
-
-def _show(done: int, total: int) -> None:
-    steer(sys.stderr, f"\rtraining {done}/{total}" + ("\n" if done == total else ""))

@@ -1,4 +1,4 @@
-"""``reticent verify-release``: is a folder what somebody signed? Needs neither a store nor settings."""
+"""``reticent verify-release``: checks a folder against its signature. Needs neither a store nor settings."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _SHOWN: Final = 20
 
 
 def verify_document(folder: Path, key: str | None) -> dict[str, Any]:
-    """What `pipelines.release_folder.verify_folder` finds, and whether the key is the expected one.
+    """Verifies a folder (`pipelines.release_folder.verify_folder`) and compares the key with the expected one.
 
     Args:
-        folder: a release, or a copy of one.
-        key: the fingerprint that the publisher told; spaces and colons do not matter.
+        folder: release, or a copy of one
+        key: fingerprint from the publisher; spaces and colons do not matter
 
     Returns:
-        As there, with ``expected_key``, ``is_expected_key`` (None without a key to compare with), and ``is_verified``:
-        the folder is whole, and the key is not another one.
+        The result of `verify_folder`, with ``expected_key``, ``is_expected_key`` (None without a key to compare with),
+        and ``is_verified`` (true if the folder is whole and the key is not another one).
 
     Raises:
-        ConfigError: there is no release, or the fingerprint is none.
+        ConfigError: there is no release, or the fingerprint has another form.
     """
     if not folder.is_dir():
         raise ConfigError(f"there is no folder {folder}")
@@ -44,12 +44,12 @@ def verify_document(folder: Path, key: str | None) -> dict[str, Any]:
 def _fingerprint(text: str) -> str:
     digits = "".join(text.replace(":", " ").split()).lower()
     if len(digits) != _DIGITS or not set(digits) <= set(string.hexdigits):
-        raise ConfigError(f"--key takes the fingerprint that the publisher tells: {_DIGITS} hexadecimal digits")
+        raise ConfigError(f"--key must be the publisher's fingerprint, {_DIGITS} hexadecimal digits")
     return digits
 
 
 def verify_text(document: Mapping[str, Any]) -> str:
-    """For people. What the folder says is quoted: anybody may sign one, and write into it what steers a terminal."""
+    """Formats the result for people. Escapes the folder's texts, because anybody may write terminal codes into them."""
     lines = []
     for word in ("missing", "added", "changed"):
         names = document[word]
@@ -73,13 +73,13 @@ def verify_text(document: Mapping[str, Any]) -> str:
         lines.append(f"signed by the key {signed_by}")
         if document["expected_key"] is None:
             lines.append(
-                "whose key that is, a signature cannot say: compare it with what the publisher told you by another "
-                "way, or give that as --key"
+                "a signature cannot say whose key that is: compare it with the fingerprint that the publisher gave you "
+                "by another way, or give that fingerprint as --key"
             )
         elif document["is_expected_key"]:
-            lines.append("which is the one that you expect: whoever holds its private half made this folder")
+            lines.append("this is the key that you expect: the holder of its private half made this folder")
         else:
-            lines.append(f"which is NOT the one that you expect, {document['expected_key']}")
-    verified = "VERIFIED, but for whose key it is" if document["expected_key"] is None else "VERIFIED"
+            lines.append(f"this is NOT the key that you expect, {document['expected_key']}")
+    verified = "VERIFIED, except whose key it is" if document["expected_key"] is None else "VERIFIED"
     lines.append(verified if document["is_verified"] else "NOT VERIFIED")
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""The reference of the public API, made from its docstrings: ``python -m flows.docs.api > docs/api.md``."""
+"""Generates the reference of the public API from its docstrings: ``python -m flows.docs.api > docs/api.md``."""
 
 from __future__ import annotations
 
@@ -25,35 +25,37 @@ _LINE: Final = 100
 
 _POLICY: Final = """# The public API
 
-Made by `make docs` from the docstrings; every example runs as a test.
+`make docs` makes this page from the docstrings. Every example runs as a test.
 
 ```python
 import reticent
 ```
 
-loads nothing else. Parts load what they need when they are first used; none of them needs Prefect, and only
+loads nothing else. Each part loads its dependencies when you first use it. No part needs Prefect, and only
 `reticent.dp` and trained models need torch.
 
 **What is public.** The names on this page, by the names they have here, with their documented arguments, attributes,
-results and types of error; the command line with its JSON and exit codes; the settings ([settings.md](settings.md));
-the tables and their columns ([inspecting.md](inspecting.md)); what plug-ins are ([extending.md](extending.md)).
+results and error types; the command line with its JSON and exit codes; the settings ([settings.md](settings.md));
+the tables and their columns ([inspecting.md](inspecting.md)); the interfaces of plug-ins
+([extending.md](extending.md)).
 
 **What is not.** Every import of `pipelines`, `flows` or `tasks`, names that begin with `_`, the texts of messages and
-reports, the layout inside a store, and which bytes a model has. They change in any version.
+reports, the layout inside a store, and the bytes of a model. They can change in any version.
 
-**Versions** are semantic, `reticent.__version__`: a patch version changes no public name and no promise but to correct
-it; a minor version adds; a major version may remove. Before 1.0.0 a minor version may remove what was deprecated. A
-*guarantee* that turns out wrong is corrected in any version, and the changelog lists it in a section of its own.
-Nothing in a store depends on the version: an upgrade alone reruns no stage, but where the code of the stage changed.
+**Versions** are semantic (`reticent.__version__`). A patch version changes no public name, and changes a promise only
+to correct it. A minor version adds names. A major version may remove names. Before 1.0.0 a minor version may remove
+what was deprecated. A *guarantee* that turns out wrong is corrected in any version, and the changelog lists it in a
+section of its own. Nothing in a store depends on the version: an upgrade alone reruns no stage unless the stage's code
+changed.
 
-**Deprecations.** What is to go stays for at least one more minor version: deprecated in 0.3, it works in 0.3 and 0.4,
-and goes in 0.5 at the earliest. Till then each use gives a `DeprecationWarning` that names the version of its removal
-and what to use instead, and the changelog has it under "Deprecated".
+**Deprecations.** A deprecated name stays for at least one more minor version: deprecated in 0.3, it works in 0.3 and
+0.4, and is removed in 0.5 at the earliest. Until then each use gives a `DeprecationWarning` that names the version of
+its removal and the replacement, and the changelog lists it under "Deprecated".
 """
 
 
 def page() -> str:
-    """The whole page."""
+    """Returns the whole page."""
     parts = [_POLICY, "\n".join(_top())]
     for name in _MODULES:
         module = importlib.import_module(f"{_PUBLIC}.{name}")
@@ -64,7 +66,7 @@ def page() -> str:
 
 
 def _top() -> list[str]:
-    """Which names stand in the package itself, each with its place."""
+    """Returns a table of the names in the package itself."""
     package = importlib.import_module(_PUBLIC)
     lines = ["## reticent", "", *_markdown(inspect.getdoc(package) or ""), "", "| name | is |", "|---|---|"]
     for name in package.__all__:
@@ -81,7 +83,7 @@ def _first_line(found: Any) -> str:
 
 
 def _is_defined(found: Any) -> bool:
-    """Whether it is a class or a function, and no constant or another name of a type."""
+    """Checks if it is a class or a function, and not a constant or a type alias."""
     return inspect.isclass(found) or inspect.isfunction(inspect.unwrap(found))
 
 
@@ -90,7 +92,7 @@ def _place(found: Any) -> str:
 
 
 def _names() -> dict[str, str]:
-    """Public names by the place where each is defined; the first module that has one counts."""
+    """Returns public names by the place of their definition. The first module that has a name counts."""
     names: dict[str, str] = {}
     for name in _MODULES:
         module = importlib.import_module(f"{_PUBLIC}.{name}")
@@ -102,7 +104,7 @@ def _names() -> dict[str, str]:
 
 
 def _entry(module: ModuleType, name: str) -> list[str]:
-    """One name: its signature, its docstring, and for a class its public members."""
+    """Returns the entry of one name: its signature, its docstring, and for a class its public members."""
     found, heading = getattr(module, name), [f"### {module.__name__}.{name}", ""]
     place = _names().get(_place(found)) if _is_defined(found) else None
     if place is not None and place != f"{module.__name__}.{name}":
@@ -143,7 +145,7 @@ def _exit_code(found: type) -> int:
 
 
 def _constant(module: ModuleType, name: str, found: Any) -> list[str]:
-    """A constant or a type by another name; what it means stands behind it in the source, as a string."""
+    """Returns the entry of a constant or a type alias."""
     if isinstance(found, tuple):
         return [f"* {line}" for line in found]
     return [f"`{name} = {_QUALIFIED.sub('', str(found))}`"]
@@ -186,7 +188,7 @@ def _default(parameter: inspect.Parameter) -> str:
 
 
 def _markdown(doc: str) -> list[str]:
-    """A Google docstring as Markdown: sections as lists, examples as code."""
+    """Converts a Google docstring to Markdown: sections to lists, examples to code."""
     return list(_converted(doc.splitlines()))
 
 

@@ -1,4 +1,4 @@
-"""Draws which packages import which, and lists how large they are, for ``docs/architecture.md``: ``make docs``."""
+"""Draws the imports between packages and lists their sizes for ``docs/architecture.md`` (``make docs``)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TOPS = ("reticent", "flows", "tasks", "pipelines")
 
 
 def room_of(module: str) -> str:
-    """The package that a module is in: the library's by name, `base` for its single modules."""
+    """Returns the package of a module: the library's packages by name, `base` for its single modules."""
     top, *rest = module.split(".")
     if top != "pipelines":
         return top
@@ -24,7 +24,7 @@ def room_of(module: str) -> str:
 
 
 def imports() -> dict[str, set[str]]:
-    """By room, the rooms that it imports; imports inside functions count, those for type checkers alone do not."""
+    """Returns the imported rooms by room. Imports inside functions count, imports for type checkers do not."""
     import grimp
 
     graph = grimp.build_graph(*_TOPS, exclude_type_checking_imports=True)
@@ -35,7 +35,7 @@ def imports() -> dict[str, set[str]]:
 
 
 def arrows(found: dict[str, set[str]]) -> list[tuple[str, str]]:
-    """What is drawn. What is reached through another room is not drawn again, nor is `base`, which all import.
+    """Returns the arrows to draw, without those that follow from others and without `base`, which all rooms import.
 
     Rooms that import each other, directly or through others, are all drawn with each other.
     """
@@ -49,12 +49,12 @@ def arrows(found: dict[str, set[str]]) -> list[tuple[str, str]]:
 
 
 def drawing(found: dict[str, set[str]]) -> str:
-    """The picture of the rooms."""
+    """Returns the picture of the rooms, as SVG."""
     return svg(arrows(found), "Which room imports which")
 
 
 def sizes() -> str:
-    """A table of all packages: lines of Python without those of packages inside, their share, and what each is."""
+    """Returns a table of all packages with their own lines of Python, their share and their description."""
     own: Counter[str] = Counter()
     for top in _TOPS:
         for path in (_ROOT / top).rglob("*.py"):
@@ -70,7 +70,7 @@ def sizes() -> str:
 
 
 def page(text: str) -> str:
-    """The page with the part between the marks made anew."""
+    """Replaces the part of the page between the marks."""
     before, rest = text.split(BEGIN)
     after = rest.split(END)[1]
     return f"{before}{BEGIN}\n\n{sizes()}\n\n{END}{after}"

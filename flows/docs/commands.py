@@ -1,4 +1,4 @@
-"""The reference of all commands, made from what the command line itself says."""
+"""Generates the reference of all commands from the command line's own help."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flows.arguments import app
 
 
 def leaves(group: Any | None = None, path: str = "reticent") -> Iterator[tuple[str, Any]]:
-    """Every command with its full name, in the order of the help."""
+    """Yields every command with its full name, in the order of the help."""
     top: Any = group or typer.main.get_command(app)
     for name, command in top.commands.items():
         if getattr(command, "commands", None):
@@ -22,12 +22,12 @@ def leaves(group: Any | None = None, path: str = "reticent") -> Iterator[tuple[s
 
 
 def usage(name: str, command: Any) -> str:
-    """One line: the command and its arguments."""
+    """Returns the command and its arguments in one line."""
     return " ".join([name, *command.collect_usage_pieces(_context(command, name))])
 
 
 def parameters(name: str, command: Any) -> list[str]:
-    """A row for each argument and option: names, default, meaning."""
+    """Returns a table row for each argument and option, with names, default and meaning."""
     rows = []
     for parameter in command.params:
         names, _ = parameter.get_help_record(_context(command, name)) or (", ".join(parameter.opts), "")
@@ -38,7 +38,7 @@ def parameters(name: str, command: Any) -> list[str]:
             shown = ""
         else:
             shown = "yes" if default is True else f"`{default}`"
-        names = re.sub(r" <[^>]*>", "", names)  # what kind of value, in Python's words
+        names = re.sub(r" <[^>]*>", "", names)  # the value's type
         rows.append(f"| `{names}` | {shown} | {_cell(parameter.help or '')} |")
     return rows
 
@@ -52,7 +52,7 @@ def _cell(text: str) -> str:
 
 
 def commands() -> str:
-    """A section for each command: what it does, how it is called, its arguments and options."""
+    """Returns a section for each command, with its description, usage, arguments and options."""
     lines = []
     for name, command in leaves():
         about = " ".join((command.help or "").split("\n\n")[0].split())

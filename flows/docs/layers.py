@@ -1,4 +1,4 @@
-"""Draws a graph as an SVG in layers: arrows lead down (Sugiyama, Tagawa and Toda 1981), but for some of a cycle."""
+"""Draws a graph as an SVG in layers (Sugiyama, Tagawa and Toda 1981). Arrows lead down, except in cycles."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 
 Edge = tuple[str, str]
 Chain = list[str]
-"""An edge from layer to layer: its ends, and between them a bend in each layer that it crosses."""
+"""Nodes of an edge from layer to layer: its ends, with a bend in each layer that it crosses."""
 
 _HEIGHT: Final = 30  # of a box
 _BETWEEN: Final = 34  # layers
@@ -27,11 +27,11 @@ _HEAD: Final = (
 
 
 def svg(edges: Sequence[Edge], title: str) -> str:
-    """The picture; the same edges give the same bytes. Edges of a cycle are red.
+    """Returns the picture. The same edges give the same bytes. Edges of a cycle are red.
 
     Args:
-        edges: pairs of names, from and to.
-        title: what a screen reader says before the edges.
+        edges: pairs of names, from and to
+        title: text that a screen reader reads before the edges
     """
     edges = sorted(set(edges))
     turned = _against_the_order(edges)
@@ -64,7 +64,7 @@ def svg(edges: Sequence[Edge], title: str) -> str:
 
 
 def reached(edges: Iterable[Edge]) -> dict[str, set[str]]:
-    """What each node leads to, through others or not."""
+    """Returns the nodes that each node leads to, directly or through others."""
     found: dict[str, set[str]] = defaultdict(set)
     for a, b in edges:
         found[a].add(b)
@@ -76,7 +76,7 @@ def reached(edges: Iterable[Edge]) -> dict[str, set[str]]:
 
 
 def _against_the_order(edges: Sequence[Edge]) -> set[Edge]:
-    """Edges that lead back in a walk in depth: without them there is no cycle."""
+    """Returns the edges that lead back in a depth-first walk. Without them the graph has no cycle."""
     found: set[Edge] = set()
     done: set[str] = set()
 
@@ -96,7 +96,7 @@ def _against_the_order(edges: Sequence[Edge]) -> set[Edge]:
 
 
 def _layers(down: Sequence[Edge]) -> dict[str, int]:
-    """The layer of each node: one below the lowest that points to it."""
+    """Returns the layer of each node: one below the lowest node that points to it."""
     layer = dict.fromkeys((node for edge in down for node in edge), 0)
     for _ in layer:
         for a, b in down:
@@ -118,20 +118,20 @@ def _with_bends(layer: Mapping[str, int], down: Sequence[Edge]) -> tuple[list[li
 
 
 def _order(layers: list[list[str]], chains: Sequence[Chain]) -> None:
-    """Sorts each layer by the middle of what its nodes hang on above, then below, again and again; keeps the best."""
-    beside: dict[str, tuple[list[str], list[str]]] = defaultdict(lambda: ([], []))
+    """Sorts each layer by the mean place of its nodes' neighbours, above and below in turn, and keeps the best."""
+    neighbours: dict[str, tuple[list[str], list[str]]] = defaultdict(lambda: ([], []))
     for chain in chains:
         for a, b in pairwise(chain):
-            beside[a][1].append(b)
-            beside[b][0].append(a)
+            neighbours[a][1].append(b)
+            neighbours[b][0].append(a)
     best = [list(layer) for layer in layers]
     for number in range(_ROUNDS):
         side = number % 2
         place = {node: at / len(layer) for layer in layers for at, node in enumerate(layer)}
         for layer in layers if side == 0 else reversed(layers):
             middles = {
-                node: sum(place[other] for other in beside[node][side]) / len(beside[node][side])
-                if beside[node][side]
+                node: sum(place[other] for other in neighbours[node][side]) / len(neighbours[node][side])
+                if neighbours[node][side]
                 else place[node]
                 for node in layer
             }
@@ -154,7 +154,7 @@ def _width(node: str) -> float:
 
 
 def _places(layers: Sequence[Sequence[str]]) -> tuple[dict[str, tuple[float, int]], float]:
-    """The middle of the upper edge of each node, and the width of the whole."""
+    """Returns the middle of each node's upper edge, and the width of the picture."""
     widths = [sum(map(_width, layer)) + _GAP * (len(layer) - 1) for layer in layers]
     whole = max(widths) + 2 * _MARGIN
     places = {}
@@ -167,7 +167,7 @@ def _places(layers: Sequence[Sequence[str]]) -> tuple[dict[str, tuple[float, int
 
 
 def _line(nodes: Sequence[tuple[float, int]]) -> list[tuple[float, float]]:
-    """From the lower edge of the first over the bends to the upper edge of the last."""
+    """Returns points from the lower edge of the first node over the bends to the upper edge of the last."""
     (x, y), *bends, (to_x, to_y) = nodes
     through = [(bend, float(top + part)) for bend, top in bends for part in (0, _HEIGHT)]
     return [(x, float(y + _HEIGHT)), *through, (to_x, float(to_y))]

@@ -1,4 +1,4 @@
-"""The reference of all settings, made from the models that validate them."""
+"""Generates the reference of all settings from the models that validate them."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def _kind(schema: dict[str, Any]) -> str:
 
 
 def settings_markdown() -> str:
-    """Every table and field with type, default and meaning, as Markdown."""
+    """Returns every table and field with type, default and meaning, as Markdown."""
     lines = [
         "# Settings",
         "",
-        "One TOML file, one table per stage; made by `make docs` from the code that checks it, so it cannot be stale.",
-        "`RETICENT__TABLE__FIELD=value` in the environment overrides a field. Fields marked ○ never enter an",
-        "artifact's key: changing them reruns nothing by itself.",
+        "Your settings are one TOML file with one table per stage. `make docs` makes this page from the code that",
+        "checks the file, so the page is never stale. `RETICENT__TABLE__FIELD=value` in the environment overrides a",
+        "field. Fields marked ○ never enter an artifact's key: changing them reruns nothing by itself.",
     ]
     for table, model in tables().items():
         fields = model.model_json_schema(by_alias=False)["properties"] if model.model_fields else {}

@@ -1,4 +1,4 @@
-"""The JSON schema of ``reticent.toml``, for editors, made from the models that validate it."""
+"""Generates the JSON schema of ``reticent.toml`` for editors, from the models that validate it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipelines.settings.loading import tables
 
 
 def settings_schema() -> dict[str, Any]:
-    """One object, with a property for each table."""
+    """Returns one object with a property for each table."""
     models = tables()
     references, definitions = models_json_schema([(model, "validation") for model in models.values()])
     return {

@@ -1,7 +1,7 @@
-"""The pages of the documentation site, gathered for mkdocs: ``make site``.
+"""Gathers the pages of the documentation site for mkdocs (``make site``).
 
-``docs/`` and the pages of the root are read as they lie in the repository, where their links work as well. Needs
-nothing but Python, since mkdocs has an environment of its own (``requirements-site.lock``).
+The pages come from ``docs/`` and the repository's root, where their links work as well. This module needs only Python,
+because mkdocs has an environment of its own (``requirements-site.lock``).
 
     python -m flows.docs.site build
 """
@@ -23,10 +23,10 @@ ROOT_PAGES: Final = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
 }
-"""Pages of the repository's root, and what they are called on the site."""
+"""Pages of the repository's root, with their names on the site."""
 
 COPIES: Final = "files"
-"""Where the site has files of the repository that pages link."""
+"""Folder of the site for repository files that pages link to."""
 
 GUIDES: Final = "How to"
 SECTIONS: Final[dict[str, tuple[str, ...]]] = {
@@ -65,7 +65,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "Evidence": ("reproductions.md", "orderings.md", "gpu.md"),
     "Project": ("architecture.md", "decisions/README.md", "decisions/*", "contributing.md", "changelog.md"),
 }
-"""What stands where. ``*`` is every page of a folder; a page that stands nowhere comes last among the guides."""
+"""Pages by section. ``*`` is every page of a folder. A page that is not listed comes last among the guides."""
 
 _LINK: Final = re.compile(r"(?<=\]\()([^)\s#]+)(?=[)#])")
 _FENCE: Final = re.compile(r"\s*```")
@@ -73,16 +73,16 @@ _ITEM: Final = re.compile(r"(-|\d+\.) ")
 
 
 def sources() -> dict[str, Path]:
-    """Every file of the site by its name there: what ``docs/`` holds, and pages of the root."""
+    """Returns every file of the site by its name there: the files of ``docs/`` and the root's pages."""
     docs = {p.relative_to(_ROOT / "docs").as_posix(): p for p in (_ROOT / "docs").rglob("*") if p.is_file()}
     return {**docs, **{name: _ROOT / source for source, name in ROOT_PAGES.items()}}
 
 
 def navigation(pages: list[str]) -> list[dict[str, list[str]]]:
-    """mkdocs' ``nav``: every page once.
+    """Returns mkdocs' ``nav`` with every page once.
 
     Args:
-        pages: names on the site.
+        pages: names on the site
     """
     left = sorted(pages)
     nav: dict[str, list[str]] = {}
@@ -97,27 +97,27 @@ def navigation(pages: list[str]) -> list[dict[str, list[str]]]:
 
 
 def page(text: str, source: Path, names: dict[Path, str]) -> str:
-    """A page as the site has it.
+    """Converts a page for the site.
 
-    Links are those of the repository; on the site, they lead to the page of that name, or to a copy of the file. Lists
-    are written as Python-Markdown needs them and others do not: a blank line before, four spaces inside an item.
+    Links of the repository become links to the site's page of that name, or to a copy of the file. Lists get the form
+    that only Python-Markdown needs: a blank line before a list, four spaces inside an item.
 
     Args:
-        text: Markdown.
-        source: where it lies.
-        names: where the site has which file; files of the repository that the page links are added.
+        text: page as Markdown
+        source: path of the page
+        names: names on the site by path; this function adds the files that the page links to
     """
     here = posixpath.dirname(names[source]) or "."
 
     def link(match: re.Match[str]) -> str:
         target = (source.parent / match[1]).resolve()
         if "://" in match[1] or not target.is_file():
-            return match[1]  # what leads nowhere, mkdocs refuses
+            return match[1]  # mkdocs refuses a link to a missing page
         name = names.setdefault(target, f"{COPIES}/{target.relative_to(_ROOT).as_posix()}")
         return posixpath.relpath(name, here)
 
     lines = [""]
-    is_code, inside = False, 0  # inside: by how much the text of the current list's items is indented
+    is_code, inside = False, 0  # inside: indentation of text in the current list's items
     for line in text.split("\n"):
         is_code ^= bool(_FENCE.match(line))
         item = None if is_code else _ITEM.match(line)
@@ -136,7 +136,7 @@ def gather(out: Path) -> None:
     """Writes ``out/site-pages`` and ``out/mkdocs.json``, which adds the navigation to ``mkdocs.yml``.
 
     Args:
-        out: a folder; what these two were before is removed.
+        out: folder for both; their earlier versions are removed
     """
     pages, found = out / "site-pages", sources()
     names = {path.resolve(): name for name, path in found.items()}

@@ -1,4 +1,4 @@
-"""What is made from the code within pages: tables of policies and of formats, and the reference of commands."""
+"""Generates parts of pages from the code: the tables of policies and formats, and the reference of commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAGES: Final = {"policies": _DOCS / "policies.md", "formats": _DOCS / "corpora.m
 
 
 def policies() -> str:
-    """One row a policy."""
+    """Returns a table with one row per policy."""
     lines = ["| name | masks | reads | settings |", "|---|---|---|---|"]
     for name, spec in SPECS.items():
         reads = [f"`{component}`" for component in sorted(spec.components)] or ["text"]
@@ -26,7 +26,7 @@ def policies() -> str:
 
 
 def formats() -> str:
-    """One row a format."""
+    """Returns a table with one row per format."""
     lines = ["| `corpus.format` | Files | A document is | Settings | Known secrets | Example |", "|" + "---|" * 6]
     for name, spec in FORMATS.items():
         files = ", ".join(f"`{suffix}`" for suffix in spec.kinds)
@@ -37,7 +37,7 @@ def formats() -> str:
 
 
 def page(text: str, name: str, table: str, maker: str = "make docs") -> str:
-    """The page with the table between its marks, which say what makes it; all else stays.
+    """Replaces the table between a page's marks, which name the command that makes it.
 
     Raises:
         ValueError: the marks are missing.
@@ -51,7 +51,7 @@ def page(text: str, name: str, table: str, maker: str = "make docs") -> str:
 
 
 def pages() -> dict[Path, str]:
-    """Every page with its table as the code says it."""
+    """Returns every page with its table brought up to date."""
     tables = {"policies": policies(), "formats": formats(), "commands": commands()}
     return {path: page(path.read_text("utf-8"), name, tables[name]) for name, path in PAGES.items()}
 

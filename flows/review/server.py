@@ -1,11 +1,14 @@
-"""The review page's server: on 127.0.0.1 only, for one browser, with nothing loaded from anywhere else.
+"""The review page's server. It listens on 127.0.0.1 only, serves one browser, and loads nothing from other machines.
 
-It shows secrets, so: a one-time token opens it, which is exchanged for a cookie that scripts and other sites cannot
-use; the Host header must be ours (a name that someone pointed at this machine is not) and writes must come from our own
-page; every answer forbids caching, framing and foreign content; nothing is logged.
+The page shows secrets. Therefore:
 
-Anybody on this machine can connect. A connection that does not come to a request is cut off, and where there are too
-many, the one that has waited longest goes; the reviewer's own, which has shown the cookie, goes last.
+* A one-time token opens the page. The server exchanges it for a cookie that scripts and other sites cannot use.
+* The Host header must be ours, which shuts out names that somebody pointed at this machine. Writes must come from our
+  own page.
+* Every answer forbids caching, framing and foreign content. Nothing is logged.
+
+Anybody on this machine can connect. The server cuts off a connection that sends no complete request. If there are too
+many connections, it cuts off the one that has waited longest. The reviewer's own, which has shown the cookie, is last.
 """
 
 from __future__ import annotations
@@ -49,11 +52,11 @@ _HEADERS: Final[Mapping[str, str]] = {
 }
 _MAX_BODY_BYTES: Final = 1 << 20
 MAX_CONNECTIONS: Final = 64
-"""Each has a thread. A browser opens about six to one page."""
+"""Most open connections, each with a thread. A browser opens about six for one page."""
 _COOKIE: Final = "reticent_review"
 
 Api = Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]]
-"""Functions by path below /api/, from the request's JSON object to the answer's."""
+"""Functions by path below /api/. Each takes the request's JSON object and returns the answer's."""
 
 
 @dataclass
@@ -61,8 +64,8 @@ class _Connection:
     """A client's connection.
 
     Attributes:
-        since: since when it is waited for the rest of a request; None while one is answered.
-        is_known: whether it has shown the cookie.
+        since: time since when the server waits for the rest of a request; None while a request is answered
+        is_known: flag that the client has shown the cookie
     """
 
     since: float | None
@@ -73,13 +76,13 @@ class ReviewServer(ThreadingHTTPServer):
     """Serves the page and an API.
 
     Args:
-        api: see `Api`.
-        port: to listen on; 0 takes a free one.
+        api: functions that the page may call; see `Api`
+        port: port to listen on; 0 takes a free one
 
     Attributes:
-        url: to open once, with the one-time token.
-        request_seconds: in which a client has to come to a request, and its request to an end.
-        idle_seconds: how long a browser that has shown the cookie may keep a connection for its next request.
+        url: address to open once, with the one-time token
+        request_seconds: time limit for a client to send a complete request
+        idle_seconds: time for which a browser that has shown the cookie may keep an idle connection
     """
 
     daemon_threads = True
@@ -94,7 +97,9 @@ class ReviewServer(ThreadingHTTPServer):
         self.token: str | None = secrets.token_urlsafe(32)
         self.session = secrets.token_urlsafe(32)
         self.hosts = {f"{HOST}:{self.server_port}", f"localhost:{self.server_port}"}
-        self.cookie = f"{_COOKIE}_{self.server_port}"  # cookies know no ports: two servers must not share a name
+        self.cookie = (
+            f"{_COOKIE}_{self.server_port}"  # browsers share cookies between ports, so each server needs its own name
+        )
         self.request_seconds = 20.0
         self.idle_seconds = 60.0
         self._connections: dict[socket.socket, _Connection] = {}
@@ -102,18 +107,18 @@ class ReviewServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where the browser starts."""
+        """Address to open once in the browser."""
         return f"http://{HOST}:{self.server_port}/?token={self.token}"
 
     def exchange(self, token: str) -> bool:
-        """Whether this is the one-time token, which is used up by that."""
+        """Checks the one-time token, and uses it up if it is right."""
         if self.token is None or not hmac.compare_digest(token.encode(), self.token.encode()):
             return False
         self.token = None
         return True
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Takes a connection, and cuts off others where there are too many."""
+        """Takes a connection, and cuts off others if there are too many."""
         with self._lock:
             self._connections[request] = _Connection(time.monotonic())
             waiting = [(c.is_known, c.since, one) for one, c in self._connections.items() if c.since is not None]
@@ -123,7 +128,7 @@ class ReviewServer(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def service_actions(self) -> None:
-        """Several times a second: cuts off those who were waited for too long, also if bytes still come."""
+        """Cuts off clients that take too long, even if bytes still come. Runs several times a second."""
         now = time.monotonic()
         with self._lock:
             for one, connection in list(self._connections.items()):
@@ -132,7 +137,7 @@ class ReviewServer(ThreadingHTTPServer):
                     self._cut_off(one)
 
     def _cut_off(self, one: socket.socket) -> None:
-        """Its thread reads the end, and ends. The caller holds the lock."""
+        """Cuts off a connection, which ends its thread. The caller holds the lock."""
         with contextlib.suppress(OSError):
             one.shutdown(socket.SHUT_RDWR)
         self._connections.pop(one, None)
@@ -145,7 +150,7 @@ class ReviewServer(ThreadingHTTPServer):
 
     @contextlib.contextmanager
     def answering(self, request: socket.socket, *, is_known: bool) -> Iterator[None]:
-        """While it lasts the client waits for us, however long that takes; afterwards we wait for its next request."""
+        """Stops the client's time limit while its request is answered, and restarts it afterwards."""
         self._note(request, None, is_known)
         try:
             yield
@@ -158,7 +163,7 @@ class ReviewServer(ThreadingHTTPServer):
                 connection.since, connection.is_known = since, connection.is_known or is_known
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that went away is no news, and a traceback may quote private text."""
+        """Prints nothing: a traceback may quote private text, and a browser that went away is normal."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -169,10 +174,10 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 60
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Requests are not logged: their paths hold the token, their bodies what is sensitive."""
+        """Logs nothing, because paths hold the token and bodies hold sensitive text."""
 
     def do_GET(self) -> None:
-        """The page, its two files, and the exchange of the token for the cookie."""
+        """Serves the page and its two files, and exchanges the token for the cookie."""
         with self.server.answering(self.connection, is_known=self._has_session()):
             self._get()
 
@@ -190,7 +195,7 @@ class _Handler(BaseHTTPRequestHandler):
         return self._answer(200, (_PAGE / name).read_bytes(), kind)
 
     def do_POST(self) -> None:
-        """One call of the API."""
+        """Answers one call of the API."""
         length = self.headers.get("Content-Length", "")
         body = b""
         if length.isdecimal() and int(length) <= _MAX_BODY_BYTES:

@@ -1,4 +1,4 @@
-"""What the review page asks for: the next sentence, to save a decision, to take one back."""
+"""The review page's session: gives the next sentence, saves a decision, takes a decision back."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ DEFAULT_LABELS: Final = ReviewLabels()
 
 
 class ReviewSession:
-    """One reviewer's work on the sampled sentences. Safe to call from several threads.
+    """The work of a reviewer on the sampled sentences. Safe to call from several threads.
 
     Args:
-        items: the sentences, in review order.
-        log: where decisions go.
-        reviewer: who decides.
-        labels: what may be marked: at most nine, one for each digit key.
-        mode: ``adjudicate`` shows what reviewers disagree on.
-        overlap: the share of the sentences that every reviewer judges; of the others, one judgement is enough.
+        items: sentences, in review order
+        log: log that receives the decisions
+        reviewer: name of the person who decides
+        labels: labels of marks, at most nine (one per digit key)
+        mode: ``review``, or ``adjudicate`` to show sentences on which reviewers disagree
+        overlap: share of the sentences that every reviewer judges; one judgement is enough for the others
     """
 
     def __init__(
@@ -57,11 +57,11 @@ class ReviewSession:
         self._lock = threading.Lock()
 
     def api(self) -> dict[str, Any]:
-        """The functions that the page calls."""
+        """Returns the functions that the page calls."""
         return {"state": self.state, "decide": self.decide, "undo": self.undo}
 
     def state(self, request: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """The sentence to show now and how far the work is."""
+        """Returns the sentence to show now and the progress of the work."""
         with self._lock:
             return self._state()
 
@@ -69,12 +69,12 @@ class ReviewSession:
         """Saves a decision, and only then gives the next sentence.
 
         Args:
-            request: ``id`` (of the decision, made by the page, so that a retry is no second one), ``key``,
-                ``kind`` (``judge`` or ``skip``), ``marked`` (start, end, label) and ``wrong`` (start, end).
+            request: object with ``id`` (the decision's id, made by the page, so that a retry counts once), ``key``,
+                ``kind`` (``judge`` or ``skip``), ``marked`` (start, end, label) and ``wrong`` (start, end)
 
         Raises:
-            ValueError, KeyError: the request is not of this form, or names another sentence.
-            StoreError: it could not be saved.
+            ValueError, KeyError: the request has another form, or names an unknown sentence.
+            StoreError: the decision could not be saved.
         """
         with self._lock:
             item = self._items[request["key"]]
@@ -99,7 +99,7 @@ class ReviewSession:
             return self._state()
 
     def undo(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Takes this reviewer's last decision back; its sentence is shown again, with the marks it had."""
+        """Takes this reviewer's last decision back and shows its sentence again, with its marks."""
         with self._lock:
             decisions = read_decisions(self._log.path)
             undone = {d.undoes for d in decisions if d.kind == "undo"}
@@ -152,7 +152,7 @@ class ReviewSession:
         }
 
     def _is_wanted(self, item: Item, ballot: Ballot | None) -> bool:
-        """Whether the sentence belongs to this reviewer's work at all."""
+        """Checks if the sentence belongs to this reviewer's work at all."""
         if self._mode == "adjudicate":
             return (
                 ballot is not None and len(ballot.judged) > 1 and (ballot.is_disputed or ballot.adjudicated is not None)
@@ -169,7 +169,7 @@ class ReviewSession:
         return item.needs_review(self._own(ballot))
 
     def _own(self, ballot: Ballot | None) -> Judgement | None:
-        """What counts for this reviewer: the own decision, or anybody's where one is enough."""
+        """Returns this reviewer's own judgement."""
         decision = ballot.by_reviewer.get(self._reviewer) if ballot else None
         if decision is None or decision.kind != "judge":
             return None
@@ -187,7 +187,7 @@ class ReviewSession:
         return str(value)
 
     def _shown(self, secrets: Sequence[Secret]) -> list[list[Any]]:
-        """Secrets as the page has them; those of earlier reviews may have labels that are not in the list."""
+        """Returns secrets in the page's form. Labels of earlier reviews that are not in the list are replaced."""
         return [[secret.start, secret.end, self._labels.of(secret.label)] for secret in secrets]
 
     def _sentence(self, item: Item, ballot: Ballot | None, before: Decision | None) -> dict[str, Any]:
@@ -201,7 +201,7 @@ class ReviewSession:
             if before is None:
                 judgement = Judgement(known.secrets, known.trusted, False)
                 again = asks_again(judgement, item.open_tokens())
-                # What lies open now and was taken on trust is marked already; the reviewer confirms or removes it.
+                # Secrets that counted as masked and are open now come marked: the reviewer confirms or removes them.
                 marked += [s for s in known.secrets if s not in marked and not masked.issuperset(range(s.start, s.end))]
             wrong = [pair for pair in known.wrong if not masked.isdisjoint(range(*pair))]
         others = [

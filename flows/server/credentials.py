@@ -1,4 +1,4 @@
-"""Passwords and folders of Prefect: made for their owner only, and asked for."""
+"""Passwords and folders of Prefect, which only their owner may read, and checks that a server needs its password."""
 
 from __future__ import annotations
 
@@ -27,19 +27,20 @@ _ADDRESS = re.compile(r"https?://[A-Za-z0-9.-]+(:\d{1,5})?(/[A-Za-z0-9._/-]*)?")
 
 
 def init_auth(file: Path, environ: Mapping[str, str]) -> dict[str, Any]:
-    """Writes what server, worker and command line need to talk to each other and to nobody else.
+    """Writes the variables with which server, worker and command line talk to each other and to nobody else.
 
-    The file can be read by a shell, by systemd and by Docker Compose. What an existing one says is kept.
+    A shell, systemd and Docker Compose can read the file. The values of an existing file stay.
 
     Args:
-        file: made with mode 0600; an existing file keeps its owner and its mode.
-        environ: where ``PREFECT_API_URL`` says where the server is, if not on this machine's port 4200.
+        file: file to write, created with mode 0600; an existing file keeps its owner and its mode
+        environ: environment, whose ``PREFECT_API_URL`` names a server other than this machine's port 4200
 
     Returns:
-        ``file`` and ``added``, the names that were added to it; never a value.
+        A dictionary of ``file`` and ``added``, the names that were added to the file; never a value.
 
     Raises:
-        ConfigError: the file cannot be written, others may read or change it, or it holds only one of two passwords.
+        ConfigError: the file cannot be written, others may read or change it, or it holds only one of the two
+            passwords.
     """
     try:
         before = _read(file)
@@ -57,7 +58,7 @@ def init_auth(file: Path, environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def init_auth_text(document: Mapping[str, Any]) -> str:
-    """For people: what to do next."""
+    """Returns the next steps, for people."""
     file = shlex.quote(document["file"])
     done = "has a new password" if set(_PASSWORDS) & set(document["added"]) else "keeps its password"
     return (
@@ -70,18 +71,18 @@ def init_auth_text(document: Mapping[str, Any]) -> str:
 
 def _contents(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     api = environ.get("PREFECT_API_URL") or DEFAULT_API
-    if not _ADDRESS.fullmatch(api):  # also: nothing that a shell would take for more than a word
+    if not _ADDRESS.fullmatch(api):  # this also keeps out characters that a shell would interpret
         raise ConfigError("PREFECT_API_URL is no address as in http://127.0.0.1:4200/api")
     place = urlsplit(api)
     password = f"reticent:{secrets.token_urlsafe(32)}"
     yield "PREFECT_API_URL", api
     yield "PREFECT_UI_API_URL", api
     yield "PREFECT_SERVER_API_HOST", "127.0.0.1"
-    # Behind a proxy the server has another port than its address says.
+    # The address may name another port if the server is behind a proxy.
     yield "PREFECT_SERVER_API_PORT", str(place.port or 4200)
     for name in _PASSWORDS:
         yield name, password
-    # The server's own page needs no other origin; Prefect's default is all of them.
+    # The server's own page needs only its own origin. Prefect's default allows all.
     yield "PREFECT_SERVER_CORS_ALLOWED_ORIGINS", f"{place.scheme}://{place.netloc}"
     yield "PREFECT_SERVER_CSRF_PROTECTION_ENABLED", "true"
     yield HEARTBEAT, str(HEARTBEAT_SECONDS)
@@ -89,7 +90,7 @@ def _contents(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _read(file: Path) -> str:
-    """The file as it is; empty if there is none.
+    """Reads the file; returns an empty text if there is none.
 
     Raises:
         ConfigError: others may read or change it.
@@ -108,7 +109,7 @@ def _read(file: Path) -> str:
 
 
 def _write(file: Path, text: str) -> None:
-    """Replaces the file as a whole; nobody else can read it at any moment."""
+    """Replaces the whole file, which nobody else can read at any moment."""
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
@@ -127,11 +128,11 @@ def _write(file: Path, text: str) -> None:
 
 
 def close_home(home: Path) -> None:
-    """Closes Prefect's home to others: its database holds figures, keys and paths, and with SQLite all may read it.
+    """Makes Prefect's home private, because its database holds figures, keys and paths, and SQLite lets all read it.
 
     Raises:
-        ConfigError: it is a folder that all users share.
-        PrivacyGateError: it belongs to somebody else and is open.
+        ConfigError: the home is a folder that all users share.
+        PrivacyGateError: the home belongs to another user and is open to others.
     """
     try:
         found = home.stat()
@@ -151,13 +152,13 @@ def close_home(home: Path) -> None:
 
 
 def check_password_is_needed() -> None:
-    """Asks the server that PREFECT_API_URL names without a password, which it must refuse.
+    """Checks that the server that PREFECT_API_URL names refuses a request without a password.
 
-    Whoever may start runs on a server chooses what its worker runs, and the worker reads the private root.
+    Anybody who may start runs on a server chooses what its worker runs, and the worker reads the private root.
 
     Raises:
-        ConfigError: it answers.
-        StoreError: it cannot be reached.
+        ConfigError: the server answers the request.
+        StoreError: the server cannot be reached.
     """
     import httpx
     from prefect.client.orchestration import SyncPrefectClient

@@ -1,7 +1,7 @@
-"""The embedded Prefect server, closed to everybody but the process that starts it.
+"""The embedded Prefect server, which serves only the process that starts it.
 
-Prefect's own has no password and takes the first free port, where another user may already wait for what we send. Ours
-asks for a password that lives as long as this process, and gets a port that this process took before.
+Prefect's own embedded server has no password and takes the first free port, on which another user may already listen
+for our data. Ours asks for a password that lives as long as this process, and gets a port that this process has bound.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from flows.server.credentials import check_password_is_needed, close_home
 from pipelines.errors import ConfigError, StoreError
 from pipelines.processes import ignore_interrupts
 
-# Nobody tells a server whose parent was killed by SIGKILL; it looks for itself.
+# A server gets no signal if its parent is killed by SIGKILL, so it checks for the parent.
 _SERVE = """
 import signal
 signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -39,15 +39,15 @@ _SERVER_ENVIRONMENT = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "
 
 
 def protect_server() -> None:
-    """Sees to it that the server which Prefect is going to start in this process serves only this process.
+    """Makes the server that Prefect will start in this process serve only this process.
 
-    Call it before the first flow. The password is in the environment, which Prefect reads and its server inherits, and
-    which only this user can look at. A server of its own, where one is named, must ask for a password: it is sent
-    figures of private data, and this process believes what it answers.
+    Call it before the first flow. The password is in the environment, which Prefect reads, its server inherits, and
+    only this user can read. If the settings name a separate server, that server must ask for a password, because it
+    gets figures of private data and this process trusts its answers.
 
     Raises:
-        ConfigError, PrivacyGateError: the named server asks for none, or others may use the folder that holds Prefect's
-            database.
+        ConfigError, PrivacyGateError: the named server asks for no password, or others may use the folder that holds
+            Prefect's database.
     """
     if on_server():
         _check_named_server()
@@ -75,7 +75,7 @@ def _check_named_server() -> None:
     try:
         check_password_is_needed()
     except StoreError:
-        return  # the first flow says so
+        return  # the first flow reports it
     except ConfigError as error:
         raise ConfigError(f"{error}. Or unset PREFECT_API_URL to use the embedded server") from None
 
@@ -92,7 +92,7 @@ def _protection() -> dict[str, str]:
 
 
 def _read_environment() -> None:
-    """Threads of Prefect see its global settings only."""
+    """Refreshes Prefect's global settings, the only ones that its threads see."""
     from prefect.context import refresh_global_settings_context
 
     refresh_global_settings_context()
@@ -113,7 +113,7 @@ def _replace_server() -> None:
             return int(self._bound.getsockname()[1])
 
         def _run_uvicorn_command(self) -> subprocess.Popen[bytes]:
-            # Deaf until it has said how to die: without a traceback.
+            # Ignores interrupts until the server has set its own handler, which ends it without a traceback.
             with contextlib.closing(self._bound) as bound, ignore_interrupts():
                 return subprocess.Popen(
                     [sys.executable, "-P", "-c", _SERVE, str(bound.fileno()), str(os.getpid())],

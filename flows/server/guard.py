@@ -1,8 +1,8 @@
-"""A deployed run is begun only if it is what `reticent deploy` made, and nothing that somebody added to it.
+"""Checks that a deployed run is exactly what `reticent deploy` made, before the run begins.
 
-Whoever may talk to a Prefect server can start runs with variables, parameters and deployments of their own, and the
-worker that runs them reads the private root. The server's password keeps others out, and the template of the work pool
-lets no run choose a command. This is the third line: it also sees what came in before the other two were there.
+Anybody who may talk to a Prefect server can start runs with variables, parameters and deployments of their own, and the
+worker that runs them reads the private root. The server's password keeps others out, and the work pool's template lets
+no run choose a command. This check is the third defence: it also finds changes from before the other two existed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
 
 _DECISIVE = ("PYTHON", "LD_", "RETICENT", "HF_", "SSL_", "HTTP_PROXY", "HTTPS_PROXY", "PATH", "HOME")
-"""Beginnings of the names that decide which code runs, with which settings, and where to it talks."""
+"""Prefixes of variables that decide which code runs, with which settings, and which machines it talks to."""
 
 _DECISIVE_OF_PREFECT = (
     "PREFECT_API_URL",
@@ -33,17 +33,17 @@ _DECISIVE_OF_PREFECT = (
     "PREFECT_LOGGING_CONFIG_PATH",
     "PREFECT_LOGGING_SETTINGS_PATH",
 )
-"""Of Prefect's own variables only these: a worker hands all of its settings on, under any of their names, reworded."""
+"""Prefect's own variables that count. The others do not, because a worker passes all its settings on, reworded."""
 
 
 def refuse_foreign_run(config: str) -> None:
-    """Nothing for a run that no worker started.
+    """Refuses a run that its deployment did not define. Does nothing outside a worker.
 
     Args:
-        config: what the flow was called with. Specifications of runs are refused as well: they name code.
+        config: the flow's argument. Specifications of runs are refused as well, because they name code.
 
     Raises:
-        PrivacyGateError: the run is not its deployment's. The message names no value of the run.
+        PrivacyGateError: the run differs from its deployment. The message names no value of the run.
         ConfigError: the server asks for no password, or the worker lacks its environment.
         StoreError: the server could not be asked.
     """
@@ -61,7 +61,7 @@ def refuse_foreign_run(config: str) -> None:
 
 
 def check_heartbeat(environ: Mapping[str, str]) -> None:
-    """Refuses a worker whose runs would not say that they are alive.
+    """Refuses a worker whose runs would send no heartbeat.
 
     Raises:
         ConfigError: the variable is missing.
@@ -101,18 +101,18 @@ def _problems_on_the_server(run: FlowRun, config: str) -> list[str]:
 
 
 def _file_problems(config: Path) -> Iterator[str]:
-    """Plug-in policies that the settings name are code of their folder."""
+    """Yields problems of the settings' folder, which may hold code: plug-in policies that the settings name."""
     for place, name in ((config, "its settings file"), (config.parent, "the folder of its settings file")):
         try:
             mode = place.stat().st_mode
         except OSError:
-            continue  # the run cannot begin, and says why
+            continue  # the run cannot begin, and reports why
         if mode & 0o002:
             yield f"{name} can be changed by every user"
 
 
 def _environment_problems() -> Iterator[str]:
-    """Compares this process's environment, as it started, with the worker's, where /proc shows both."""
+    """Compares this process's environment at its start with the worker's, if /proc shows both."""
     own, worker = _environment("self"), _environment(str(os.getppid()))
     if own is None or worker is None or "PREFECT__FLOW_RUN_ID" in worker:
         return
@@ -129,7 +129,7 @@ def _environment(process: str) -> dict[str, str] | None:
 
 
 def foreign_names(own: Mapping[str, str], worker: Mapping[str, str]) -> Iterator[str]:
-    """Decisive variables that a run has otherwise than its worker."""
+    """Yields decisive variables whose value differs from the worker's."""
     for name, value in own.items():
         if worker.get(name) == value:
             continue
@@ -141,7 +141,7 @@ def foreign_names(own: Mapping[str, str], worker: Mapping[str, str]) -> Iterator
 
 
 def _added(path: str, before: str) -> set[str]:
-    """Prefect adds the working folder and what the interpreter has anyway."""
+    """Returns folders that were added to a path, except those of Prefect: the working folder and the interpreter's."""
     added = set(path.split(os.pathsep)) - set(before.split(os.pathsep)) - {str(Path.cwd())}
     if not added:
         return added

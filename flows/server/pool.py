@@ -1,4 +1,4 @@
-"""The work pool of the nightly deployment, and what a run in it may not choose."""
+"""The work pool of the nightly deployment, and checks that a run in it chooses no code of its own."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 ENTRYPOINTS = ("flows.nightly.nightly", "flows.prepare.prepare", "flows.train.train")
 BASE_JOB_TEMPLATE: dict[str, Any] = {
-    # No placeholder: command, working directory and environment are the worker's own. Not even a fixed `env`, for a
-    # worker merges the one that a run brings into it.
+    # No placeholder: command, working directory and environment are the worker's own. Not even a fixed `env`, because a
+    # worker merges a run's own `env` into it.
     "job_configuration": {"stream_output": True},
     "variables": {"type": "object", "properties": {}, "additionalProperties": False},
 }
@@ -21,18 +21,18 @@ _HARMLESS_STEP = "prefect.deployments.steps.set_working_directory"
 
 
 def make_pool(client: SyncPrefectClient, pool: str, deployment: str) -> str:
-    """Makes the pool, or brings its template up to date.
+    """Creates the pool, or brings its template up to date.
 
     Args:
-        client: of the server.
-        pool: its name.
-        deployment: name of the deployment that is going to be made or replaced.
+        client: client of the server
+        pool: name of the pool
+        deployment: name of the deployment that will be made or replaced
 
     Returns:
-        ``made``, ``replaced`` (its template let a run choose what the worker runs) or ``kept``.
+        ``made``, ``replaced`` (the old template let a run choose what the worker runs) or ``kept``.
 
     Raises:
-        ConfigError: it is of another type, or others' deployments are in it: the worker would run their code.
+        ConfigError: the pool has another type, or holds deployments of others, whose code the worker would run.
     """
     from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
     from prefect.exceptions import ObjectNotFound
@@ -46,8 +46,8 @@ def make_pool(client: SyncPrefectClient, pool: str, deployment: str) -> str:
         raise ConfigError(f"work pool {pool} is of type {found.type}, not process; choose another with --pool")
     if foreign := sorted(_foreign_deployments(client, pool, deployment)):
         raise ConfigError(
-            f"work pool {pool} also has {', '.join(foreign)}, and a worker of it runs their code where it can read the "
-            "private root; delete what you do not know, or choose a pool of its own with --pool"
+            f"work pool {pool} also has {', '.join(foreign)}, and its worker, which can read the private root, runs "
+            "their code; delete deployments that you do not know, or choose another pool with --pool"
         )
     if found.base_job_template == BASE_JOB_TEMPLATE:
         return "kept"
@@ -69,7 +69,7 @@ def _foreign_deployments(client: SyncPrefectClient, pool: str, own: str) -> Iter
 
 
 def code_problems(deployment: Any) -> Iterator[str]:
-    """Why a deployment, as the server describes it, may run other code than ours."""
+    """Yields reasons why a deployment, as the server describes it, may run code that is not ours."""
     if deployment.entrypoint not in ENTRYPOINTS:
         yield "its deployment has another entrypoint"
     steps = deployment.pull_steps or []
@@ -80,11 +80,11 @@ def code_problems(deployment: Any) -> Iterator[str]:
 
 
 def run_problems(run: Any, deployment: Any, pool: Any, config: str) -> Iterator[str]:
-    """Why a run, as the server describes it, is not simply its deployment.
+    """Yields differences between a run, as the server describes it, and its deployment.
 
     Args:
-        run, deployment, pool: of the server; None for what the run has not got.
-        config: the parameter that the flow was called with.
+        run, deployment, pool: objects of the server; None if the run has no such object
+        config: the flow's argument
     """
     if deployment is None:
         yield "it belongs to no deployment"

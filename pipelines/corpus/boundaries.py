@@ -1,4 +1,4 @@
-"""Sentence boundaries from a spaCy model, over tokens that are given."""
+"""Finds sentence boundaries with a spaCy model, over given tokens."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from spacy.language import Language
 
 MAX_TOKENS = 20_000
-"""Longer blocks are left to the rules: a model's memory grows with the block."""
+"""Largest block for the model, whose memory grows with the block. Rules handle longer blocks."""
 
 _BATCH_BLOCKS = 128
 
 
 def load_model(model: str, component: Literal["senter", "parser"]) -> Language:
-    """A spaCy model with only what finds sentences.
+    """Loads a spaCy model with only the components that find sentences.
 
     Raises:
-        ConfigError: the model is not installed, or has no such component.
+        ConfigError: the model is not installed, or lacks the component.
     """
     module = model_module(model)
     if importlib.util.find_spec(module) is None:
@@ -42,11 +42,11 @@ def load_model(model: str, component: Literal["senter", "parser"]) -> Language:
 
 
 def model_boundaries(nlp: Language, blocks: Iterable[tuple[Sequence[str], Sequence[bool]]]) -> Iterator[list[int]]:
-    """The token indices, each exclusive, at which the sentences of each block end.
+    """Yields the exclusive token indices at which the sentences of each block end.
 
     Args:
-        nlp: as `load_model` gives it.
-        blocks: words of each block, and whether white space follows each. At least one word.
+        nlp: model of `load_model`
+        blocks: words of each block, at least one, with a flag for white space after each word
     """
     docs = (Doc(nlp.vocab, words=list(words), spaces=list(spaces)) for words, spaces in blocks)
     for doc in nlp.pipe(docs, batch_size=_BATCH_BLOCKS):

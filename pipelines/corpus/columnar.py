@@ -1,7 +1,7 @@
-"""Rows of Parquet files and of Arrow files (a saved ``datasets`` folder), in bounded memory.
+"""Reads rows of Parquet files and of Arrow files (a saved ``datasets`` folder), in bounded memory.
 
-Indexing and reading share `read_rows`, so that they can never disagree about a row; the digest of a piece covers the
-values of the columns that are read, and no others: rewriting a file with other row groups or codecs changes nothing.
+Indexing and reading share `read_rows`, so that they never disagree about a row. The digest of a piece covers only the
+values of the columns that are read: rewriting a file with other row groups or codecs changes no digest.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.corpus.formats import RowKind
-from pipelines.corpus.opening import DamagedFile, open_ordinary
+from pipelines.corpus.open_input import DamagedFile, open_ordinary
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.reader_cache import OpenReader, ReaderCache, key_of
 
 _BATCH_ROWS = 1_024
-_BUFFER_BYTES = 1 << 20  # of a column; without it Arrow holds whole columns of a row group
+_BUFFER_BYTES = 1 << 20  # per column; without a buffer size, Arrow holds whole columns of a row group
 _ARROW_FILE_MAGIC = b"ARROW1"
 
 Values = dict[str, Any]
@@ -32,7 +32,7 @@ Values = dict[str, Any]
 
 @dataclass(frozen=True)
 class RowIndex:
-    """Where the pieces of a columnar file are; ``pieces`` holds the fields of `pipelines.corpus.scan.PieceIndex`."""
+    """The pieces of a columnar file, each with the fields of `pipelines.corpus.scan.PieceIndex`."""
 
     pieces: list[dict[str, Any]]
     num_rows: int
@@ -40,18 +40,18 @@ class RowIndex:
 
 
 class RowHash:
-    """SHA-256 of rows, whatever the batches that they came in."""
+    """SHA-256 of rows, independent of their batches."""
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
 
     def add(self, values: Mapping[str, Any]) -> None:
-        """Takes the next row."""
+        """Adds the next row."""
         text = json.dumps(values, sort_keys=True, default=_as_text)
         self._hash.update(text.encode() + b"\n")
 
     def cut(self) -> str:
-        """The digest, hexadecimal; starts anew."""
+        """Returns the digest, hexadecimal, and resets it."""
         digest = self._hash.hexdigest()
         self._hash = hashlib.sha256()
         return digest
@@ -62,10 +62,10 @@ def _as_text(value: Any) -> str:
 
 
 def index_rows(path: Path, kind: RowKind, options: ReadOptions, partition_documents: int) -> RowIndex:
-    """Reads a file once and cuts it into pieces of ``partition_documents`` rows.
+    """Reads a file once and divides it into pieces of ``partition_documents`` rows.
 
     Raises:
-        NotAFile: it is a pipe, a device or the like.
+        NotAFile: the path is a pipe, a device or the like.
         OSError: the file cannot be read.
     """
     pieces: list[dict[str, Any]] = []
@@ -93,15 +93,15 @@ def index_rows(path: Path, kind: RowKind, options: ReadOptions, partition_docume
 
 
 def read_rows(path: Path, kind: RowKind, options: ReadOptions, start: int = 0) -> Generator[Values, None, None]:
-    """The mapped columns of the rows from ``start`` (from 0) on; a text that is not UTF-8 comes as bytes.
+    """Yields the mapped columns of the rows from ``start`` (from 0) on. Text that is not UTF-8 comes as bytes.
 
     Raises:
-        DamagedFile: the file is no such file, or ends too early.
-        NotAFile: it is a pipe, a device or the like.
-        OSError: it cannot be read.
+        DamagedFile: the file has another format, or ends too early.
+        NotAFile: the path is a pipe, a device or the like.
+        OSError: the file cannot be read.
     """
     source = _parquet if kind == "parquet" else _arrow
-    with open_ordinary(path) as file:  # the operating system's own errors, told apart from Arrow's
+    with open_ordinary(path) as file:  # raises the operating system's errors, before Arrow raises its own
         yield from _rows_of(source(path, file, options.columns, start))
 
 
@@ -111,7 +111,7 @@ def _rows_of(batches: Iterator[tuple[pa.RecordBatch, int]]) -> Generator[Values,
             columns = {field: _values(column) for field, column in zip(batch.schema.names, batch.columns, strict=True)}
             for at in range(skip, batch.num_rows):
                 yield {field: values[at] for field, values in columns.items()}
-    except (pa.ArrowException, UnicodeDecodeError) as error:  # the latter: a column's name
+    except (pa.ArrowException, UnicodeDecodeError) as error:  # UnicodeDecodeError: a column's name
         raise DamagedFile from error
     except OSError as error:
         if error.errno is None:
@@ -120,7 +120,7 @@ def _rows_of(batches: Iterator[tuple[pa.RecordBatch, int]]) -> Generator[Values,
 
 
 class _Rows:
-    """Rows of a file from one on, which may be looked at before they are taken."""
+    """Rows of a file from a start on, with a look at the next row."""
 
     def __init__(self, rows: Generator[Values, None, None]) -> None:
         self._rows = rows
@@ -133,7 +133,7 @@ class _Rows:
         return self._peeked.pop() if self._peeked else next(self._rows)
 
     def is_at_end(self) -> bool:
-        """Whether there are no more; damage is an end too."""
+        """Checks if there are no more rows. Damage counts as an end."""
         try:
             self._peeked.extend(islice(self, 1))
         except DamagedFile:
@@ -145,12 +145,12 @@ class _Rows:
         self._rows.close()
 
 
-# A row group further on is entered faster at its own start.
+# Row groups further away are read faster from their own start.
 _READERS: ReaderCache[_Rows] = ReaderCache(at_most=4, reach=100_000)
 
 
 def take_rows(path: Path, kind: RowKind, options: ReadOptions, start: int, stop: int) -> Iterator[Values]:
-    """`read_rows` up to ``stop``; for pieces in order, each row group is read once by a process. Raises as it does."""
+    """Does `read_rows` up to ``stop``. For pieces in order, a process reads each row group once."""
     with ExitStack() as stack:
         key = key_of(path, (kind, options))
         rows, at = _READERS.take(key, start) or (_Rows(read_rows(path, kind, options, start)), start)
@@ -165,7 +165,7 @@ def take_rows(path: Path, kind: RowKind, options: ReadOptions, start: int, stop:
 
 
 def _has_plain_name(path: Path) -> bool:
-    """Whether Arrow takes the name, which has to be UTF-8; by name it reads faster than through Python."""
+    """Checks if Arrow accepts the name, which must be UTF-8. Arrow reads faster by name than through Python."""
     try:
         return bool(str(path).encode())
     except UnicodeEncodeError:
@@ -175,7 +175,7 @@ def _has_plain_name(path: Path) -> bool:
 def _parquet(
     path: Path, opened: BinaryIO, columns: tuple[str, ...], start: int
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """Batches from the row group of row ``start`` on, each with the number of its rows to leave out."""
+    """Yields batches from the row group of row ``start`` on, each with the number of its rows to skip."""
     source = path if _has_plain_name(path) else opened
     with pq.ParquetFile(source, pre_buffer=False, buffer_size=_BUFFER_BYTES) as file:
         present = [name for name in columns if name in file.schema_arrow.names]
@@ -210,7 +210,7 @@ def _arrow(path: Path, opened: BinaryIO, columns: tuple[str, ...], start: int) -
                 if not present:
                     yield from _nothing(batch.num_rows, skip)
                     continue
-                # The last of several columns of one name, as in the other formats.
+                # Of several columns with one name the last one counts, as in the other formats.
                 at = [batch.schema.get_all_field_indices(name)[-1] for name in present]
                 taken = [_as_bytes(batch.column(index)) for index in at]
                 for column in taken:
@@ -220,14 +220,14 @@ def _arrow(path: Path, opened: BinaryIO, columns: tuple[str, ...], start: int) -
 
 
 def _nothing(num_rows: int, skip: int) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """Rows without any of the mapped columns, so that each can be rejected."""
+    """Yields rows without any of the mapped columns, so that each is rejected."""
     for at in range(0, num_rows, _BATCH_ROWS):
         size = min(_BATCH_ROWS, num_rows - at)
         yield pa.RecordBatch.from_arrays([pa.nulls(size)], names=[""]), min(max(skip - at, 0), size)
 
 
 def _class_names(schema: pa.Schema) -> dict[str, list[str]]:
-    """The names of class labels, by column, that ``datasets`` keeps beside the schema."""
+    """Returns the names of class labels by column, which ``datasets`` keeps in the schema's metadata."""
     try:
         features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
         found = {name: feature["names"] for name, feature in features.items() if feature.get("_type") == "ClassLabel"}
@@ -244,7 +244,7 @@ def _named(column: pa.Array, names: list[str] | None) -> pa.Array:
 
 
 def _as_bytes(column: pa.Array) -> pa.Array:
-    """Text without the claim that it is UTF-8, which Arrow does not check and then fails on."""
+    """Returns text columns as bytes, because Arrow does not check that text is UTF-8 and then fails on it."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_string(column.type):
@@ -259,7 +259,7 @@ def _values(column: pa.Array) -> list[Any]:
         return [_value(column[at]) for at in range(len(column))]
     except pa.ArrowException:
         raise
-    except (ValueError, OverflowError, LookupError):  # Python has no such value: a year, a nanosecond, a time zone
+    except (ValueError, OverflowError, LookupError):  # Python lacks the value: a year, a nanosecond, a time zone
         return [_value(column[at]) for at in range(len(column))]
 
 
@@ -269,7 +269,7 @@ def _value(scalar: pa.Scalar) -> Any:
     except UnicodeDecodeError:
         return b"\xff"  # readers reject what is not UTF-8
     except (ValueError, OverflowError, LookupError):
-        return (str(scalar.type),)  # and what is neither a string nor a number
+        return (str(scalar.type),)  # and reject a value that is neither a string nor a number
 
 
 def _decoded(value: Any) -> Any:

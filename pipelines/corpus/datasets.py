@@ -1,7 +1,7 @@
-"""Corpora by name: what their rows mean.
+"""Turns rows of known corpora into documents.
 
-Each function takes one row and gives its documents; a row that cannot be used raises `BadRow`, a line of a
-conversation that cannot be used comes as a `Rejected` beside the document of the others.
+Each function takes one row and returns its documents. An unusable row raises `BadRow`. An unusable line of a
+conversation becomes a `Rejected` in addition to the document of the other lines.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from pipelines.corpus.items import BadRow, Document, GoldSpan, Reason, Rejected
-from pipelines.corpus.records import PAIR, Record, Source, document, named, plain
+from pipelines.corpus.records import PAIR, Record, Source, document, named, plain, rejected
 from pipelines.corpus.rows import END_OF_TEXT
 
 Items = list[Document | Rejected]
@@ -20,7 +20,7 @@ Items = list[Document | Rejected]
 _JOINERS = re.compile(r" @([-,.])@ ")
 _BREAKS = re.compile(r"[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 DIALOGUE_TAG = re.compile(r"([A-Z][A-Za-z0-9_ ]{0,15}):[ \t]*")
-"""Who speaks, at the start of a line; the blank behind the colon may be missing."""
+"""Speaker at the start of a line. The blank behind the colon may be missing."""
 
 _ENTITY_TAG = re.compile(r"(O|[BIESLU])(?:-(.+))?")
 _WORD = re.compile(r"\S+")
@@ -32,7 +32,7 @@ _MEANINGS = ("mr", "meaning_representation")
 _REFERENCES = ("ref", "human_reference", "target")
 _TOKENISED = ("ref_tokenised",)
 _FIELD = re.compile(r"\s*([^\[\],]+)\[([^\]]*)\]\s*(?:,|$)")
-# The names that Li et al. (2022), table 11, shows.
+# Names in table 11 of Li et al. (2022).
 _KEYS = {"eatType": "Type", "priceRange": "price", "familyFriendly": "family friendly"}
 _BLANKS = (
     (re.compile(r" ([.,!?;:%)\]])"), r"\1"),
@@ -54,17 +54,17 @@ _GLUE_IDS = ("idx", "index", "pairID", "id")
 
 
 def wikitext(source: Source, text: str) -> Items:
-    """An article; titles and headings are lines of their own, with their signs."""
+    """Reads an article. Titles and headings are separate lines, with their signs."""
     if source.options.wikitext_joiners == "undo":
         text = _JOINERS.sub(r"\1", text)
     return [document(source, text, {})]
 
 
 def dialogue(source: Source, text: str) -> Items:
-    """Lines ``SPEAKER: utterance`` (the blank after the colon may be missing), blank lines aside."""
+    """Reads lines ``SPEAKER: utterance`` and skips blank lines. The blank after the colon may be missing."""
     lines: list[str] = []
     if text.strip() == END_OF_TEXT.decode():
-        return []  # the end of the last dialogue, and no dialogue
+        return []  # only the end mark of the last dialogue
     for line in _BREAKS.split(text.removeprefix(END_OF_TEXT.decode())):
         line = line.strip()
         if line:
@@ -76,9 +76,9 @@ def dialogue(source: Source, text: str) -> Items:
 
 
 def multidogo(source: Source, text: str, header: Sequence[str]) -> Items:
-    """One conversation: a turn a line, with gold spans where the file labels slots.
+    """Reads one conversation with one turn per line, and gold spans if the file labels slots.
 
-    The domain is the file's folder; both speakers are there only in the files that name the author's role.
+    The domain is the file's folder. Only files that name the author's role have both speakers.
     """
     items: Items = []
     turns: list[str] = []
@@ -103,11 +103,8 @@ def multidogo(source: Source, text: str, header: Sequence[str]) -> Items:
         elif "slot-labels" in header and len(labels) != len(words):
             problem = ("bad_spans", "has another number of slot labels than of words.")
         if problem is not None:
-            where = f"line {number} of the conversation "
-            size = len(line.encode("utf-8"))
-            items.append(
-                Rejected(name=source.name, row=source.row, reason=problem[0], detail=where + problem[1], num_bytes=size)
-            )
+            reason, detail = problem
+            items.append(rejected(source, reason, f"line {number} of the conversation {detail}", _size(line)))
             continue
         conversation = conversation or record.get("conversationId")
         turn = f"{_ROLES.get(record.get('authorRole', 'customer'), 'USR')}: "
@@ -132,8 +129,12 @@ def multidogo(source: Source, text: str, header: Sequence[str]) -> Items:
     return items
 
 
+def _size(line: str) -> int:
+    return len(line.encode("utf-8"))
+
+
 def _slots(words: Sequence[re.Match[str]], labels: Sequence[str]) -> list[tuple[int, int, str]]:
-    """Neighbouring words of one label are one slot."""
+    """Joins neighbouring words of one label to one slot."""
     slots: list[tuple[int, int, str]] = []
     before = "O"
     for word, label in zip(words, labels, strict=False):
@@ -147,11 +148,11 @@ def _slots(words: Sequence[re.Match[str]], labels: Sequence[str]) -> list[tuple[
 
 
 def conll(source: Source, text: str) -> Items:
-    """One text of a file of tokens: the first column is the token, the last its tag; entities are known secrets."""
+    """Reads one text of a token file. The first column is the token, the last its tag. Entities are known secrets."""
     words: list[str] = []
     gold: list[GoldSpan] = []
     num_chars = 0
-    before: str | None = None  # the label of an entity that the next token may go on with
+    before: str | None = None  # label of an entity that the next token may continue
     for number, line in enumerate(text.split("\n"), start=1):
         line = line.removesuffix("\r")
         if not line.strip() or line.startswith("-DOCSTART-"):
@@ -159,7 +160,7 @@ def conll(source: Source, text: str) -> Items:
         cells = line.split("\t") if "\t" in line else line.split()
         tag = _ENTITY_TAG.fullmatch(cells[-1])
         if len(cells) < 2 or tag is None or (tag[1] == "O") != (tag[2] is None) or not cells[0].strip():
-            raise BadRow("bad_columns", f"line {number} of the text is no token with a tag (O, B-PER, I-PER, …).")
+            raise BadRow("bad_columns", f"line {number} of the text is not a token with a tag (O, B-PER, I-PER, …).")
         token = _BREAKS.sub(" ", cells[0]).strip()
         end = num_chars + len(token)
         if tag[2]:
@@ -173,7 +174,7 @@ def conll(source: Source, text: str) -> Items:
 
 
 def personachat(source: Source, text: str) -> Items:
-    """One episode of ParlAI's text format: persona lines, then the partner's utterance and the reply, by tabs."""
+    """Reads one episode of ParlAI's text format: persona lines, then utterance and reply, separated by tabs."""
     items: Items = []
     turns: list[str] = []
     for number, line in enumerate(text.split("\n"), start=1):
@@ -182,10 +183,7 @@ def personachat(source: Source, text: str) -> Items:
         match = _LINE_NUMBER.fullmatch(line.removesuffix("\r"))
         if match is None:
             detail = f"line {number} of the episode has no number. A line starts with its number and a blank."
-            size = len(line.encode("utf-8"))
-            items.append(
-                Rejected(name=source.name, row=source.row, reason="bad_columns", detail=detail, num_bytes=size)
-            )
+            items.append(rejected(source, "bad_columns", detail, _size(line)))
             continue
         persona = next((start for start in _PERSONAS if match[2].startswith(start)), None)
         if persona is not None:
@@ -202,10 +200,10 @@ def personachat(source: Source, text: str) -> Items:
 
 
 def e2e(source: Source, record: Record) -> Items:
-    """A table and its reference, as one row; where the reference is tokenised, both are put back together.
+    """Reads a table and its reference as one row. A tokenised pair is detokenised.
 
-    The table is written out here and not in training: what redaction then masks are its values, and not the brackets
-    that hold them, so that redacted and original rows have one form.
+    The table is written out here and not in training. So redaction masks the table's values and not their brackets, and
+    redacted and original rows have the same form.
     """
     meaning, reference, tokenised = (named(record, names) for names in (_MEANINGS, _REFERENCES, _TOKENISED))
     if reference is None and tokenised is not None and meaning is not None:
@@ -216,7 +214,7 @@ def e2e(source: Source, record: Record) -> Items:
 
 
 def parse_e2e(meaning: str) -> tuple[tuple[str, str], ...] | None:
-    """Keys and values of a meaning representation, ``name[The Mill], area[riverside]``; None where it is none."""
+    """Parses a meaning representation such as ``name[The Mill], area[riverside]`` into keys and values, or None."""
     pairs, at = [], 0
     while at < len(meaning.rstrip()):
         field = _FIELD.match(meaning, at)
@@ -229,7 +227,7 @@ def parse_e2e(meaning: str) -> tuple[tuple[str, str], ...] | None:
 
 
 def linearise(meaning: str) -> str:
-    """One line: ``name : The Mill | Type : pub``, as in Li et al. (2022), table 11; other text stays as it is."""
+    """Writes one line ``name : The Mill | Type : pub``, as in Li et al. (2022), table 11. Other text stays as it is."""
     pairs = parse_e2e(meaning)
     return meaning if pairs is None else _one_line(pairs)
 
@@ -239,16 +237,16 @@ def _one_line(table: Iterable[Sequence[str]]) -> str:
 
 
 def _detokenised(text: str) -> str:
-    """Text without the blanks that a tokenizer put round punctuation; a heuristic, good for training on."""
+    """Removes the blanks that a tokenizer put around punctuation, by a heuristic that is good enough for training."""
     for pattern, replacement in _BLANKS:
         text = pattern.sub(replacement, text)
     return text.strip()
 
 
 def dart(source: Source, record: Record) -> Items:
-    """Triples and each of their references, as one row each."""
+    """Reads triples and their references, with one row per reference."""
     triples, annotations = record.get("tripleset"), record.get("annotations")
-    if isinstance(annotations, Mapping):  # one list a field, as the `datasets` library stores it
+    if isinstance(annotations, Mapping):  # one list per field, as the `datasets` library stores it
         texts = annotations.get("text")
         annotations = [{"text": text} for text in texts] if isinstance(texts, list) else None
     is_usable = (
@@ -274,7 +272,7 @@ def _pair(source: Source, first: str, second: str, record: Record, source_id: st
 
 
 def glue(source: Source, record: Record) -> Items:
-    """One sentence, or two to compare, with a label; by the column names of the nine tasks."""
+    """Reads one sentence, or two to compare, with a label, by the column names of the nine tasks."""
     options = source.options
     mapped: dict[str, Any] = {
         options.id_field: record.get(options.id_field) or named(record, _GLUE_IDS),
@@ -297,7 +295,7 @@ TEXTS: Mapping[str, Callable[[Source, str], Items]] = {
     "dialogue": dialogue,
     "episode": personachat,
 }
-"""By row kind: formats whose rows are texts. A conversation needs the table's header too."""
+"""Functions for rows that are texts, by row kind. A conversation needs the table's header too."""
 
 
 def _plain(source: Source, record: Record) -> Items:
@@ -305,9 +303,9 @@ def _plain(source: Source, record: Record) -> Items:
 
 
 RECORDS: Mapping[str, Callable[[Source, Record], Items]] = {"e2e": e2e, "dart": dart, "glue": glue}
-"""By format; every other format takes the mapped columns."""
+"""Functions for records by format. Every other format reads the mapped columns."""
 
 
 def from_record(source: Source, record: Record) -> Items:
-    """The documents of a record. Raises `BadRow`."""
+    """Returns the documents of a record. Raises `BadRow`."""
     return RECORDS.get(source.format, _plain)(source, record)

@@ -1,4 +1,4 @@
-"""What a document is called, which fold it falls into, where its gold spans lie, and when too many were rejected."""
+"""Pseudonyms and folds of documents, and the mapping of gold spans to sentences."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from pipelines.corpus.split import Sentence
 class DocumentNames:
     """Gives every document of one partition a pseudonym that is unique in the corpus.
 
-    A document with an id of its own keeps its pseudonym when rows before it come or go; any other is its file and row.
-    The piece's first row is part of the name, so that an id used twice in a file, in two pieces, still names two
-    documents; inside a piece the row number tells the second one from the first. ``base`` leaves the piece out: the
-    fold derives from it, so that a change of ``partition_documents`` moves no document to another fold.
+    A document with an id keeps its pseudonym if rows before it are added or removed. Any other document is named by its
+    file and row. The piece's first row is part of the name, so that an id used in two pieces of a file still names two
+    documents. Inside a piece, the row number distinguishes the second one from the first. The fold derives from
+    ``base``, which leaves out the piece, so that a change of ``partition_documents`` moves no document to another fold.
 
     Args:
-        secret: the store's secret.
+        secret: secret of the store
     """
 
     def __init__(self, secret: bytes) -> None:
@@ -29,7 +29,7 @@ class DocumentNames:
         self._seen: set[str] = set()
 
     def name(self, document: Document, first_row: int) -> tuple[str, str]:
-        """``(doc_id, base)`` of the next document; ``first_row`` is that of its piece."""
+        """Returns ``(doc_id, base)`` of the next document, given the first row of its piece."""
         if document.source_id is None:
             base = pseudonym(self._secret, "row", document.name, str(document.row))
             return base, base
@@ -42,7 +42,7 @@ class DocumentNames:
 
 
 def fold_of(base: str, valid_fraction: float, test_fraction: float) -> str:
-    """The fold of a document without one: a public hash of its pseudonym, so that it never depends on its text."""
+    """Draws the fold of a document without one by a public hash of its pseudonym, so that it never depends on text."""
     share = int.from_bytes(hashlib.sha256(f"fold/{base}".encode()).digest()[:8], "big") / 2**64
     if share < test_fraction:
         return "test"
@@ -50,7 +50,7 @@ def fold_of(base: str, valid_fraction: float, test_fraction: float) -> str:
 
 
 class GoldRow(NamedTuple):
-    """The part of a gold span that lies in one sentence; offsets in its text and its tokens, half-open."""
+    """The part of a gold span in one sentence, with half-open offsets in the sentence's text and tokens."""
 
     sentence_index: int
     start: int
@@ -62,10 +62,10 @@ class GoldRow(NamedTuple):
 
 
 def map_gold(spans: Sequence[GoldSpan], sentences: Sequence[Sentence]) -> list[GoldRow]:
-    """Gold spans as rows per sentence, ordered by sentence, then by span.
+    """Maps gold spans to rows per sentence, ordered by sentence, then by span.
 
-    A span over several sentences gives a row in each, with one ``secret_id`` (its place in ``spans``). A row's tokens
-    are all that the span touches. Characters of no token (white space, a speaker's tag) give no row.
+    A span over several sentences gives a row in each, with one ``secret_id`` (its index in ``spans``). A row covers all
+    tokens that the span touches. Characters outside of tokens (white space, a speaker's tag) give no row.
     """
     rows: list[GoldRow] = []
     starts = [sentence.char_start for sentence in sentences]

@@ -1,6 +1,6 @@
-"""Which field of records holds the text, the id, the fold or the known secrets: a guess for `reticent init`.
+"""Guesses for `reticent init` which field of records holds the text, the id, the fold or the known secrets.
 
-It goes by names and by some values, and quotes none of these.
+The guess uses field names and some values, and quotes no value.
 """
 
 from __future__ import annotations
@@ -28,23 +28,27 @@ _TEXT_NAMES = (
 _ID_NAMES = ("id", "idx", "uuid", "guid", "key", "nr", "no", "number", "doc_id", "document_id", "message_id", "ticket")
 _FOLD_NAMES = ("fold", "split")
 _GOLD_NAMES = ("spans", "entities", "gold")
+_DOMAINS = ("domain", "label")
 _FORM = re.compile(
     r"name|phone|tel|mobile|fax|e-?mail|mail|address|street|city|date|subject|from|to|cc|id|no|dob", re.I
 )
 
 
+_Values = Mapping[str, Sequence[Any]]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """What a file looks like.
+    """The guessed form of a file.
 
     Attributes:
-        format: the format that reads it; None where none does, or nothing in it is plainly text.
-        fields: of ``[corpus]``, those that differ from their defaults.
-        what: what was seen, in words, without text.
-        others: what it could be as well, in words.
-        texts: of some documents.
-        num_bytes: that those were cut from.
-        warnings: what to look at.
+        format: format that reads the file; None if there is none, or no field is clearly text
+        fields: settings of ``[corpus]`` that differ from their defaults
+        what: findings in words, without text of the file
+        others: other plausible readings, in words
+        texts: texts of some documents
+        num_bytes: size of the part of the file that holds these texts
+        warnings: problems that the user should look at
     """
 
     format: str | None
@@ -56,81 +60,48 @@ class Look:
     warnings: tuple[str, ...] = ()
 
 
-def choose_fields(form: str, rows: Sequence[Mapping[str, Any]], num_bytes: int, is_part: bool) -> Look:
-    """Which field of records holds what; the names that the settings have by default go first.
+def choose_fields(form: str, rows: Sequence[Mapping[str, Any]], num_bytes: int) -> Look:
+    """Guesses the roles of records' fields, trying the settings' default names first.
 
     Args:
-        form: the format that the suffix says.
-        rows: some records.
-        num_bytes: of them.
-        is_part: there are more.
+        form: format by the file's suffix
+        rows: some records
+        num_bytes: size of these records
     """
     names = list(dict.fromkeys(name for row in rows for name in row))
-    shown = (
-        f"{'columns' if form not in ('jsonl', 'json') else 'fields'} {', '.join(name or '(no name)' for name in names)}"
-    )
+    kind = "fields" if form in ("jsonl", "json") else "columns"
+    shown = f"{kind} {', '.join(name or '(no name)' for name in names)}"
     by_name = {name.lower(): name for name in reversed(names)}
-    special = _by_name(form, set(by_name))
-    if special is not None:
-        longest = max(names, key=lambda name: _words([row.get(name) for row in rows if row.get(name)]))
-        texts = tuple(str(row.get(by_name.get("utterance", longest)) or "") for row in rows)
-        if special[0] == "multidogo":
-            turns: dict[str, list[str]] = {}
-            for row, turn in zip(rows, texts, strict=True):
-                turns.setdefault(str(row[by_name["conversationid"]]), []).append(turn)
-            texts = tuple(" ".join(found) for found in turns.values())
-        return Look(
-            format=special[0], what=f"{special[1]}: {shown}", others=special[2], texts=texts, num_bytes=num_bytes
-        )
+    if (special := _by_name(form, set(by_name))) is not None:
+        known, title, readings = special
+        texts = _texts_of(known, rows, names, by_name)
+        return Look(format=known, what=f"{title}: {shown}", others=readings, texts=texts, num_bytes=num_bytes)
     values = {name: [row[name] for row in rows if row.get(name) not in (None, "")] for name in names}
-    scores = {name: _words(found) for name, found in values.items()}
-    prose = {name for name in names if _is_prose(values[name])}
-    named = [by_name[name] for name in _TEXT_NAMES if name in by_name and scores[by_name[name]] > 0]
-    ranked = sorted(prose, key=lambda name: -scores[name])
-    text = next((name for name in named if name in prose or scores[name] >= _MIN_TEXT_WORDS), None)
-    text = text or next(iter(ranked), None) or (named[0] if named else None)
+    text, candidates = _text_field(names, by_name, values)
     if text is None:
         return Look(format=None, what=f"{shown}: none is plainly text")
-    fields = {"text_field": text}
+    roles = _roles(text, by_name, values)
+    domains, warnings = _domains(text, names, values)
+    fields = {
+        "text_field": text,
+        **roles,
+        **{f"{key}_field": "-" for key, described in domains.items() if described is None},
+    }
     said = [f"text: {text}"]
-    others = [f"text_field = {json.dumps(name)}" for name in dict.fromkeys([*named, *ranked]) if name != text]
-    for key, names_of, fits in (
-        ("id_field", (*_ID_NAMES, *(name for name in by_name if name.endswith(("_id", "-id", " id")))), _is_id),
-        ("fold_field", _FOLD_NAMES, _is_fold),
-        ("gold_field", _GOLD_NAMES, _is_gold),
-    ):
-        found = next(
-            (by_name[n] for n in names_of if n in by_name and by_name[n] != text and fits(values[by_name[n]])), None
-        )
-        if found is not None:
-            fields[key] = found
-            said.append(f"{key.removesuffix('_field')}: {found}")
-        elif key.removesuffix("_field") in names or (key == "gold_field" and "spans" in names):
-            fields[key] = "-"  # there is a column of that name, and it holds something else
-    warnings = []
-    for key in ("domain", "label"):
-        if key in names and key != text:
-            distinct = {str(value) for value in values[key]}
-            if len(distinct) <= _LABEL_VALUES and all(len(value) <= 40 for value in distinct):
-                said.append(f"{key}: {key} ({len(distinct)} values)")
-                warnings.append(
-                    f"column {key}: its values are never redacted and may be public; see that none is a name"
-                )
-            else:
-                fields[f"{key}_field"] = "-"
-                warnings.append(f"column {key} has many or long values, is never redacted, and is therefore not read")
-    groups = [n for n in names if n not in fields.values() and n not in ("domain", "label") and _is_category(values[n])]
+    said += [f"{key.removesuffix('_field')}: {name}" for key, name in roles.items() if name != "-"]
+    said += [described for described in domains.values() if described is not None]
+    others = [f"text_field = {json.dumps(name)}" for name in candidates if name != text]
+    groups = [n for n in names if n not in fields.values() and n not in _DOMAINS and _is_category(values[n])]
     others += [f"domain_field = {json.dumps(name)} (its values would not be redacted)" for name in groups[:2]]
     texts = tuple(v for v in values[text] if isinstance(v, str))
     if form == "jsonl" and texts and sum(map(_is_dialogue_text, texts)) >= 0.9 * len(texts):
         form, said = "dialogue", [*said, "the texts are dialogues, lines SPEAKER: text"]
         others.append('format = "jsonl"')
-    defaults = ReadOptions()
-    given = tuple(sorted((key, value) for key, value in fields.items() if value != getattr(defaults, key)))
     others += ['quoting = "double"'] if form == "tsv" and _has_quotes(values) else []
+    defaults = ReadOptions()
     return Look(
         format=form,
-        fields=given,
+        fields=tuple(sorted((key, value) for key, value in fields.items() if value != getattr(defaults, key))),
         what=f"{shown}; {', '.join(said)}",
         others=tuple(others),
         texts=texts,
@@ -139,8 +110,66 @@ def choose_fields(form: str, rows: Sequence[Mapping[str, Any]], num_bytes: int, 
     )
 
 
+def _texts_of(
+    format: str, rows: Sequence[Mapping[str, Any]], names: Sequence[str], by_name: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Returns the texts of a known corpus, with the turns of a conversation joined."""
+    longest = max(names, key=lambda name: _words([row.get(name) for row in rows if row.get(name)]))
+    texts = tuple(str(row.get(by_name.get("utterance", longest)) or "") for row in rows)
+    if format != "multidogo":
+        return texts
+    turns: dict[str, list[str]] = {}
+    for row, turn in zip(rows, texts, strict=True):
+        turns.setdefault(str(row[by_name["conversationid"]]), []).append(turn)
+    return tuple(" ".join(found) for found in turns.values())
+
+
+def _text_field(names: Sequence[str], by_name: Mapping[str, str], values: _Values) -> tuple[str | None, Sequence[str]]:
+    """Chooses the field that holds the text, and returns all candidates too, those with usual names first."""
+    scores = {name: _words(found) for name, found in values.items()}
+    prose = [name for name in names if _is_prose(values[name])]
+    named = [by_name[name] for name in _TEXT_NAMES if name in by_name and scores[by_name[name]] > 0]
+    ranked = sorted(prose, key=lambda name: -scores[name])
+    text = next((name for name in named if name in prose or scores[name] >= _MIN_TEXT_WORDS), None)
+    text = text or next(iter(ranked), None) or next(iter(named), None)
+    return text, list(dict.fromkeys([*named, *ranked]))
+
+
+def _roles(text: str, by_name: Mapping[str, str], values: _Values) -> dict[str, str]:
+    """Chooses the fields of id, fold and known secrets. "-" if a column with the default name holds something else."""
+    ids = (*_ID_NAMES, *(name for name in by_name if name.endswith(("_id", "-id", " id"))))
+    fields: dict[str, str] = {}
+    for key, usual, fits in (
+        ("id_field", ids, _is_id),
+        ("fold_field", _FOLD_NAMES, _is_fold),
+        ("gold_field", _GOLD_NAMES, _is_gold),
+    ):
+        present = (by_name[name] for name in usual if name in by_name and by_name[name] != text)
+        found = next((name for name in present if fits(values[name])), None)
+        if found is not None:
+            fields[key] = found
+        elif key.removesuffix("_field") in values or (key == "gold_field" and "spans" in values):
+            fields[key] = "-"
+    return fields
+
+
+def _domains(text: str, names: Sequence[str], values: _Values) -> tuple[dict[str, str | None], list[str]]:
+    """Describes the fields domain and label. None for a field with many or long values, which must not be read."""
+    found: dict[str, str | None] = {}
+    warnings = []
+    for key in (key for key in _DOMAINS if key in names and key != text):
+        distinct = {str(value) for value in values[key]}
+        if len(distinct) <= _LABEL_VALUES and all(len(value) <= 40 for value in distinct):
+            found[key] = f"{key}: {key} ({len(distinct)} values)"
+            warnings.append(f"column {key}: its values are never redacted and may be public; check that none is a name")
+        else:
+            found[key] = None
+            warnings.append(f"column {key} has many or long values, is never redacted, and is therefore not read")
+    return found, warnings
+
+
 def _by_name(form: str, names: set[str]) -> tuple[str, str, tuple[str, ...]] | None:
-    """A corpus that is known by its columns, with what it is called and what else it may be."""
+    """Recognises a corpus by its columns. Returns its format, a description and other plausible readings."""
     if form in ("csv", "tsv", "jsonl") and names & {"mr", "meaning_representation"} and names & {
         "ref", "human_reference", "target", "ref_tokenised",
     }:  # fmt: skip
@@ -162,7 +191,7 @@ def _by_name(form: str, names: set[str]) -> tuple[str, str, tuple[str, ...]] | N
 
 
 def _words(values: Sequence[Any]) -> float:
-    """Mean number of words; 0 where the values are no text."""
+    """Returns the mean number of words, or 0 if the values are not text."""
     texts = [value for value in values if isinstance(value, str)]
     if 2 * len(texts) < len(values) or not texts:
         return 0.0
@@ -202,7 +231,7 @@ def _is_category(values: Sequence[Any]) -> bool:
     return len(values) >= 20 and 2 <= len(distinct) <= min(20, len(values) // 5) and all(len(v) <= 40 for v in distinct)
 
 
-def _has_quotes(values: Mapping[str, Sequence[Any]]) -> bool:
+def _has_quotes(values: _Values) -> bool:
     cells = [v for found in values.values() for v in found if isinstance(v, str)]
     return bool(cells) and sum(len(v) > 1 and v[0] == v[-1] == '"' for v in cells) > 0.05 * len(cells)
 
@@ -212,7 +241,7 @@ def _is_dialogue_text(text: str) -> bool:
 
 
 def is_dialogue(lines: Sequence[str]) -> bool:
-    """Whether nearly all lines that are not blank say who speaks, as in a dialogue and not as in a form."""
+    """Checks if nearly all lines that are not blank name a speaker, as in a dialogue and not as in a form."""
     from pipelines.corpus.split import ROLE
 
     end = END_OF_TEXT.decode()

@@ -1,4 +1,4 @@
-"""Documents of a file that are left out because they were forgotten: by pseudonyms of their own ids."""
+"""Finds forgotten documents of a file by pseudonyms of their own ids."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def forgotten_name(secret: bytes, file: str, source_id: str) -> str:
-    """What the store calls a forgotten document of a file by: neither name nor id can be guessed from it."""
+    """Returns the store's name of a forgotten document, from which neither file nor id can be guessed."""
     return pseudonym(secret, "forgotten document", file, source_id)
 
 
 def is_forgotten(secret: bytes, piece: Piece, document: Document) -> bool:
-    """Whether a document was forgotten (`reticent forget`), though its file still has it."""
+    """Checks if a document was forgotten (`reticent forget`), although its file still has it."""
     if not piece.forgotten or document.source_id is None:
         return False
     files = (document.name, place_of(piece.path))

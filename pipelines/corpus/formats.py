@@ -1,7 +1,7 @@
-"""The input formats: which files each takes, and how a file of it is cut into rows. Light to import.
+"""The input formats, their files and the kinds of their rows. Light to import.
 
-A *format* says what a row means; its *row kind* says where a row ends (`pipelines.corpus.rows`). Both follow from the
-settings and the file's name alone, so that a `Piece` needs no field for them.
+A *format* defines the meaning of a row. Its *row kind* defines the end of a row (`pipelines.corpus.rows`). Both follow
+from the settings and the file's name alone, so that a `Piece` needs no field for them.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ RowKind = Literal[
     "parquet", "arrow", "whole", "message",
 ]  # fmt: skip
 
-# "whole" is a file whose rows only a plug-in can tell: a partition of its own, however many rows it has.
+# "whole" is a file whose rows only a plug-in can find. It is one partition, however many rows it has.
 
 NameFolds = Literal["auto", "always", "never"]
 
 COMPRESSIONS = (".gz", ".zst")
 COLUMNAR: tuple[RowKind, ...] = ("parquet", "arrow")
-"""Kinds whose pieces are ranges of rows; those of every other kind are ranges of (decompressed) bytes."""
+"""Kinds whose pieces are ranges of rows. Pieces of other kinds are ranges of (decompressed) bytes."""
 
 FOLDS = {"train": "train", "valid": "valid", "validation": "valid", "dev": "valid", "test": "test"}
 _FOLD_WORDS = FOLDS | {"val": "valid", "trainset": "train", "devset": "valid", "testset": "test"}
@@ -39,24 +39,23 @@ _FOLD_WORDS = FOLDS | {"val": "valid", "trainset": "train", "devset": "valid", "
 
 @dataclass(frozen=True, kw_only=True)
 class FormatSpec:
-    """What a format is, as settings, readers and the documentation say it; for plug-ins too.
+    """The definition of a format, for settings, readers, documentation and plug-ins.
 
     Attributes:
-        name: in the settings.
-        document: what a document of it is, for the documentation.
-        kinds: the row kind by suffix, for the files that a folder is searched for; the first one is also that of a
-            file named outright with another suffix. ``txt`` stands for what ``txt_document`` says. A plug-in's are
-            `PLUGIN_KINDS`.
-        example: of a row, for the documentation.
-        auto: suffixes that ``format = "auto"`` takes for this format.
-        has_header: kinds whose first line names the columns.
-        names_fold: whether the file's name says the fold (``train.tsv``) where the row does not.
-        holds_pairs: whether rows may hold two texts, joined by `pipelines.corpus.records.PAIR`.
-        has_gold: whether its files may say which words are secrets.
-        settings: fields of ``[corpus]`` that only some formats read, and this one does.
-        options: of a plug-in, what ``[corpus.options]`` may say. A method ``references()`` of the model names the
-            modules and files that they select, which count by content.
-        packages: of a plug-in, distributions whose version enters keys.
+        name: name in the settings
+        document: description of a document, for the documentation
+        kinds: row kind by suffix, for files found in a folder; the first kind also applies to a file that you name
+            directly with another suffix. ``txt`` means the kind in ``txt_document``. A plug-in's are `PLUGIN_KINDS`.
+        example: example of a row, for the documentation
+        auto: suffixes that ``format = "auto"`` reads in this format
+        has_header: kinds whose first line names the columns
+        names_fold: flag that the file's name gives the fold (``train.tsv``) if the row does not
+        holds_pairs: flag that rows may hold two texts, joined by `pipelines.corpus.records.PAIR`
+        has_gold: flag that files may mark words as secrets
+        settings: fields of ``[corpus]`` that this format reads and some others do not
+        options: model of a plug-in's ``[corpus.options]``; its method ``references()``, if any, names the modules and
+            files that the options select, which count by content
+        packages: distributions of a plug-in, whose versions enter keys
     """
 
     name: str
@@ -88,7 +87,7 @@ FORMATS: Mapping[str, FormatSpec] = {
         ),
         FormatSpec(
             name="jsonl",
-            document="an object, one a line",
+            document="an object, one per line",
             example='`{"id": "7", "text": "Hello."}`',
             kinds={".jsonl": "line", ".ndjson": "line"},
             auto=(".jsonl", ".ndjson"),
@@ -98,7 +97,7 @@ FORMATS: Mapping[str, FormatSpec] = {
             name="json",
             document="an object of an array",
             example='`[{"text": "Hello."}]`',
-            kinds={".json": "element"},  # not in auto: folders are full of small ones that are no corpus
+            kinds={".json": "element"},  # not in auto: folders often hold small .json files that are not a corpus
             names_fold=False,
         ),
         FormatSpec(
@@ -183,7 +182,7 @@ FORMATS: Mapping[str, FormatSpec] = {
         ),
         FormatSpec(
             name="mail",
-            document="a mail, a file each",
+            document="a mail, one per file",
             example="`Subject: …`, the other headers, a blank line, the text",
             kinds={".eml": "file"},
             auto=(".eml",),
@@ -203,7 +202,7 @@ FORMATS: Mapping[str, FormatSpec] = {
         ),
         FormatSpec(
             name="conll",
-            document="a text: lines between blank ones, a token and its tag of an entity each (BIO, BIOES)",
+            document="a text: lines between blank ones, each with a token and its entity tag (BIO, BIOES)",
             example="`Ann⇥B-person`",
             kinds={".conll": "paragraph", ".bio": "paragraph", ".iob": "paragraph"},
         ),
@@ -218,40 +217,40 @@ FORMATS: Mapping[str, FormatSpec] = {
 }
 
 AUTO: Mapping[str, str] = {suffix: spec.name for spec in FORMATS.values() for suffix in spec.auto}
-"""What ``format = "auto"`` takes a file for; no plug-in: what is installed must not change a corpus."""
+"""Formats of ``format = "auto"`` by suffix, without plug-ins, because installed packages must not change a corpus."""
 
 _NAMED_ONLY = (".csv", ".tsv", ".eml", ".mbox", ".mbx")
 
 ENTRY_POINTS = "reticent.readers"
-"""Installed packages offer readers of their own under names in this group of entry points."""
+"""Group of entry points in which installed packages register their readers by name."""
 
 PLUGIN_KINDS: tuple[RowKind, ...] = ("whole", "file", "line", "paragraph")
-"""Row kinds that a plug-in may say its files are cut by."""
+"""Row kinds that a plug-in may use."""
 
 
 def check_name(name: str) -> None:
     """Checks a format's name without importing a plug-in.
 
     Raises:
-        ValueError: it is neither registered nor an import path; the message gives the nearest name.
+        ValueError: the name is neither registered nor an import path. The message gives the nearest name.
     """
     if name != "auto" and name not in FORMATS:
         reference(name)
 
 
 def is_plugin(format: str) -> bool:
-    """Whether a reader of another package reads it."""
+    """Checks if a reader of another package reads the format."""
     return format != "auto" and format not in FORMATS
 
 
 def reference(format: str) -> str:
-    """``module:Class`` of a plug-in. Raises ValueError as `check_name`."""
+    """Returns ``module:Class`` of a plug-in. Raises the ValueError of `check_name`."""
     return resolve(format, ("auto", *FORMATS), ENTRY_POINTS, "format", "Class")
 
 
 @functools.cache
 def format_spec(format: str) -> FormatSpec:
-    """What a format is; a plug-in is imported.
+    """Returns the definition of a format. Imports a plug-in.
 
     Raises:
         ConfigError: the format is unknown, or a plug-in cannot be imported or has no usable spec.
@@ -276,19 +275,19 @@ def format_spec(format: str) -> FormatSpec:
 
 
 def suffix_of(name: str) -> str:
-    """The suffix in lower case, that of the compression aside: ``.csv`` for ``a.CSV.gz``."""
+    """Returns the suffix in lower case, without a compression's suffix: ``.csv`` for ``a.CSV.gz``."""
     path = PurePosixPath(name.lower())
     return PurePosixPath(path.stem).suffix if path.suffix in COMPRESSIONS else path.suffix
 
 
 def compression_of(name: str) -> str | None:
-    """``.gz``, ``.zst``, or None for a file that is not compressed."""
+    """Returns ``.gz``, ``.zst``, or None for a file that is not compressed."""
     suffix = PurePosixPath(name.lower()).suffix
     return suffix if suffix in COMPRESSIONS else None
 
 
 def format_of(name: str, format: str) -> str | None:
-    """The format of a file, by its suffix where ``format`` is ``auto``; None for an unknown suffix."""
+    """Returns the format of a file, by its suffix if ``format`` is ``auto``; None for an unknown suffix."""
     if format != "auto":
         return format
     if compression_of(name) and suffix_of(name) in (".parquet", ".arrow"):  # they compress inside
@@ -297,18 +296,19 @@ def format_of(name: str, format: str) -> str | None:
 
 
 def suffixes(format: str) -> tuple[str, ...]:
-    """The suffixes that a folder is searched for; ``auto`` leaves out tables in text, which often hold no corpus.
+    """Returns the suffixes to look for in a folder.
 
-    It leaves out mail as well, so that no upgrade adds to a corpus; ``[[corpus.source]]`` and patterns find both.
+    ``auto`` leaves out text tables, which often hold no corpus, and mail, so that no upgrade adds files to a corpus.
+    ``[[corpus.source]]`` and patterns find both.
     """
     return tuple(s for s in AUTO if s not in _NAMED_ONLY) if format == "auto" else tuple(format_spec(format).kinds)
 
 
 def row_kind(format: str, name: str, options: ReadOptions) -> RowKind:
-    """What a row is in a file of this format and name.
+    """Returns the row kind of a file of this format and name.
 
     Raises:
-        ConfigError: as `format_spec`.
+        ConfigError: see `format_spec`.
     """
     kinds = format_spec(format).kinds
     kind = kinds.get(suffix_of(name), next(iter(kinds.values())))
@@ -316,12 +316,12 @@ def row_kind(format: str, name: str, options: ReadOptions) -> RowKind:
 
 
 def has_header(format: str, kind: RowKind) -> bool:
-    """Whether the file's first line names the columns."""
+    """Checks if the file's first line names the columns."""
     return kind in format_spec(format).has_header
 
 
 def delimiter(name: str, format: str, options: ReadOptions) -> str:
-    """What separates the columns of a table in text; ``auto``: commas in csv, tabs elsewhere."""
+    """Returns the separator of columns in a text table; for ``auto``, commas in csv and tabs elsewhere."""
     if options.delimiter != "auto" and "delimiter" in format_spec(format).settings:
         return "\t" if options.delimiter == "tab" else options.delimiter
     if format in ("csv", "tsv"):
@@ -330,14 +330,14 @@ def delimiter(name: str, format: str, options: ReadOptions) -> str:
 
 
 def is_quoted(name: str, format: str, options: ReadOptions) -> bool:
-    """Whether columns may stand in double quotes; ``auto``: between tabs no, else yes."""
+    """Checks if columns may be in double quotes; for ``auto``, unless tabs separate them."""
     if options.quoting == "auto":
         return delimiter(name, format, options) != "\t"
     return options.quoting == "double"
 
 
 def fold_of_name(name: str) -> str | None:
-    """The fold that a file's name or its folder's says (``wiki.train.raw``, ``dev.tsv``, ``test/data.arrow``)."""
+    """Returns the fold in a file's or its folder's name (``wiki.train.raw``, ``dev.tsv``, ``test/data.arrow``)."""
     for part in reversed(PurePosixPath(name).parts[-2:]):
         found = {_FOLD_WORDS[word] for word in re.findall(r"[a-z]+", part.lower()) if word in _FOLD_WORDS}
         if len(found) == 1:
@@ -346,16 +346,16 @@ def fold_of_name(name: str) -> str | None:
 
 
 def named_fold(name: str, format: str) -> str | None:
-    """The fold that a file's name says, in a format whose names do."""
+    """Returns the fold in a file's name if the format's names give folds."""
     return fold_of_name(name) if format_spec(format).names_fold else None
 
 
 def draws_folds(files: Iterable[tuple[str, str]], name_folds: NameFolds) -> bool:
-    """Whether folds are drawn although names of files say some: all of them say one and the same, and not train.
+    """Checks if folds are drawn although file names give folds, because all names give the same one and not train.
 
     Args:
-        files: (name, format) of each.
-        name_folds: ``auto``; ``never``, where names say nothing; ``always``, where no file may be left to train on.
+        files: pairs (name, format)
+        name_folds: ``never`` to ignore names, ``always`` to refuse names that leave no file to train on, or ``auto``
 
     Raises:
         InputError: no file is left to train on.
@@ -368,13 +368,13 @@ def draws_folds(files: Iterable[tuple[str, str]], name_folds: NameFolds) -> bool
     if name_folds == "auto" and len(folds) == 1:
         return True
     raise InputError(
-        f"corpus.inputs: every file is named for held-out text ({', '.join(sorted(map(str, folds)))}), so that none is "
-        'left to train on. Name a file for training too, or set corpus.name_folds = "never", which draws the folds.'
+        f"corpus.inputs: the names of all files say held-out text ({', '.join(sorted(map(str, folds)))}), so no file "
+        'is left to train on. Name a file for training too, or set corpus.name_folds = "never", which draws the folds.'
     )
 
 
 def index_settings(format: str, name: str, options: ReadOptions) -> str:
-    """What the borders and digests of a file's pieces depend on, the number of rows in a piece aside."""
+    """Returns the settings that determine borders and digests of a file's pieces, except the rows per piece."""
     options = options.for_file(name)
     kind = row_kind(format, name, options)
     if kind in COLUMNAR:

@@ -1,4 +1,4 @@
-"""A stream of bytes that is read line by line and hashed as it is handed out."""
+"""A stream of bytes that is read line by line and hashes the bytes that it returns."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ SEGMENT_BYTES = 1 << 16
 
 
 class HashedStream:
-    """Reads a range of a binary stream line by line and hashes exactly what was handed out.
+    """Reads a range of a binary stream line by line and hashes exactly the bytes that it returned.
 
     Args:
-        file: positioned at the first byte of the range.
-        start_byte: where that is.
-        num_bytes: length of the range; None reads to the end.
-        prefix: hashed before the bytes of every cut: what they cannot be read without (a table's header).
+        file: stream positioned at the first byte of the range
+        start_byte: position of that byte
+        num_bytes: length of the range; None to read to the end
+        prefix: bytes to hash before the bytes of every cut, which are needed to read them (a table's header)
     """
 
     def __init__(self, file: BinaryIO, start_byte: int = 0, num_bytes: int | None = None, prefix: bytes = b"") -> None:
@@ -28,7 +28,7 @@ class HashedStream:
         self.position = start_byte
 
     def peek(self, number: int = 0) -> bytes:
-        """The segment that the next but ``number`` call of `readline` would give; empty at the end of the range."""
+        """Returns the segment that `readline` would return after ``number`` more calls; empty at the end."""
         while len(self._peeked) <= number:
             size = SEGMENT_BYTES if self._left is None else min(SEGMENT_BYTES, self._left)
             data = self._file.readline(size) if size else b""
@@ -40,7 +40,7 @@ class HashedStream:
         return self._peeked[number]
 
     def readline(self, at_most: int = SEGMENT_BYTES) -> bytes:
-        """The rest of the line, at most `SEGMENT_BYTES` or ``at_most`` of it; empty at the end of the range."""
+        """Reads the rest of the line, at most `SEGMENT_BYTES` or ``at_most`` bytes; empty at the end of the range."""
         data = self.peek()
         if not data:
             return data
@@ -53,11 +53,11 @@ class HashedStream:
         return data
 
     def digest(self) -> str:
-        """SHA-256, hexadecimal, of the prefix and the bytes since the last cut."""
+        """Returns SHA-256, hexadecimal, of the prefix and the bytes since the last cut."""
         return self._hash.hexdigest()
 
     def cut(self) -> str:
-        """`digest`, and starts anew."""
+        """Returns `digest`, and resets it."""
         digest = self.digest()
         self._hash = self._start.copy()
         return digest

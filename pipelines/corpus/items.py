@@ -1,4 +1,4 @@
-"""What reading gives: documents, and rows that cannot be used."""
+"""The results of reading: documents, and rows that cannot be used."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ class GoldSpan:
 
 @dataclass(frozen=True, kw_only=True)
 class Document:
-    """One document.
+    """A document of the corpus.
 
     Attributes:
-        name: the file's name.
-        row: 1-based position of its row in the file.
-        text: the text, not empty.
-        source_id: the document's own id.
-        domain, fold, label: as the corpus gives them.
-        gold: None when the row has no gold field; may be empty when it has.
-        left_out: parts of its row that are no text of it, such as attachments, with how many there are.
-        num_rows: how many rows it is made of, where each may be rejected by itself, as lines of a conversation.
-        layout: how it splits, where the format says so: ``turns`` of a dialogue, or ``whole``, one row for all of it.
+        name: name of the file
+        row: 1-based position of the document's row in the file
+        text: text, not empty
+        source_id: the document's own id
+        domain, fold, label: values from the corpus
+        gold: gold spans; None if the row has no gold field, possibly empty if it has one
+        left_out: kinds of parts that are not text, such as attachments, with their counts
+        num_rows: number of rows in the document that can be rejected separately, such as lines of a conversation
+        layout: layout for splitting, if the format gives one: ``turns`` of a dialogue, or ``whole`` for one row
     """
 
     name: str
@@ -52,7 +52,7 @@ class Document:
 
 @dataclass(frozen=True, kw_only=True)
 class Rejected:
-    """A row, or a line of one, that cannot be used. ``detail`` says what to do and never quotes the text."""
+    """A row, or a line of a row, that cannot be used. ``detail`` says what to do and never quotes the text."""
 
     name: str
     row: int
@@ -61,7 +61,7 @@ class Rejected:
     num_bytes: int
 
     def row_values(self) -> dict[str, Any]:
-        """The row of the ``rejected`` table."""
+        """Returns the row of the ``rejected`` table."""
         return {
             "source_file": self.name,
             "source_row": self.row,
@@ -72,7 +72,7 @@ class Rejected:
 
 
 class BadRow(Exception):
-    """Why a row cannot be used; turned into a `Rejected`, never shown."""
+    """A reason why a row cannot be used. The reader turns it into a `Rejected`; it is never shown."""
 
     def __init__(self, reason: Reason, detail: str) -> None:
         super().__init__(reason)
@@ -81,7 +81,7 @@ class BadRow(Exception):
 
 
 def held_back(document: Document, language: str) -> Rejected:
-    """A document that is not used because of its language."""
+    """Rejects a document because of its language."""
     detail = f'plainly in another language ({language}) than split.languages. split.other_languages = "name" keeps it.'
     size = len(document.text.encode("utf-8"))
     return Rejected(name=document.name, row=document.row, reason="other_language", detail=detail, num_bytes=size)

@@ -1,4 +1,4 @@
-"""Which language a text is in, by the stop words of a few: enough to notice what is in another one than expected."""
+"""Guesses the language of a text by stop words of a few languages, to notice text in an unexpected language."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Final
 
 LANGUAGES: Final = ("da", "de", "en", "es", "fr", "hu", "it", "nl", "pl", "pt", "ro", "sv", "tr")
-"""Languages whose stop words are compared; all are written in Latin letters."""
+"""Languages whose stop words are compared. All use Latin letters."""
 
 OTHER_SCRIPT: Final = "other script"
-"""Stands for the language of a text of which most letters are not Latin."""
+"""Language of a text whose letters are mostly not Latin."""
 
 WORD: Final = re.compile(r"[^\W\d_]+")
 _SEVERAL_LETTERS: Final = re.compile(r"[^\W\d_]{2,}")
@@ -28,10 +28,10 @@ _GRAMMAR_SHARE: Final = 0.15
 
 @functools.cache
 def stop_words(language: str) -> frozenset[str]:
-    """spaCy's stop words of a language."""
+    """Returns spaCy's stop words of a language."""
     import spacy.lang
 
-    # The file alone: the package beside it compiles every tokeniser exception of the language, which takes seconds.
+    # Runs only this file, because importing its package compiles all tokeniser exceptions, which takes seconds.
     file = Path(spacy.lang.__path__[0]) / language / "stop_words.py"
     return frozenset(runpy.run_path(str(file))["STOP_WORDS"])
 
@@ -51,30 +51,31 @@ def _stop_words_of(languages: tuple[str, ...]) -> frozenset[str]:
 
 
 def words_of(text: str, at_most: int = _MAX_WORDS) -> list[str]:
-    """Its first words of more than one letter, in small letters: single ones are stop words of many languages."""
+    """Returns a text's first words in lower case, without single letters, which are stop words of many languages."""
     return [match[0].casefold() for match in islice(_SEVERAL_LETTERS.finditer(text), at_most)]
 
 
 def is_latin(words: Collection[str]) -> bool:
-    """Whether at least half of the words begin with a Latin letter."""
+    """Checks if at least half of the words begin with a Latin letter."""
     return 2 * sum(word[0] < "\u0250" for word in words) >= len(words)
 
 
 def counts_of(words: Iterable[str]) -> Counter[str]:
-    """How many of the words are stop words of each language."""
+    """Counts the stop words of each language among the words."""
     known = _languages_of_words()
     return Counter(language for word in words for language in known.get(word, ()))
 
 
 def other_language(text: str, expected: Collection[str]) -> str | None:
-    """The language of a text that is plainly in none of those that are expected; None otherwise.
+    """Returns the language of a text that is clearly in none of the expected languages, else None.
 
-    A fifth of its first words, and at least three, are stop words of the one and of none that is expected, and twice
-    as many as are stop words of those. Short texts, names and numbers, and mixtures are not judged.
+    A text is clearly in another language if stop words of that language, which no expected one has, make up a fifth of
+    its first words and at least three, and are more than twice as many as stop words of the expected ones. Short texts,
+    names, numbers and mixtures are not judged.
 
     Args:
-        text: a document.
-        expected: language codes. Where none of them is in `LANGUAGES`, no text is judged.
+        text: text of a document
+        expected: language codes; no text is judged if none of them is in `LANGUAGES`
     """
     if not set(expected) & set(LANGUAGES):
         return None
@@ -92,7 +93,7 @@ def other_language(text: str, expected: Collection[str]) -> str | None:
 
 
 def language_of(text: str, expected: str = "en") -> str | None:
-    """The language that `other_language` tells, or the expected one where a tenth are its stop words; else None."""
+    """Returns the result of `other_language`, or the expected language if a tenth are its stop words, else None."""
     other = other_language(text, (expected,))
     words = words_of(text)
     is_expected = len(words) >= _MIN_WORDS and counts_of(words)[expected] >= _MIN_SHARE / 2 * len(words)
@@ -100,7 +101,7 @@ def language_of(text: str, expected: str = "en") -> str | None:
 
 
 def has_grammar(texts: Iterable[str]) -> bool:
-    """Whether texts are sentences of some language, and not names, addresses or codes."""
+    """Checks if texts are sentences of some language, and not names, addresses or codes."""
     words = [word for text in islice(texts, _MAX_WORDS) for word in words_of(text, 50)]
     if not words:
         return False

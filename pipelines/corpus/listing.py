@@ -1,6 +1,6 @@
-"""Finds the input files that the user's paths, folders and patterns stand for, in document order.
+"""Finds the input files of the user's paths, folders and patterns, in document order.
 
-Messages name only what the user gave: the names of files inside a folder are private.
+Messages name only the user's own inputs, because names of files inside a folder are private.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pipelines.errors import InputError
 
 IGNORED_STEMS = ("readme", "license", "licence", "notice")
 OWN_README = "Simulated customer support dialogues, written by Reticent's CustomerSim simulator."
-"""How the README begins that stands beside the built-in corpus: nobody misses it, so it is not counted."""
+"""First line of the built-in corpus's README, which is not counted among the files left out."""
 HIDDEN, HIDDEN_FOLDER, ABOUT, CACHE, NO_SUFFIX = "hidden", "hidden folder", "readme or licence", "cache", "no suffix"
 EMPTY = "empty"
 FORGOTTEN = "forgotten"
@@ -35,10 +35,10 @@ class InputFile:
     """A file to read.
 
     Attributes:
-        path: where it is.
-        name: its path relative to the input, with ``/``; unique in the corpus.
-        format: a name of `pipelines.corpus.formats.FORMATS`.
-        given: the input, as the user wrote it, that led here; for messages.
+        path: path of the file
+        name: path relative to the input, with ``/``; unique in the corpus
+        format: name in `pipelines.corpus.formats.FORMATS`
+        given: input of the user that led to this file, for messages
     """
 
     path: Path
@@ -51,8 +51,8 @@ class FileList(list[InputFile]):
     """The input files in document order.
 
     Attributes:
-        left_out: how many files of a folder or pattern were left out, by suffix or by why: `HIDDEN` and the like. What
-            lies in a hidden folder is not counted, the folder is.
+        left_out: number of files that were left out, by suffix or by a reason such as `HIDDEN`; a hidden folder counts
+            as one entry, whatever it holds
     """
 
     def __init__(self, format: str = "auto", sources: Sequence[SourceOptions] = ()) -> None:
@@ -62,10 +62,11 @@ class FileList(list[InputFile]):
         self._sources = sources
 
     def format_of(self, name: str, *, in_folder: bool = False) -> str | None:
-        """The format of a file of this name in the corpus; None where it is not read.
+        """Returns the format of a file of this name in the corpus; None if the file is not read.
 
         Args:
-            in_folder: the file was found in a folder, which is searched for the suffixes of the format alone.
+            name: name of the file
+            in_folder: true if the file was found in a folder, of which only files with the format's suffixes are read
         """
         source = source_of(name, self._sources)
         if source is not None:
@@ -75,7 +76,7 @@ class FileList(list[InputFile]):
 
 
 def left_out_text(left_out: Mapping[str, int]) -> str:
-    """``12 .pdf, 3 .png, 1 hidden``, the most frequent first."""
+    """Formats counts as ``12 .pdf, 3 .png, 1 hidden``, the most frequent first."""
     listed = sorted(left_out.items(), key=lambda item: (-item[1], item[0]))
     text = ", ".join(f"{number:,} {why}" for why, number in listed[:_SHOWN_SUFFIXES])
     rest = sum(number for _, number in listed[_SHOWN_SUFFIXES:])
@@ -87,21 +88,22 @@ def list_files(
 ) -> FileList:
     """Finds the input files, in document order (by name).
 
-    A folder is searched in full for files with a suffix of the format (any case, ``.gz`` and ``.zst`` aside; with
-    ``auto`` those of every format that goes by suffix), leaving out hidden files and folders, files called README,
-    LICENSE or NOTICE, and the caches of ``datasets``. A file named outright is always taken. A pattern takes what it
-    matches, by suffix unless ``format`` is given. A file reached twice counts once. A pipe, a device or the like
-    that is found by its name is listed too, so that the reader can reject it by name; named outright, it is refused.
+    A folder is searched recursively for files with a suffix of the format (in any case, also with ``.gz`` and
+    ``.zst``; with ``auto``, a suffix of every format that has its own). Hidden files and folders, files called README,
+    LICENSE or NOTICE, and the caches of ``datasets`` are left out. A file that you name directly is always read. A
+    pattern selects its matches, by suffix unless ``format`` is given. A file reached twice counts once. A pipe, a
+    device or the like in a folder is listed too, so that the reader can reject it by name; if you name it directly, it
+    is refused.
 
     Args:
-        inputs: files, folders or glob patterns (``**`` crosses folders), relative to ``base_dir`` or absolute.
-        base_dir: the folder of the settings file.
-        format: ``auto`` (by suffix), or a name of `pipelines.corpus.formats.FORMATS`.
-        sources: files of another format; those that a folder holds are taken whatever their suffix.
+        inputs: files, folders or glob patterns (``**`` crosses folders), relative to ``base_dir`` or absolute
+        base_dir: folder of the settings file
+        format: ``auto`` (by suffix), or a name in `pipelines.corpus.formats.FORMATS`
+        sources: files of other formats; those in a folder are read whatever their suffix
 
     Raises:
-        InputError: a path is missing, a pattern matches nothing, a folder stands where a file must, the format of a
-            file is unknown, a link points to no file, or there is nothing to read at all.
+        InputError: a path is missing, a pattern matches nothing, a folder is named like a file, the format of a file is
+            unknown, a link points to no file, or there is nothing to read at all.
     """
     found = FileList(format, sources)
     names: dict[str, Path] = {}
@@ -136,7 +138,7 @@ def _expand(given: str, base_dir: Path, found: FileList) -> list[tuple[Path, str
         mode = path.stat().st_mode
     except (OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno == errno.ELOOP:
-            raise InputError(f"corpus.inputs: the link {given} leads to itself. Remove it, or mend it.") from None
+            raise InputError(f"corpus.inputs: the link {given} leads to itself. Remove it, or correct it.") from None
         if glob.has_magic(given) and not isinstance(error, PermissionError):
             return _expand_pattern(given, path, found)
         if isinstance(error, PermissionError):
@@ -147,7 +149,7 @@ def _expand(given: str, base_dir: Path, found: FileList) -> list[tuple[Path, str
     if stat.S_ISDIR(mode):
         if suffix_of(path.name) in AUTO:
             raise InputError(
-                f"corpus.inputs: {given} is a folder, but its name says file. Name the file, or rename it."
+                f"corpus.inputs: {given} is a folder with a file's name. Name the file in it, or rename the folder."
             )
         return _walk(given, path, found)
     if not stat.S_ISREG(mode):
@@ -166,7 +168,7 @@ def _expand(given: str, base_dir: Path, found: FileList) -> list[tuple[Path, str
 def _expand_pattern(given: str, path: Path, found: FileList) -> list[tuple[Path, str]]:
     matches = [Path(match) for match in sorted(glob.glob(str(path), recursive=True))]  # noqa: PTH207
     files = [match for match in matches if match.exists() and not match.is_dir()]
-    # Names are relative to the part of the pattern that holds no wildcard.
+    # Names are relative to the part of the pattern before its first wildcard.
     root = path
     while glob.has_magic(str(root)):
         root = root.parent
@@ -216,12 +218,12 @@ def _walk(given: str, root: Path, found: FileList) -> list[tuple[Path, str]]:
                 found.left_out[HIDDEN if hidden else spare or _suffix(entry.name)] += 1
             else:
                 chosen.append((path, name))
-    # Sorted before names are made unique, so that the outcome does not depend on how the folders were walked.
+    # Sorts before names are made unique, so that the result does not depend on the order of the walk.
     return sorted(chosen, key=lambda item: item[1])
 
 
 def _spare(path: Path) -> str | None:
-    """Why a file with a suffix that is read is left out all the same."""
+    """Returns the reason why a file with a readable suffix is left out anyway, or None."""
     if path.stem.lower() in IGNORED_STEMS:
         return ABOUT
     return CACHE if path.stem.lower().startswith("cache-") and path.suffix == ".arrow" else None
@@ -237,7 +239,7 @@ def _is_own(path: Path) -> bool:
 
 
 def _suffix(name: str) -> str:
-    """What a file that is left out is counted under; a suffix that may be a part of the name itself is not shown."""
+    """Returns the kind under which a left-out file is counted. Hides a suffix that may be a part of the name itself."""
     suffix = suffix_of(name)
     if not suffix:
         return NO_SUFFIX
@@ -252,7 +254,7 @@ def _is_dir(entry: os.DirEntry[str]) -> bool:
 
 
 def _refuse_dangling(path: Path, given: str) -> None:
-    """A link to a file that is not there is a part of the corpus that is missing, not one to leave out."""
+    """Refuses a link to a missing file: a part of the corpus is missing, which must not be left out silently."""
     if path.is_symlink() and not path.exists():
         raise InputError(
             f"corpus.inputs: a link in {given} points to no file. Fetch the file or remove the link;"
@@ -261,12 +263,12 @@ def _refuse_dangling(path: Path, given: str) -> None:
 
 
 def _decoded(name: str) -> str:
-    """A name that encodes as UTF-8 even when the file system's bytes do not."""
+    """Returns a name that encodes as UTF-8 even if the file system's bytes do not."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def _unique_name(name: str, resolved: Path, names: Mapping[str, Path]) -> str:
-    """Adds parent folders to a name that a file of an earlier input has already."""
+    """Adds parent folders to a name that a file of an earlier input already has."""
     parts = list(resolved.parts[: len(resolved.parts) - len(Path(name).parts)])
     while name in names and parts:
         name = f"{_decoded(parts.pop()).strip('/')}/{name}"

@@ -1,8 +1,8 @@
-"""Mails: what of a message is text (RFC 5322, MIME), and what of it repeats other mails or holds no text.
+"""Reads the text of mails (RFC 5322, MIME), without parts that repeat other mails or hold no text.
 
-Public and non-public: headers name people. None is metadata; those that ``corpus.mail_headers`` lists become lines of
-the text, so that they are redacted like all of it, and the others are left out. The message's own id names the
-document, as a pseudonym. What is left out is counted by kind, never by name: names of attachments are private.
+Public and non-public: headers name people, so none becomes metadata. Headers in ``corpus.mail_headers`` become lines of
+the text and are redacted with it. The others are left out. The message's own id names the document, as a pseudonym.
+Parts that are left out are counted by kind, never by name, because names of attachments are private.
 """
 
 from __future__ import annotations
@@ -50,27 +50,27 @@ _SIGNATURE = re.compile(r"-- ?")
 _SENT_FROM = re.compile(r"(?:Sent from my|Get Outlook for|Von meinem|Envoyé de mon|Enviado desde mi)\b.{0,80}")
 _ITEM = re.compile(r"\s|[-*•–+>]|\(?[0-9a-zA-Z][.)]\s|[-_=*]{3,}")
 _WRAPPED_CHARS = 55
-"""A line of a paragraph that was broken to fit 72 columns or so is at least this long."""
+"""Least length of a line in a paragraph that was broken to fit about 72 columns."""
 
 _BLOCKS = frozenset({"p", "div", "br", "tr", "li", "h1", "h2", "h3", "h4", "h5", "h6", "table", "ul", "ol", "hr"})
 _UNSEEN = frozenset({"script", "style", "head", "title"})
 
 
 def mail(source: Source, data: bytes) -> list[Document]:
-    """The document of one message.
+    """Reads the document of one message.
 
     Args:
-        source: where it is from.
-        data: the message; in a mailbox with its line ``From ``, and with that word escaped in the text.
+        source: place of the message
+        data: bytes of the message; in a mailbox with its line ``From ``, and with that word escaped in the text
 
     Raises:
-        BadRow: it is damaged, has no text, or is in a character set that it does not name.
+        BadRow: the message is damaged, has no text, or is in a character set that it does not name.
     """
     options = source.options
     if source.format == "mbox":
         data = _ESCAPED_FROM.sub(rb"\1", data.partition(b"\n")[2])
     if not _HEADER.match(data.lstrip(b"\r\n")):
-        raise BadRow("bad_mail", "does not begin with a header (Name: value): no mail, or a damaged one.")
+        raise BadRow("bad_mail", "does not begin with a header (Name: value): not a mail, or a damaged one.")
     try:
         message = email.message_from_bytes(data.lstrip(b"\r\n"), policy=compat32)
         headers = [f"{name}: {value}" for name in options.mail_headers for value in [_header(message, name)] if value]
@@ -78,8 +78,8 @@ def mail(source: Source, data: bytes) -> list[Document]:
         body = "\n".join(part.strip("\n") for part in _texts(message, left_out, 0) if part.strip())
         source_id = _header(message, "Message-ID").strip("<> ") or None
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        # The library fails on some headers in ways of its own; its message may quote them.
-        raise BadRow("bad_mail", f"cannot be taken apart ({type(error).__name__}): a damaged mail.") from None
+        # The library raises various errors for odd headers, and its messages may quote them.
+        raise BadRow("bad_mail", f"cannot be parsed ({type(error).__name__}): a damaged mail.") from None
     lines = _lines(body)
     if options.mail_quotes == "drop":
         lines = _without_quotes(lines, left_out)
@@ -87,13 +87,13 @@ def mail(source: Source, data: bytes) -> list[Document]:
         lines = _without_signature(lines, left_out)
     text = "\n".join([*headers, *([""] if headers else []), *_unwrapped(lines)]).strip()
     if not text:
-        raise BadRow("empty", "holds no text beside attachments, quotes and signature.")
+        raise BadRow("empty", "holds no text except attachments, quotes and signature.")
     made = document(source, text, {}, source_id=source_id)
     return [replace(made, left_out=tuple(sorted((name, n) for name, n in left_out.items() if n)))]
 
 
 def _header(message: Message, name: str) -> str:
-    """A header's value as text, on one line; what is not encoded as it says stays as it is."""
+    """Returns a header's value as text on one line. A wrongly encoded value stays as it is."""
     value = message.get(name)
     if value is None:
         return ""
@@ -108,14 +108,14 @@ def _header(message: Message, name: str) -> str:
 
 
 def _texts(part: Message, left_out: Counter[str], depth: int) -> Iterator[str]:
-    """The texts of a part and of those inside it; attachments are counted."""
+    """Yields the texts of a part and of its inner parts, and counts attachments."""
     if depth > _MAX_DEPTH:
-        raise BadRow("bad_mail", f"parts lie in parts, more than {_MAX_DEPTH} deep.")
+        raise BadRow("bad_mail", f"parts are nested more than {_MAX_DEPTH} deep.")
     kind = part.get_content_type()
     if kind.startswith("multipart/"):
         _check(part)
         if not part.is_multipart():
-            raise BadRow("bad_mail", "it should have parts, and their border is missing.")
+            raise BadRow("bad_mail", "the border between its parts is missing.")
         inside = [p for p in part.get_payload() if isinstance(p, Message)]
         if kind == "multipart/alternative":
             yield from _best_of(inside, left_out, depth)
@@ -134,7 +134,7 @@ def _texts(part: Message, left_out: Counter[str], depth: int) -> Iterator[str]:
 
 
 def _best_of(parts: Sequence[Message], left_out: Counter[str], depth: int) -> Iterator[str]:
-    """Of several forms of one text the plain one, if it says anything; its other forms are no attachments."""
+    """Yields the plain form of a text with several forms, if it has text. Other forms do not count as attachments."""
     for wanted in ("text/plain", "", "text/html"):
         for part in parts:
             kind = part.get_content_type()
@@ -152,22 +152,22 @@ def _check(part: Message) -> None:
 
 def _decoded(part: Message) -> str:
     data = part.get_payload(decode=True)
-    _check(part)  # what is wrong with base64 is known only now
+    _check(part)  # defects of base64 are known only after decoding
     if not isinstance(data, bytes):
         raise BadRow("bad_mail", "a part of it has no content.")
     charset = part.get_content_charset() or "utf-8"
     if charset in ("us-ascii", "ascii", "unknown-8bit", "default"):
-        charset = "utf-8"  # which holds ASCII; many mails that say nothing are in it
+        charset = "utf-8"  # includes ASCII; many mails that name no character set use it
     try:
         return data.decode(charset)
     except (LookupError, UnicodeError):
         raise BadRow(
-            "undecodable", "its text is not in the character set that it names, or none is known by that name."
+            "undecodable", "its text is not in the character set that it names, or that character set is unknown."
         ) from None
 
 
 def _unflowed(part: Message, text: str) -> str:
-    """Lines that ``format=flowed`` broke, joined (RFC 3676); a signature's mark is no such line."""
+    """Joins lines that ``format=flowed`` broke (RFC 3676), except a signature's mark."""
     if str(part.get_param("format") or "").lower() != "flowed":
         return text
     keeps_blank = str(part.get_param("delsp") or "").lower() != "yes"
@@ -188,7 +188,7 @@ def _unflowed(part: Message, text: str) -> str:
 
 
 class _Visible(HTMLParser):
-    """The text that a page shows, with line breaks where blocks begin and end; quoted mails begin with ``>``."""
+    """Collects the visible text of a page, with line breaks around blocks and ``>`` before quoted mails."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -229,7 +229,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _without_quotes(lines: Sequence[str], left_out: Counter[str]) -> list[str]:
-    """The lines without those that another mail said: behind ``>``, what announces them, and all below an original."""
+    """Removes the lines of other mails: lines after ``>``, their attribution, and everything below an original."""
     end = next((i for i, _ in enumerate(lines) if _begins_original(lines, i)), len(lines))
     kept: list[str] = []
     for line in lines[:end]:
@@ -244,12 +244,12 @@ def _without_quotes(lines: Sequence[str], left_out: Counter[str]) -> list[str]:
 def _begins_original(lines: Sequence[str], at: int) -> bool:
     if _ORIGINAL.fullmatch(lines[at]):
         return True
-    # What Outlook sets above the mail that is answered; without the word Original, where it stands says it.
+    # Outlook's header above the answered mail has no word Original, so its lines identify it.
     return bool(_REPLY_HEADER.match(lines[at])) and any(_SENT_HEADER.match(line) for line in lines[at + 1 : at + 3])
 
 
 def _drop_attribution(kept: list[str]) -> None:
-    """Takes away "On … wrote:", on one line or two, that stands last; it names whom the mail answers."""
+    """Removes a final "On … wrote:", on one line or two, which names the person whom the mail answers."""
     last = len(kept)
     while last and not kept[last - 1].strip():
         last -= 1
@@ -260,7 +260,7 @@ def _drop_attribution(kept: list[str]) -> None:
 
 
 def _without_signature(lines: Sequence[str], left_out: Counter[str]) -> list[str]:
-    """The lines above the last mark of a signature (RFC 3676), without "Sent from my phone" at their end."""
+    """Returns the lines above the last mark of a signature (RFC 3676), without a final "Sent from my phone"."""
     marks = [i for i, line in enumerate(lines) if _SIGNATURE.fullmatch(line)]
     kept = list(lines[: marks[-1]] if marks else lines)
     while kept and (not kept[-1].strip() or _SENT_FROM.fullmatch(kept[-1].strip())):
@@ -270,7 +270,7 @@ def _without_signature(lines: Sequence[str], left_out: Counter[str]) -> list[str
 
 
 def _unwrapped(lines: Sequence[str]) -> list[str]:
-    """Lines of a paragraph that was broken to fit a width as one, for a line break ends a sentence."""
+    """Joins the lines of a paragraph that was broken to fit a width, because a line break ends a sentence."""
     joined: list[str] = []
     before = ""
     for line in lines:

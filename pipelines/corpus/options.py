@@ -1,4 +1,4 @@
-"""How rows become documents: the settings that readers and the index share. Light to import."""
+"""Options for turning rows into documents, which readers and the index share. Light to import."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ KeepOrDrop = Literal["keep", "drop"]
 
 @dataclass(frozen=True, kw_only=True)
 class SourceOptions:
-    """Files of one pattern that are read in another way than the rest (``[[corpus.source]]``).
+    """Files of one pattern that are read differently (``[[corpus.source]]``).
 
     Attributes:
-        pattern: see `source_of`.
-        format: ``auto`` (by suffix, tables in text and mail too), or a name of `pipelines.corpus.formats.FORMATS`.
-        fields: the fields of `ReadOptions` that differ, with their values.
+        pattern: pattern of file names; see `source_of`
+        format: ``auto`` (by suffix, including text tables and mail), or a name in `pipelines.corpus.formats.FORMATS`
+        fields: fields of `ReadOptions` that differ, with their values
     """
 
     pattern: str
@@ -27,18 +27,18 @@ class SourceOptions:
 
 
 def source_of(name: str, sources: Iterable[SourceOptions]) -> SourceOptions | None:
-    """The first source whose pattern a file's name matches, or the end of it behind a slash; case is as it is.
+    """Returns the first source whose pattern matches a file's name, or the end of the name after a slash.
 
     Args:
-        name: the file's name in the corpus, with ``/``. ``*`` in a pattern crosses folders.
-        sources: in the order of the settings.
+        name: name of the file in the corpus, with ``/``; case matters, and ``*`` in a pattern crosses folders
+        sources: sources in the order of the settings
     """
     return next((s for s in sources if fnmatchcase(name, s.pattern) or fnmatchcase(name, f"*/{s.pattern}")), None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
-    """See ``CorpusConfig`` for each field; ``plugin`` holds ``[corpus.options]`` as JSON, since options are hashed."""
+    """Options of reading, described in ``CorpusConfig``. ``plugin`` is ``[corpus.options]`` as hashable JSON."""
 
     txt_document: Literal["file", "line", "paragraph"] = "file"
     text_field: str = "text"
@@ -59,12 +59,12 @@ class ReadOptions:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that are read of a table."""
+        """Columns of a table that are read."""
         names = (self.text_field, self.id_field, self.domain_field, self.fold_field, self.label_field, self.gold_field)
         return tuple(dict.fromkeys(names))
 
     def for_file(self, name: str) -> ReadOptions:
-        """How one file is read: as the source says that its name matches, if there is one."""
+        """Returns the options for one file, with the fields of the source that its name matches, if any."""
         return _for_file(self, name) if self.sources else self
 
 

@@ -10,36 +10,36 @@ from typing import Any, BinaryIO, Protocol, cast
 from pipelines.corpus.datasets import Items, from_record
 from pipelines.corpus.formats import format_spec, reference
 from pipelines.corpus.hashed_stream import HashedStream
-from pipelines.corpus.items import BadRow, Rejected
+from pipelines.corpus.items import BadRow
 from pipelines.corpus.options import ReadOptions
-from pipelines.corpus.records import Record, Source
+from pipelines.corpus.records import Record, Source, rejected
 from pipelines.errors import ConfigError
 from pipelines.plugins import check_options, load
 
 
 class Reader(Protocol):
-    """A reader, made as ``Class(options)``: an instance of the spec's ``options`` model, or None without one.
+    """A reader, created as ``Class(options)`` with an instance of the spec's ``options`` model, or None without one.
 
-    Its class has an attribute ``spec``, a `FormatSpec`. Its rows must depend on the bytes alone.
+    The class has an attribute ``spec``, a `FormatSpec`. The rows must depend on the bytes alone.
     """
 
     def read(self, file: BinaryIO) -> Iterator[tuple[int, Record | BadRow]]:
-        """The rows of a stream, in order.
+        """Yields the rows of a stream, in order.
 
         Args:
-            file: decompressed bytes, to be read once from front to back. Of a row kind ``whole`` or ``file`` all of
-                the file; of ``line`` and ``paragraph`` a run of whole ones.
+            file: decompressed bytes, to be read once from front to back; the whole file for the row kinds ``whole`` and
+                ``file``, a run of whole lines or paragraphs for ``line`` and ``paragraph``
 
         Yields:
-            The row's number, from 1 on and rising (of lines or paragraphs: its place among them), and its fields by
-            the names that ``[corpus]`` maps (``text``, ``id``, ``domain``, ``fold``, ``label``, ``spans``), or why it
-            cannot be used. Rows without text that are no fault need not be given.
+            A pair of the row's number, rising from 1 on (the position among lines or paragraphs), and the row's fields
+            by the names that ``[corpus]`` maps (``text``, ``id``, ``domain``, ``fold``, ``label``, ``spans``), or the
+            reason why it cannot be used. You may skip rows without text if they are not an error.
         """
         ...
 
 
 class _Bytes(io.RawIOBase):
-    """A hashed stream as a file object."""
+    """A file object that reads a hashed stream."""
 
     def __init__(self, stream: HashedStream) -> None:
         self._stream = stream
@@ -54,10 +54,10 @@ class _Bytes(io.RawIOBase):
 
 
 def make_reader(format: str, options: ReadOptions) -> Reader:
-    """Imports and makes a reader.
+    """Imports and creates a reader.
 
     Raises:
-        ConfigError: as `format_spec`; or its options are wrong, or it cannot be made.
+        ConfigError: see `format_spec`; or the options are wrong, or the reader cannot be created.
     """
     spec = format_spec(format)
     try:
@@ -66,20 +66,22 @@ def make_reader(format: str, options: ReadOptions) -> Reader:
     except ValueError as error:
         raise ConfigError(str(error)) from None
     except Exception as error:
-        raise ConfigError(f"corpus.format: the reader '{format}' could not be made ({type(error).__name__})") from error
+        raise ConfigError(
+            f"corpus.format: the reader '{format}' could not be created ({type(error).__name__})"
+        ) from error
     if not callable(getattr(made, "read", None)):
         raise ConfigError(f"corpus.format: the reader '{format}' needs a method read(file)")
     return cast("Reader", made)
 
 
 def read_rows(stream: HashedStream, source: Source) -> Iterator[Items]:
-    """The documents and rejected rows of each row that the reader of ``source.format`` gives.
+    """Yields the documents and rejected rows of each row from the reader of ``source.format``.
 
-    A reader that fails rejects the rows from there on; what it says of them is dropped, since it may quote them.
+    If the reader fails, the rows from there on are rejected. Its message is dropped, because it may quote them.
 
     Args:
-        stream: the bytes of a piece; read to its end.
-        source: where they are from; its row is the first of the piece.
+        stream: bytes of a piece, which are read to their end
+        source: place of the piece, with the number of its first row
     """
     reader = make_reader(source.format, source.options)
     file = io.BufferedReader(_Bytes(stream))
@@ -94,11 +96,10 @@ def read_rows(stream: HashedStream, source: Source) -> Iterator[Items]:
         raise
     except Exception as error:
         detail = (
-            f"the reader of corpus.format failed behind row {source.row + last - 1} ({type(error).__name__}): nothing "
-            "of this part from there on is read. Mend the reader, or the file."
+            f"the reader of corpus.format failed after row {source.row + last - 1} ({type(error).__name__}): the rest "
+            "of this part is not read. Correct the reader, or the file."
         )
-        at = source.row + last
-        yield [Rejected(name=source.name, row=at, reason="reader_failed", detail=detail, num_bytes=0)]
+        yield [rejected(source._replace(row=source.row + last), "reader_failed", detail, 0)]
     while stream.readline():
         pass
 
@@ -109,4 +110,4 @@ def _items(source: Source, record: Record | BadRow) -> Items:
             raise record
         return from_record(source, record)
     except BadRow as bad:
-        return [Rejected(name=source.name, row=source.row, reason=bad.reason, detail=bad.detail, num_bytes=0)]
+        return [rejected(source, bad.reason, bad.detail, 0)]

@@ -1,8 +1,8 @@
-"""Files that stand open where the last partition ended, so that the next one need not begin at the start.
+"""Keeps files open at the end of the last partition, so that the next partition continues there.
 
-Neither a compressed stream nor a row group of Parquet can be entered in the middle. Were each partition to read all
-that is before it, a file of a thousand partitions would be read five hundred times. A worker takes the partitions of a
-file in order, so that it reads the file once.
+Compressed streams and Parquet row groups cannot be entered in the middle. If each partition read everything before it,
+a file of a thousand partitions would be read five hundred times. A worker takes the partitions of a file in order, so
+it reads the file once.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 
 class Closable(Protocol):
-    """What holds a file open."""
+    """An object that holds a file open."""
 
     def close(self) -> None:
-        """Gives up the file."""
+        """Closes the file."""
 
 
 T = TypeVar("T", bound=Closable)
 
 
 class OpenReader(NamedTuple, Generic[T]):
-    """What reads a file, and where it is.
+    """A reader of a file and its position.
 
     Attributes:
-        reader: gives what comes from ``position`` on.
-        position: bytes or rows before that.
+        reader: reader of the rest of the file, from ``position`` on
+        position: number of bytes or rows before the rest
     """
 
     reader: T
@@ -37,11 +37,11 @@ class OpenReader(NamedTuple, Generic[T]):
 
 
 class ReaderCache(Generic[T]):
-    """The readers of one process.
+    """The open readers of one process.
 
     Args:
-        at_most: how many; each holds a few MB. The one that was left first is closed first.
-        reach: how far behind a reader may be to be of use.
+        at_most: largest number of readers, each with a few MB; the oldest is closed first
+        reach: largest distance that a reader may be behind to be useful
     """
 
     def __init__(self, at_most: int, reach: int) -> None:
@@ -51,11 +51,11 @@ class ReaderCache(Generic[T]):
         self._lock = threading.Lock()
 
     def take(self, key: Hashable, position: int) -> OpenReader[T] | None:
-        """Gives up a reader that stands at ``position`` or before it.
+        """Removes and returns a reader at ``position`` or before it, or None.
 
         Args:
-            key: `key_of` the file.
-            position: of what is read next.
+            key: `key_of` the file
+            position: position to read next
         """
         with self._lock:
             found = self._readers.get(key)
@@ -64,7 +64,7 @@ class ReaderCache(Generic[T]):
             return self._readers.pop(key)
 
     def keep(self, key: Hashable, reader: OpenReader[T]) -> None:
-        """Keeps a reader for the next `take`; ``key`` is that of the file when it was opened."""
+        """Keeps a reader for the next `take`. ``key`` is the file's key from when it was opened."""
         with self._lock:
             closed = [other] if (other := self._readers.pop(key, None)) is not None else []
             self._readers[key] = reader
@@ -75,14 +75,14 @@ class ReaderCache(Generic[T]):
 
 
 def key_of(path: Path, how: Hashable) -> Hashable:
-    """What a reader reads. Asked before the file is opened: one that is replaced or written to later has another key.
+    """Returns a reader's key. Call it before opening the file, because a file that changes later has another key.
 
     Args:
-        path: the file.
-        how: what else the reader depends on.
+        path: path of the file
+        how: other values that the reader depends on
 
     Raises:
-        OSError: the file is gone.
+        OSError: the file no longer exists.
     """
     status = path.stat()
     return path, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, how

@@ -1,6 +1,6 @@
-"""Reads documents from input files, one row at a time, and says of every row that it cannot use why not.
+"""Reads documents from input files, one row at a time, and gives a reason for every row that it cannot use.
 
-Nothing is dropped in silence and nothing stops the run: a bad row becomes a `Rejected` with file, row, reason and
+No row is dropped silently, and no bad row stops the run: a bad row becomes a `Rejected` with file, row, reason and
 advice, never with its text.
 """
 
@@ -19,10 +19,10 @@ from pipelines.corpus.formats import COLUMNAR, delimiter, has_header, is_plugin,
 from pipelines.corpus.hashed_stream import SEGMENT_BYTES
 from pipelines.corpus.items import BadRow, Document, Rejected
 from pipelines.corpus.mail import mail
-from pipelines.corpus.opening import DamagedFile, NotAFile, is_at_end, open_bytes
+from pipelines.corpus.open_input import DamagedFile, NotAFile, is_at_end, open_bytes
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.reader_cache import OpenReader, ReaderCache, key_of
-from pipelines.corpus.records import Source, over_long
+from pipelines.corpus.records import Source, over_long, rejected
 from pipelines.corpus.rows import BOM, Row, RowReader
 from pipelines.corpus.scan import DAMAGED, NOT_A_FILE
 from pipelines.errors import InputError
@@ -33,16 +33,16 @@ _JSON_BYTES_PER_CHAR = 12
 _OTHER_BYTES = 1 << 20
 _MAIL_BYTES = 64 << 20  # attachments too
 MAIL = ("mail", "mbox")
-_LARGEST_COLUMN = (1 << 31) - 1  # the limit is the process's, so that each thread has to set the same one
+_LARGEST_COLUMN = (1 << 31) - 1  # the limit belongs to the process, so all threads must set the same one
 
-# However far behind: what is left out has to be decompressed from the start otherwise.
+# Any distance pays, because otherwise the file is decompressed from its start.
 _BYTES: ReaderCache[RowReader] = ReaderCache(at_most=4, reach=1 << 62)
 
-_CHANGED = "an input file changed while it was being read. Run again when nothing writes to it."
+_CHANGED = "an input file changed while it was being read. Run again when no program writes to it."
 
 
 def read_documents(piece: Piece, options: ReadOptions) -> Iterator[Document | Rejected]:
-    """The documents and rejected rows of one piece, in order. Blank lines are skipped.
+    """Yields the documents and rejected rows of one piece, in order. Skips blank lines.
 
     Memory stays below about 12 bytes for each of ``max_document_chars``, however long a row is.
 
@@ -51,13 +51,11 @@ def read_documents(piece: Piece, options: ReadOptions) -> Iterator[Document | Re
     """
     options = options.for_file(piece.name)
     if piece.digest == DAMAGED:
-        advice = "the file ends too early or is no such file: nothing from here on is read. Copy or make it again."
+        advice = "the file ends too early or has another format: the rest is not read. Copy or create it again."
         yield Rejected(name=piece.name, row=piece.first_row, reason="damaged", detail=advice, num_bytes=0)
         return
     if piece.digest == NOT_A_FILE:
-        advice = (
-            "a pipe, a socket or a device, or a link to one: nothing of it is read. Remove it, or put a file there."
-        )
+        advice = "a pipe, a socket or a device, or a link to one: it is not read. Remove it, or replace it by a file."
         yield Rejected(name=piece.name, row=1, reason="not_a_file", detail=advice, num_bytes=0)
         return
     try:
@@ -98,7 +96,7 @@ def _from_bytes(piece: Piece, options: ReadOptions) -> Iterator[Document | Rejec
             try:
                 yield from _items(row, source, columns, at_file_start)
             except BadRow as bad:
-                yield _rejected(source, bad, row.num_bytes)
+                yield rejected(source, bad.reason, bad.detail, row.num_bytes)
             at_file_start = False
         if stream.cut() != piece.digest:
             raise InputError(_CHANGED)
@@ -134,40 +132,38 @@ def _from_columns(piece: Piece, options: ReadOptions) -> Iterator[Document | Rej
         except BadRow as bad:
             text = values.get(options.text_field)
             size = len(text.encode("utf-8", "replace")) if isinstance(text, str) else 0
-            yield _rejected(source, bad, len(text) if isinstance(text, bytes) else size)
+            yield rejected(source, bad.reason, bad.detail, len(text) if isinstance(text, bytes) else size)
     if hashed.cut() != piece.digest:
         raise InputError(_CHANGED)
 
 
-def _rejected(source: Source, bad: BadRow, num_bytes: int) -> Rejected:
-    return Rejected(name=source.name, row=source.row, reason=bad.reason, detail=bad.detail, num_bytes=num_bytes)
-
-
 def cells_of(text: str, delimiter: str, *, is_quoted: bool) -> list[str]:
-    """The columns of a row of a table in text. Raises `BadRow`."""
+    """Splits a row of a text table into columns. Raises `BadRow`."""
     text = text.removesuffix("\n").removesuffix("\r")
     if not is_quoted:
         return text.split(delimiter)
     csv.field_size_limit(_LARGEST_COLUMN)
     try:
-        # Strict: a quote that opens a column by mistake must not make one text of the rows up to the next quote.
+        # Strict: a quote that opens a column by mistake must not join all rows up to the next quote.
         (cells,) = csv.reader([text], delimiter=delimiter, strict=True)
     except (csv.Error, ValueError):
         num_lines = text.count("\n") + 1
         extent = f" The row runs on over {num_lines} lines." if num_lines > 1 else ""
         raise BadRow(
             "bad_columns",
-            "a quoted column does not end, or goes on behind its closing quote, or a carriage return stands outside"
-            f' quotes.{extent} Mend the row, or set corpus.quoting = "none" if quotes mean nothing here.',
+            "a quoted column does not end, or continues after its closing quote, or a carriage return is outside of"
+            f' quotes.{extent} Correct the row, or set corpus.quoting = "none" if quotes have no meaning here.',
         ) from None
     return cells
 
 
 class _Columns:
-    """Cuts the rows of a table in text; see `csv` for the quotes.
+    """Splits the rows of a text table into columns; see `csv` for the quotes.
 
     Args:
-        header: the line that names the columns; empty for other files.
+        header: line that names the columns; empty for other files
+        piece: piece of the file
+        options: options of reading
     """
 
     def __init__(self, header: bytes, piece: Piece, options: ReadOptions) -> None:
@@ -180,14 +176,14 @@ class _Columns:
                 line = header.removeprefix(BOM).decode("utf-8", "replace")
                 self.names = self.cut(line) if len(header) < SEGMENT_BYTES else [line]
             except BadRow:
-                self.names = [line]  # every row is rejected, for its columns do not match, here and for half a header
+                self.names = [line]  # every row is rejected, because its columns do not match
 
     def cut(self, text: str) -> list[str]:
-        """The columns of a row. Raises `BadRow`."""
+        """Splits a row into columns. Raises `BadRow`."""
         return cells_of(text, self._delimiter, is_quoted=self._is_quoted)
 
     def record(self, text: str) -> dict[str, Any]:
-        """A row by the names of its columns. Raises `BadRow`."""
+        """Returns a row's values by column name. Raises `BadRow`."""
         cells = self.cut(text)
         if len(cells) != len(self.names):
             raise BadRow("bad_columns", f"has {len(cells)} columns, the first line of the file has {len(self.names)}.")
@@ -253,7 +249,7 @@ def _over_long(source: Source, kind: str) -> BadRow:
 
 
 def _json(text: str, source: Source) -> Items:
-    advice = "A JSONL file holds one JSON object a line; a JSON file, an array of objects."
+    advice = "A JSONL file holds one JSON object per line, a JSON file an array of objects."
     if source.format in ("json", "dart"):
         text = text.strip(" \t\r\n,[]")
         if not text:

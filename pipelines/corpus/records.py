@@ -1,4 +1,4 @@
-"""From a record (a JSON object, a line of a table) to documents, by the columns that the settings name."""
+"""Turns records (JSON objects, lines of a table) into documents, by the columns that the settings name."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from pipelines.corpus.formats import FOLDS, named_fold
-from pipelines.corpus.items import BadRow, Document, GoldSpan
+from pipelines.corpus.items import BadRow, Document, GoldSpan, Reason, Rejected
 from pipelines.corpus.options import ReadOptions
 
 PAIR = " || "
-"""Stands between the two texts of one row: a meaning representation and its reference, two sentences to compare."""
+"""Separator of the two texts in a row: a meaning representation and its reference, or two sentences to compare."""
 
 Record = Mapping[str, Any]
 
@@ -20,7 +20,7 @@ _GOLD_KEYS = (("start", "start_position"), ("end", "end_position"), ("label", "e
 
 
 class Source(NamedTuple):
-    """Where a row comes from."""
+    """The place of a row."""
 
     name: str
     format: str
@@ -29,8 +29,13 @@ class Source(NamedTuple):
     draws_fold: bool = False
 
 
+def rejected(source: Source, reason: Reason, detail: str, num_bytes: int) -> Rejected:
+    """Rejects a row, or a line of it."""
+    return Rejected(name=source.name, row=source.row, reason=reason, detail=detail, num_bytes=num_bytes)
+
+
 def over_long(options: ReadOptions, hint: str = "") -> BadRow:
-    """The row has more characters than the settings allow."""
+    """Makes the error for a row with more characters than the settings allow."""
     return BadRow(
         "over_long",
         f"longer than corpus.max_document_chars = {options.max_document_chars}."
@@ -49,16 +54,16 @@ def document(
     num_rows: int = 1,
     layout: Literal["turns", "whole"] | None = None,
 ) -> Document:
-    """A document with the metadata of its record, checked.
+    """Makes a document with the metadata of its record, and checks it.
 
     Args:
-        source: where it comes from.
-        text: its text.
-        record: holds id, domain, fold and label under the names that the settings give.
-        source_id, domain, gold, num_rows, layout: what the format itself says; a domain in the record goes first.
+        source: place of the row
+        text: text of the document
+        record: record with id, domain, fold and label under the settings' names
+        source_id, domain, gold, num_rows, layout: values of the format itself; a domain in the record takes precedence
 
     Raises:
-        BadRow: it cannot be used.
+        BadRow: the row cannot be used.
     """
     options = source.options
     if "\0" in text:
@@ -89,7 +94,7 @@ def document(
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a text can be written down: JSON can escape half a surrogate pair, which no encoding can store."""
+    """Checks if a text can be encoded, because JSON can escape half a surrogate pair, which no encoding can store."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -98,7 +103,7 @@ def is_unicode(text: str) -> bool:
 
 
 def plain(source: Source, record: Record) -> list[Document]:
-    """The text of one column. Raises `BadRow`."""
+    """Returns the document of one text column. Raises `BadRow`."""
     text = text_of(record, source.options)
     gold = _gold(record.get(source.options.gold_field), text)
     layout: Literal["turns"] | None = "turns" if source.format == "dialogue" else None
@@ -106,7 +111,7 @@ def plain(source: Source, record: Record) -> list[Document]:
 
 
 def text_of(record: Record, options: ReadOptions) -> str:
-    """The column ``text_field``. Raises `BadRow`."""
+    """Returns the column ``text_field``. Raises `BadRow`."""
     text = _string(record.get(options.text_field))
     if text is None:
         raise BadRow("missing_text", "has no text. Set corpus.text_field to the name of the field that holds it.")
@@ -116,7 +121,7 @@ def text_of(record: Record, options: ReadOptions) -> str:
 
 
 def named(record: Record, names: tuple[str, ...]) -> str | None:
-    """The first of several columns that is there; text as it is, numbers written out. Raises `BadRow`."""
+    """Returns the first of several columns that exists, as text. Raises `BadRow`."""
     for name in names:
         value = _scalar(record.get(name), "text_field")
         if value is not None:
@@ -125,7 +130,7 @@ def named(record: Record, names: tuple[str, ...]) -> str | None:
 
 
 def _string(value: Any) -> Any:
-    """Bytes, which tables may hold in place of text, as text. Raises `BadRow`."""
+    """Decodes bytes, which tables may hold in place of text. Raises `BadRow`."""
     if not isinstance(value, bytes):
         return value
     try:
@@ -153,7 +158,7 @@ def _fold(value: Any) -> str | None:
     if value is None or value == "":
         return None
     if not isinstance(value, str) or value not in FOLDS:
-        raise BadRow("bad_fold", 'the fold is none of "train", "valid" and "test".')
+        raise BadRow("bad_fold", 'the fold is not "train", "valid" or "test".')
     return FOLDS[value]
 
 

@@ -1,4 +1,4 @@
-"""When rejected rows, or no row to train on, stop a run. Light: a run that finds everything cached asks too."""
+"""Stops a run that rejected too many rows or has none to train on. Light, because cached runs check it too."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ def check_rejected(figures: Iterable[Mapping[str, Any]], max_rejected_fraction: 
     """Refuses a corpus with too many rejected rows, or with no document at all.
 
     Args:
-        figures: the figures of ``split``, one per partition.
-        max_rejected_fraction: rejected rows over all rows that may be lost, 0 to 1.
+        figures: figures of ``split``, one per partition
+        max_rejected_fraction: largest allowed share of rejected rows, 0 to 1
 
     Raises:
-        InputError: there are more, or nothing was usable; it names reasons and counts.
+        InputError: there are more rejected rows, or no row was usable. The message names reasons and counts.
     """
     num_rows = num_rejected = 0
     reasons: dict[str, int] = {}
     for part in figures:
-        num_rows += part.get("num_rows", part["num_documents"])  # figures of before held no rows
+        num_rows += part.get("num_rows", part["num_documents"])  # older figures lack num_rows
         num_rejected += part["num_rejected"]
         for reason, count in part["rejected_by_reason"].items():
             reasons[reason] = reasons.get(reason, 0) + count
@@ -35,18 +35,18 @@ def check_rejected(figures: Iterable[Mapping[str, Any]], max_rejected_fraction: 
     if num_rejected > max_rejected_fraction * num_rows:
         raise InputError(
             f"{num_rejected} of {num_rows} rows were rejected ({listed}), more than corpus.max_rejected_fraction ="
-            f" {max_rejected_fraction:g}. {advice} Mend them, or raise corpus.max_rejected_fraction."
+            f" {max_rejected_fraction:g}. {advice} Correct them, or raise corpus.max_rejected_fraction."
         )
 
 
 def check_trainable(figures: Iterable[Mapping[str, Any]]) -> None:
-    """Refuses a corpus of held-out text alone, before it is prepared.
+    """Refuses a corpus that holds only held-out text, before it is prepared.
 
     Args:
-        figures: the figures of ``split``, one per partition.
+        figures: figures of ``split``, one per partition
 
     Raises:
-        InputError: no sentence is in the fold train; it names the others.
+        InputError: no sentence is in the fold train. The message names the other folds.
     """
     folds: Counter[str] = Counter()
     for part in figures:

@@ -1,7 +1,7 @@
-"""Cuts a stream of bytes into rows: lines, records, paragraphs, articles, dialogues, or the whole file.
+"""Splits a stream of bytes into rows: lines, records, paragraphs, articles, dialogues, or the whole file.
 
-Indexing (`pipelines.corpus.scan`) and reading (`pipelines.corpus.readers`) share this one definition, so they can
-never disagree about where a row ends. Memory stays below the caller's limit however long a row is.
+Indexing (`pipelines.corpus.scan`) and reading (`pipelines.corpus.readers`) share this definition, so they never
+disagree about the end of a row. Memory stays below the caller's limit however long a row is.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import BinaryIO, NamedTuple
 
 from pipelines.corpus.formats import RowKind, delimiter, has_header, is_quoted, row_kind
 from pipelines.corpus.hashed_stream import SEGMENT_BYTES, HashedStream
-from pipelines.corpus.opening import skip_to
+from pipelines.corpus.open_input import skip_to
 from pipelines.corpus.options import ReadOptions
 
 BOM = b"\xef\xbb\xbf"
@@ -28,12 +28,12 @@ _FROM_LINE = re.compile(rb"From \S[^\n]*[0-9]{1,2}:[0-9]{2}")
 
 
 class Row(NamedTuple):
-    """One row.
+    """A row of a file.
 
     Attributes:
-        number: 1-based position in the file.
-        data: the bytes, or None when there are more than the limit.
-        num_bytes: how many there are.
+        number: 1-based position in the file
+        data: bytes of the row, or None if there are more than the limit
+        num_bytes: number of bytes
     """
 
     number: int
@@ -42,17 +42,17 @@ class Row(NamedTuple):
 
 
 class RowReader:
-    """The rows of one file that is made of bytes.
+    """Reads the rows of one file that is made of bytes.
 
     Args:
-        file: the decompressed bytes, at their start.
-        name: the file's name.
-        format: its format.
-        options: how its rows become documents.
+        file: decompressed bytes, at their start
+        name: name of the file
+        format: format of the file
+        options: options of reading
 
     Attributes:
-        file: the same.
-        header: the first line of a table, empty for other files.
+        file: decompressed bytes
+        header: first line of a table; empty for other files
     """
 
     def __init__(self, file: BinaryIO, name: str, format: str, options: ReadOptions) -> None:
@@ -63,7 +63,7 @@ class RowReader:
         self._position = len(self.header)
 
     def stream(self, start_byte: int | None = None, num_bytes: int | None = None) -> HashedStream:
-        """A range of the file, by default everything behind the header; behind a range that was read to its end."""
+        """Opens a range, by default everything after the header. An earlier range must have been read to its end."""
         start = len(self.header) if start_byte is None else start_byte
         skip_to(self.file, start, at=self._position)
         self._position = start if num_bytes is None else start + num_bytes
@@ -74,37 +74,32 @@ class RowReader:
         self.file.close()
 
     def rows(self, stream: HashedStream, first_row: int = 1, limit_bytes: int = 0) -> Iterator[Row]:
-        """The rows of a range; see `iter_rows`."""
+        """Yields the rows of a range; see `iter_rows`."""
         return iter_rows(stream, self._kind, first_row, limit_bytes, quoted_after=self._quoted_after)
 
 
 def iter_rows(
-    stream: HashedStream,
-    kind: RowKind,
-    first_row: int = 1,
-    limit_bytes: int = 0,
-    *,
-    quoted_after: bytes | None = None,
+    stream: HashedStream, kind: RowKind, first_row: int = 1, limit_bytes: int = 0, *, quoted_after: bytes | None = None
 ) -> Iterator[Row]:
-    """The rows of a range, in order.
+    """Yields the rows of a range, in order.
 
-    When a row is yielded, the stream stands right behind it, so that `HashedStream.cut` covers whole rows.
+    When a row is yielded, the stream is right after it, so that `HashedStream.cut` covers whole rows.
 
     Args:
-        stream: the range; it starts where a row starts.
-        kind: ``file``, and ``whole`` for a plug-in to cut: a single row, even when it is empty. ``line``: rows keep
-            their line feed, blank lines are rows too. ``paragraph``: separated by lines of ASCII white space only,
-            which belong to no row. ``record``: a line, or several where a quoted column holds line breaks.
-            ``article``: from one WikiText title to the next. ``conversation``: lines with one first column; a line
-            that has none belongs to the one before. ``episode``: from one line that is numbered 1 to the next.
-            ``dialogue``: up to a line that starts with `END_OF_TEXT`. ``message``: from one line ``From `` with a time,
-            behind a blank line, to the next (RFC 4155). ``element``: an element of a JSON array.
-        first_row: number of the first row.
-        limit_bytes: a longer row comes without its data; 0 never keeps data.
-        quoted_after: the delimiter of the columns of a ``record``; None where quotes mean nothing.
+        stream: range that starts at the start of a row
+        kind: row kind. ``file``, and ``whole`` for a plug-in to split: one row, even if it is empty. ``line``: rows
+            keep their line feed, and blank lines are rows too. ``paragraph``: rows separated by lines of only ASCII
+            white space, which belong to no row. ``record``: a line, or several if a quoted column holds line breaks.
+            ``article``: from one WikiText title to the next. ``conversation``: lines with the same first column; a line
+            without one belongs to the line before. ``episode``: from one line numbered 1 to the next. ``dialogue``: up
+            to a line that starts with `END_OF_TEXT`. ``message``: from one line ``From `` with a time, after a blank
+            line, to the next (RFC 4155). ``element``: an element of a JSON array.
+        first_row: number of the first row
+        limit_bytes: limit above which a row comes without its data; 0 to never keep data
+        quoted_after: delimiter of the columns of a ``record``; None if quotes have no meaning
 
     Raises:
-        ValueError: the kind is not one of bytes.
+        ValueError: rows of this kind are not made of bytes.
     """
     if kind in ("file", "whole"):
         return _whole(stream, first_row, limit_bytes)
@@ -123,7 +118,7 @@ def iter_rows(
 
 
 class _Buffer:
-    """Collects segments until the limit; from then on it only counts."""
+    """Collects segments up to the limit, and then only counts their bytes."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit = limit_bytes
@@ -176,14 +171,14 @@ def _lines(stream: HashedStream, number: int, limit_bytes: int) -> Iterator[Row]
 
 def _paragraphs(stream: HashedStream, number: int, limit_bytes: int) -> Iterator[Row]:
     paragraph = _Buffer(limit_bytes)
-    line = _Buffer(limit_bytes)  # white space at the start of a line, until we know whether the line is blank
+    line = _Buffer(limit_bytes)  # white space at the start of a line that may be blank
     line_is_blank = True
     while True:
         at_file_start = stream.position == 0
         data = stream.readline()
         if not data:
             break
-        # A byte order mark is no text: it must not turn a blank first line into a paragraph.
+        # A byte order mark is not text: it must not turn a blank first line into a paragraph.
         visible = data.removeprefix(BOM) if at_file_start else data
         if line_is_blank and visible.strip():
             line_is_blank = False
@@ -214,10 +209,10 @@ def _records(stream: HashedStream, number: int, limit_bytes: int, delimiter: byt
 
 
 class _Quotes:
-    """Whether a quoted column is open (RFC 4180): a quote opens only where a column starts, two inside stand for one.
+    """Tracks if a quoted column is open (RFC 4180). A quote opens only at a column's start; two inside mean one.
 
     Args:
-        delimiter: the byte between columns.
+        delimiter: byte between columns
     """
 
     def __init__(self, delimiter: int) -> None:
@@ -227,7 +222,7 @@ class _Quotes:
         self._quote_pending = False  # a quote inside a quoted column: the end of it, or half of a pair
 
     def is_open_after(self, data: bytes) -> bool:
-        """Takes the next bytes of the record."""
+        """Reads the next bytes of the record, and checks if a quoted column is open after them."""
         at = 0
         while True:
             found = data.find(b'"', at)
@@ -250,7 +245,7 @@ class _Quotes:
 
 
 def _elements(stream: HashedStream, number: int, limit_bytes: int) -> Iterator[Row]:
-    """Objects of a JSON array, by counting braces outside strings; anything between two objects is a row as well."""
+    """Yields the objects of a JSON array by counting braces outside strings. Text between two objects is a row too."""
     buffer = _Buffer(limit_bytes)
     depth = 0
     in_string = has_content = False
@@ -285,7 +280,7 @@ def _elements(stream: HashedStream, number: int, limit_bytes: int) -> Iterator[R
                     break
         is_complete = depth == 0 and not in_string
         buffer.add(stream.readline(at if is_complete else len(data)))
-        if at > len(data) and stream.peek():  # an escape over the end of a segment: its second half is no mark
+        if at > len(data) and stream.peek():  # an escape across segments: its second half is not a mark
             buffer.add(stream.readline(1))
         if is_complete:
             yield buffer.row(number)
@@ -295,11 +290,11 @@ def _elements(stream: HashedStream, number: int, limit_bytes: int) -> Iterator[R
 
 
 Starts = Callable[[HashedStream, bool], bool]
-"""Whether a row starts at the line that the stream stands at; the flag says whether the line before was blank."""
+"""Function that checks if a row starts at the stream's next line. The flag is true if the line before was blank."""
 
 
 def _groups(stream: HashedStream, number: int, limit_bytes: int, starts: Starts) -> Iterator[Row]:
-    """Runs of whole lines. Lines of white space before the first other line belong to the first row."""
+    """Yields runs of whole lines. Lines of white space before the first other line belong to the first row."""
     buffer = _Buffer(limit_bytes)
     has_content = False
     at_line_start = line_is_blank = True
@@ -319,7 +314,7 @@ def _groups(stream: HashedStream, number: int, limit_bytes: int, starts: Starts)
 
 
 def _article_starts(stream: HashedStream, after_blank: bool) -> bool:
-    # Only a title stands alone between two blank lines: a formula such as " = 1 rad / s = " stands in running text.
+    # Only a title has a blank line on both sides. A formula such as " = 1 rad / s = " is inside running text.
     return after_blank and _HEADING.fullmatch(stream.peek()) is not None and not stream.peek(1).strip()
 
 

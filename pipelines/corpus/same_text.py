@@ -1,4 +1,4 @@
-"""What makes two documents the same one: their text, however it is stored and cut into sentences."""
+"""Compares documents by their text, independent of its storage and its division into sentences."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ if TYPE_CHECKING:
 NAME_BYTES = 8
 """Length of a document's name. Two other documents of n and m share one with probability n·m / 2^64 at most."""
 _LABEL = re.compile(r"[A-Za-z0-9_ ]{1,16}:(?=\s|$)")
-"""What may be the tag of a speaker: the tables of a dialogue that was read as turns do not hold it in the text."""
+"""Possible tag of a speaker, which the tables of a dialogue that was read as turns do not hold in the text."""
 
 
 def normal_form(rows: Iterable[str]) -> str:
-    """The text of a document's sentences in Unicode form NFC, without white space and labels such as ``USR:``.
+    """Returns the text of a document's sentences in Unicode form NFC, without white space and labels such as ``USR:``.
 
-    What is left out makes documents equal that were read as turns and as lines. But what a label takes with it depends
-    on the white space before it, so `full_form` is compared as well. Where nothing would be left, labels stay.
+    Leaving out characters makes documents equal that were read as turns and as lines. But the characters that a label
+    takes with it depend on the white space before it, so `full_form` is compared as well. If no text would be left,
+    labels stay.
     """
     texts = [text if text.isascii() else unicodedata.normalize("NFC", text) for text in rows]
     plain = "".join("".join(_LABEL.sub(" ", text) if ":" in text else text for text in texts).split())

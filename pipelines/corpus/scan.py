@@ -1,10 +1,10 @@
-"""Cuts the input files into partitions, the units of parallel and incremental work.
+"""Divides the input files into partitions, the units of parallel and incremental work.
 
-Where a partition ends depends on file names and on numbers of rows only, never on the text or its length. Otherwise
-one longer secret could move every later border, and with it the record that other people's text falls into; the
-neighbouring relation of CRT, Theorem 8 (and of any claim per record) would no longer hold for one record.
+The end of a partition depends only on file names and numbers of rows, never on the text or its length. Otherwise one
+longer secret could move every later border, and with it the record that other people's text falls into. The
+neighbouring relation of CRT, Theorem 8 (and of any claim per record) would then no longer hold for one record.
 
-Public and non-public: file names are private, so partitions carry pseudonyms; messages name only what the user gave.
+Public and non-public: file names are private, so partitions have pseudonyms, and messages name only the user's inputs.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from pipelines.context import Piece, pseudonym
 from pipelines.corpus.formats import COLUMNAR, named_fold, row_kind
 from pipelines.corpus.hashed_stream import HashedStream
 from pipelines.corpus.listing import list_files
-from pipelines.corpus.opening import DamagedFile, NotAFile, open_bytes
+from pipelines.corpus.open_input import DamagedFile, NotAFile, open_bytes
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.rows import RowReader
 from pipelines.errors import InputError
 
 DAMAGED = "damaged"
-"""Stands for the digest of a piece that cannot be read: what comes after the last whole row of a damaged file."""
+"""Digest of an unreadable piece, the part after the last whole row of a damaged file."""
 NOT_A_FILE = "not_a_file"
-"""Stands for the digest of the only piece of a pipe, a device or the like, of which nothing is read."""
+"""Digest of the only piece of a pipe, a device or the like, which is not read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,24 +43,24 @@ class PieceIndex:
 
 @dataclass(frozen=True, kw_only=True)
 class FileIndex:
-    """Where the rows of one file are, and the SHA-256 of each piece."""
+    """The positions of the rows in one file, and the SHA-256 of each piece."""
 
     size: int
     pieces: tuple[PieceIndex, ...]
 
     @property
     def num_rows(self) -> int:
-        """Rows in the file."""
+        """Number of rows in the file."""
         return sum(piece.num_rows for piece in self.pieces)
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values, for a cache."""
+        """Returns JSON values, for a cache."""
         rows = [[p.start_byte, p.end_byte, p.first_row, p.num_rows, p.digest] for p in self.pieces]
         return {"size": self.size, "pieces": rows}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> FileIndex:
-        """The inverse of `to_json`."""
+        """Makes an index from the values of `to_json`."""
         names = ("start_byte", "end_byte", "first_row", "num_rows", "digest")
         pieces = tuple(PieceIndex(**dict(zip(names, row, strict=True))) for row in value["pieces"])
         return cls(size=value["size"], pieces=pieces)
@@ -71,8 +71,8 @@ class Partition:
     """A named run of documents: part of one large file, or several small files.
 
     Attributes:
-        name: 16 hexadecimal characters that reveal no file name and survive the insertion of other files.
-        pieces: the bytes, in document order.
+        name: pseudonym of 16 hexadecimal characters, which reveals no file name and survives insertion of other files
+        pieces: pieces of files, in document order
     """
 
     name: str
@@ -82,18 +82,18 @@ class Partition:
 def index_file(
     path: Path, name: str, format: str, options: ReadOptions, partition_documents: int, *, given: str | None = None
 ) -> FileIndex:
-    """Reads a file once, in bounded memory, and cuts it into pieces of ``partition_documents`` rows.
+    """Reads a file once, in bounded memory, and divides it into pieces of ``partition_documents`` rows.
 
-    A damaged file (truncated, or no such file at all) ends in a piece with the digest `DAMAGED` behind its last
-    whole row. What is no file has one piece with the digest `NOT_A_FILE`.
+    A damaged file (truncated, or of another format) ends in a piece with the digest `DAMAGED` after its last whole row.
+    A pipe, a device or the like has one piece with the digest `NOT_A_FILE`.
 
     Args:
-        path: the file.
-        name: its name in the corpus.
-        format: a name of `pipelines.corpus.formats.FORMATS`.
-        options: how its rows become documents.
-        partition_documents: rows in a piece; the last piece may have fewer.
-        given: the input as the user wrote it, for messages.
+        path: path of the file
+        name: name in the corpus
+        format: name in `pipelines.corpus.formats.FORMATS`
+        options: options of reading
+        partition_documents: rows per piece; the last piece may have fewer
+        given: input of the user, for messages
 
     Raises:
         InputError: the file cannot be read.
@@ -111,7 +111,7 @@ def index_file(
             size, is_damaged = rows.num_rows, rows.is_damaged
         else:
             pieces, size, is_damaged = _index_bytes(path, name, format, options, partition_documents)
-            if kind == "whole":  # who knows how many rows: a partition of its own
+            if kind == "whole":  # the number of rows is unknown, so it is one partition
                 pieces = [replace(piece, num_rows=partition_documents) for piece in pieces]
     except NotAFile:
         piece = PieceIndex(start_byte=0, end_byte=0, first_row=1, num_rows=1, digest=NOT_A_FILE)
@@ -130,7 +130,7 @@ def index_file(
 def _index_bytes(
     path: Path, name: str, format: str, options: ReadOptions, partition_documents: int
 ) -> tuple[list[PieceIndex], int, bool]:
-    """The pieces, where the last row ends, and whether the file is damaged behind it."""
+    """Returns the pieces, the end of the last row, and a flag that the file is damaged after it."""
     pieces: list[PieceIndex] = []
     start = end = num_rows = 0
     digest = ""
@@ -168,21 +168,21 @@ def group(
     secret: bytes,
     draws: bool = False,
 ) -> list[Partition]:
-    """Cuts the corpus into partitions of at most ``partition_documents`` rows, in document order.
+    """Divides the corpus into partitions of at most ``partition_documents`` rows, in document order.
 
-    A file of more rows than that has partitions of its own. Each run of smaller files between such files is cut like
-    a treap: while a run holds too many rows, it is cut before the file whose keyed hash is smallest. Every file's
-    hash depends on its own name alone, so adding, removing or changing one file changes only groups next to it, of at
-    most twice ``partition_documents`` other rows together; a running count would move every later border.
+    A file with more rows has partitions of its own. Each run of smaller files between such files is divided like a
+    treap: while a run holds too many rows, it is divided before the file whose keyed hash is smallest. Every file's
+    hash depends on its own name alone, so adding, removing or changing one file changes only groups next to it, with at
+    most twice ``partition_documents`` other rows together. A running count would move every later border.
 
     Args:
-        files: (name, path, format, index) of each file; names are unique.
-        partition_documents: the largest number of rows in a partition; the one that the files were indexed with.
-        secret: the store's secret, so that neither names nor borders can be guessed.
-        draws: the folds that names of files say do not count (`pipelines.corpus.formats.draws_folds`).
+        files: tuples (name, path, format, index) with unique names
+        partition_documents: largest number of rows in a partition, with which the files were indexed
+        secret: secret of the store, so that neither names nor borders can be guessed
+        draws: true if the folds in file names do not count (`pipelines.corpus.formats.draws_folds`)
 
     Raises:
-        InputError: there is not a single row.
+        InputError: the corpus has no row.
     """
     partitions: list[Partition] = []
     run: list[tuple[str, int, tuple[Piece, ...]]] = []
@@ -218,7 +218,7 @@ def group(
 
 
 def _cut(files: Sequence[tuple[str, int]], partition_documents: int, secret: bytes) -> list[tuple[int, int]]:
-    """Half-open index ranges of the groups of a run of small files, given as (name, rows)."""
+    """Returns half-open index ranges of the groups in a run of small files, given as (name, rows)."""
     priorities = [pseudonym(secret, "border", name) for name, _ in files]
     before = [0]
     for _, rows in files:
@@ -236,7 +236,7 @@ def _cut(files: Sequence[tuple[str, int]], partition_documents: int, secret: byt
 
 
 def _partition(pieces: tuple[Piece, ...], secret: bytes) -> Partition:
-    # Named after its first row: a group keeps its name while files come and go behind its first one.
+    # Named after its first row, so that a group keeps its name if files after the first one come and go.
     return Partition(pseudonym(secret, "partition", pieces[0].name, str(pieces[0].first_row))[:16], pieces)
 
 
@@ -249,7 +249,7 @@ def scan(
     partition_documents: int = 1000,
     secret: bytes,
 ) -> list[Partition]:
-    """`list_files`, `index_file` and `group` in one, without a cache. Raises as they do."""
+    """Does `list_files`, `index_file` and `group` in one call, without a cache. Raises their errors."""
     options = options or ReadOptions()
     files = list_files(inputs, base_dir, format, options.sources)
     indexed = [

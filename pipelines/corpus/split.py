@@ -1,11 +1,11 @@
-"""Tokenises documents and cuts them into whole natural sentences or dialogue turns (CRT, appendix A.5).
+"""Tokenises documents and splits them into whole natural sentences or dialogue turns (CRT, appendix A.5).
 
-This comes before redaction and deduplication, so that the original and the redacted world stay aligned row by row and
-token by token. Sentences end where rules say so (closing punctuation, line breaks), never at a fixed length; only what
-exceeds ``max_sentence_tokens`` is cut further, at token borders, and marked.
+This comes before redaction and deduplication, so that original and redacted rows stay aligned row by row and token by
+token. Rules end sentences (closing punctuation, line breaks), never a fixed length. Only sentences of more than
+``max_sentence_tokens`` are split further, at token borders, and marked.
 
 Public and non-public: a speaker tag becomes metadata that is never redacted. So only tags that name a role (``SYS``,
-``Agent 2``) are kept as they are; any other, which may be somebody's name, becomes ``SPEAKER_1``, ``SPEAKER_2`` …
+``Agent 2``) are kept. Any other tag may be somebody's name, and becomes ``SPEAKER_1``, ``SPEAKER_2`` …
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ T = TypeVar("T")
 Layout = Literal["turns", "whole"]
 
 MAX_RUN_CHARS = 500
-"""spaCy peels punctuation off a run without white space one character at a time, in quadratic time; longer runs are
-tokenised in parts."""
+"""Longest run without white space that is tokenised at once. spaCy removes punctuation from a run one character at a
+time, in quadratic time, so longer runs are tokenised in parts."""
 
 _AROUND_MASKS = re.compile(f"({re.escape(MASK)})")
 _CODE_BEFORE_STOP = r"(?<=[0-9][A-Z])\.$"
-"""A full stop behind a code that ends with a letter ("9T6A."). spaCy's rules leave it to the code, and a mask over the
-code would then cover it; over a mask that somebody wrote by hand it would not."""
+"""Full stop after a code that ends with a letter ("9T6A."). spaCy's rules make it a part of the code, so that a mask
+over the code would cover it, but a mask that somebody wrote by hand would not."""
 
 _ZONE_CHARS = 500_000
 _ZONE_DOCUMENTS = 1_000
@@ -62,12 +62,12 @@ class Sentence:
     """A sentence or turn: ``document_text[char_start : char_start + len(text)] == text``.
 
     Attributes:
-        text: without white space at either end.
-        char_start: offset in the document's text, in characters.
-        token_starts, token_ends: half-open offsets in ``text``. Tokens hold no white space, do not overlap, and cover
-            every other character.
-        is_overlong_piece: it is part of a sentence of more than ``max_sentence_tokens``.
-        speaker: the turn's speaker; not part of ``text``.
+        text: text without white space at either end
+        char_start: offset in the document's text, in characters
+        token_starts, token_ends: half-open offsets in ``text``; tokens hold no white space, do not overlap, and cover
+            every other character
+        is_overlong_piece: flag that it is part of a sentence of more than ``max_sentence_tokens``
+        speaker: speaker of the turn, which is not part of ``text``
     """
 
     text: str
@@ -79,7 +79,7 @@ class Sentence:
 
 
 class _Block(NamedTuple):
-    """Characters that belong together: a line, or a turn, which is one sentence whatever it holds."""
+    """A line, or a turn, which is always one sentence."""
 
     start: int
     end: int
@@ -88,7 +88,7 @@ class _Block(NamedTuple):
 
 
 class _Tokenised(NamedTuple):
-    """A text with its tokens and blocks; ``lows`` and ``highs`` are the blocks' half-open token ranges."""
+    """A text with its tokens, and its blocks with their half-open token ranges."""
 
     text: str
     starts: list[int]
@@ -97,7 +97,9 @@ class _Tokenised(NamedTuple):
 
 
 class _Rules(threading.local):
-    """spaCy's tokenisers, each made once: that takes as long as a small partition. A memory zone is one thread's."""
+    """spaCy's tokenisers, each created once per thread. Creation takes as long as a small partition, and a memory zone
+    belongs to one thread.
+    """
 
     def __init__(self) -> None:
         self._made: dict[str, Language] = {}
@@ -112,20 +114,20 @@ _rules = _Rules()
 
 
 class Splitter:
-    """Cuts texts into tokens and sentences; the same text gives the same rows, whatever surrounds it in a batch.
+    """Splits texts into tokens and sentences. The same text gives the same rows, whatever else is in its batch.
 
     Args:
-        language: a language code that spaCy has tokeniser rules for.
-        mode: ``turns``: every ``SPEAKER: utterance`` starts a turn; lines without a tag belong to the turn before
-            them. ``rules``: sentences. ``auto``: turns where a document has at least two lines, all of them tagged,
-            by at most four speakers, who are either all roles or do not all speak just once; rules elsewhere.
-            ``senter``, ``parser``: sentences by that component of ``model``, inside lines.
-        max_sentence_tokens: longer sentences and turns are cut, at token borders.
-        model: the spaCy model of ``senter`` and ``parser``; its language's tokeniser is used.
+        language: language code for which spaCy has tokeniser rules
+        mode: ``turns`` to start a turn at every ``SPEAKER: utterance`` (lines without a tag belong to the turn before
+            them), ``rules`` for sentences, ``senter`` or ``parser`` for sentences by that component of ``model`` inside
+            lines, or ``auto`` for turns if a document has at least two lines, all tagged, by at most four speakers who
+            are either all roles or do not all speak just once, and rules otherwise
+        max_sentence_tokens: length above which sentences and turns are split, at token borders
+        model: spaCy model of ``senter`` and ``parser``, whose language's tokeniser is used
 
     Raises:
-        ConfigError: spaCy has no tokeniser for the language, or it needs a package that is not installed; the model
-            is missing or lacks the component.
+        ConfigError: spaCy has no tokeniser for the language, or the tokeniser needs a package that is not installed; or
+            the model is missing or lacks the component.
     """
 
     def __init__(
@@ -155,22 +157,22 @@ class Splitter:
         self._known_chars = 0
 
     def split(self, texts: Iterable[str], layout: Layout | None = None) -> Iterator[list[Sentence]]:
-        """The sentences of each text, in order; a text without visible characters has none."""
+        """Yields the sentences of each text, in order. A text without visible characters has none."""
         for _, sentences in self.split_each(texts, lambda text: (text, layout)):
             yield sentences
 
     def split_each(
         self, items: Iterable[T], text_of: Callable[[T], tuple[str, Layout | None]]
     ) -> Iterator[tuple[T, list[Sentence]]]:
-        """Each item with the sentences of its text, in order.
+        """Yields each item with the sentences of its text, in order.
+
+        Texts are processed in batches of bounded size, each inside a spaCy memory zone: the strings that spaCy interns
+        for a batch are freed after it, so memory does not grow with the corpus. No spaCy object leaves the zone.
 
         Args:
-            items: what holds the texts.
-            text_of: an item's text, and its layout where that is known: ``turns`` of a dialogue, or ``whole``, one
-                sentence whatever it holds. The mode decides where it is None.
-
-        Texts are worked on in batches of bounded size, each inside a spaCy memory zone: what spaCy interns for a batch
-        is freed after it, so memory does not grow with the corpus. Nothing of spaCy's leaves the zone.
+            items: objects that have texts
+            text_of: function that returns an item's text and layout: ``turns`` of a dialogue, ``whole`` for one
+                sentence, or None to let the mode decide
         """
         source = iter(items)
         batch: list[T] = []
@@ -203,7 +205,7 @@ class Splitter:
         return _Tokenised(text, starts, ends, blocks)
 
     def _found_by_model(self, texts: Iterable[_Tokenised]) -> Iterator[list[int]]:
-        """The borders inside each block that is left to the model, lazily."""
+        """Yields the borders inside each block that the model splits, lazily."""
 
         def words() -> Iterator[tuple[list[str], list[bool]]]:
             for text, starts, ends, blocks in texts:
@@ -247,15 +249,15 @@ class Splitter:
         return sentences
 
     def tokens(self, text: str) -> tuple[list[int], list[int]]:
-        """Half-open character offsets of a text's tokens, as in `Sentence`, without cutting it into sentences."""
+        """Returns half-open character offsets of a text's tokens, as in `Sentence`, without finding sentences."""
         with self._nlp.memory_zone():
             return self._tokens(text)
 
     def _tokens(self, text: str) -> tuple[list[int], list[int]]:
-        """Half-open character offsets of the tokens that are not white space.
+        """Returns half-open character offsets of the tokens that are not white space.
 
-        spaCy's rules look at each run without white space on its own, so runs can be kept: inside a memory zone spaCy
-        keeps none, and outside it keeps their strings for good.
+        spaCy's rules treat each run without white space separately, so runs can be cached here: inside a memory zone
+        spaCy caches none, and outside it keeps their strings for good.
         """
         starts: list[int] = []
         ends: list[int] = []
@@ -279,7 +281,7 @@ class Splitter:
         return starts, ends
 
     def _cuts(self, run: str) -> Iterator[int]:
-        """Where the tokens of a run without white space begin. A mask in it is one token, whatever it touches."""
+        """Yields the token starts in a run without white space. A mask in it is one token, whatever it touches."""
         at = 0
         for piece in _AROUND_MASKS.split(run) if MASK in run else (run,):
             if piece == MASK:
@@ -306,7 +308,7 @@ class Splitter:
 
 
 def _cut_stops_off_codes(nlp: Language) -> None:
-    """Adds a rule to a tokeniser that looks for suffixes; those of other kinds are left as they are."""
+    """Adds a rule to a tokeniser that looks for suffixes. Other tokenisers stay unchanged."""
     tokenizer: Any = nlp.tokenizer
     pattern = getattr(getattr(getattr(tokenizer, "suffix_search", None), "__self__", None), "pattern", None)
     if pattern is not None and _CODE_BEFORE_STOP not in pattern:
@@ -318,7 +320,7 @@ def _is_dialogue(tags: list[re.Match[str] | None]) -> bool:
     distinct = set(names)
     if len(tags) < 2 or len(names) < len(tags) or len(distinct) > _MAX_SPEAKERS:
         return False
-    # A form ("Name: …", "Phone: …") is no dialogue: its tags are no roles, and each comes once.
+    # A form ("Name: …", "Phone: …") is not a dialogue: its tags are not roles, and each occurs once.
     return len(distinct) < len(names) or all(ROLE.fullmatch(name) for name in distinct)
 
 
@@ -339,7 +341,7 @@ def _turns(lines: list[tuple[int, int]], tags: list[re.Match[str] | None]) -> li
 
 
 def _sentence_boundaries(text: str, starts: list[int], ends: list[int], low: int, high: int) -> list[int]:
-    """The token indices, each exclusive, at which the sentences of tokens ``low`` to ``high`` end."""
+    """Returns the exclusive token indices at which the sentences of tokens ``low`` to ``high`` end."""
     borders: list[int] = []
     first = low
     for match in _ENDS.finditer(text, starts[low], ends[high - 1]):
@@ -362,7 +364,7 @@ def _sentence_boundaries(text: str, starts: list[int], ends: list[int], low: int
 
 
 def _skip_closers(text: str, starts: list[int], ends: list[int], first: int, at: int, high: int) -> int:
-    """The first token at or behind ``at`` that is no closing quote or bracket of the sentence begun at ``first``."""
+    """Finds the first token from ``at`` on that closes no quote or bracket of the sentence begun at ``first``."""
     while at < high and ends[at] - starts[at] == 1:
         mark = text[starts[at]]
         is_closer = mark in _CLOSERS

@@ -1,4 +1,4 @@
-"""Which files ``dedup.against`` stands for. Light to import, for a plan asks it."""
+"""Lists the files that ``dedup.against`` names. Light to import, because plans use it."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pipelines.corpus.listing import FileList, list_files
 from pipelines.errors import InputError
 
 SUFFIX = ".bloom"
-"""Of saved filters."""
+"""Suffix of saved filters."""
 
 
 def is_filter(path: str) -> bool:
-    """Whether a path names a saved filter rather than a corpus."""
+    """Checks if a path names a saved filter rather than a corpus."""
     return path.lower().endswith(SUFFIX)
 
 
 def data_files(given: Sequence[str]) -> list[Path]:
-    """Every file that ``dedup.against`` stands for, in order.
+    """Lists every file that ``dedup.against`` names, in order.
 
     Raises:
         InputError: a path is missing or holds nothing to read.
@@ -29,7 +29,7 @@ def data_files(given: Sequence[str]) -> list[Path]:
 
 
 def listed(given: Sequence[str]) -> FileList:
-    """The files of text among absolute paths of files and folders, and patterns. Raises as `data_files`."""
+    """Lists the text files of absolute paths and patterns. Raises the errors of `data_files`."""
     try:
         return list_files(given, Path("/"))
     except InputError as error:
@@ -37,6 +37,6 @@ def listed(given: Sequence[str]) -> FileList:
 
 
 def of_other(error: InputError) -> InputError:
-    """What reading the other corpus raised, by the name of the setting that gives it; its paths are absolute."""
+    """Rewords an error of reading the other corpus: names the setting ``dedup.against``, whose paths are absolute."""
     text = str(error).replace(" (relative paths start at the settings file's folder)", "")
     return InputError(text.replace("corpus.inputs", "dedup.against"))

@@ -31,9 +31,9 @@ _BITS_OF_POSITION = np.uint64(6)  # of a position in a word
 
 
 def expected_false_positives(num_new: int, expected_items: int, false_positive_rate: float) -> float:
-    """How many keys a `ScalableBloomFilter` takes for seen while it takes ``num_new`` others for new: an estimate.
+    """Estimates how many keys a `ScalableBloomFilter` takes for seen while it takes ``num_new`` others for new.
 
-    The rate rises as a filter fills; it is averaged over the fill of each filter of the chain, by Simpson's rule.
+    The rate rises as a filter fills, so it is averaged over the fill of each filter of the chain, by Simpson's rule.
     """
     expected, passed, level = 0.0, 0.0, 0
     while num_new > 0:
@@ -51,32 +51,32 @@ def expected_false_positives(num_new: int, expected_items: int, false_positive_r
 
 
 def _level(level: int, expected_items: int, false_positive_rate: float) -> tuple[int, float]:
-    """Capacity and rate of one filter of a chain, from 0."""
+    """Returns capacity and rate of one filter of a chain. Levels count from 0."""
     chain = ScalableBloomFilter
     rate = false_positive_rate * (1 - chain.TIGHTENING) * chain.TIGHTENING**level
     return expected_items * chain.GROWTH**level, rate
 
 
 def _size(capacity: int, rate: float) -> tuple[int, int, int]:
-    """As `choose_size`, for a filter that is full when it has taken ``capacity`` keys for new.
+    """Chooses a size (`choose_size`) for a filter that is full when it has taken ``capacity`` keys for new.
 
-    Then it also holds the keys that it took for seen by mistake while it filled. Their share is the mean rate so far,
-    less than half of the final one, for the rate rises ever faster until it is near one half.
+    A full filter also holds the keys that it took for seen by mistake while it filled. Their share is the mean rate so
+    far, which is less than half of the final rate, because the rate rises ever faster until it is near one half.
     """
     return choose_size(round(capacity / (1 - rate / 2)), rate)
 
 
 def mix(x: UInt64Array) -> UInt64Array:
-    """SplitMix64's finaliser: a bijection of 64-bit words that scatters neighbouring inputs (Steele et al., 2014)."""
+    """Applies SplitMix64's finaliser, a bijection of 64-bit words that scatters near inputs (Steele et al., 2014)."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
 
 
 def reduce_words(words: UInt64Array, size: int) -> UInt64Array:
-    """Words of 64 bits to numbers below ``size``: the upper half of the 128-bit product, from halves of 32 bits.
+    """Maps words of 64 bits to numbers below ``size``: the upper half of the 128-bit product, from halves of 32 bits.
 
-    As even as a remainder (each number has floor or ceil of 2^64 / size words), without a division.
+    The numbers are as even as a remainder (each has floor or ceil of 2^64 / size words), without a division.
     Source: Lemire, "Fast random integer generation in an interval" (2019), section 4.
     """
     half, shift = np.uint64(0xFFFFFFFF), np.uint64(32)
@@ -89,7 +89,7 @@ def reduce_words(words: UInt64Array, size: int) -> UInt64Array:
 
 
 class BloomFilter:
-    """One filter of a fixed size. It counts what it holds, but leaves the choice of when it is full to the caller.
+    """A filter of a fixed size. It counts its keys, but the caller decides when it is full.
 
     Every key has a block of 512 bits, which is one cache line, and sets ``hashes_per_word`` bits in each of the
     block's eight words. For low rates it has ``num_lines`` such blocks, each in a part of its own.
@@ -97,17 +97,17 @@ class BloomFilter:
     more bits in every word as in the split blocks of Apache Parquet.
 
     Args:
-        num_blocks: blocks of each part, at least 1; need not be a power of two.
-        hashes_per_word: bits per key and word, at least 1.
-        num_lines: parts, at least 1.
-        kernels: the compiled passes (`pipelines.dedup.kernels.compiled`), which change no answer; None for numpy's.
+        num_blocks: blocks of each part, at least 1; need not be a power of two
+        hashes_per_word: bits per key and word, at least 1
+        num_lines: number of parts, at least 1
+        kernels: compiled passes (`pipelines.dedup.kernels.compiled`), which change no answer; None for numpy's
 
     Attributes:
-        words: the filter itself, uint64, shape (num_lines * num_blocks * 8,): part by part, block by block.
-        num_items: keys inserted, less those that were taken for seen.
+        words: bits of the filter, uint64, shape (num_lines * num_blocks * 8,): part by part, block by block
+        num_items: number of inserted keys, without those that were taken for seen
 
     Raises:
-        ValueError: a size below 1.
+        ValueError: a size is below 1.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class BloomFilter:
         self._kernels = kernels
         num_bytes = num_lines * num_blocks * _LINE_BYTES
         memory = np.zeros(num_bytes + _LINE_BYTES, dtype=np.uint8)
-        start = -memory.ctypes.data % _LINE_BYTES  # a block that straddled two lines would cost two accesses
+        start = -memory.ctypes.data % _LINE_BYTES  # a block across two lines would cost two accesses
         self.words = memory[start : start + num_bytes].view(np.uint64)
 
     @property
@@ -132,18 +132,18 @@ class BloomFilter:
 
     @property
     def num_hashes(self) -> int:
-        """Bits that a key sets, fewer where two fall on the same."""
+        """Bits that a key sets; fewer if two of them coincide."""
         return self.num_lines * self.hashes_per_word * WORDS_PER_BLOCK
 
     def patterns(self, high: UInt64Array, low: UInt64Array) -> tuple[UInt64Array, UInt64Array]:
-        """Which words a key touches, and which bits of them.
+        """Returns the words that a key touches, and the bits in them.
 
         Each key seeds its own SplitMix64 sequence: ``high`` is the start and ``low`` the increment, made odd. For
         every part, one number of the sequence is reduced to the number of blocks, and ``hashes_per_word`` more give
         six bits for each of the eight words, from the lowest on.
 
         Args:
-            high, low: the halves of the keys, uint64 of shape (keys,).
+            high, low: halves of the keys, uint64 of shape (keys,)
 
         Returns:
             The places in `words`, and the bits, both uint64 of shape (num_lines * 8, keys).
@@ -163,7 +163,7 @@ class BloomFilter:
         return places.reshape(-1, len(high)), bits.reshape(-1, len(high))
 
     def contains(self, high: UInt64Array, low: UInt64Array) -> BoolArray:
-        """Whether each key was inserted before; True by mistake at the false-positive rate, never False by mistake."""
+        """Checks if each key was inserted. True by mistake at the false-positive rate, never False by mistake."""
         found = np.empty(len(high), dtype=np.bool_)
         if self._kernels is not None:
             self._kernels.contains(self.words, self.num_blocks, self.hashes_per_word, self.num_lines, high, low, found)
@@ -175,14 +175,14 @@ class BloomFilter:
         return found
 
     def add_and_test(self, high: UInt64Array, low: UInt64Array, max_new: int | None = None) -> BoolArray:
-        """Inserts keys in order and says of each whether it had been seen before.
+        """Inserts keys in order, and checks for each if it had been seen before.
 
         Args:
-            high, low: the halves of the keys, uint64 of shape (keys,).
-            max_new: stop right after this many unseen keys; None for no limit.
+            high, low: halves of the keys, uint64 of shape (keys,)
+            max_new: number of unseen keys after which to stop; None for no limit
 
         Returns:
-            The seen mask of the keys that were taken, which are all of them unless ``max_new`` was reached.
+            The seen mask of the keys that were taken: all keys, unless ``max_new`` was reached.
         """
         room = len(high) if max_new is None else max_new
         if self._kernels is not None:
@@ -203,11 +203,11 @@ class BloomFilter:
         return np.concatenate(masks) if masks else np.empty(0, dtype=np.bool_)
 
     def _add_chunk(self, high: UInt64Array, low: UInt64Array, room: int) -> BoolArray:
-        """`add_and_test` for one chunk.
+        """Does `add_and_test` for one chunk.
 
         Inserting a key that was seen changes no bit. So the bits before key i are those of the filter plus those of
-        all keys before i in the chunk, and key i is unseen exactly when it is the first to reach some clear bit. Of
-        most keys no other key of the chunk has a block; only the others are compared with each other.
+        all keys before i in the chunk, and key i is unseen exactly when it is the first to reach some clear bit. Most
+        keys share no block with another key of the chunk. Only the others are compared with each other.
         """
         places, bits = self.patterns(high, low)
         at = places.view(np.int64)
@@ -221,7 +221,7 @@ class BloomFilter:
         if len(unseen) >= room:
             seen = seen[: int(unseen[room - 1]) + 1]
             unseen = unseen[:room]
-        self.words[at[:, unseen]] = held[:, unseen] | bits[:, unseen]  # right where a key has its blocks for itself
+        self.words[at[:, unseen]] = held[:, unseen] | bits[:, unseen]  # right if a key shares no block
         again = shared[shared < len(seen)]
         np.bitwise_or.at(self.words, at[:, again].ravel(), bits[:, again].ravel())
         self.num_items += len(unseen)
@@ -229,7 +229,7 @@ class BloomFilter:
 
 
 def _share_a_block(places: UInt64Array) -> BoolArray:
-    """Whether some other key has one of a key's blocks too (shape (keys,))."""
+    """Checks for each key if another key shares one of its blocks (shape (keys,))."""
     blocks = places[::WORDS_PER_BLOCK] // np.uint64(WORDS_PER_BLOCK)
     num_keys = np.uint64(blocks.shape[1])
     pairs = blocks * num_keys + np.arange(num_keys, dtype=np.uint64)
@@ -242,10 +242,11 @@ def _share_a_block(places: UInt64Array) -> BoolArray:
 
 
 def _first_to_reach(places: UInt64Array, clear: UInt64Array) -> npt.NDArray[np.int64]:
-    """Keys that are the first of these to set some bit.
+    """Finds the keys that are the first of these to set some bit.
 
     Args:
-        places: words, shape (words, keys). clear: the bits of them that each key sets, and the filter has not.
+        places: words, shape (words, keys)
+        clear: bits of the words that each key sets and the filter has not
 
     Returns:
         The keys' numbers, in no order, some of them more than once.
@@ -273,9 +274,9 @@ class ScalableBloomFilter:
     the budget, so that a corpus of the expected size pays 0.2 bits per key for the chance to grow.
 
     Args:
-        expected_items: distinct keys that the first filter is sized for.
-        false_positive_rate: the target for the whole chain.
-        kernels: as for `BloomFilter`.
+        expected_items: number of distinct keys that the first filter is sized for
+        false_positive_rate: target for the whole chain
+        kernels: compiled passes; see `BloomFilter`
 
     Raises:
         ValueError: ``expected_items`` is below 1, or the rate is not between 1e-15 and 0.5.
@@ -285,8 +286,8 @@ class ScalableBloomFilter:
     TIGHTENING = 1 / 8
 
     def __init__(self, expected_items: int, false_positive_rate: float, kernels: ModuleType | None = None) -> None:
-        # Below 1e-15 the 128-bit keys and the corpus size make the difference moot; the margin down to 1e-40 is for
-        # the chained filters (25 of them, 3e7 times the expected items).
+        # Below 1e-15 the difference does not matter, given 128-bit keys and the sizes of corpora. The margin down to
+        # 1e-40 is for the chained filters (25 of them, 3e7 times the expected items).
         if not 1e-15 <= false_positive_rate <= 0.5:
             raise ValueError("false_positive_rate must lie between 1e-15 and 0.5")
         self.expected_items = expected_items
@@ -302,13 +303,13 @@ class ScalableBloomFilter:
         self._capacities.append(capacity)
 
     def grow_to(self, num_filters: int) -> None:
-        """Appends empty filters until there are so many."""
+        """Appends empty filters until there are ``num_filters``."""
         while len(self.filters) < num_filters:
             self._append()
 
     @property
     def num_items(self) -> int:
-        """Distinct keys held, less those that were taken for seen."""
+        """Number of distinct keys, without those that were taken for seen."""
         return sum(f.num_items for f in self.filters)
 
     @property
@@ -317,14 +318,14 @@ class ScalableBloomFilter:
         return sum(f.num_bits for f in self.filters)
 
     def contains(self, high: UInt64Array, low: UInt64Array) -> BoolArray:
-        """Whether each key was inserted before, by mistake at most at the target rate (shape (keys,))."""
+        """Checks if each key was inserted (shape (keys,)). True by mistake at most at the target rate."""
         found = self.filters[0].contains(high, low)
         for other in self.filters[1:]:
             found |= other.contains(high, low)
         return found
 
     def add_and_test(self, high: UInt64Array, low: UInt64Array) -> BoolArray:
-        """Inserts keys in order and says of each whether it had been seen before (shape (keys,))."""
+        """Inserts keys in order, and checks for each if it had been seen before (shape (keys,))."""
         seen = np.zeros(len(high), dtype=np.bool_)
         pending = np.arange(len(high))  # rows not yet answered
         while len(pending):
@@ -334,7 +335,7 @@ class ScalableBloomFilter:
                 seen[pending[found]] = True
                 pending = pending[~found]
             if room == 0:
-                if len(pending):  # a key that is new for certain: only now does the chain have to grow
+                if len(pending):  # a key that is certainly new: only now must the chain grow
                     self._append()
                 continue
             taken = self.filters[-1].add_and_test(high[pending], low[pending], room)

@@ -1,8 +1,8 @@
-"""How often a blocked Bloom filter errs, exactly, and how large it has to be.
+"""The exact error rate of a blocked Bloom filter, and the size that meets a target rate.
 
 The filters of `pipelines.dedup.bloom` keep a key's bits in few cache lines. That makes them several times faster than
 scattered bits, and it makes the usual rate (1 - e^(-kn/m))^k too low: some blocks hold more keys than others, and the
-full ones err more often than the empty ones make up for. Here the rate is averaged over the number of keys in a block.
+errors of full blocks outweigh the gain of empty ones. Here the rate is averaged over the number of keys in a block.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _NEGLIGIBLE = Decimal("1e-25")
 def exact_false_positive_rate(
     num_blocks: int, num_items: int, *, hashes_per_word: int = 1, num_lines: int = 1
 ) -> float:
-    """Probability that a key never inserted is reported as seen, for independent uniform hashes.
+    """Computes the probability that a key never inserted is reported as seen, for independent uniform hashes.
 
     Args:
-        num_blocks: blocks of each part of the filter, at least 1.
-        num_items: distinct keys inserted.
-        hashes_per_word: bits that a key chooses in each word of its block, with replacement, at least 1.
-        num_lines: parts of the filter, in each of which a key has one block, at least 1.
+        num_blocks: blocks of each part of the filter, at least 1
+        num_items: number of distinct keys inserted
+        hashes_per_word: bits that a key chooses in each word of its block, with replacement, at least 1
+        num_lines: parts of the filter, at least 1; a key has one block in each
 
     Returns:
-        (sum_j Binomial(num_items, 1 / num_blocks)(j) w_j^8)^num_lines, where w_j is the probability that the bits
-        chosen in one word of 64 are all set after j keys. The words of a block are independent given how many keys
-        are in it, and so are the parts.
+        The probability (sum_j Binomial(num_items, 1 / num_blocks)(j) w_j^8)^num_lines, where w_j is the probability
+        that the bits chosen in one word of 64 are all set after j keys. The words of a block are independent given the
+        number of keys in it, and so are the parts.
 
     Source: Putze, Sanders and Singler, "Cache-, hash- and space-efficient Bloom filters" (2007), equation 3, with the
     binomial in place of its Poisson limit and with the exact rate of one word (`_word_rate`) in place of the usual
@@ -52,7 +52,7 @@ def exact_false_positive_rate(
     for j in range(n + 1):
         term = a.multiply(share, _block_rate(hashes_per_word, j))
         rate = a.add(rate, term)
-        if term < a.multiply(rate, _NEGLIGIBLE):  # the terms rise to one peak and fall ever faster: it is behind
+        if term < a.multiply(rate, _NEGLIGIBLE):  # terms rise to one peak and then fall ever faster
             break
         share = a.divide(a.multiply(share, Decimal(n - j)), a.multiply(others, Decimal(j + 1)))
     return float(a.power(rate, num_lines))
@@ -64,7 +64,7 @@ def _block_rate(hashes_per_word: int, num_items: int) -> Decimal:
 
 @lru_cache(maxsize=100_000)
 def _word_rate(num_bits: int, num_hashes: int, num_items: int) -> Decimal:
-    """E[(X / num_bits)^num_hashes], X being the number of bits that are set.
+    """Computes E[(X / num_bits)^num_hashes], where X is the number of set bits.
 
     Source: Bose et al., "On the false-positive rate of Bloom filters" (2008), in an inclusion-exclusion form. With
     S the Stirling numbers of the second kind, a key hits exactly d distinct positions with probability
@@ -90,7 +90,7 @@ def _word_rate(num_bits: int, num_hashes: int, num_items: int) -> Decimal:
 
 
 def _stirling_second_kind(k: int) -> list[int]:
-    """S(k, d) for d = 0..k: the number of ways to split k labelled things into d non-empty groups."""
+    """Computes S(k, d) for d = 0..k, the number of ways to split k labelled things into d non-empty groups."""
     row = [1]
     for n in range(1, k + 1):
         row = [0] + [d * (row[d] if d < n else 0) + row[d - 1] for d in range(1, n + 1)]
@@ -98,13 +98,13 @@ def _stirling_second_kind(k: int) -> list[int]:
 
 
 def smallest_num_blocks(hashes_per_word: int, num_lines: int, capacity: int, false_positive_rate: float) -> int:
-    """The fewest blocks for which `exact_false_positive_rate` at ``capacity`` items is at most the target."""
+    """Finds the fewest blocks for which `exact_false_positive_rate` at ``capacity`` items is at most the target."""
 
     def enough(num_blocks: int) -> bool:
         rate = exact_false_positive_rate(num_blocks, capacity, hashes_per_word=hashes_per_word, num_lines=num_lines)
         return rate <= false_positive_rate
 
-    # What evenly filled blocks need is a start that is a little low; gallop to a bracket, then bisect.
+    # Starts a little low, at the number for evenly filled blocks. Gallops to a bracket, then bisects.
     load = -math.log1p(-(false_positive_rate ** (1 / (WORDS_PER_BLOCK * hashes_per_word * num_lines))))
     high = max(1, int(hashes_per_word * capacity / (WORD_BITS * load)))
     low, step = high, max(1, high // 64)
@@ -120,11 +120,11 @@ def smallest_num_blocks(hashes_per_word: int, num_lines: int, capacity: int, fal
 
 @lru_cache(maxsize=1_000)
 def choose_size(capacity: int, false_positive_rate: float) -> tuple[int, int, int]:
-    """The (num_blocks, hashes_per_word, num_lines) of a filter that meets the target at ``capacity`` items.
+    """Chooses (num_blocks, hashes_per_word, num_lines) of a filter that meets the target at ``capacity`` items.
 
-    One cache line a key for every 2^-21 of the rate, which keeps large filters within 1.4 times the least that any
-    Bloom filter takes, 1.44 log2(1 / rate) bits an item (2.3 times for rates near one half). With fewer lines the
-    blocks would have to stay ever emptier; with more, a key would cost more accesses to memory than it has to.
+    A key gets one cache line for every 2^-21 of the rate. This keeps large filters within 1.4 times the least that any
+    Bloom filter takes, 1.44 log2(1 / rate) bits an item (2.3 times for rates near one half). With fewer lines, the
+    blocks would have to stay ever emptier. With more lines, a key would cost needless accesses to memory.
 
     Raises:
         ValueError: ``capacity`` is below 1, or the rate is not between 1e-40 and 0.5.

@@ -1,7 +1,7 @@
-"""Candidates for duplicates on disk, in parts by their key, and the exact decision about each part.
+"""Candidates for duplicates on disk, divided by key into buckets, and the exact decision about each bucket.
 
-What holds the keys of one range of hashes (`pipelines.dedup.hash_ranges`) is a bucket too; these are buckets of such a
-bucket, one of which fits in memory.
+A range of hashes (`pipelines.dedup.hash_ranges`) is called a bucket too. The buckets here divide such a range further,
+so that each fits in memory.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ CANDIDATES = pa.schema(
 
 
 class Buckets:
-    """Files of candidates, by bucket of the key. Rows of one bucket stay in the order in which they came.
+    """Files of candidates by bucket of the key. Rows of a bucket keep their order.
 
     Attributes:
-        num_rows: of each bucket, once all is flushed; int64 of shape (buckets,).
+        num_rows: number of rows in each bucket, after `flush`; int64 of shape (buckets,)
     """
 
     def __init__(self, scratch: Target, num_buckets: int, stack: ExitStack) -> None:
@@ -59,7 +59,7 @@ class Buckets:
             self.flush()
 
     def flush(self) -> None:
-        """Writes what waits."""
+        """Writes the buffered candidates."""
         table = pa.Table.from_batches(self._pending, schema=CANDIDATES).combine_chunks()
         buckets = (table["low"].to_numpy() % np.uint64(len(self._writers))).astype(np.uint8)
         table = table.take(np.argsort(buckets, kind="stable"))  # bytes are sorted by their value, not by comparing
@@ -73,27 +73,27 @@ class Buckets:
 
 
 def open_writer(path: Path, schema: pa.Schema, stack: ExitStack) -> pa.ipc.RecordBatchStreamWriter:
-    """A file of record batches, closed with the stack."""
+    """Opens a file of record batches, which is closed with the stack."""
     file = stack.enter_context(arrow_file(path, "wb"))
     return stack.enter_context(pa.ipc.new_stream(file, schema))
 
 
 def decide(source: Path, target: Path, mode: Mode, *, num_rows: int, max_rows: int, num_buckets: int) -> int:
-    """Writes the duplicates among the candidates of one bucket, as they came, and removes the bucket.
+    """Writes the duplicates among the candidates of one bucket in their order, and removes the bucket.
 
-    A key that is everywhere ("Yes.") has all its rows in one bucket, however many buckets there are. A bucket too large
-    to be held is gone through in parts, twice: for the first row of each repeated key, then for the duplicates.
+    A very frequent key ("Yes.") has all its rows in one bucket, however many buckets there are. A bucket that is too
+    large for memory is read in parts, twice: for the first row of each repeated key, then for the duplicates.
 
     Args:
-        source: the bucket.
-        target: its duplicates.
-        mode: as for `pipelines.dedup.resolve.resolve`.
-        num_rows: of the bucket.
-        max_rows: that are held at a time, or as many as there are distinct keys; changes no result.
-        num_buckets: of which all are read at once afterwards.
+        source: file of the bucket
+        target: file for its duplicates
+        mode: copies to mask; see `pipelines.dedup.resolve.resolve`
+        num_rows: number of rows in the bucket
+        max_rows: number of rows held at a time, or of distinct keys if that is larger; changes no result
+        num_buckets: number of buckets, which are all merged at once afterwards
 
     Returns:
-        How many candidates repeat an earlier key.
+        The number of candidates that repeat an earlier key.
     """
     known = _Known(CANDIDATES.empty_table(), np.zeros(0, dtype=np.int64))
     if num_rows > max_rows:
@@ -116,19 +116,19 @@ def decide(source: Path, target: Path, mode: Mode, *, num_rows: int, max_rows: i
 
 @dataclass
 class _Known:
-    """The first row of each key that earlier parts of a bucket hold, and how often it has come."""
+    """The first row of each key in earlier parts of a bucket, and the number of its rows so far."""
 
     rows: pa.Table
     counts: Int64Array
 
     def forget_unrepeated(self) -> None:
-        """Leaves the keys that came more than once, to be counted anew."""
+        """Keeps only keys that came more than once, and restarts their counts."""
         at = np.flatnonzero(self.counts > 1)
         self.rows, self.counts = self.rows.take(at), np.zeros(len(at), dtype=np.int64)
 
 
 def _parts(source: Path, max_rows: int, known: _Known) -> Iterator[pa.Table]:
-    """The rows of a bucket: so many at a time, or as many as are known, or a batch."""
+    """Yields the rows of a bucket in parts of at most ``max_rows``, or of the known rows, or of one batch."""
     with arrow_file(source, "rb") as file, pa.ipc.open_stream(file) as reader:
         batches: list[pa.RecordBatch] = []
         num_rows = 0
@@ -142,7 +142,7 @@ def _parts(source: Path, max_rows: int, known: _Known) -> Iterator[pa.Table]:
 
 
 class _Grouped:
-    """A part's rows behind the known first rows, by key, and the how-manieth of its key each one is."""
+    """The known first rows and a part's rows, grouped by key, with each row's occurrence number in its key."""
 
     def __init__(self, known: _Known, part: pa.Table) -> None:
         self._known = known
@@ -153,25 +153,25 @@ class _Grouped:
         self._first = self._order[starts]
         self._last = starts + self._lengths - 1
         before = np.zeros(len(self._rows), dtype=np.int64)
-        before[: len(known.counts)] = known.counts - 1  # a known row stands for all that came
+        before[: len(known.counts)] = known.counts - 1  # a known row counts for all rows of its key so far
         self._occurrence = np.arange(len(self._order)) - starts[self._group] + 1 + before[self._first][self._group]
 
     def remember(self) -> None:
-        """Knows all keys of the part."""
+        """Adds all keys of the part to the known ones."""
         self._known.rows, self._known.counts = self._rows.take(self._first), self._occurrence[self._last]
 
     def count(self) -> None:
-        """Counts what has come of the known keys alone."""
+        """Counts the part's rows of known keys only."""
         is_known = self._first < len(self._known.counts)
         self._known.counts[self._first[is_known]] = self._occurrence[self._last[is_known]]
 
     def duplicates(self, mode: Mode) -> tuple[pa.Table, int]:
-        """The part's duplicates, as they came, and how many of its rows repeat an earlier key."""
+        """Returns the part's duplicates in their order, and the number of its rows that repeat an earlier key."""
         is_repeat = self._occurrence > 1
         is_masked = is_repeat if mode == "mask_later" else self._lengths[self._group] > 1
         is_new = self._order >= len(self._known.counts)
         at = np.flatnonzero(is_masked & is_new)
-        at = at[np.argsort(self._order[at])]  # as they came
+        at = at[np.argsort(self._order[at])]  # in the order of rows
         masked, firsts = self._rows.take(self._order[at]), self._rows.take(self._first[self._group[at]])
         names = pc.binary_join_element_wise(firsts["doc_id"], firsts["sentence_index"].cast(pa.string()), ":")
         occurrence = self._occurrence[at]
@@ -187,10 +187,10 @@ class _Grouped:
 
 
 def _groups(high: UInt64Array, low: UInt64Array) -> tuple[Int64Array, Int64Array]:
-    """Rows by key, those of equal keys in the order in which they come, and where each key starts among them.
+    """Sorts rows by key, keeping the order of equal keys, and returns the start of each key among them.
 
-    The upper bits of a half of the key share a word with the row, which sorts ten times as fast as keys and rows
-    apart. Where two keys agree in those bits, which a bucket sees once in some thousand runs, whole keys are sorted.
+    The upper bits of a half of the key share a word with the row number, which sorts ten times as fast as separate keys
+    and rows. If two keys agree in those bits (once in some thousand runs of a bucket), whole keys are sorted.
     """
     num_rows = len(low)
     bits = np.uint64(num_rows.bit_length())

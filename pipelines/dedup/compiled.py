@@ -1,6 +1,6 @@
-"""Compiled passes over Arrow buffers and keys (extra ``fast``: numba). Same answers as the numpy code, bit by bit.
+"""Compiled passes over Arrow buffers and keys (extra ``fast``: numba). They give the numpy code's answers, bit by bit.
 
-Only `pipelines.dedup.kernels` imports this module, once it has decided that compiling pays.
+Only `pipelines.dedup.kernels` imports this module, after it has decided that compiling pays.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _ONE, _SIX, _LAST = np.uint64(1), np.uint64(6), np.uint64(63)
 
 
 def _compile(function, **options):
-    # The cache lies beside this file, or in the user's cache folder where that is read-only.
+    # The cache is in this file's folder, or in the user's cache folder if that one is read-only.
     return numba.njit(cache=True, nogil=True, **options)(function)
 
 
@@ -30,7 +30,7 @@ _mix = _compile(_mix, inline="always")
 
 
 def _reduce(word, size):
-    """The upper half of the 128-bit product; see `pipelines.dedup.bloom.reduce_words`."""
+    """Returns the upper half of the 128-bit product; see `pipelines.dedup.bloom.reduce_words`."""
     half = np.uint64(0xFFFFFFFF)
     shift = np.uint64(32)
     low_low = (word & half) * (size & half)
@@ -61,10 +61,10 @@ _rotate = _compile(_rotate, inline="always")
 
 
 def _murmur(words, length, seed):
-    """MurmurHash3 x64-128 (Appleby, public domain): both words of the digest of the first ``length`` bytes.
+    """Computes MurmurHash3 x64-128 (Appleby, public domain): both words of the digest of the first ``length`` bytes.
 
     Args:
-        words: uint64, little-endian; bytes from ``length`` up to the next multiple of 16 are zero.
+        words: uint64, little-endian; bytes from ``length`` up to the next multiple of 16 are zero
     """
     h1 = h2 = np.uint64(seed)
     num_blocks = length // 16
@@ -90,10 +90,10 @@ _murmur = _compile(_murmur, inline="always")
 
 
 def _copy_words(data, aligned, base, text, scratch, words, size):
-    """Copies ``data[base : base + text]`` to byte ``size`` of ``scratch``, a word at a time where a whole one fits.
+    """Copies ``data[base : base + text]`` to byte ``size`` of ``scratch``, a word at a time if a whole word fits.
 
-    Neither end is aligned: bytes up to the first whole word of the target, then words put together from two of the
-    source. Returns how many bytes were copied.
+    Neither end is aligned. Copies bytes up to the first whole word of the target, then words combined from two words
+    of the source. Returns the number of copied bytes.
     """
     head = min(-size % 8, text)
     for i in range(head):
@@ -115,13 +115,17 @@ _copy_words = _compile(_copy_words, inline="always")
 
 
 def _hash_rows(data, offsets, prefixes, prefix_offsets, prefix_of, wanted, seed, high, low):
-    """Keys of prefix + text of each wanted row, into ``high`` and ``low``; zero elsewhere.
+    """Writes keys of prefix + text of each wanted row into ``high`` and ``low``, and zero for other rows.
 
     Args:
-        data: uint8, all texts; ``offsets``: int64 (rows + 1,), where each starts.
-        prefixes: uint8, the distinct prefixes; ``prefix_offsets``: int64 (prefixes + 1,).
-        prefix_of: int64 (rows,), the prefix of each row.
-        wanted: bool (rows,). seed: uint64. high, low: uint64 (rows,), written.
+        data: uint8, all texts
+        offsets: int64 (rows + 1,), starts of the texts
+        prefixes: uint8, distinct prefixes
+        prefix_offsets: int64 (prefixes + 1,), starts of the prefixes
+        prefix_of: int64 (rows,), prefix of each row
+        wanted: bool (rows,)
+        seed: uint64
+        high, low: uint64 (rows,), written
     """
     aligned = data[: len(data) // 8 * 8].view(np.uint64)
     words = np.empty(512, dtype=np.uint64)
@@ -138,13 +142,13 @@ def _hash_rows(data, offsets, prefixes, prefix_offsets, prefix_of, wanted, seed,
         if length + 16 > len(scratch):
             words = np.empty(2 * ((length + 15) // 8), dtype=np.uint64)
             scratch = words.view(np.uint8)
-        # Zeros first: the copy then leaves them behind its end.
+        # Writes zeros first, so that they remain after the end of the copy.
         words[length // 16 * 2] = 0
         words[length // 16 * 2 + 1] = 0
         for i in range(size):
             scratch[i] = prefixes[start + i]
         copied = 0
-        if base + text + 16 <= len(data):  # so that no word beyond the texts is read
+        if base + text + 16 <= len(data):  # otherwise it could read beyond the texts
             copied = _copy_words(data, aligned, base, text, scratch, words, size)
         for i in range(copied, text):
             scratch[size + i] = data[base + i]
@@ -157,14 +161,15 @@ hash_rows = _compile(_hash_rows)
 
 
 def _fetch(words, num_blocks, high, low, start, stop, bases, patterns, fetched):
-    """Where the blocks of a group of keys begin, and their bits; see `pipelines.dedup.bloom.BloomFilter.patterns`.
+    """Writes the block starts of a group of keys, and their bits (`pipelines.dedup.bloom.BloomFilter.patterns`).
 
-    Reads a word of every block: the processor waits for many lines of memory at once, and they are in the cache when
-    they are used. Keys one by one take three times as long.
+    Reads a word of every block, so that the processor waits for many lines of memory at once and has them in the cache
+    when they are used. Reading key by key takes three times as long.
 
     Args:
-        bases: uint64 (group, parts), written; patterns: uint64 (group, parts, hashes a word), written.
-        fetched: uint64 (group,), written, so that no compiler leaves out the reading.
+        bases: uint64 (group, parts), written
+        patterns: uint64 (group, parts, hashes a word), written
+        fetched: uint64 (group,), written, so that no compiler leaves out the reading
     """
     size = np.uint64(num_blocks)
     for row in range(start, stop):
@@ -208,7 +213,7 @@ contains = _compile(_contains)
 
 
 def _add_and_test(words, num_blocks, hashes_per_word, num_lines, high, low, room, seen):
-    """Inserts keys in order until ``room`` new ones were taken; returns how many rows were, and how many were new."""
+    """Inserts keys in order until ``room`` new ones are taken. Returns the numbers of taken rows and of new keys."""
     bases = np.empty((_GROUP, num_lines), dtype=np.uint64)
     patterns = np.empty((_GROUP, num_lines, hashes_per_word), dtype=np.uint64)
     fetched = np.empty(_GROUP, dtype=np.uint64)
@@ -224,7 +229,7 @@ def _add_and_test(words, num_blocks, hashes_per_word, num_lines, high, low, room
                 base = bases[row - start, line]
                 for i in range(hashes_per_word):
                     pattern = patterns[row - start, line, i]
-                    for n in range(_WORDS):  # without a branch: no processor guesses which bits are set
+                    for n in range(_WORDS):  # without a branch, because no processor can predict set bits
                         bit = _ONE << ((pattern >> (_SIX * np.uint64(n))) & _LAST)
                         word = words[base + np.uint64(n)]
                         missing |= ~word & bit

@@ -1,9 +1,9 @@
-"""Saved Bloom filters: a line that says what the file is, a header in JSON, then the bits.
+"""Saved Bloom filters: a line that names the format, a header in JSON, then the bits.
 
-The header says how keys were made and how large each part of the chain is, so that a filter is never asked with keys
-of another kind (every answer would be no) and damage is found before an answer is given.
+The header describes the keys and the size of each part of the chain. So a filter is never asked with keys of another
+kind (every answer would be no), and damage is found before an answer is given.
 
-A saved filter is private: whoever holds it can test guesses of the text against it.
+A saved filter is private: anybody who holds it can test guesses of the text against it.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ _SIZES = ("num_bits", "num_hashes", "num_lines")
 
 
 def save_filter(path: Path, bloom: ScalableBloomFilter, scheme: Mapping[str, Any]) -> None:
-    """Writes a filter, readable by its owner only; the same filter gives the same bytes.
+    """Writes a filter, readable by its owner only. The same filter gives the same bytes.
 
     Args:
-        path: replaced if it exists.
-        scheme: everything that a key depends on but the text, as JSON values.
+        path: file to write or replace
+        bloom: filter to save
+        scheme: everything that a key depends on except the text, as JSON values
     """
     payload = hashlib.sha256()
     for part in bloom.filters:
@@ -58,13 +59,13 @@ def load_filter(path: Path, scheme: Mapping[str, Any], kernels: ModuleType | Non
     """Reads a filter that `save_filter` wrote.
 
     Args:
-        path: the file.
-        scheme: what the keys that will be asked for depend on.
-        kernels: as for `BloomFilter`.
+        path: file of the filter
+        scheme: scheme of the keys that will be asked for; see `save_filter`
+        kernels: compiled passes; see `BloomFilter`
 
     Raises:
-        InputError: the file cannot be read, is no filter, is of another version, or is damaged.
-        ConfigError: it was made for other keys; the message names the settings that differ.
+        InputError: the file cannot be read, is not a filter, has another version, or is damaged.
+        ConfigError: the filter was made for other keys. The message names the settings that differ.
     """
     try:
         with path.open("rb") as file:
@@ -78,7 +79,7 @@ def load_filter(path: Path, scheme: Mapping[str, Any], kernels: ModuleType | Non
 def _read(file: io.BufferedReader, scheme: Mapping[str, Any], kernels: ModuleType | None) -> ScalableBloomFilter:
     if file.read(len(MAGIC)) != MAGIC:
         raise InputError(
-            f"dedup.against: a file named *{SUFFIX} is no saved filter. Write one with `reticent dedup-filter`."
+            f"dedup.against: a file named *{SUFFIX} is not a saved filter. Write one with `reticent dedup-filter`."
         )
     try:
         header = json.loads(file.readline(_MAX_HEADER_BYTES))
@@ -87,7 +88,7 @@ def _read(file: io.BufferedReader, scheme: Mapping[str, Any], kernels: ModuleTyp
         raise _damaged() from None
     if (version, hashed) != (VERSION, HASH):
         raise InputError(
-            f"dedup.against: a saved filter is of version {version!s:.40} with hash {hashed!s:.60}; this program reads"
+            f"dedup.against: a saved filter has version {version!s:.40} with hash {hashed!s:.60}; this program reads"
             f" version {VERSION} with {HASH}. Write it again with `reticent dedup-filter`."
         )
     try:
@@ -96,7 +97,7 @@ def _read(file: io.BufferedReader, scheme: Mapping[str, Any], kernels: ModuleTyp
         sizes = [tuple(int(part[name]) for name in _SIZES) for part in header["filters"]]
         num_items = [int(part["num_items"]) for part in header["filters"]]
         digest = str(header["sha256"])
-    except (ValueError, KeyError, TypeError, OverflowError, MemoryError):  # a size that was altered may be any
+    except (ValueError, KeyError, TypeError, OverflowError, MemoryError):  # an altered size may have any value
         raise _damaged() from None
     different = sorted(name for name in {*found, *scheme} if found.get(name) != scheme.get(name))
     if different:

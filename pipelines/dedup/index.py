@@ -1,4 +1,4 @@
-"""An exact set of 128-bit keys that numbers its members, for whole batches at a time."""
+"""An exact set of 128-bit keys that numbers its members and looks up whole batches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Int64Array = npt.NDArray[np.int64]
 
 
 def differs(high: UInt64Array, low: UInt64Array) -> BoolArray:
-    """Whether each key is another than the one before it."""
+    """Checks for each key if it differs from the key before it."""
     found = np.ones(len(high), dtype=np.bool_)
     found[1:] = (high[1:] != high[:-1]) | (low[1:] != low[:-1])
     return found
@@ -21,7 +21,7 @@ class KeyIndex:
     """The distinct keys of (high, low), sorted; a key's *slot* is its rank.
 
     Args:
-        high, low: the halves of the keys, uint64 of shape (keys,); repeats are dropped.
+        high, low: halves of the keys, uint64 of shape (keys,); repeats are dropped
     """
 
     def __init__(self, high: UInt64Array, low: UInt64Array) -> None:
@@ -35,10 +35,10 @@ class KeyIndex:
         return len(self._high)
 
     def find(self, high: UInt64Array, low: UInt64Array) -> Int64Array:
-        """The slot of each key, -1 for a key that is no member (int64 of shape (keys,))."""
+        """Returns the slot of each key, or -1 if the key is not a member (int64 of shape (keys,))."""
         slots = np.full(len(high), -1, dtype=np.int64)
-        # Members with an equal high half lie side by side. Such runs are nearly always of length one, so walking
-        # along them costs one more look at the few keys whose high half matches.
+        # Members with an equal high half are neighbours. Such runs nearly always have length one, so walking along
+        # them costs one more comparison for the few keys whose high half matches.
         rows = np.arange(len(high))
         at = np.searchsorted(self._high, high)
         while len(rows):

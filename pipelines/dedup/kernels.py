@@ -1,4 +1,4 @@
-"""Whether the compiled passes are used. It never changes an answer."""
+"""Decides if compiled passes are used. The choice never changes an answer."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import sys
 from types import ModuleType
 
 WORTHWHILE_ROWS = 500_000
-"""Loading numba and its cached code takes about a second, in which numpy and mmh3 get through so many rows."""
+"""Rows from which compiled passes pay: numpy and mmh3 process this many while numba and its cached code load."""
 
 
 def compiled(num_rows: int) -> ModuleType | None:
-    """The compiled passes, if numba is installed and they pay for a job of this size."""
+    """Returns the compiled passes if numba is installed and they pay for a job of this size."""
     name = "pipelines.dedup.compiled"
     if name in sys.modules:
         return sys.modules[name]

@@ -1,4 +1,4 @@
-"""The tables that pass between the steps of dedup: keys by bucket, and what each bucket finds."""
+"""The tables that pass between the steps of dedup: keys by bucket, and the duplicates of each bucket."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ KEYS: Final = replace(
     ),
     version=2,  # 1 was in corpus order, and had neither prefix nor row
 )
-"""128-bit keys of the normalised sentences of a partition, by prefix (`pipelines.dedup.hash_ranges`), and then by row,
-which counts its sentences from 0. Keys of the text alone are for looking up in another corpus, and absent where none is
-given."""
+"""128-bit keys of the normalised sentences of a partition, sorted by prefix (`pipelines.dedup.hash_ranges`) and then by
+row, which counts its sentences from 0. Keys of the text alone serve to look up another corpus. They are absent if no
+other corpus is given."""
 
 FOUND: Final = schema(
     "found",
     f"partition: uint32, row: uint64, {ROW}, duplicate_of: string?, occurrence: uint32",
     plain=("row", "duplicate_of"),
 )
-"""The masked rows of one bucket, by partition, which counts from 0, and then by row."""
+"""The masked rows of one bucket, sorted by partition, which counts from 0, and then by row."""

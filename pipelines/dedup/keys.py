@@ -1,12 +1,12 @@
-"""128-bit keys under which two sentences count as the same.
+"""128-bit keys: two sentences with equal keys count as the same.
 
 A key covers the normalised text *and* everything else that training reads of a sentence: speaker, domain, label. If
-it covered the text alone, two rows with equal text and different labels would share one kept copy, and which label
-is trained on would depend on which row came first; removing that row would then change two training records, and
+the key covered the text alone, two rows with equal text and different labels would share one kept copy, and the label
+in training would be that of the first row. Removing that row would then change two training records, and
 ``mask_later`` would not be 1-stable (`pipelines.dedup.stability`).
 
-The keys are not secret-proof: whoever holds one can test guesses of the text against it. They stay in the private
-root.
+The keys do not protect secrets: anybody who holds a key can test guesses of the text against it. They stay in the
+private root.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def collapse_whitespace(text: str) -> str:
 
 
 def casefold_text(text: str) -> str:
-    """Equal for texts that differ only in case, compatibility characters (full width, ligatures) or white space.
+    """Maps texts that differ only in case, compatibility characters (full width, ligatures) or white space to one text.
 
     Source: the Unicode Standard, section 3.13, D146 (compatibility caseless match). Folding once and normalising
     once is not enough: each of the two can undo the other, and the result would not be idempotent.
@@ -52,7 +52,7 @@ NORMALISERS: Mapping[Normalise, Callable[[str], str]] = {
 
 
 def _length_prefixed(value: str | None) -> bytes:
-    """An injective encoding: absent, empty and every other string differ, and none is a prefix of another."""
+    """Encodes injectively: absent, empty and every other string differ, and none is a prefix of another."""
     if value is None:
         return b"\x00"
     encoded = value.encode("utf-8", "surrogatepass")
@@ -60,7 +60,7 @@ def _length_prefixed(value: str | None) -> bytes:
 
 
 def encode_sentence(text: str, speaker: str | None, domain: str | None, label: str | None) -> bytes:
-    """The bytes that are hashed: three length-prefixed fields, then the text, which ends with the message."""
+    """Returns the bytes to hash: three length-prefixed fields, then the text up to the end."""
     fields = _length_prefixed(speaker) + _length_prefixed(domain) + _length_prefixed(label)
     return fields + text.encode("utf-8", "surrogatepass")
 
@@ -69,9 +69,9 @@ class KeyMaker:
     """Turns sentences into 128-bit keys: MurmurHash3 x64-128 of `encode_sentence` under a fixed seed.
 
     Args:
-        normalise: how texts are made equal before hashing; see `NORMALISERS`.
-        hash_seed: 0 to 2^32 - 1.
-        kernels: the compiled passes (`pipelines.dedup.kernels.compiled`), which change no key; None for mmh3.
+        normalise: normalisation of texts before hashing; see `NORMALISERS`
+        hash_seed: seed from 0 to 2^32 - 1
+        kernels: compiled passes (`pipelines.dedup.kernels.compiled`), which change no key; None for mmh3
     """
 
     def __init__(self, normalise: Normalise, hash_seed: int, kernels: ModuleType | None = None) -> None:
@@ -80,7 +80,7 @@ class KeyMaker:
         self._seed = hash_seed
 
     def key(self, text: str, speaker: str | None, domain: str | None, label: str | None) -> tuple[int, int]:
-        """The (high, low) 64-bit halves of a sentence's key, both unsigned."""
+        """Returns the (high, low) 64-bit halves of a sentence's key, both unsigned."""
         text = text if self._normaliser is None else self._normaliser(text)
         low, high = mmh3.mmh3_x64_128_utupledigest(encode_sentence(text, speaker, domain, label), self._seed)
         return high, low
@@ -88,20 +88,20 @@ class KeyMaker:
     def key_arrays(
         self, texts: pa.Array, fields: Sequence[pa.Array], in_scope: BoolArray
     ) -> tuple[UInt64Array, UInt64Array]:
-        """`key` of many sentences, from columns of equal length to arrays.
+        """Computes `key` for many sentences, from columns of equal length to arrays.
 
-        A row out of scope gets the key (0, 0), which nothing reads: a change of a held-out text then leaves the
-        keys' bytes alone, and deduplication is not run again.
+        A row out of scope gets the key (0, 0), which is never read. So a change of a held-out text does not change the
+        keys' bytes, and deduplication does not run again.
 
         Args:
-            texts: strings without nulls, shape (rows,).
-            fields: the columns speaker, domain and label; strings or dictionary arrays of strings, with nulls.
-            in_scope: shape (rows,).
+            texts: strings without nulls, shape (rows,)
+            fields: columns speaker, domain and label; strings or dictionary arrays of strings, with nulls
+            in_scope: rows to compute keys for, bool, shape (rows,)
         """
         return self._keys(texts, *_prefixes(fields, len(texts)), in_scope)
 
     def text_keys(self, texts: pa.Array, in_scope: BoolArray) -> tuple[UInt64Array, UInt64Array]:
-        """Keys of the texts alone, whoever speaks and whatever the domain and label are (shape (rows,))."""
+        """Computes keys of the texts alone, without speaker, domain and label (shape (rows,))."""
         nobody = np.zeros(len(texts), dtype=np.int64)
         return self._keys(texts, [encode_sentence("", None, None, None)], nobody, in_scope)
 
@@ -123,9 +123,9 @@ class KeyMaker:
     def _digests(
         self, texts: pa.Array, prefixes: Sequence[bytes], prefix_of: npt.NDArray[np.int64], in_scope: BoolArray
     ) -> tuple[UInt64Array, UInt64Array]:
-        """`_keys` by mmh3, a call for each row."""
+        """Computes `_keys` by mmh3, with a call for each row."""
         digest, seed = mmh3.mmh3_x64_128_digest, self._seed
-        # Arrow hands over bytes twice as fast as strings, which would have to be encoded again.
+        # Arrow converts to bytes twice as fast as to strings, which would have to be encoded again.
         rows = texts.cast(pa.binary()).to_numpy(zero_copy_only=False)
         if len(prefixes) == 1:
             prefix = prefixes[0]
@@ -140,7 +140,7 @@ class KeyMaker:
 
 
 class DocumentKeys:
-    """Keys of whole documents: a hash of the keys of their sentences, in order.
+    """Makes keys of whole documents, a hash of the keys of their sentences in order.
 
     Rows of one document must follow each other, in any number of batches.
     """
@@ -174,7 +174,7 @@ class DocumentKeys:
         self._num_rows = 0
 
     def finish(self) -> tuple[npt.NDArray[np.int64], UInt64Array, UInt64Array]:
-        """The number of rows (int64), and the high and low halves of the key, of each document."""
+        """Returns the number of rows (int64) and the high and low halves of the key of each document."""
         self._close()
         counts = np.array([found[0] for found in self._found], dtype=np.int64)
         high = np.array([found[1] for found in self._found], dtype=np.uint64)
@@ -183,17 +183,17 @@ class DocumentKeys:
 
 
 def place_keys(high: UInt64Array, low: UInt64Array, at: npt.NDArray[np.int64]) -> tuple[UInt64Array, UInt64Array]:
-    """Keys of the ``at``-th sentences (from 0) of documents with these keys, all of shape (rows,).
+    """Computes keys of the ``at``-th sentences (from 0) of documents with these keys, all of shape (rows,).
 
-    Two rows have equal keys where the documents' keys and the places are equal, and by chance alone elsewhere: for
-    equal places both halves are bijections of the document's key.
+    Two rows have equal keys if the documents' keys and the places are equal, and otherwise only by chance: for equal
+    places, both halves are bijections of the document's key.
     """
     step = at.astype(np.uint64) + np.uint64(1)
     return mix(high + step), mix(low ^ mix(step))
 
 
 def _buffers(texts: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """The bytes of an array of strings, and where each string starts (int64, one more than strings)."""
+    """Returns the bytes of an array of strings, and the start of each string (int64, one more than strings)."""
     _, starts, data = texts.buffers()
     width = np.int64 if pa.types.is_large_string(texts.type) else np.int32
     offsets = np.frombuffer(starts or bytes(8), dtype=width)[texts.offset : texts.offset + len(texts) + 1]
@@ -201,7 +201,7 @@ def _buffers(texts: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int
 
 
 def _prefixes(fields: Sequence[pa.Array], num_rows: int) -> tuple[list[bytes], npt.NDArray[np.int64]]:
-    """The distinct encodings of (speaker, domain, label), and which one each row has (int64)."""
+    """Returns the distinct encodings of (speaker, domain, label), and the number of each row's encoding (int64)."""
     which = np.zeros(num_rows, dtype=np.int64)
     values: list[list[str | None]] = []
     for column in fields:

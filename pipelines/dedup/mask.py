@@ -13,7 +13,7 @@ from pipelines.errors import StoreError
 
 
 class DecisionColumns(NamedTuple):
-    """What deduplication decided about consecutive sentences: columns of the decisions table, of equal length."""
+    """The decisions about consecutive sentences, as columns of the decisions table, of equal length."""
 
     is_duplicate: npt.NDArray[np.bool_]
     duplicate_of: pa.Array
@@ -21,17 +21,17 @@ class DecisionColumns(NamedTuple):
 
 
 def decide_rows(batches: Iterable[pa.RecordBatch], duplicates: pa.Table) -> Iterator[DecisionColumns]:
-    """One decision per sentence, in the order of the sentences; what is not listed is kept.
+    """Yields one decision per sentence, in the order of the sentences. A sentence that is not listed is kept.
 
     Args:
-        batches: ``doc_id`` and ``sentence_index`` of every sentence of the partition, in batches.
-        duplicates: the partition's ``duplicates``.
+        batches: columns ``doc_id`` and ``sentence_index`` of every sentence of the partition, in batches
+        duplicates: table ``duplicates`` of the partition
 
     Yields:
-        One set of columns per batch.
+        A set of columns per batch.
 
     Raises:
-        StoreError: a listed row is no sentence of the partition, another one, or out of order. Going on would train
+        StoreError: a listed row is out of order, or does not match a sentence of the partition. Continuing would train
             on a duplicate that should be masked.
     """
     listed = duplicates["row"].to_numpy().astype(np.int64)

@@ -1,7 +1,7 @@
-"""Another corpus, to be left out of this one: its sentences or documents, as keys of their text alone.
+"""Another corpus, whose sentences or documents are masked in this one, as keys of their text alone.
 
-Keys leave speaker, domain and label out, for another corpus has others or none. Where text is compared, the other
-corpus must be cut into sentences as this one is, so both pass through the same splitter.
+Keys leave out speaker, domain and label, because another corpus has others or none. To compare text, both corpora must
+be split into sentences in the same way, so both pass through the same splitter.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ if TYPE_CHECKING:  # spaCy is slow to import
 
 _BATCH_DOCUMENTS = 256
 _PARTITION_DOCUMENTS = 100_000
-_NAMES = b"another corpus"  # stands for a store's secret: the partitions' names are not used
+_NAMES = b"another corpus"  # in place of a store's secret: the partitions' names are not used
 
 
 @dataclass
 class ReadCounts:
-    """What reading the other corpus gave; rejected rows are not in it."""
+    """Counts of reading the other corpus."""
 
     num_documents: int = 0
     num_rows: int = 0
     num_rejected: int = 0
 
     def check(self, max_rejected_fraction: float) -> None:
-        """Refuses a corpus of which too much cannot be read, for that would not be masked.
+        """Refuses a corpus with too many unreadable rows, because their text would not be masked.
 
         Raises:
             InputError: more than this share of its rows was rejected.
@@ -67,16 +67,16 @@ def read_keys(
     counts: ReadCounts,
     progress: Callable[[int], None],
 ) -> Iterator[tuple[UInt64Array, UInt64Array]]:
-    """The keys of another corpus, in batches of bounded size.
+    """Yields the keys of another corpus, in batches of bounded size.
 
     Args:
-        given: absolute paths of files and folders, and patterns; formats go by suffix.
-        options: how rows become documents; the same as for the corpus itself.
-        splitter: how documents become sentences; the same as for the corpus itself.
-        maker: makes the keys; the same settings as for the corpus itself.
-        unit: what a key stands for.
-        counts: filled in by the time the iterator ends.
-        progress: called with the number of documents read.
+        given: absolute paths of files and folders, and patterns; formats go by suffix
+        options: options of reading documents, the same as for the corpus itself
+        splitter: splitter of documents into sentences, the same as for the corpus itself
+        maker: maker of keys, with the same settings as for the corpus itself
+        unit: unit of a key, sentence or document
+        counts: counts, complete when the iterator ends
+        progress: function that is called with the number of documents read
 
     Raises:
         InputError: a file is missing or cannot be read.
@@ -122,11 +122,11 @@ def _keys(texts: list[str], names: list[str], maker: KeyMaker, unit: Unit) -> tu
 
 
 class OtherCorpus:
-    """Says which keys another corpus holds: exactly for files of text, at its own rate for a saved filter.
+    """The keys of another corpus: exact for text files, with a filter's own error rate for saved filters.
 
     Args:
-        index: the keys of all files of text.
-        filters: saved filters.
+        index: keys of all text files
+        filters: saved filters
     """
 
     def __init__(self, index: KeyIndex, filters: Sequence[ScalableBloomFilter]) -> None:
@@ -141,16 +141,16 @@ class OtherCorpus:
         read: Callable[[Sequence[str]], Iterator[tuple[UInt64Array, UInt64Array]]],
         kernels: ModuleType | None,
     ) -> OtherCorpus:
-        """Reads what ``dedup.against`` names.
+        """Reads the text files and saved filters that ``dedup.against`` names.
 
         Args:
-            given: as for `data_files`.
-            scheme: what keys depend on; saved filters must have the same.
-            read: gives the keys of the files of text among ``given``.
-            kernels: as for `BloomFilter`.
+            given: paths and patterns; see `data_files`
+            scheme: scheme of the keys, which saved filters must share
+            read: function that yields the keys of text files among ``given``
+            kernels: compiled passes; see `BloomFilter`
 
         Raises:
-            InputError, ConfigError: as `load_filter` and `read_keys`.
+            InputError, ConfigError: `load_filter` or `read_keys` failed.
         """
         filters = []
         for number, path in enumerate(given, start=1):
@@ -168,7 +168,7 @@ class OtherCorpus:
         return cls(KeyIndex(high, low), filters)
 
     def contains(self, high: UInt64Array, low: UInt64Array) -> BoolArray:
-        """Whether each key is in the other corpus (shape (keys,)); never False by mistake."""
+        """Checks if each key is in the other corpus (shape (keys,)). Never False by mistake."""
         found: BoolArray = self._index.find(high, low) >= 0
         for bloom in self._filters:
             found |= bloom.contains(high, low)

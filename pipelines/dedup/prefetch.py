@@ -1,4 +1,4 @@
-"""Two steps of a pipeline at a time: one makes what the other uses."""
+"""Runs two steps of a pipeline at once: one makes the items that the other uses."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-_WAITING = 2  # items at most: enough to even out, and little to hold
+_WAITING = 2  # items at most, which evens out the two speeds and holds little memory
 _END = object()
 
 
 def prefetch(items: Iterable[T]) -> Iterator[T]:
-    """The same items in the same order, made by a thread of their own while the last one is used.
+    """Yields the same items in the same order, made by another thread while the last one is used.
 
-    Pays where making and using both spend their time in Arrow, numpy or compiled code, which let go of the
-    interpreter's lock. What making raises, is raised here; when the iterator is closed, at most two more are made.
+    Pays if making and using both spend their time in Arrow, numpy or compiled code, which release the interpreter's
+    lock. Raises the errors of making the items. After the iterator is closed, at most two more items are made.
     """
     source = iter(items)
     with ThreadPoolExecutor(1) as thread:

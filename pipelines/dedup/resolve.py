@@ -1,20 +1,20 @@
-"""From keys to the list of duplicates: of a whole corpus, or of all that fall into one range of hashes.
+"""Computes the list of duplicates from keys, for a whole corpus or for one range of hashes.
 
-Partitions are read in corpus order, and equal keys lie in the order of their rows, so that the result depends on the
-order of the sentences only, never on how they are cut into partitions or batches:
+Partitions are read in corpus order, and equal keys keep the order of their rows. So the result depends only on the
+order of the sentences, never on the borders of partitions or batches:
 
-1. One pass through a Bloom filter. Every key that occurs twice is nominated, for the filter has no false negatives; a
-   few others are too. A small second filter marks the nominated keys; then the first is given up.
+1. One pass through a Bloom filter nominates every key that occurs twice, because the filter has no false negatives. It
+   nominates a few other keys too. A small second filter marks the nominated keys. Then the first filter is freed.
 2. Rows with a marked key go to files on disk, by bucket of the key, and each bucket is decided exactly: first
    occurrences, numbers of occurrences, and no false positives. With ``verify=False`` (`resolve_unverified`) the
-   nominations are the duplicates, as in CRT (section 3.2), and nobody knows of what.
+   nominations are the duplicates, as in CRT (section 3.2), and their originals are unknown.
 
 Memory: first the filter (up to 2 log2(1 / rate) bits per expected item) and the marks (`MARK_BITS` per row), then the
-marks and one bucket (a thread). The rest is on disk in ``scratch``.
+marks and one bucket per thread. The rest is on disk in ``scratch``.
 
 With several threads, keys are read while earlier ones pass through the filter or are sorted out, buckets are decided
-at the same time, and duplicates are merged while earlier ones are used. Every order in which something is inserted or
-written stays as it is, and so does every byte.
+at the same time, and duplicates are merged while earlier ones are used. The order of all insertions and writes stays
+the same, and so does every byte.
 """
 
 from __future__ import annotations
@@ -43,26 +43,26 @@ from pipelines.dedup.tables import DUPLICATES
 from pipelines.tables import arrow_file
 
 MARK_BITS = 2
-"""With so many bits a row, 1 % of the rows whose key is not marked go to disk for nothing where a fifth of all rows
-is nominated, and 6 % where three tenths are."""
+"""Bits of marks per row. If a fifth of all rows is nominated, 1 % of the rows without a marked key go to disk
+needlessly. If three tenths are nominated, 6 % do."""
 
 POOLED_ROWS = 65_536
-"""Duplicates that are merged at a time, some 7 MB: as many as the batches of most files of candidates."""
+"""Number of duplicates merged at a time, some 7 MB: as many as the batches of most files of candidates."""
 
-_ROW_BYTES = 400  # twice what a candidate takes while its bucket is decided, about
+_ROW_BYTES = 400  # about twice the memory of a candidate while its bucket is decided
 
 
 @dataclass(frozen=True)
 class KeyBatch:
-    """Some rows of one partition's keys; those of equal keys come in ascending order.
+    """Some rows of one partition's keys. Rows of equal keys come in ascending order.
 
     Attributes:
-        row: their numbers in the partition, uint64, shape (rows,).
-        doc_id: strings, or a dictionary array of strings, shape (rows,).
-        sentence_index: uint32, shape (rows,).
-        high, low: the halves of the keys, uint64, shape (rows,).
-        in_scope: rows that are compared with each other, bool, shape (rows,).
-        in_other: rows that are masked because another corpus holds them; none of them is in scope.
+        row: row numbers in the partition, uint64, shape (rows,)
+        doc_id: strings, or a dictionary array of strings, shape (rows,)
+        sentence_index: uint32, shape (rows,)
+        high, low: halves of the keys, uint64, shape (rows,)
+        in_scope: rows that are compared with each other, bool, shape (rows,)
+        in_other: rows that are masked because another corpus holds them, bool, shape (rows,); none is in scope
     """
 
     row: UInt64Array
@@ -75,21 +75,21 @@ class KeyBatch:
 
 
 KeyPartition = Callable[[], Iterable[KeyBatch]]
-"""One partition's keys; each call starts from the first row again."""
+"""Function that yields one partition's keys. Each call starts from the first row."""
 
 
 @dataclass
 class Tally:
-    """Counts of a run, filled in as it goes.
+    """Counts of a run, filled in while it proceeds.
 
     Attributes:
-        num_sentences: all rows.
-        num_in_scope: rows that are compared with each other.
-        num_in_other: rows that another corpus holds.
-        num_nominated: rows whose key the filter took for seen.
-        num_repeats: rows whose key did occur earlier; None when not verified.
-        num_duplicates: rows that are masked.
-        num_bits, num_hashes, num_filters: size of the chain of filters (of its first one, for the hashes); 0 without.
+        num_sentences: all rows
+        num_in_scope: rows that are compared with each other
+        num_in_other: rows that another corpus holds
+        num_nominated: rows whose key the filter took for seen
+        num_repeats: rows whose key did occur earlier; None if not verified
+        num_duplicates: rows that are masked
+        num_bits, num_hashes, num_filters: size of the chain of filters (hashes of its first one); 0 without a filter
     """
 
     num_sentences: int = 0
@@ -104,7 +104,7 @@ class Tally:
 
     @property
     def num_false_positives(self) -> int | None:
-        """Rows that the filter took for seen though their key was new; None when not verified, 0 without a filter."""
+        """Rows that the filter took for seen although their key was new; None if not verified, 0 without a filter."""
         return None if self.num_repeats is None else max(0, self.num_nominated - self.num_repeats)
 
     def count(self, batch: KeyBatch) -> None:
@@ -123,10 +123,10 @@ class Tally:
 def nominate(
     batches: Iterable[KeyBatch], bloom: ScalableBloomFilter, tally: Tally
 ) -> Iterator[tuple[KeyBatch, Int64Array]]:
-    """Passes keys in scope through the filter; they must come in corpus order.
+    """Passes keys in scope, in corpus order, through the filter.
 
     Yields:
-        Each batch with its rows that are nominated (int64, ascending).
+        A pair of each batch and its nominated rows (int64, ascending).
     """
     for batch in batches:
         rows = np.flatnonzero(batch.in_scope)
@@ -139,13 +139,12 @@ def nominate(
 def resolve_unverified(
     partitions: Sequence[KeyPartition], bloom: ScalableBloomFilter, tally: Tally
 ) -> Iterator[pa.Table]:
-    """The plain Bloom filter of CRT: every nominated row is a duplicate, true or not.
+    """Applies the plain Bloom filter of CRT: every nominated row is a duplicate, true or not.
 
     Args:
-        partitions: the corpus. What is taken for a duplicate by mistake depends on the order of all of its rows, so
-            that they must come in that order.
-        bloom: an empty filter.
-        tally: counts, filled in by the time the iterator ends.
+        partitions: partitions of the corpus, in order, because false duplicates depend on the order of all rows
+        bloom: empty filter
+        tally: counts, complete when the iterator ends
 
     Yields:
         The ``duplicates`` of each partition, in corpus order.
@@ -176,17 +175,18 @@ def resolve(
     """Nominates by the filter, then decides exactly.
 
     Args:
-        partitions: the corpus, in order. Each is read twice.
-        bloom: an empty filter, given up when every row has passed through it, if the caller holds no reference; None
-            looks at every row exactly, which writes all of them to disk.
-        tally: counts, filled in by the time the iterator ends.
-        mode: ``mask_later`` reports every occurrence but the first, ``mask_all`` every occurrence of a repeated key.
-        scratch: a folder for temporary files, whose content is overwritten and left behind.
-        max_rows_in_memory: how many rows a bucket holds, about, or as many as there was room for in the filter; bounds
-            the memory and changes no result.
-        num_rows: rows in all partitions, about; sizes the marks and changes no result.
-        kernels: as for `BloomFilter`.
-        num_threads: how many threads may be busy; changes no result.
+        partitions: partitions of the corpus, in order; each is read twice
+        bloom: empty filter, freed after its pass if the caller holds no reference; None to check every row exactly,
+            which writes all rows to disk
+        tally: counts, complete when the iterator ends
+        mode: ``mask_later`` to report every occurrence except the first, ``mask_all`` to report every occurrence of a
+            repeated key
+        scratch: folder for temporary files, whose content is overwritten and left
+        max_rows_in_memory: approximate number of rows in a bucket, or the number that fits into the filter's memory;
+            bounds the memory and changes no result
+        num_rows: approximate number of rows in all partitions; sizes the marks and changes no result
+        kernels: compiled passes; see `BloomFilter`
+        num_threads: largest number of busy threads; changes no result
 
     Yields:
         The ``duplicates`` of each partition, in corpus order.
@@ -200,7 +200,7 @@ def resolve(
             marks.add_and_test(batch.high[rows], batch.low[rows])
         tally.describe(bloom)
         num_rows = 2 * tally.num_nominated
-        # Few buckets are quick to write and to merge, and what the filter gives up may be used.
+        # Few buckets are quick to write and to merge, and they may use the memory that the filter frees.
         max_rows_in_memory = max(max_rows_in_memory, tally.num_bits // 8 // _ROW_BYTES // num_threads)
     bloom = None
     num_buckets = min(MAX_BUCKETS, 1 + num_rows // max_rows_in_memory)
@@ -228,19 +228,19 @@ def resolve(
 
 
 def _numbered(partitions: Sequence[KeyPartition]) -> Iterator[tuple[int, KeyBatch]]:
-    """The keys of the whole corpus, with the number of the partition."""
+    """Yields the keys of the whole corpus, with the number of the partition."""
     return ((number, batch) for number, partition in enumerate(partitions) for batch in partition())
 
 
 def _names(batch: KeyBatch, rows: Int64Array) -> pa.Array:
-    """The documents of some rows, as strings."""
+    """Returns the documents of some rows, as strings."""
     if pa.types.is_dictionary(batch.doc_id.type):
         return batch.doc_id.dictionary.take(batch.doc_id.indices.take(rows))
     return batch.doc_id.take(rows)
 
 
 def _of_unknown(batch: KeyBatch, rows: Int64Array, partition: int) -> pa.RecordBatch:
-    """Duplicates of nobody knows what."""
+    """Returns rows as duplicates whose originals are unknown."""
     columns = [
         pa.array(np.full(len(rows), partition, dtype=np.uint32)),
         pa.array(batch.row[rows]),
@@ -255,14 +255,14 @@ def _of_unknown(batch: KeyBatch, rows: Int64Array, partition: int) -> pa.RecordB
 def _sort_out(
     keys: Iterable[tuple[int, KeyBatch]], marks: BloomFilter | None, tally: Tally, scratch: Target, num_buckets: int
 ) -> Int64Array:
-    """Writes rows whose key is marked to their buckets, and what another corpus holds to ``other``.
+    """Writes rows whose key is marked to their buckets, and rows that another corpus holds to ``other``.
 
     Args:
-        keys: the corpus in order, with the number of the partition.
-        marks: None marks every key; then the rows are counted here.
+        keys: keys of the corpus in order, with the number of the partition
+        marks: filter of marked keys; None to mark every key, in which case the rows are counted here
 
     Returns:
-        How many rows each bucket has.
+        The number of rows in each bucket.
     """
     with ExitStack() as stack:
         buckets = Buckets(scratch, num_buckets, stack)
@@ -289,7 +289,7 @@ def _sort_out(
 
 
 def _read(path: Path) -> Iterator[pa.RecordBatch]:
-    """The batches of a file of `open_writer`."""
+    """Yields the batches of a file of `open_writer`."""
     with arrow_file(path, "rb") as file, pa.ipc.open_stream(file) as reader:
         yield from reader
 
@@ -297,21 +297,21 @@ def _read(path: Path) -> Iterator[pa.RecordBatch]:
 def merge(
     streams: Sequence[Iterator[pa.RecordBatch]], num_partitions: int, pooled_rows: int = POOLED_ROWS
 ) -> Iterator[pa.Table]:
-    """Brings together what was found apart.
+    """Merges the duplicates of several streams.
 
-    Work goes by rows and batches: to look into every stream for every partition would take the square of the corpus,
-    for both grow with it.
+    The time grows with rows and batches. Reading every stream for every partition would grow with the square of the
+    corpus, because both numbers grow with it.
 
     Args:
-        streams: rows of `pipelines.dedup.key_tables.FOUND`, each by partition.
-        num_partitions: how many there are.
-        pooled_rows: rows that are sorted at a time, or a batch of each stream where that is more, or a partition.
+        streams: rows of `pipelines.dedup.key_tables.FOUND`, each sorted by partition
+        num_partitions: number of partitions
+        pooled_rows: number of rows sorted at a time; more if a batch of each stream, or a partition, has more
 
     Yields:
         The ``duplicates`` of each partition, by row, in corpus order.
     """
     pool = FOUND.columns.empty_table()
-    behind = [(0, n) for n in range(len(streams))]  # the partition up to which each stream was read
+    behind = [(0, n) for n in range(len(streams))]  # last partition read from each stream
     first = 0
     while first < num_partitions:
         added: list[pa.RecordBatch] = []

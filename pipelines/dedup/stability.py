@@ -1,4 +1,4 @@
-"""How many training records one changed sentence can change, after deduplication.
+"""The number of training records that one changed sentence can change, after deduplication.
 
 A *record* is what training reads of one training-fold sentence: (speaker, domain, label, text), the text being
 ``<MASK>`` for a duplicate; training sees the *multiset* of records. That holds only while nothing downstream reads
@@ -25,31 +25,31 @@ when M_K and M_L differ in speaker, domain or label.
 ``mask_all``. A class of one is {f}, of two {M_K, M_K}. Growing from one to two: f leaves, two M_K come: 3. Replacing
 one of a pair in K by a second copy of L turns {M_K, M_K, h} into {g, M_L, M_L}: 3 substitutions.
 
-Places. Where training also reads whether a sentence begins or ends its conversation, copies differ in that, which no
-key covers. A replacement can change the records of three sentences: that one, the first copy left in its old class, and
+Places. If training also reads whether a sentence begins or ends its conversation, copies differ in that, which no key
+covers. A replacement can change the records of three sentences: that one, the first copy left in its old class, and
 the one that was first in its new class. An added sentence is one record more, and the copy that was first before it
 turns into a mask. So 3 under both relations, whatever the mode.
 
-Names of documents. The same holds where what stands for a secret depends on the name of its document, as surrogates do:
+Names of documents. The same holds if the replacement of a secret depends on the name of its document, as surrogates do:
 copies in two documents are then two records. A copy that is not redacted reads the same everywhere, so no row becomes
 public by it.
 
-Public rows. All of the above counts records that the mechanism sees through noise. Where a conservative policy makes
-some rows public, these are trained on *without* noise, and a changed one is not paid for by any group size. With
+Public rows. All of the above counts records that the mechanism sees through noise. If a conservative policy makes some
+rows public, these are trained on *without* noise, and no group size pays for a changed one. With
 ``normalise = none`` the other copies of a sentence with a secret have its text, so they hold the secret too and are
 private, or flagged, like it. With normalised text a copy may differ from it in just what the policies look at
 (capital letters, say): when the changed sentence hands "first copy" on to it, it moves between the masked, private
 rows and the public ones. Hence no bound.
 
-Another corpus (``against``). It is fixed: neighbours differ in this corpus only. Whether it holds a text is then
-a function of that one sentence, even where a saved filter errs, and equal for all of a class, for equal keys have equal
-normalised texts. A class that it holds is {c M_K}: growing it by one adds M_K, replacing one of it is one
-substitution. All other classes are as above, so no distance grows. Were the other corpus drawn from the same people,
-the claim would not cover what it says about them.
+Another corpus (``against``). It is fixed: neighbours differ in this corpus only. Whether the other corpus holds a text
+is then a function of that one sentence, even if a saved filter errs, and equal for all of a class, because equal keys
+have equal normalised texts. A class that the other corpus holds is {c M_K}: growing the class by one adds M_K,
+replacing one of its sentences is one substitution. All other classes are as above, so no distance grows. If the other
+corpus is about the same people, the claim does not cover what that corpus says about them.
 
-Policies that read documents (``propagate``). What is masked in a sentence then depends on the other sentences of its
-document: one changed sentence can change any number of them, and copies in two documents need not be redacted alike, so
-that the class of copies is no longer {f, (c-1) M}. No bound.
+Policies that read documents (``propagate``). The masks of a sentence then depend on the other sentences of its
+document: one changed sentence can change any number of them, and copies in two documents may be redacted differently,
+so that the class of copies is no longer {f, (c-1) M}. No bound.
 
 ``unit = document``. One changed sentence makes its whole document differ from its copies, or equal to others: all
 sentences of all of these change between text and mask. No bound that does not grow with the length of a document.
@@ -71,12 +71,12 @@ Mode = Literal["mask_later", "mask_all"]
 
 @dataclass(frozen=True, kw_only=True)
 class Stability:
-    """Group sizes to use for a claim about the corpus before deduplication; None where no bound holds.
+    """Group sizes for a claim about the corpus before deduplication; None if no bound holds.
 
     Attributes:
-        add_or_remove_one: record additions and removals caused by one added or removed sentence.
-        replace_one: record substitutions caused by one replaced sentence.
-        reason: why, with the assumptions, for people.
+        add_or_remove_one: record additions and removals caused by one added or removed sentence
+        replace_one: record substitutions caused by one replaced sentence
+        reason: explanation for people, with the assumptions
     """
 
     add_or_remove_one: int | None
@@ -104,83 +104,79 @@ def dedup_stability(
     reads_documents: bool = False,
     reads_document_names: bool = False,
 ) -> Stability:
-    """The stability of deduplication under each neighbouring relation; the derivation is in the module's text.
+    """Returns the stability of deduplication under each neighbouring relation. The module's text derives it.
 
     Args:
-        mode: which copies are masked.
-        normalise: what makes two sentences copies of each other.
-        verify: whether the Bloom filter's finds are checked exactly.
-        unit: what is compared.
-        has_public_set: whether a conservative policy makes some rows public, which are trained on without noise.
-        reads_places: whether training reads where in its conversation a sentence stands.
-        reads_documents: whether a policy of redaction looks beyond the sentence, at its document.
-        reads_document_names: whether what stands for a secret depends on the name of its document.
+        mode: copies that are masked
+        normalise: normalisation under which two sentences count as copies
+        verify: true if the Bloom filter's finds are checked exactly
+        unit: unit of comparison
+        has_public_set: true if a conservative policy makes some rows public, which are trained on without noise
+        reads_places: true if training reads a sentence's place in its conversation
+        reads_documents: true if a policy of redaction reads the whole document of a sentence
+        reads_document_names: true if the replacement of a secret depends on the name of its document
     """
     if unit != "sentence":
-        return Stability(
-            add_or_remove_one=None,
-            replace_one=None,
-            reason="unit = document: one changed sentence makes its whole document differ from its copies, and any"
+        return _both(
+            None,
+            "unit = document: one changed sentence makes its whole document differ from its copies, and any"
             " number of sentences change between text and mask, so no claim about the corpus before deduplication"
             " holds.",
         )
     if reads_documents:
-        return Stability(
-            add_or_remove_one=None,
-            replace_one=None,
-            reason="a policy reads whole documents: one changed sentence can change what is masked in all of its"
+        return _both(
+            None,
+            "a policy reads whole documents: one changed sentence can change what is masked in all of its"
             " document, and copies of a sentence in two documents may be redacted in two ways, so no claim about the"
             " corpus before deduplication holds.",
         )
     if not verify:
-        return Stability(
-            add_or_remove_one=None,
-            replace_one=None,
-            reason="verify = false: one inserted key can turn any number of later sentences into false positives of"
+        return _both(
+            None,
+            "verify = false: one inserted key can turn any number of later sentences into false positives of"
             " the Bloom filter, so no claim about the corpus before deduplication holds.",
         )
     if has_public_set and normalise != "none":
-        return Stability(
-            add_or_remove_one=None,
-            replace_one=None,
-            reason=f"normalise = {normalise} with a conservative policy: copies differ in text, so one changed"
+        return _both(
+            None,
+            f"normalise = {normalise} with a conservative policy: copies differ in text, so one changed"
             " sentence can move another copy between the private rows and the public ones, which are trained on"
             " without noise; no claim about the corpus before deduplication holds. Set dedup.normalise = none, or no"
             " redact.conservative.",
         )
-    assumptions = _ASSUMPTIONS.format(" but what surrogates show of it" if reads_document_names else "")
+    number = 3
     if mode == "mask_all":
-        return Stability(
-            add_or_remove_one=3,
-            replace_one=3,
-            reason="mask_all: a second copy masks the first as well, so one added sentence takes a kept record away"
-            " and brings two masked ones." + assumptions,
+        reason = (
+            "mask_all: a second copy masks the first as well, so one added sentence takes a kept record away"
+            " and brings two masked ones."
         )
-    if normalise == "none" and reads_places:
-        return Stability(
-            add_or_remove_one=3,
-            replace_one=3,
-            reason="mask_later on exact text, with tokens for conversations: copies differ in where they stand, so a"
-            " new first copy is kept in the place of the old one, which becomes masked." + assumptions,
+    elif normalise == "none" and reads_places:
+        reason = (
+            "mask_later on exact text, with tokens for conversations: copies differ in where they stand, so a"
+            " new first copy is kept in the place of the old one, which becomes masked."
         )
-    if normalise == "none" and reads_document_names:
-        return Stability(
-            add_or_remove_one=3,
-            replace_one=3,
-            reason="mask_later on exact text, with surrogates by document: copies in two documents differ in them, so a"
-            " new first copy is kept in the place of the old one, which becomes masked." + assumptions,
+    elif normalise == "none" and reads_document_names:
+        reason = (
+            "mask_later on exact text, with surrogates by document: copies in two documents differ in them, so a"
+            " new first copy is kept in the place of the old one, which becomes masked."
         )
-    if normalise == "none":
-        return Stability(
-            add_or_remove_one=1,
-            replace_one=1,
-            reason="mask_later on exact text: duplicates are equal in all that training reads, so which copy is kept"
-            " does not show." + assumptions,
+    elif normalise == "none":
+        number = 1
+        reason = (
+            "mask_later on exact text: duplicates are equal in all that training reads, so which copy is kept"
+            " does not show."
         )
-    return Stability(
-        add_or_remove_one=3,
-        replace_one=3,
-        reason=f"mask_later with normalise = {normalise}: copies differ in text, so a new first copy is kept in the"
-        " place of the old one, which becomes masked. Holds where every row is private; with a conservative policy"
-        " there is no bound." + assumptions,
+    else:
+        reason = (
+            f"mask_later with normalise = {normalise}: copies differ in text, so a new first copy is kept in the"
+            " place of the old one, which becomes masked. Holds where every row is private; with a conservative policy"
+            " there is no bound."
+        )
+    return _both(
+        number, reason + _ASSUMPTIONS.format(" but what surrogates show of it" if reads_document_names else "")
     )
+
+
+def _both(number: int | None, reason: str) -> Stability:
+    """Returns a stability with one number for both relations."""
+    return Stability(add_or_remove_one=number, replace_one=number, reason=reason)

@@ -1,7 +1,7 @@
-"""Which folders hold sealed files only, in this process: the private roots of encrypted stores that were opened.
+"""The private roots of encrypted stores that this process has opened. All files in them are sealed.
 
-Whoever opens a file below such a folder, by `pipelines.files`, reads and writes plaintext, and the disk has none. A
-root is entered here before anything of it is read, by `pipelines.store.place.unlocking`.
+Code that opens a file below such a root by `pipelines.files` reads and writes plaintext, and the disk holds none.
+`pipelines.store.place.unlocking` enters a root here before anything in it is read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pipelines.encryption.sealed import Keys
 
 FILE: Final = "encryption.json"
-"""The ring of keys: its file in the private root makes that an encrypted one. No other file is in plain."""
+"""File of the ring of keys. A private root with this file is encrypted, and every other file in it is sealed."""
 _BUFFER_BYTES: Final = 1 << 16
 _COPIED_BYTES: Final = 1 << 20
 
@@ -29,8 +29,8 @@ class Place:
     """An encrypted private root.
 
     Attributes:
-        keys: its ring.
-        digest_key: of the HMACs that stand where a plain store has SHA-256; None until the store's secret is known.
+        keys: ring of keys of the root
+        digest_key: key of the HMACs that replace a plain store's SHA-256; None until the store's secret is known
     """
 
     keys: Keys = field(repr=False)
@@ -41,32 +41,34 @@ _places: dict[str, Place] = {}
 
 
 def enter(root: Path, place: Place) -> None:
-    """From here on, files below ``root`` are sealed."""
-    for path in {os.path.abspath(root), os.path.realpath(root)}:  # noqa: PTH100  (as it may be named by others)
+    """Makes this process seal all files below ``root`` from now on."""
+    for path in {os.path.abspath(root), os.path.realpath(root)}:  # noqa: PTH100  (other code may use either name)
         _places[path] = place
 
 
 def leave(root: Path) -> None:
-    """Forgets a root; for tests, and for a store whose folder is gone."""
+    """Forgets a root, for tests and for a store whose folder was removed."""
     for path in {os.path.abspath(root), os.path.realpath(root)}:  # noqa: PTH100
         _places.pop(path, None)
 
 
 def entered() -> dict[str, Place]:
-    """What was entered, for another process of this run: through a pipe, never a file, an argument or a variable."""
+    """Returns the entered roots for another process of this run. Pass them by a pipe only, never by a file, an argument
+    or a variable.
+    """
     return dict(_places)
 
 
 def take_over(found: Mapping[str, Place]) -> None:
-    """Enters what another process had entered."""
+    """Enters the roots of another process."""
     _places.update(found)
 
 
 def place_of(path: Path) -> Place | None:
-    """The encrypted root that a file lies in; None for any other file, and for the ring of keys itself."""
+    """Returns the encrypted root of a file; None for any other file, and for the ring of keys itself."""
     if not _places:
         return None
-    full = os.path.abspath(path)  # noqa: PTH100  (links stay: views of a root lie in it)
+    full = os.path.abspath(path)  # noqa: PTH100  (keeps links, because views of a root are in it)
     for root, place in _places.items():
         if full.startswith(f"{root}{os.sep}"):
             return None if full == os.path.join(root, FILE) else place  # noqa: PTH118
@@ -74,10 +76,10 @@ def place_of(path: Path) -> Place | None:
 
 
 def reading(file: BinaryIO, place: Place) -> BinaryIO:
-    """The plaintext of a sealed file; closing it closes ``file``.
+    """Opens the plaintext of a sealed file. Closing the result closes ``file``.
 
     Raises:
-        DamagedFileError: it is not sealed, or not as it was written.
+        DamagedFileError: the file is not sealed, or damaged.
     """
     from pipelines.encryption.sealed import HEADER_BYTES, SealedReader, kind_of, read_log  # needs cryptography
 
@@ -93,41 +95,41 @@ def reading(file: BinaryIO, place: Place) -> BinaryIO:
 
 
 def writing(file: BinaryIO, place: Place, *, closes: bool = True) -> BinaryIO:
-    """Seals what is written into ``file``."""
+    """Opens a stream that seals all data into ``file``."""
     from pipelines.encryption.sealed import SealedWriter
 
     return cast(BinaryIO, SealedWriter(file, place.keys, closes=closes))
 
 
 def extending(descriptor: int, place: Place, data: bytes) -> tuple[int, bytes]:
-    """How a log is extended, which is a file that is appended to.
+    """Computes how to extend a log, which is a file that is appended to.
 
     Args:
-        descriptor: of the file, open for reading; an empty one becomes a log.
-        place: where it lies.
-        data: what is to be added.
+        descriptor: descriptor of the file, open for reading; an empty file becomes a log
+        place: encrypted root of the file
+        data: bytes to append
 
     Returns:
-        The length that the file is to be cut to, as a kill may have left a part of a frame behind it; and what is to be
-        written there.
+        The length to cut the file to, because a kill may have left a part of a frame at its end, and the bytes to write
+        there.
 
     Raises:
-        DamagedFileError: the file is no log, or not as it was written.
+        DamagedFileError: the file is not a log, or is damaged.
     """
     from pipelines.encryption.sealed import HEADER_BYTES, MAGIC, frames, kind_of, sealed_frame
 
     header = os.pread(descriptor, HEADER_BYTES, 0)
     is_cut = len(header) < HEADER_BYTES and header[: len(MAGIC)] == MAGIC[: len(header)]
-    if is_cut:  # new, or a kill came while it was made
+    if is_cut:  # new, or a kill interrupted its creation
         return 0, log_of(data, place)
     if kind_of(header) != "log":
-        raise DamagedFileError("a file that is appended to is no sealed log")
+        raise DamagedFileError("a file that is appended to is not a sealed log")
     ends = [end for _, end in frames(descriptor)]
     return ends[-1] if ends else HEADER_BYTES, sealed_frame(header, place.keys, len(ends), data)
 
 
 def log_of(data: bytes, place: Place) -> bytes:
-    """A sealed log that holds ``data``."""
+    """Returns a sealed log that holds ``data``."""
     from pipelines.encryption.sealed import new_header, sealed_frame
 
     header = new_header(place.keys, "log")
@@ -135,7 +137,7 @@ def log_of(data: bytes, place: Place) -> bytes:
 
 
 def before_damage(file: BinaryIO, place: Place) -> bytes:
-    """What a log holds in front of the first damage to it."""
+    """Returns the content of a log before its first damage."""
     from pipelines.encryption.sealed import HEADER_BYTES, log_parts
 
     found = []
@@ -148,7 +150,7 @@ def before_damage(file: BinaryIO, place: Place) -> bytes:
 
 
 def sealed_again(plain: BinaryIO, file: BinaryIO, header: bytes, place: Place) -> None:
-    """Seals what ``plain`` says into ``file``, as a file or a log, whatever ``header`` had been."""
+    """Seals the content of ``plain`` into ``file``, as a file or a log, depending on the old ``header``."""
     from pipelines.encryption.sealed import kind_of
 
     if kind_of(header) == "log":

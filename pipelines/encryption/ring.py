@@ -1,7 +1,7 @@
 """The ring of keys of an encrypted store: random keys that seal files, wrapped under the store key.
 
-The store key stays outside of the store (`pipelines.encryption.sources`). The ring lies in the private root, in
-`FILE`; it holds nothing that helps without the store key, and a wrong store key opens none of it (AES-256-GCM).
+The store key stays outside of the store (`pipelines.encryption.sources`). The ring is `FILE` in the private root. It is
+useless without the store key, and a wrong store key opens no part of it (AES-256-GCM).
 """
 
 from __future__ import annotations
@@ -34,30 +34,30 @@ class KeyRing:
     """The keys that seal the files of a store.
 
     Attributes:
-        keys: of `KEY_BYTES`, by their ids.
-        current: the id of the one for new files.
+        keys: keys of `KEY_BYTES` by their ids
+        current: id of the key for new files
     """
 
     keys: Mapping[bytes, bytes] = field(repr=False)
     current: bytes
 
     def file_key(self, key_id: bytes, salt: bytes) -> bytes:
-        """See `pipelines.encryption.sealed.Keys`."""
+        """Derives the key of one file; see `pipelines.encryption.sealed.Keys`."""
         if key_id not in self.keys:
             raise DamagedFileError("a sealed file belongs to another store, or its header is damaged")
         return HKDF(SHA256(), KEY_BYTES, salt, b"reticent sealed file").derive(self.keys[key_id])
 
     def renewed(self) -> KeyRing:
-        """The ring with a fresh key for new files."""
+        """Returns the ring with a fresh key for new files."""
         fresh = secrets.token_bytes(KEY_ID_BYTES)
         return KeyRing({**self.keys, fresh: secrets.token_bytes(KEY_BYTES)}, fresh)
 
     def only_current(self) -> KeyRing:
-        """The ring without the keys of earlier files."""
+        """Returns the ring without the keys of earlier files."""
         return KeyRing({self.current: self.keys[self.current]}, self.current)
 
     def wrapped(self, store_key: bytes) -> dict[str, Any]:
-        """The document of the ring under a store key."""
+        """Returns the document of the ring, wrapped under a store key."""
         cipher, wrapped = AESGCM(store_key), {}
         for key_id, key in sorted(self.keys.items()):
             nonce = secrets.token_bytes(_NONCE_BYTES)
@@ -66,16 +66,16 @@ class KeyRing:
 
 
 def new_ring() -> KeyRing:
-    """A ring with one fresh key."""
+    """Makes a ring with one fresh key."""
     return KeyRing({}, b"").renewed()
 
 
 def open_ring(document: Any, store_key: bytes) -> KeyRing:
-    """The inverse of `KeyRing.wrapped`.
+    """Opens a ring from the document of `KeyRing.wrapped`.
 
     Raises:
-        WrongKeyError: it was wrapped under another store key, or a wrapped key was changed.
-        StoreError: it is no ring, or one of another version.
+        WrongKeyError: the ring was wrapped under another store key, or a wrapped key was changed.
+        StoreError: the document is not a ring, or has another version.
     """
     version = document.get("schema_version") if isinstance(document, dict) else None
     if isinstance(version, int) and version > VERSION:
@@ -98,8 +98,8 @@ def open_ring(document: Any, store_key: bytes) -> KeyRing:
         }
     except (InvalidTag, ValueError):
         raise WrongKeyError(
-            "the store key is not the one that this store is encrypted with; nothing was read or written. Name the "
-            "right one with store.key_file, store.key_command or store.key_env"
+            "the store key is not the one that encrypts this store. Nothing was read or written. Name the right key "
+            "with store.key_file, store.key_command or store.key_env"
         ) from None
     return KeyRing(keys, current)
 

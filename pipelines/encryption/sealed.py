@@ -1,14 +1,15 @@
-"""Sealed files: encrypted and authenticated in chunks, so that they are read from any place in bounded memory.
+"""Sealed files: encrypted and authenticated in chunks, so that they can be read from any place in bounded memory.
 
 A file is a header and chunks of AES-256-GCM, as in Tink's AES-GCM-HKDF-STREAMING, which is the construction STREAM of
 Hoang, Reyhanitabar, Rogaway and Vizár, "Online Authenticated-Encryption and its Nonce-Reuse Misuse-Resistance"
-(CRYPTO 2015). Each file has a key of its own, derived by HKDF-SHA256 (RFC 5869) from a key of the ring and the file's
-random salt. A chunk's nonce is its number and whether it is the last; the header is authenticated with each. So no
-chunk can be changed, cut off, moved, repeated, or put into another file without notice. A whole file can be replaced by
-an older one or by another: digests in manifests, seals and the chain of the ledger tell of that.
+(CRYPTO 2015). Each file has its own key, derived by HKDF-SHA256 (RFC 5869) from a key of the ring and the file's random
+salt. A chunk's nonce consists of its number and a flag for the last chunk. The header is authenticated with each chunk.
+So no chunk can be changed, cut off, moved, repeated, or put into another file without notice. A whole file can be
+replaced by an older or another file: digests in manifests, seals and the chain of the ledger detect that.
 
-A log is a header and frames, one for each append. A frame has a random nonce, for the place of one that a kill cut
-short is written again; its number is authenticated. Frames cut off at the end are not noticed here, as lines are not.
+A log is a header and frames, one for each append. A frame has a random nonce, because a frame that a kill cut short is
+written again at the same place. The frame's number is authenticated. Frames cut off at the end are not noticed here,
+just as lines are not.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from pipelines.errors import DamagedFileError
 
 CHUNK_BYTES: Final = 1 << 16
-"""Of plaintext in a chunk."""
+"""Bytes of plaintext in a chunk."""
 TAG_BYTES: Final = 16
 KEY_ID_BYTES: Final = 8
 HEADER_BYTES: Final = 64
@@ -44,68 +45,68 @@ Kind = Literal["file", "log"]
 
 
 class Keys(Protocol):
-    """Where the keys of files come from (`pipelines.encryption.ring.KeyRing`)."""
+    """The source of files' keys (`pipelines.encryption.ring.KeyRing`)."""
 
     @property
     def current(self) -> bytes:
-        """The id, of `KEY_ID_BYTES`, of the key for new files."""
+        """Id, of `KEY_ID_BYTES`, of the key for new files."""
 
     def file_key(self, key_id: bytes, salt: bytes) -> bytes:
-        """The key of one file, 32 bytes.
+        """Returns the key of one file, 32 bytes.
 
         Raises:
-            DamagedFileError: there is no key of this id.
+            DamagedFileError: no key has this id.
         """
 
 
 def new_header(keys: Keys, kind: Kind) -> bytes:
-    """The header of a new file."""
+    """Makes the header of a new file."""
     return MAGIC + bytes([_VERSION, _KINDS[kind]]) + keys.current + secrets.token_bytes(_SALT_BYTES)
 
 
 def is_sealed(start: bytes) -> bool:
-    """Whether a file that begins so is sealed."""
+    """Checks if a file with this beginning is sealed."""
     return start.startswith(MAGIC)
 
 
 def kind_of(header: bytes) -> Kind:
-    """What a file with this header is.
+    """Returns the kind of a file with this header.
 
     Raises:
-        DamagedFileError: it is not sealed, or of another version.
+        DamagedFileError: the file is not sealed, or has another version.
     """
     if len(header) != HEADER_BYTES or not is_sealed(header):
         raise DamagedFileError("a file of an encrypted store is not encrypted, or cut off in its header")
     version, kind = header[len(MAGIC)], header[len(MAGIC) + 1]
     found = {number: name for name, number in _KINDS.items()}.get(kind)
     if version != _VERSION or found is None:
-        raise DamagedFileError(f"a file of an encrypted store is of format {version}; this program reads {_VERSION}")
+        raise DamagedFileError(f"a file of an encrypted store has format {version}; this program reads {_VERSION}")
     return "file" if found == "file" else "log"
 
 
 def cipher_of(header: bytes, keys: Keys) -> AESGCM:
-    """The cipher of the file with this header.
+    """Returns the cipher of the file with this header.
 
     Raises:
-        DamagedFileError: it was sealed with a key that is not in the ring.
+        DamagedFileError: the file was sealed with a key that is not in the ring.
     """
     return AESGCM(keys.file_key(key_id_of(header), header[-_SALT_BYTES:]))
 
 
 def key_id_of(header: bytes) -> bytes:
-    """Which key of the ring sealed the file with this header. Raises as `kind_of`."""
+    """Returns the id of the key that sealed the file with this header. Raises the errors of `kind_of`."""
     kind_of(header)
     start = len(MAGIC) + 2
     return header[start : start + KEY_ID_BYTES]
 
 
 def nonce_of(number: int, *, is_last: bool) -> bytes:
-    """The nonce of a chunk; chunks count from 0."""
+    """Returns the nonce of a chunk. Chunks count from 0."""
     return number.to_bytes(_NONCE_BYTES - 1, "big") + bytes([is_last])
 
 
 def plain_bytes(sealed_bytes: int) -> int:
-    """How much plaintext a sealed file (no log) of this size holds.
+    """Computes the size of the plaintext in a sealed file (not a log) of this size.
 
     Raises:
         DamagedFileError: no sealed file has this size.
@@ -119,12 +120,12 @@ def plain_bytes(sealed_bytes: int) -> int:
 
 
 class SealedWriter(io.RawIOBase):
-    """Seals what is written to it, from the beginning to the end. Holds one chunk in memory.
+    """A stream that seals its data, from beginning to end. Holds one chunk in memory.
 
     Args:
-        file: where the sealed bytes go.
-        keys: the ring.
-        closes: whether closing this one closes ``file``.
+        file: file for the sealed bytes
+        keys: ring of keys
+        closes: true to close ``file`` with this stream
     """
 
     def __init__(self, file: BinaryIO, keys: Keys, *, closes: bool = True) -> None:
@@ -138,19 +139,19 @@ class SealedWriter(io.RawIOBase):
         file.write(self._header)
 
     def writable(self) -> bool:
-        """True."""
+        """Returns true."""
         return True
 
     def tell(self) -> int:
-        """How much was written."""
+        """Returns the number of bytes written."""
         return self._size
 
     def write(self, data: object) -> int:
-        """Takes bytes, or anything that has a buffer of them."""
+        """Writes bytes, or any object with a buffer of bytes."""
         view = memoryview(data).cast("B")  # type: ignore[arg-type]
         self._size += len(view)
         at = 0
-        while len(self._pending) + len(view) - at > CHUNK_BYTES:  # the last chunk is sealed when it is known to be that
+        while len(self._pending) + len(view) - at > CHUNK_BYTES:  # close() seals the last chunk
             end = at + CHUNK_BYTES - len(self._pending)
             self._pending += view[at:end]
             self._seal(is_last=False)
@@ -177,10 +178,10 @@ class SealedWriter(io.RawIOBase):
 
 
 class SealedReader(io.RawIOBase):
-    """The plaintext of a sealed file, from any place. Holds some chunks in memory.
+    """A stream of a sealed file's plaintext, readable from any place. Holds some chunks in memory.
 
     Raises:
-        DamagedFileError: a chunk is not as it was written.
+        DamagedFileError: a chunk is damaged.
     """
 
     def __init__(self, file: BinaryIO, header: bytes, keys: Keys) -> None:
@@ -191,22 +192,22 @@ class SealedReader(io.RawIOBase):
         self._last = max(0, -(-self._size // CHUNK_BYTES) - 1)
         self._at = 0
         self._chunks: OrderedDict[int, bytes] = OrderedDict()
-        self._chunk(self._last)  # a file that was cut off at a border of chunks, or is longer, is refused at once
+        self._chunk(self._last)  # refuses a file at once that was cut at a chunk's border, or is longer
 
     def readable(self) -> bool:
-        """True."""
+        """Returns true."""
         return True
 
     def seekable(self) -> bool:
-        """True."""
+        """Returns true."""
         return True
 
     def tell(self) -> int:
-        """Where the next byte is read."""
+        """Returns the position of the next byte."""
         return self._at
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Sets where the next byte is read."""
+        """Sets the position of the next byte."""
         start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
         if start + offset < 0:
             raise ValueError("negative seek position")
@@ -214,7 +215,7 @@ class SealedReader(io.RawIOBase):
         return self._at
 
     def readinto(self, buffer: object) -> int:
-        """Fills a buffer, as far as the file goes."""
+        """Fills a buffer, up to the end of the file."""
         view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
         wanted = max(0, min(len(view), self._size - self._at))
         done = 0
@@ -235,7 +236,7 @@ class SealedReader(io.RawIOBase):
         try:
             chunk = self._cipher.decrypt(nonce_of(number, is_last=number == self._last), sealed, self._header)
         except (InvalidTag, ValueError):
-            raise DamagedFileError("a sealed file is not as it was written") from None
+            raise DamagedFileError("a sealed file is damaged") from None
         self._chunks[number] = chunk
         if len(self._chunks) > _CACHED_CHUNKS:
             self._chunks.popitem(last=False)
@@ -250,33 +251,33 @@ class SealedReader(io.RawIOBase):
 
 
 def sealed_frame(header: bytes, keys: Keys, number: int, data: bytes) -> bytes:
-    """The frame of a log that holds ``data``; frames count from 0."""
+    """Makes the frame of a log that holds ``data``. Frames count from 0."""
     nonce = secrets.token_bytes(_NONCE_BYTES)
     sealed = nonce + cipher_of(header, keys).encrypt(nonce, data, header + number.to_bytes(8, "big"))
     return _frame_head(len(sealed)) + sealed
 
 
 def _frame_head(length: int) -> bytes:
-    """The length of what follows, with a check: damage to a length must not pass for the end of the log."""
+    """Returns a frame's length with a checksum, so that a damaged length does not look like the end of the log."""
     raw = length.to_bytes(_LENGTH_BYTES, "big")
     return raw + zlib.crc32(raw).to_bytes(_LENGTH_BYTES, "big")
 
 
 def frames(descriptor: int) -> Iterator[tuple[int, int]]:
-    """Where the sealed bytes of each whole frame of a log lie: start and end. A kill may have left a part of another.
+    """Yields start and end of the sealed bytes of each whole frame of a log. A kill may have left a partial frame.
 
     Raises:
-        DamagedFileError: the length of a frame is not as it was written.
+        DamagedFileError: the length of a frame is damaged.
     """
     size, at = os.fstat(descriptor).st_size, HEADER_BYTES
     while at + 2 * _LENGTH_BYTES <= size:
         head = os.pread(descriptor, 2 * _LENGTH_BYTES, at)
         length = int.from_bytes(head[:_LENGTH_BYTES], "big")
         start = at + len(head)
-        if not any(head):  # a power cut: the file got its length, and not its bytes
+        if not any(head):  # a power cut wrote the file's length without its bytes
             return
         if head != _frame_head(length):
-            raise DamagedFileError("a sealed log is not as it was written")
+            raise DamagedFileError("a sealed log is damaged")
         if start + length > size:
             return
         yield start, start + length
@@ -284,21 +285,21 @@ def frames(descriptor: int) -> Iterator[tuple[int, int]]:
 
 
 def read_log(file: BinaryIO, header: bytes, keys: Keys) -> bytes:
-    """What was appended to a log.
+    """Returns all data of a log.
 
     Raises:
-        DamagedFileError: a frame is not as it was written.
+        DamagedFileError: a frame is damaged.
     """
     return b"".join(log_parts(file, header, keys))
 
 
 def log_parts(file: BinaryIO, header: bytes, keys: Keys) -> Iterator[bytes]:
-    """What was appended to a log, one by one. Raises as `read_log`, once it comes to the damage."""
+    """Yields the data of each append to a log. Raises the errors of `read_log` when it comes to the damage."""
     cipher = cipher_of(header, keys)
     for number, (start, end) in enumerate(frames(file.fileno())):
         frame = os.pread(file.fileno(), end - start, start)
         try:
             data = cipher.decrypt(frame[:_NONCE_BYTES], frame[_NONCE_BYTES:], header + number.to_bytes(8, "big"))
         except (InvalidTag, ValueError):
-            raise DamagedFileError("a sealed log is not as it was written") from None
+            raise DamagedFileError("a sealed log is damaged") from None
         yield data

@@ -1,4 +1,4 @@
-"""Where the store key comes from: a file, a command, or a variable of the environment. It is never kept by us."""
+"""Sources of the store key: a file, a command, or an environment variable. Reticent never stores the key."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from typing import Any, Final
 from pipelines.errors import ConfigError
 
 KEY_BYTES: Final = 32
-"""Of the store key."""
+"""Length of the store key."""
 _SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeySource:
-    """Says where the store key is found, and holds nothing of it. Exactly one of its fields is set.
+    """The place of the store key, without the key. Exactly one of the fields is set.
 
     Attributes:
-        file: holds the key.
-        command: prints the key; a program and its arguments, run without a shell.
-        env: name of the variable that holds it.
+        file: path of a file that holds the key
+        command: program that prints the key, with its arguments, run without a shell
+        env: name of an environment variable that holds the key
     """
 
     file: str | None = None
@@ -33,35 +33,35 @@ class KeySource:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> KeySource:
-        """The inverse of ``dataclasses.asdict``, through JSON."""
+        """Makes a source from the JSON form of ``dataclasses.asdict``."""
         command = document["command"]
         return cls(file=document["file"], command=None if command is None else tuple(command), env=document["env"])
 
     def read(self) -> bytes:
-        """The store key, 32 bytes, given as 64 hexadecimal digits with white space around them.
+        """Reads the store key: 32 bytes, given as 64 hexadecimal digits, with white space around them.
 
         Raises:
-            ConfigError: there is none, or it is no key. The message holds nothing of what was found.
+            ConfigError: the key is missing or malformed. The message quotes no part of it.
         """
         if self.file is not None:
             where, text = f"the file {self.file} (store.key_file)", _of_file(Path(self.file))
         elif self.command is not None:
-            where, text = "what store.key_command prints", _of_command(self.command)
+            where, text = "the output of store.key_command", _of_command(self.command)
         else:
             where, text = f"the variable {self.env} of the environment (store.key_env)", os.environ.get(self.env or "")
         if text is None:
-            raise ConfigError(f"the store key cannot be had: {where} is missing, or cannot be read. {_LOST}")
+            raise ConfigError(f"the store key cannot be read: {where} is missing or unreadable. {_LOST}")
         if re.fullmatch(rf"\s*[0-9a-fA-F]{{{2 * KEY_BYTES}}}\s*", text, re.ASCII) is None:
             raise ConfigError(
-                f"{where} is no store key: that is {2 * KEY_BYTES} hexadecimal digits, and nothing else "
+                f"{where} is not a store key, which consists of exactly {2 * KEY_BYTES} hexadecimal digits "
                 "(`openssl rand -hex 32` makes one)"
             )
         return bytes.fromhex(text.strip())
 
 
 _LOST: Final = (
-    "Without it nothing of this store can be read by anybody: if it is lost for good, keep the private root for its "
-    "public side only, choose another folder with store.root, and account for what was released from it"
+    "Nobody can read this store without it. If the key is lost for good, keep the private root only for the public "
+    "files made from it, choose another folder with store.root, and account for what was released from this one"
 )
 
 

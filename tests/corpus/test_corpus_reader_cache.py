@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.corpus import columnar, opening, readers
+from pipelines.corpus import columnar, open_input, readers
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.reader_cache import ReaderCache
 from pipelines.corpus.readers import read_documents
@@ -24,7 +24,7 @@ def opened(patch):
 
     def open_bytes(path):
         paths.append(path)
-        return opening.open_bytes(path)
+        return open_input.open_bytes(path)
 
     def read_rows(path, *arguments):
         paths.append(path)

@@ -100,7 +100,7 @@ def test_files_that_are_all_named_for_one_held_out_fold_are_drawn(tmp_path, name
 
 @pytest.mark.parametrize(("names", "name_folds"), [(("test.txt", "dev.txt"), "auto"), (("test.txt",), "always")])
 def test_a_corpus_with_no_file_to_train_on_is_refused_before_anything_is_read(tmp_path, names, name_folds):
-    with pytest.raises(InputError, match=r"named for held-out text \(.*test.*\).*name_folds"):
+    with pytest.raises(InputError, match=r"say held-out text \(.*test.*\).*name_folds"):
         folds_of(tmp_path, names, "dialogue", name_folds=name_folds)
 
 

@@ -118,5 +118,5 @@ def test_what_is_no_filter_or_missing_is_refused_without_its_name(tmp_path):
         load_filter(path, SCHEME)
     assert "john" not in str(error.value)
     path.write_bytes(b"PAR1")
-    with pytest.raises(InputError, match="no saved filter"):
+    with pytest.raises(InputError, match="not a saved filter"):
         load_filter(path, SCHEME)

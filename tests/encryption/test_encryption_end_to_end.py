@@ -194,7 +194,7 @@ def test_a_wrong_key_changes_nothing(sealed: Path) -> None:
             command, sealed, cwd=sealed.parent, **environment(sealed.parent, RETICENT__STORE__KEY_FILE="other")
         )
         assert done.returncode == 2, (command, done.stderr)
-        assert "not the one that this store is encrypted with" in done.stderr
+        assert "not the one that encrypts this store" in done.stderr
         assert OTHER not in done.stderr
     assert {path: path.read_bytes() for path in private.rglob("*") if path.is_file()} == before
 

@@ -20,7 +20,7 @@ def test_a_ring_is_opened_by_its_key_alone() -> None:
     ring = new_ring().renewed()
     document = json.loads(json.dumps(ring.wrapped(KEY)))
     assert open_ring(document, KEY) == ring
-    with pytest.raises(WrongKeyError, match="not the one that this store is encrypted with") as caught:
+    with pytest.raises(WrongKeyError, match="not the one that encrypts this store") as caught:
         open_ring(document, OTHER)
     assert caught.value.exit_code == 2
     for secret in (KEY, *ring.keys.values()):
@@ -75,7 +75,7 @@ def test_a_key_is_read_from_each_source(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("text", ["", KEY.hex()[:-1], KEY.hex() + "0", "correct horse battery staple", "zz" * 32])
 def test_what_is_no_key_is_refused_and_not_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     for source in sources(tmp_path, text, monkeypatch):
-        with pytest.raises(ConfigError, match="is no store key") as caught:
+        with pytest.raises(ConfigError, match="is not a store key") as caught:
             source.read()
         assert not text or text not in str(caught.value)
 
@@ -87,5 +87,5 @@ def test_a_missing_key_says_what_is_lost(tmp_path: Path, monkeypatch: pytest.Mon
         KeySource(file=str(tmp_path / "none")), KeySource(command=("no such program",)), KeySource(command=failing),
         KeySource(env="STORE_KEY_OF_TEST"),
     ):  # fmt: skip
-        with pytest.raises(ConfigError, match="nothing of this store can be read by anybody"):
+        with pytest.raises(ConfigError, match="Nobody can read this store without it"):
             source.read()

@@ -301,7 +301,7 @@ def test_it_waits_for_no_run_and_knows_what_it_is_asked_for(project: Path) -> No
     roots = roots_of(project)
     with store_lock(roots.private), pytest.raises(StoreError, match="in use by a run"):
         forget_document(project, {}, [FILE], dry_run=False)
-    with pytest.raises(ConfigError, match="no file of this name") as refused:
+    with pytest.raises(ConfigError, match="no file of the corpus has this name") as refused:
         forget_document(project, {}, ["Hartmann.txt"], dry_run=True)
     assert "Hartmann" not in str(refused.value)
     done = reticent("forget", FILE, "-c", project, "--dry-run", "--json", cwd=project.parent)

@@ -175,7 +175,7 @@ def test_long_text_is_read_less_often(tmp_path: Path, patch: Patch) -> None:
     lines = (tmp_path / "out" / "reticent.toml").read_text().splitlines()
     (epochs,) = (line for line in lines if line.startswith("epochs"))
     assert epochs.startswith("epochs = 3 ")
-    assert "as there is much text" in epochs
+    assert "because there is much text" in epochs
 
 
 def test_parquet(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ def test_options_of_redact_are_answered_with_an_example(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"e.g. --pattern TICKET=T-"):
         settings_options(["T-1"], None, None)
     (tmp_path / "k.json").write_text("{")
-    with pytest.raises(InputError, match=r'k.json cannot be read as JSON .*; it is to hold {"DOMAIN"'):
+    with pytest.raises(InputError, match=r'k.json cannot be read as JSON .*; it must hold {"DOMAIN"'):
         settings_options([], tmp_path / "k.json", None)
 
 

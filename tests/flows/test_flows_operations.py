@@ -81,7 +81,7 @@ def test_metrics_are_written_in_one_step_and_not_for_everybody(tmp_path: Path) -
     write_metrics("a 1\n", tmp_path / "reticent.prom")
     assert [path.name for path in tmp_path.iterdir()] == ["reticent.prom"]
     assert (tmp_path / "reticent.prom").stat().st_mode & 0o777 == 0o640
-    with pytest.raises(ConfigError, match="folder has to be there"):
+    with pytest.raises(ConfigError, match="its folder must exist"):
         write_metrics("a 1\n", tmp_path / "none" / "reticent.prom")
 
 
@@ -107,7 +107,7 @@ def test_what_is_missing_is_named(patch: Patch) -> None:
     (told,) = [row for row in doctor_document(finished_run(), {})["checks"] if row["name"] == "packages"]
     assert told["state"] == "failed"
     assert "no-such-thing is missing" in told["text"]
-    assert f"pyarrow is {metadata.version('pyarrow')}, needed is <1" in told["text"]
+    assert f"pyarrow is {metadata.version('pyarrow')}, but <1 is needed" in told["text"]
 
 
 def test_settings_that_a_late_stage_would_refuse() -> None:

@@ -174,7 +174,7 @@ def test_damage_forgetting_and_wrong_places_are_refused(config: Path, tmp_path: 
             release_document(config, {}, "model", place)
     (table,) = list((roots.public / "latest" / "model").resolve().glob("config.json"))
     table.write_text(table.read_text() + " ")
-    with pytest.raises(StoreError, match="gone or damaged"):
+    with pytest.raises(StoreError, match="missing or damaged"):
         release_document(config, {}, "model", tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["project"]
     record = runs.latest(roots)
@@ -188,7 +188,7 @@ def test_without_texts_for_cards_nothing_is_exported(config: Path, tmp_path: Pat
     record = dict(runs.latest(roots) or {})
     shutil.rmtree(roots.private / "manifests" / "report")
     assert record
-    with pytest.raises(StoreError, match="report is gone"):
+    with pytest.raises(StoreError, match="report is missing"):
         release_document(config, {}, "dataset", tmp_path / "out")
 
 

@@ -83,7 +83,7 @@ def test_starter_is_valid_and_shows_the_defaults_it_changes(tmp_path: Path) -> N
     path = write_starter(tmp_path / "a", [], dialogues=3, seed=1)
     load_settings(path, {})
     assert (tmp_path / "a" / "corpus").is_dir()
-    with pytest.raises(ConfigError, match="there already"):
+    with pytest.raises(ConfigError, match="exists already"):
         write_starter(tmp_path / "a", [], dialogues=3, seed=1)
     (tmp_path / "notes.txt").write_text("One sentence.")
     own = load_settings(write_starter(tmp_path / "b", [str(tmp_path / "notes.txt")], dialogues=3, seed=1), {})

@@ -122,7 +122,7 @@ def _server(session: int) -> bool:
 
 IMPORTS = [
     (("--help",), "typer"),
-    (("plan",), "flows.arguments.job"),
+    (("plan",), "flows.arguments.run"),
     (("plan",), "flows.commands.plan"),
     (("status",), "pipelines.store.building.plan"),
     (("inspect", "redact"), "flows.commands.inspect"),

@@ -153,4 +153,4 @@ def test_texts_of_a_projects_corpus_are_noted_as_its_sentences(command, base, tm
 def test_a_detector_that_masks_nearly_all_is_warned_of(precision: float | None, is_warned: bool) -> None:
     held_out = {"num_texts": 8, "token_recall": 1.0, "token_precision": precision, "masked_share": 0.9}
     document = {"num_training_texts": 34, "folder": "x", "held_out": {**held_out, "recall_by_label": {}}}
-    assert ("warning: most of what it masks" in detector_text(document)) is is_warned
+    assert ("warning: most of its masks" in detector_text(document)) is is_warned

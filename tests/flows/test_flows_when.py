@@ -72,7 +72,7 @@ def test_a_night_in_between_prepares_and_leaves_what_is_published(project: Path)
     assert (now["trained_by"], now["run_id"] > trained["run_id"]) == (trained["run_id"], True)
     assert runs.key_in(now, "train") == runs.key_in(trained, "train")
     assert runs.key_in(now, "report") == runs.key_in(trained, "report")
-    assert "no training tonight" in run_text(now)
+    assert "no training this time" in run_text(now)
     assert "num_sentences" not in now["metrics"]  # the release's, which are of other text
     assert {name: now["outputs"][name] for name in ("model", "report")} == {
         name: roots.shown_here(trained["outputs"])[name]

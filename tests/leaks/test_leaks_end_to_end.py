@@ -230,7 +230,7 @@ def test_a_held_sentence_is_shown_to_the_trusted_side_only(project: Path, finish
     private = pl.read_parquet(project / "reticent-store/private/latest/private/*.parquet")
     assert "please remind <MASK> of the lamp ." in private["redacted_text"].to_list()
     told = reticent("inspect", "gate", "--config", config, cwd=project).stdout
-    assert "by label of what stands in them: NAME 1" in told
+    assert "by label of the masked strings in them: NAME 1" in told
     assert HALF_FOUND.lower() not in told
     assert not [name for name, data in _public(project) if b"by_label" in data and b"held" in data]
 

@@ -152,7 +152,7 @@ def test_a_file_is_written_and_comes_back(tmp_path):
 def test_options_that_do_not_fit_are_refused(tmp_path):
     redacted(tmp_path, ROWS)
     for options, told in (
-        ({}, "is there already"),
+        ({}, "exists already"),
         ({"table": None}, "needs --surrogate-key"),
         ({"replacement": "label"}, "need --replacement surrogate"),
         ({"replacement": "other"}, "must be one of"),

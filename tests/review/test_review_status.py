@@ -32,7 +32,7 @@ def test_the_status_of_each_review_names_its_own_next_command(asked: Asked, comm
     assert f"the rest: `{command}`" in open_
     assert f"judged differently: `{command} --adjudicate`" in disputed
     assert "all are reviewed" not in open_ + disputed
-    assert "`reticent run` takes them in" in done
+    assert "`reticent run` uses the reviews" in done
 
 
 @pytest.mark.parametrize(

@@ -167,9 +167,9 @@ def test_a_wrong_or_missing_key_ends_before_anything_is_written(sealed: Toy, key
     store = sealed.folder / "private"
     before = {path: path.read_bytes() for path in store.rglob("*") if path.is_file()}
     for wrong, kind, words in (
-        (source(sealed.folder, OTHER), WrongKeyError, "not the one that this store is encrypted with"),
+        (source(sealed.folder, OTHER), WrongKeyError, "not the one that encrypts this store"),
         (None, ConfigError, "is encrypted; name where its key is"),
-        (KeySource(env="NO_SUCH_VARIABLE_HERE"), ConfigError, "nothing of this store can be read by anybody"),
+        (KeySource(env="NO_SUCH_VARIABLE_HERE"), ConfigError, "Nobody can read this store without it"),
     ):
         forget()
         with pytest.raises(kind, match=words) as caught:
@@ -198,7 +198,7 @@ def test_a_lost_ring_is_told_from_a_plain_store(sealed: Toy, key: KeySource) -> 
 
 
 def test_a_new_store_is_not_begun_without_its_key(sealed: Toy) -> None:
-    with pytest.raises(ConfigError, match="cannot be had"):
+    with pytest.raises(ConfigError, match="cannot be read"):
         sealed.session(store_key=KeySource(file=str(sealed.folder / "none")))
     assert not (sealed.folder / "private/secret").exists()
 

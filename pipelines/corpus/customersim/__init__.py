@@ -1,9 +1,9 @@
 """CustomerSim: simulated support dialogues with known secrets (after Shi et al., Selective Differential Privacy).
 
 A customer asks for a parcel; the agent checks a name and one more detail, gives a tracking number, and says goodbye.
-Their wordings are few, so generic turns repeat (deduplication has work to do), and some customers call again, so that
-secrets repeat. In between they talk of products, opening hours, returns, complaints or the weather, without a secret
-and seldom twice in the same words: the original has no such turns. Every person and number is made up by Faker.
+There are few wordings, so generic turns repeat (deduplication has work to do), and some customers call again, so that
+secrets repeat. In between they talk about products, opening hours, returns, complaints or the weather, without secrets
+and rarely twice in the same words. The original simulator has no such turns. Faker makes up every person and number.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from pipelines.errors import ConfigError, InputError
 
 RECURRING_SHARE = 0.2
 """Share of dialogues whose customer has called before."""
-_LEFT_OUT_SHARE = 0.04  # the agent skips the second check
-_DETOUR_SHARE = 0.04  # the customer gives another detail instead of saying goodbye
+_LEFT_OUT_SHARE = 0.04  # share of dialogues in which the agent skips the second check
+_DETOUR_SHARE = 0.04  # share in which the customer gives another detail instead of a goodbye
 _FAREWELL_SHARE = 0.5
 
 
 class Customer(NamedTuple):
-    """A made-up person. Values are in the plain form that the template sets then vary."""
+    """A made-up person, with values in the plain form that the template sets vary."""
 
     name: str
     address: str
@@ -37,22 +37,22 @@ class Customer(NamedTuple):
 
 
 def simulate(num_dialogues: int, seed: int, template_set: str = "A") -> Iterator[dict[str, Any]]:
-    """Simulated dialogues, one after the other.
+    """Simulates dialogues.
 
-    Dialogue ``i`` depends on ``seed``, ``template_set`` and ``i`` alone: asking for more dialogues changes none.
+    Dialogue ``i`` depends only on ``seed``, ``template_set`` and ``i``, so more dialogues do not change earlier ones.
 
     Args:
-        num_dialogues: how many.
-        seed: any integer.
-        template_set: ``A``, or ``B`` with other wordings and formats.
+        num_dialogues: number of dialogues
+        seed: any integer
+        template_set: ``A``, or ``B`` with other wordings and formats
 
     Yields:
-        ``{"id", "text", "spans", "template_set"}``. ``text`` holds one turn a line, ``SYS: `` or ``USR: `` first;
-        ``spans`` lists every secret, ``{"start", "end", "label"}``, in half-open character offsets in ``text``, in
-        order; labels are NAME, ADDRESS, PHONE, ORDER and TRACKING.
+        A dictionary ``{"id", "text", "spans", "template_set"}``. ``text`` has one turn per line, which begins with
+        ``SYS: `` or ``USR: ``. ``spans`` lists every secret in order, as ``{"start", "end", "label"}`` with half-open
+        character offsets in ``text``. Labels are NAME, ADDRESS, PHONE, ORDER and TRACKING.
 
     Raises:
-        ConfigError: there is no such template set, or a negative number of dialogues was asked for.
+        ConfigError: the template set does not exist, or the number of dialogues is negative.
     """
     if template_set not in TEMPLATE_SETS:
         raise ConfigError(f"there is no template set {template_set!r}; choose one of {', '.join(TEMPLATE_SETS)}.")
@@ -75,7 +75,7 @@ def _simulate(num_dialogues: int, seed: int, template_set: str) -> Iterator[dict
             phone=f"{faker.random_int(200, 999)}{faker.random_int(0, 9_999_999):07d}",
         )
         turns = _Turns(rng, TEMPLATE_SETS[template_set], customer)
-        # Of a source of its own: other talk leaves every secret, and what is said around it, as it was.
+        # A separate random source, so that the talk does not change secrets or the turns around them.
         talk = Random(f"customersim/{seed}/{template_set}/talk/{number}")  # noqa: S311
         turns.play(talk)
         yield {
@@ -87,7 +87,7 @@ def _simulate(num_dialogues: int, seed: int, template_set: str) -> Iterator[dict
 
 
 def _customer_number(seed: int, template_set: str, number: int) -> int:
-    """Who calls in a dialogue: a new customer, named after the dialogue, or the caller of an earlier one."""
+    """Returns the caller of a dialogue: a new customer, named after the dialogue, or the caller of an earlier one."""
     while number:
         rng = Random(f"customersim/{seed}/{template_set}/caller/{number}")  # noqa: S311
         if rng.random() >= RECURRING_SHARE:
@@ -97,7 +97,7 @@ def _customer_number(seed: int, template_set: str, number: int) -> int:
 
 
 class _Turns:
-    """Plays one agenda, writing turns and noting where the secrets are."""
+    """Plays one dialogue: writes turns and notes the places of secrets."""
 
     def __init__(self, rng: Random, templates: TemplateSet, customer: Customer) -> None:
         self._rng = rng
@@ -121,7 +121,7 @@ class _Turns:
         self.spans: list[dict[str, Any]] = []
 
     def play(self, talk: Random) -> None:
-        """Greeting, request, checks, answer, goodbye, and talk in between."""
+        """Writes greeting, request, checks, answer and goodbye, with talk in between."""
         pick, templates = self._rng.choice, self._templates
         opening, closing = templates.talk.played(talk, self._values["item"])
         checks = [pick(("PHONE", "ADDRESS", "ORDER"))] if self._rng.random() >= _LEFT_OUT_SHARE else []
@@ -164,7 +164,7 @@ class _Turns:
 
 
 _README = """{head}
-Every person, address and number is made up (Faker). One JSON object a line: id, text (one turn a line), spans (the
+Every person, address and number is made up (Faker). One JSON object per line: id, text (one turn per line), spans (the
 secrets: half-open character offsets in text, with a label) and template_set.
 
 dialogues: {num_dialogues}
@@ -176,22 +176,22 @@ template set: {template_set}
 def write_customersim(
     out_dir: Path, num_dialogues: int, seed: int, template_set: str = "A", file_dialogues: int = 1000
 ) -> list[Path]:
-    """Writes dialogues as ``dialogues-00000.jsonl`` … and a ``README.txt``; the same arguments give the same bytes.
+    """Writes dialogues as ``dialogues-00000.jsonl`` … and a ``README.txt``. Equal arguments give the same bytes.
 
-    The folder appears complete or not at all. An earlier output of this function in its place is replaced.
+    The folder appears complete or not at all, and replaces an earlier output of this function.
 
     Args:
-        out_dir: the folder to make.
-        num_dialogues: at least 1.
-        seed, template_set: as for `simulate`.
-        file_dialogues: dialogues in a file.
+        out_dir: folder to create
+        num_dialogues: number of dialogues, at least 1
+        seed, template_set: arguments of `simulate`
+        file_dialogues: number of dialogues per file
 
     Returns:
         The dialogue files, in order.
 
     Raises:
-        ConfigError: a number is out of range, or there is no such template set.
-        InputError: ``out_dir`` is a file, or a folder with anything else in it, or cannot be written.
+        ConfigError: a number is out of range, or the template set does not exist.
+        InputError: ``out_dir`` is a file or holds other files, or cannot be written.
     """
     if num_dialogues < 1 or file_dialogues < 1:
         raise ConfigError("the number of dialogues, and of dialogues in a file, must be at least 1.")

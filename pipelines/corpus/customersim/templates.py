@@ -1,7 +1,7 @@
-"""The wordings and value formats of the CustomerSim simulator, in two sets that share neither.
+"""The wordings and value formats of the CustomerSim simulator, in two disjoint sets.
 
-Set A is for working on policies. Set B, with other words, other formats and barer answers, is held out, to see whether
-a policy learnt the secrets or the templates. In a template, ``{NAME}`` and the like stand for a secret with that label;
+Set A is for working on policies. Set B, with other words, other formats and shorter answers, is held out, to show if a
+policy learnt the secrets or the templates. In a template, ``{NAME}`` and the like mark a secret with that label.
 ``{item}`` is not a secret. Talk (`Talk`) holds no secret.
 """
 
@@ -21,16 +21,16 @@ BASE36 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _MAX_CLOSING = 3
-_OPENING_SHARE = 0.5  # of dialogues, in which the agent asks something that is no secret
-_CLOSING_SHARE = 0.55  # of turns at which the customer could go, and asks or tells something more
+_OPENING_SHARE = 0.5  # share of dialogues in which the agent asks something that is not a secret
+_CLOSING_SHARE = 0.55  # share of possible ends at which the customer says something more
 
 
 @dataclass(frozen=True, kw_only=True)
 class Talk:
     """A grammar of exchanges: product questions, opening hours, explanations, complaints, thanks, small talk.
 
-    ``opening``: agent, then customer; ``closing``: customer, then agent. ``{word}`` in one of them stands for a line of
-    ``words[word]``, for the same line in the whole exchange; ``{item}`` for what the dialogue is about.
+    In ``opening``, the agent speaks first; in ``closing``, the customer. ``{word}`` in an exchange stands for one line
+    of ``words[word]``, the same in the whole exchange. ``{item}`` stands for the subject of the dialogue.
     """
 
     opening: Sequence[Sequence[str]]
@@ -38,7 +38,7 @@ class Talk:
     words: Mapping[str, Sequence[str]]
 
     def played(self, rng: Random, item: str) -> tuple[list[Sequence[str]], list[Sequence[str]]]:
-        """The exchanges of one dialogue: what is said before the checks, and before the goodbye."""
+        """Draws the exchanges of one dialogue, those before the checks and those before the goodbye."""
         opening = [self._exchange(rng, self.opening, item)] if rng.random() < _OPENING_SHARE else []
         closing: list[Sequence[str]] = []
         while len(closing) < _MAX_CLOSING and rng.random() < _CLOSING_SHARE:
@@ -53,18 +53,18 @@ class Talk:
                 chosen[match[1]] = rng.choice(self.words[match[1]])
             return chosen[match[1]]
 
-        # A line may be empty: no space is left of it.
+        # A line may be empty and then leaves no space.
         return [" ".join(PLACEHOLDER.sub(choose, turn).split()) for turn in rng.choice(exchanges)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TemplateSet:
-    """Wordings by purpose, and how each kind of secret is written.
+    """Wordings by purpose, and the notation of each kind of secret.
 
     ``greetings``, ``hellos``, ``requests``: how a dialogue opens (agent, then customer). ``asks`` and ``answers``: by
     label. ``resolutions``: the agent's answer, with the tracking number. ``more``: the agent's question after it.
     ``dones``, ``byes``: the customer's last turn, its second half when the agent replies. ``farewells``: that reply.
-    ``formats``: by label, from random source and plain value to the value as written. ``talk``: what is said besides.
+    ``formats``: functions by label, from random source and plain value to the written value. ``talk``: other exchanges.
     """
 
     greetings: Sequence[str]

@@ -22,8 +22,8 @@ from pipelines.training.data.held_out import Encoder, HeldOut, read_held_out
 from pipelines.training.data.overlay import EXCLUDED, Exclusion
 from pipelines.training.data.record_unit import RecordUnit
 from pipelines.training.data.records import Examples
-from pipelines.training.data.row_store import RowStore, document_lengths
-from pipelines.training.data.rows import original_rows, shard_rows, typed_rows
+from pipelines.training.data.row_store import IntArray, RowStore, StoredRecords, document_lengths
+from pipelines.training.data.rows import TrainingRow, original_rows, shard_rows, typed_rows
 from pipelines.training.data.vocabulary import Vocabulary
 
 VocabularyMaker = Callable[[tuple[str, ...], tuple[str, ...], Iterable[str] | None], Vocabulary]
@@ -143,68 +143,125 @@ def read_corpus(
     Raises:
         StageError: the tables do not belong together, or a row that must be left out is missing.
     """
-    view, unit = settings.view, settings.unit
     progress(0, None, "reading rows")
-    redacted = tables.redacted if view.marks_tokens else None
-    lengths = document_lengths(tables.documents)
-    excluded, held = Exclusion.of(tables.excluded), held_rows(tables.held)
-    sharded = RowStore(scratch, "shards", unit, lengths)
-    sharded.add(excluded.kept(shard_rows(tables.public)), is_private=False)
-    if view.reads_shards:
-        sharded.add(excluded.kept(shard_rows(tables.private)), is_private=True, hashed=view.plain == "redacted")
-    shards = sharded.records()
-    speakers, domains = tuple(sorted(set(settings.speakers))), tuple(sorted(set(settings.domains)))
-    if not speakers and view.learns_words:
-        speakers = common_names(shards.speakers.counts(~shards.is_private_row), settings.min_speaker_rows)
-    if not domains and view.learns_words:
-        taken = {*RESERVED, *map(name_token, speakers)}
-        domains = common_names(shards.domains.counts(~shards.is_private_row), settings.min_speaker_rows, taken)
+    reader = _Reader(tables, settings, scratch)
+    shards = reader.shards()
+    speakers, domains = _names(settings, shards)
     progress(0, None, "making the vocabulary")
     vocabulary = make_vocabulary(speakers, domains, None if shards.is_private_row.all() else shards.public_texts())
-    vocabulary = replace(vocabulary, control=replace(vocabulary.control, asks_for_mask=view.asks_for_masks))
+    vocabulary = replace(vocabulary, control=replace(vocabulary.control, asks_for_mask=settings.view.asks_for_masks))
     encoder = make_encoder(vocabulary)
     progress(0, None, "encoding rows")
-    original_store = RowStore(scratch, "original", unit, lengths)
-    if view.reads_original:
-        rows = excluded.kept(original_rows(tables.sentences, "train", redacted, held))
-        original_store.add(rows, is_private=True, hashed=False)
-    original = original_store.records()
-
-    nothing, order = np.zeros(0, dtype=np.int64), "none"
-    nonprivate, nonprivate_records = shards, nothing
-    if view.plain == "original":
-        nonprivate, nonprivate_records, order = original, np.arange(len(original)), "unknown"
-    elif view.plain != "none":
-        if view.plain in ("screened", "typed"):
-            masks, is_typed = tuple(vocabulary.control.typed_masks), view.plain == "typed"
-            typed = typed_rows(tables.sentences, tables.redacted, masks, held) if is_typed else None
-            store = RowStore(scratch, view.plain, unit, lengths)
-            store.add(excluded.kept(typed or shard_rows(tables.screened)), is_private=True)
-            nonprivate = store.records()
-        is_read = ~shards.is_private if view.plain == "public_shard" else np.ones(len(nonprivate), dtype=np.bool_)
-        nonprivate_records = nonprivate.content_order(np.flatnonzero(is_read))
-        order = "content_hash" if nonprivate.is_in_content_order(nonprivate_records) else "unknown"
-    if view.plain != "screened":  # people screened some rows only
-        excluded.check()
-    private, private_records = shards, nothing
-    if view.noised == "private_shard":
-        private_records = np.flatnonzero(shards.is_private)
-    elif view.noised == "original":
-        private, private_records = original, np.arange(len(original))
+    original = reader.original()
+    masks = tuple(vocabulary.control.typed_masks)
+    nonprivate, nonprivate_records, order = _nonprivate(reader, shards, original, masks)
+    if settings.view.plain != "screened":  # people screened some rows only
+        reader.excluded.check()
+    private, private_records = _private(settings.view, shards, original)
     return TrainingCorpus(
         vocabulary=vocabulary,
         nonprivate_order=order,
         num_private_without_noise=int(nonprivate.is_private[nonprivate_records].sum()),
         nonprivate_examples=encoder.encode(nonprivate, nonprivate_records, scratch, "plain"),
-        private_examples=encoder.encode(private, private_records, scratch, "noised", marked=view.marks_tokens),
+        private_examples=encoder.encode(private, private_records, scratch, "noised", marked=settings.view.marks_tokens),
         held_out=read_held_out(
             tables.sentences,
-            redacted,
+            reader.redacted,
             fold=settings.evaluate_fold,
             most=settings.max_eval_sentences,
-            unit=unit,
+            unit=settings.unit,
             encoder=encoder,
             scratch=scratch,
-            lengths=lengths,
+            lengths=reader.lengths,
         ),
     )
+
+
+class _Reader:
+    """Reads the rows that a view needs into stores of records, without the rows that are left out."""
+
+    def __init__(self, tables: TrainingTables, settings: CorpusSettings, scratch: Target) -> None:
+        self.view = settings.view
+        self.lengths = document_lengths(tables.documents)
+        self.redacted = tables.redacted if self.view.marks_tokens else None
+        self.excluded = Exclusion.of(tables.excluded)
+        self._tables, self._unit, self._scratch = tables, settings.unit, scratch
+        self._held = held_rows(tables.held)
+
+    def shards(self) -> StoredRecords:
+        """Reads the public rows, and the private ones if the view needs them."""
+        store = self._store("shards")
+        store.add(self.excluded.kept(shard_rows(self._tables.public)), is_private=False)
+        if self.view.reads_shards:
+            rows = self.excluded.kept(shard_rows(self._tables.private))
+            store.add(rows, is_private=True, hashed=self.view.plain == "redacted")
+        return store.records()
+
+    def original(self) -> StoredRecords:
+        """Reads the original rows of the training fold; none if the view does not need them."""
+        store = self._store("original")
+        if self.view.reads_original:
+            rows = original_rows(self._tables.sentences, "train", self.redacted, self._held)
+            store.add(self.excluded.kept(rows), is_private=True, hashed=False)
+        return store.records()
+
+    def screened(self) -> StoredRecords:
+        """Reads the rows that people screened."""
+        return self._unnoised("screened", shard_rows(self._tables.screened))
+
+    def typed(self, masks: tuple[str, ...]) -> StoredRecords:
+        """Reads the rows with typed masks."""
+        rows = typed_rows(self._tables.sentences, self._tables.redacted, masks, self._held)
+        return self._unnoised("typed", rows)
+
+    def _unnoised(self, name: str, rows: Iterable[TrainingRow]) -> StoredRecords:
+        store = self._store(name)
+        store.add(self.excluded.kept(rows), is_private=True)
+        return store.records()
+
+    def _store(self, name: str) -> RowStore:
+        return RowStore(self._scratch, name, self._unit, self.lengths)
+
+
+def _names(settings: CorpusSettings, shards: StoredRecords) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Returns speakers and domains from the settings, or common ones of the public rows if the view may use them."""
+    speakers, domains = tuple(sorted(set(settings.speakers))), tuple(sorted(set(settings.domains)))
+    is_public, least = ~shards.is_private_row, settings.min_speaker_rows
+    if not speakers and settings.view.learns_words:
+        speakers = common_names(shards.speakers.counts(is_public), least)
+    if not domains and settings.view.learns_words:
+        taken = {*RESERVED, *map(name_token, speakers)}
+        domains = common_names(shards.domains.counts(is_public), least, taken)
+    return speakers, domains
+
+
+def _nonprivate(
+    reader: _Reader, shards: StoredRecords, original: StoredRecords, masks: tuple[str, ...]
+) -> tuple[StoredRecords, IntArray, str]:
+    """Returns the records for steps without noise, their numbers, and the order of those (`TrainingCorpus`)."""
+    plain = reader.view.plain
+    if plain == "original":
+        return original, np.arange(len(original)), "unknown"
+    if plain == "public_shard":
+        return _by_content(shards, np.flatnonzero(~shards.is_private))
+    if plain == "redacted":
+        return _by_content(shards, np.arange(len(shards)))
+    if plain in ("screened", "typed"):
+        records = reader.typed(masks) if plain == "typed" else reader.screened()
+        return _by_content(records, np.arange(len(records)))
+    return shards, np.zeros(0, dtype=np.int64), "none"
+
+
+def _by_content(records: StoredRecords, numbers: IntArray) -> tuple[StoredRecords, IntArray, str]:
+    """Sorts records by their content hash, and checks the order."""
+    ordered = records.content_order(numbers)
+    return records, ordered, "content_hash" if records.is_in_content_order(ordered) else "unknown"
+
+
+def _private(view: View, shards: StoredRecords, original: StoredRecords) -> tuple[StoredRecords, IntArray]:
+    """Returns the records that DP steps sample, and their numbers."""
+    if view.noised == "private_shard":
+        return shards, np.flatnonzero(shards.is_private)
+    if view.noised == "original":
+        return original, np.arange(len(original))
+    return shards, np.zeros(0, dtype=np.int64)

@@ -8,19 +8,29 @@ from typing import Annotated
 
 import typer
 
-from flows.arguments.common import DEFAULT_CONFIG, ConfigArgument, JsonOption, app, emit, emit_run, simulate_app
+from flows.arguments.common import (
+    DEFAULT_CONFIG,
+    ConfigArgument,
+    ConfigOption,
+    ForceOption,
+    JsonOption,
+    app,
+    emit,
+    emit_run,
+    simulate_app,
+)
 from pipelines.errors import ConfigError, PrivacyGateError, ReticentError, StoreError
 
 
 @simulate_app.command("customersim")
 def simulate_customersim(
-    dialogues: Annotated[int, typer.Option(min=1, help="How many dialogues.")] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed; dialogue i depends on it and on i only.")] = 0,
+    dialogues: Annotated[int, typer.Option(min=1, help="Number of dialogues.")] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed. Dialogue i depends on the seed and on i only.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder to write dialogues-*.jsonl into.")] = Path("corpus"),
     template_set: Annotated[str, typer.Option(help="A, or B (other wordings and value formats).")] = "A",
     as_json: JsonOption = False,
 ) -> None:
-    """Customer-service dialogues after CustomerSim, with gold spans for every secret."""
+    """Write customer-service dialogues after CustomerSim, with gold spans for every secret."""
     from pipelines.corpus.customersim import write_customersim
 
     files = write_customersim(out, dialogues, seed, template_set=template_set.upper())
@@ -29,11 +39,13 @@ def simulate_customersim(
 
 @app.command()
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for reticent.toml; made if missing.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for reticent.toml; created if missing.")],
     inputs: Annotated[
-        list[str] | None, typer.Option("--input", help="Your own file, folder or pattern; may be repeated.")
+        list[str] | None, typer.Option("--input", help="Your own file, folder or pattern; repeat for several.")
     ] = None,
-    dialogues: Annotated[int, typer.Option(min=1, help="Size of the built-in corpus, without --input.")] = 1000,
+    dialogues: Annotated[
+        int, typer.Option(min=1, help="Dialogues in the built-in corpus, if you give no --input.")
+    ] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the built-in corpus.")] = 0,
 ) -> None:
     """Write a commented, runnable reticent.toml, by default with a built-in CustomerSim corpus."""
@@ -46,13 +58,13 @@ def init(
 
 @app.command()
 def demo(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the demo; made if missing.")] = Path(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the demo; created if missing.")] = Path(
         "reticent-demo"
     ),
-    dialogues: Annotated[int, typer.Option(min=1, help="Size of the built-in corpus.")] = 200,
+    dialogues: Annotated[int, typer.Option(min=1, help="Dialogues in the built-in corpus.")] = 200,
     as_json: JsonOption = False,
 ) -> None:
-    """A tour: the built-in corpus, the whole job on it, and what to look at."""
+    """Take a tour: make the built-in corpus, run the whole job on it, and see what to look at."""
     from flows.commands.demo import run_demo
 
     record = run_demo(folder, dialogues=dialogues, say=lambda text: None if as_json else typer.echo(text))
@@ -63,15 +75,16 @@ def demo(
 @app.command()
 def run(
     config: ConfigArgument = DEFAULT_CONFIG,
-    from_stage: Annotated[str | None, typer.Option("--from", help="Let this stage and all after it run.")] = None,
-    only: Annotated[str | None, typer.Option(help="Let only this stage run.")] = None,
-    force: Annotated[list[str] | None, typer.Option(help="Rebuild this stage even if cached; may be repeated.")] = None,
+    from_stage: Annotated[str | None, typer.Option("--from", help="Run only this stage and all later ones.")] = None,
+    only: Annotated[str | None, typer.Option(help="Run only this stage.")] = None,
+    force: ForceOption = None,
     verify: Annotated[str | None, typer.Option(help="Check cached files by 'full' hashes or by 'size'.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
     sample: Annotated[
         str | None,
         typer.Option(
-            metavar="SHARE", help="Only show what redaction does to a share of the documents (1%); publishes nothing."
+            metavar="SHARE",
+            help="Only show what redaction does to a share of the documents, such as 1%. Publishes nothing.",
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -111,7 +124,7 @@ def run(
 
 @app.command()
 def join(config: ConfigArgument = DEFAULT_CONFIG) -> None:
-    """Take part in trainings that a run on another machine invites to (runtime.num_machines); end it with Ctrl-C."""
+    """Join trainings that a run on another machine starts (runtime.num_machines), until you press Ctrl-C."""
     from flows.commands.join import join_trainings
 
     join_trainings(config, os.environ, say=lambda text: print(text, flush=True))
@@ -120,18 +133,19 @@ def join(config: ConfigArgument = DEFAULT_CONFIG) -> None:
 @app.command()
 def audit(
     config: ConfigArgument = DEFAULT_CONFIG,
-    force: Annotated[list[str] | None, typer.Option(help="Rebuild this stage even if cached; may be repeated.")] = None,
+    force: ForceOption = None,
     settle: Annotated[
-        str | None, typer.Option(metavar="REASON", help="After an alarm whose cause was found: let audits count anew.")
+        str | None,
+        typer.Option(metavar="REASON", help="Restart the count of audits, after you found the cause of an alarm."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Bring everything up to date, attack the model, report what it gave away. Exit code 4 if a claim is refuted."""
+    """Bring everything up to date, attack the model, and report what it leaked. Exit code 4 if a claim is refuted."""
     from flows.commands.audit import audit_document, audit_text, settle_alarm
 
     if settle is not None:
         settle_alarm(config, os.environ, settle)
-        typer.echo("audits count anew from here on; the reason stands in the ledger")
+        typer.echo("the count of audits starts again; the ledger keeps the reason")
         return
     document = audit_document(config, os.environ, force=force or [])
     emit(document, as_json, audit_text(document))
@@ -143,10 +157,10 @@ def audit(
 def synthesize(
     config: ConfigArgument = DEFAULT_CONFIG,
     rows: Annotated[int | None, typer.Option(min=1, help="Rows of the table; default: synthesize.rows.")] = None,
-    force: Annotated[list[str] | None, typer.Option(help="Rebuild this stage even if cached; may be repeated.")] = None,
+    force: ForceOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Bring everything up to date, and let the released model write a table of text, with the model's epsilon."""
+    """Bring everything up to date, and let the released model write a table of text under the model's epsilon."""
     from flows.commands.synthesize import synthesize_document, synthesize_text
 
     document = synthesize_document(config, os.environ, rows=rows, force=force or [])
@@ -155,7 +169,7 @@ def synthesize(
 
 @app.command()
 def plan(config: ConfigArgument = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
-    """Say what a run would do, stage by stage, and why. Reads input files that changed; runs nothing."""
+    """Say what a run would do, stage by stage, and why. Reads input files that changed, but runs nothing."""
     from flows.commands.plan import plan_document, plan_text
 
     document = plan_document(config, os.environ, read=True)
@@ -164,7 +178,7 @@ def plan(config: ConfigArgument = DEFAULT_CONFIG, as_json: JsonOption = False) -
 
 @app.command()
 def status(config: ConfigArgument = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
-    """The last run and the state of every stage. Reads no input file."""
+    """Show the last run and the state of every stage. Reads no input file."""
     from flows.commands.plan import plan_document, status_text
 
     document = plan_document(config, os.environ, read=False)
@@ -173,7 +187,7 @@ def status(config: ConfigArgument = DEFAULT_CONFIG, as_json: JsonOption = False)
 
 @app.command()
 def runs(config: ConfigArgument = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
-    """List the runs, newest first: when, whether finished, and what each built."""
+    """List the runs, newest first, with time, state and the stages that each built."""
     from flows.commands.diff import runs_document, runs_text
 
     document = runs_document(config, os.environ)
@@ -182,15 +196,15 @@ def runs(config: ConfigArgument = DEFAULT_CONFIG, as_json: JsonOption = False) -
 
 @app.command()
 def diff(
-    before: Annotated[str, typer.Argument(metavar="RUN", help="A run's id or its beginning, latest or previous.")],
-    after: Annotated[str, typer.Argument(metavar="RUN", help="The run to compare it with.")],
-    config: Annotated[Path, typer.Option("--config", "-c", help="The settings file.")] = DEFAULT_CONFIG,
+    before: Annotated[str, typer.Argument(metavar="RUN", help="A run's id or the start of one, latest or previous.")],
+    after: Annotated[str, typer.Argument(metavar="RUN", help="The later run.")],
+    config: ConfigOption = DEFAULT_CONFIG,
     show_names: Annotated[
         bool, typer.Option("--show-names", help="Name input files, and show settings that may quote private text.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """What changed between two runs: inputs, settings, code, packages, counts, miss rate, guarantee, utility."""
+    """Show changes between two runs: inputs, settings, code, packages, counts, miss rate, guarantee, utility."""
     from flows.commands.diff import diff_document, diff_text
 
     document = diff_document(config, os.environ, before, after, show_names=show_names)
@@ -204,20 +218,20 @@ def ledger(
         str | None,
         typer.Option(
             metavar="REASON",
-            help="Begin a damaged ledger anew with what can still be known; what cannot counts as infinite epsilon.",
+            help="Restart a damaged ledger from what can still be read. What cannot counts as infinite epsilon.",
         ),
     ] = None,
     retired: Annotated[
         str | None,
-        typer.Option(metavar="PROOF", help="Let a copy go on; the proof is what `reticent retire` printed."),
+        typer.Option(metavar="PROOF", help="Let this copy of a store train, with the proof from `reticent retire`."),
     ] = None,
     acknowledge_copy: Annotated[
         str | None,
-        typer.Option(metavar="REASON", help="Enter that a copy of this store may spend as well; claims say so."),
+        typer.Option(metavar="REASON", help="Record that a copy of this store may spend budget too. Claims say so."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """What the published models spent together on the records that they share, and what the budget leaves."""
+    """Show what the published models spent together on the records that they share, and the budget that is left."""
     from flows.commands.ledger import accept, acknowledge, acknowledge_copies, ledger_document, ledger_text
 
     asked = ((acknowledge_damage, acknowledge), (retired, accept), (acknowledge_copy, acknowledge_copies))
@@ -234,12 +248,12 @@ def ledger(
 @app.command()
 def compare(
     configs: Annotated[list[Path] | None, typer.Argument(metavar="[CONFIG]...", help="Settings files.")] = None,
-    methods: Annotated[str, typer.Option(help="Methods, with commas: crt,dpsgd,jft/light_noise.")] = "",
-    repetitions: Annotated[int | None, typer.Option(min=1, help="Trainings of each method.")] = None,
-    overrides: Annotated[list[str] | None, typer.Option("--set", help="table.field=value, for all.")] = None,
+    methods: Annotated[str, typer.Option(help="Methods, separated by commas: crt,dpsgd,jft/light_noise.")] = "",
+    repetitions: Annotated[int | None, typer.Option(min=1, help="Number of trainings of each method.")] = None,
+    overrides: Annotated[list[str] | None, typer.Option("--set", help="table.field=value, for every training.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Train with several methods on the same data, and show privacy against utility. Each counts as a release."""
+    """Train with several methods on the same data and show privacy against utility. Each model is a release."""
     from flows.commands.compare import compare_document, compare_text
 
     names = [name.strip() for name in methods.split(",") if name.strip()]
@@ -253,12 +267,14 @@ def compare(
 def deploy(
     config: ConfigArgument = DEFAULT_CONFIG,
     cron: Annotated[str, typer.Option(help="When to run: minute, hour, day, month, weekday.")] = "0 2 * * *",
-    timezone: Annotated[str, typer.Option(help="The zone that --cron is meant in, e.g. Europe/Berlin.")] = "UTC",
-    pool: Annotated[str, typer.Option(help="Work pool of type process; made if missing.")] = "local-proc",
+    timezone: Annotated[str, typer.Option(help="Time zone of --cron, e.g. Europe/Berlin.")] = "UTC",
+    pool: Annotated[str, typer.Option(help="Work pool of type process; created if missing.")] = "local-proc",
     name: Annotated[str, typer.Option(help="Name of the deployment.")] = "nightly",
     init_auth: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Only write a file with a password for server, worker and this command."),
+        typer.Option(
+            metavar="FILE", help="Only write a file with a password for the server, the worker and this command."
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

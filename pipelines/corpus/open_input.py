@@ -13,19 +13,19 @@ from typing import BinaryIO, cast
 from pipelines.corpus.formats import compression_of
 
 _BUFFER_BYTES = 1 << 20
-_PART_BYTES = 1 << 16  # what is read at a time is what is lost before the damage
+_PART_BYTES = 1 << 16  # read at a time; this much may be lost before damage
 
 
 class DamagedFile(Exception):
-    """A compressed file, or a Parquet or Arrow file, ends too early or holds bytes that make no sense."""
+    """A compressed, Parquet or Arrow file that ends too early or holds invalid bytes."""
 
 
 class NotAFile(Exception):
-    """A pipe, a socket, a device, or something else that gives no bytes and comes to no end."""
+    """A pipe, a socket, a device or the like, which may have no bytes and no end."""
 
 
 class _Ordinary(io.FileIO):
-    """Never waits: what has nothing to give at the moment is not a file that lies on a disk."""
+    """A file whose reads never block. A file that would block is not on a disk."""
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
         given = super().readinto(buffer)
@@ -35,7 +35,7 @@ class _Ordinary(io.FileIO):
 
 
 class _Guarded(io.RawIOBase):
-    """Tells damage from trouble with the disk: decompressors raise both as OSError."""
+    """A stream that distinguishes damage from disk errors, because decompressors raise OSError for both."""
 
     def __init__(self, inner: BinaryIO, file: BinaryIO) -> None:
         self._inner = inner
@@ -50,7 +50,7 @@ class _Guarded(io.RawIOBase):
         except (EOFError, zlib.error) as error:
             raise DamagedFile from error
         except OSError as error:
-            if error.errno is None:  # not the operating system's
+            if error.errno is None:  # not from the operating system
                 raise DamagedFile from error
             raise
         buffer[: len(data)] = data
@@ -63,13 +63,13 @@ class _Guarded(io.RawIOBase):
 
 
 def open_ordinary(path: Path) -> BinaryIO:
-    """The bytes of a file, which is never waited for.
+    """Opens the bytes of a file without ever blocking.
 
     Raises:
-        NotAFile: it is none; also from reading.
-        OSError: it cannot be read.
+        NotAFile: the path is not a regular file. Reading may raise this too.
+        OSError: the file cannot be read.
     """
-    if not stat.S_ISREG(path.stat().st_mode):  # to open a device may already do something
+    if not stat.S_ISREG(path.stat().st_mode):  # opening a device may already have an effect
         raise NotAFile
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -79,10 +79,10 @@ def open_ordinary(path: Path) -> BinaryIO:
 
 
 def open_bytes(path: Path) -> BinaryIO:
-    """The decompressed bytes of a file, by its suffix.
+    """Opens the decompressed bytes of a file, by its suffix.
 
-    `DamagedFile` comes from reading; `NotAFile` and `OSError` from opening or reading. The stream of a compressed file
-    cannot be sought; see `skip_to`.
+    Reading raises `DamagedFile`. Opening and reading raise `NotAFile` and `OSError`. The stream of a compressed file
+    cannot seek; see `skip_to`.
     """
     compression = compression_of(path.name)
     file = open_ordinary(path)
@@ -98,7 +98,7 @@ def open_bytes(path: Path) -> BinaryIO:
 
 
 def skip_to(file: BinaryIO, position: int, at: int) -> None:
-    """Moves a stream from byte ``at`` on to ``position``. A compressed one is read up to there."""
+    """Moves a stream from byte ``at`` to ``position``. Reads a compressed stream up to that position."""
     if file.seekable():
         file.seek(position)
         return
@@ -110,7 +110,7 @@ def skip_to(file: BinaryIO, position: int, at: int) -> None:
 
 
 def is_at_end(file: BinaryIO) -> bool:
-    """Whether a stream of `open_bytes` has no more bytes; damage is an end too."""
+    """Checks if a stream of `open_bytes` has no more bytes. Damage counts as an end."""
     try:
         return not cast("io.BufferedReader", file).peek(1)
     except DamagedFile:

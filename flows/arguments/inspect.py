@@ -1,4 +1,4 @@
-"""Commands that look at what a run made."""
+"""Commands that show the results of a run."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Annotated
 
 import typer
 
-from flows.arguments.common import DEFAULT_CONFIG, ConfigArgument, JsonOption, app, emit
+from flows.arguments.common import DEFAULT_CONFIG, ConfigArgument, ConfigOption, JsonOption, app, emit
 
 
 @app.command()
 def inspect(
     table: Annotated[str, typer.Argument(metavar="STAGE", help="A stage or one of its tables, e.g. redact.")],
-    config: Annotated[Path, typer.Option("--config", "-c", help="The settings file.")] = DEFAULT_CONFIG,
-    rows: Annotated[int, typer.Option(min=0, help="Rows of the sample.")] = 5,
+    config: ConfigOption = DEFAULT_CONFIG,
+    rows: Annotated[int, typer.Option(min=0, help="Number of sample rows.")] = 5,
     show_text: Annotated[bool, typer.Option("--show-text", help="Also print columns that hold secrets.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Where a stage's tables are, how to read them in polars, their schema, and a sample without secrets."""
+    """Show a stage's tables: their folder, how to read them in polars, the schema, and a sample without secrets."""
     from flows.commands.inspect import inspect_document, inspect_text
 
     document = inspect_document(config, os.environ, table, rows=rows, show_text=show_text)
@@ -30,33 +30,27 @@ def inspect(
 @app.command()
 def show(
     table: Annotated[
-        str, typer.Argument(help="redacted, private, public, or stability: what is unstable.")
+        str, typer.Argument(help="redacted, private, public, or stability for rows that are not masked stably.")
     ] = "redacted",
-    config: Annotated[Path, typer.Option("--config", "-c", help="The settings file.")] = DEFAULT_CONFIG,
+    config: ConfigOption = DEFAULT_CONFIG,
     label: Annotated[str | None, typer.Option(help="Only rows with a mask of this label, e.g. PERSON.")] = None,
-    doc: Annotated[str | None, typer.Option(help="Only this document: its id or the beginning of it.")] = None,
+    doc: Annotated[str | None, typer.Option(help="Only this document, by its id or the start of the id.")] = None,
     private: Annotated[bool, typer.Option("--private", help="Only rows that are not public.")] = False,
-    page: Annotated[int, typer.Option(min=1, help="Which page.")] = 1,
-    rows: Annotated[int, typer.Option(min=1, max=10_000, help="Rows in a page.")] = 20,
-    show_text: Annotated[bool, typer.Option("--show-text", help="Also print the original text: secrets.")] = False,
-    no_color: Annotated[bool, typer.Option("--no-color", help="Plain [MASK:LABEL] even on a terminal.")] = False,
+    page: Annotated[int, typer.Option(min=1, help="Page number.")] = 1,
+    rows: Annotated[int, typer.Option(min=1, max=10_000, help="Rows per page.")] = 20,
+    show_text: Annotated[
+        bool, typer.Option("--show-text", help="Also print the original text, which holds secrets.")
+    ] = False,
+    no_color: Annotated[bool, typer.Option("--no-color", help="Print plain [MASK:LABEL], even on a terminal.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Redacted text, page by page, with its masks in the colours of their labels."""
+    """Show redacted text, page by page, with each mask in the colour of its label."""
     from shutil import get_terminal_size
 
     from flows.commands.show import show_document, show_text_page, use_colour
 
     document = show_document(
-        config,
-        os.environ,
-        table,
-        label=label,
-        doc=doc,
-        private=private,
-        page=page,
-        rows=rows,
-        show_text=show_text,
+        config, os.environ, table, label=label, doc=doc, private=private, page=page, rows=rows, show_text=show_text
     )
     colour = use_colour(os.environ, is_terminal=sys.stdout.isatty(), asked_for_none=no_color)
     text = show_text_page(document, colour=colour, width=get_terminal_size().columns)
@@ -65,7 +59,7 @@ def show(
 
 @app.command()
 def report(config: ConfigArgument = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
-    """Print the last run's figures and where its report is."""
+    """Print the last run's figures and the path of its report."""
     from flows.commands.plan import last_run, run_text
 
     record = last_run(config, os.environ)
@@ -75,8 +69,10 @@ def report(config: ConfigArgument = DEFAULT_CONFIG, as_json: JsonOption = False)
 @app.command("open")
 def open_report(
     config: ConfigArgument = DEFAULT_CONFIG,
-    public: Annotated[bool, typer.Option("--public", help="The public report, not the trusted side's.")] = False,
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open it, or only say where it is.")] = True,
+    public: Annotated[bool, typer.Option("--public", help="Show the public report instead of the full one.")] = False,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open the report, or only print its path.")
+    ] = True,
     as_json: JsonOption = False,
 ) -> None:
     """Show the last run's report in a browser."""
@@ -88,7 +84,7 @@ def open_report(
 
 @app.command()
 def schema() -> None:
-    """Print the JSON schema of reticent.toml, which editors complete and check it by."""
+    """Print the JSON schema of reticent.toml. Editors use it to complete and check your settings."""
     from flows.commands.init import schema_text
 
     typer.echo(schema_text(), nl=False)
@@ -97,11 +93,13 @@ def schema() -> None:
 @app.command("dedup-stats")
 def dedup_stats(
     config: ConfigArgument = DEFAULT_CONFIG,
-    top: Annotated[int, typer.Option(min=0, help="How many of the most frequent duplicates to list.")] = 10,
-    show_text: Annotated[bool, typer.Option("--show-text", help="Also print their texts, which are private.")] = False,
+    top: Annotated[int, typer.Option(min=0, help="Number of most frequent duplicates to list.")] = 10,
+    show_text: Annotated[
+        bool, typer.Option("--show-text", help="Also print the texts of duplicates, which are private.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """How much of the corpus repeats, what repeats most, and the Bloom filter's expected and verified errors."""
+    """Show how much of the corpus repeats, the most frequent repeats, and the Bloom filter's error rates."""
     from flows.commands.dedup_stats import stats_document, stats_text
 
     document = stats_document(config, os.environ, top=top, show_text=show_text)
@@ -111,11 +109,11 @@ def dedup_stats(
 @app.command("dedup-filter")
 def dedup_filter(
     inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", help="Files, folders or patterns.")],
-    out: Annotated[Path, typer.Option(help="The file to write, NAME.bloom.")],
-    config: Annotated[Path, typer.Option("--config", "-c", help="The settings file.")] = DEFAULT_CONFIG,
+    out: Annotated[Path, typer.Option(help="File to write, NAME.bloom.")],
+    config: ConfigOption = DEFAULT_CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """Save another corpus as a Bloom filter for dedup.against: a fraction of the size, and no text in it."""
+    """Save another corpus as a Bloom filter for dedup.against. The filter is much smaller and holds no text."""
     from flows.commands.dedup_filter import filter_text, write_filter
 
     document = write_filter(config, os.environ, inputs, out)

@@ -1,4 +1,4 @@
-"""Commands that look after the store."""
+"""Commands that check, clean and move the store."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from flows.arguments.common import DEFAULT_CONFIG, ConfigArgument, JsonOption, app, emit
+from flows.arguments.common import DEFAULT_CONFIG, ConfigArgument, ConfigOption, DryRunOption, JsonOption, app, emit
 from pipelines.errors import ConfigError
 
 
@@ -16,13 +16,13 @@ from pipelines.errors import ConfigError
 def verify(
     config: ConfigArgument = DEFAULT_CONFIG,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Quarantine what is damaged; the next run rebuilds it.")
+        bool, typer.Option("--repair", help="Quarantine damaged artifacts. The next run rebuilds them.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compare artifacts with their manifests, byte by byte, and the ledger and records with their seals.
 
-    Exit code 5 if something is damaged and not repaired, 4 if that is the privacy ledger.
+    Exit code 4 if the privacy ledger is damaged, 5 if anything else is damaged and not repaired.
     """
     from flows.running.spec import open_store
     from pipelines.settings.loading import load_settings
@@ -44,11 +44,11 @@ def verify(
 @app.command()
 def gc(
     config: ConfigArgument = DEFAULT_CONFIG,
-    keep_runs: Annotated[int, typer.Option(min=1, help="Newest runs whose artifacts stay.")] = 3,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    keep_runs: Annotated[int, typer.Option(min=1, help="Number of newest runs whose artifacts stay.")] = 3,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove what no recent run used, quarantine, examples of `run --sample`, old records of failed work."""
+    """Remove artifacts that no recent run used, the quarantine, `run --sample` examples and old failure records."""
     from flows.running.spec import open_store
     from pipelines.settings.loading import load_settings
     from pipelines.store.upkeep.maintenance import gc as collect
@@ -63,10 +63,10 @@ def gc(
 def adopt(
     stage: Annotated[str, typer.Argument(help="The stage, e.g. train.")],
     key: Annotated[str, typer.Argument(help="Key of the artifact to keep, or its first 8 or more characters.")],
-    config: Annotated[Path, typer.Option("--config", "-c", help="The settings file.")] = DEFAULT_CONFIG,
+    config: ConfigOption = DEFAULT_CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """Keep an expensive artifact although its code changed; lineage records it."""
+    """Keep an expensive artifact although its code changed. The lineage records this."""
     from flows.commands.plan import open_planning
     from pipelines.store.upkeep.maintenance import adopt as adopt_artifact
 
@@ -80,11 +80,11 @@ def adopt(
 @app.command()
 def forget(
     names: Annotated[list[str], typer.Argument(metavar="DOC...", help="A file of the corpus, FILE:ID, or an id.")],
-    config: Annotated[Path, typer.Option("--config", "-c", help="The settings file.")] = DEFAULT_CONFIG,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    config: ConfigOption = DEFAULT_CONFIG,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Take documents out of the store, leave them out of later runs, and name the models that trained on them."""
+    """Remove documents from the store and from later runs, and name the models that trained on them."""
     from flows.commands.forget import forget_document, forget_text
 
     document = forget_document(config, os.environ, names, dry_run=dry_run)
@@ -93,14 +93,14 @@ def forget(
 
 @app.command()
 def retire(config: ConfigArgument = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
-    """Let this store train no more, because a copy of it goes on elsewhere; prints the proof that the copy asks for."""
+    """Stop this store from training because a copy of it goes on elsewhere, and print the proof that the copy needs."""
     from flows.running.spec import open_store
     from pipelines.settings.loading import load_settings
     from pipelines.store.ledger.relocation import retire as retire_store
 
     done = retire_store(open_store(load_settings(config, os.environ)))
     text = (
-        "this store trains no more. A copy that is made from now on goes on by itself; for one that was made before: "
+        "this store trains no more. A copy that you make from now on can train at once. For an earlier copy, run "
         f"`reticent ledger --retired {done['proof']}`"
     )
     emit(done, as_json, text)
@@ -108,7 +108,7 @@ def retire(config: ConfigArgument = DEFAULT_CONFIG, as_json: JsonOption = False)
 
 @app.command()
 def mirror(config: ConfigArgument = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
-    """Copy what is published to `store.mirror_url`, and remove there what is not any more; a run ends with it."""
+    """Copy the published files to `store.mirror_url`, and remove other files there. Every run ends with this."""
     from flows.commands.mirror import mirror_document, mirror_text
     from flows.running.progress import Console
 
@@ -123,18 +123,18 @@ def export(
     name: Annotated[
         str,
         typer.Argument(
-            help="model or dataset: what is published, signed. Or a private table or stage, report, private_model, or "
-            "a path below the private root."
+            help="model or dataset, for the published one, signed. Or private files: a table or stage, report, "
+            "private_model, or a path below the private root."
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", help="The file or folder to make.")],
-    config: Annotated[Path, typer.Option("--config", "-c", help="The settings file.")] = DEFAULT_CONFIG,
+    out: Annotated[Path, typer.Option("--out", help="File or folder to create.")],
+    config: ConfigOption = DEFAULT_CONFIG,
     licence: Annotated[
-        str | None, typer.Option("--license", help="Of a model or dataset, for its card, e.g. apache-2.0.")
+        str | None, typer.Option("--license", help="License for the card of a model or dataset, e.g. apache-2.0.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the published model or tables as a signed folder with a card; or copy private files, in plain."""
+    """Write the published model or tables as a signed folder with a card, or copy private files unencrypted."""
     from flows.commands.export import export_document, export_text
     from flows.commands.export_release import KINDS, release_document, release_text
 
@@ -151,16 +151,18 @@ def export(
 @app.command()
 def rotate_key(
     config: ConfigArgument = DEFAULT_CONFIG,
-    new_key_file: Annotated[Path | None, typer.Option("--new-key-file", help="File of the new store key.")] = None,
+    new_key_file: Annotated[
+        Path | None, typer.Option("--new-key-file", help="File that holds the new store key.")
+    ] = None,
     new_key_env: Annotated[
-        str | None, typer.Option("--new-key-env", help="Or the variable of the environment that holds it.")
+        str | None, typer.Option("--new-key-env", help="Environment variable that holds the new store key.")
     ] = None,
     reencrypt: Annotated[
-        bool, typer.Option("--reencrypt", help="Also seal every file anew; without, only the keys of files are.")
+        bool, typer.Option("--reencrypt", help="Also encrypt every file again, not only the files' keys.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Give an encrypted store another key; the settings have to name it afterwards."""
+    """Give an encrypted store another key. Name the new key in the settings afterwards."""
     from flows.commands.rotate_key import rotate_document, rotate_text
 
     document = rotate_document(config, os.environ, file=new_key_file, env=new_key_env, reencrypt=reencrypt)

@@ -1,7 +1,7 @@
-"""Looks at files that nobody has described yet: which format reads them, which of their fields hold what.
+"""Guesses the format of files and the roles of their fields, for `reticent init`.
 
-A guess for `reticent init`, from the first megabyte of some of the files; runs read the settings that were written, and
-never guess. It names columns and counts, and quotes no text.
+The guess uses the first megabyte of some of the files. Runs read the settings and never guess. The result names columns
+and counts, and quotes no text.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pipelines.corpus.fields import Look, choose_fields, is_dialogue
 from pipelines.corpus.formats import RowKind, delimiter, is_quoted, suffix_of
 from pipelines.corpus.items import BadRow
 from pipelines.corpus.mail import mail
-from pipelines.corpus.opening import DamagedFile, NotAFile, open_bytes
+from pipelines.corpus.open_input import DamagedFile, NotAFile, open_bytes
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.readers import cells_of
 from pipelines.corpus.records import Source
@@ -37,7 +37,7 @@ _PARAGRAPHS = re.compile(r"\n[ \t]*\n")
 
 
 def look(path: Path) -> Look:
-    """What a file looks like, by its suffix and its beginning."""
+    """Guesses the form of a file from its suffix and its beginning."""
     suffix = suffix_of(path.name)
     try:
         if suffix in (".parquet", ".arrow"):
@@ -53,7 +53,7 @@ def look(path: Path) -> Look:
         return Look(format=None, what="empty")
     is_whole = len(head) <= HEAD_BYTES
     if suffix == ".eml" or _is_mail(head):
-        return Look(format="mail", what="mails, a file each", texts=_mails([head], path.name), num_bytes=len(head))
+        return Look(format="mail", what="mails, one per file", texts=_mails([head], path.name), num_bytes=len(head))
     if suffix in (".mbox", ".mbx") or _MBOX.match(_decoded(head[:200])):
         messages = [m for m in re.split(rb"\n\n(?=From \S)", head)[: None if is_whole else -1] if m.strip()][:_ROWS]
         bodies = _mails([message.partition(b"\n")[2] for message in messages], path.name)
@@ -65,7 +65,7 @@ def look(path: Path) -> Look:
 
 
 _DELIMITERS: Final = (",", ";", "tab", "|")
-"""What ``corpus.delimiter`` may be, in the order in which they are tried where the usual one does not fit."""
+"""Values of ``corpus.delimiter``, in the order of trial if the usual one does not fit."""
 _NOT_UTF8: Final = (
     "not UTF-8 (from Windows or Excel?): such rows are rejected, and too many stop a run; convert with `iconv -f "
     "WINDOWS-1252 -t UTF-8 FILE > NEW`"
@@ -84,7 +84,7 @@ def _decoded(data: bytes) -> str:
 
 
 def _is_mail(head: bytes) -> bool:
-    """Whether it begins with headers, who wrote it among them; a mailbox begins with another line."""
+    """Checks if the text begins with mail headers that include the sender. A mailbox begins with another line."""
     lines = head.replace(b"\r\n", b"\n").partition(b"\n\n")[0].split(b"\n")
     names = {line.partition(b":")[0].lower() for line in lines if line[:1] not in (b" ", b"\t")}
     return b"from" in names and bool(names & _MAIL_HEADERS) and b":" in lines[0]
@@ -95,7 +95,7 @@ def _mails(messages: Sequence[bytes], name: str) -> tuple[str, ...]:
     for data in messages:
         try:
             found += [document.text for document in mail(Source(name, "mail", 1, ReadOptions()), data)]
-        except BadRow:  # cut off by the limit, or one that a run rejects
+        except BadRow:  # the limit cut it off, or a run rejects it
             continue
     return tuple(found)
 
@@ -104,7 +104,7 @@ def _with_encoding(found: Look, head: bytes) -> Look:
     try:
         head[:HEAD_BYTES].decode("utf-8")
     except UnicodeDecodeError as error:
-        if error.start < len(head) - 4:  # not a character that the limit cuts in two
+        if error.start < len(head) - 4:  # otherwise the limit may have cut a character in two
             return replace(found, warnings=(*found.warnings, _NOT_UTF8))
     return found
 
@@ -130,7 +130,7 @@ def _records(path: Path, suffix: str) -> Look:
     if not rows:
         empty = {"csv": "a header without rows", "tsv": "a header without rows", "json": "no array of objects"}
         return Look(format=None, what=empty.get(form, "no JSON objects"))
-    look = choose_fields(form, rows, num_bytes, len(rows) >= _ROWS)
+    look = choose_fields(form, rows, num_bytes)
     if options.delimiter == "auto" or look.format is None:
         return look
     fields = tuple(sorted((*look.fields, ("delimiter", options.delimiter))))
@@ -138,13 +138,11 @@ def _records(path: Path, suffix: str) -> Look:
 
 
 def _first_rows(path: Path, form: str, options: ReadOptions) -> tuple[list[dict[str, Any]], int, list[str], float]:
-    """The first records, their bytes, the names of the columns, and the share of rows that have as many columns."""
+    """Reads the first records. Returns them, their bytes, the column names and the share of rows that fit these."""
     with open_bytes(path) as file:
         reader = RowReader(file, path.name, form, options)
         cut = partial(
-            cells_of,
-            delimiter=delimiter(path.name, form, options),
-            is_quoted=is_quoted(path.name, form, options),
+            cells_of, delimiter=delimiter(path.name, form, options), is_quoted=is_quoted(path.name, form, options)
         )
         header = _cells(reader.header.removeprefix(BOM).decode("utf-8", "replace"), cut)
         found: list[dict[str, Any]] = []
@@ -190,7 +188,7 @@ def _columnar(path: Path, suffix: str) -> Look:
 
     if suffix == ".arrow":
         rows = list(islice(take_rows(path, "arrow", ReadOptions(), 0, _ROWS), _ROWS))
-        found = choose_fields("huggingface", rows, 0, True) if rows else Look(format=None, what="no rows")
+        found = choose_fields("huggingface", rows, 0) if rows else Look(format=None, what="no rows")
         return found
     with pq.ParquetFile(path) as file:
         batch = next(file.iter_batches(_ROWS), None)
@@ -198,7 +196,7 @@ def _columnar(path: Path, suffix: str) -> Look:
         share = len(rows) / max(1, file.metadata.num_rows)
     if not rows:
         return Look(format=None, what="no rows")
-    return choose_fields("parquet", rows, int(path.stat().st_size * share), True)
+    return choose_fields("parquet", rows, int(path.stat().st_size * share))
 
 
 # --- text -------------------------------------------------------------------------------------------------------
@@ -223,7 +221,7 @@ def _text(text: str, is_whole: bool) -> Look:
         blocks = [block for block in _PARAGRAPHS.split(text) if block.strip()]
         return Look(
             format="conll",
-            what="tokens with tags of named entities, one a line (CoNLL); the tags are taken for known secrets",
+            what="tokens with tags of named entities, one per line (CoNLL); the tags count as known secrets",
             texts=tuple(" ".join(line.split()[0] for line in b.split("\n") if line.strip()) for b in blocks),
             num_bytes=len(text.encode()),
         )
@@ -240,16 +238,16 @@ def _text(text: str, is_whole: bool) -> Look:
                 format="txt",
                 fields=(("txt_document", "paragraph"),),
                 what="dialogues: lines SPEAKER: text, with a blank line between dialogues",
-                others=('format = "dialogue", if blank lines stand inside dialogues',),
+                others=('format = "dialogue", if dialogues contain blank lines',),
                 texts=tuple(blocks),
                 num_bytes=num_bytes,
             )
         dialogues = tuple(part for part in text.split(end) if part.strip())
         blank = ", blank lines between turns" if len(blocks) > 1 else ""
-        ahead = f", {end} ahead of a dialogue" if end in text else ", one dialogue a file"
+        separation = f", {end} before each dialogue" if end in text else ", one dialogue per file"
         return Look(
             format="dialogue",
-            what=f"dialogues: lines SPEAKER: text{blank}{ahead}",
+            what=f"dialogues: lines SPEAKER: text{blank}{separation}",
             others=('format = "txt"',),
             texts=dialogues,
             num_bytes=num_bytes,
@@ -258,7 +256,7 @@ def _text(text: str, is_whole: bool) -> Look:
 
 
 def units_of(texts: Iterator[str] | Sequence[str], txt_document: str) -> list[str]:
-    """Documents of plain texts, as ``corpus.txt_document`` would cut them."""
+    """Splits plain texts into documents by ``corpus.txt_document``."""
     if txt_document == "file":
         return list(texts)
     cut = _PARAGRAPHS.split if txt_document == "paragraph" else str.splitlines
