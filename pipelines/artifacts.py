@@ -203,3 +203,11 @@ class Output(Target):
         A stage writes them before it reads any input. The gate lets pass what a public file says as they do.
         """
         return self.scratch.blob("basis")
+
+    @property
+    def marked(self) -> Target:
+        """Marked copies of public files, by the same names: what is filled in, and what is ours.
+
+        The gate searches a file without such a copy as filled in throughout (`pipelines.filled_in`).
+        """
+        return Target(folder=self.scratch.blob("marked"))

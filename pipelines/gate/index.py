@@ -6,8 +6,8 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from typing import Any, Final
 
-from pipelines.gate import masked
-from pipelines.gate.hashed import HashedStrings, key_of
+from pipelines.gate import masked_strings
+from pipelines.gate.hash_filter import HashedStrings, key_of
 from pipelines.gate.strings import StringIndex
 from pipelines.tables import Table, TableWriter
 
@@ -17,7 +17,7 @@ _KEPT: Final = 8
 
 def write_index(
     writer: TableWriter,
-    chunks: Iterable[masked.Chunk],
+    chunks: Iterable[masked_strings.Chunk],
     parts: Set[str] = frozenset(),
     dismissed: Set[str] = frozenset(),
 ) -> int:
@@ -47,7 +47,7 @@ def indexes_to_search(
     Yields:
         An index, and those of its strings that are a part of some public word.
     """
-    if table.num_rows <= masked.CHUNK_STRINGS:
+    if table.num_rows <= masked_strings.CHUNK_STRINGS:
         yield _only_index(table, table.path.stat().st_mtime_ns)
         return
     named = set[str]()
@@ -69,7 +69,7 @@ def _index_of(rows: list[dict[str, Any]]) -> tuple[StringIndex, set[str]]:
 
 
 def _hashed_strings(table: Table) -> Iterable[HashedStrings]:
-    if table.num_rows > _KEPT * masked.HASHED_STRINGS:
+    if table.num_rows > _KEPT * masked_strings.HASHED_STRINGS:
         return _groups_of(table)
     return _kept_groups(table, table.path.stat().st_mtime_ns)
 
@@ -81,7 +81,7 @@ def _kept_groups(table: Table, mtime_ns: int) -> tuple[HashedStrings, ...]:
 
 
 def _groups_of(table: Table) -> Iterator[HashedStrings]:
-    return map(HashedStrings, masked.groups_of(_strings_of(table), masked.HASHED_STRINGS))
+    return map(HashedStrings, masked_strings.groups_of(_strings_of(table), masked_strings.HASHED_STRINGS))
 
 
 def _strings_of(table: Table) -> Iterator[str]:

@@ -84,7 +84,7 @@ class Choice:
         case_sensitive: whether case must agree.
         ignore: strings that are no secret although they were masked. They may quote private text.
         is_everyday: tells by its words, without case, and its label whether a string is not searched for because it is
-            everyday English (`pipelines.gate.everyday`); None: all are searched for.
+            everyday English (`pipelines.gate.common_words`); None: all are searched for.
     """
 
     labels: frozenset[str] = frozenset()

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from pipelines.filled_in import mark_document
 from pipelines.report.claims import normalised
 from pipelines.report.figures import claim_metrics
 from pipelines.report.numbers import Direction, coarse
@@ -181,6 +182,29 @@ def public_version(full: Mapping[str, Any], claims: Any, *, publishes_counts: bo
             *((_TABLE_WITHHELD,) if full["synthetic"] and not publishes_counts else ()),
         ],
     }
+
+
+_CHOICES: Final = frozenset(
+    {
+        *("accountant", "adaptation", "conservative", "corpus", "evaluate_fold", "meteor_matching", "method", "mode"),
+        *("normalise", "notion", "policies", "recommended_method", "record", "relation", "source", "status", "task"),
+        *("theorem", "tokenizer", "unit", "version"),
+    }
+)
+"""Keys whose values are fixed words; another value there is searched by the gate."""
+_FREE_SETTINGS: Final = frozenset({"format", "language", "model", "template"})
+"""Settings that may hold another word than those which the project states."""
+
+
+def marked(public: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the public document with marks around all that is filled in (`pipelines.filled_in`)."""
+    settings = {
+        table: mark_document(values, values.keys() - _FREE_SETTINGS) for table, values in public["settings"].items()
+    }
+    document: dict[str, Any] = mark_document(
+        {name: part for name, part in public.items() if name != "settings"}, _CHOICES
+    )
+    return {**document, "settings": settings}
 
 
 def _only(values: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from pipelines.accounting.facts import is_from_private_text
 from pipelines.dp.language import base_of, has_prefix
+from pipelines.filled_in import fill
 from pipelines.methods import registry as methods
 from pipelines.printable import markdown_code
 from pipelines.report.numbers import real
@@ -60,8 +61,31 @@ def _cost(run: Run) -> str:
     return f"Together with {others}, and before later ones, it costs {whole}, composed and unamplified. {alone}"
 
 
+_CARD: Final = """---
+library_name: transformers
+pipeline_tag: {use}
+---
+# A language model trained with Reticent
+
+A {kind}, {origin} with the method `{method}`: {described}. {cost}What this promises, and under which
+assumptions, is stated in the report; a model that is trained on the same files later adds to what is given
+away, and the newest report says what all of them cost together.
+
+{loading}
+
+* {about_record} The tokenizer need not add any of these
+  by itself.
+{about_names}
+{about_masks}* At most {context_length} tokens.
+* {vocabulary}
+"""
+
+
 def model_card(run: Run) -> str:
-    """The README of the model folder. It is published, so it states settings only, nothing that was counted."""
+    """Returns the README of the model folder, with marks around what is filled in (`pipelines.filled_in`).
+
+    It is published, so it states settings only, nothing that was counted.
+    """
     config, vocabulary = run.config, run.corpus.vocabulary
     method = config["method"]
     is_lstm = isinstance(run.network, LSTMLanguageModel)
@@ -83,24 +107,19 @@ def model_card(run: Run) -> str:
         first, last = token(control.conversation_start), token(control.conversation_end)
         names.append(f"* `{first}` follows {begin} where a conversation begins; `{last}` stands where one ends.")
     about_record = tasks.task(config["task"]).layout.format(begin=begin, end=end, marks=marks, **run.task.words())
-    about_names = "\n".join(names)
     auto, use = _HEADS[run.head]
-    described = methods.method(method).described(config.get("optimizer", "adamw"))
-    return f"""---
-library_name: transformers
-pipeline_tag: {use}
----
-# A language model trained with Reticent
-
-A {kind}, {origin} with the method `{method}`: {described}. {_cost(run)}What this promises, and under which
-assumptions, is stated in the report; a model that is trained on the same files later adds to what is given
-away, and the newest report says what all of them cost together.
-
-{_LSTM if is_lstm else _AUTO.format(auto)}{_WITH_PREFIX if has_prefix(run.network) else ""}
-
-* {about_record} The tokenizer need not add any of these
-  by itself.
-{about_names}
-{about_masks}* At most {run.context_length} tokens.
-* {_VOCABULARIES[vocabulary.kind]}
-"""
+    return fill(
+        _CARD,
+        use=use,
+        kind=kind,
+        origin=origin,
+        method=method,
+        described=methods.method(method).described(config.get("optimizer", "adamw")),
+        cost=_cost(run),
+        loading=(_LSTM if is_lstm else _AUTO.format(auto)) + (_WITH_PREFIX if has_prefix(run.network) else ""),
+        about_record=about_record,
+        about_names="\n".join(names),
+        about_masks=about_masks,
+        context_length=run.context_length,
+        vocabulary=_VOCABULARIES[vocabulary.kind],
+    )

@@ -11,6 +11,7 @@ from pipelines.artifacts import Target
 from pipelines.dp.attach import foreign_rules
 from pipelines.dp.rules import FOREIGN_RULES
 from pipelines.errors import StageError
+from pipelines.filled_in import mark_document, without_marks
 from pipelines.methods import registry
 from pipelines.training.crossings import NOTES
 from pipelines.training.description import describe
@@ -27,8 +28,8 @@ CURVES_NOTE = (
 )
 
 
-def write_outputs(run: Run, *, private: Target, model: Target) -> None:
-    """Writes events, figures and curves to the private side, and the model.
+def write_outputs(run: Run, *, private: Target, model: Target, marked: Target) -> None:
+    """Writes events, figures and curves to the private side, and the model; ``marked`` takes copies for the gate.
 
     Raises:
         StageError: training took another number of private steps than the one that is accounted for.
@@ -37,7 +38,7 @@ def write_outputs(run: Run, *, private: Target, model: Target) -> None:
     private.json("events.json", events_document(run))
     private.json("figures.json", figures)
     private.json("curves.json", {"note": CURVES_NOTE, "epochs": run.outcome.curve})
-    write_model_folder(model, run)
+    write_model_folder(model, run, marked)
 
 
 _SAMPLING_NOTES: Final = (
@@ -161,7 +162,11 @@ def figures_document(run: Run) -> dict[str, Any]:
     }
 
 
-def write_model_folder(model: Target, run: Run) -> None:
+_CHOICES: Final = frozenset({"method", "task", "vocabulary", "trained_on"})
+"""What the description of a model chooses among fixed words."""
+
+
+def write_model_folder(model: Target, run: Run, marked: Target) -> None:
     """Writes weights, config, tokenizer, what is to be known of the encoding, and model card.
 
     `pipelines.training.trained.open_trained` reads it back; all but an LSTM, the ``Auto`` classes of ``transformers``.
@@ -174,5 +179,8 @@ def write_model_folder(model: Target, run: Run) -> None:
             tokenizer.save_pretrained(folder)
         else:
             save_model(run.network, tokenizer, folder, context_length=context_length)
-    model.json(MARKER, describe(run))
-    model.text(CARD, model_card(run))
+    description, card = describe(run), model_card(run)
+    model.json(MARKER, description)
+    model.text(CARD, without_marks(card))
+    marked.json(MARKER, mark_document(description, _CHOICES))
+    marked.text(CARD, card)

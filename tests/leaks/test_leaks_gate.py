@@ -20,7 +20,8 @@ from pipelines.artifacts import Artifact
 from pipelines.context import StageContext
 from pipelines.corpus.tables import SENTENCES
 from pipelines.errors import PrivacyGateError, StageError
-from pipelines.gate import masked, search
+from pipelines.gate import masked_strings as chunks
+from pipelines.gate import search
 from pipelines.gate.strings import Choice, StringIndex, fragments, masked_strings, words_of
 from pipelines.graph import GRAPH
 from pipelines.policies.tables import REDACTED
@@ -199,7 +200,7 @@ def test_gate_passes_with_a_constant_and_counts_only(tmp_path: Path) -> None:
 def test_a_leak_in_another_partition_is_refused_and_shown_only_in_a_private_table(
     tmp_path: Path, patch: Patch, chunk: int
 ) -> None:
-    patch.constant(masked, "CHUNK_STRINGS", chunk)  # also with one pass for each string
+    patch.constant(chunks, "CHUNK_STRINGS", chunk)  # also with one pass for each string
     others: list[Row] = [(f"Person {n}xy here", f"<MASK>{' here'}", True) for n in range(3)]
     with pytest.raises(PrivacyGateError) as caught:
         _run_gate(tmp_path, [[MASKED, *others], [CLEAN, LEAK]], GateConfig(on_hit="stop"))

@@ -71,7 +71,7 @@ class GateConfig(StageConfig):
 
     def choice(self) -> Choice:
         """These settings as the search takes them."""
-        from pipelines.gate.everyday import is_everyday
+        from pipelines.gate.common_words import is_everyday
         from pipelines.gate.strings import Choice
 
         return Choice(
@@ -97,7 +97,7 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
         PrivacyGateError: a masked string stands in a speaker's name, a domain or a label that would be public; in a
             sentence, where finds stop the run; or in too many of them. Where it stands is told in a private table.
     """
-    from pipelines.gate.finds import (
+    from pipelines.gate.hits import (
         Finds,
         explained,
         first_masked,
@@ -107,7 +107,7 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
         write_held,
     )
     from pipelines.gate.index import write_index
-    from pipelines.gate.masked import MaskedStrings
+    from pipelines.gate.masked_strings import MaskedStrings
     from pipelines.gate.search import Hits, num_training_rows, row_words
     from pipelines.gate.strings import StringIndex
     from pipelines.gate.tables import GATE_HITS, GATE_INDEX, GATE_PLACES, GATE_STRINGS

@@ -44,11 +44,10 @@ class ReportConfig(StageConfig):
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes ``report.html`` and ``report.json``: the full version (private root), the public one (public root).
 
-    Beside the public one stand ``model_card.md`` and ``data_card.md``.
+    Beside the public one stand ``model_card.md`` and ``data_card.md``. The gate gets a marked copy of each public file.
     """
-    from pipelines.report.cards import data_card, model_card_sections
     from pipelines.report.figures import Sources, build, data_warnings
-    from pipelines.report.public import public_version
+    from pipelines.report.public import marked, public_version
     from pipelines.report.settings import shown_settings
     from pipelines.signatures import own_fingerprint
     from pipelines.stages.prepare.publish import publishes_rows
@@ -87,15 +86,23 @@ def run(ctx: StageContext) -> dict[str, Any]:
     _write(full, ctx.out)
     if config.public:
         public = public_version(full, claims["public"], publishes_counts=config.publish_counts)
-        _write(public, ctx.out.public)
-        ctx.out.public.text("model_card.md", model_card_sections(public))
-        ctx.out.public.text("data_card.md", data_card(public))
+        write_public(public, ctx.out.public)
+        write_public(marked(public), ctx.out.marked)
     return {"metrics": full["metrics"], "warnings": data_warnings(full["corpus"], full["redaction"], full["shards"])}
 
 
 def _read(ctx: StageContext, stage: str, file: str) -> Any:
     """A file of a stage that runs may leave out."""
     return ctx.input(stage).json(file) if ctx.inputs.get(stage) else None
+
+
+def write_public(report: dict[str, Any], out: Target) -> None:
+    """Writes the public report and the texts of the cards."""
+    from pipelines.report.cards import data_card, model_card_sections
+
+    _write(report, out)
+    out.text("model_card.md", model_card_sections(report))
+    out.text("data_card.md", data_card(report))
 
 
 def _write(report: dict[str, Any], out: Target) -> None:

@@ -11,8 +11,9 @@ def search_public_files(stage: str, inputs: Mapping[str, tuple[Artifact, ...]], 
     """Searches files of a stage that are to be public for the strings that the gate lists.
 
     The gate has searched the rows that will be public before any of them was written; this looks at what was written
-    indeed: tables, tokenizer, model card, configuration, reports, and the files' names. Weights are left out, and so is
-    what the files say whatever the text is (`Output.basis`). Training has its vocabulary searched before it begins.
+    indeed: tables, tokenizer, model card, configuration, reports, and the files' names. Weights are left out. So is what
+    the files say whatever the text is (`Output.basis`), and our own prose around values that are filled in
+    (`Output.marked`). Training has its vocabulary searched before it begins.
 
     Args:
         stage: whose files they are.
@@ -41,6 +42,7 @@ def search_public_files(stage: str, inputs: Mapping[str, tuple[Artifact, ...]], 
         case_sensitive=figures["case_sensitive"],
         hits=hits,
         basis=out.basis,
+        marked=out.marked.folder,
     )
     if hits.by_label:
         raise hits.refuse(f"nothing of stage {stage}", out.failures)

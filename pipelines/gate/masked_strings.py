@@ -19,7 +19,7 @@ from itertools import chain, islice, repeat
 from typing import Final
 
 from pipelines.artifacts import Source, Target
-from pipelines.gate.hashed import HashedStrings, key_of
+from pipelines.gate.hash_filter import HashedStrings, key_of
 from pipelines.gate.strings import Choice, StringIndex
 from pipelines.tables import Table
 
