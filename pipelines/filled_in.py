@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import ast
 import functools
-import importlib.util
 import re
 from collections import defaultdict
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,10 +27,10 @@ _FIELD: Final = re.compile(r"\{[^{}]*\}")
 _NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*(?:e[-+]?\d+)?")
 _SENTENCE_WORDS: Final = 3
 """Words from which on a literal of our source passes for ours inside a value."""
-_OUR_MODULES: Final = (
-    *("accounting", "dedup", "methods", "miss_rate", "policies.detectors.specs", "report", "stages", "training"),
-)
-"""Packages and modules of `pipelines` that word what reports, claims and model cards say."""
+_WORDING: Final = ("accounting", "dedup", "methods", "miss_rate", "report", "stages", "training")
+"""Packages of `pipelines` that word what reports, claims and model cards say."""
+_NAMING: Final = (*_WORDING, "policies")
+"""Packages whose settings and names these documents show."""
 _PREFIX: Final = 8
 
 
@@ -63,6 +62,9 @@ class FilledIn(str):
     def __lt__(self, other: str) -> bool:
         return self.plain < str(_plain(other))
 
+    def __gt__(self, other: str) -> bool:
+        return self.plain > str(_plain(other))
+
     def __hash__(self) -> int:
         return hash(self.plain)
 
@@ -84,14 +86,24 @@ def without_marks(text: str) -> str:
     return _MARKS.sub("", text)
 
 
-def fill(template: str, **values: Any) -> str:
+def ours(text: str) -> FilledIn:
+    """Returns text of our own, which our code chose, as a value that gets no marks."""
+    return FilledIn(without_marks(text))
+
+
+def fill(template: str, **values: Any) -> FilledIn:
     """Fills a template with values, each string of which is marked but for what our source says.
 
     Args:
         template: literal text of ours, with fields as `str.format` takes them.
         **values: values; numbers are computed and get no marks.
     """
-    return template.format(**{name: mark_document(value) for name, value in values.items()})
+    return FilledIn(template.format(**{name: mark_document(value) for name, value in values.items()}))
+
+
+def join(separator: str, texts: Iterable[str]) -> FilledIn:
+    """Joins values by literal text of ours, each marked as by `fill`."""
+    return FilledIn(separator.join(map(mark_document, texts)))
 
 
 def filled_ranges(marked: str) -> list[tuple[int, int]]:
@@ -146,7 +158,7 @@ def _marked(text: str) -> str:
 
 def _pieces(text: str) -> list[tuple[str, bool]]:
     """A text in pieces, each with the answer whether it is a sentence of ours."""
-    sentences = _literals()[1]
+    sentences = _sentences()
     pieces, at, done = [], 0, 0
     while at < len(text):
         known = (one for one in sentences.get(text[at : at + _PREFIX], ()) if text.startswith(one, at))
@@ -161,31 +173,30 @@ def _pieces(text: str) -> list[tuple[str, bool]]:
 def _is_computed(piece: str) -> bool:
     """Tells whether a piece is made of numbers and of what our source says between them."""
     between = _NUMBER.split(piece)
-    return len(between) > 1 and all(part in _literals()[0] or not re.search(r"\w", part) for part in between)
-
-
-def our_names() -> frozenset[str]:
-    """Returns what the source states as a whole string, and the names of its fields."""
-    return _literals()[0]
+    return len(between) > 1 and all(part in our_names() or not re.search(r"\w", part) for part in between)
 
 
 @functools.cache
-def _literals() -> tuple[frozenset[str], dict[str, list[str]]]:
-    """All literals and names of fields in the source, and those of several words by their first characters."""
-    specs = [importlib.util.find_spec(f"pipelines.{module}") for module in _OUR_MODULES]
-    roots = [Path(spec.origin) for spec in specs if spec is not None and spec.origin is not None]
-    files = [file for root in roots for file in (root.parent.rglob("*.py") if root.name == "__init__.py" else (root,))]
-    literals = {
-        part
-        for file in files
-        for literal in _literals_of(ast.parse(file.read_bytes()))
-        for part in _FIELD.split(literal)
-    }
+def our_names() -> frozenset[str]:
+    """Returns what the source states as a whole string, and the names of its fields."""
+    return _literals(_NAMING)
+
+
+@functools.cache
+def _sentences() -> dict[str, list[str]]:
+    """Literals of several words, by the characters that they begin with."""
     sentences = defaultdict(list)
-    for literal in literals:
+    for literal in _literals(_WORDING):
         if len(re.findall(r"\w+", literal)) >= _SENTENCE_WORDS:
             sentences[literal[:_PREFIX]].append(literal)
-    return frozenset(literals), dict(sentences)
+    return dict(sentences)
+
+
+def _literals(packages: Iterable[str]) -> frozenset[str]:
+    """Literals and names of fields, in the source of some packages beside this module."""
+    files = (file for package in packages for file in Path(__file__).with_name(package).rglob("*.py"))
+    found = (literal for file in files for literal in _literals_of(ast.parse(file.read_bytes())))
+    return frozenset(part for literal in found for part in _FIELD.split(literal))
 
 
 def _literals_of(tree: ast.Module) -> Iterator[str]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.files import read_file, to_be_read
-from pipelines.filled_in import END, START, filled_ranges, without_marks
+from pipelines.filled_in import END, START, filled_ranges, our_names, without_marks
 from pipelines.gate.index import indexes_to_search
 from pipelines.gate.search import Hit, Hits
 from pipelines.gate.strings import StringIndex, places_of_words, words_of
@@ -276,13 +276,15 @@ def _is_filled_in(string: str, marked: str, *, case_sensitive: bool) -> bool:
 
 
 def _said_in(folder: Path, known: Mapping[str, Set[Unit]], marked: Path | None) -> Iterator[tuple[str, Unit, str]]:
-    """Yields what files below a folder, and their names, say beyond what is known: file, unit, and what of it counts."""
+    """Yields what files below a folder, and their names, say beyond what is known: file, unit, what of it counts."""
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         name = path.relative_to(folder).as_posix()
         unchanged = known.get(path.name, frozenset())
         new_name = name if path.name not in known else path.parent.relative_to(folder).as_posix()
-        named = () if path.suffix == ".parquet" else (Unit(new_name, is_format=True),)
-        for unit in (*named, *units_of(path, None if marked is None else marked / name)):
+        copy = None if marked is None else marked / name
+        is_ours = copy is not None and copy.is_file() and our_names().issuperset(name.split("/"))
+        named = () if is_ours or path.suffix == ".parquet" else (Unit(new_name, is_format=True),)
+        for unit in (*named, *units_of(path, copy)):
             if unit not in unchanged:
                 yield name, unit, _without(unit.text, unchanged) if path.name == _CARD else unit.text
 

@@ -192,14 +192,15 @@ _CHOICES: Final = frozenset(
     }
 )
 """Keys whose values are fixed words; another value there is searched by the gate."""
-_FREE_SETTINGS: Final = frozenset({"format", "language", "model", "template"})
-"""Settings that may hold another word than those which the project states."""
+_FREE_SETTINGS: Final = frozenset({"model"})
+"""Settings whose value may be a name that users gave."""
 
 
 def marked(public: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the public document with marks around all that is filled in (`pipelines.filled_in`)."""
     settings = {
-        table: mark_document(values, values.keys() - _FREE_SETTINGS) for table, values in public["settings"].items()
+        table: {name: mark_document(value, values.keys() - _FREE_SETTINGS, key=name) for name, value in values.items()}
+        for table, values in public["settings"].items()
     }
     document: dict[str, Any] = mark_document(
         {name: part for name, part in public.items() if name != "settings"}, _CHOICES

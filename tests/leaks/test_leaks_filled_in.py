@@ -6,11 +6,14 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from increment import drive
 from support import TESTS
 from support.tables import table_at, table_writer
 from support.trainings import RUNS, build
@@ -22,10 +25,14 @@ from pipelines.gate.files import json_units, page_units, search_folder
 from pipelines.gate.index import write_index
 from pipelines.gate.search import Hits
 from pipelines.gate.strings import words_of
+from pipelines.graph import GRAPH
 from pipelines.report.cards import data_card, model_card_sections
 from pipelines.report.public import marked, public_version
 from pipelines.report.render import render_html
 from pipelines.stages.train import report as report_stage
+from pipelines.training.data.control import ControlTokens
+from pipelines.training.model_card import _CARD, model_card
+from pipelines.training.tasks.spec import ClassificationSettings
 
 SECRET = "Zebulon"
 FULL = {**json.loads((TESTS / "report/golden/full.json").read_text("utf-8")), "warnings": [], "miss_rate": {}}
@@ -167,6 +174,9 @@ def test_words_of_our_own_prose_are_no_finds(tmp_path: Path, name: str) -> None:
     assert search(publish(tmp_path, {**PUBLIC, "claims": [claim]}), name) == set()
 
 
+PARTS = {"any", "each", "for", "only", "record", "secret", "sees", "sentence", "settings", "the", "trained", "training"}
+PARTS |= {"whoever"}
+"""Everyday words that claims fill into their sentences."""
 FILLED = {"Bayesian confidentiality", "Whoever sees the model", "Whoever sees", "trained on", "for any.", "were"}
 FILLED |= {"sentence", "labelled", "each secret", "the secret", "one kind of secret of a test"}
 """Parts of claims that no literal of three words covers. The last one is of the tests."""
@@ -181,6 +191,95 @@ def test_the_claims_of_a_method_fill_in_numbers_and_little_else(run: str) -> Non
         units = [unit.text for unit in json_units(json.loads(json.dumps(document)))]
         found = {without_marks(text)[a:b] for text in units for a, b in filled_ranges(text)}
         assert {text.strip() for text in found if not re.search(r"\d", text)} <= FILLED
+
+
+SETTINGS = """
+[corpus]
+inputs = ["corpus.jsonl"]
+[redact]
+policies = ["regex"]
+conservative = "regex"
+patterns = { NAME = "(?<=called )\\\\w+" }
+[gate]
+everyday_words = true
+max_held_fraction = 1.0
+[sample]
+replicates = 1
+fraction = 1.0
+[train]
+method = "dpsgd"
+num_layers = 1
+num_heads = 2
+embedding_size = 16
+context_length = 32
+tokenizer = "bytes"
+epochs = 1
+expected_batch_size = 32
+noise_multiplier = 2.0
+"""
+
+
+@pytest.mark.slow
+def test_a_run_is_not_stopped_by_names_that_are_words_of_our_prose(tmp_path: Path) -> None:
+    """Every word of the page and of the model's card is masked somewhere, everyday words too."""
+    page = re.sub(f"{START}.*?{END}", " ", render_html(marked(PUBLIC)))
+    ours = {word for unit in page_units(page) for word in words_of(unit.text)} | set(words_of(_CARD))
+    names = sorted(word for word in ours - PARTS if len(word) > 2 and word.isascii() and word.isalpha())
+    assert {"noise", "guarantees", "poisson", "transformers"} <= set(names)
+    assert len(names) > 500
+    folds = ("test", *("train",) * 8)
+    rows = [{"id": f"d{n}", "text": f"I am called {name}.", "fold": folds[n % 9]} for n, name in enumerate(names)]
+    (tmp_path / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "reticent.toml").write_text(SETTINGS)
+    drive(tmp_path / "reticent.toml", tuple(GRAPH))
+    files = {path.name for path in (tmp_path / "reticent-store/public").rglob("*")}
+    assert {"report.html", "model_card.md", "README.md", "reticent.json"} <= files
+
+
+def model_run(**changes: Any) -> Any:
+    """What a model's card looks at in a run."""
+    tokens = {1: "<BOS>", 2: "<EOS>", 3: "<MASK>", 4: "<usr>", 5: "<OTHER>"}
+    control = ControlTokens(pad=0, bos=1, eos=2, mask=3, speakers={"usr": 4}, other_speaker=5)
+    known = {"config": {}, "tokens": {}, "base": "acme/base", **changes}
+    return SimpleNamespace(
+        task=ClassificationSettings.model_construct(template=None, classes=(), label_words=()),
+        config={"method": "crt", "task": "language_modelling", "adaptation": "full", "target_epsilon": 3.0}
+        | {"target_delta": 1e-6}
+        | known["config"],
+        corpus=SimpleNamespace(
+            vocabulary=SimpleNamespace(
+                tokenizer=SimpleNamespace(convert_ids_to_tokens=(tokens | known["tokens"]).__getitem__),
+                control=control,
+                kind="bytes",
+                trained_on="none",
+            )
+        ),
+        account=SimpleNamespace(variant=None, light_noise_miss_rate=None),
+        network=torch.nn.Identity(),
+        base=known["base"],
+        head="causal",
+        spent=None,
+        planned_steps=1,
+        context_length=128,
+    )
+
+
+@pytest.mark.parametrize("name", ["Zebulon", "Noise", "Will", "Poisson", "123456"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda name: {"base": name},
+        lambda name: {"tokens": {4: f"<{name}>"}},
+        lambda name: {"config": {"adaptation": name}},
+    ],
+)
+def test_a_name_that_is_filled_into_a_models_card_is_found(
+    tmp_path: Path, name: str, change: Callable[[str], dict[str, Any]]
+) -> None:
+    for folder, run in ((tmp_path / "with", model_run(**change(name))), (tmp_path / "without", model_run())):
+        card = model_card(run)
+        write(folder, "README.md", without_marks(card), card)
+        assert bool(search(folder, name, "128")) == (folder.name == "with")
 
 
 # --- the marks ------------------------------------------------------------------------------------------------------
@@ -217,9 +316,14 @@ def test_a_marked_string_is_compared_as_the_plain_one() -> None:
     assert name == "zebulon"
     assert name != "other"
     assert {"zebulon": 1}[name] == {name: 1}["zebulon"] == 1
-    assert sorted([mark_document("abc"), mark_document("ab")])[0] == "ab"
+    for names in (
+        ["ab", "abc", "b"],
+        ["ab", mark_document("abc"), "b"],
+        [mark_document("ab"), "abc", mark_document("b")],
+    ):
+        assert sorted(names, reverse=True)[::-1] == ["ab", "abc", "b"]
     assert f"{name}" == f"{START}zebulon{END}"
-    assert fill("at most {n} of {name}", n=128, name="zebulon") == f"at most 128 of {START}zebulon{END}"
+    assert str.__str__(fill("at most {n} of {name}", n=128, name="zebulon")) == f"at most 128 of {START}zebulon{END}"
 
 
 def test_marks_change_nothing_in_what_is_written() -> None:

@@ -274,9 +274,9 @@ FILES: dict[str, Any] = {
 }
 
 
-def _publish(folder: Path, files: dict[str, Any]) -> None:
+def _publish(folder: Path, files: dict[str, Any], place: str = "public") -> None:
     for name, content in files.items():
-        path = folder / "public" / name
+        path = folder / place / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
 
@@ -328,9 +328,9 @@ POISSON = "Differential privacy of Poisson-sampled DP-SGD, accounted with privac
 def test_our_own_wording_and_computed_numbers_are_no_finds(tmp_path: Path) -> None:
     rows: list[Row] = [("I am Poisson", "I am <MASK>", True), ("call 1234567890", "call <MASK>", True)]
     gated = _run_gate(tmp_path / "g", [rows], GateConfig())
-    _publish(
-        tmp_path / "ok", {"report.html": f"<dd>{POISSON}</dd><td>0.1234567890</td>", "report.json": {"x": 1234567890}}
-    )
+    files = {"report.html": f"<dd>{POISSON}</dd><td>0.1234567890</td>", "report.json": {"x": 1234567890}}
+    for place in ("public", "marked"):
+        _publish(tmp_path / "ok", files, place)
     _search(tmp_path / "ok", gated)
     _publish(tmp_path / "bad", {"report.json": {"x": "123-456-7890"}})
     with pytest.raises(PrivacyGateError, match="NAME 1"):

@@ -10,10 +10,10 @@ from pipelines.artifacts import Artifact, Folder, Output
 def search_public_files(stage: str, inputs: Mapping[str, tuple[Artifact, ...]], out: Output, searched: Folder) -> None:
     """Searches files of a stage that are to be public for the strings that the gate lists.
 
-    The gate has searched the rows that will be public before any of them was written; this looks at what was written
-    indeed: tables, tokenizer, model card, configuration, reports, and the files' names. Weights are left out. So is what
-    the files say whatever the text is (`Output.basis`), and our own prose around values that are filled in
-    (`Output.marked`). Training has its vocabulary searched before it begins.
+    The gate has searched the rows that will be public before any of them was written. This looks at what was written:
+    tables, tokenizer, model card, configuration, reports, and the files' names. It leaves out weights, what the files
+    say whatever the text is (`Output.basis`), and our own prose around values that are filled in (`Output.marked`).
+    Training has its vocabulary searched before it begins.
 
     Args:
         stage: whose files they are.
