@@ -146,6 +146,18 @@ def test_a_name_that_is_filled_in_is_found_even_if_it_is_a_word_of_our_prose(
     assert search(publish(tmp_path / "without", whole), name) == set()
 
 
+@pytest.mark.parametrize("name", ["gold", "sentence", "crt"])
+def test_a_word_of_our_source_is_found_where_values_are_free(tmp_path: Path, name: str) -> None:
+    """A class, a title or a base model may be called like a fixed word."""
+    training = {**PUBLIC["training"], "accuracy": 0.5, "accuracy_by_class": {name: 0.5}}
+    for number, change in enumerate(
+        ({"training": training}, {"title": name}, {"training": {**training, "base_model": name}})
+    ):
+        document = {**PUBLIC, **change}
+        write(tmp_path / f"{number}", "report.html", render_html(document), render_html(marked(document)))
+        assert search(tmp_path / f"{number}", name) == {"report.html"}
+
+
 def test_a_sentence_of_ours_may_hold_a_value_that_is_found(tmp_path: Path) -> None:
     claim = {
         **PUBLIC["claims"][0],
