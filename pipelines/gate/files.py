@@ -116,7 +116,7 @@ def _cells(path: Path) -> Iterator[Unit]:
 
 
 class _PageText(HTMLParser):
-    """What a page says: its text, each piece between two tags on a line; and each attribute and comment by itself.
+    """A reader of what a page says: text, each piece between two tags on a line, and each attribute and comment.
 
     Characters that are written as entities (``O&#39;Brien``) come as what they stand for. A value that is filled in may
     hold tags, as a chart does: each piece of it has marks of its own.
@@ -226,7 +226,7 @@ def search_folder(
     Args:
         folder: folder that is about to be published.
         table: the index, as `pipelines.gate.index.write_index` filled it.
-        case_sensitive: as the index was made.
+        case_sensitive: flag that case counts, as when the index was made.
         hits: collector of what is found.
         basis: files that depend on no text of ours; may be missing. Of ``README.md`` each line counts by itself,
             wherever the public one says it.

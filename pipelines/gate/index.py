@@ -24,7 +24,7 @@ def write_index(
     """Writes what was searched for. Returns the number of strings.
 
     Args:
-        writer: of the table ``gate_index``.
+        writer: writer of the table ``gate_index``.
         chunks: strings with their labels, no string twice.
         parts: those of them, and others, that are a part of some public word.
         dismissed: those of them that are no secrets, and left out.
@@ -38,11 +38,11 @@ def write_index(
 def indexes_to_search(
     table: Table, texts: Callable[[], Iterable[Sequence[str]]]
 ) -> Iterator[tuple[StringIndex, set[str]]]:
-    """Indexes, one at least, that between them hold every string of the table that stands in some texts.
+    """Yields at least one index; together they hold every string of the table that stands in some texts.
 
     Args:
-        table: as `write_index` filled it.
-        texts: gives the texts, anew each time, as the words of `pipelines.gate.strings.words_of`.
+        table: table that `write_index` filled.
+        texts: function that gives the texts, anew each time, as the words of `pipelines.gate.strings.words_of`.
 
     Yields:
         An index, and those of its strings that are a part of some public word.

@@ -137,12 +137,12 @@ _COUNTED_WARNING: Final = (
 
 
 def public_version(full: Mapping[str, Any], claims: Any, *, publishes_counts: bool = False) -> dict[str, Any]:
-    """What of a full report may be published beside the model.
+    """Returns the part of a full report that may be published beside the model.
 
     Args:
-        full: as `pipelines.report.figures.build` returns it.
-        claims: what the public may see of the claims, as the guarantee stage wrote it.
-        publishes_counts: whether the settings put the rates into the public root.
+        full: result of `pipelines.report.figures.build`.
+        claims: public part of the claims, as the guarantee stage wrote it.
+        publishes_counts: flag that the settings put the rates into the public root.
 
     Returns:
         A document of the same shape. Sections are there with fewer keys; `withheld` names what was dropped.
