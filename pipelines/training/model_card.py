@@ -103,7 +103,7 @@ def model_card(run: Run) -> str:
     if run.base is not None:
         origin = fill("fine-tuned from {base} (adaptation: {kind})", base=run.base, kind=config["adaptation"])
 
-    def code(number: int) -> str:
+    def code(number: int | None) -> str:
         token: str = vocabulary.tokenizer.convert_ids_to_tokens(number)
         return ours(markdown_code(token)) if token in RESERVED else markdown_code(token)
 
