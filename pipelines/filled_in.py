@@ -16,7 +16,7 @@ import ast
 import functools
 import re
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -121,14 +121,14 @@ def filled_ranges(marked: str) -> list[tuple[int, int]]:
     return list(zip(places[::2], places[1::2], strict=True))
 
 
-def mark_document(value: Any, choices: Container[str] = (), *, key: str = "") -> Any:
+def mark_document(value: Any, choices: Mapping[str, Container[str]] | None = None, *, key: str = "") -> Any:
     """Returns a JSON document in which every string, keys included, is marked but for what our source says.
 
     A key is ours if the source names it and the keys beside it are not data, as those of ``accuracy_by_class`` are.
 
     Args:
         value: the document.
-        choices: keys whose values are choices among fixed words, which pass whole if the source states them.
+        choices: fixed words of ours that may be the whole value of a key, by key.
         key: key that leads to the value.
     """
     if isinstance(value, dict):
@@ -139,7 +139,7 @@ def mark_document(value: Any, choices: Container[str] = (), *, key: str = "") ->
         }
     if isinstance(value, list | tuple):
         return [mark_document(inner, choices, key=key) for inner in value]
-    if not isinstance(value, str) or isinstance(value, FilledIn) or (key in choices and value in our_names()):
+    if not isinstance(value, str) or isinstance(value, FilledIn) or value in (choices or {}).get(key, ()):
         return value
     return _marked(value)
 
@@ -149,10 +149,13 @@ def _filled(text: str) -> str:
 
 
 def _marked(text: str) -> str:
-    """A value with marks around all but sentences of ours, and numbers beside them."""
+    """A value with marks around all but sentences of ours, and numbers between two of them."""
     pieces = _pieces(without_marks(text))
-    is_alone = len(pieces) == 1
-    marked = (p if is_ours or (not is_alone and _is_computed(p)) else _filled(p) for p, is_ours in pieces)
+    last = len(pieces) - 1
+    marked = (
+        piece if is_ours or (0 < at < last and _is_computed(piece)) else _filled(piece)
+        for at, (piece, is_ours) in enumerate(pieces)
+    )
     return FilledIn("".join(marked))
 
 

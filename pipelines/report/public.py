@@ -13,7 +13,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from pipelines.filled_in import mark_document
+from pipelines.filled_in import mark_document, our_names
+from pipelines.policies.detectors.specs import SPECS
 from pipelines.report.claims import normalised
 from pipelines.report.figures import claim_metrics
 from pipelines.report.numbers import Direction, coarse
@@ -186,8 +187,8 @@ def public_version(full: Mapping[str, Any], claims: Any, *, publishes_counts: bo
 
 _CHOICES: Final = frozenset(
     {
-        *("accountant", "adaptation", "conservative", "corpus", "evaluate_fold", "meteor_matching", "method", "mode"),
-        *("normalise", "notion", "policies", "recommended_method", "record", "relation", "source", "status", "task"),
+        *("accountant", "adaptation", "corpus", "evaluate_fold", "meteor_matching", "method", "mode"),
+        *("normalise", "notion", "recommended_method", "record", "relation", "source", "status", "task"),
         *("theorem", "tokenizer", "unit", "version"),
     }
 )
@@ -198,12 +199,17 @@ _FREE_SETTINGS: Final = frozenset({"model"})
 
 def marked(public: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the public document with marks around all that is filled in (`pipelines.filled_in`)."""
+    policies = dict.fromkeys(("conservative", "policies"), frozenset({*SPECS, "plug-in"}))
+    choices = dict.fromkeys(_CHOICES, our_names()) | policies
     settings = {
-        table: {name: mark_document(value, values.keys() - _FREE_SETTINGS, key=name) for name, value in values.items()}
+        table: {
+            name: mark_document(value, dict.fromkeys(values.keys() - _FREE_SETTINGS, our_names()) | policies, key=name)
+            for name, value in values.items()
+        }
         for table, values in public["settings"].items()
     }
     document: dict[str, Any] = mark_document(
-        {name: part for name, part in public.items() if name != "settings"}, _CHOICES
+        {name: part for name, part in public.items() if name != "settings"}, choices
     )
     return {**document, "settings": settings}
 

@@ -11,7 +11,7 @@ from pipelines.artifacts import Target
 from pipelines.dp.attach import foreign_rules
 from pipelines.dp.rules import FOREIGN_RULES
 from pipelines.errors import StageError
-from pipelines.filled_in import mark_document, without_marks
+from pipelines.filled_in import mark_document, our_names, without_marks
 from pipelines.methods import registry
 from pipelines.training.crossings import NOTES
 from pipelines.training.description import describe
@@ -162,7 +162,7 @@ def figures_document(run: Run) -> dict[str, Any]:
     }
 
 
-_CHOICES: Final = frozenset({"method", "task", "vocabulary", "trained_on"})
+_CHOICES: Final = ("method", "task", "vocabulary", "trained_on")
 """What the description of a model chooses among fixed words."""
 
 
@@ -182,5 +182,5 @@ def write_model_folder(model: Target, run: Run, marked: Target) -> None:
     description, card = describe(run), model_card(run)
     model.json(MARKER, description)
     model.text(CARD, without_marks(card))
-    marked.json(MARKER, mark_document(description, _CHOICES))
+    marked.json(MARKER, mark_document(description, dict.fromkeys(_CHOICES, our_names())))
     marked.text(CARD, card)

@@ -351,6 +351,7 @@ def test_marks_change_nothing_in_what_is_written() -> None:
         ("validation and test folds are public", ""),
         ("sentences of fewer than 123 tokens are not deduplicated: a secret in k copies of one is a group of k", ""),
         ("call 123", "call 123"),
+        ("validation and test folds are public 123", " 123"),
         ("", ""),
     ],
 )
