@@ -17,7 +17,7 @@ export DO_NOT_TRACK := 1
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup run test test-slow test-faults test-all lint format golden own-words bench gpu docs site package audit lint-container screenshots lock clean
+.PHONY: help setup run test test-slow test-faults test-all lint format golden bench gpu docs site package audit lint-container screenshots lock clean
 
 help:
 	@echo "make run        the whole job on $(DIALOGUES) built-in dialogues, into $(DEMO)/"
@@ -28,7 +28,6 @@ help:
 	@echo "make bench      README's performance table, measured anew in at most ten minutes after the demo's run"
 	@echo "make gpu        what needs a GPU, with $(PYTHON)'s torch, 8 minutes a call; GPU_ARGS='--models FOLDER'"
 	@echo "make golden     regenerate the golden files; review the diff"
-	@echo "make own-words  regenerate what the gate takes for our own wording; look in the diff for names"
 	@echo "make site       the documentation as a site, into build/site/; needs no network once it has run"
 	@echo "make package    wheel, source distribution, constraints and list of packages (SBOM), into dist/; built twice, equal bytes"
 	@echo "make audit      known vulnerabilities of the locked packages; asks the network"
@@ -77,9 +76,6 @@ format: setup
 
 golden: setup
 	RETICENT_GOLDEN=write $(BIN)/python -m pytest -k golden
-
-own-words: setup
-	$(BIN)/python -m flows.own_words
 
 bench: run
 	$(BIN)/python benchmarks/performance.py --config $(DEMO)/reticent.toml

@@ -84,7 +84,7 @@ def measure(folder: Path, way: str, in_partition: int) -> dict[str, Any]:
     """Runs the stage in this process."""
     from pipelines.artifacts import Artifact, Output
     from pipelines.context import Environment, StageContext
-    from pipelines.gate import masked
+    from pipelines.gate import masked_strings
     from pipelines.gate.files import search_folder
     from pipelines.gate.search import Hits
     from pipelines.gate.tables import GATE_INDEX
@@ -94,9 +94,9 @@ def measure(folder: Path, way: str, in_partition: int) -> dict[str, Any]:
     parts = sorted(folder.glob("p*"))
     num_strings = len(parts) * in_partition // 4
     if way == "all at once":
-        set_for_process(masked, "CHUNK_STRINGS", num_strings)
+        set_for_process(masked_strings, "CHUNK_STRINGS", num_strings)
     elif way == "one pass more":
-        set_for_process(masked, "HASHED_STRINGS", num_strings // 2)
+        set_for_process(masked_strings, "HASHED_STRINGS", num_strings // 2)
     out = folder.with_name(f"{folder.name}-out")
     shutil.rmtree(out, ignore_errors=True)
     (out / "scratch").mkdir(parents=True)

@@ -27,7 +27,7 @@ from schedule import CASES, Load, Trouble, simulate
 from pipelines.dedup.bloom import ScalableBloomFilter
 from pipelines.dedup.hash_ranges import usual_buckets
 from pipelines.dedup.resolve import MARK_BITS
-from pipelines.gate.masked import CHUNK_STRINGS, HASHED_STRINGS
+from pipelines.gate.masked_strings import CHUNK_STRINGS, HASHED_STRINGS
 from pipelines.graph import GRAPH
 
 ROOT = Path(__file__).resolve().parents[1]

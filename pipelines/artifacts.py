@@ -214,3 +214,11 @@ class Output(Target):
         A stage writes them before it reads any input. The gate accepts content of public files that is also in them.
         """
         return self.scratch.blob("basis")
+
+    @property
+    def marked(self) -> Target:
+        """Marked copies of public files, by the same names: what is filled in, and what is ours.
+
+        The gate searches a file without such a copy as filled in throughout (`pipelines.filled_in`).
+        """
+        return Target(folder=self.scratch.blob("marked"))

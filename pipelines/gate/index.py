@@ -6,8 +6,8 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from typing import Any, Final
 
-from pipelines.gate import masked
-from pipelines.gate.hashed import HashedStrings, key_of
+from pipelines.gate import masked_strings
+from pipelines.gate.hash_filter import HashedStrings, key_of
 from pipelines.gate.strings import StringIndex
 from pipelines.tables import Table, TableWriter
 
@@ -17,14 +17,14 @@ _KEPT: Final = 8
 
 def write_index(
     writer: TableWriter,
-    chunks: Iterable[masked.Chunk],
+    chunks: Iterable[masked_strings.Chunk],
     parts: Set[str] = frozenset(),
     dismissed: Set[str] = frozenset(),
 ) -> int:
     """Writes what was searched for. Returns the number of strings.
 
     Args:
-        writer: of the table ``gate_index``.
+        writer: writer of the table ``gate_index``.
         chunks: strings with their labels, no string twice.
         parts: those of them, and others, that are a part of some public word.
         dismissed: those of them that are no secrets, and left out.
@@ -38,16 +38,16 @@ def write_index(
 def indexes_to_search(
     table: Table, texts: Callable[[], Iterable[Sequence[str]]]
 ) -> Iterator[tuple[StringIndex, set[str]]]:
-    """Indexes, one at least, that between them hold every string of the table that stands in some texts.
+    """Yields at least one index; together they hold every string of the table that stands in some texts.
 
     Args:
-        table: as `write_index` filled it.
-        texts: gives the texts, anew each time, as the words of `pipelines.gate.strings.words_of`.
+        table: table that `write_index` filled.
+        texts: function that gives the texts, anew each time, as the words of `pipelines.gate.strings.words_of`.
 
     Yields:
         An index, and those of its strings that are a part of some public word.
     """
-    if table.num_rows <= masked.CHUNK_STRINGS:
+    if table.num_rows <= masked_strings.CHUNK_STRINGS:
         yield _only_index(table, table.path.stat().st_mtime_ns)
         return
     named = set[str]()
@@ -69,7 +69,7 @@ def _index_of(rows: list[dict[str, Any]]) -> tuple[StringIndex, set[str]]:
 
 
 def _hashed_strings(table: Table) -> Iterable[HashedStrings]:
-    if table.num_rows > _KEPT * masked.HASHED_STRINGS:
+    if table.num_rows > _KEPT * masked_strings.HASHED_STRINGS:
         return _groups_of(table)
     return _kept_groups(table, table.path.stat().st_mtime_ns)
 
@@ -81,7 +81,7 @@ def _kept_groups(table: Table, mtime_ns: int) -> tuple[HashedStrings, ...]:
 
 
 def _groups_of(table: Table) -> Iterator[HashedStrings]:
-    return map(HashedStrings, masked.groups_of(_strings_of(table), masked.HASHED_STRINGS))
+    return map(HashedStrings, masked_strings.groups_of(_strings_of(table), masked_strings.HASHED_STRINGS))
 
 
 def _strings_of(table: Table) -> Iterator[str]:

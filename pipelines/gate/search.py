@@ -54,7 +54,7 @@ class Hits:
             self.kept.append(hit)
 
     def without(self, strings: Set[str]) -> Hits:
-        """The same without those of some strings."""
+        """Returns the hits without those of some strings."""
         left = Hits()
         for hit in self.kept:
             if hit.string not in strings:
@@ -65,9 +65,9 @@ class Hits:
         """Writes the kept hits to a private table ``hits``, and makes the error that tells counts only.
 
         Args:
-            what: says what is not published because of them.
-            failures: where the table goes.
-            why: says more of where they stand.
+            what: words for what is not published because of them.
+            failures: folder that the table goes to.
+            why: words for where they stand.
         """
         with failures.table(GATE_HITS, "hits") as writer:
             for hit in self.kept:
@@ -82,7 +82,7 @@ class Hits:
 
 
 def spans_of(sentences: Table, redacted: Table) -> Iterator[dict[str, Any]]:
-    """Every sentence's place and original text with the spans that were masked in it.
+    """Yields every sentence's place and original text with the spans that were masked in it.
 
     Raises:
         StageError: the two tables do not hold the same rows in the same order.
@@ -94,12 +94,12 @@ def spans_of(sentences: Table, redacted: Table) -> Iterator[dict[str, Any]]:
 
 
 def num_training_rows(redacted: Table) -> int:
-    """The number of rows of a redacted table's training fold."""
+    """Returns the number of rows of a redacted table's training fold."""
     return sum(pc.sum(_is_training(batch)).as_py() or 0 for batch in redacted.batches(("fold",)))
 
 
 def public_rows(redacted: Table) -> Iterator[dict[str, Any]]:
-    """Those of them that are on the public side, unless the gate holds them, by the shard stage's rule."""
+    """Yields the training rows on the public side, by the shard stage's rule, unless the gate holds them."""
     for batch in redacted.batches(("doc_id", "sentence_index", "redacted_text", *TAGS, *_FLAGS)):
         is_unmasked = pc.equal(batch.column("num_masked_tokens"), 0)  # the most of the others, which cost no time so
         rows = batch.filter(pc.and_(_is_training(batch), is_unmasked)).to_pylist()
@@ -111,7 +111,7 @@ def _is_training(batch: pa.RecordBatch) -> pa.BooleanArray:
 
 
 def finds_in_tags(row: dict[str, Any], index: StringIndex, choice: Choice) -> Iterator[Hit]:
-    """The strings that stand in a public row's speaker, domain or label."""
+    """Yields the strings that stand in a public row's speaker, domain or label."""
     for column in TAGS:
         if value := row[column]:
             words = tag_words(value, choice.case_sensitive)

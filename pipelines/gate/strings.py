@@ -33,10 +33,11 @@ MAX_PIECES: Final = 8
 
 
 def words_of(text: str, *, case_sensitive: bool = False) -> list[str]:
-    """The words of a text as they are compared: runs of letters and digits, without accents, by default without case.
+    """Returns the words of a text as they are compared: runs of letters and digits, without accents.
 
-    Punctuation and white space only separate, so ``(555) 123-4567`` and ``555 123 4567`` are equal, and ``O'Brien's``
-    begins with ``O'Brien``; but "don't" is one word. In scripts without spaces every character is a word.
+    Case counts only if you ask for it. Punctuation and white space only separate, so ``(555) 123-4567`` and
+    ``555 123 4567`` are equal, and ``O'Brien's`` begins with ``O'Brien``. But "don't" is one word. In scripts without
+    spaces every character is a word.
     """
     if "'" in text or "’" in text:
         text = _NOT.sub(r"\1\2", text)
@@ -50,7 +51,7 @@ def words_of(text: str, *, case_sensitive: bool = False) -> list[str]:
 
 
 def places_of_words(text: str, *, case_sensitive: bool = False) -> list[tuple[str, int, int]]:
-    """The words of `words_of`, each with the half-open range of characters that it stands for."""
+    """Returns the words of `words_of`, each with the half-open range of characters that it stands for."""
     joined = {match.start(2) - 1 for match in _NOT.finditer(text)}
     folded, origin = [], []
     for at, character in enumerate(text):
@@ -76,15 +77,15 @@ def _folded(character: str, case_sensitive: bool) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """What is searched for.
+    """A choice of what is searched for.
 
     Attributes:
         labels: searched labels; empty means all but `DESCRIPTIVE_LABELS`.
         min_characters: shorter strings (letters and digits counted) are left out.
-        case_sensitive: whether case must agree.
+        case_sensitive: flag that case must agree.
         ignore: strings that are no secret although they were masked. They may quote private text.
-        is_everyday: tells by its words, without case, and its label whether a string is not searched for because it is
-            everyday English (`pipelines.gate.everyday`); None: all are searched for.
+        is_everyday: function that tells by words, without case, and label if a string is not searched for because it is
+            everyday English (`pipelines.gate.common_words`); None: all are searched for.
     """
 
     labels: frozenset[str] = frozenset()
@@ -94,7 +95,7 @@ class Choice:
     is_everyday: Callable[[Sequence[str], str], bool] | None = None
 
     def has_label(self, label: str) -> bool:
-        """Whether strings of this label are searched for."""
+        """Tells if strings of this label are searched for."""
         return label in self.labels if self.labels else label not in DESCRIPTIVE_LABELS
 
     def words(self, text: str) -> list[str]:
@@ -102,7 +103,7 @@ class Choice:
         return words_of(text, case_sensitive=self.case_sensitive)
 
     def normalise(self, text: str) -> str:
-        """The compared form of a string: its words, one space between them."""
+        """Returns the compared form of a string: its words, one space between them."""
         return " ".join(self.words(text))
 
     @cached_property
@@ -134,7 +135,7 @@ class MaskedString:
 
 
 def masked_strings(rows: Iterable[Mapping[str, Any]], choice: Choice) -> list[MaskedString]:
-    """The distinct masked strings of some sentences, sorted.
+    """Returns the distinct masked strings of some sentences, sorted.
 
     Args:
         rows: a sentence's ``doc_id`` and ``sentence_index``, its original ``text``, and its ``spans`` with ``start``,
@@ -177,7 +178,7 @@ class StringIndex:
         self._pairs = frozenset(self._lengths)
 
     def find(self, words: Sequence[str]) -> set[str]:
-        """The strings that stand in a text, given as the words of `words_of`."""
+        """Returns the strings that stand in a text, given as the words of `words_of`."""
         found = self.singles.intersection(words)
         if self._pairs and not self._pairs.isdisjoint(pairwise(words)):
             for at, pair in enumerate(pairwise(words)):
@@ -190,7 +191,7 @@ class StringIndex:
         return found
 
     def places(self, words: Sequence[str]) -> set[tuple[int, int]]:
-        """Where the strings of `find` stand: half-open ranges of words, every one of them."""
+        """Returns every half-open range of words in which a string of `find` stands."""
         found = {(at, at + 1) for at, word in enumerate(words) if word in self.singles}
         for at, pair in enumerate(pairwise(words)):
             for length in self._lengths.get(pair, ()):
@@ -232,7 +233,7 @@ def runs_of_digits(words: Sequence[str]) -> Iterator[tuple[int, int, str]]:
 
 
 def fragments(singles: set[str], words: Iterable[str]) -> set[str]:
-    """Those of ``singles`` that are a part of one of ``words``.
+    """Returns the strings of ``singles`` that are a part of one of ``words``.
 
     A learnt vocabulary holds parts of the words that it was learnt from. One that equals a masked string says nothing
     if a public word contains it ("mann" in "manner"), and gives a leak away otherwise.

@@ -11,7 +11,7 @@ from pipelines.methods.view import View
 
 
 class CRTSettings(PlainSteps, NoisedSteps):
-    """Those of `crt`."""
+    """Settings of `crt`."""
 
 
 SPEC: Final = MethodSpec(

@@ -11,7 +11,7 @@ from pipelines.methods.view import View
 
 
 class DPSGDSettings(Optimized, NoisedSteps, ControlTokensOrNone):
-    """Those of `dpsgd`."""
+    """Settings of `dpsgd`."""
 
 
 SPEC: Final = MethodSpec(

@@ -20,7 +20,7 @@ _OF_LIGHT_NOISE: Final = frozenset({"jft_phase1_target_epsilon", "jft_miss_rate"
 
 
 class JFTSettings(PlainSteps, NoisedSteps):
-    """Those of `jft`."""
+    """Settings of `jft`."""
 
     PROTECTIONS: ClassVar[frozenset[str]] = NoisedSteps.PROTECTIONS | _OF_LIGHT_NOISE
 

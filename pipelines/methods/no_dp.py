@@ -11,7 +11,7 @@ from pipelines.methods.view import View
 
 
 class NoDPSettings(PlainSteps, ControlTokensOrNone):
-    """Those of `no_dp`."""
+    """Settings of `no_dp`."""
 
 
 SPEC: Final = MethodSpec(

@@ -11,7 +11,7 @@ from pipelines.methods.view import View
 
 
 class RedactedSettings(PlainSteps, TypedMasks):
-    """Those of `redacted` and `anonymized`."""
+    """Settings of `redacted` and `anonymized`."""
 
 
 SPEC: Final = MethodSpec(

@@ -13,7 +13,7 @@ from pipelines.methods.view import View
 
 
 class ScheduleSettings(PlainSteps, NoisedSteps):
-    """Those of `redaction_schedule`."""
+    """Settings of `redaction_schedule`."""
 
     schedule: Literal["step", "linear", "expconcave", "expconvex"] = Field(
         "linear", description="redaction_schedule: how the chance of a redacted step falls."

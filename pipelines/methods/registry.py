@@ -46,7 +46,7 @@ class SettingsOfMethods(
 
 
 def module_of(name: str) -> str:
-    """The module that describes a method.
+    """Returns the module that describes a method.
 
     Raises:
         ValueError: no method has this name; the message gives the nearest.
@@ -58,7 +58,7 @@ def module_of(name: str) -> str:
 
 @functools.cache
 def method(name: str) -> MethodSpec:
-    """What a method is; see `pipelines.plugins.load_spec`."""
+    """Returns the description of a method; see `pipelines.plugins.load_spec`."""
     found = load_spec(name, METHODS, ENTRY_POINTS, "method", MethodSpec)
     if name not in METHODS and found.first_phase is not None:
         raise ConfigError(f"method '{name}': a method of another package has no first phase of its own")
@@ -66,9 +66,9 @@ def method(name: str) -> MethodSpec:
 
 
 def rule_of(name: str, variant: str | None) -> MethodRule:
-    """What can be claimed of a method, or of one of its variants.
+    """Returns what can be claimed of a method, or of one of its variants.
 
-    Of one that is not known any more, nothing but differential privacy, which rests on its event alone.
+    Of a method that is not known any more, only differential privacy can be claimed: that rests on its event alone.
     """
     try:
         spec = method(name)

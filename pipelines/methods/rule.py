@@ -23,17 +23,17 @@ UNNOISED: Final[tuple[ClaimName, ...]] = ("dp", "masked", "selective", "selectiv
 
 @dataclass(frozen=True, kw_only=True)
 class MethodRule:
-    """What is known of a method.
+    """The claims that a method can make, and what they need.
 
     Attributes:
-        claims: in the order in which they are shown.
-        rows: what its only phase reads; None where ``events.json`` must list the phases.
-        theorem: where selective DP is proved for it.
-        is_unnoised: whether a part of the private records' text is read without noise, so that no DP can be claimed.
-        reads_spans: whether a record is cut into private spans, and others that are read without noise.
-        has_public_set: whether whole rows are trained on without noise because the conservative policy let them pass.
-        requires: preconditions by name, each with the reason for a refusal where it is not recorded as met.
-        plugins: the method's name, where it is none of ours; of several releases, all such names.
+        claims: names of the claims, in the order in which they are shown.
+        rows: text that its only phase reads; None if ``events.json`` must list the phases.
+        theorem: theorem that proves selective DP for the method.
+        is_unnoised: flag that a part of the private records' text is read without noise, so that no DP can be claimed.
+        reads_spans: flag that a record is cut into private spans, and others that are read without noise.
+        has_public_set: flag that whole rows are trained on without noise because the conservative policy let them pass.
+        requires: preconditions by name, each with the reason for a refusal if it is not recorded as met.
+        plugins: the method's name, if another package offers the method; of several releases, all such names.
     """
 
     claims: tuple[ClaimName, ...]

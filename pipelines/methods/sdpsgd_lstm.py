@@ -13,7 +13,7 @@ from pipelines.methods.view import View
 
 
 class SpanSettings(PublicRate, NoisedSteps):
-    """Those of `sdpsgd_lstm`."""
+    """Settings of `sdpsgd_lstm`."""
 
     PROTECTIONS: ClassVar[frozenset[str]] = NoisedSteps.PROTECTIONS | {"max_state_norm"}
 

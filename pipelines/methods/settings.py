@@ -15,7 +15,7 @@ Size = Annotated[int, Field(strict=True)]
 
 
 class MethodSettings(BaseModel):
-    """What a method is told that others are not.
+    """Settings that a method has and others have not.
 
     ``PROTECTIONS`` names settings of noise and clipping: whoever sets one believes in a protection, so one that does
     nothing is refused.

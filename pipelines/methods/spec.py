@@ -1,4 +1,4 @@
-"""What the description of a training method says."""
+"""The description of a training method."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class FirstPhase:
     """A phase that is an artifact of its own (``train_phase1``), whose weights the method goes on from.
 
     Attributes:
-        view: what it reads.
-        views: what it reads instead, by variant.
-        noised_variants: those that add noise.
-        figures: the stage whose figures it reads, by variant.
+        view: text that the phase reads.
+        views: text that it reads instead, by variant.
+        noised_variants: variants that add noise.
+        figures: stage whose figures the phase reads, by variant.
         only_later: settings that count in the second phase alone.
-        with_noise: settings that count in this phase where it adds noise.
-        of_noise: those of them that count nowhere else.
-        recipe: as `MethodSpec.recipe`.
+        with_noise: settings that count in this phase if it adds noise.
+        of_noise: settings of noise that count in this phase only.
+        recipe: version, like `MethodSpec.recipe`.
     """
 
     view: View
@@ -36,11 +36,11 @@ class FirstPhase:
     recipe: int = 1
 
     def view_of(self, variant: str | None) -> View:
-        """What it reads in a variant."""
+        """Returns the text that the phase reads in a variant."""
         return self.views.get(variant or "", self.view)
 
     def unused(self, variant: str | None) -> frozenset[str]:
-        """Settings of the method that it does not use in a variant."""
+        """Returns the settings of the method that the phase does not use in a variant."""
         return self.only_later if variant in self.noised_variants else self.only_later | self.with_noise | self.of_noise
 
 
@@ -49,23 +49,23 @@ class MethodSpec:
     """A training method, as settings, checks, claims, model card and documentation see it.
 
     Attributes:
-        name: as ``train.method`` gives it.
-        module: what trains: a module with ``prepare(corpus, settings)`` (`pipelines.training.methods.base`).
-        recipe: version of what it does to records. To be raised by whoever changes what the weights come from: a model
-            of an earlier version is then told from one of this version, and nothing else does that.
-        description: for the model card: what is done to which text.
-        without_noise, with_noise: for the table of methods: what it trains on in each way; empty for nothing.
-        source: where it comes from.
-        settings: what it is told beside what every method is.
-        view: which text it reads, and as what.
-        rules: what can be claimed of it, by variant; a method without variants has the one variant None.
+        name: name in ``train.method``.
+        module: module that trains, with ``prepare(corpus, settings)`` (`pipelines.training.methods.base`).
+        recipe: version of what the method does to records. Raise it if you change what the weights come from: only this
+            number tells a model of an earlier version from one of this version.
+        description: sentence for the model card that says what is done to which text.
+        without_noise, with_noise: words for the table of methods: the text that it trains on in each way, if any.
+        source: paper or package that the method comes from.
+        settings: model of the settings that not every method has.
+        view: text that the method reads, and its role.
+        rules: claims that it can make, by variant; a method without variants has the one variant None.
         variant_setting: the setting that names the variant.
-        first_phase: a phase before it, for those that have one.
+        first_phase: phase before it, if the method has one.
         notes: assumptions of its own, for every claim.
-        publishes_model: whether its model may lie in the public root; not one with no bound on what it tells of
-            private rows.
-        shares_steps: whether several processes may take its steps together.
-        needs_lstm: whether it trains the LSTM of its paper and no other network.
+        publishes_model: flag that its model may lie in the public root; false if there is no bound on what the model
+            tells of private rows.
+        shares_steps: flag that several processes may take its steps together.
+        needs_lstm: flag that it trains the LSTM of its paper and no other network.
     """
 
     name: str
@@ -105,17 +105,17 @@ class MethodSpec:
 
     @property
     def trains_on_public_rows(self) -> bool:
-        """Whether it trains on whole rows without noise because the conservative policy let them pass.
+        """Tells if it trains on whole rows without noise because the conservative policy let them pass.
 
-        They are then published, too, for its model gives them away.
+        These rows are then published, too, because its model gives them away.
         """
         return self.view.plain == "public_shard"
 
     @property
     def needs_masks(self) -> bool:
-        """Whether it treats masks otherwise than text, so that nothing else may stand in their place.
+        """Tells if it treats masks otherwise than text, so that nothing else may stand in their place.
 
-        It leaves them out of a loss without noise, or the tokens below them: what it promises rests on that.
+        It leaves masks, or the tokens below them, out of a loss without noise: what it promises rests on that.
         """
         phase = self.first_phase
         views = (self.view, *((phase.view, *phase.views.values()) if phase else ()))
@@ -124,11 +124,11 @@ class MethodSpec:
 
     @property
     def is_unprotected(self) -> bool:
-        """Whether it trains on original text without noise."""
+        """Tells if it trains on original text without noise."""
         return self.view.plain == "original"
 
     def rule(self, variant: str | None) -> MethodRule:
-        """What can be claimed of it, or of one of its variants.
+        """Returns what can be claimed of the method, or of one of its variants.
 
         Raises:
             KeyError: it has no such variant.

@@ -18,15 +18,15 @@ from typing import Literal
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """What a method trains on.
+    """The text that a method trains on.
 
     Attributes:
-        plain: the records that steps without noise go through.
-        noised: the records that DP steps sample.
-        marks_tokens: whether the tokens of original text are marked as private or public.
-        asks_for_masks: whether masks are targets of the loss.
-        learns_words: whether the public rows may shape the vocabulary and name its speakers. Only where they are public
-            for the method's claims too: elsewhere every row is a record to protect, and a vocabulary has no noise.
+        plain: records that steps without noise go through.
+        noised: records that DP steps sample.
+        marks_tokens: flag that the tokens of original text are marked as private or public.
+        asks_for_masks: flag that masks are targets of the loss.
+        learns_words: flag that the public rows may shape the vocabulary and name its speakers. Only if they are public
+            for the method's claims too: otherwise every row is a record to protect, and a vocabulary has no noise.
     """
 
     plain: Literal["public_shard", "redacted", "typed", "screened", "original", "none"]
@@ -37,27 +37,27 @@ class View:
 
     @property
     def reads_shards(self) -> bool:
-        """Whether records come from the shards."""
+        """Tells if records come from the shards."""
         return self.plain in ("public_shard", "redacted") or self.noised == "private_shard"
 
     @property
     def reads_masks(self) -> bool:
-        """Whether masks come from the redacted tables, beside the shards."""
+        """Tells if masks come from the redacted tables, beside the shards."""
         return self.marks_tokens or self.plain == "typed"
 
     @property
     def reads_original(self) -> bool:
-        """Whether records come from the sentences."""
+        """Tells if records come from the sentences."""
         return "original" in (self.plain, self.noised)
 
 
 def with_typed_masks(view: View) -> View:
-    """The same with masks that tell what was masked, where it reads redacted text of all rows."""
+    """Returns the view with masks that tell what was masked, if it reads redacted text of all rows."""
     return replace(view, plain="typed") if view.plain == "redacted" else view
 
 
 def unread_stages(view: View, *, tokenizer_reads_public_rows: bool) -> frozenset[str]:
-    """The stages, of ``shard`` and ``redact``, whose output such a training does not read.
+    """Returns the stages, of ``shard`` and ``redact``, whose output such a training does not read.
 
     What is not read may change without a new training: another policy then leaves `dpsgd` alone. A vocabulary that is
     learnt on public rows reads the shards whatever the method is.

@@ -1,4 +1,4 @@
-"""What the cards of a released model and of a released data set say of privacy: Markdown, of the public report.
+"""The cards of a released model and of a released data set: Markdown, made of the public report.
 
 Beside the claims stands what nobody measured or what is withheld, so that silence does not pass for a good result.
 Rates and figures of audits are in a public report only where the settings publish them (`report.publish_counts`).
@@ -43,10 +43,10 @@ NEVER: Final = (
 
 
 def model_card_sections(report: Mapping[str, Any]) -> str:
-    """The sections of a model card that follow what the training says of itself (`pipelines.training.model_card`).
+    """Returns the sections of a model card that follow what `pipelines.training.model_card` writes.
 
     Args:
-        report: as `pipelines.report.public.public_version` returns it.
+        report: result of `pipelines.report.public.public_version`.
     """
     training = report["training"]
     figures = [
@@ -67,10 +67,10 @@ def model_card_sections(report: Mapping[str, Any]) -> str:
 
 
 def data_card(report: Mapping[str, Any]) -> str:
-    """The text of a data set card.
+    """Returns the text of a data set card.
 
     Args:
-        report: as `pipelines.report.public.public_version` returns it.
+        report: result of `pipelines.report.public.public_version`.
     """
     redaction, dedup = report["redaction"], report["dedup"]
     conservative = redaction.get("conservative")
@@ -95,7 +95,7 @@ def data_card(report: Mapping[str, Any]) -> str:
 
 
 def synthetic_section(told: Mapping[str, Any]) -> str:
-    """The section of a data set card on the synthetic table.
+    """Returns the section of a data set card on the synthetic table.
 
     Args:
         told: its ``synthetic.json`` (`pipelines.accounting.synthetic_text.claim_of_text`).

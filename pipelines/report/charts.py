@@ -23,7 +23,7 @@ _LETTERS = 18  # of a label that fit in its column
 
 
 def coverage_bars(masked_tokens_by_label: Mapping[str, int]) -> Markup | None:
-    """Bars of masked tokens by label, longest first; the rest beyond `_MAX_BARS` is summed up.
+    """Draws bars of masked tokens by label, longest first; the rest beyond `_MAX_BARS` is summed up.
 
     Returns:
         The chart, or None when nothing was masked.
@@ -50,7 +50,7 @@ def coverage_bars(masked_tokens_by_label: Mapping[str, int]) -> Markup | None:
 
 
 def shard_bar(parts: Sequence[tuple[str, str, int]]) -> Markup | None:
-    """One stacked bar.
+    """Draws a stacked bar.
 
     Args:
         parts: (name, CSS class, number of rows), from left to right.
@@ -81,7 +81,7 @@ def shard_bar(parts: Sequence[tuple[str, str, int]]) -> Markup | None:
 
 @dataclass(frozen=True)
 class Interval:
-    """One row of `interval_plot`: an estimate and what bounds it, all fractions; None where not measured."""
+    """A row of `interval_plot`: an estimate and its bounds, all fractions; None if not measured."""
 
     name: str
     estimate: float | None
@@ -90,7 +90,7 @@ class Interval:
 
 
 def interval_plot(rows: Sequence[Interval]) -> Markup | None:
-    """Point estimates and bounds on a logarithmic axis, which has no zero: an estimate of 0 is drawn as an arrow.
+    """Draws estimates and bounds on a logarithmic axis, which has no zero: an estimate of 0 is an arrow.
 
     Returns:
         The chart, or None when no row holds a positive number.
@@ -131,7 +131,7 @@ def interval_plot(rows: Sequence[Interval]) -> Markup | None:
 
 
 def learning_curves(curves: Mapping[str, Sequence[tuple[float, float]]], x_name: str, y_name: str) -> Markup | None:
-    """One line a curve over a shared axis, the first three apart by colour and dash.
+    """Draws curves over a shared axis; colour and dash tell the first three apart.
 
     Args:
         curves: (x, y) points in order, by the curve's name; curves without two finite points are left out.

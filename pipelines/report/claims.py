@@ -45,7 +45,7 @@ DP_NOTION: Final = "dp_private_set"
 
 
 def normalised(document: Any) -> list[dict[str, Any]]:
-    """The claims of a claims file in one shape, with `status` and `is_headline` added.
+    """Returns the claims of a claims file in one shape, with `status` and `is_headline` added.
 
     Args:
         document: the parsed ``claims.json``: ``claims``, and ``headline`` as an index; None when there is none.
@@ -88,12 +88,12 @@ def _normalised(raw: Mapping[str, Any], is_headline: bool) -> dict[str, Any]:
 
 
 def headline_claim(claims: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The claim to show first, if any was issued or estimated."""
+    """Returns the claim to show first, if any was issued or estimated."""
     return next((claim for claim in claims if claim["is_headline"]), None)
 
 
 def can_be_claimed(claims: Sequence[Mapping[str, Any]]) -> str:
-    """One sentence on what the run promises."""
+    """Returns a sentence on what the run promises."""
     shown = headline_claim(claims)
     if not claims:
         return "Nothing: no claim was computed for this run."
@@ -120,7 +120,7 @@ def _promise(shown: Mapping[str, Any], numbers: str, stated: Mapping[str, Any]) 
 
 
 def cannot_be_claimed(claims: Sequence[Mapping[str, Any]]) -> str:
-    """One or two sentences on what the run does not promise."""
+    """Returns one or two sentences on what the run does not promise."""
     refused = [claim["title"] for claim in claims if claim["status"] == "refused"]
     always = (
         "That the model or the public set holds no secret: redaction may miss some, and a guarantee bounds what can be "
@@ -134,7 +134,7 @@ def cannot_be_claimed(claims: Sequence[Mapping[str, Any]]) -> str:
 
 
 def not_together(claim: Mapping[str, Any]) -> str | None:
-    """Why a claim does not hold for all releases together; None if it does, or if there is one release only."""
+    """Tells why a claim does not hold for all releases together; None if it does, or if there is one release."""
     whole = claim["together"]
     if whole is None or (whole["refused"] is None and whole["is_guarantee"]):
         return None
@@ -142,7 +142,7 @@ def not_together(claim: Mapping[str, Any]) -> str | None:
 
 
 def whole_of(claim: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Where the figures of all releases together stand: those of the claim itself, if there is one release only."""
+    """Returns the figures of all releases together; those of the claim itself, if there is one release only."""
     whole: Mapping[str, Any] = claim["together"] or claim
     return whole
 
@@ -153,7 +153,7 @@ def _statement_of(figures: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def only_together(claim: Mapping[str, Any]) -> dict[str, Any]:
-    """What is said of all releases together and not of this model alone: ``statement`` (None if equal), assumptions."""
+    """Returns what holds of all releases together only: ``statement`` (None if equal) and ``assumptions``."""
     whole = claim["together"] or {}
     statement = whole.get("statement")
     return {
@@ -163,14 +163,14 @@ def only_together(claim: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unit_of(claim: Mapping[str, Any]) -> str:
-    """The unit of privacy of the figures that are shown first."""
+    """Returns the unit of privacy of the figures that are shown first."""
     whole = claim["together"]
     is_whole = whole is not None and not_together(claim) is None
     return str((whole["unit"] if is_whole else claim["unit"]) or "record")
 
 
 def numbers_of(claim: Mapping[str, Any]) -> str:
-    """ε and δ of a claim: of all releases together first, and then of this model alone."""
+    """Returns ε and δ of a claim: of all releases together first, and then of this model alone."""
     whole = claim["together"]
     if whole is None:
         return _numbers(claim)

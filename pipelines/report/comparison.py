@@ -29,7 +29,7 @@ _MORE: Final = ("bits_per_byte", "next_word_accuracy", "bleu", "rouge_l", "f1")
 
 
 def figures_shown(methods: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Which figures a comparison shows, the main one first: what the task at hand has, and no empty columns."""
+    """Returns the names of the figures that a comparison shows, the main one first, and no empty columns."""
 
     def has(name: str) -> bool:
         return any(row[name]["mean"] is not None for row in methods)
@@ -38,10 +38,10 @@ def figures_shown(methods: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def render_comparison(document: Mapping[str, Any]) -> str:
-    """The page. The same document gives the same bytes.
+    """Returns the page. The same document gives the same bytes.
 
     Args:
-        document: as ``reticent compare --json`` prints it.
+        document: document that ``reticent compare --json`` prints.
     """
     methods = document["methods"]
     shown = [(name, COMPARED[name]) for name in figures_shown(methods)]

@@ -26,11 +26,11 @@ Values = Mapping[str, float | None]
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """What a figure is.
+    """A figure of a comparison.
 
     Attributes:
         title: its name for people.
-        least, most: what it can be.
+        least, most: limits of its values.
     """
 
     title: str
@@ -44,7 +44,7 @@ class Figure:
 
 
 def dot_plot(rows: Sequence[tuple[str, Values]], figure: Figure) -> Markup | None:
-    """A figure by method: a point, its interval, and above them the whole name.
+    """Draws a figure by method: a point, its interval, and above them the whole name.
 
     Returns:
         The chart, or None where no method has the figure.
@@ -80,11 +80,11 @@ def dot_plot(rows: Sequence[tuple[str, Values]], figure: Figure) -> Markup | Non
 
 
 def privacy_utility(points: Sequence[tuple[str, float, Values]], figure: Figure) -> Markup | None:
-    """A figure by epsilon; points without a finite epsilon stand in a column of their own.
+    """Draws a figure by epsilon; points without a finite epsilon stand in a column of their own.
 
     Args:
         points: name, epsilon, and the figure.
-        figure: what it is.
+        figure: description of the figure.
 
     Returns:
         The chart with its legend, or None when nothing can be drawn.

@@ -22,22 +22,22 @@ Figures = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Sources:
-    """What the report is made of: the parsed data files of the stages before it.
+    """The parsed data files of the stages before the report, which it is made of.
 
     Attributes:
         split, redact, shard: figures by partition, in corpus order.
         dedup, estimate, train: figures of the whole corpus.
-        events: what the mechanism ran, as the train stage wrote it.
+        events: events of the mechanism, as the train stage wrote them.
         curves: the learning curves, as the train stage wrote them.
-        utility: on what the policies found in held-out text, and on the rest.
+        utility: figures on what the policies found in held-out text, and on the rest.
         claims: the claims file of the guarantee stage.
         lineage: (stage, partition, key) of every artifact that was read.
-        left_out: how many files beside the corpus were not read, by suffix or by why.
-        held_by_label: how many rows the gate holds, by label of what was found in them; a row may count for several.
-        settings: what may be shown of the settings.
-        publishes_rows: whether the rows of the public side are published as a table.
-        audit: what attacks found; None where nobody attacked.
-        synthetic, synthetic_check: of the synthetic table, and what was counted in it; None where there is none.
+        left_out: number of files beside the corpus that were not read, by suffix or by reason.
+        held_by_label: number of rows that the gate holds, by label of the finds; a row may count for several.
+        settings: settings, as far as they may be shown.
+        publishes_rows: flag that the rows of the public side are published as a table.
+        audit: results of attacks; None if nobody attacked.
+        synthetic, synthetic_check: figures of the synthetic table, and counts in it; None if there is no table.
         signed_by: the fingerprint of the key that releases of this store are signed with (`pipelines.signatures`).
     """
 
@@ -93,7 +93,7 @@ def build(sources: Sources, *, title: str) -> dict[str, Any]:
     """The full report as one JSON document. It is for the trusted side: see `pipelines.report.public`.
 
     Args:
-        sources: what the stages before found.
+        sources: data files of the stages before.
         title: the heading of the report.
 
     Returns:
@@ -223,14 +223,14 @@ def _accountants(claims: Any) -> list[dict[str, Any]]:
 
 
 def _warnings(sources: Sources) -> list[str]:
-    """What the stages warned of, each warning once."""
+    """Returns the warnings of the stages, each once."""
     claims = sources.claims if isinstance(sources.claims, Mapping) else {}
     found = [w for part in (claims, sources.train, sources.estimate) for w in part.get("warnings") or ()]
     return list(dict.fromkeys(found))
 
 
 def data_warnings(corpus: Figures, redaction: Figures, shards: Figures) -> list[str]:
-    """What somebody who never saw the text should know of it: other languages, and a public side of a handful."""
+    """Returns warnings for readers who never saw the text: other languages, and a very small public side."""
     found = []
     others, num_documents = corpus["documents_by_other_language"] or {}, corpus["num_documents"]
     number, num_held = sum(others.values()), corpus["num_held_back"] or 0

@@ -13,6 +13,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from pipelines.filled_in import mark_document, our_names
+from pipelines.policies.detectors.specs import SPECS
 from pipelines.report.claims import normalised
 from pipelines.report.figures import claim_metrics
 from pipelines.report.numbers import Direction, coarse
@@ -136,12 +138,12 @@ _COUNTED_WARNING: Final = (
 
 
 def public_version(full: Mapping[str, Any], claims: Any, *, publishes_counts: bool = False) -> dict[str, Any]:
-    """What of a full report may be published beside the model.
+    """Returns the part of a full report that may be published beside the model.
 
     Args:
-        full: as `pipelines.report.figures.build` returns it.
-        claims: what the public may see of the claims, as the guarantee stage wrote it.
-        publishes_counts: whether the settings put the rates into the public root.
+        full: result of `pipelines.report.figures.build`.
+        claims: public part of the claims, as the guarantee stage wrote it.
+        publishes_counts: flag that the settings put the rates into the public root.
 
     Returns:
         A document of the same shape. Sections are there with fewer keys; `withheld` names what was dropped.
@@ -181,6 +183,35 @@ def public_version(full: Mapping[str, Any], claims: Any, *, publishes_counts: bo
             *((_TABLE_WITHHELD,) if full["synthetic"] and not publishes_counts else ()),
         ],
     }
+
+
+_CHOICES: Final = frozenset(
+    {
+        *("accountant", "adaptation", "corpus", "evaluate_fold", "meteor_matching", "method", "mode"),
+        *("normalise", "notion", "recommended_method", "record", "relation", "source", "status", "task"),
+        *("theorem", "tokenizer", "unit", "version"),
+    }
+)
+"""Keys whose values are fixed words; another value there is searched by the gate."""
+_FREE_SETTINGS: Final = frozenset({"model"})
+"""Settings whose value may be a name that users gave."""
+
+
+def marked(public: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the public document with marks around all that is filled in (`pipelines.filled_in`)."""
+    policies = dict.fromkeys(("conservative", "policies"), frozenset({*SPECS, "plug-in"}))
+    choices = dict.fromkeys(_CHOICES, our_names()) | policies
+    settings = {
+        table: {
+            name: mark_document(value, dict.fromkeys(values.keys() - _FREE_SETTINGS, our_names()) | policies, key=name)
+            for name, value in values.items()
+        }
+        for table, values in public["settings"].items()
+    }
+    document: dict[str, Any] = mark_document(
+        {name: part for name, part in public.items() if name != "settings"}, choices
+    )
+    return {**document, "settings": settings}
 
 
 def _only(values: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:

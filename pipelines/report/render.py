@@ -27,10 +27,10 @@ class _Environment(Environment):
 
 
 def render_html(report: Mapping[str, Any]) -> str:
-    """The page of a full or a public report.
+    """Returns the page of a full or a public report.
 
     Args:
-        report: as `pipelines.report.figures.build` or `pipelines.report.public.public_version` returns it.
+        report: result of `pipelines.report.figures.build` or `pipelines.report.public.public_version`.
 
     Returns:
         A whole HTML document. The same report gives the same bytes.
@@ -53,7 +53,7 @@ def render_html(report: Mapping[str, Any]) -> str:
 
 
 def render_page(template: str, **values: Any) -> Markup:
-    """Another template of this package, filled in."""
+    """Fills in another template of this package."""
     return Markup(printable(_environment().get_template(template).render(**values)))  # noqa: S704 -- escaped by the template
 
 
@@ -164,7 +164,7 @@ def _roc_chart(audit: Mapping[str, Any]) -> Markup | None:
 
 
 def _miss_rate_chart(audit: Mapping[str, Any]) -> Markup | None:
-    """As CRT's Figure 3."""
+    """Draws CRT's Figure 3."""
     by_rate = (audit.get("exposure") or {}).get("by_miss_rate") or {}
     curves = {
         f"missed by {missed_by}": [(point["rate"], point["largest_of_ten"]) for point in points]

@@ -42,16 +42,16 @@ _STYLE_END: Final = "</style>"
 
 @dataclass(frozen=True, kw_only=True)
 class Signing:
-    """What a sign-off page says beside the report.
+    """The facts that a sign-off page states beside the report.
 
     Attributes:
-        run_id, started: of the run that is signed.
+        run_id, started: id and start of the run that is signed.
         config: the name of the settings file.
-        composed: what all releases on these files cost together: ``num_releases``, ``epsilon`` (None: no bound),
-            ``delta``, ``not_guaranteed_because`` (None: it is one), ``has_copy`` (whether a copy of the store may have
-            spent more).
+        composed: cost of all releases on these files together: ``num_releases``, ``epsilon`` (None: no bound),
+            ``delta``, ``not_guaranteed_because`` (None: it is a guarantee), ``has_copy`` (flag that a copy of the store
+            may have spent more).
         last: the last signature of this store, with ``run_id``, ``name`` and ``at``; None where there is none.
-        changes: what differs from the last signed run, a line each; None where that run's claims are gone.
+        changes: differences from the last signed run, a line each; None if that run's claims are gone.
     """
 
     run_id: str
@@ -63,11 +63,11 @@ class Signing:
 
 
 def sign_off_page(report: Mapping[str, Any], signing: Signing) -> str:
-    """The whole HTML document: the page to sign, and behind it the report.
+    """Returns the whole HTML document: the page to sign, and behind it the report.
 
     Args:
-        report: as `pipelines.report.figures.build` returns it.
-        signing: what else stands on the page.
+        report: result of `pipelines.report.figures.build`.
+        signing: other facts on the page.
     """
     changes = signing.changes or ()
     front, style = (
@@ -97,7 +97,7 @@ def sign_off_page(report: Mapping[str, Any], signing: Signing) -> str:
 
 
 def meaning_of(claims: Sequence[Mapping[str, Any]]) -> str:
-    """What the headline's ε and δ mean, in plain words."""
+    """Says in plain words what the headline's ε and δ mean."""
     claim = headline_claim(claims)
     if claim is None or claim["status"] != "issued":
         return "So nothing protects what stands in the text, but that redaction masked it."
@@ -119,7 +119,7 @@ def meaning_of(claims: Sequence[Mapping[str, Any]]) -> str:
 
 
 def supposed(claims: Sequence[Mapping[str, Any]]) -> str:
-    """That the headline rests on more than this page; nothing where there is none."""
+    """Says that the headline rests on more than this page; empty if there is no headline."""
     claim = headline_claim(claims)
     if claim is None or claim["status"] != "issued":
         return ""
@@ -130,7 +130,7 @@ def supposed(claims: Sequence[Mapping[str, Any]]) -> str:
 
 
 def given_away(report: Mapping[str, Any]) -> str:
-    """What of the text is open as it was written."""
+    """Says which part of the text is open as it was written."""
     num, whole = report["shards"].get("num_public"), count(report["corpus"].get("num_sentences"))
     name = report["training"].get("method")
     spec = None if name is None else method(name)
@@ -156,14 +156,14 @@ def given_away(report: Mapping[str, Any]) -> str:
 
 
 def _is_unnoised(spec: MethodSpec, settings: Mapping[str, Any]) -> bool:
-    """Whether a method read text of private rows without noise; where its variant is not known, whether any does."""
+    """Tells if a method read text of private rows without noise; if its variant is not known, if any variant does."""
     variant = None if spec.variant_setting is None else settings.get(spec.variant_setting)
     rules = [spec.rules[variant]] if variant in spec.rules else [*spec.rules.values()]
     return any(rule.is_unnoised for rule in rules)
 
 
 def missed(rates: Mapping[str, Any]) -> str:
-    """How much redaction missed."""
+    """Says how much redaction missed."""
     source, gamma = rates.get("source"), rates.get("false_negative_rate") or {}
     if source in (None, "not_measured") or gamma.get("value") is None:
         why = f": {rates['reason']}" if rates.get("reason") else ""
@@ -184,7 +184,7 @@ def missed(rates: Mapping[str, Any]) -> str:
 
 
 def found_by_attacks(audit: Mapping[str, Any] | None) -> list[str]:
-    """What attacks found, a sentence each."""
+    """Returns what attacks found, a sentence each."""
     if not audit:
         return ["Nobody attacked this model. `reticent audit` does."]
     found = []
@@ -210,12 +210,12 @@ def found_by_attacks(audit: Mapping[str, Any] | None) -> list[str]:
 
 
 def not_claimed(claims: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Titles of the claims that are refused."""
+    """Returns the titles of the claims that are refused."""
     return list(dict.fromkeys(claim["title"] for claim in claims if claim["status"] == "refused"))
 
 
 def unmeasured(report: Mapping[str, Any]) -> list[str]:
-    """What nobody measured."""
+    """Returns what nobody measured, a sentence each."""
     audit = report.get("audit") or {}
     return [
         *(f"Not attacked, {name}: {reason}." for name, reason in (audit.get("not_attacked") or {}).items()),
@@ -224,7 +224,7 @@ def unmeasured(report: Mapping[str, Any]) -> list[str]:
 
 
 def composed_words(whole: Mapping[str, Any] | None) -> str:
-    """What all releases on these files cost together."""
+    """Says what all releases on these files cost together."""
     if whole is None or not whole["num_releases"]:
         return "No model that was trained on these files was released."
     num = whole["num_releases"]

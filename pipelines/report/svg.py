@@ -27,7 +27,7 @@ class Axis:
 
     Attributes:
         low, high: its ends.
-        is_log: whether equal ratios have equal lengths.
+        is_log: flag that equal ratios have equal lengths.
     """
 
     low: float
@@ -52,7 +52,7 @@ class Axis:
         return cls(max(first - room, least), min(last + room, most), is_log=False)
 
     def share(self, value: float) -> float:
-        """Where a value lies, from 0 to 1; what is outside lies at the nearer end."""
+        """Returns the place of a value, from 0 to 1; a value outside the axis lies at the nearer end."""
         low, high = self._scale(self.low), self._scale(self.high)
         at = -math.inf if self.is_log and value <= 0 else self._scale(value)
         return min(1.0, max(0.0, (at - low) / (high - low)))
@@ -61,7 +61,7 @@ class Axis:
         return math.log(value) if self.is_log else value
 
     def ticks(self) -> list[float]:
-        """Round numbers on the axis, in order."""
+        """Returns round numbers on the axis, in order."""
         if self.is_log:
             decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
             for digits in ((1, 2, 5), (1, 3), (1,)):

@@ -20,10 +20,10 @@ _DIGITS: Final = 3
 
 
 def section(table: Mapping[str, Any] | None, check: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The part of the full report.
+    """Returns the part of the full report.
 
     Args:
-        table: ``synthetic.json`` of the stage ``synthesize``; None where the run wrote no table.
+        table: ``synthetic.json`` of the stage ``synthesize``; None if the run wrote no table.
         check: ``check.json`` of the stage ``synthesize_check``.
     """
     if table is None:
@@ -34,11 +34,11 @@ def section(table: Mapping[str, Any] | None, check: Mapping[str, Any] | None) ->
 
 
 def public_section(full: Mapping[str, Any] | None, *, publishes_counts: bool) -> dict[str, Any] | None:
-    """The part of the public report: nothing of a table that stays private.
+    """Returns the part of the public report; None if the table stays private.
 
     Args:
-        full: as `section` gives it.
-        publishes_counts: whether the settings publish rates that were counted on private text.
+        full: result of `section`.
+        publishes_counts: flag that the settings publish rates that were counted on private text.
     """
     if full is None or not full["is_published"]:
         return None
@@ -58,7 +58,7 @@ def _rates(counted: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def signed_for(found: Mapping[str, Any] | None) -> list[str]:
-    """What the person who signs should know of the table, a sentence each; none where there is no table."""
+    """Returns what the person who signs should know of the table, a sentence each; empty without a table."""
     if found is None:
         return []
     claim, counted = found["claim"], found["counted"]
@@ -86,13 +86,13 @@ def _of(rate: Mapping[str, Any]) -> str:
 
 
 def _unpublished(table: Mapping[str, Any]) -> str:
-    """How many of the rows repeat what is not open anyway; nothing where all do."""
+    """Says how many of the rows repeat text that is not open anyway; empty if all do."""
     num = table["rows_unpublished"]["num_hits"]
     return "" if num == table["rows"]["num_hits"] else f"; {count(num)} of them one that stands in no published row"
 
 
 def _expected(found: Mapping[str, Any]) -> str:
-    """What a model that never saw the text would give."""
+    """Says what a model that never saw the text would give."""
     if found["start"] is None:
         return ""
     rows = found["start"]["rows"]

@@ -1,4 +1,4 @@
-"""What the report says about the things that other parts of the project name."""
+"""Words of the report for the things that other parts of the project name."""
 
 from __future__ import annotations
 
@@ -72,15 +72,15 @@ RESTS_ON_REVIEW: Final = frozenset(
 
 
 def policy(name: str, plugins: Mapping[str, str] | None = None) -> str:
-    """What a policy masks, in its own words.
+    """Returns what a policy masks, in its own words.
 
     Args:
-        name: in the settings.
-        plugins: what plug-ins say of themselves, by name; the public report has none of it.
+        name: name in the settings.
+        plugins: descriptions that plug-ins give of themselves, by name; the public report has none.
     """
     return SPECS[name].description if name in SPECS else (plugins or {}).get(name, "a policy of the user's own")
 
 
 def label(name: str) -> str:
-    """What a label stands for, or an empty string."""
+    """Returns what a label stands for, or an empty string."""
     return LABELS.get(name, "")

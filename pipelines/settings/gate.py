@@ -66,7 +66,7 @@ class GateConfig(StageConfig):
 
     def choice(self) -> Choice:
         """Returns the choice of strings to search for."""
-        from pipelines.gate.everyday import is_everyday  # reads word lists
+        from pipelines.gate.common_words import is_everyday  # reads word lists
         from pipelines.gate.strings import Choice
 
         return Choice(

@@ -1,4 +1,4 @@
-"""What text is good for: a classifier and a language model that are trained on it, and tried on real text.
+"""The use of text: a classifier and a language model that are trained on it, and tried on real text.
 
 Two of them take seconds and no random numbers: logistic regression on words, and an interpolated model of word trigrams
 with absolute discounting (Ney, Essen and Kneser 1994). The third is the run's own network
@@ -52,14 +52,14 @@ def worth(
     seed: int = 0,
     network: Network | None = None,
 ) -> dict[str, Any] | None:
-    """What each kind of text teaches, with 95 % intervals over clusters.
+    """Measures what each kind of text teaches, with 95 % intervals over clusters.
 
     Args:
-        rows: by kind, in random order, with ``text``, ``domain``, ``speaker`` and ``cluster``; as many of each are
+        rows: rows by kind, in random order, with ``text``, ``domain``, ``speaker`` and ``cluster``; as many of each are
             trained on. ``real`` says which words there are.
         test: rows of real text that none of them holds.
-        seed: of the bootstrap.
-        network: trains one and tries it; None leaves that out.
+        seed: seed of the bootstrap.
+        network: function that trains a network and tries it; None leaves that out.
 
     Returns:
         ``num_train_rows`` (of each kind), ``num_test_rows``; ``classifier_of``: ``domain``, ``speaker`` where there is
@@ -98,7 +98,7 @@ def worth(
 
 
 def classified(train: Sequence[Row], test: Sequence[Row]) -> Rate:
-    """The share of test rows whose class is told rightly, with an interval over clusters."""
+    """Returns the share of test rows whose class is predicted rightly, with an interval over clusters."""
     classes = sorted({row.label for row in test})
     known = [word for word, _ in Counter(w for row in train for w in set(words_of(row.text))).most_common(_MOST_WORDS)]
     columns = {word: at + 1 for at, word in enumerate(known)}
@@ -136,7 +136,7 @@ class Trigrams:
     """A language model of words.
 
     Args:
-        texts: what it is trained on.
+        texts: texts that it is trained on.
         vocabulary: all words that it knows; others are one word.
     """
 
@@ -150,7 +150,7 @@ class Trigrams:
                     self._counts[tuple(words[at - size : at])][words[at]] += 1
 
     def words(self, text: str) -> list[str]:
-        """A text as the model reads it, with its end."""
+        """Returns a text as the model reads it, with its end."""
         return [*(word if word in self._vocabulary else _UNKNOWN for word in words_of(text)), _END]
 
     def _probability(self, before: tuple[str, ...], word: str) -> float:
@@ -162,25 +162,25 @@ class Trigrams:
         return kept + _DISCOUNT * len(counts) / counts.total() * shorter
 
     def loss(self, text: str) -> tuple[float, int]:
-        """Nats of a text, and how many words it has, its end among them."""
+        """Returns the nats of a text and its number of words, the end among them."""
         words = ["", "", *self.words(text)]
         nats = (-math.log(self._probability((words[at - 2], words[at - 1]), words[at])) for at in range(2, len(words)))
         return sum(nats), len(words) - 2
 
 
 def perplexity(train: Sequence[Row], test: Sequence[Row], vocabulary: frozenset[str], seed: int = 0) -> dict[str, Any]:
-    """Perplexity a word of test rows for trigrams of others, with an interval as of `perplexity_of`."""
+    """Returns the perplexity a word of test rows for trigrams of others, with an interval as of `perplexity_of`."""
     model = Trigrams([row.text for row in train], vocabulary)
     return perplexity_of(test, [model.loss(row.text) for row in test], seed)
 
 
 def perplexity_of(test: Sequence[Row], losses: Sequence[tuple[float, int]], seed: int = 0) -> dict[str, Any]:
-    """Perplexity a word, with a bootstrap interval over clusters (percentiles of 1,000 draws).
+    """Returns the perplexity a word, with a bootstrap interval over clusters (percentiles of 1,000 draws).
 
     Args:
         test: the rows.
-        losses: of each row, nats and words.
-        seed: of the bootstrap.
+        losses: nats and words of each row.
+        seed: seed of the bootstrap.
 
     Returns:
         ``value``, ``low`` and ``high`` (95 %).

@@ -19,7 +19,7 @@ from pipelines.tables import Table
 
 @dataclass(frozen=True, kw_only=True)
 class Finds:
-    """What was found.
+    """The masked strings that stand in some texts.
 
     Attributes:
         rows: rows with a find.
@@ -32,7 +32,7 @@ class Finds:
     num_distinct: int
 
     def document(self) -> dict[str, Any]:
-        """As JSON holds it: labels and counts."""
+        """Returns a JSON document of labels and counts."""
         return {
             "rows": self.rows.document(),
             "num_by_label": dict(sorted(self.num_by_label.items())),
@@ -51,11 +51,11 @@ def finds_in(
     """Looks for the strings of the gate's index in texts.
 
     Args:
-        texts: gives them, anew each time.
+        texts: function that gives the texts, anew each time.
         index: the table that the gate wrote.
-        case_sensitive: as the index was made.
-        confidence: of the interval.
-        tell: is told the number of the text, the string and its label. Private.
+        case_sensitive: flag that case counts, as when the index was made.
+        confidence: confidence of the interval.
+        tell: function that takes the number of the text, the string and its label. Private.
     """
     hit: set[int] = set()
     by_label: Counter[tuple[int, str]] = Counter()

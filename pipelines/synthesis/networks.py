@@ -1,4 +1,4 @@
-"""What text teaches a network: the run's own architecture, trained without noise, and tried on real text.
+"""A network that text teaches: the run's own architecture, trained without noise, and tried on real text.
 
 It begins at the start weights of the run, reads text with the run's tokenizer, which every kind of text shares, and is
 trained for a fixed number of steps: nothing is chosen by a score. Private, as `pipelines.synthesis.downstream` is.
@@ -32,7 +32,7 @@ _MOST_NORM: Final = 1.0
 
 
 def is_affordable(model: TrainedModel) -> bool:
-    """Whether a network is trained nine times: any on a GPU, and on a CPU what a small machine trains in minutes."""
+    """Tells if a network is trained nine times: any on a GPU, and on a CPU what a small machine trains in minutes."""
     return model.device.type != "cpu" or count_parameters(model.model)[1] <= MOST_WEIGHTS_ON_CPU
 
 
@@ -42,10 +42,10 @@ class Trial:
 
     Attributes:
         start: the network at its start weights, by seed.
-        num_steps: of AdamW, of 32 rows each.
-        learning_rate: of the first step; it falls to 0 linearly.
-        seed: the first of `NUM_SEEDS`, of start weights that are drawn and of the order of rows; and of the bootstrap.
-        tell: is told how many trainings are done, of how many.
+        num_steps: number of AdamW steps, of 32 rows each.
+        learning_rate: learning rate of the first step; it falls to 0 linearly.
+        seed: first of `NUM_SEEDS` seeds of drawn start weights and of the order of rows; also that of the bootstrap.
+        tell: function that takes the number of trainings that are done, and of all.
     """
 
     start: Callable[[int], TrainedModel]
@@ -55,7 +55,7 @@ class Trial:
     tell: Callable[[int, int], None] = lambda done, of: None
 
     def __call__(self, kinds: Mapping[str, Sequence[Row]], test: Sequence[Row]) -> dict[str, Any]:
-        """What each kind teaches.
+        """Measures what each kind teaches.
 
         Args:
             kinds: rows by kind, as many of each.

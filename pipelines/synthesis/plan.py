@@ -1,4 +1,4 @@
-"""What each synthetic row is asked for: a domain, a speaker and a length, drawn from a mix that the settings state.
+"""The request for each synthetic row: a domain, a speaker and a length, drawn from a mix that the settings state.
 
 Every row has random numbers of its own, which follow from a public seed and the row's number alone (Philox: Salmon et
 al. 2011, a counter-based generator). So it does not matter which process writes which rows, in what order, or how often
@@ -26,8 +26,8 @@ class Mix:
     """Shares that add up to 1, as the settings state them.
 
     Attributes:
-        names: what is drawn; None stands for no name.
-        shares: of each.
+        names: names that are drawn; None stands for no name.
+        shares: share of each.
     """
 
     names: tuple[str | None, ...]
@@ -35,7 +35,7 @@ class Mix:
 
     @classmethod
     def of(cls, given: Mapping[str, float] | None, known: Sequence[str], what: str) -> Mix:
-        """The mix that settings give; None is the same share of every name that the model has a token for.
+        """Returns the mix that settings give; None is the same share of every name that the model has a token for.
 
         Raises:
             ConfigError: the model has no token for a name.
@@ -52,17 +52,17 @@ class Mix:
         return cls(names=tuple(sorted(given)), shares=tuple(given[name] / total for name in sorted(given)))
 
     def at(self, uniform: float) -> str | None:
-        """The name that a number in [0, 1) draws."""
+        """Returns the name that a number in [0, 1) draws."""
         return self.names[_place(self.shares, uniform)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lengths:
-    """How long texts are, in tokens: ranges with their shares, which add up to 1.
+    """Lengths of texts in tokens: ranges with their shares, which add up to 1.
 
     Attributes:
         ranges: (fewest, most) tokens, both included.
-        shares: of each.
+        shares: share of each.
     """
 
     ranges: tuple[tuple[int, int], ...]
@@ -70,7 +70,7 @@ class Lengths:
 
     @classmethod
     def of(cls, given: Mapping[str, float], max_new_tokens: int) -> Lengths:
-        """Of settings such as ``{"1-16": 0.5, "17-64": 0.5}``; empty: any length up to ``max_new_tokens``.
+        """Reads settings such as ``{"1-16": 0.5, "17-64": 0.5}``; empty: any length up to ``max_new_tokens``.
 
         Raises:
             ValueError: a range is written otherwise, is empty, or ends above ``max_new_tokens``.
@@ -88,7 +88,7 @@ class Lengths:
         return cls(ranges=ranges, shares=tuple(found[one] / total for one in ranges))
 
     def at(self, uniform: float) -> tuple[int, int]:
-        """The range that a number in [0, 1) draws."""
+        """Returns the range that a number in [0, 1) draws."""
         return self.ranges[_place(self.shares, uniform)]
 
 
@@ -98,7 +98,7 @@ def _place(shares: Sequence[float], uniform: float) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Turn:
-    """What one row is asked for, and the numbers that draw its tokens.
+    """The request for one row, and the numbers that draw its tokens.
 
     Attributes:
         record, turn: its place.
@@ -118,12 +118,12 @@ class Turn:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What all rows are asked for.
+    """The requests for all rows.
 
     Attributes:
         domains, speakers: their mixes. Later turns of a record go on through the speakers, in the order of the mix.
-        lengths: of every turn.
-        turns: of a record.
+        lengths: lengths of every turn.
+        turns: number of turns of a record.
         seed: public.
     """
 
@@ -134,7 +134,7 @@ class Plan:
     seed: int
 
     def turn(self, row: int) -> Turn:
-        """What a row of the table is asked for."""
+        """Returns the request for a row of the table."""
         record, turn = divmod(row, self.turns)
         first = _numbers(self.seed, record * self.turns).random(_DRAWS_OF_PLAN)
         numbers = _numbers(self.seed, row)
@@ -157,7 +157,7 @@ def _numbers(seed: int, row: int) -> np.random.Generator:
 
 
 def partitions(num_rows: int, size: int) -> tuple[str, ...]:
-    """Names of the pieces that a table is written in, which say their rows: ``000000000-000002048``.
+    """Returns names of the pieces that a table is written in, which say their rows: ``000000000-000002048``.
 
     A table that grows keeps all its pieces but the last.
     """
@@ -166,6 +166,6 @@ def partitions(num_rows: int, size: int) -> tuple[str, ...]:
 
 
 def rows_of(partition: str) -> range:
-    """The rows of a piece."""
+    """Returns the rows of a piece."""
     first, _, last = partition.partition("-")
     return range(int(first), int(last))

@@ -1,4 +1,4 @@
-"""How far synthetic text is from real text. Private: measured on text that nobody published.
+"""The distance of synthetic text from real text. Private: measured on text that nobody published.
 
 Three distances, each beside what real text gives against other real text of the same size, for none of them is 0 there:
 a classifier two-sample test (Lopez-Paz and Oquab 2017), which tells the two apart by words and lengths, each text by a
@@ -29,12 +29,12 @@ _FEWEST_TEXTS: Final = 20
 def distances(
     real: Iterable[str], other: Iterable[str], generator: np.random.Generator, confidence: float = 0.95
 ) -> dict[str, Any] | None:
-    """Distances of other text from real text, and of one half of the real text from the other.
+    """Measures how far other text is from real text, and one half of the real text from the other.
 
     Args:
         real, other: texts, which stream by; uniform samples are drawn of them. White space around counts for nothing.
-        generator: draws them, and deals out folds.
-        confidence: of intervals.
+        generator: generator that draws the samples and the folds.
+        confidence: confidence of intervals.
 
     Returns:
         ``other`` and ``real``: each ``num_texts`` (of either side), ``auc`` of the classifier with ``low`` and ``high``
@@ -53,12 +53,12 @@ def distances(
 
 
 def sampled(texts: Iterable[str], most: int, generator: np.random.Generator) -> list[str]:
-    """At most so many texts that are not empty, drawn uniformly, in random order."""
+    """Draws at most so many texts that are not empty, uniformly, in random order."""
     return drawn_of((text.strip() for text in texts if text.strip()), most, generator)
 
 
 def drawn_of(items: Iterable[Item], most: int, generator: np.random.Generator) -> list[Item]:
-    """At most so many of items that stream by, drawn uniformly, in random order (reservoir sampling)."""
+    """Draws at most so many of the items that stream by, uniformly, in random order (reservoir sampling)."""
     drawn: list[Item] = []
     for num_before, item in enumerate(items):
         at = num_before if len(drawn) < most else int(generator.integers(num_before + 1))
@@ -93,7 +93,7 @@ def _pairs(words: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def divergence(one: Counter[Any], other: Counter[Any]) -> float:
-    """The Jensen-Shannon divergence of two empirical distributions, in bits (Lin 1991, eq. 4.1, equal weights)."""
+    """Returns the Jensen-Shannon divergence of two distributions, in bits (Lin 1991, eq. 4.1, equal weights)."""
     kinds = sorted({*one, *other}, key=repr)
     if not one or not other:
         return 1.0

@@ -1,4 +1,4 @@
-"""Verbatim replay: which synthetic rows repeat a passage of the private text word by word.
+"""Verbatim replay: synthetic rows that repeat a passage of the private text word by word.
 
 A passage is an n-gram of words, in the form in which the gate compares text, held as a keyed digest (BLAKE2b, 64 bits):
 what is in memory, 12 bytes a passage, tells nobody the text who lacks the store's secret. What counts is a passage that
@@ -43,11 +43,11 @@ class Passages:
     """The passages of a private text. Private.
 
     Attributes:
-        num_documents: (trained on, held out) how many there are.
+        num_documents: numbers of documents that are trained on, and held out.
 
     Args:
         lines: rows, those of a document one after the other.
-        key: of the digests.
+        key: key of the digests.
         size: words of a passage.
         published: rows that are published as they were written.
     """
@@ -74,7 +74,7 @@ class Passages:
         self.num_documents = (int(self._is_trained_on.sum()), int((~self._is_trained_on).sum()))
 
     def digests(self, text: str) -> UInt64Array:
-        """The digests of a text's passages."""
+        """Returns the digests of a text's passages."""
         words = words_of(text)
         found = (
             hashlib.blake2b(" ".join(words[at : at + self._size]).encode(), digest_size=8, key=self._key).digest()
@@ -83,7 +83,7 @@ class Passages:
         return np.frombuffer(b"".join(found), dtype=np.uint64)
 
     def owners(self, text: str) -> tuple[IntArray, IntArray, bool]:
-        """Whose passages a text repeats.
+        """Returns the documents whose passages a text repeats.
 
         Returns:
             The documents that alone hold one of them; those of these whose passage stands in no published row; and
@@ -106,21 +106,21 @@ class Passages:
         )
 
     def is_trained_on(self, documents: IntArray) -> npt.NDArray[np.bool_]:
-        """Of each of some documents whether it was trained on."""
+        """Tells of each document if it was trained on."""
         found: npt.NDArray[np.bool_] = self._is_trained_on[documents]
         return found
 
 
 @dataclass(frozen=True, kw_only=True)
 class Replay:
-    """What was replayed.
+    """The passages that were replayed.
 
     Attributes:
         rows: rows with a passage of one training document only; rows are taken for independent.
         rows_unpublished: those of them with such a passage that stands in no published row.
         rows_of_any: rows with a passage of some training document, common ones included.
-        documents, held_out_documents: those that are replayed, of the training and of the held-out ones.
-        p_value: that so many of the replayed documents are training ones, if the model replays none that it read.
+        documents, held_out_documents: replayed documents, of the training and of the held-out ones.
+        p_value: probability that so many replayed documents are training ones, if the model replays none that it read.
     """
 
     rows: Rate
@@ -131,7 +131,7 @@ class Replay:
     p_value: float
 
     def document(self) -> dict[str, Any]:
-        """As JSON holds it: counts."""
+        """Returns a JSON document of counts."""
         rates = ("rows", "rows_unpublished", "rows_of_any", "documents", "held_out_documents")
         return {**{name: getattr(self, name).document() for name in rates}, "p_value": self.p_value}
 
@@ -161,6 +161,6 @@ def replayed(texts: Iterable[str], passages: Passages, confidence: float = 0.95)
 
 
 def lines_of(rows: Iterable[dict[str, Any]], trained_on: Sequence[str] = ("train",)) -> Iterator[Line]:
-    """Lines of rows of a sentences table."""
+    """Yields lines of rows of a sentences table."""
     for row in rows:
         yield Line(document=row["doc_id"], is_trained_on=row["fold"] in trained_on, text=row["text"])

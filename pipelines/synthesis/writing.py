@@ -31,11 +31,11 @@ _SHRINK_AT: Final = 0.75
 
 @dataclass(frozen=True, kw_only=True)
 class Decoding:
-    """How tokens are chosen.
+    """A way to choose tokens.
 
     Attributes:
-        temperature: what logits are divided by; 0 takes the likeliest token.
-        top_p: draw among the likeliest tokens that have this probability together; 1 for all.
+        temperature: divisor of the logits; 0 takes the likeliest token.
+        top_p: probability that the likeliest tokens have together, among which one is drawn; 1 for all.
         batch_size: rows at a time. It enters the bytes: products of matrices round by their shape.
     """
 
@@ -54,7 +54,7 @@ class Written:
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What is to be continued.
+    """A prompt that is to be continued.
 
     Attributes:
         prompt: token ids, one at least.
@@ -72,7 +72,7 @@ def write(model: TrainedModel, turns: Sequence[Turn], how: Decoding) -> Iterator
     """Writes whole records, turn by turn, each turn given those before it; in the order of turns, then of records.
 
     Args:
-        model: of any task that writes text after a speaker and a domain.
+        model: model of any task that writes text after a speaker and a domain.
         turns: all turns of some records.
         how: the decoding.
 
@@ -97,7 +97,7 @@ def write(model: TrainedModel, turns: Sequence[Turn], how: Decoding) -> Iterator
 
 
 def prompt_ids(model: TrainedModel, record: Record) -> list[int]:
-    """The ids of a record whose last text is still to be written."""
+    """Returns the ids of a record whose last text is still to be written."""
     encoder = MemoryEncoder(
         vocabulary=model.vocabulary,
         context_length=model.context_length,
@@ -118,7 +118,7 @@ def _record(before: Sequence[tuple[Turn, str]], turn: Turn, *, starts: bool) -> 
 
 
 def continued(model: TrainedModel, rows: Sequence[Asked], how: Decoding) -> list[list[int]]:
-    """The ids that follow each prompt, without the end token.
+    """Returns the ids that follow each prompt, without the end token.
 
     Raises:
         ConfigError: a prompt leaves no room for what is asked for.
@@ -141,7 +141,7 @@ def continued(model: TrainedModel, rows: Sequence[Asked], how: Decoding) -> list
 
 @contextlib.contextmanager
 def _one_thread() -> Iterator[None]:
-    """One thread: how many there are changes what products of matrices round to. Pieces go side by side instead."""
+    """Limits torch to one thread: their number changes how products of matrices round. Pieces go side by side."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 from pipelines.accounting.facts import is_from_private_text
 from pipelines.dp.language import base_of, has_prefix
+from pipelines.filled_in import fill, join, ours
 from pipelines.methods import registry as methods
 from pipelines.printable import markdown_code
 from pipelines.report.numbers import real
+from pipelines.training.data.control import RESERVED
 from pipelines.training.models.lstm import LSTMLanguageModel
 from pipelines.training.tasks import registry as tasks
 
@@ -33,10 +35,18 @@ _VOCABULARIES: Final[Mapping[str, str]] = {
 }
 
 
-def _listed(names: Mapping[str, int], other: int | None, token: Callable[[int], str]) -> str:
-    """Lists the control tokens of speakers or domains."""
-    known = ", ".join(markdown_code(token(number)) for number in names.values()) or "none"
-    return f"{known}." + ("" if other is None else f" Any other: `{token(other)}`.")
+_ABOUT_MASKS: Final = "* {masks} stands for a redacted run of text. The model read it and {learnt}.\n"
+_ABOUT_CONVERSATIONS: Final = "* {first} follows {begin} where a conversation begins; {last} stands where one ends."
+
+
+def _listed(names: Mapping[str, int], other: int | None, code: Callable[[int], str]) -> str:
+    """Control tokens of speakers or domains."""
+    known = join(", ", map(code, names.values())) or ours("none")
+    return (
+        fill("{known}.", known=known)
+        if other is None
+        else fill("{known}. Any other: {other}.", known=known, other=code(other))
+    )
 
 
 def _cost(run: FinishedTraining) -> str:
@@ -60,47 +70,68 @@ def _cost(run: FinishedTraining) -> str:
     return f"Together with {others}, and before later ones, it costs {whole}, composed and unamplified. {alone}"
 
 
+_CARD: Final = """---
+library_name: transformers
+pipeline_tag: {use}
+---
+# A language model trained with Reticent
+
+A {kind}, {origin} with the method `{method}`: {described}. {cost}What this promises, and under which
+assumptions, is stated in the report; a model that is trained on the same files later adds to what is given
+away, and the newest report says what all of them cost together.
+
+{loading}
+
+* {about_record} The tokenizer need not add any of these
+  by itself.
+{about_names}
+{about_masks}* At most {context_length} tokens.
+* {vocabulary}
+"""
+
+
 def model_card(run: FinishedTraining) -> str:
-    """Returns the README of the model folder. It is published, so it states settings only and no counts."""
+    """Returns the README of the model folder, with marks around what is filled in (`pipelines.filled_in`).
+
+    It is published, so it states settings only, nothing that was counted.
+    """
     config, vocabulary = run.config, run.corpus.vocabulary
     method = config["method"]
     is_lstm = isinstance(run.network, LSTMLanguageModel)
     kind = "LSTM" if is_lstm else type(base_of(run.network)).__name__
     origin = "trained from scratch"
     if run.base is not None:
-        origin = f"fine-tuned from {run.base} (adaptation: {config['adaptation']})"
-    token = vocabulary.tokenizer.convert_ids_to_tokens
+        origin = fill("fine-tuned from {base} (adaptation: {kind})", base=run.base, kind=config["adaptation"])
+
+    def code(number: int | None) -> str:
+        token: str = vocabulary.tokenizer.convert_ids_to_tokens(number)
+        return ours(markdown_code(token)) if token in RESERVED else markdown_code(token)
+
     control = vocabulary.control
-    begin, end = (f"`{token(number)}`" for number in (control.bos, control.eos))
-    masks = ", ".join(markdown_code(token(number)) for number in control.masks.values())
+    begin, end = code(control.bos), code(control.eos)
+    masks = join(", ", map(code, control.masks.values()))
     learnt = "was trained to write it" if control.asks_for_mask else "was never trained to write it"
-    about_masks = f"* {masks} stands for a redacted run of text. The model read it and {learnt}.\n" if masks else ""
+    about_masks = fill(_ABOUT_MASKS, masks=masks, learnt=learnt) if masks else ""
     marks = "the speaker's token" if control.other_domain is None else "the domain's token and the speaker's"
-    names = [f"* Speakers: {_listed(control.speakers, control.other_speaker, token)}"]
+    names = [fill("* Speakers: {names}", names=_listed(control.speakers, control.other_speaker, code))]
     if control.other_domain is not None:
-        names.append(f"* Domains: {_listed(control.domains, control.other_domain, token)}")
+        names.append(fill("* Domains: {names}", names=_listed(control.domains, control.other_domain, code)))
     if control.conversation_start is not None:
-        first, last = token(control.conversation_start), token(control.conversation_end)
-        names.append(f"* `{first}` follows {begin} where a conversation begins; `{last}` stands where one ends.")
-    about_record = tasks.task(config["task"]).layout.format(begin=begin, end=end, marks=marks, **run.task.words())
-    about_names = "\n".join(names)
+        first, last = code(control.conversation_start), code(control.conversation_end)
+        names.append(fill(_ABOUT_CONVERSATIONS, first=first, begin=begin, last=last))
     auto, use = _HEADS[run.head]
-    described = methods.method(method).described(config.get("optimizer", "adamw"))
-    return f"""---
-library_name: transformers
-pipeline_tag: {use}
----
-# A language model trained with Reticent
-
-A {kind}, {origin} with the method `{method}`: {described}. {_cost(run)}What this promises, and under which
-assumptions, is stated in the report; a model that is trained on the same files later adds to what is given
-away, and the newest report says what all of them cost together.
-
-{_LSTM if is_lstm else _AUTO.format(auto)}{_WITH_PREFIX if has_prefix(run.network) else ""}
-
-* {about_record} The tokenizer need not add any of these
-  by itself.
-{about_names}
-{about_masks}* At most {run.context_length} tokens.
-* {_VOCABULARIES[vocabulary.kind]}
-"""
+    return fill(
+        _CARD,
+        use=ours(use),
+        kind=kind,
+        origin=origin,
+        method=method,
+        described=methods.method(method).described(config.get("optimizer", "adamw")),
+        cost=_cost(run),
+        loading=(_LSTM if is_lstm else _AUTO.format(auto)) + (_WITH_PREFIX if has_prefix(run.network) else ""),
+        about_record=fill(tasks.task(config["task"]).layout, begin=begin, end=end, marks=marks, **run.task.words()),
+        about_names=join("\n", names),
+        about_masks=about_masks,
+        context_length=run.context_length,
+        vocabulary=_VOCABULARIES[vocabulary.kind],
+    )

@@ -11,6 +11,7 @@ from pipelines.artifacts import Target
 from pipelines.dp.attach import foreign_rules
 from pipelines.dp.rules import FOREIGN_RULES
 from pipelines.errors import StageError
+from pipelines.filled_in import mark_document, our_names, without_marks
 from pipelines.methods import registry
 from pipelines.training.description import describe
 from pipelines.training.finished import FinishedTraining
@@ -27,8 +28,8 @@ CURVES_NOTE = (
 )
 
 
-def write_outputs(run: FinishedTraining, *, private: Target, model: Target) -> None:
-    """Writes events, figures and curves to the private side, and the model folder.
+def write_outputs(run: FinishedTraining, *, private: Target, model: Target, marked: Target) -> None:
+    """Writes events, figures and curves to the private side, and the model; ``marked`` takes copies for the gate.
 
     Raises:
         StageError: training took another number of private steps than the accountant counts.
@@ -37,7 +38,7 @@ def write_outputs(run: FinishedTraining, *, private: Target, model: Target) -> N
     private.json("events.json", events_document(run))
     private.json("figures.json", figures)
     private.json("curves.json", {"note": CURVES_NOTE, "epochs": run.outcome.curve})
-    write_model_folder(model, run)
+    write_model_folder(model, run, marked)
 
 
 _SAMPLING_NOTES: Final = (
@@ -163,8 +164,12 @@ def figures_document(run: FinishedTraining) -> dict[str, Any]:
     }
 
 
-def write_model_folder(model: Target, run: FinishedTraining) -> None:
-    """Writes weights, config, tokenizer, description of the encoding, and model card.
+_CHOICES: Final = ("method", "task", "vocabulary", "trained_on")
+"""What the description of a model chooses among fixed words."""
+
+
+def write_model_folder(model: Target, run: FinishedTraining, marked: Target) -> None:
+    """Writes weights, config, tokenizer, what is to be known of the encoding, and model card.
 
     `pipelines.training.trained.open_trained` reads the folder. The ``Auto`` classes of ``transformers`` read it too,
     unless it holds an LSTM.
@@ -177,5 +182,8 @@ def write_model_folder(model: Target, run: FinishedTraining) -> None:
             tokenizer.save_pretrained(folder)
         else:
             save_model(run.network, tokenizer, folder, context_length=context_length)
-    model.json(MARKER, describe(run))
-    model.text(CARD, model_card(run))
+    description, card = describe(run), model_card(run)
+    model.json(MARKER, description)
+    model.text(CARD, without_marks(card))
+    marked.json(MARKER, mark_document(description, dict.fromkeys(_CHOICES, our_names())))
+    marked.text(CARD, card)

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import scale_plan
 from scale_plan import Plan
 
-from pipelines.gate.masked import CHUNK_STRINGS, HASHED_STRINGS
+from pipelines.gate.masked_strings import CHUNK_STRINGS, HASHED_STRINGS
 from pipelines.graph import GRAPH
 
 STAGES = ("split", "dedup_buckets", "gate", "shard")

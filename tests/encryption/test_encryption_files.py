@@ -260,7 +260,7 @@ NOT_PRIVATE = {
     "pipelines/corpus/": "input files, which the user owns",
     "pipelines/policies/": "models and lists of policies, which the user names, and data of the package",
     "pipelines/report/": "data of the package",
-    "pipelines/gate/own.py": "data of the package",
+    "pipelines/filled_in.py": "source of the package",
     "pipelines/dedup/filters.py": "a filter that the user names",
     "pipelines/miss_rate/learnt.py": "lists beside a policy's model",
     "pipelines/dp/callback.py": "checkpoints of somebody else's training loop",

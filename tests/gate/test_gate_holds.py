@@ -10,8 +10,8 @@ from support.tables import read_table
 
 from pipelines.corpus.tables import SENTENCES
 from pipelines.errors import PrivacyGateError
-from pipelines.gate import masked
-from pipelines.gate.finds import ranges_of
+from pipelines.gate import masked_strings
+from pipelines.gate.hits import ranges_of
 from pipelines.gate.strings import Choice, StringIndex, places_of_words, words_of
 from pipelines.graph import GRAPH
 from pipelines.mask import MASK
@@ -135,7 +135,7 @@ def test_bytes_do_not_depend_on_the_number_of_passes(tmp_path, patch):
         }
 
     one = files("one")
-    patch.constant(masked, "CHUNK_STRINGS", 1)
+    patch.constant(masked_strings, "CHUNK_STRINGS", 1)
     assert files("many") == one
     assert len(one) > 10
 

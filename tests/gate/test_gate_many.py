@@ -11,10 +11,10 @@ from support.patches import patching
 from support.tables import table_writer
 
 from pipelines.artifacts import Target
-from pipelines.gate import hashed, masked
-from pipelines.gate.hashed import HashedStrings, key_of
+from pipelines.gate import hash_filter, masked_strings
+from pipelines.gate.hash_filter import HashedStrings, key_of
 from pipelines.gate.index import indexes_to_search, write_index
-from pipelines.gate.masked import MaskedStrings
+from pipelines.gate.masked_strings import MaskedStrings
 from pipelines.gate.strings import Choice, StringIndex, fragments, words_of
 from pipelines.gate.tables import GATE_INDEX, GATE_STRINGS
 from pipelines.settings.gate import GateConfig
@@ -32,9 +32,9 @@ STRINGS = st.dictionaries(
 def at_most(*, text, hashes):
     """So many strings at once."""
     with patching() as patch:
-        patch.constant(masked, "CHUNK_STRINGS", text)
-        patch.constant(masked, "HASHED_STRINGS", hashes)
-        patch.constant(hashed, "_TEXTS", 2)
+        patch.constant(masked_strings, "CHUNK_STRINGS", text)
+        patch.constant(masked_strings, "HASHED_STRINGS", hashes)
+        patch.constant(hash_filter, "_TEXTS", 2)
         yield
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from pipelines.accounting.facts import CorpusFacts
 from pipelines.accounting.held_rows import about_held_rows
-from pipelines.gate.finds import ranges_of
+from pipelines.gate.hits import ranges_of
 from pipelines.gate.strings import Choice, StringIndex, masked_strings
 from pipelines.mask import MASK
 from pipelines.policies.held import masked_text

@@ -20,7 +20,8 @@ from pipelines.artifacts import Artifact
 from pipelines.context import StageContext
 from pipelines.corpus.tables import SENTENCES
 from pipelines.errors import PrivacyGateError, StageError
-from pipelines.gate import masked, search
+from pipelines.gate import masked_strings as chunks
+from pipelines.gate import search
 from pipelines.gate.strings import Choice, StringIndex, fragments, masked_strings, words_of
 from pipelines.graph import GRAPH
 from pipelines.policies.tables import REDACTED
@@ -199,7 +200,7 @@ def test_gate_passes_with_a_constant_and_counts_only(tmp_path: Path) -> None:
 def test_a_leak_in_another_partition_is_refused_and_shown_only_in_a_private_table(
     tmp_path: Path, patch: Patch, chunk: int
 ) -> None:
-    patch.constant(masked, "CHUNK_STRINGS", chunk)  # also with one pass for each string
+    patch.constant(chunks, "CHUNK_STRINGS", chunk)  # also with one pass for each string
     others: list[Row] = [(f"Person {n}xy here", f"<MASK>{' here'}", True) for n in range(3)]
     with pytest.raises(PrivacyGateError) as caught:
         _run_gate(tmp_path, [[MASKED, *others], [CLEAN, LEAK]], GateConfig(on_hit="stop"))
@@ -273,9 +274,9 @@ FILES: dict[str, Any] = {
 }
 
 
-def _publish(folder: Path, files: dict[str, Any]) -> None:
+def _publish(folder: Path, files: dict[str, Any], place: str = "public") -> None:
     for name, content in files.items():
-        path = folder / "public" / name
+        path = folder / place / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
 
@@ -327,9 +328,9 @@ POISSON = "Differential privacy of Poisson-sampled DP-SGD, accounted with privac
 def test_our_own_wording_and_computed_numbers_are_no_finds(tmp_path: Path) -> None:
     rows: list[Row] = [("I am Poisson", "I am <MASK>", True), ("call 1234567890", "call <MASK>", True)]
     gated = _run_gate(tmp_path / "g", [rows], GateConfig())
-    _publish(
-        tmp_path / "ok", {"report.html": f"<dd>{POISSON}</dd><td>0.1234567890</td>", "report.json": {"x": 1234567890}}
-    )
+    files = {"report.html": f"<dd>{POISSON}</dd><td>0.1234567890</td>", "report.json": {"x": 1234567890}}
+    for place in ("public", "marked"):
+        _publish(tmp_path / "ok", files, place)
     _search(tmp_path / "ok", gated)
     _publish(tmp_path / "bad", {"report.json": {"x": "123-456-7890"}})
     with pytest.raises(PrivacyGateError, match="NAME 1"):

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pipelines.context import StageContext
-from pipelines.gate.finds import (
+from pipelines.gate.hits import (
     Finds,
     explained,
     first_masked,
@@ -21,7 +21,7 @@ from pipelines.gate.finds import (
     write_held,
 )
 from pipelines.gate.index import write_index
-from pipelines.gate.masked import MaskedStrings
+from pipelines.gate.masked_strings import MaskedStrings
 from pipelines.gate.search import Hits, num_training_rows, row_words
 from pipelines.gate.strings import StringIndex
 from pipelines.gate.tables import GATE_HITS, GATE_INDEX, GATE_PLACES, GATE_STRINGS

@@ -15,7 +15,7 @@ from pipelines.artifacts import Target
 from pipelines.context import StageContext
 from pipelines.report.cards import data_card, model_card_sections
 from pipelines.report.figures import Sources, build, data_warnings
-from pipelines.report.public import public_version
+from pipelines.report.public import marked, public_version
 from pipelines.report.render import render_html
 from pipelines.report.settings import shown_settings
 from pipelines.settings.report import ReportConfig
@@ -28,7 +28,7 @@ _KEY_CHARACTERS = 12
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes ``report.html`` and ``report.json``: the full version (private root), the public one (public root).
 
-    Next to the public version are ``model_card.md`` and ``data_card.md``.
+    Next to the public version are ``model_card.md`` and ``data_card.md``. The gate reads a marked copy of each.
     """
     config: ReportConfig = ctx.configs["report"]
     train = ctx.input("train")
@@ -64,15 +64,22 @@ def run(ctx: StageContext) -> dict[str, Any]:
     _write(full, ctx.out)
     if config.public:
         public = public_version(full, claims["public"], publishes_counts=config.publish_counts)
-        _write(public, ctx.out.public)
-        ctx.out.public.text("model_card.md", model_card_sections(public))
-        ctx.out.public.text("data_card.md", data_card(public))
+        write_public(public, ctx.out.public)
+        write_public(marked(public), ctx.out.marked)
     return {"metrics": full["metrics"], "warnings": data_warnings(full["corpus"], full["redaction"], full["shards"])}
 
 
 def _read(ctx: StageContext, stage: str, file: str) -> Any:
     """Reads a file of a stage that runs may leave out; None if the run left it out."""
     return ctx.input(stage).json(file) if ctx.inputs.get(stage) else None
+
+
+def write_public(report: dict[str, Any], out: Target) -> None:
+    """Writes the public report and the texts of the cards."""
+
+    _write(report, out)
+    out.text("model_card.md", model_card_sections(report))
+    out.text("data_card.md", data_card(report))
 
 
 def _write(report: dict[str, Any], out: Target) -> None:

@@ -166,6 +166,7 @@ def _train(
         ),
         private=ctx.out,
         model=(ctx.out.public if config.method_spec().publishes_model else ctx.out).below("model"),
+        marked=ctx.out.marked.below("model"),
     )
     return {
         "num_public_records": len(corpus.nonprivate_examples),

@@ -11,8 +11,9 @@ def search_public_files(stage: str, inputs: Mapping[str, tuple[Artifact, ...]], 
     """Searches the files that a stage is about to publish for the strings that the gate lists.
 
     The gate has searched the public rows before they were written. This function searches what was actually written:
-    tables, tokenizer, model card, configuration, reports, and the files' names. It leaves out weights, and content that
-    does not depend on the text (`Output.basis`). Training has its vocabulary searched before it begins.
+    tables, tokenizer, model card, configuration, reports, and the files' names. It leaves out weights, content that
+    does not depend on the text (`Output.basis`), and our own prose around filled-in values (`Output.marked`). Training
+    has its vocabulary searched before it begins.
 
     Args:
         stage: name of the stage.
@@ -41,6 +42,7 @@ def search_public_files(stage: str, inputs: Mapping[str, tuple[Artifact, ...]], 
         case_sensitive=figures["case_sensitive"],
         hits=hits,
         basis=out.basis,
+        marked=out.marked.folder,
     )
     if hits.by_label:
         raise hits.refuse(f"nothing of stage {stage}", out.failures)

@@ -92,13 +92,13 @@ def name_words() -> frozenset[str]:
 
 
 def is_everyday(words: Sequence[str], label: str = "") -> bool:
-    """Whether a string is an everyday word, or several of which none is a name and at most one a number word.
+    """Tells if a string is an everyday word, or several, none of them a name and at most one a number word.
 
     A single word may be one that is also a name: "hope" is a name in one sentence and none in the next.
 
     Args:
-        words: of the string, as `pipelines.gate.strings.words_of` gives them without case.
-        label: under which it was masked; several are joined by ``+``.
+        words: words of the string, as `pipelines.gate.strings.words_of` gives them without case.
+        label: label under which the string was masked; several are joined by ``+``.
     """
     if tuple(words) in _SINGLE:
         return True

@@ -1,4 +1,4 @@
-"""What the gate searches for, however much it is: the masked strings of a whole corpus, a part of them at a time.
+"""The masked strings of a whole corpus, which the gate searches for a part at a time.
 
 Up to `CHUNK_STRINGS` strings are held in memory and searched at once. More of them lie in scratch files, by a hash, and
 are searched in two steps: hashes of all of them, in one pass over the rows, leave the few that may stand there, and
@@ -19,7 +19,7 @@ from itertools import chain, islice, repeat
 from typing import Final
 
 from pipelines.artifacts import Source, Target
-from pipelines.gate.hashed import HashedStrings, key_of
+from pipelines.gate.hash_filter import HashedStrings, key_of
 from pipelines.gate.strings import Choice, StringIndex
 from pipelines.tables import Table
 
@@ -42,12 +42,12 @@ class MaskedStrings:
 
     Args:
         tables: ``gate_strings`` tables.
-        choice: what is searched for.
+        choice: choice of what is searched for.
         scratch: an empty folder.
 
     Attributes:
-        searched: how many strings are searched for by label, once a table.
-        left_out: how many are not by reason, once a table.
+        searched: number of strings that are searched for, by label, once a table.
+        left_out: number of strings that are not, by reason, once a table.
     """
 
     def __init__(self, tables: Sequence[Table], choice: Choice, scratch: Target) -> None:
@@ -65,11 +65,11 @@ class MaskedStrings:
 
     @property
     def are_few(self) -> bool:
-        """Whether all of them are one chunk."""
+        """Tells if all strings are one chunk."""
         return not self._num_files
 
     def chunks(self) -> Iterator[Chunk]:
-        """All strings; a chunk at a time is held in memory."""
+        """Yields all strings; a chunk at a time is held in memory."""
         if self.are_few:
             yield self._only
         for number in range(self._num_files):
@@ -88,7 +88,7 @@ class MaskedStrings:
         """Chunks, each with where it is to be searched: between them they hold whatever stands in a text.
 
         Args:
-            parts: of the texts, each given anew whenever it is called, as the words of
+            parts: parts of the texts, each given anew whenever it is called, as the words of
                 `pipelines.gate.strings.words_of`.
 
         Yields:

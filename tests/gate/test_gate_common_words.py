@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.gate.everyday import _OF_CUSTOMERS, is_everyday, name_words
+from pipelines.gate.common_words import _OF_CUSTOMERS, is_everyday, name_words
 from pipelines.gate.strings import StringIndex, words_of
 from pipelines.policies.english.common_words import COMMON_WORDS, COURTESY_WORDS, FUNCTION_WORDS, NUMBER_WORDS
 from pipelines.policies.english.name_lists import personal_names

@@ -38,13 +38,13 @@ class Finds:
         self._dismissed: set[str] = set()
 
     def dismiss(self, strings: Set[str]) -> None:
-        """Leaves strings out from now on: they are no secrets."""
+        """Leaves strings out from now on, because they are no secrets."""
         self._dismissed |= strings
         self.strings -= strings
 
     @contextmanager
     def writer(self, partition: str) -> Iterator[Callable[[Place, Mapping[str, str]], None]]:
-        """Takes what one pass finds in the rows of a partition: for a row, strings with their labels."""
+        """Yields a function that takes what one pass finds in a row: strings with their labels."""
         files = self._files.setdefault(partition, [])
         files.append(f"{partition}/{len(files)}.jsonl")
         with self._scratch.lines(files[-1]) as file:
@@ -56,7 +56,7 @@ class Finds:
             yield add
 
     def of(self, partition: str) -> Found:
-        """All that was found in the rows of a partition."""
+        """Returns all that was found in the rows of a partition."""
         found: dict[Place, dict[str, str]] = {}
         for name in self._files.get(partition, ()):
             for doc_id, sentence_index, strings in map(json.loads, Source(folder=self._scratch.folder).lines(name)):
@@ -77,11 +77,11 @@ def search_rows(
 
     Args:
         table: the redacted table.
-        index: what is searched for.
-        choice: how text is compared.
-        add: takes what is found in a row's text.
-        in_tags: takes what is found in a row's speaker, domain or label.
-        may_hold: of each of these rows, whether one of the strings may stand in it.
+        index: index of the strings.
+        choice: rule by which text is compared.
+        add: function that takes what is found in a row's text.
+        in_tags: collector of what is found in a row's speaker, domain or label.
+        may_hold: flag of each of these rows that one of the strings may stand in it.
     """
     for row in public_rows(table):
         if not next(may_hold):
@@ -95,13 +95,14 @@ def search_rows(
 def judged_to_be_none(
     tables: Mapping[str, Table], finds: Finds, choice: Choice, secrets_of: Callable[[str], Sequence[Range] | None]
 ) -> set[str]:
-    """The strings that reviewers said are no secret: in a sentence that they judged, and in none otherwise.
+    """Returns the strings that reviewers call no secret in a sentence that they judged, and a secret in none.
 
     Args:
         tables: the redacted table of each partition.
-        finds: what was found.
-        choice: how text is compared.
-        secrets_of: the characters of a sentence that reviewers call sensitive; None where nobody judged it.
+        finds: strings found, by row.
+        choice: rule by which text is compared.
+        secrets_of: function that gives the characters of a sentence that reviewers call sensitive; None if nobody
+            judged the sentence.
     """
     none, some = set[str](), set[str]()
     for partition, table in tables.items():
@@ -118,7 +119,7 @@ def judged_to_be_none(
 
 
 def first_masked(tables: Sequence[Table], strings: set[str]) -> dict[str, Place]:
-    """Of some strings, the first row in which each is masked; ``tables`` are ``gate_places`` tables in order."""
+    """Returns the first row in which each string is masked; ``tables`` are ``gate_places`` tables in order."""
     found: dict[str, Place] = {}
     for table in tables if strings else ():
         for row in table.rows():
@@ -128,12 +129,12 @@ def first_masked(tables: Sequence[Table], strings: set[str]) -> dict[str, Place]
 
 
 def explained(tables: Mapping[str, Table], finds: Finds, masked: Mapping[str, Place]) -> Iterator[Hit]:
-    """Every find in a sentence: which string, where it stands, and where it is masked.
+    """Yields every find in a sentence: the string, where it stands, and where it is masked.
 
     Args:
         tables: the redacted table of each partition.
-        finds: what was found.
-        masked: as `first_masked` gives it.
+        finds: strings found, by row.
+        masked: result of `first_masked`.
     """
     for partition, table in tables.items():
         found = finds.of(partition)
@@ -152,12 +153,12 @@ def explained(tables: Mapping[str, Table], finds: Finds, masked: Mapping[str, Pl
 
 
 def ranges_of(text: str, strings: Mapping[str, str], choice: Choice) -> list[Range]:
-    """Where any of some strings stands in a text, in any spelling that the gate takes for equal.
+    """Returns where strings stand in a text, in any spelling that the gate takes for equal.
 
     Args:
-        text: of a row.
-        strings: as `StringIndex` takes them.
-        choice: how text is compared.
+        text: text of a row.
+        strings: strings with their labels, as `StringIndex` takes them.
+        choice: rule by which text is compared.
 
     Returns:
         Half-open ranges of characters in order; those that only white space parts are one.
@@ -204,13 +205,13 @@ def write_held(out: Target, tables: Mapping[str, Table], finds: Finds, choice: C
 def public_parts(
     tables: Mapping[str, Table], finds: Finds, choice: Choice, parts_of: Callable[[Set[str]], Set[str]]
 ) -> tuple[int, set[str]]:
-    """The number of the rows that stay public, and the parts of their words that are strings of one word.
+    """Returns the number of the rows that stay public, and the parts of their words that are strings of one word.
 
     Args:
         tables: the redacted table of each partition.
-        finds: what was found.
-        choice: how text is compared.
-        parts_of: gives those parts of some words.
+        finds: strings found, by row.
+        choice: rule by which text is compared.
+        parts_of: function that gives those parts of some words.
     """
     num_rows, words, parts = 0, set[str](), set[str]()
     for partition, table in tables.items():

@@ -22,13 +22,13 @@ _TEXTS: Final = 4_096
 
 
 class HashedStrings:
-    """Says which strings may stand in texts, aligned to words and with numbers grouped in any way.
+    """A filter that names strings which may stand in texts, aligned to words and with numbers grouped in any way.
 
     Every string that `StringIndex.find` would find is named; others only where two hashes of 64 bits agree. Hashes are
     Python's own, which differ from process to process: nothing that is written may depend on them.
 
     Args:
-        strings: normalised, none twice or some: it makes no difference.
+        strings: normalised strings; repeats make no difference.
     """
 
     def __init__(self, strings: Iterable[str]) -> None:
@@ -48,18 +48,18 @@ class HashedStrings:
         self._lengths = sorted(lengths)
 
     def named_in(self, texts: Iterable[Sequence[str]]) -> set[str]:
-        """What may stand in some texts, in the form of `key_of`.
+        """Returns the strings that may stand in some texts, in the form of `key_of`.
 
         Args:
-            texts: each as the words of `pipelines.gate.strings.words_of`.
+            texts: texts, each as the words of `pipelines.gate.strings.words_of`.
         """
         return {key for _, key in self.candidates_in(texts)}
 
     def candidates_in(self, texts: Iterable[Sequence[str]]) -> Iterator[tuple[int, str]]:
-        """What may stand where in some texts: the number of a text, and the form of `key_of`; in no order.
+        """Yields where strings may stand, in no order: the number of a text, and the form of `key_of`.
 
         Args:
-            texts: as for `named_in`.
+            texts: texts in the form that `named_in` takes.
         """
         texts = iter(texts)
         first = 0
@@ -89,7 +89,7 @@ class HashedStrings:
                 yield text, " ".join(words[at : at + length])
 
     def parts_of(self, words: Iterable[str]) -> set[str]:
-        """Parts of words, whole ones too, that may be strings of one word."""
+        """Returns parts of words, whole ones too, that may be strings of one word."""
         parts = (word[start:end] for word in words for start in range(len(word)) for end in _ends(word, start))
         found = set[str]()
         while batch := list(islice(parts, 64 * _TEXTS)):
@@ -98,7 +98,7 @@ class HashedStrings:
 
 
 def key_of(string: str) -> str:
-    """What strings have in common that stand for each other: the digits of a number, all of any other."""
+    """Returns what strings share that stand for each other: the digits of a number, all of any other string."""
     joined = joined_digits(string)
     return string if joined is None else joined
 
