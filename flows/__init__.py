@@ -1,1 +1,1 @@
-"""Prefect flows that read like the algorithm, the settings, and the command line."""
+"""The command line, and Prefect flows that follow the steps of the algorithm."""

@@ -43,7 +43,7 @@ def prepare(config: str = "reticent.toml") -> dict[str, Outputs]:
         stable = each(stability, run, sample=sampled, split=sentences, redact=redacted)  # Proposition 5: D'' as of D
         estimated = whole(estimate, run, sample=sampled, split=sentences, redact=redacted, stability=stable)
         masked = each(gate_strings, run, split=sentences, redact=redacted)
-        passed = whole(gate, run, gate_strings=masked, redact=redacted)  # stops the run if masked text would be public
+        passed = whole(gate, run, gate_strings=masked, redact=redacted)  # holds back rows with masked strings
         shards = each(shard, run, redact=redacted, gate=passed)  # lines 3 and 4: D_pri and D_pub
         published = each(publish, run, shard=shards, gate=passed)  # only if method or settings ask for it
     return {

@@ -1,1 +1,1 @@
-"""The library: pure algorithms, stages and the artifact store. Knows no orchestrator; only `store.key_env` is read."""
+"""The library: pure algorithms, stages and the artifact store. Imports no orchestrator (Prefect, Dask, Ray)."""

@@ -67,7 +67,7 @@ GRAPH: Mapping[str, Stage] = {
         ),
         Stage(
             name="dedup_keys",
-            title="A 128-bit key for every sentence of one partition.",
+            title="Compute a 128-bit key for every sentence of one partition.",
             table="dedup",
             step="keys",
             module=f"{STAGES}.prepare.dedup_keys",
@@ -79,7 +79,7 @@ GRAPH: Mapping[str, Stage] = {
         ),
         Stage(
             name="dedup_buckets",
-            title="Which sentences of a hash bucket repeat an earlier one: Bloom filter nominates, exact pass decides.",
+            title="Find the repeated sentences in one hash bucket: a Bloom filter, then an exact comparison.",
             table="dedup",
             step="buckets",
             module=f"{STAGES}.prepare.dedup_buckets",
@@ -92,7 +92,7 @@ GRAPH: Mapping[str, Stage] = {
         ),
         Stage(
             name="dedup_resolve",
-            title="The duplicates of all buckets, by partition.",
+            title="Collect the duplicates of all buckets, by partition.",
             table="dedup",
             step="resolve",
             module=f"{STAGES}.prepare.dedup_resolve",
@@ -102,7 +102,7 @@ GRAPH: Mapping[str, Stage] = {
         ),
         Stage(
             name="dedup_mask",
-            title="The decisions of one partition, one row per sentence (CRT Algorithm 1, line 1).",
+            title="Mark the duplicates of one partition, one row per sentence (CRT Algorithm 1, line 1).",
             table="dedup",
             step="mask",
             module=f"{STAGES}.prepare.dedup_mask",
@@ -140,7 +140,7 @@ GRAPH: Mapping[str, Stage] = {
         ),
         Stage(
             name="stability",
-            title="Which caught secrets are redacted stably: masked by hand, they would change nothing else.",
+            title="Check if redaction is stable: masking a found secret by hand must change no other decision.",
             table="estimate",
             step="stability",
             module=f"{STAGES}.prepare.stability",
@@ -164,7 +164,7 @@ GRAPH: Mapping[str, Stage] = {
         ),
         Stage(
             name="estimate",
-            title="How much redaction missed: m, gamma and delta2 with their intervals.",
+            title="Estimate how much redaction missed: m, gamma and delta2 with their intervals.",
             table="estimate",
             module=f"{STAGES}.prepare.estimate",
             configs={"estimate": ESTIMATE, "redact": REDACT, "corpus": CORPUS},
@@ -194,7 +194,7 @@ GRAPH: Mapping[str, Stage] = {
         ),
         Stage(
             name="gate",
-            title="Search every masked string in all that will be public, and hold back the rows that it stands in.",
+            title="Search for masked strings in all text that will be public, and hold back the rows that contain one.",
             table="gate",
             step="search",
             module=f"{STAGES}.prepare.gate",
@@ -274,7 +274,7 @@ GRAPH: Mapping[str, Stage] = {
         # The rest of what a finished model is scored with stands in its folder.
         Stage(
             name="evaluate",
-            title="What the finished model scores on held-out text, and the text that it generates.",
+            title="Score the finished model on held-out text, and generate text with it.",
             table="train",
             step="evaluate",
             module=f"{STAGES}.train.evaluate",
@@ -290,7 +290,7 @@ GRAPH: Mapping[str, Stage] = {
         ),
         Stage(
             name="train_utility",
-            title="Utility on what the policies found in held-out text, and on the rest.",
+            title="Compare utility on held-out tokens that the policies found with utility on the other tokens.",
             table="train",
             step="utility",
             module=f"{STAGES}.train.utility",
@@ -300,7 +300,7 @@ GRAPH: Mapping[str, Stage] = {
         ),
         Stage(
             name="guarantee",
-            title="From training events and the miss rate to stated guarantees (CRT Theorem 8).",
+            title="State the guarantees that follow from the training events and the miss rate (CRT Theorem 8).",
             table="guarantee",
             module=f"{STAGES}.train.guarantee",
             configs={
@@ -332,7 +332,7 @@ GRAPH: Mapping[str, Stage] = {
         *SYNTHESIS_STAGES,
         Stage(
             name="report",
-            title="The self-contained HTML and JSON report.",
+            title="Write the self-contained HTML and JSON report.",
             table="report",
             module=f"{STAGES}.train.report",
             configs={

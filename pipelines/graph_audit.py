@@ -72,7 +72,7 @@ AUDIT_STAGES = (
     ),
     Stage(
         name="audit_extraction",
-        title="Extraction: what the released model writes of the masked secrets of its training text.",
+        title="Prompt the released model, and search its output for masked secrets of the training text.",
         table="audit",
         step="extraction",
         module=f"{STAGES}.audit.extraction",
@@ -87,7 +87,7 @@ AUDIT_STAGES = (
     ),
     Stage(
         name="audit_canaries",
-        title="Exposure of canaries (Carlini et al. 2019), and what each says of having been trained on.",
+        title="Measure the exposure of canaries (Carlini et al. 2019), and score each for the membership test.",
         table="audit",
         step="canaries",
         module=f"{STAGES}.audit.canaries",
@@ -113,7 +113,7 @@ AUDIT_STAGES = (
     ),
     Stage(
         name="audit_domains",
-        title="Leakage across domains: what the released model, asked about one, writes of another (audit.domains).",
+        title="Prompt the released model about one domain, and search its output for text of others (audit.domains).",
         table="audit",
         step="domains",
         module=f"{STAGES}.audit.domains",
@@ -129,7 +129,7 @@ AUDIT_STAGES = (
     ),
     Stage(
         name="audit",
-        title="What attacks found, lower bounds on epsilon beside what is claimed, and whether to raise an alarm.",
+        title="Collect what attacks found, compare lower bounds on epsilon with the claims, and raise alarms.",
         table="audit",
         module=f"{STAGES}.audit.audit",
         configs=_ATTACKED,

@@ -1,1 +1,1 @@
-"""Around the flows: a run is specified, begun, shown and ended; its stages are wired, or fetched without a flow."""
+"""Starts, displays and ends runs, and connects their stages. Also builds single stages without a flow."""

@@ -38,7 +38,7 @@ RELEASED: tuple[str, ...] = ("publish", *TRAINING)
 
 
 def stages_named(name: str) -> tuple[str, ...]:
-    """Returns the graph's stages that a user names: ``dedup`` is three stages, ``dedup.keys`` is one.
+    """Returns the graph's stages that a user names: ``dedup`` is four stages, ``dedup.keys`` is one.
 
     Raises:
         ConfigError: there is no such stage.

@@ -1,4 +1,4 @@
-"""The two functions by which flows run a stage: `each` for a partitioned stage, `whole` for the whole corpus."""
+"""Runs a stage in a flow: `each` once per partition, `whole` once for the whole corpus."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def each(task: Task[Any, Any], run: str, **inputs: Outputs) -> Outputs:
     Args:
         task: the stage's task; its name is the stage's name.
         run: path of the run's specification.
-        inputs: outputs of the stages that it reads, by stage name, as the graph declares them.
+        inputs: outputs of the stage's input stages, by stage name.
 
     Raises:
         ValueError: the graph says that the stage concerns the whole corpus.
         ReticentError: a partition failed; the others were finished first.
     """
     if not GRAPH[task.name].partitioned:
-        raise ValueError(f"stage {task.name} concerns the whole corpus; wire it with `whole`")
+        raise ValueError(f"stage {task.name} has no partitions; call `whole` instead of `each`")
     return _run(task, run, inputs)
 
 
@@ -44,7 +44,7 @@ def whole(task: Task[Any, Any], run: str, **inputs: Outputs) -> Outputs:
         ReticentError: the stage failed.
     """
     if GRAPH[task.name].partitioned:
-        raise ValueError(f"stage {task.name} is partitioned; wire it with `each`")
+        raise ValueError(f"stage {task.name} has partitions; call `each` instead of `whole`")
     return _run(task, run, inputs)
 
 
@@ -57,6 +57,6 @@ def _run(task: Task[Any, Any], run: str, inputs: Mapping[str, Outputs]) -> Outpu
     if recorded := outcomes_to_record(stage, outputs):
         session.outcomes.extend(recorded)
         unfinished = {"outputs": {}, "metrics": {}, "state": "unfinished"}
-        # Keeps gc from collecting what a killed run has finished.
+        # The record keeps `reticent gc` from deleting finished artifacts if this run is killed.
         runs.record(session, session.outcomes, unfinished, make_latest=False)
     return outputs

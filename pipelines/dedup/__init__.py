@@ -1,1 +1,1 @@
-"""Exact-by-promise sentence deduplication: hash keys, Bloom nomination, exact resolution."""
+"""Exact deduplication of sentences: hash keys, a Bloom filter for candidates, and an exact comparison."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeVar
@@ -153,13 +154,16 @@ class GradientEngine:
 
     @max_grad_norm.setter
     def max_grad_norm(self, value: float) -> None:
-        """Sets the norm between two steps.
+        """Sets the norm for the next step. Values outside 1e-12 to 1e12 are moved to the nearer limit.
 
         Raises:
+            ValueError: the norm is not a number.
             PrivacyGateError: some gradients of the step were added already, clipped to the old norm.
         """
+        if math.isnan(value):
+            raise ValueError("max_grad_norm must not be NaN")
         if self._sums.is_begun:
-            raise PrivacyGateError("the clipping norm changes between steps, not within one")
+            raise PrivacyGateError("max_grad_norm cannot change within a step; set it after optimizer.step()")
         self._max_grad_norm = min(max(value, LEAST_MAX_GRAD_NORM), MOST_MAX_GRAD_NORM)
 
     @property
@@ -231,7 +235,7 @@ class GradientEngine:
         return self._with_losses(losses, self._clip)
 
     def observe(self, losses: torch.Tensor) -> Observation:
-        """Returns what the examples would add, without adding it; otherwise as `backward`.
+        """Returns losses, gradient norms and projections of the examples. Adds nothing to the sums.
 
         Args:
             losses: (B,) losses as for `backward`, B at least 1.

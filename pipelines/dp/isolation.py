@@ -1,4 +1,4 @@
-"""Comparison of examples in batches of different composition: each loss and gradient must depend on its example alone.
+"""Checks that each loss and gradient depends on its example alone, by running examples in different batches.
 
 A graph shows the operations that a loss is differentiated through. It does not show a mean that was detached, a count
 of tokens, a Python number, a decision, or the work of a collate function. So the whole path from records to losses runs

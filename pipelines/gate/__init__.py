@@ -1,1 +1,1 @@
-"""The gate before the public root: what was masked somewhere must stand unmasked nowhere."""
+"""The gate: searches text for masked strings before it becomes public."""

@@ -1,4 +1,4 @@
-"""What each training method is, said once and without torch: what it reads, promises, and asks of the settings.
+"""Descriptions of the training methods: what each reads, guarantees and requires in the settings. Imports no torch.
 
 spec.py       what a description says
 rule.py       which claims a method can make, and what must be recorded as met for them

@@ -150,7 +150,7 @@ def train(
     A killed run continues from its last checkpoint with fresh samples and fresh noise. The steps after that checkpoint
     are lost unseen: they entered neither a checkpoint that was used nor anything published. The released weights
     therefore went through exactly the programme's private steps. This argument needs the interruption to be independent
-    of the lost noise (nobody looked at the lost weights and then pulled the plug).
+    of the lost noise (nobody looked at the lost weights and then stopped the run).
 
     Under several processes all of them get the same arguments, except for ``context.randomness``. The sums and the
     curve of the first process are those of all processes, and only the first process should write checkpoints.
@@ -368,5 +368,5 @@ def _optimizer(
 ) -> torch.optim.Optimizer:
     if settings.optimizer == "sgd":
         return torch.optim.SGD(parameters, lr=learning_rate)
-    # No weight decay: a decay on embeddings of rare tokens forgets what few examples taught.
+    # No weight decay: it would shrink the embeddings of rare tokens, which few examples update.
     return torch.optim.AdamW(parameters, lr=learning_rate, weight_decay=0.0)

@@ -1,4 +1,4 @@
-"""Who is at the other end of torch's sockets: gloo takes any connection for that of the process that it waits for.
+"""Refuses connections of other users to the training processes, because gloo does not authenticate its peers.
 
 Every user of a machine can connect to its loopback interface, and to its own address on any other. The kernel knows
 whose each end of such a connection is.

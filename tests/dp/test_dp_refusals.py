@@ -160,3 +160,11 @@ def test_settings_out_of_range(settings, message):
         GradientEngine(nn.Linear(2, 2), **settings)
     with pytest.raises(UnsupportedLayerError, match="no trainable"):
         GradientEngine(nn.Linear(2, 2).requires_grad_(False), max_grad_norm=1.0)
+
+
+def test_a_clipping_norm_that_is_not_a_number_is_refused() -> None:
+    """Guards: with NaN, every clip factor would be 1, and nothing would be clipped."""
+    engine = GradientEngine(torch.nn.Linear(2, 1), max_grad_norm=1.0)
+    with pytest.raises(ValueError, match="NaN"):
+        engine.max_grad_norm = float("nan")
+    assert engine.max_grad_norm == 1.0

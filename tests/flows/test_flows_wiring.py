@@ -52,7 +52,7 @@ def test_a_box_is_wired_as_the_graph_declares_it(name: str, patch: Patch) -> Non
     skipped = tuple(Outcome(stage=name, partition=p, state="skipped", key=None) for p in session.partition_names(name))
     task = SimpleNamespace(name=name, submit=lambda run, inputs: SimpleNamespace(result=lambda: skipped))
     right, wrong = (wiring.each, wiring.whole) if GRAPH[name].partitioned else (wiring.whole, wiring.each)
-    with pytest.raises(ValueError, match=f"stage {name} .* wire it with `{right.__name__}`"):
+    with pytest.raises(ValueError, match=f"stage {name} .* call `{right.__name__}`"):
         wrong(task, "spec.json")
     assert session.outcomes == []
     outputs = right(task, "spec.json")

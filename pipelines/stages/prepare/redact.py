@@ -72,7 +72,7 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
             try:
                 verdicts = redactor.judge(requests, [row["doc_id"] for row in rows])
             except ValueError as error:
-                raise StageError(f"sentences.parquet: {error}; rerun the split stage") from None
+                raise StageError(f"sentences.parquet: {error}; run again with --force split") from None
             for row, verdict in zip(rows, verdicts, strict=True):
                 out = redacted_row(row, verdict, collapse=config.collapse, replace=replace)
                 figures.add(out, verdict)

@@ -38,7 +38,7 @@ from pipelines.walks import upstream
 def probe(session: Session, stage: str, partition: str | None, key: str) -> Outcome | None:
     """Returns the outcome of a cached or skipped stage; None if the stage must be built.
 
-    Enters rows that were published before the ledger listed such tables.
+    Also adds the stage's published rows to the ledger, if the ledger lacks them.
 
     Raises:
         LedgerError: the ledger was changed or damaged.
@@ -117,10 +117,10 @@ def _build_locked(
     if not is_published and session.roots.object_dir("public", stage, key).exists():
         raise StoreError(
             f"the artifact {key[:12]} of stage {GRAPH[stage].shown_name}, which a run has published, is damaged, and "
-            "this run publishes nothing; bring it in order first, with `reticent run`"
+            "this run publishes nothing, so it cannot replace the artifact; rebuild it first, with `reticent run`"
         )
     if not forced and session.roots.manifest_path(stage, key).exists():
-        quarantine(session.roots, stage, key)  # damaged; an artifact that is replaced by force stays until publishing
+        quarantine(session.roots, stage, key)  # damaged; with --force, the old artifact stays until publishing
     session.verified.discard((stage, key))
     folders = prepare_build(session.roots, stage, key, is_published=is_published)
     public_dir = folders.get("public") if is_published else folders["private"] / manifests.UNPUBLISHED
@@ -229,7 +229,8 @@ def _run_guarded(
         if isinstance(error, OSError) and error.errno in DISK_ERRORS:
             raise disk_error(error) from None
         note = _keep_traceback(session, stage, key)
-        where = f"{stage} of partition {partition}" if partition else stage
+        name = GRAPH[stage].shown_name
+        where = f"{name} of partition {partition}" if partition else name
         raise StageError(
             f"stage {where} failed with {type(error).__name__}; the traceback is in the private root: {note}"
         ) from None

@@ -92,7 +92,7 @@ def resolve_key(
 
 
 def find_published(session: Session, stage: str, key: str) -> Manifest | None:
-    """Returns a verified artifact, or None. For a release, an artifact that a child run did not publish does not count.
+    """Returns a verified artifact, or None. A release run ignores what a child run built and did not publish.
 
     Takes no lock and repairs nothing.
     """
@@ -177,7 +177,7 @@ def _has_same_settings(then: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 
 
 def _data_of(ingredients: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Returns the data besides the corpus that a model was made from. 0.1.0 listed them with code and packages."""
+    """Returns digests of a model's data other than the corpus. Reticent 0.1.0 stored them with code and packages."""
     if "data" in ingredients:
         return dict(ingredients["data"])
     files = {name: digest for name, digest in ingredients.get("code", {}).items() if name.startswith(DATA_FILE)}
@@ -226,7 +226,7 @@ def _only_code_changed(session: Session, stage: Stage, made: Mapping[tuple[str, 
 
 
 def _has_same_user_inputs(session: Session, stage: str, partition: str | None, old: Mapping[str, Any]) -> bool:
-    """Checks that the user gives a stage the same seed, settings, files and code of other packages as before."""
+    """Checks that a stage has the same seed, settings, input files and plug-in code as in the earlier run."""
     own = own_ingredients(session, stage)
     code = {**old.get("code", {}), **old.get("plugins", {})}
     return (
@@ -258,7 +258,7 @@ def _same_inputs_from_outside(session: Session, stage: str, partition: str | Non
 def releases_for(
     session: Session, stage: str, partition: str | None, inputs: Mapping[str, PartitionKeys]
 ) -> Releases | None:
-    """Returns what a stage that reads `RELEASES` gets to know of them and of the run's model; None for other stages.
+    """Returns the earlier releases and facts about the run's model. None for a stage that does not read `RELEASES`.
 
     Raises:
         LedgerError: the ledger is not as it was written.
