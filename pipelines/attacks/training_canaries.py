@@ -16,13 +16,14 @@ import torch
 from torch import nn
 from torch.nn.functional import one_hot
 
-from pipelines.attacks.conformance import VECTOR_LENGTH, IntArray, Releases
+from pipelines.attacks.conformance import IntArray, Releases
 from pipelines.attacks.epsilon_trials import BoolArray, FloatArray
+from pipelines.attacks.noise_structure import LONGEST_VECTOR
 from pipelines.attacks.white_box import log_likelihood_ratios
 
 CANARY_NORM: Final = 10.0
 """Length of a canary's gradient, in clipping norms: long enough that clipping is tried."""
-NUM_SPARE: Final = VECTOR_LENGTH
+NUM_SPARE: Final = LONGEST_VECTOR
 """Coordinates of each tensor that no record touches."""
 SAVED_AFTER: Final = 2
 KILLED_AFTER: Final = 4
@@ -75,8 +76,8 @@ class CanaryWeights(nn.Module):
 
     def forward(self, numbers: torch.Tensor) -> torch.Tensor:
         """(B,) the mean direction of the canaries' coordinates: their sum, times `share`."""
-        at = one_hot(numbers // self.width, self.width).to(self.head.weight.dtype)
-        columns = (numbers % self.width)[:, None]
+        at = one_hot(numbers % self.width, self.width).to(self.head.weight.dtype)
+        columns = (numbers // self.width)[:, None]
         found = self.embedding(numbers[:, None])[:, 0] + self.head(at).gather(1, columns)
         if self.lora is not None:
             found = found + self.lora(at).gather(1, columns)
@@ -84,9 +85,8 @@ class CanaryWeights(nn.Module):
         return along
 
     def coordinates(self) -> FloatArray:
-        """(K, num_weights) the weights of all canaries and the spare ones, in each tensor."""
-        # A linear layer's weight is (out, in): the canary's row is the input that is lit.
-        found = [weight.detach().t().reshape(-1)[: self.num_weights] for weight in self.tensors.values()]
+        """(K, num_weights) the weights of all canaries and the spare ones, in each tensor, in the order of its memory."""
+        found = [weight.detach().reshape(-1)[: self.num_weights] for weight in self.tensors.values()]
         return np.asarray(torch.stack(found).cpu().double().numpy())
 
 
