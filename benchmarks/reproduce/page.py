@@ -174,7 +174,9 @@ def _differences(of_cells: Iterable[str]) -> Iterator[str]:
 
 def _of_cell(cell: Cell, verdict: Verdict) -> str:
     if verdict.word == "not run here":
-        return _lines(f"not compared: {verdict.reason}") if verdict.reason else f'not run here: `--only "{cell.identity}"`'
+        return (
+            _lines(f"not compared: {verdict.reason}") if verdict.reason else f'not run here: `--only "{cell.identity}"`'
+        )
     if verdict.word == "not possible here":
         return _lines(f"not possible here: {_cut(verdict.reason)}")
     return verdict.word

@@ -5,7 +5,7 @@ a stream whose blocks are all the same, halves or neighbours that are equal, or 
 
 Null distributions, for independent standard normals:
     * a shift turns a vector of noise in a circle and leaves its length. So the squared cosine of one vector of length n
-      and any shift of another one has the Beta distribution (1/2, (n - 1) / 2), and the p-value of the largest cosine is
+      and any shift of another one has the Beta distribution (1/2, (n - 1) / 2). The p-value of the largest cosine is
       that of one shift times the number of shifts, by Bonferroni;
     * within a tensor, chunks of the same length are compared with the chunks that follow them. These are other
       coordinates, so the two vectors are independent as well;
@@ -19,11 +19,11 @@ Public versus private: only noise is read.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from scipy import fft, stats
+from scipy import fft, special, stats
 
 from pipelines.attacks.epsilon_trials import FloatArray
 from pipelines.dp.noise import BLOCK
@@ -39,7 +39,7 @@ NUM_RECENT: Final = 6
 LEVELS: Final = tuple(range(-4, 5))
 """Standard deviations above which coordinates are counted."""
 
-ComplexArray = npt.NDArray[np.complex128]
+ComplexArray = npt.NDArray[np.complex64]
 
 
 class NoiseStructure:
@@ -62,7 +62,9 @@ class NoiseStructure:
         self._num += noise.size
         if noise.size < SHORTEST_VECTOR or not noise.any():
             return
-        vector = noise[:LONGEST_VECTOR]
+        vector = noise[:LONGEST_VECTOR].astype(
+            np.float32
+        )  # cosines are exact to about 1e-6, and the least ones that matter 0.01
         self._inside.append(repeats_inside(vector))
         vector = vector[: 2 ** (vector.size.bit_length() - 1)]
         spectrum = np.asarray(fft.rfft(vector / np.linalg.norm(vector)))
@@ -80,7 +82,7 @@ class NoiseStructure:
         return found
 
 
-def repeats_inside(noise: FloatArray) -> float:
+def repeats_inside(noise: npt.NDArray[np.floating[Any]]) -> float:
     """Returns the p-value of "no stretch of this noise repeats another one".
 
     Args:
@@ -93,17 +95,19 @@ def repeats_inside(noise: FloatArray) -> float:
             if count * length < SHORTEST_VECTOR // 4:
                 continue
             pairs = noise[start : start + 2 * length * count].reshape(count, 2, length)
-            first, second = (chunks / np.linalg.norm(chunks) for chunks in (pairs[:, 0], pairs[:, 1]))
-            product = (fft.rfft(first).conj() * fft.rfft(second)).sum(axis=0)
-            found.append(_largest_cosine(product, length, first.size))
+            lengths = np.linalg.norm(pairs, axis=(0, 2))
+            spectra = fft.rfft(pairs)
+            product = np.einsum("cf,cf->f", spectra[:, 0].conj(), spectra[:, 1]) / lengths.prod()
+            found.append(_largest_cosine(product, length, length * count))
     return _least(found)
 
 
 def _largest_cosine(product: ComplexArray, num_shifts: int, size: int) -> float:
     """Returns the p-value of the largest cosine at any shift, from the product of two spectra of unit vectors."""
     cosines = fft.irfft(product, n=num_shifts)
-    largest = np.minimum(np.square(cosines).max(), 1.0)
-    return float(np.minimum(1.0, num_shifts * stats.beta.sf(largest, 0.5, (size - 1) / 2)))
+    largest = np.minimum(np.square(cosines, dtype=np.float64).max(), 1.0)
+    upper_tail = special.betainc((size - 1) / 2, 0.5, 1 - largest)
+    return float(np.minimum(1.0, num_shifts * upper_tail))
 
 
 def _shape(counts: npt.NDArray[np.int64], num: int) -> float:

@@ -85,7 +85,7 @@ class CanaryWeights(nn.Module):
         return along
 
     def coordinates(self) -> FloatArray:
-        """(K, num_weights) the weights of all canaries and the spare ones, in each tensor, in the order of its memory."""
+        """(K, num_weights) the weights of all canaries and the spare ones, in the memory order of each tensor."""
         found = [weight.detach().reshape(-1)[: self.num_weights] for weight in self.tensors.values()]
         return np.asarray(torch.stack(found).cpu().double().numpy())
 
