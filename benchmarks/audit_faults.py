@@ -246,7 +246,7 @@ FAULTS: Final = (
     _noise("the same noise each step", _same_each_time),
     _noise("noise once an epoch", noise_every(10)),
     _noise("noise on one tensor only", _one_tensor_only),
-    Fault("the same noise in each block", dict.fromkeys((LOOP, SPANS), [(noise, "keystream", _first_block)])),
+    Fault("the same noise in each block", {kind: [(noise, "keystream", _first_block)] for kind in _NOISE}),
     _inside("the second half of each tensor's noise repeats the first", _halves),
     _inside("each second coordinate's noise repeats its neighbour's", _neighbours),
     _inside("uniform noise of the right variance", _uniform),

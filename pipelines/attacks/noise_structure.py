@@ -34,6 +34,8 @@ SHORTEST_VECTOR: Final = 1024
 """Coordinates that are compared, at least: fewer say little."""
 CHUNKS: Final = (1, 2, 16, 128, 1024, 8192, BLOCK)
 """Lengths of chunks of a tensor: each shows repeats at distances from about an eighth of it to about twice of it."""
+MOST_VECTORS: Final = 200
+"""Vectors of noise that are searched for repeats, at most. A repeat that begins later is not seen."""
 NUM_RECENT: Final = 6
 """Vectors released before, of the same length, with which each is compared: those of two steps of three tensors."""
 LEVELS: Final = tuple(range(-4, 5))
@@ -60,7 +62,7 @@ class NoiseStructure:
         """
         self._counts += [np.count_nonzero(noise > level) for level in LEVELS]
         self._num += noise.size
-        if noise.size < SHORTEST_VECTOR or not noise.any():
+        if noise.size < SHORTEST_VECTOR or len(self._inside) == MOST_VECTORS or not noise.any():
             return
         vector = noise[:LONGEST_VECTOR].astype(
             np.float32
