@@ -11,7 +11,8 @@ Null distributions, for independent standard normals:
       coordinates, so the two vectors are independent as well;
     * counts of coordinates above a level are binomial.
 
-A stretch of at least 1,024 numbers is compared at any distance within a tensor, and with the tensors released last.
+Repeats along a tensor are seen at any distance. A single stretch is seen if its copy lies in the next chunk. Across the
+middle of `LONGEST_VECTOR` coordinates, 3,000 numbers are enough for an alarm.
 
 Public versus private: only noise is read.
 """
@@ -29,15 +30,16 @@ from pipelines.attacks.epsilon_trials import FloatArray
 from pipelines.dp.noise import BLOCK
 
 LONGEST_VECTOR: Final = 2 * BLOCK
-"""Coordinates of a tensor that are compared, at most: two blocks of the engine's noise, so that equal blocks show."""
+"""Largest number of compared coordinates of a tensor: two blocks of the engine's noise, so that equal blocks show."""
 SHORTEST_VECTOR: Final = 1024
-"""Coordinates that are compared, at least: fewer say little."""
-CHUNKS: Final = (1, 2, 16, 128, 1024, 8192, BLOCK)
-"""Lengths of chunks of a tensor: each shows repeats at distances from about an eighth of it to about twice of it."""
+"""Smallest number of compared coordinates: fewer say little."""
+CHUNKS: Final = (1, 9, 81, 729, 6_561, 19_683)
+"""Lengths of chunks of a tensor, beside its half. Each shows repeats at distances from a tenth of it to twice of it. None
+is a power of 2, so that stretches that repeat in steps of a power of 2 do not all lie within a chunk."""
 MOST_VECTORS: Final = 200
-"""Vectors of noise that are searched for repeats, at most. A repeat that begins later is not seen."""
+"""Largest number of vectors that are searched for repeats. A repeat that begins later is not seen."""
 NUM_RECENT: Final = 6
-"""Vectors released before, of the same length, with which each is compared: those of two steps of three tensors."""
+"""Number of earlier vectors of the same length that each one is compared with: two steps of three tensors."""
 LEVELS: Final = tuple(range(-4, 5))
 """Standard deviations above which coordinates are counted."""
 
@@ -64,9 +66,8 @@ class NoiseStructure:
         self._num += noise.size
         if noise.size < SHORTEST_VECTOR or len(self._inside) == MOST_VECTORS or not noise.any():
             return
-        vector = noise[:LONGEST_VECTOR].astype(
-            np.float32
-        )  # cosines are exact to about 1e-6, and the least ones that matter 0.01
+        # float32 leaves errors of about 1e-6, and cosines below 0.01 are no evidence.
+        vector = noise[:LONGEST_VECTOR].astype(np.float32)
         self._inside.append(repeats_inside(vector))
         vector = vector[: 2 ** (vector.size.bit_length() - 1)]
         spectrum = np.asarray(fft.rfft(vector / np.linalg.norm(vector)))
@@ -91,7 +92,7 @@ def repeats_inside(noise: npt.NDArray[np.floating[Any]]) -> float:
         noise: (n,) coordinates of a tensor, of any standard deviation; n is at least `SHORTEST_VECTOR`.
     """
     found = []
-    for length in CHUNKS:
+    for length in (*CHUNKS, noise.size // 2):
         for start in (0, length):  # chunk 0 and chunk 1, 2 and 3, ...; then 1 and 2, 3 and 4, ...
             count = (noise.size - start) // (2 * length)
             if count * length < SHORTEST_VECTOR // 4:
@@ -99,7 +100,9 @@ def repeats_inside(noise: npt.NDArray[np.floating[Any]]) -> float:
             pairs = noise[start : start + 2 * length * count].reshape(count, 2, length)
             lengths = np.linalg.norm(pairs, axis=(0, 2))
             spectra = fft.rfft(pairs)
-            product = np.einsum("cf,cf->f", spectra[:, 0].conj(), spectra[:, 1]) / lengths.prod()
+            product = np.einsum("cf,cf->f", spectra[:, 0].conj(), spectra[:, 1])
+            with np.errstate(invalid="ignore"):  # a part without noise: the p-value is no number, which counts for 0
+                product = product / lengths.prod()
             found.append(_largest_cosine(product, length, length * count))
     return _least(found)
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 from scipy import special
 
+from pipelines.attacks.conformance import LEAST_P_VALUE, combined
 from pipelines.attacks.noise_structure import LONGEST_VECTOR, MOST_VECTORS, SHORTEST_VECTOR, NoiseStructure
 from pipelines.dp.noise import BLOCK, add_noise
 
@@ -82,6 +83,59 @@ def test_too_little_noise_has_no_structure():
     assert set(p_values(engine_noise(1, SHORTEST_VECTOR - 1))) == {SHAPE}
     assert p_values() == {}
     assert p_values(np.zeros(LONGEST_VECTOR))[SHAPE] < 1e-9
+
+
+def halves(size):
+    """Tensors of that size, one after the other, each with equal halves."""
+    noise = engine_noise(1)
+    whole = len(noise) // size * size
+    tensors = noise[:whole].reshape(-1, 2, size // 2)
+    tensors[:, 1] = tensors[:, 0]
+    return noise[:whole]
+
+
+@pytest.mark.parametrize(
+    "size",
+    [
+        2,
+        4,
+        8,
+        16,
+        32,
+        64,
+        256,
+        516,
+        1_458,
+        2_580,
+        4_096,
+        16_384,
+        65_536,
+        9_000,
+        12_900,
+        32_768,
+        25_800,
+        40_000,
+        51_600,
+        64_000,
+        90_000,
+        131_000,
+    ],
+)
+def test_equal_halves_of_tensors_of_any_size_are_seen(size):
+    assert p_values(halves(size))[INSIDE] < 1e-9
+
+
+def test_3000_numbers_that_repeat_across_the_middle_are_enough_for_an_alarm():
+    noise = engine_noise(1)
+    noise[70_000:73_000] = noise[40_000:43_000]
+    assert p_values(noise)[INSIDE] < 1e-9
+
+
+def test_a_tensor_without_noise_in_one_half_counts_for_0():
+    noise = engine_noise(1)
+    noise[BLOCK:] = 0
+    assert np.isnan(p_values(noise)[INSIDE])
+    assert combined(p_values(noise).values()) == LEAST_P_VALUE
 
 
 def test_searches_are_limited():
