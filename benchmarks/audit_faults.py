@@ -5,6 +5,7 @@ Each is put into the code that ships, for as long as a context lasts, and tells 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ import torch
 from patched import patching
 
 from pipelines import randomness
-from pipelines.dp import clipping, gradients, optimizer
+from pipelines.dp import clipping, gradients, noise, optimizer
 from pipelines.training import loop
 from pipelines.training.methods import sdpsgd_lstm
 
@@ -100,6 +101,38 @@ def _one_tensor_only(add: Callable[..., None]) -> Callable[..., None]:
             add(sums[1:], 0.0, rng, *rest)
 
     return first
+
+
+def _inside(name: str, change: Callable[[torch.Tensor, float], torch.Tensor]) -> Fault:
+    """Noise of the right size that is changed within each tensor."""
+
+    def wrap(add: Callable[..., None]) -> Callable[..., None]:
+        def changed(sums: Any, deviation: float, rng: np.random.Generator, divisor: float = 1.0) -> None:
+            fresh = [torch.zeros_like(values) for values in sums]
+            add(fresh, deviation, rng)
+            for values, drawn in zip(sums, fresh, strict=True):
+                values.add_(change(drawn.reshape(-1), deviation).view_as(values)).div_(divisor)
+
+        return changed
+
+    return _noise(name, wrap)
+
+
+def _halves(drawn: torch.Tensor, _: float) -> torch.Tensor:
+    half = len(drawn) // 2
+    return torch.cat([drawn[:half], drawn[:half], drawn[2 * half :]])
+
+
+def _neighbours(drawn: torch.Tensor, _: float) -> torch.Tensor:
+    return drawn[::2].repeat_interleave(2)[: len(drawn)]
+
+
+def _uniform(drawn: torch.Tensor, deviation: float) -> torch.Tensor:
+    return (2 * torch.special.ndtr(drawn / deviation) - 1) * (math.sqrt(3) * deviation)
+
+
+def _first_block(keystream: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda key, _: keystream(key, 0)
 
 
 def _clipped_at(factor: float) -> Fault:
@@ -213,6 +246,10 @@ FAULTS: Final = (
     _noise("the same noise each step", _same_each_time),
     _noise("noise once an epoch", noise_every(10)),
     _noise("noise on one tensor only", _one_tensor_only),
+    Fault("the same noise in each block", {kind: [(noise, "keystream", _first_block)] for kind in _NOISE}),
+    _inside("the second half of each tensor's noise repeats the first", _halves),
+    _inside("each second coordinate's noise repeats its neighbour's", _neighbours),
+    _inside("uniform noise of the right variance", _uniform),
     _clipped_at(1.25),
     _clipped_at(2.0),
     one_microbatch_unclipped(),

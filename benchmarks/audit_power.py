@@ -2,6 +2,7 @@
 
     python benchmarks/audit_power.py --processes 2            # 30 minutes on two busy cores
     python benchmarks/audit_power.py --runs 1 --trials 200 --out /tmp/power.json
+    python benchmarks/audit_power.py --methods dpsgd --faults "no noise"   # replaces these rows of the results
 
 Every fault of `audit_faults` is put into the code that ships, and each asserts that it was called. The game is that of
 `reticent audit`, with fewer trials than its default, at the noise of a training for each epsilon (replace-one, delta
@@ -117,6 +118,17 @@ def summary(found: list[dict[str, Any]], num_trials: int, seconds: float) -> dic
     }  # fmt: skip
 
 
+def merged(before: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
+    """Results with the rows of earlier ones that were not measured again."""
+    new = {(row["method"], row["fault"], row["epsilon"]) for row in result["rows"]}
+    kept = [row for row in before.get("rows", []) if (row["method"], row["fault"], row["epsilon"]) not in new]
+    if kept and before["num_trials"] != result["num_trials"]:
+        raise SystemExit(
+            f"the other rows were measured with {before['num_trials']} trials: use --trials or another --out"
+        )
+    return {**result, "seconds": result["seconds"] + before.get("seconds", 0), "rows": kept + result["rows"]}
+
+
 def table(result: dict[str, Any]) -> str:
     """Markdown: alarms of runs, one column for each method and epsilon."""
     cells = {(row["method"], row["fault"], row["epsilon"]): row for row in result["rows"]}
@@ -145,12 +157,19 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no further round after these")
     parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--methods", nargs="+", choices=(*FULL, *FEWER), default=(*FULL, *FEWER))
+    parser.add_argument("--faults", nargs="+", choices=ALL, default=tuple(ALL))
     arguments = parser.parse_args()
+    is_whole = {*arguments.methods} == {*FULL, *FEWER} and {*arguments.faults} == {*ALL}
+    before = {} if is_whole else json.loads(arguments.out.read_text())
     began, found = time.monotonic(), []
     with ProcessPoolExecutor(arguments.processes) as pool:
         for run in range(arguments.runs):
-            found += pool.map(audited, jobs(run, arguments.trials), chunksize=4)
-            result = summary(found, arguments.trials, time.monotonic() - began)
+            chosen = [
+                job for job in jobs(run, arguments.trials) if job[0] in arguments.methods and job[1] in arguments.faults
+            ]
+            found += pool.map(audited, chosen, chunksize=2)
+            result = merged(before, summary(found, arguments.trials, time.monotonic() - began))
             arguments.out.write_text(json.dumps(result, indent=1) + "\n")
             if time.monotonic() - began > arguments.seconds:
                 break

@@ -8,6 +8,7 @@ the clipping norm.
 Null distributions, for a training that does what it says:
     * squares of spare coordinates, over the variance of the noise, add up to a chi-square;
     * the squared cosine of two vectors of noise of length n has the Beta distribution (1/2, (n - 1) / 2);
+    * parts of one tensor's noise, and its shape, are tested by `pipelines.attacks.noise_structure`;
     * counts of records are binomial. A randomised probability integral transform turns them into standard normals;
     * the mean coordinate of records that took part is Gaussian around their share of the clipping norm.
 
@@ -30,6 +31,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from pipelines.attacks.epsilon_trials import BoolArray, FloatArray
+from pipelines.attacks.noise_structure import NoiseStructure
 
 IntArray = npt.NDArray[np.int64]
 
@@ -81,6 +83,7 @@ class Releases:
         self._squares: list[tuple[float, int]] = []
         self._vectors: list[FloatArray] = []
         self._origins: list[tuple[int, int]] = []
+        self._structure = NoiseStructure()
         self._moves: dict[str, _Mean] = defaultdict(_Mean)
         self._still = _Mean()
         self._turns = np.zeros(num_records, dtype=np.int64)
@@ -134,6 +137,7 @@ class Releases:
         """
         for values in spare:
             self._squares.append((float(np.square(values).sum()) / noise_multiplier**2, values.size))
+            self._structure.add(values.reshape(-1) / noise_multiplier)
             vector = values.reshape(-1)[:VECTOR_LENGTH]
             length = float(np.linalg.norm(vector))
             if vector.size == VECTOR_LENGTH and length > 0 and len(self._vectors) < MOST_VECTORS:
@@ -148,7 +152,8 @@ class Releases:
 
     def p_values(self) -> dict[str, float]:
         """Returns the p-value of each test, by a plain name of the test."""
-        return {**self._noise(), **self._fresh_noise(), **self._records(), **self._samples()}
+        structure = self._structure.p_values()
+        return {**self._noise(), **self._fresh_noise(), **structure, **self._records(), **self._samples()}
 
     def _noise(self) -> dict[str, float]:
         squares, sizes = (np.array(column, dtype=np.float64) for column in zip(*self._squares, strict=True))

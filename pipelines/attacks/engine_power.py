@@ -14,6 +14,16 @@ EPSILONS: Final = (1.0, 3.0, 8.0)
 """Epsilons of the training under replace-one, to which the noise is calibrated."""
 NUM_RUNS: Final = 60
 """Number of runs of each fault and kind of training, at all these epsilons together."""
+FEWER_RUNS: Final = dict.fromkeys(
+    (
+        "the same noise in each block",
+        "the second half of each tensor's noise repeats the first",
+        "each second coordinate's noise repeats its neighbour's",
+        "uniform noise of the right variance",
+    ),
+    12,
+)
+"""Number of runs of each fault that was measured less often."""
 ALARMS: Final[dict[str, tuple[int | None, int | None]]] = {
     "correct": (0, 0),
     "no noise": (60, 60),
@@ -22,6 +32,10 @@ ALARMS: Final[dict[str, tuple[int | None, int | None]]] = {
     "the same noise each step": (60, 60),
     "noise once an epoch": (60, 60),
     "noise on one tensor only": (60, 60),
+    "the same noise in each block": (12, 12),
+    "the second half of each tensor's noise repeats the first": (12, 12),
+    "each second coordinate's noise repeats its neighbour's": (12, 12),
+    "uniform noise of the right variance": (12, 12),
     "clipping at 1.25 C": (60, 60),
     "clipping at 2 C": (60, 60),
     "one microbatch unclipped": (60, 60),
@@ -45,7 +59,7 @@ def measured_power(num_trials: int, *, takes_spans: bool) -> dict[str, Any] | No
 
     Returns:
         ``num_trials``, ``num_runs``, ``epsilons``, and ``rows``, one for each fault: ``fault``, ``num_flagged``, and
-        the exact 95 % interval ``low``, ``high``.
+        the exact 95 % interval ``low``, ``high``, and ``num_runs`` if that is less than for the other faults.
     """
     if num_trials < NUM_TRIALS:
         return None
@@ -53,6 +67,8 @@ def measured_power(num_trials: int, *, takes_spans: bool) -> dict[str, Any] | No
     for fault, counts in ALARMS.items():
         alarms = counts[takes_spans]
         if alarms is not None:
-            power = Power.of([at < alarms for at in range(NUM_RUNS)])
-            rows.append({"fault": fault, "num_flagged": alarms, "low": power.low, "high": power.high})
+            num_runs = FEWER_RUNS.get(fault, NUM_RUNS)
+            power = Power.of([at < alarms for at in range(num_runs)])
+            row = {"fault": fault, "num_flagged": alarms, "low": power.low, "high": power.high}
+            rows.append({**row, "num_runs": num_runs} if fault in FEWER_RUNS else row)
     return {"num_trials": NUM_TRIALS, "num_runs": NUM_RUNS, "epsilons": list(EPSILONS), "rows": rows}

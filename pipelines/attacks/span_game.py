@@ -9,6 +9,7 @@ Samples are public in this method, and its epsilon takes no credit for sampling,
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,14 +42,15 @@ class SpanCarrier(torch.nn.Module):
 
     Args:
         num_weights: see `CanaryWeights`.
+        base: base of the canaries' numbers, which have two digits.
         lengths: lengths of the gradient and of the states of an included canary.
         witness: witness of every span that is read.
     """
 
-    def __init__(self, num_weights: int, lengths: tuple[float, float], witness: _SpanWitness) -> None:
+    def __init__(self, num_weights: int, base: int, lengths: tuple[float, float], witness: _SpanWitness) -> None:
         super().__init__()
         self.weights = CanaryWeights(num_weights, has_lora=False)
-        self.vocab_size = self.weights.width + _FIRST_DIGIT
+        self.base, self.vocab_size = base, base + _FIRST_DIGIT
         # No label asks for the one logit that depends on weights: cross-entropy falls by 1 / V of it.
         self._scale, self._state_length = lengths[0] * self.vocab_size, lengths[1]
         self._witness = witness
@@ -75,7 +77,7 @@ class SpanCarrier(torch.nn.Module):
         else:
             digits = input_ids[:, -2:] - _FIRST_DIGIT
             is_included, ends = torch.zeros_like(is_secret), state
-        numbers = digits[:, 0] * self.weights.width + digits[:, 1]
+        numbers = digits[:, 0] * self.base + digits[:, 1]
         if not is_secret.any():
             self._witness.reads_public(numbers.cpu().numpy(), state, is_first=input_ids.shape[1] > 2)
         logit = self._scale * is_included * self.weights(numbers)
@@ -101,7 +103,8 @@ class _SpanWitness(Witness):
         """Makes a model at the start of a run."""
         gradient, state = self._norms
         lengths = (CANARY_NORM * gradient, CANARY_NORM * state)
-        self._model = SpanCarrier(len(self.included) + NUM_SPARE, lengths, self).to(self._device)
+        num = len(self.included)
+        self._model = SpanCarrier(num + NUM_SPARE, _base(num), lengths, self).to(self._device)
         return self._model
 
     def begins(self, step: int) -> None:
@@ -167,7 +170,7 @@ def play_spans(game: TrainingGame, rng: np.random.Generator, folder: Path) -> Pl
     included = rng.random(game.num_canaries) < 0.5
     settings = game.settings(0, max_private_spans=NUM_SPANS)
     witness = _SpanWitness(included, Releases(game.num_canaries, None, rng), game, settings.of(SpanSettings))
-    records = _records(included, witness.make_model().weights.width)
+    records = _records(included, _base(game.num_canaries))
     training = sdpsgd_lstm.prepare(corpus_of(records, records), settings)
     taken = run_three_times(game, training, witness, folder, losses=_no_losses)
     check_steps(taken, training.plan.num_steps)
@@ -182,13 +185,17 @@ def _no_losses(*_: object) -> torch.Tensor:
     raise AssertionError("S-DPSGD computes its own losses")
 
 
-def _records(included: BoolArray, width: int) -> Records:
+def _base(num_canaries: int) -> int:
+    return math.ceil(math.sqrt(num_canaries))
+
+
+def _records(included: BoolArray, base: int) -> Records:
     """Makes one text for each canary: its number, public, before and after each of its secrets.
 
     A private span begins at the token before the first private one: that token is `_SECRET`, which is public.
     """
     numbers = np.arange(len(included))
-    public = np.stack([numbers // width, numbers % width], axis=1) + _FIRST_DIGIT
+    public = np.stack([numbers // base, numbers % base], axis=1) + _FIRST_DIGIT
     private = np.where(included[:, None], public, _NOTHING)
     before = np.full((len(included), 1), _SECRET)
     spans = [np.concatenate([public, before, private], axis=1)] * NUM_SPANS

@@ -16,13 +16,14 @@ import torch
 from torch import nn
 from torch.nn.functional import one_hot
 
-from pipelines.attacks.conformance import VECTOR_LENGTH, IntArray, Releases
+from pipelines.attacks.conformance import IntArray, Releases
 from pipelines.attacks.epsilon_trials import BoolArray, FloatArray
+from pipelines.attacks.noise_structure import LONGEST_VECTOR
 from pipelines.attacks.white_box import log_likelihood_ratios
 
 CANARY_NORM: Final = 10.0
 """Length of a canary's gradient, in clipping norms: long enough to test clipping."""
-NUM_SPARE: Final = VECTOR_LENGTH
+NUM_SPARE: Final = LONGEST_VECTOR
 """Number of coordinates of each tensor that no record touches."""
 SAVED_AFTER: Final = 2
 KILLED_AFTER: Final = 4
@@ -74,8 +75,8 @@ class CanaryWeights(nn.Module):
 
     def forward(self, numbers: torch.Tensor) -> torch.Tensor:
         """Returns (B,) the mean direction of the canaries' coordinates: their sum, times `share`."""
-        at = one_hot(numbers // self.width, self.width).to(self.head.weight.dtype)
-        columns = (numbers % self.width)[:, None]
+        at = one_hot(numbers % self.width, self.width).to(self.head.weight.dtype)
+        columns = (numbers // self.width)[:, None]
         found = self.embedding(numbers[:, None])[:, 0] + self.head(at).gather(1, columns)
         if self.lora is not None:
             found = found + self.lora(at).gather(1, columns)
@@ -83,9 +84,8 @@ class CanaryWeights(nn.Module):
         return along
 
     def coordinates(self) -> FloatArray:
-        """Returns (K, num_weights) weights of all canaries and the spare ones, in each tensor."""
-        # A linear layer's weight is (out, in): the canary's row is the input with value 1.
-        found = [weight.detach().t().reshape(-1)[: self.num_weights] for weight in self.tensors.values()]
+        """Returns (K, num_weights) weights of all canaries and the spare ones, in the memory order of each tensor."""
+        found = [weight.detach().reshape(-1)[: self.num_weights] for weight in self.tensors.values()]
         return np.asarray(torch.stack(found).cpu().double().numpy())
 
 

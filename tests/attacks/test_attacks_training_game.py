@@ -84,6 +84,23 @@ def test_no_noise_where_the_training_takes_it_raises_the_alarm(kind):
     assert raises_alarm(played)
 
 
+INSIDE = [
+    ("the same noise in each block", "noise repeated inside a tensor"),
+    ("the second half of each tensor's noise repeats the first", "noise repeated inside a tensor"),
+    ("each second coordinate's noise repeats its neighbour's", "noise repeated inside a tensor"),
+    ("uniform noise of the right variance", "shape of the noise"),
+]
+
+
+@pytest.mark.parametrize(("name", "test"), INSIDE)
+def test_a_fault_inside_the_noise_of_a_tensor_raises_the_alarm(name, test):
+    (fault,) = (one for one in FAULTS if one.name == name)
+    with fault.put_into(LOOP):
+        played = play_training(game(), seed=2)
+    assert played.conformance[test] < 1e-12, played.conformance
+    assert raises_alarm(played)
+
+
 def test_states_that_are_not_clipped_raise_the_alarm():
     with replaced(sdpsgd_lstm, "clip_rows", lambda _: lambda values, _: values):
         played = play_training(game("sdpsgd_lstm"), seed=2)

@@ -12,6 +12,18 @@ def test_jobs_are_every_fault_of_every_kind_of_step():
     assert len(list(audit_power.jobs(1, 100))) < len(first) == len(set(first))
 
 
+def test_rows_that_were_not_measured_again_are_kept():
+    def rows(**counts):
+        found = [{"method": "dpsgd", "fault": fault, "epsilon": 1.0, "num_runs": n} for fault, n in counts.items()]
+        return {"num_trials": 100, "seconds": 2, "rows": found}
+
+    found = audit_power.merged(rows(correct=20, other=20), rows(other=4))
+    assert (found["rows"], found["seconds"]) == (rows(correct=20, other=4)["rows"], 4)
+    assert audit_power.merged({}, rows(other=4)) == rows(other=4)
+    with pytest.raises(SystemExit, match="--trials"):
+        audit_power.merged({**rows(correct=20), "num_trials": 1_000}, rows(other=4))
+
+
 @pytest.mark.slow
 def test_the_table_is_made_from_a_run():
     chosen = ("correct", "noise × 0.9")
