@@ -34,8 +34,8 @@ LONGEST_VECTOR: Final = 2 * BLOCK
 SHORTEST_VECTOR: Final = 1024
 """Smallest number of compared coordinates: fewer say little."""
 CHUNKS: Final = (1, 9, 81, 729, 6_561, 19_683)
-"""Lengths of chunks of a tensor, beside its half. Each shows repeats at distances from a tenth of it to twice of it. None
-is a power of 2, so that stretches that repeat in steps of a power of 2 do not all lie within a chunk."""
+"""Lengths of chunks of a tensor, besides its half. Each shows repeats at distances from a tenth of its length to twice
+its length. They avoid powers of 2, so that stretches that repeat in such steps do not all lie within a chunk."""
 MOST_VECTORS: Final = 200
 """Largest number of vectors that are searched for repeats. A repeat that begins later is not seen."""
 NUM_RECENT: Final = 6
