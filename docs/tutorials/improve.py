@@ -168,7 +168,7 @@ def _tokens(sentence: dict[str, Any], gold: GoldSpans) -> Iterator[int]:
 
 
 def rates(config: Path) -> dict[str, Any]:
-    """What `reticent estimate` says."""
+    """Returns the answer of `reticent estimate`."""
     figures = estimate_document(config, os.environ)
     gamma = figures["false_negative_rate"] or {}
     return {

@@ -19,7 +19,7 @@ Range = tuple[int, int]
 
 
 class TrainingRow(NamedTuple):
-    """One row to train or to evaluate on.
+    """A row to train on or to evaluate.
 
     Attributes:
         doc_id, sentence_index: place of the row.

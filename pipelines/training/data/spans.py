@@ -56,7 +56,7 @@ def span_pairs(is_private: npt.NDArray[np.bool_], max_private_spans: int) -> lis
 
 @dataclass(frozen=True)
 class SpannedRecord:
-    """One record with its spans.
+    """A record with its spans.
 
     Attributes:
         row: number of the record.
@@ -90,7 +90,7 @@ def spanned(records: Records, rows: IntArray, max_private_spans: int) -> list[Sp
 
 @dataclass(frozen=True)
 class SpanBatch:
-    """One span of several records, padded at the end.
+    """A span of several records, padded at the end.
 
     Attributes:
         inputs: (B, T) int64 ids that the model reads.

@@ -23,7 +23,7 @@ IGNORED: Final = -100
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """One record as a model reads it.
+    """A record in the form that a model reads.
 
     Attributes:
         ids: (T,) ids that the model reads.

@@ -17,7 +17,7 @@ from pipelines.training.tasks.spec import TaskSettings
 
 
 class DialogueTurn(NamedTuple):
-    """One turn of a dialogue.
+    """A turn of a dialogue.
 
     Attributes:
         speaker: name of the speaker.
