@@ -25,7 +25,7 @@ help:
 	@echo "make test-slow  the long tests"
 	@echo "make test-faults  kills at every step, damage, full disk, clock, locks, lost servers"
 	@echo "make lint       ruff, mypy, import-linter"
-	@echo "make bench      README's performance table, measured anew in at most ten minutes after the demo's run"
+	@echo "make bench      the performance table of docs/scale.md, measured anew in at most ten minutes after the demo's run"
 	@echo "make gpu        what needs a GPU, with $(PYTHON)'s torch, 8 minutes a call; GPU_ARGS='--models FOLDER'"
 	@echo "make golden     regenerate the golden files; review the diff"
 	@echo "make site       the documentation as a site, into build/site/; needs no network once it has run"

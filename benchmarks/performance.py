@@ -1,4 +1,4 @@
-"""README's performance table: measures its parts, keeps the figures with commit and load, and renders the table.
+"""The performance table of docs/scale.md: measures its parts, keeps the figures with commit and load, and renders the table.
 
     python benchmarks/performance.py --config reticent-demo/reticent.toml [--only PART ...] [--limit SECONDS]
     python benchmarks/performance.py --render
@@ -30,7 +30,7 @@ from flows.docs.tables import page
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 RESULTS: Final = ROOT / "benchmarks/results/performance.json"
-README: Final = ROOT / "README.md"
+PAGE: Final = ROOT / "docs" / "scale.md"
 Row = tuple[str, str, str]
 """What was measured, our figure, and what stands beside it."""
 
@@ -147,7 +147,7 @@ def _commit() -> str:
     def git(*arguments: str) -> str:
         return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
-    others = ("--", ".", f":!{RESULTS.relative_to(ROOT)}", f":!{README.relative_to(ROOT)}")
+    others = ("--", ".", f":!{RESULTS.relative_to(ROOT)}", f":!{PAGE.relative_to(ROOT)}")
     return git("rev-parse", "--short", "HEAD") + "+" * bool(
         git("status", "--porcelain", "--untracked-files=no", *others)
     )
@@ -195,7 +195,7 @@ def main() -> int:
             failed.append(name)
             continue
         RESULTS.write_text(json.dumps(parts, indent=1) + "\n", "utf-8")
-    README.write_text(page(README.read_text("utf-8"), "performance", table(parts), "make bench"), "utf-8")
+    PAGE.write_text(page(PAGE.read_text("utf-8"), "performance", table(parts), "make bench"), "utf-8")
     print(table(parts))
     return 1 if failed else 0
 

@@ -68,7 +68,7 @@ def same_every_time(archive: bytes, epoch: int) -> bytes:
 
 
 def locked() -> str:
-    """What ``make setup`` installs, with hashes."""
+    """Returns the packages that ``make setup`` installs, with hashes."""
     return "".join((REPOSITORY / name).read_text("utf-8") for name in LOCKS)
 
 

@@ -1,4 +1,4 @@
-"""README's performance table: what it renders, and what becomes of a part that fails."""
+"""The performance table of docs/scale.md: what it renders, and what becomes of a part that fails."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flows.docs.tables import page
 
 def test_the_readme_says_what_was_measured_last() -> None:
     measured = json.loads(performance.RESULTS.read_text("utf-8"))
-    text = performance.README.read_text("utf-8")
+    text = performance.PAGE.read_text("utf-8")
     assert page(text, "performance", performance.table(measured), "make bench") == text, "run `make bench`"
 
 
@@ -35,14 +35,14 @@ def test_a_part_that_fails_or_takes_too_long_keeps_its_figures(
     body: str, limit: float, tmp_path: Path, patch: Patch
 ) -> None:
     (tmp_path / "part.py").write_text(body)
-    patch.constant(performance, "README", tmp_path / "README.md")
+    patch.constant(performance, "PAGE", tmp_path / "scale.md")
     patch.constant(performance, "RESULTS", tmp_path / "performance.json")
     patch.constant(performance, "PARTS", {"split": performance.Part((str(tmp_path / "part.py"),), performance._split)})
-    performance.README.write_text("<!-- performance: made by `make bench` -->\n<!-- end -->\n")
+    performance.PAGE.write_text("<!-- performance: made by `make bench` -->\n<!-- end -->\n")
     figures = {"tokens_per_second": {"rules": 1_000.0, "spaCy": 2_000.0}}
     kept = {"split": {"commit": "abc", "date": "then", "cores": 2, "load": [1.0, 1.0], "figures": figures}}
     performance.RESULTS.write_text(json.dumps(kept))
     patch.constant(sys, "argv", ["performance.py", "--only", "split", "--limit", str(limit)], read_by="argparse")
     assert performance.main() == 1
     assert json.loads(performance.RESULTS.read_text()) == kept
-    assert "commit abc" in performance.README.read_text()
+    assert "commit abc" in performance.PAGE.read_text()
