@@ -276,6 +276,7 @@ NOT_PRIVATE = {
     "pipelines/training/machines/process_group.py": "where processes of one machine meet; it holds addresses",
     "pipelines/training/machines/": "locks, which are empty, and where machines meet; it holds addresses",
     "pipelines/training/peers.py": "asks the system",
+    "pipelines/settings/loading.py": "the settings file",
     "pipelines/training/data/ragged.py": "maps plain files only",
     "pipelines/training/data/": "methods of those names, of RaggedWriter and of tables",
     "pipelines/tables.py": "what pipelines.files gives, for plain files only by path",

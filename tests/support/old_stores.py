@@ -26,7 +26,9 @@ from support import TESTS
 FOLDER = TESTS / "store" / "old_stores"
 FIRST, BEFORE = "8044d3b", "e586264"
 """What 0.1.0 was, and the last commit before 0.2.0 was begun."""
-COMMITS = (FIRST, BEFORE)
+SECOND, LAST = "e6a19b5", "98a9a38"
+"""What 0.2.0 was, and the last commit before the settings, the store and the stages moved (0.3.0)."""
+COMMITS = (FIRST, BEFORE, SECOND, LAST)
 
 
 def unpack(commit: str, folder: Path) -> Path:
