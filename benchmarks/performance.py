@@ -1,4 +1,4 @@
-"""The performance table of docs/scale.md: measures its parts, keeps the figures with commit and load, and renders the table.
+"""Measures the parts of the performance table of docs/scale.md, keeps the figures, and renders the table.
 
     python benchmarks/performance.py --config reticent-demo/reticent.toml [--only PART ...] [--limit SECONDS]
     python benchmarks/performance.py --render

@@ -19,6 +19,7 @@ from support.old_stores import (
     BEFORE,
     COMMITS,
     FIRST,
+    LAST,
     artifacts_of,
     document,
     manifest_of,
@@ -92,7 +93,7 @@ def test_commands_that_look_read_an_old_store_and_write_nothing_into_it(old: tup
     assert {(row["purpose"], row["parent"]) for row in now} == {("release", None)}
     last = document("report", config)
     assert last["run_id"] == said(commit)["runs"]["runs"][0]["run_id"]
-    assert last["metrics"]["num_sentences"] == 202
+    assert last["metrics"]["num_sentences"] == (268 if commit == LAST else 202)  # the simulator changed
     assert "1 of 1 files not read yet" in reticent("status", config)  # a moved file is another one until it is read
     assert everything(project) == untouched
 
