@@ -174,7 +174,7 @@ class Environment:
             workers.
         search: function that searches public files like the store before it publishes
             (`pipelines.store.objects.public_search`). So a stage can stop before the long part of its work.
-        meeting: private folder through which machines that train together find each other; None if there is none.
+        rendezvous: private folder through which machines that train together find each other; None if there is none.
     """
 
     progress: Progress = silent
@@ -182,7 +182,7 @@ class Environment:
     ledger: ReleaseLedger | None = None
     processes: int = 1
     search: Callable[[Folder], None] = unsearched
-    meeting: Path | None = None
+    rendezvous: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from flows.running.auditing import nights_of
+from flows.running.auditing import sequential_test_of
 from flows.running.spec import open_store
 from pipelines.errors import ConfigError
 from pipelines.files import write_atomic
@@ -128,7 +128,7 @@ def _of_figures(record: Mapping[str, Any]) -> Iterator[Metric]:
 
 def _of_audits(roots: Roots) -> Iterator[Metric]:
     with locked(roots) as path:
-        state = nights_of(read_documents(roots, path))
+        state = sequential_test_of(read_documents(roots, path))
     yield _one("audit_alarm", "1 if audits refute the claimed epsilon.", state.is_alarm)
 
 

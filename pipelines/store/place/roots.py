@@ -23,7 +23,7 @@ from pipelines.store.place.unlocking import unlock, use_secret
 
 REBUILDABLE = "made_again"
 """The folder of `Roots.cache` for files that stages can make again (`pipelines.context.Output.cache`)."""
-MEETING = "trainings"
+RENDEZVOUS = "trainings"
 """The folder of `Roots.cache` through which machines that train together find each other."""
 SAMPLE_EXAMPLES = "first_look"
 """The folder of the private root where ``reticent run --sample`` writes examples."""
