@@ -99,12 +99,6 @@ def load_spec(name: str, known: Mapping[str, T], group: str, kind: str, of: type
 def own_settings(model: type[M], given: BaseModel, options: Mapping[str, Any], where: str) -> M:
     """Returns the settings of one plug-in or built-in, from the shared settings of a table and from its options.
 
-    Args:
-        model: model that declares the settings.
-        given: table of settings.
-        options: options of the plug-in.
-        where: name of the options' table, for messages.
-
     Raises:
         ValueError: an option is unknown, wrong, or a field of the table itself.
     """

@@ -188,12 +188,7 @@ def _credit(roots: Roots, members: Sequence[Release]) -> dict[str, Any]:
 
 
 def latest_claims(roots: Roots, members: Sequence[Release]) -> tuple[dict[str, Any], str | None]:
-    """Returns the latest run's claims (``claims.json``), and a reason if they no longer hold, else None.
-
-    Args:
-        roots: roots of the store
-        members: releases that the claims must cover
-    """
+    """Returns the latest run's claims (``claims.json``), and a reason if they no longer hold, else None."""
     key = runs.key_in(runs.latest(roots), "guarantee")
     manifest = manifests.load(roots, "guarantee", key) if key else None
     if manifest is None or manifests.damage(roots, manifest, full=True):

@@ -125,13 +125,7 @@ class _LoopWitness(Witness):
 
 
 def play_loop(game: TrainingGame, rng: np.random.Generator, folder: Path) -> PlayedTraining:
-    """Plays a game on a method whose noised steps are the loop's.
-
-    Args:
-        game: settings of the game.
-        rng: generator of the coins.
-        folder: folder for checkpoints.
-    """
+    """Plays a game on a method whose noised steps are the loop's."""
     included = rng.random(game.num_canaries) < 0.5
     rate = game.expected_batch_size / game.num_canaries
     releases = Releases(game.num_canaries, rate, rng)

@@ -88,10 +88,6 @@ def next_check(after: int, seed: int = 0) -> int:
     """Returns the next step before which examples are compared again, by public randomness.
 
     It is one of the steps 8 to 15, one of 16 to 31, one of 32 to 63, and one of each 64 that follow.
-
-    Args:
-        after: number of a step.
-        seed: public seed.
     """
     start, length = 0, 8
     while True:
@@ -103,13 +99,7 @@ def next_check(after: int, seed: int = 0) -> int:
 
 
 def largest_batch(mean: float, num_records: int, limit: int | None) -> int:
-    """Returns the number of records in the largest usual batch: samples of this mean are seldom larger.
-
-    Args:
-        mean: number of records in an average sample.
-        num_records: number of records from which samples are drawn.
-        limit: most records in a batch.
-    """
+    """Returns the number of records in the largest usual batch: samples of this mean are seldom larger."""
     return min(math.ceil(mean + 2.5 * math.sqrt(mean)), num_records, limit or num_records)
 
 

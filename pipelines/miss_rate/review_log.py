@@ -168,12 +168,7 @@ def read_decisions(path: Path, num_bytes: int | None = None) -> list[Decision]:
 
 
 def remove_decisions(path: Path, keys: Collection[str]) -> int:
-    """Removes every decision on some sentences from the log, undone ones too. Returns their number.
-
-    Args:
-        path: path of the log.
-        keys: `sentence_key` of the sentences.
-    """
+    """Removes every decision on some sentences from the log, undone ones too. Returns their number."""
 
     def is_removed(line: bytes) -> bool:
         try:

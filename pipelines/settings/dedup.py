@@ -122,11 +122,7 @@ class DedupConfig(StageConfig):
         return tuple(map(str, against.data_files(self.against)))
 
     def key_scheme(self, split: Any) -> dict[str, Any]:
-        """Returns the settings that the key of a text depends on, for saved filters.
-
-        Args:
-            split: settings of ``[split]``.
-        """
+        """Returns the settings that the key of a text depends on, for saved filters."""
         by_model = split.mode in ("senter", "parser")
         return {
             "dedup.unit": self.unit,

@@ -137,11 +137,6 @@ def with_data(
 def sharing_documents(roots: Roots, keys: Sequence[str], known: Sequence[Release]) -> frozenset[str]:
     """Finds releases with known documents that share one with a run. If the run's are not known, all of them count.
 
-    Args:
-        roots: the store.
-        keys: keys of the sentences that the run reads.
-        known: releases to search.
-
     Raises:
         LedgerError: the file of a release was changed.
     """

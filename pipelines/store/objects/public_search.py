@@ -14,12 +14,6 @@ def search_public_files(stage: str, inputs: Mapping[str, tuple[Artifact, ...]], 
     tables, tokenizer, model card, configuration, reports, and the files' names. It leaves out weights, and content that
     does not depend on the text (`Output.basis`). Training has its vocabulary searched before it begins.
 
-    Args:
-        stage: name of the stage.
-        inputs: artifacts that the stage reads, by stage.
-        out: output folders of the stage.
-        searched: folder of the files.
-
     Raises:
         PrivacyGateError: a file holds one of the strings. Nothing of the stage is published.
     """
