@@ -52,10 +52,7 @@ def ignore_interrupts() -> Iterator[None]:
 
 
 def worker_pool(
-    workers: int,
-    preload: Sequence[str],
-    start: Callable[..., None] = die_with_parent,
-    arguments: tuple[Any, ...] = (),
+    workers: int, preload: Sequence[str], start: Callable[..., None] = die_with_parent, arguments: tuple[Any, ...] = ()
 ) -> ProcessPoolExecutor:
     """Starts worker processes that load the heavy modules once, together."""
     from concurrent.futures import ProcessPoolExecutor  # status imports this module, and starts no process

@@ -93,9 +93,7 @@ def _of_runs(newest: Mapping[str, Any], completed: Mapping[str, Any]) -> Iterato
     if "finished" in completed:
         yield _one("last_completed_timestamp_seconds", "End of the last completed run.", completed["finished"])
         yield _one(
-            "training_waits",
-            "1 if that run left the model unchanged (train.when).",
-            bool(completed.get("trained_by")),
+            "training_waits", "1 if that run left the model unchanged (train.when).", bool(completed.get("trained_by"))
         )
     yield from _of_stages(newest.get("stages", ()))
 

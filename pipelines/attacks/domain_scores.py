@@ -126,10 +126,7 @@ def leak_ratio(target: Judged, reference: Judged, threshold: float, confidence: 
 
 
 def domain_privacy(
-    targets: Mapping[Pair, Judged],
-    references: Mapping[Pair, Judged],
-    threshold: float,
-    confidence: float = 0.95,
+    targets: Mapping[Pair, Judged], references: Mapping[Pair, Judged], threshold: float, confidence: float = 0.95
 ) -> tuple[LeakRatio, dict[Pair, LeakRatio]]:
     """Returns C of a model (Definition 4.1): the largest of all pairs, whose intervals hold together (Bonferroni).
 

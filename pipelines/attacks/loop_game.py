@@ -14,14 +14,7 @@ import torch
 from pipelines.accounting.events import dp_sgd
 from pipelines.attacks.conformance import IntArray, Releases
 from pipelines.attacks.epsilon_trials import BoolArray, FloatArray, Trials
-from pipelines.attacks.training_canaries import (
-    CANARY_NORM,
-    KILLED_AFTER,
-    NUM_SPARE,
-    STEP_SIZE,
-    CanaryWeights,
-    Witness,
-)
+from pipelines.attacks.training_canaries import CANARY_NORM, KILLED_AFTER, NUM_SPARE, STEP_SIZE, CanaryWeights, Witness
 from pipelines.attacks.training_game import PlayedTraining, TrainingGame, check_steps, corpus_of, run_three_times
 from pipelines.dp.ranks import Ranks
 from pipelines.errors import PrivacyGateError

@@ -220,11 +220,7 @@ def attack_membership(
     group_attacks, of_blind_groups = grouped.attacks(generator) if grouped else ({}, None)
     never_saw = {"never saw": baselines["perplexity"]} if "perplexity" in baselines else {}
     papers = as_the_papers(
-        scores["perplexity"],
-        {"blind": blind, **never_saw},
-        *names,
-        generator=generator,
-        confidence=settings.confidence,
+        scores["perplexity"], {"blind": blind, **never_saw}, *names, generator=generator, confidence=settings.confidence
     )
     p_values = {f"individual {name}": attack.p_value for name, attack in attacks.items()}
     adjusted = holm(p_values | {f"group {name}": attack.p_value for name, attack in group_attacks.items()})

@@ -179,12 +179,7 @@ def _by_autograd(site: Site, forward: Callable[..., Any], first: Sequence[torch.
 
 
 def _by_rule(
-    rule: LayerRule,
-    site: Site,
-    first: Sequence[torch.Tensor],
-    expected: _Expected,
-    states: Any,
-    refused: Refused,
+    rule: LayerRule, site: Site, first: Sequence[torch.Tensor], expected: _Expected, states: Any, refused: Refused
 ) -> list[tuple[str, torch.Tensor, torch.Tensor]]:
     """Returns each result of the rule with its name and the expected value."""
     tape = Tape(site.tape.budget)

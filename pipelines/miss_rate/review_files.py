@@ -148,13 +148,7 @@ def find_format(text: str, source: str) -> str:
 
 
 def import_reviews(
-    text: str,
-    items: Sequence[Item],
-    format: str,
-    *,
-    reviewer: str,
-    source: str,
-    key_of: Callable[[str], str],
+    text: str, items: Sequence[Item], format: str, *, reviewer: str, source: str, key_of: Callable[[str], str]
 ) -> tuple[list[Decision], int]:
     """Imports the reviews of given sentences from a file.
 

@@ -69,10 +69,7 @@ class DedupConfig(StageConfig):
         "its rate.",
     )
     hash_seed: int = Field(
-        default=0x52455449,
-        ge=0,
-        le=0xFFFF_FFFF,
-        description="Seed of the 128-bit keys (MurmurHash3 x64-128).",
+        default=0x52455449, ge=0, le=0xFFFF_FFFF, description="Seed of the 128-bit keys (MurmurHash3 x64-128)."
     )
     max_rows_in_memory: int = Field(
         default=20_000,

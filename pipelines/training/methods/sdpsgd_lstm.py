@@ -45,13 +45,7 @@ from pipelines.training.methods.base import Account, TrainingSettings
 from pipelines.training.models.lstm import LSTMLanguageModel, State
 from pipelines.training.scoring.curve import Curve, EpsilonSoFar
 
-PRECONDITIONS: Final = (
-    "states_noised",
-    "states_detached",
-    "private_spans_capped",
-    "queries_counted",
-    "samples_public",
-)
+PRECONDITIONS: Final = ("states_noised", "states_detached", "private_spans_capped", "queries_counted", "samples_public")
 """Preconditions of claims that `train` meets, by their names in `pipelines.methods`."""
 
 
