@@ -20,11 +20,6 @@ T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
 
-def is_import_path(name: str) -> bool:
-    """Returns True if ``name`` is an import path ``package.module:Name`` and not a registered name."""
-    return ":" in name
-
-
 def check_import_path(name: str, form: str = "package.module:Class") -> None:
     """Checks the form of an import path, and imports nothing.
 
@@ -56,7 +51,7 @@ def resolve(name: str, known: Iterable[str], group: str, kind: str, attribute: s
         ValueError: the name is neither. The message gives the nearest name.
     """
     form = f"package.module:{attribute}"
-    if is_import_path(name):
+    if ":" in name:
         check_import_path(name, form)
         return name
     offered = installed(group)

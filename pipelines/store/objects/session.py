@@ -260,14 +260,9 @@ def make_session(spec: RunSpec, *, create: bool = True) -> Session:
     return Session(spec, roots, configs, cache, CodeDigests(cache))
 
 
-def spec_path(roots: Roots, run_id: str) -> Path:
-    """Returns the path of a run's specification."""
-    return roots.runs / run_id / "spec.json"
-
-
 def save_spec(session: Session) -> Path:
     """Writes the specification that tasks open, and returns its path."""
-    path = spec_path(session.roots, session.spec.run_id)
+    path = session.roots.runs / session.spec.run_id / "spec.json"
     path.parent.mkdir(mode=0o700, exist_ok=True)
     write_sealed(path, session.spec.to_json(), "run", session.roots.secret)
     return path

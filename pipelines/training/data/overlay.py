@@ -100,14 +100,6 @@ class Exclusion:
             )
 
 
-def added_document(secret: bytes, name: str) -> str:
-    """Returns the ``doc_id`` of an added document.
-
-    It joins scores to canaries, together with the index of the sentence.
-    """
-    return pseudonym(secret, "added document", name)
-
-
 def write_overlay_of_run(
     out: Target,
     rows: Sequence[AddedRow],
@@ -134,7 +126,7 @@ def write_overlay_of_run(
         out,
         rows,
         excluded,
-        doc_id=lambda name: added_document(secret, name),
+        doc_id=lambda name: pseudonym(secret, "added document", name),
         tokens=Splitter(split.language, split.mode, split.max_sentence_tokens, split.model).tokens,
         redactor=redactor,
         has_conservative=redact.conservative is not None,

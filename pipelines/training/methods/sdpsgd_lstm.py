@@ -39,8 +39,7 @@ from pipelines.training.data.corpus import TrainingCorpus
 from pipelines.training.data.records import Records
 from pipelines.training.data.span_plan import SpanPlan, calibrate, check_queries, event, plan, sample
 from pipelines.training.data.spans import SpanBatch, SpannedRecord, collate_spans, spanned
-from pipelines.training.divergence import diverged
-from pipelines.training.loop import TrainingContext, TrainingOutcome
+from pipelines.training.loop import TrainingContext, TrainingOutcome, diverged
 from pipelines.training.methods.base import Account, TrainingSettings
 from pipelines.training.models.lstm import LSTMLanguageModel, State
 from pipelines.training.scoring.curve import Curve, EpsilonSoFar
