@@ -221,11 +221,6 @@ def latest_run_with_valid_claims(
 ) -> tuple[Mapping[str, Any], tuple[Release, ...]]:
     """Returns the record of the latest run and `group_of_latest`, after checking that the run's claims hold now.
 
-    Args:
-        settings: settings of the store
-        roots: roots of the store
-        then: next action of the user, for errors
-
     Raises:
         ConfigError: there is no run.
         PrivacyGateError: the run read documents that were forgotten since, or its claims no longer hold.

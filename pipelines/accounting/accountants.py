@@ -195,6 +195,11 @@ def rdp_epsilon(event: Event, delta: float, relation: NeighboringRelation | str)
     accountant's own relation. Its PLD accountant takes it relative to the norm of one record, as events here do. Under
     replacement the sum moves by twice that norm, so RDP gets half the noise.
 
+    Args:
+        event: privacy event of the training.
+        delta: delta, strictly between 0 and 1.
+        relation: neighbouring relation.
+
     Returns:
         Epsilon; None for Poisson sampling under replacement, which dp-accounting refuses. A figure for another relation
         would be a wrong claim.
@@ -219,6 +224,11 @@ def gdp_clt_epsilon(event: Event, delta: float, relation: NeighboringRelation | 
 
     It is asymptotic in the number of steps and lies below the truth at real numbers of steps. It is shown for
     comparison with published figures and never claimed.
+
+    Args:
+        event: privacy event of the training.
+        delta: delta, strictly between 0 and 1.
+        relation: neighbouring relation.
 
     Returns:
         Epsilon; None under replacement, for which the limit is not stated.
@@ -266,7 +276,13 @@ def gdp_epsilon(mu: float, delta: float) -> float:
 
 @functools.lru_cache(maxsize=64)
 def all_epsilons(event: Event, delta: float, relation: NeighboringRelation) -> tuple[EpsilonFigure, ...]:
-    """Returns every accountant's figure for an event. PLD, which claims use, comes first."""
+    """Returns every accountant's figure for an event. PLD, which claims use, comes first.
+
+    Args:
+        event: privacy event of the training.
+        delta: delta, strictly between 0 and 1.
+        relation: neighbouring relation.
+    """
     rdp_figure = rdp_epsilon(event, delta, relation)
     clt_figure = gdp_clt_epsilon(event, delta, relation)
     pld_figure = epsilon(event, delta, relation)

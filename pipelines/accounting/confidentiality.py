@@ -188,6 +188,10 @@ def group_confidentiality(total: PrivacyLoss, num_missed: int) -> AmplifiedLoss:
 def group_loss(total: PrivacyLoss, group_size: int) -> PrivacyLoss:
     """Returns the group privacy for ``group_size`` records (Dwork and Roth 2014, Theorem 2.2, and its delta).
 
+    Args:
+        total: unamplified loss for one record.
+        group_size: number of records that differ.
+
     Raises:
         ValueError: ``group_size`` is below 1.
     """

@@ -49,12 +49,7 @@ class Judged:
     lira: FloatArray | None = None
 
     def success_rate(self, threshold: float, confidence: float = 0.95) -> Rate:
-        """Returns the rate of successes among all judged texts (the paper, section 3: non-empty generations).
-
-        Args:
-            threshold: z; a score above it is a success.
-            confidence: confidence of the interval.
-        """
+        """Returns the rate of successes among all judged texts (the paper, section 3: non-empty generations)."""
         return self._rate(~np.isnan(self.policy_scores), threshold, confidence)
 
     def success_rate_of_most_suspicious(self, threshold: float, num: int, confidence: float = 0.95) -> Rate:

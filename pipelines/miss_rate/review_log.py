@@ -292,11 +292,6 @@ def ballots_of(decisions: Iterable[Decision]) -> dict[str, Ballot]:
 
 
 def asks_again(judgement: Judgement, open_ranges: Iterable[Range]) -> list[Range]:
-    """Returns the ranges to ask again: trusted because they were masked, and not masked by the current policies.
-
-    Args:
-        judgement: judgement on the sentence.
-        open_ranges: characters of the tokens that are not masked now.
-    """
+    """Returns the ranges to ask again: trusted because they were masked, and not masked by the current policies."""
     trusted = covered(judgement.trusted)
     return [pair for pair in open_ranges if trusted.intersection(range(*pair))]

@@ -314,11 +314,6 @@ def sampled_partitions(
 ) -> Iterator[tuple[Partition, dict[SentenceId, list[int]]]]:
     """Yields each partition with its sampled sentences (`read_sample`).
 
-    Args:
-        sample: ``sample`` table.
-        partitions: partitions in corpus order.
-        progress: function called after every partition.
-
     Raises:
         StageError: a sampled partition is missing.
     """

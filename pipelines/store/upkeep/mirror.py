@@ -59,11 +59,6 @@ def require_protocol(url: str) -> None:
 def mirror(roots: Roots, url: str, progress: Progress = silent) -> Mirrored:
     """Makes the folder at ``url`` a copy of the published artifacts. Files that are there already are not copied again.
 
-    Args:
-        roots: the store.
-        url: URL of a folder, with a protocol of fsspec.
-        progress: callback for the number of finished artifacts.
-
     Raises:
         ConfigError: the package for the protocol is not installed.
         StoreError: the folder cannot be read or written, belongs to another store, or a published file is damaged.

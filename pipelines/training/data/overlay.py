@@ -111,11 +111,6 @@ def write_overlay_of_run(
 ) -> None:
     """Writes an overlay whose rows are tokenised and redacted as the run's text is.
 
-    Args:
-        out, rows, excluded, redactor: arguments of `write_overlay`.
-        configs: settings of the run, at least of ``split`` and ``redact``.
-        secret: secret of the store.
-
     Raises:
         ConfigError: `write_overlay` refuses the rows, or a policy cannot be made.
     """

@@ -22,6 +22,12 @@ def prompted_example(
     """Returns an example whose loss is on the answer and its end only, without redaction masks in the answer.
 
     If prompt and answer do not both fit, the answer keeps at least half of the context and the prompt gets the rest.
+
+    Args:
+        prompt: ids of the prompt.
+        answer: ids of the answer.
+        control: control tokens.
+        context_length: longest record, in tokens.
     """
     end = [*answer, control.eos]
     room = max(context_length - len(end), context_length // 2)
