@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,9 @@ from pipelines.dp.random_states import kept_random_states
 from pipelines.dp.ranks import ALONE, Ranks
 from pipelines.errors import ConfigError, PrivacyGateError
 from pipelines.randomness import PrivateRandomness
+
+if TYPE_CHECKING:
+    from pipelines.dp.optimizer import PrivateOptimizer
 
 IntArray = npt.NDArray[np.int64]
 
@@ -112,36 +115,6 @@ class _Drawn:
     is_last: bool
 
 
-class Stepper(Protocol):
-    """An optimizer that a loader informs about steps: `pipelines.dp.optimizer.PrivateOptimizer`."""
-
-    num_steps: int
-
-    @property
-    def num_compared(self) -> int:
-        """The number of batches compared, of those before the first step."""
-
-    def begin_batch(self, rng: np.random.Generator, *, is_last: bool, num_records: int) -> None:
-        """Begins a physical batch."""
-
-    def end_batch(self) -> None:
-        """Ends the current batch."""
-
-    def abandon(self) -> None:
-        """Drops an unfinished sample."""
-
-    def empty_step(self, rng: np.random.Generator) -> None:
-        """Takes a step whose sample is empty."""
-
-    def start_probe(
-        self, compositions: Sequence[Composition], notes: tuple[str, ...] = (), *, is_later: bool = False
-    ) -> None:
-        """Begins a comparison of batches that enter no step. ``notes`` says what could not be compared."""
-
-    def begin_probe_batch(self) -> int | None:
-        """Begins the next batch of the comparison. Returns its number, or None after the last."""
-
-
 class PoissonLoader:
     """An epoch of Poisson samples, as physical batches for an ordinary training loop.
 
@@ -168,7 +141,7 @@ class PoissonLoader:
         self,
         loader: DataLoader[Any],
         plan: PrivatePlan,
-        stepper: Stepper,
+        stepper: PrivateOptimizer,
         randomness: PrivateRandomness,
         *,
         max_physical_batch_size: int | None = None,
