@@ -141,6 +141,19 @@ class Piece:
     forgotten: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Partition:
+    """A named run of documents: part of one large file, or several small files.
+
+    Attributes:
+        name: pseudonym of 16 hexadecimal characters, which reveals no file name and survives insertion of other files
+        pieces: pieces of files, in document order
+    """
+
+    name: str
+    pieces: tuple[Piece, ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Outside:
     """Inputs of stages that no stage made (`pipelines.stage.OUTSIDE`).

@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from pipelines.config import StageConfig
-from pipelines.context import Piece, Purpose, Runtime
+from pipelines.context import Partition, Piece, Purpose, Runtime
 from pipelines.encryption.sources import KeySource
 from pipelines.errors import ConfigError, StoreError
 from pipelines.files import read_json
@@ -34,14 +34,6 @@ from pipelines.walks import default_stages
 
 _IN_ROWS = (".parquet", ".arrow")
 _ROW_BYTES = 1_000
-
-
-@dataclass(frozen=True)
-class PartitionPlan:
-    """A partition's name and the input bytes that it covers."""
-
-    name: str
-    pieces: tuple[Piece, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +69,7 @@ class RunSpec:
     settings: Mapping[str, Mapping[str, Any]]
     seed: int
     runtime: Runtime
-    partitions: tuple[PartitionPlan, ...]
+    partitions: tuple[Partition, ...]
     left_out: Mapping[str, int] = field(default_factory=dict)
     selected: tuple[str, ...] = field(default_factory=default_stages)
     reviews: ReviewState | None = None
@@ -115,7 +107,7 @@ class RunSpec:
         known = Runtime.__dataclass_fields__  # earlier versions had other settings
         fields["runtime"] = Runtime(**{name: value for name, value in fields["runtime"].items() if name in known})
         fields["partitions"] = tuple(
-            PartitionPlan(p["name"], tuple(map(_piece, p["pieces"]))) for p in fields["partitions"]
+            Partition(p["name"], tuple(map(_piece, p["pieces"]))) for p in fields["partitions"]
         )
         fields["reviews"] = ReviewState(**fields["reviews"]) if fields["reviews"] else None
         if key := fields.get("store_key"):

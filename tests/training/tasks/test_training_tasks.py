@@ -114,7 +114,7 @@ def test_a_label_never_seen_and_a_word_of_two_tokens_are_refused(roberta, gpt2):
     task = Infilling(TEMPLATES["sst2"], roberta)
     with pytest.raises(InputError, match="negative, positive"):
         class_number(task.classes, "mixed")
-    with pytest.raises(InputError, match="two texts"):
+    with pytest.raises(InputError, match="different numbers of texts"):
         task.example("It was", "great", 1)
     with pytest.raises(ConfigError, match="'flabbergasting'"):
         Infilling(Template(pattern="{first} {blank}", label_words={"a": "flabbergasting", "b": "great"}), roberta)
