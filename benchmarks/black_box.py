@@ -35,7 +35,7 @@ from pipelines.dp.sampling import plan_private_steps
 from pipelines.training.data.control import USUAL_TOKENS
 from pipelines.training.data.tokenizer import loadable, train_bpe
 from pipelines.training.data.vocabulary import Vocabulary, vocabulary_of
-from pipelines.training.models.gpt2 import build_model
+from pipelines.training.models.network import build_model
 from pipelines.training.models.shape import PRESETS
 from pipelines.training.trained import TrainedModel
 

@@ -34,8 +34,8 @@ from pipelines.attacks.patterns import Pattern
 from pipelines.corpus.customersim import simulate
 from pipelines.training.data.control import AddedTokens
 from pipelines.training.data.vocabulary import learn_vocabulary
-from pipelines.training.models.gpt2 import build_model
 from pipelines.training.models.lstm import build_lstm
+from pipelines.training.models.network import build_model
 from pipelines.training.models.shape import PRESETS
 from pipelines.training.trained import TrainedModel
 

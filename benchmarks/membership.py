@@ -31,7 +31,7 @@ from pipelines.corpus.split import Splitter
 from pipelines.dp.language import causal_lm_losses
 from pipelines.settings.loading import load_settings
 from pipelines.training.data.vocabulary import Vocabulary, learn_vocabulary
-from pipelines.training.models.gpt2 import build_model
+from pipelines.training.models.network import build_model
 from pipelines.training.models.shape import ModelShape
 from pipelines.training.trained import TrainedModel, open_trained
 

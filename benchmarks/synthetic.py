@@ -42,7 +42,7 @@ from pipelines.synthesis.writing import Asked, Decoding, continued, prompt_ids
 from pipelines.training.data.control import AddedTokens
 from pipelines.training.data.vocabulary import learn_vocabulary
 from pipelines.training.encoded import Record
-from pipelines.training.models.gpt2 import build_model
+from pipelines.training.models.network import build_model
 from pipelines.training.models.shape import ModelShape
 from pipelines.training.scoring.generation import BeamSearch, generate_each
 from pipelines.training.trained import TrainedModel

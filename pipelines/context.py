@@ -141,6 +141,19 @@ class Piece:
     forgotten: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Partition:
+    """A named run of documents: part of one large file, or several small files.
+
+    Attributes:
+        name: pseudonym of 16 hexadecimal characters, which reveals no file name and survives insertion of other files
+        pieces: pieces of files, in document order
+    """
+
+    name: str
+    pieces: tuple[Piece, ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Outside:
     """Inputs of stages that no stage made (`pipelines.stage.OUTSIDE`).
@@ -174,7 +187,7 @@ class Environment:
             workers.
         search: function that searches public files like the store before it publishes
             (`pipelines.store.objects.public_search`). So a stage can stop before the long part of its work.
-        meeting: private folder through which machines that train together find each other; None if there is none.
+        rendezvous: private folder through which machines that train together find each other; None if there is none.
     """
 
     progress: Progress = silent
@@ -182,7 +195,7 @@ class Environment:
     ledger: ReleaseLedger | None = None
     processes: int = 1
     search: Callable[[Folder], None] = unsearched
-    meeting: Path | None = None
+    rendezvous: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,6 +26,19 @@ def canonical_json(value: Any) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
 
+def is_utf8(path: Path) -> bool:
+    """Checks if a path is UTF-8, which the names of files need not be."""
+    try:
+        return bool(str(path).encode())
+    except UnicodeEncodeError:
+        return False
+
+
+def decoded_name(name: str | Path) -> str:
+    """Returns a name that encodes as UTF-8 even if the file system's bytes do not."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
 def finite(value: float | None) -> float | None:
     """Returns a number for JSON: None in place of an infinite one."""
     return value if value is not None and math.isfinite(value) else None

@@ -18,7 +18,7 @@ from pipelines.graph_names import (
     STAGES,
     TRAINING_PACKAGES,
 )
-from pipelines.settings.tables import AUDIT, GATE, REDACT, SPLIT, TRAIN
+from pipelines.settings.tables import settings_of
 from pipelines.stage import Input, Stage, Table
 
 _READ_BY_TRAINING = (
@@ -34,8 +34,8 @@ _READ_BY_ATTACKS_ON_ROWS = (
     Input("split", (SENTENCES, DOCUMENTS), "all"),
     Input("redact", (REDACTED,), "all"),
 )
-_ATTACKED = {"audit": AUDIT, "train": TRAIN}
-_RECIPE = {**_ATTACKED, "split": SPLIT, "redact": REDACT}
+_ATTACKED = settings_of("audit", "train")
+_RECIPE = settings_of("audit", "train", "split", "redact")
 _CANARIES = ("num_canaries", "num_detected_canaries", "num_public_canaries")
 _REDACTED_ROWS = ("conservative", "collapse", "replacement", "surrogate_scope")
 _JUDGED_DOMAINS = ("policies", "keywords", "classifier")
@@ -76,7 +76,7 @@ AUDIT_STAGES = (
         table="audit",
         step="extraction",
         module=f"{STAGES}.audit.extraction",
-        configs={**_ATTACKED, "gate": GATE},
+        configs=settings_of("audit", "train", "gate"),
         fields={
             "audit": ("num_prompts", "num_generations", "max_new_tokens", "confidence"),
             "gate": ("labels", "min_characters", "case_sensitive", "ignore", "everyday_words"),

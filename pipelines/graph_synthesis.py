@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pipelines.graph_names import MODEL_PACKAGES, PRIVATE_SYNTHETIC, PUBLIC, REDACTED, SENTENCES, STAGES, SYNTHETIC
-from pipelines.settings.tables import SYNTHESIZE, TRAIN
+from pipelines.settings.tables import settings_of
 from pipelines.stage import Input, Stage, Table
 
 _OF_ROWS = (
     *("turns", "domains", "speakers", "lengths", "temperature", "top_p", "max_new_tokens", "seed", "filter"),
     "batch_size",
 )
-_CONFIGS = {"synthesize": SYNTHESIZE, "train": TRAIN}
+_CONFIGS = settings_of("synthesize", "train")
 SYNTHESIS_STAGES = (
     Stage(
         name="synthesize_rows",

@@ -51,12 +51,7 @@ class ClusteredCounts:
 
     @classmethod
     def of(
-        cls,
-        hits: ArrayLike,
-        units: ArrayLike,
-        *,
-        worst: ArrayLike | None = None,
-        weights: ArrayLike | None = None,
+        cls, hits: ArrayLike, units: ArrayLike, *, worst: ArrayLike | None = None, weights: ArrayLike | None = None
     ) -> ClusteredCounts:
         """Makes counts of the sentences that hold a unit. The others carry no information on a ratio.
 

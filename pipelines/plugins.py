@@ -20,11 +20,6 @@ T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
 
-def is_import_path(name: str) -> bool:
-    """Returns True if ``name`` is an import path ``package.module:Name`` and not a registered name."""
-    return ":" in name
-
-
 def check_import_path(name: str, form: str = "package.module:Class") -> None:
     """Checks the form of an import path, and imports nothing.
 
@@ -56,7 +51,7 @@ def resolve(name: str, known: Iterable[str], group: str, kind: str, attribute: s
         ValueError: the name is neither. The message gives the nearest name.
     """
     form = f"package.module:{attribute}"
-    if is_import_path(name):
+    if ":" in name:
         check_import_path(name, form)
         return name
     offered = installed(group)
@@ -98,12 +93,6 @@ def load_spec(name: str, known: Mapping[str, T], group: str, kind: str, of: type
 
 def own_settings(model: type[M], given: BaseModel, options: Mapping[str, Any], where: str) -> M:
     """Returns the settings of one plug-in or built-in, from the shared settings of a table and from its options.
-
-    Args:
-        model: model that declares the settings.
-        given: table of settings.
-        options: options of the plug-in.
-        where: name of the options' table, for messages.
 
     Raises:
         ValueError: an option is unknown, wrong, or a field of the table itself.

@@ -19,12 +19,7 @@ def is_hub_name(name: str) -> bool:
 
 
 def hub_commit(name: str, revision: str | None) -> str | None:
-    """Returns the commit of a hub model in the local Hugging Face cache; None if the cache lacks that revision.
-
-    Args:
-        name: name of the model.
-        revision: branch, tag or commit; None for ``main``.
-    """
+    """Returns the commit of a hub model in the local Hugging Face cache; None if the cache lacks that revision."""
     from huggingface_hub import try_to_load_from_cache
 
     path = try_to_load_from_cache(name, "config.json", revision=revision)

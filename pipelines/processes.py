@@ -52,19 +52,9 @@ def ignore_interrupts() -> Iterator[None]:
 
 
 def worker_pool(
-    workers: int,
-    preload: Sequence[str],
-    start: Callable[..., None] = die_with_parent,
-    arguments: tuple[Any, ...] = (),
+    workers: int, preload: Sequence[str], start: Callable[..., None] = die_with_parent, arguments: tuple[Any, ...] = ()
 ) -> ProcessPoolExecutor:
-    """Starts worker processes that load the heavy modules once, together.
-
-    Args:
-        workers: number of processes.
-        preload: names of the heavy modules.
-        start: function to call in each worker; it must call `die_with_parent`.
-        arguments: arguments of ``start``.
-    """
+    """Starts worker processes that load the heavy modules once, together."""
     from concurrent.futures import ProcessPoolExecutor  # status imports this module, and starts no process
     from multiprocessing import forkserver
 

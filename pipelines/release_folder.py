@@ -49,11 +49,6 @@ _NO_FILE: Final = "neither a file nor a folder"
 def sign_folder(folder: Path, about: Mapping[str, Any], key: Ed25519PrivateKey) -> str:
     """Writes manifest, signature and public key of a finished folder, and returns the key's fingerprint.
 
-    Args:
-        folder: folder with all its other files
-        about: further fields of the manifest
-        key: private key to sign with
-
     Raises:
         ConfigError: the folder holds something other than regular files and folders, or too many of them.
     """

@@ -93,12 +93,7 @@ def redact(
     from flows.running.temporary import temporary_files
 
     options = settings_options(pattern or [], keywords, names, classifier, token_classifier, gliner)
-    options |= {
-        "model": model,
-        "language": language,
-        "conservative": conservative,
-        "stabilise": not no_stabilise,
-    }
+    options |= {"model": model, "language": language, "conservative": conservative, "stabilise": not no_stabilise}
     spec = redactor_spec(policy, options)
     if replacement != "mask" and rendering != "collapsed":
         raise ConfigError("--rendering says how masks are written; leave it out with --replacement")

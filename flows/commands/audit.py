@@ -21,9 +21,6 @@ CONTRACT = ("exposure", "membership", "extraction", "domains", "epsilon_lower", 
 def audit_document(config: Path, environ: Mapping[str, str], *, force: Sequence[str] = ()) -> dict[str, Any]:
     """Runs stages that are not up to date, including the audit, and returns the audit's figures.
 
-    Args:
-        force: stages to rebuild
-
     Returns:
         A dictionary of ``exposure``, ``membership``, ``extraction``, ``domains``, ``epsilon_lower``,
         ``epsilon_claimed``, ``alarm``, ``alarm_reason`` (if ``alarm`` is true) and ``outputs``. Figures only.

@@ -14,7 +14,7 @@ from flows.running.spec import open_store
 from flows.running.temporary import temporary_files
 from pipelines.settings.loading import load_settings
 from pipelines.store.place.identity import FILE
-from pipelines.store.place.roots import MEETING, private_umask
+from pipelines.store.place.roots import RENDEZVOUS, private_umask
 
 _LOOK_SECONDS: Final = 1.0
 
@@ -50,7 +50,7 @@ def join_trainings(config: Path, environ: Mapping[str, str], *, say: Callable[[s
     with private_umask(), temporary_files():
         join_announced_trainings(
             WorkerSettings(
-                folder=roots.cache / MEETING,
+                folder=roots.cache / RENDEZVOUS,
                 count=runtime.num_processes,
                 interface=runtime.private_interface,
                 say=say,

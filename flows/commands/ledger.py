@@ -188,12 +188,7 @@ def _credit(roots: Roots, members: Sequence[Release]) -> dict[str, Any]:
 
 
 def latest_claims(roots: Roots, members: Sequence[Release]) -> tuple[dict[str, Any], str | None]:
-    """Returns the latest run's claims (``claims.json``), and a reason if they no longer hold, else None.
-
-    Args:
-        roots: roots of the store
-        members: releases that the claims must cover
-    """
+    """Returns the latest run's claims (``claims.json``), and a reason if they no longer hold, else None."""
     key = runs.key_in(runs.latest(roots), "guarantee")
     manifest = manifests.load(roots, "guarantee", key) if key else None
     if manifest is None or manifests.damage(roots, manifest, full=True):
@@ -225,11 +220,6 @@ def latest_run_with_valid_claims(
     settings: ProjectSettings, roots: Roots, *, then: str
 ) -> tuple[Mapping[str, Any], tuple[Release, ...]]:
     """Returns the record of the latest run and `group_of_latest`, after checking that the run's claims hold now.
-
-    Args:
-        settings: settings of the store
-        roots: roots of the store
-        then: next action of the user, for errors
 
     Raises:
         ConfigError: there is no run.

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from flows.running.auditing import nights_of
+from flows.running.auditing import sequential_test_of
 from flows.running.spec import open_store
 from pipelines.errors import ConfigError
 from pipelines.files import write_atomic
@@ -93,9 +93,7 @@ def _of_runs(newest: Mapping[str, Any], completed: Mapping[str, Any]) -> Iterato
     if "finished" in completed:
         yield _one("last_completed_timestamp_seconds", "End of the last completed run.", completed["finished"])
         yield _one(
-            "training_waits",
-            "1 if that run left the model unchanged (train.when).",
-            bool(completed.get("trained_by")),
+            "training_waits", "1 if that run left the model unchanged (train.when).", bool(completed.get("trained_by"))
         )
     yield from _of_stages(newest.get("stages", ()))
 
@@ -128,7 +126,7 @@ def _of_figures(record: Mapping[str, Any]) -> Iterator[Metric]:
 
 def _of_audits(roots: Roots) -> Iterator[Metric]:
     with locked(roots) as path:
-        state = nights_of(read_documents(roots, path))
+        state = sequential_test_of(read_documents(roots, path))
     yield _one("audit_alarm", "1 if audits refute the claimed epsilon.", state.is_alarm)
 
 

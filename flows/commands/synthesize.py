@@ -22,10 +22,6 @@ def synthesize_document(
 ) -> dict[str, Any]:
     """Runs stages that are not up to date, including synthetic text, and describes the table.
 
-    Args:
-        rows: number of rows in the table; None for the number in the settings
-        force: stages to rebuild
-
     Returns:
         A dictionary of ``num_rows``, ``path`` (of the Parquet file), ``epsilon``, ``delta``, ``is_guarantee``,
         ``is_published``, …, and counts of private text in the table: ``replayed``, ``gate_hits`` and the rates of a

@@ -124,7 +124,8 @@ def _class(found: type, name: str) -> list[str]:
         options = [f"    {option}: {_forward(kind)}," for option, kind in found.__annotations__.items()]
         lines += ["```python", "\n".join([f"{name}(", *options, ")"]), "```", ""]
     elif issubclass(found, Exception):
-        lines += [f"Base: `{found.__bases__[0].__name__}`. Exit code of the command line: {_exit_code(found)}.", ""]
+        code = getattr(found, "exit_code", 5)
+        lines += [f"Base: `{found.__bases__[0].__name__}`. Exit code of the command line: {code}.", ""]
     lines += _markdown(inspect.getdoc(found) or "")
     if issubclass(found, enum.Enum):
         lines += ["", *(f"* `{member.name}` = `{member.value!r}`" for member in found)]
@@ -138,10 +139,6 @@ def _class(found: type, name: str) -> list[str]:
             shown = _signature(getattr(found, attribute), f"{name}.{attribute}")
             lines += ["", f"#### {name}.{attribute}", "", *shown, "", *_markdown(inspect.getdoc(value) or "")]
     return lines
-
-
-def _exit_code(found: type) -> int:
-    return int(getattr(found, "exit_code", 5))
 
 
 def _constant(module: ModuleType, name: str, found: Any) -> list[str]:

@@ -79,11 +79,7 @@ def sources() -> dict[str, Path]:
 
 
 def navigation(pages: list[str]) -> list[dict[str, list[str]]]:
-    """Returns mkdocs' ``nav`` with every page once.
-
-    Args:
-        pages: names on the site
-    """
+    """Returns mkdocs' ``nav`` with every page once."""
     left = sorted(pages)
     nav: dict[str, list[str]] = {}
     for section, names in SECTIONS.items():

@@ -130,10 +130,7 @@ def summary(run_id: str, state: str, stages: list[dict[str, Any]], metrics: Mapp
             f"| {label} | {'no bound' if is_bound and value is None else _number(value)} |"
             for label, value, is_bound in headlines
         ]
-    lines += [
-        "",
-        f"What changed: `reticent diff previous {run_id}`. Data and reports stay in the store.",
-    ]
+    lines += ["", f"What changed: `reticent diff previous {run_id}`. Data and reports stay in the store."]
     return "\n".join(lines)
 
 

@@ -59,7 +59,7 @@ def require_no_alarm(run: str) -> None:
         if lines:
             append(session.roots, path, lines)
             documents += lines
-    if (state := nights_of(documents)).is_alarm:
+    if (state := sequential_test_of(documents)).is_alarm:
         where = "; the report of this run has the figures" if found is not None else ""
         raise AuditAlarm(
             "the audit refutes the claimed epsilon: attacks succeed more often than it allows, or the training's steps "
@@ -79,11 +79,11 @@ def _is_settled(found: Mapping[str, Any], documents: Sequence[Mapping[str, Any]]
     settled = [at for at, document in enumerate(documents) if document["type"] == AUDITS_SETTLED]
     own = {one["audit"] for one in found["evidence"]}
     before = {d["audit"] for d in documents[: settled[-1]] if d["type"] == AUDITED} if settled else set()
-    raised = {nights_of(documents[:at]).alarmed_by for at in settled}
+    raised = {sequential_test_of(documents[:at]).alarmed_by for at in settled}
     return bool(own & raised) or bool(found["alarm"] and own and own <= before)
 
 
-def nights_of(documents: Sequence[Mapping[str, Any]]) -> SequentialTest:
+def sequential_test_of(documents: Sequence[Mapping[str, Any]]) -> SequentialTest:
     """Combines the evidence of all audits since the last alarm was cleared."""
     state = SequentialTest()
     for document in documents:
@@ -103,6 +103,6 @@ def clear_alarm(roots: Roots, reason: str) -> None:
     if not reason.strip():
         raise ConfigError("--settle needs a reason, which will stand in the ledger")
     with locked(roots) as path:
-        if not nights_of(read_documents(roots, path)).is_alarm:
+        if not sequential_test_of(read_documents(roots, path)).is_alarm:
             raise ConfigError("no audit has raised an alarm; there is nothing to settle")
         append(roots, path, [{"type": AUDITS_SETTLED, "reason": reason.strip()}])

@@ -22,10 +22,6 @@ Keys = dict[str, PartitionKeys]
 def fetch(settings: ProjectSettings, *stages: str) -> tuple[Session, Keys]:
     """Brings stages, and every stage that they read, up to date in this process.
 
-    Args:
-        settings: settings of the project.
-        stages: names of stages in the graph.
-
     Returns:
         A session, and the artifacts of every needed stage.
 

@@ -121,9 +121,10 @@ def spec_and_wait(
     chosen = enabled_stages(selected, settings.stages)
     if left_out := [name for name in (*forced, *(() if chosen else selected)) if name not in chosen]:
         stage = GRAPH[left_out[0]]
+        condition = ", where audit.domains = true" if stage.name in OF_DOMAINS else ""
         raise ConfigError(
             f"stage {stage.shown_name} is left out of runs unless {stage.table}.enabled = true; "
-            f"`reticent {stage.table}` switches it on{_and_domains(stage.name)}"
+            f"`reticent {stage.table}` switches it on{condition}"
         )
     roots = open_store(settings, create=create)
     waits = waits_for(settings, roots, corpus, selected=selected, forced=forced)
@@ -172,10 +173,6 @@ def waits_for(
 
 def _json_values(settings: ProjectSettings) -> dict[str, dict[str, Any]]:
     return {name: config.model_dump(mode="json") for name, config in settings.stages.items()}
-
-
-def _and_domains(stage: str) -> str:
-    return ", where audit.domains = true" if stage in OF_DOMAINS else ""
 
 
 def begin(

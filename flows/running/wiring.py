@@ -36,9 +36,6 @@ def each(task: Task[Any, Any], run: str, **inputs: Outputs) -> Outputs:
 def whole(task: Task[Any, Any], run: str, **inputs: Outputs) -> Outputs:
     """Runs a stage once, for the whole corpus, and returns its one outcome in a tuple, as the next stage reads it.
 
-    Args:
-        task, run, inputs: see `each`.
-
     Raises:
         ValueError: the graph says that the stage is partitioned.
         ReticentError: the stage failed.

@@ -23,11 +23,6 @@ _HARMLESS_STEP = "prefect.deployments.steps.set_working_directory"
 def make_pool(client: SyncPrefectClient, pool: str, deployment: str) -> str:
     """Creates the pool, or brings its template up to date.
 
-    Args:
-        client: client of the server
-        pool: name of the pool
-        deployment: name of the deployment that will be made or replaced
-
     Returns:
         ``made``, ``replaced`` (the old template let a run choose what the worker runs) or ``kept``.
 

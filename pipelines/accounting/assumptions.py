@@ -111,15 +111,7 @@ def voids(training: TrainingFacts, rule: MethodRule) -> list[str]:
 def common(
     training: TrainingFacts, rule: MethodRule, publication: Publication, num_others: int, has_public_rows: bool
 ) -> list[str]:
-    """Returns the assumptions of every claim of a run.
-
-    Args:
-        training: facts of the training.
-        rule: rule of its method, and of the methods of the other releases.
-        publication: other publications of the run.
-        num_others: number of other releases of the store that may share a record.
-        has_public_rows: true if rows are published, or trained on without noise.
-    """
+    """Returns the assumptions of every claim of a run."""
     found: list[str] = [
         f"the unit of privacy is one {training.record}; a person or a fact may be spread over many",
         "neighbours differ by the replacement of one record, so both hold the same number of private records, and "

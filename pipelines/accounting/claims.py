@@ -13,17 +13,9 @@ from typing import Any, Final
 
 from pipelines.accounting import confidentiality_claims, selective_claims
 from pipelines.accounting.accountants import all_epsilons, epsilon
-from pipelines.accounting.claim_builder import (
-    FOREIGN_ROWS,
-    LARGE_DELTA,
-    Claim,
-    ClaimBuilder,
-    Review,
-)
+from pipelines.accounting.claim_builder import FOREIGN_ROWS, LARGE_DELTA, Claim, ClaimBuilder, Review
 from pipelines.accounting.composition import Publication, together
-from pipelines.accounting.confidentiality import (
-    PrivacyLoss,
-)
+from pipelines.accounting.confidentiality import PrivacyLoss
 from pipelines.accounting.events import Event, NeighboringRelation, is_silent
 from pipelines.accounting.facts import CorpusFacts, TrainingFacts
 from pipelines.accounting.ledger import Release

@@ -227,11 +227,7 @@ def jft_amplified(base: PrivacyLoss, miss_rate: MissRate) -> AmplifiedLoss:
 
 
 def jft_light_noise(
-    event: Event,
-    delta: float,
-    miss_rate: MissRate,
-    relation: NeighboringRelation,
-    on_original: Event | None = None,
+    event: Event, delta: float, miss_rate: MissRate, relation: NeighboringRelation, on_original: Event | None = None
 ) -> AmplifiedLoss:
     """Returns JFT's own accounting of light noise: epsilon of the event with each sampling rate p replaced by p m.
 

@@ -158,8 +158,7 @@ def bayesian(b: ClaimBuilder) -> Claim:
         point = FalseNegativeRate(value=gamma.value, upper=gamma.value, confidence=gamma.confidence, mu=gamma.mu)
         paper = bayesian_confidentiality(b.add_or_remove, point, Delta2.zero(gamma.mu))
         claim = replace(
-            claim,
-            as_in_paper=json_loss(paper) | {"gamma": gamma.value, "mu": f"averaged over all labels: {gamma.mu}"},
+            claim, as_in_paper=json_loss(paper) | {"gamma": gamma.value, "mu": f"averaged over all labels: {gamma.mu}"}
         )
     return b.issue(claim, amplified.epsilon, amplified.delta)
 

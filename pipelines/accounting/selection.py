@@ -124,9 +124,7 @@ def selected_epsilon(
     other = min(losses, key=lambda order: (1 - 1 / order) * losses[order] + math.log(1 / gamma) / order)
     chosen = min(
         epsilon_of_rdp(
-            order,
-            selected_rdp(order, rdp, other_order=other, other_rdp=losses[other], eta=eta, gamma=gamma),
-            delta,
+            order, selected_rdp(order, rdp, other_order=other, other_rdp=losses[other], eta=eta, gamma=gamma), delta
         )
         for order, rdp in losses.items()
     )

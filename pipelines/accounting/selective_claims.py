@@ -97,10 +97,7 @@ def masked(b: ClaimBuilder) -> Claim:
         "was trained on: the policy masks it, and masking it by hand leaves all else as it was. Nothing is promised "
         f"for other secrets, masked or not; {b.unstable}.",
         "CRT, Proposition 5, for what read redacted text; differential privacy for what read the original",
-        extra=(
-            one_sentence(b.training),
-            *about_caught(b.corpus, b.unstable),
-        ),
+        extra=(one_sentence(b.training), *about_caught(b.corpus, b.unstable)),
     )
     if (no_credit := b.no_credit) is not None:
         return replace(claim, refused=no_credit)

@@ -45,12 +45,7 @@ def claim_of_text(document: Mapping[str, Any]) -> dict[str, Any]:
         refused = [claim["refused"] for claim in document["claims"] if claim["refused"] is not None]
         reasons = [NO_CLAIM, *dict.fromkeys(refused)] if claim is None else [NO_NOISE]
         none = ("notion", "statement", "theorem", "relation", "unit", "epsilon", "delta", "epsilon_this_model")
-        return {
-            **dict.fromkeys(none),
-            "is_guarantee": False,
-            "not_guaranteed_because": reasons,
-            "assumptions": [],
-        }
+        return {**dict.fromkeys(none), "is_guarantee": False, "not_guaranteed_because": reasons, "assumptions": []}
     whole = claim if claim["together"] is None else claim["together"]
     reasons = whole["not_guaranteed_because"]
     if claim["together"] is not None and whole["refused"] is not None:

@@ -104,13 +104,6 @@ def draw_canaries(
 ) -> list[Canary]:
     """Draws different canaries of one form, each set of candidates equally likely.
 
-    Args:
-        generator: generator of candidates and identifiers.
-        pattern: the form.
-        num: number of canaries.
-        variant, num_copies, is_flagged: see `Canary`.
-        taken: candidates of other canaries of the form.
-
     Raises:
         ConfigError: there are too few candidates, ``num_copies`` is below 1, or public canaries are flagged.
     """

@@ -12,7 +12,7 @@ import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 import torch
@@ -35,21 +35,6 @@ _SAFETY: Final = 8
 
 Progress = Callable[[int, int], None]
 Indices = Sequence[int] | range
-
-
-class Scorer(Protocol):
-    """A scorer of the candidates of one form.
-
-    Attributes:
-        pattern: the form.
-    """
-
-    @property
-    def pattern(self) -> Pattern: ...  # noqa: D102
-
-    def losses(self, indices: Indices, *, in_double: bool = False) -> FloatArray:
-        """Returns (n,) losses of candidates, by their numbers, in nats, computed in float32 or float64."""
-        ...
 
 
 class CandidateScorer:
@@ -83,7 +68,7 @@ class CandidateScorer:
         self._double: torch.nn.Module | None = None
 
     def losses(self, indices: Indices, *, in_double: bool = False) -> FloatArray:
-        """Scores candidates, as `Scorer.losses`.
+        """Returns (n,) losses of candidates, by their numbers, in nats, computed in float32 or float64.
 
         Raises:
             ConfigError: candidates are cut at the model's context length.
@@ -160,8 +145,12 @@ class NormalisedScorer:
         return self._target.pattern
 
     def losses(self, indices: Indices, *, in_double: bool = False) -> FloatArray:
-        """Scores candidates, as `Scorer.losses`."""
+        """Scores candidates, as `CandidateScorer.losses`."""
         return self._target.losses(indices, in_double=in_double) - self._reference.losses(indices, in_double=in_double)
+
+
+Scorer = CandidateScorer | NormalisedScorer
+"""A scorer of the candidates of one form."""
 
 
 def enumerated_ranks(scorer: Scorer, canaries: Iterable[Canary], losses: FloatArray | None = None) -> dict[str, Rank]:

@@ -49,12 +49,7 @@ class Judged:
     lira: FloatArray | None = None
 
     def success_rate(self, threshold: float, confidence: float = 0.95) -> Rate:
-        """Returns the rate of successes among all judged texts (the paper, section 3: non-empty generations).
-
-        Args:
-            threshold: z; a score above it is a success.
-            confidence: confidence of the interval.
-        """
+        """Returns the rate of successes among all judged texts (the paper, section 3: non-empty generations)."""
         return self._rate(~np.isnan(self.policy_scores), threshold, confidence)
 
     def success_rate_of_most_suspicious(self, threshold: float, num: int, confidence: float = 0.95) -> Rate:
@@ -126,10 +121,7 @@ def leak_ratio(target: Judged, reference: Judged, threshold: float, confidence: 
 
 
 def domain_privacy(
-    targets: Mapping[Pair, Judged],
-    references: Mapping[Pair, Judged],
-    threshold: float,
-    confidence: float = 0.95,
+    targets: Mapping[Pair, Judged], references: Mapping[Pair, Judged], threshold: float, confidence: float = 0.95
 ) -> tuple[LeakRatio, dict[Pair, LeakRatio]]:
     """Returns C of a model (Definition 4.1): the largest of all pairs, whose intervals hold together (Bonferroni).
 

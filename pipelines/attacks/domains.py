@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, islice
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -190,14 +190,6 @@ def sentence_prompts(
     )
 
 
-class DomainPolicies(Protocol):
-    """The policies F_j of all domains."""
-
-    def scores(self, texts: Sequence[str]) -> Mapping[str, FloatArray]:
-        """Returns (N,) highest scores of text that is sensitive to each domain: 0 without any, NaN after a failure."""
-        ...
-
-
 class LabelledPolicies:
     """The policies `keywords` and `classifier`, whose labels are the domains (section 5.1).
 
@@ -217,7 +209,7 @@ class LabelledPolicies:
             raise ConfigError("two domains have the same label for policies: rename one")
 
     def scores(self, texts: Sequence[str]) -> dict[str, FloatArray]:
-        """Returns the scores of `DomainPolicies.scores`."""
+        """Returns (N,) highest scores of text that is sensitive to each domain: 0 without any, NaN after a failure."""
         judged = self._judge.judge(texts)
         found = {}
         for domain, label in self._labels.items():
@@ -229,7 +221,7 @@ class LabelledPolicies:
 def attack(
     model: TrainedModel,
     prompts: Mapping[str, Prompts],
-    policies: DomainPolicies,
+    policies: LabelledPolicies,
     decoding: Decoding,
     rng: np.random.Generator,
     *,
@@ -269,7 +261,7 @@ def attack(
 def attack_references(
     references: Mapping[str, TrainedModel],
     prompts: Mapping[str, Prompts],
-    policies: DomainPolicies,
+    policies: LabelledPolicies,
     decoding: Decoding,
     rng: np.random.Generator,
 ) -> dict[Pair, Judged]:

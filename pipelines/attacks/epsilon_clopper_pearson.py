@@ -15,11 +15,6 @@ from pipelines.intervals import clopper_pearson_upper
 def epsilon_of_rates(false_positive_rate: float, false_negative_rate: float, delta: float) -> float:
     """Returns the least epsilon that allows both rates: Kairouz et al. 2015, privacy region, solved for epsilon.
 
-    Args:
-        false_positive_rate: false positive rate of the test, 0 to 1.
-        false_negative_rate: false negative rate of the test, 0 to 1.
-        delta: delta, 0 to 1.
-
     Returns:
         Epsilon, at least 0; infinity if one rate is 0 and the other below 1 - delta.
     """

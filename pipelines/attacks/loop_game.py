@@ -14,14 +14,7 @@ import torch
 from pipelines.accounting.events import dp_sgd
 from pipelines.attacks.conformance import IntArray, Releases
 from pipelines.attacks.epsilon_trials import BoolArray, FloatArray, Trials
-from pipelines.attacks.training_canaries import (
-    CANARY_NORM,
-    KILLED_AFTER,
-    NUM_SPARE,
-    STEP_SIZE,
-    CanaryWeights,
-    Witness,
-)
+from pipelines.attacks.training_canaries import CANARY_NORM, KILLED_AFTER, NUM_SPARE, STEP_SIZE, CanaryWeights, Witness
 from pipelines.attacks.training_game import PlayedTraining, TrainingGame, check_steps, corpus_of, run_three_times
 from pipelines.dp.ranks import Ranks
 from pipelines.errors import PrivacyGateError
@@ -125,13 +118,7 @@ class _LoopWitness(Witness):
 
 
 def play_loop(game: TrainingGame, rng: np.random.Generator, folder: Path) -> PlayedTraining:
-    """Plays a game on a method whose noised steps are the loop's.
-
-    Args:
-        game: settings of the game.
-        rng: generator of the coins.
-        folder: folder for checkpoints.
-    """
+    """Plays a game on a method whose noised steps are the loop's."""
     included = rng.random(game.num_canaries) < 0.5
     rate = game.expected_batch_size / game.num_canaries
     releases = Releases(game.num_canaries, rate, rng)

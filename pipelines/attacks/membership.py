@@ -26,7 +26,7 @@ from pipelines.attacks.membership_evaluation import (
     holm,
 )
 from pipelines.attacks.membership_protocols import ProtocolResult, as_the_papers
-from pipelines.attacks.membership_scores import Evidence, Scores, ScoringModel
+from pipelines.attacks.membership_scores import Evidence, Scores
 from pipelines.attacks.membership_shadows import Shadow, Signals
 from pipelines.errors import ConfigError
 from pipelines.training.encoded import rows_of
@@ -34,6 +34,7 @@ from pipelines.training.encoded import rows_of
 if TYPE_CHECKING:
     from pipelines.training.data.row_store import RecordRows
     from pipelines.training.encoded import Record
+    from pipelines.training.trained import TrainedModel
 
     Text = str | Record | RecordRows
 
@@ -155,12 +156,12 @@ class _Records:
 
 
 def attack_membership(
-    target: ScoringModel,
+    target: TrainedModel,
     members: Mapping[str, Text],
     non_members: Mapping[str, Text],
     *,
-    reference: ScoringModel | None = None,
-    unseen: ScoringModel | None = None,
+    reference: TrainedModel | None = None,
+    unseen: TrainedModel | None = None,
     shadows: Sequence[Shadow] = (),
     population: Mapping[str, Text] | None = None,
     settings: MembershipSettings | None = None,
@@ -220,11 +221,7 @@ def attack_membership(
     group_attacks, of_blind_groups = grouped.attacks(generator) if grouped else ({}, None)
     never_saw = {"never saw": baselines["perplexity"]} if "perplexity" in baselines else {}
     papers = as_the_papers(
-        scores["perplexity"],
-        {"blind": blind, **never_saw},
-        *names,
-        generator=generator,
-        confidence=settings.confidence,
+        scores["perplexity"], {"blind": blind, **never_saw}, *names, generator=generator, confidence=settings.confidence
     )
     p_values = {f"individual {name}": attack.p_value for name, attack in attacks.items()}
     adjusted = holm(p_values | {f"group {name}": attack.p_value for name, attack in group_attacks.items()})
@@ -245,7 +242,7 @@ def _text(row: RecordRows) -> str:
     return "\n".join(row.texts)
 
 
-def _own_scores(model: ScoringModel, data: _Records, evidence: Mapping[str, Evidence]) -> dict[str, Scores]:
+def _own_scores(model: TrainedModel, data: _Records, evidence: Mapping[str, Evidence]) -> dict[str, Scores]:
     """Computes the scores that need only the model."""
     lowered = scoring.read_evidence(model, {name: scoring.lower(row) for name, row in data.rows.items()})
     texts = {name: _text(row) for name, row in data.rows.items()}
@@ -258,7 +255,7 @@ def _own_scores(model: ScoringModel, data: _Records, evidence: Mapping[str, Evid
 
 
 def _all_scores(
-    model: ScoringModel, data: _Records, evidence: Mapping[str, Evidence]
+    model: TrainedModel, data: _Records, evidence: Mapping[str, Evidence]
 ) -> tuple[dict[str, Scores], dict[str, str]]:
     """Computes every possible score, and says why the others are skipped."""
     scores = _own_scores(model, data, evidence)
@@ -280,7 +277,7 @@ def _all_scores(
 
 
 def _shadow_scores(
-    model: ScoringModel, data: _Records, evidence: Mapping[str, Evidence]
+    model: TrainedModel, data: _Records, evidence: Mapping[str, Evidence]
 ) -> tuple[dict[str, Scores], dict[str, str]]:
     """Computes LiRA and RMIA, and says why they are skipped."""
     scores, skipped = {}, {}

@@ -21,14 +21,15 @@ import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
     from pipelines.training.data.row_store import RecordRows
-    from pipelines.training.encoded import Losses, Record
+    from pipelines.training.encoded import Record
+    from pipelines.training.trained import TrainedModel
 
 FloatArray = npt.NDArray[np.float64]
 Scores = dict[str, float]
@@ -36,13 +37,6 @@ Scores = dict[str, float]
 WINDOWS: Final = (2, 3, 4, 6, 9, 13, 18, 25, 32, 40)
 """Numbers of tokens in a window of WBC, from the paper's experiments; its equation 12 rounds to slightly others."""
 _MOST_NATS: Final = 700.0  # exp() of more is infinite
-
-
-class ScoringModel(Protocol):
-    """A model under attack, as `pipelines.training.trained.TrainedModel`."""
-
-    def losses(self, records: Sequence[str | Record | RecordRows]) -> Losses:
-        """Returns the losses of records, in their order."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +69,7 @@ class Evidence:
         return math.exp(min(self.mean, _MOST_NATS))
 
 
-def read_evidence(model: ScoringModel, records: Mapping[str, str | Record | RecordRows]) -> dict[str, Evidence]:
+def read_evidence(model: TrainedModel, records: Mapping[str, str | Record | RecordRows]) -> dict[str, Evidence]:
     """Returns the evidence of a model on records, by identifier. Records without a target token are left out."""
     losses = model.losses(list(records.values()))
     encoded = losses.records

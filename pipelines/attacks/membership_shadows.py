@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from scipy import stats
 
-from pipelines.attacks.membership_scores import FloatArray, Scores, ScoringModel
+from pipelines.attacks.membership_scores import FloatArray, Scores
+
+if TYPE_CHECKING:
+    from pipelines.training.trained import TrainedModel
 
 MODELS_FOR_OWN_VARIANCE: Final = 64
 """Number of shadow models from which LiRA uses each record's own variance. With fewer, all records share one."""
@@ -30,7 +33,7 @@ class Shadow:
         members: identifiers of the attacked records in its training; they may name others too.
     """
 
-    model: ScoringModel
+    model: TrainedModel
     members: Set[str]
 
 

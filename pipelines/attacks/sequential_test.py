@@ -29,11 +29,7 @@ _NEAR_ONE: Final = 1e-6
 
 
 def log_bet(p_value: float) -> float:
-    """Returns the logarithm of a bet's payment: Vovk and Wang 2021, section 2.
-
-    Args:
-        p_value: p-value, above 0 and at most 1.
-    """
+    """Returns the logarithm of a bet's payment: Vovk and Wang 2021, section 2."""
     if not 0 < p_value <= 1:
         raise ValueError(f"a p-value lies above 0 and at most at 1, not at {p_value}")
     if 1 - p_value < _NEAR_ONE:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -159,9 +159,7 @@ class _Walk:
     def __init__(self, model: Any, tree: _Tree) -> None:
         self._tree = tree
         self._device = next(model.parameters()).device
-        self._reader: _Reader = (
-            _LSTMReader(model) if isinstance(model, LSTMLanguageModel) else _TransformerReader(model)
-        )
+        self._reader = _LSTMReader(model) if isinstance(model, LSTMLanguageModel) else _TransformerReader(model)
         self._found = np.zeros(len(tree.order))
         self._pending: list[_Pending] = []
 
@@ -221,18 +219,6 @@ class _Walk:
         of_first = torch.logsumexp(last, dim=-1)[below.parent] - last[below.parent, torch.from_numpy(first >> 1)]
         so_far = losses[below.parent] + of_first.cpu().numpy().astype(np.float64) * (first & 1)
         self._add(below, upto, so_far, cache)
-
-
-class _Reader(Protocol):
-    """A reader that continues from caches."""
-
-    def batch_size(self, length: int, cache: Cache | None) -> int:
-        """Returns the number of rows of ``length`` tokens to read at a time."""
-
-    def read(
-        self, ids: torch.Tensor, rows: torch.Tensor, cache: Cache | None, *, keeps: bool
-    ) -> tuple[torch.Tensor, Cache | None]:
-        """Reads (E, L) tokens, each row after a row of the cache; gives (E, L, V) logits, and the cache if kept."""
 
 
 class _TransformerReader:

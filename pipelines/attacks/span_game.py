@@ -160,13 +160,7 @@ class _SpanWitness(Witness):
 
 
 def play_spans(game: TrainingGame, rng: np.random.Generator, folder: Path) -> PlayedTraining:
-    """Plays a game on S-DPSGD.
-
-    Args:
-        game: settings of the game; the rate is public.
-        rng: generator of the coins.
-        folder: folder for checkpoints.
-    """
+    """Plays a game on S-DPSGD."""
     included = rng.random(game.num_canaries) < 0.5
     settings = game.settings(0, max_private_spans=NUM_SPANS)
     witness = _SpanWitness(included, Releases(game.num_canaries, None, rng), game, settings.of(SpanSettings))

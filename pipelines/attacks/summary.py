@@ -133,9 +133,7 @@ def extraction_summary(found: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def estimates_shown(
-    games: Sequence[tuple[str, float | None, Sequence[Mapping[str, Any]]]],
-) -> list[dict[str, Any]]:
+def estimates_shown(games: Sequence[tuple[str, float | None, Sequence[Mapping[str, Any]]]]) -> list[dict[str, Any]]:
     """Returns the estimates of all games, each with the name of its game and the claimed epsilon."""
     return [
         {"game": game, "epsilon_claimed": claimed, **estimate}

@@ -161,13 +161,6 @@ def run_three_times(
 ) -> int:
     """Trains until killed, then from the checkpoint to the end, then a few steps from the start.
 
-    Args:
-        game: settings of the game.
-        training: training planned by the method.
-        witness: witness that makes the models and sees every step.
-        folder: folder for checkpoints.
-        losses: losses for methods that need them.
-
     Returns:
         The number of noised steps that the training reports.
     """

@@ -22,6 +22,7 @@ from pipelines.corpus.formats import RowKind
 from pipelines.corpus.open_input import DamagedFile, open_ordinary
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.reader_cache import OpenReader, ReaderCache, key_of
+from pipelines.files import is_utf8
 
 _BATCH_ROWS = 1_024
 _BUFFER_BYTES = 1 << 20  # per column; without a buffer size, Arrow holds whole columns of a row group
@@ -164,19 +165,12 @@ def take_rows(path: Path, kind: RowKind, options: ReadOptions, start: int, stop:
             _READERS.keep(key, OpenReader(rows, stop))
 
 
-def _has_plain_name(path: Path) -> bool:
-    """Checks if Arrow accepts the name, which must be UTF-8. Arrow reads faster by name than through Python."""
-    try:
-        return bool(str(path).encode())
-    except UnicodeEncodeError:
-        return False
-
-
 def _parquet(
     path: Path, opened: BinaryIO, columns: tuple[str, ...], start: int
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
     """Yields batches from the row group of row ``start`` on, each with the number of its rows to skip."""
-    source = path if _has_plain_name(path) else opened
+    # Arrow reads faster by name than through Python, and accepts names in UTF-8 only.
+    source = path if is_utf8(path) else opened
     with pq.ParquetFile(source, pre_buffer=False, buffer_size=_BUFFER_BYTES) as file:
         present = [name for name in columns if name in file.schema_arrow.names]
         first = 0
@@ -194,7 +188,7 @@ def _parquet(
 
 
 def _arrow(path: Path, opened: BinaryIO, columns: tuple[str, ...], start: int) -> Iterator[tuple[pa.RecordBatch, int]]:
-    with pa.memory_map(str(path)) if _has_plain_name(path) else pa.PythonFile(opened) as source:
+    with pa.memory_map(str(path)) if is_utf8(path) else pa.PythonFile(opened) as source:
         is_file = source.read(len(_ARROW_FILE_MAGIC)) == _ARROW_FILE_MAGIC
         source.seek(0)
         reader = pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)

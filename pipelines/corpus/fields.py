@@ -94,7 +94,7 @@ def choose_fields(form: str, rows: Sequence[Mapping[str, Any]], num_bytes: int) 
     groups = [n for n in names if n not in fields.values() and n not in _DOMAINS and _is_category(values[n])]
     others += [f"domain_field = {json.dumps(name)} (its values would not be redacted)" for name in groups[:2]]
     texts = tuple(v for v in values[text] if isinstance(v, str))
-    if form == "jsonl" and texts and sum(map(_is_dialogue_text, texts)) >= 0.9 * len(texts):
+    if form == "jsonl" and texts and sum(is_dialogue(t.split("\n")) for t in texts) >= 0.9 * len(texts):
         form, said = "dialogue", [*said, "the texts are dialogues, lines SPEAKER: text"]
         others.append('format = "jsonl"')
     others += ['quoting = "double"'] if form == "tsv" and _has_quotes(values) else []
@@ -234,10 +234,6 @@ def _is_category(values: Sequence[Any]) -> bool:
 def _has_quotes(values: _Values) -> bool:
     cells = [v for found in values.values() for v in found if isinstance(v, str)]
     return bool(cells) and sum(len(v) > 1 and v[0] == v[-1] == '"' for v in cells) > 0.05 * len(cells)
-
-
-def _is_dialogue_text(text: str) -> bool:
-    return is_dialogue(text.split("\n"))
 
 
 def is_dialogue(lines: Sequence[str]) -> bool:

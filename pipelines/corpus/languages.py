@@ -72,10 +72,6 @@ def other_language(text: str, expected: Collection[str]) -> str | None:
     A text is clearly in another language if stop words of that language, which no expected one has, make up a fifth of
     its first words and at least three, and are more than twice as many as stop words of the expected ones. Short texts,
     names, numbers and mixtures are not judged.
-
-    Args:
-        text: text of a document
-        expected: language codes; no text is judged if none of them is in `LANGUAGES`
     """
     if not set(expected) & set(LANGUAGES):
         return None

@@ -18,6 +18,7 @@ from pathlib import Path
 from pipelines.corpus.formats import AUTO, format_of, suffix_of, suffixes
 from pipelines.corpus.options import SourceOptions, source_of
 from pipelines.errors import InputError
+from pipelines.files import decoded_name
 
 IGNORED_STEMS = ("readme", "license", "licence", "notice")
 OWN_README = "Simulated customer support dialogues, written by Reticent's CustomerSim simulator."
@@ -156,7 +157,7 @@ def _expand(given: str, base_dir: Path, found: FileList) -> list[tuple[Path, str
         raise InputError(f"corpus.inputs: {given} is neither a file nor a folder (a pipe or a device?).")
     if given.endswith("/"):
         raise InputError(f"corpus.inputs: {given} is a file, but is written as a folder. Drop the final slash.")
-    name = _decoded(path.name)
+    name = decoded_name(path.name)
     if found.format_of(name) is None:
         raise InputError(
             f'corpus.inputs: the format of {given} is unknown. Set corpus.format ("txt", "jsonl", "csv", …),'
@@ -172,7 +173,7 @@ def _expand_pattern(given: str, path: Path, found: FileList) -> list[tuple[Path,
     root = path
     while glob.has_magic(str(root)):
         root = root.parent
-    names = {match: _decoded(match.relative_to(root).as_posix()) for match in matches}
+    names = {match: decoded_name(match.relative_to(root).as_posix()) for match in matches}
     for match in matches:
         if found.format_of(names[match]) is not None:
             _refuse_dangling(match, given)
@@ -207,7 +208,7 @@ def _walk(given: str, root: Path, found: FileList) -> list[tuple[Path, str]]:
                     folders.append(folder / entry.name)
                 continue
             path = folder / entry.name
-            name = _decoded(path.relative_to(root).as_posix())
+            name = decoded_name(path.relative_to(root).as_posix())
             spare = _spare(path)
             is_wanted = found.format_of(name, in_folder=True) is not None
             if is_wanted and not hidden and not spare:
@@ -262,14 +263,9 @@ def _refuse_dangling(path: Path, given: str) -> None:
         )
 
 
-def _decoded(name: str) -> str:
-    """Returns a name that encodes as UTF-8 even if the file system's bytes do not."""
-    return os.fsencode(name).decode("utf-8", "backslashreplace")
-
-
 def _unique_name(name: str, resolved: Path, names: Mapping[str, Path]) -> str:
     """Adds parent folders to a name that a file of an earlier input already has."""
     parts = list(resolved.parts[: len(resolved.parts) - len(Path(name).parts)])
     while name in names and parts:
-        name = f"{_decoded(parts.pop()).strip('/')}/{name}"
+        name = f"{decoded_name(parts.pop()).strip('/')}/{name}"
     return name

@@ -51,12 +51,7 @@ class ReaderCache(Generic[T]):
         self._lock = threading.Lock()
 
     def take(self, key: Hashable, position: int) -> OpenReader[T] | None:
-        """Removes and returns a reader at ``position`` or before it, or None.
-
-        Args:
-            key: `key_of` the file
-            position: position to read next
-        """
+        """Removes and returns a reader at ``position`` or before it, or None."""
         with self._lock:
             found = self._readers.get(key)
             if found is None or not found.position <= position <= found.position + self._reach:

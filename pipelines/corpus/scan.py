@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pipelines.context import Piece, pseudonym
+from pipelines.context import Partition, Piece, pseudonym
 from pipelines.corpus.formats import COLUMNAR, named_fold, row_kind
 from pipelines.corpus.hashed_stream import HashedStream
 from pipelines.corpus.listing import list_files
@@ -64,19 +64,6 @@ class FileIndex:
         names = ("start_byte", "end_byte", "first_row", "num_rows", "digest")
         pieces = tuple(PieceIndex(**dict(zip(names, row, strict=True))) for row in value["pieces"])
         return cls(size=value["size"], pieces=pieces)
-
-
-@dataclass(frozen=True)
-class Partition:
-    """A named run of documents: part of one large file, or several small files.
-
-    Attributes:
-        name: pseudonym of 16 hexadecimal characters, which reveals no file name and survives insertion of other files
-        pieces: pieces of files, in document order
-    """
-
-    name: str
-    pieces: tuple[Piece, ...]
 
 
 def index_file(

@@ -15,12 +15,7 @@ def expression(path: str) -> str:
 
 
 def change(path: str, module: Any) -> str:
-    """Returns the line of code that replaces a layer, or freezes it if there is no replacement.
-
-    Args:
-        path: name of the module in the model.
-        module: the module.
-    """
+    """Returns the line of code that replaces a layer, or freezes it if there is no replacement."""
     where = expression(path)
     if isinstance(module, torch.nn.utils.parametrize.ParametrizationList):
         owner, name = path.split(".parametrizations.")

@@ -224,9 +224,6 @@ def separating_sets(count: int) -> torch.Tensor:
 
     Each example is in half of the sets, and no two are in the same half (Sperner 1928: fewer sets cannot do it).
 
-    Args:
-        count: number of examples.
-
     Returns:
         (m, count) bool, True if the example is in the set; m is 0 for one example, 5 for 10, 8 for 64, 13 for 1,024.
     """

@@ -6,16 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from pipelines.dp.uses import (
-    CACHE_ELEMENTS,
-    Direction,
-    MemoryBudget,
-    RowsUse,
-    Scratch,
-    Squares,
-    Sums,
-    compute_dtype,
-)
+from pipelines.dp.uses import CACHE_ELEMENTS, Direction, MemoryBudget, RowsUse, Scratch, Squares, Sums, compute_dtype
 
 
 def softmax_in_place(logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor) -> tuple[torch.Tensor, ...]:

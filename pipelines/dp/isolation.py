@@ -30,12 +30,7 @@ import torch
 from pipelines.dp.compositions import Composition, compose, recompose
 from pipelines.dp.errors import IsolationError
 from pipelines.dp.gradients import GradientEngine, Observation
-from pipelines.dp.random_states import (
-    RandomStates,
-    random_states,
-    random_states_digest,
-    set_random_states,
-)
+from pipelines.dp.random_states import RandomStates, random_states, random_states_digest, set_random_states
 
 PROBE_SIZE: Final = 10
 """Most records in a batch that is compared. With 10 records, there are 10 batches."""

@@ -73,10 +73,6 @@ def output_losses(
 def token_losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Returns the cross-entropy at every position.
 
-    Args:
-        logits: (..., T, V).
-        labels: (..., T) int64.
-
     Returns:
         (..., T) natural-log losses, also at positions without target.
     """

@@ -10,13 +10,7 @@ from typing import Any, Final, Literal
 import torch
 from torch.utils.data import DataLoader, IterableDataset, RandomSampler, SequentialSampler
 
-from pipelines.accounting.events import (
-    Composed,
-    Event,
-    NeighboringRelation,
-    UnsupportedEventError,
-    dp_sgd,
-)
+from pipelines.accounting.events import Composed, Event, NeighboringRelation, UnsupportedEventError, dp_sgd
 from pipelines.dp.attach import foreign_rules
 from pipelines.dp.clipping import AdaptiveClipping, ClippingName
 from pipelines.dp.gradients import GradientEngine, ModeName

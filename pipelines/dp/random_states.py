@@ -16,11 +16,7 @@ RandomStates = dict[str, Any]
 
 def random_states() -> RandomStates:
     """Returns the states of the shared generators."""
-    states: RandomStates = {
-        "torch": torch.get_rng_state(),
-        "numpy": np.random.get_state(),
-        "python": random.getstate(),
-    }
+    states: RandomStates = {"torch": torch.get_rng_state(), "numpy": np.random.get_state(), "python": random.getstate()}
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         states["cuda"] = torch.cuda.get_rng_state_all()
     return states

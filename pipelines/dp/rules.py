@@ -104,13 +104,6 @@ def compare(
 ) -> bool:
     """Compares a rule with autograd on the first examples of a batch. Returns False if there are none.
 
-    Args:
-        rule: rule to compare.
-        site: the layer.
-        tensors: inputs of the layer, each with the axis of examples.
-        forward: function that computes the layer's output from the layer and its inputs.
-        refused: function that makes the error for a rule that differs.
-
     Raises:
         UnsupportedLayerError: the rule differs from autograd, or the layer's output cannot be compared.
     """
@@ -179,12 +172,7 @@ def _by_autograd(site: Site, forward: Callable[..., Any], first: Sequence[torch.
 
 
 def _by_rule(
-    rule: LayerRule,
-    site: Site,
-    first: Sequence[torch.Tensor],
-    expected: _Expected,
-    states: Any,
-    refused: Refused,
+    rule: LayerRule, site: Site, first: Sequence[torch.Tensor], expected: _Expected, states: Any, refused: Refused
 ) -> list[tuple[str, torch.Tensor, torch.Tensor]]:
     """Returns each result of the rule with its name and the expected value."""
     tape = Tape(site.tape.budget)

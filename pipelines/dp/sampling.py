@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,9 @@ from pipelines.dp.random_states import kept_random_states
 from pipelines.dp.ranks import ALONE, Ranks
 from pipelines.errors import ConfigError, PrivacyGateError
 from pipelines.randomness import PrivateRandomness
+
+if TYPE_CHECKING:
+    from pipelines.dp.optimizer import PrivateOptimizer
 
 IntArray = npt.NDArray[np.int64]
 
@@ -88,10 +91,6 @@ def next_check(after: int, seed: int = 0) -> int:
     """Returns the next step before which examples are compared again, by public randomness.
 
     It is one of the steps 8 to 15, one of 16 to 31, one of 32 to 63, and one of each 64 that follow.
-
-    Args:
-        after: number of a step.
-        seed: public seed.
     """
     start, length = 0, 8
     while True:
@@ -103,13 +102,7 @@ def next_check(after: int, seed: int = 0) -> int:
 
 
 def largest_batch(mean: float, num_records: int, limit: int | None) -> int:
-    """Returns the number of records in the largest usual batch: samples of this mean are seldom larger.
-
-    Args:
-        mean: number of records in an average sample.
-        num_records: number of records from which samples are drawn.
-        limit: most records in a batch.
-    """
+    """Returns the number of records in the largest usual batch: samples of this mean are seldom larger."""
     return min(math.ceil(mean + 2.5 * math.sqrt(mean)), num_records, limit or num_records)
 
 
@@ -120,36 +113,6 @@ class _Drawn:
     rng: np.random.Generator
     num_records: int
     is_last: bool
-
-
-class Stepper(Protocol):
-    """An optimizer that a loader informs about steps: `pipelines.dp.optimizer.PrivateOptimizer`."""
-
-    num_steps: int
-
-    @property
-    def num_compared(self) -> int:
-        """The number of batches compared, of those before the first step."""
-
-    def begin_batch(self, rng: np.random.Generator, *, is_last: bool, num_records: int) -> None:
-        """Begins a physical batch."""
-
-    def end_batch(self) -> None:
-        """Ends the current batch."""
-
-    def abandon(self) -> None:
-        """Drops an unfinished sample."""
-
-    def empty_step(self, rng: np.random.Generator) -> None:
-        """Takes a step whose sample is empty."""
-
-    def start_probe(
-        self, compositions: Sequence[Composition], notes: tuple[str, ...] = (), *, is_later: bool = False
-    ) -> None:
-        """Begins a comparison of batches that enter no step. ``notes`` says what could not be compared."""
-
-    def begin_probe_batch(self) -> int | None:
-        """Begins the next batch of the comparison. Returns its number, or None after the last."""
 
 
 class PoissonLoader:
@@ -178,7 +141,7 @@ class PoissonLoader:
         self,
         loader: DataLoader[Any],
         plan: PrivatePlan,
-        stepper: Stepper,
+        stepper: PrivateOptimizer,
         randomness: PrivateRandomness,
         *,
         max_physical_batch_size: int | None = None,

@@ -17,7 +17,7 @@ SPEC: Final = MethodSpec(
     with_noise="",
     source="masking baseline",
     settings=RedactedSettings,
-    view=View(plain="redacted", noised="none", asks_for_masks=True),
+    view=View(nonprivate="redacted", private="none", asks_for_masks=True),
     rules={None: MethodRule(claims=UNNOISED, is_unnoised=True, rows="redacted")},
     publishes_model=False,
 )

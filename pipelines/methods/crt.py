@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from pipelines.methods.rule import MethodRule
-from pipelines.methods.settings import NoisedSteps, PlainSteps
+from pipelines.methods.settings import NonprivateSteps, PrivateSteps
 from pipelines.methods.spec import MethodSpec
 from pipelines.methods.view import View
 
 
-class CRTSettings(PlainSteps, NoisedSteps):
+class CRTSettings(NonprivateSteps, PrivateSteps):
     """Settings of `crt`."""
 
 
@@ -22,6 +22,6 @@ SPEC: Final = MethodSpec(
     with_noise="redacted text of private rows",
     source="CRT, Algorithm 1",
     settings=CRTSettings,
-    view=View(plain="public_shard", noised="private_shard", learns_words=True),
+    view=View(nonprivate="public_shard", private="private_shard", learns_words=True),
     rules={None: MethodRule(claims=("dp", "confidentiality", "caught", "group", "bayesian"), rows="redacted")},
 )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from pipelines.methods.rule import MethodRule
-from pipelines.methods.settings import ControlTokensOrNone, NoisedSteps, Optimized
+from pipelines.methods.settings import ControlTokensOrNone, Optimized, PrivateSteps
 from pipelines.methods.spec import MethodSpec
 from pipelines.methods.view import View
 
 
-class DPSGDSettings(Optimized, NoisedSteps, ControlTokensOrNone):
+class DPSGDSettings(Optimized, PrivateSteps, ControlTokensOrNone):
     """Settings of `dpsgd`."""
 
 
@@ -22,6 +22,6 @@ SPEC: Final = MethodSpec(
     with_noise="original text",
     source="Abadi et al. 2016; Li et al. 2022",
     settings=DPSGDSettings,
-    view=View(plain="none", noised="original"),
+    view=View(nonprivate="none", private="original"),
     rules={None: MethodRule(claims=("dp", "confidentiality", "group", "selective"), rows="original")},
 )

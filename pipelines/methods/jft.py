@@ -7,7 +7,7 @@ from typing import ClassVar, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from pipelines.methods.rule import UNNOISED, ClaimName, MethodRule
-from pipelines.methods.settings import NoisedSteps, PlainSteps, Size
+from pipelines.methods.settings import NonprivateSteps, PrivateSteps, Size
 from pipelines.methods.spec import FirstPhase, MethodSpec
 from pipelines.methods.view import View
 
@@ -19,10 +19,10 @@ away."""
 _OF_LIGHT_NOISE: Final = frozenset({"jft_phase1_target_epsilon", "jft_miss_rate", "jft_miss_rate_basis"})
 
 
-class JFTSettings(PlainSteps, NoisedSteps):
+class JFTSettings(NonprivateSteps, PrivateSteps):
     """Settings of `jft`."""
 
-    PROTECTIONS: ClassVar[frozenset[str]] = NoisedSteps.PROTECTIONS | _OF_LIGHT_NOISE
+    PROTECTIONS: ClassVar[frozenset[str]] = PrivateSteps.PROTECTIONS | _OF_LIGHT_NOISE
 
     jft_variant: Literal["direct", "manual_screening", "light_noise", "conservative_light_noise"] = Field(
         "direct", description="jft: what phase 1 reads, and with how much noise."
@@ -67,7 +67,7 @@ SPEC: Final = MethodSpec(
     with_noise="original text (phase 2)",
     source="JFT, section 4",
     settings=JFTSettings,
-    view=View(plain="none", noised="original"),
+    view=View(nonprivate="none", private="original"),
     rules={
         "direct": MethodRule(claims=UNNOISED, is_unnoised=True),
         "manual_screening": MethodRule(
@@ -83,8 +83,8 @@ SPEC: Final = MethodSpec(
     },
     variant_setting="jft_variant",
     first_phase=FirstPhase(
-        view=View(plain="redacted", noised="none"),
-        views={"manual_screening": View(plain="screened", noised="none")},
+        view=View(nonprivate="redacted", private="none"),
+        views={"manual_screening": View(nonprivate="screened", private="none")},
         noised_variants=frozenset({"light_noise", "conservative_light_noise"}),
         figures={"manual_screening": "estimate", "light_noise": "estimate", "conservative_light_noise": "redact"},
         only_later=frozenset({"epochs", "target_epsilon", "noise_multiplier"}),

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from pipelines.methods.rule import MethodRule
-from pipelines.methods.settings import ControlTokensOrNone, PlainSteps
+from pipelines.methods.settings import ControlTokensOrNone, NonprivateSteps
 from pipelines.methods.spec import MethodSpec
 from pipelines.methods.view import View
 
 
-class NoDPSettings(PlainSteps, ControlTokensOrNone):
+class NoDPSettings(NonprivateSteps, ControlTokensOrNone):
     """Settings of `no_dp`."""
 
 
@@ -22,7 +22,7 @@ SPEC: Final = MethodSpec(
     with_noise="",
     source="",
     settings=NoDPSettings,
-    view=View(plain="original", noised="none", learns_words=True),
+    view=View(nonprivate="original", private="none", learns_words=True),
     rules={None: MethodRule(claims=("dp", "confidentiality"), rows="original")},
     publishes_model=False,
 )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from pipelines.methods.rule import UNNOISED, MethodRule
-from pipelines.methods.settings import PlainSteps, TypedMasks
+from pipelines.methods.settings import NonprivateSteps, TypedMasks
 from pipelines.methods.spec import MethodSpec
 from pipelines.methods.view import View
 
 
-class RedactedSettings(PlainSteps, TypedMasks):
+class RedactedSettings(NonprivateSteps, TypedMasks):
     """Settings of `redacted` and `anonymized`."""
 
 
@@ -22,7 +22,7 @@ SPEC: Final = MethodSpec(
     with_noise="",
     source="JFT, phase 1 alone",
     settings=RedactedSettings,
-    view=View(plain="redacted", noised="none"),
+    view=View(nonprivate="redacted", private="none"),
     rules={None: MethodRule(claims=UNNOISED, is_unnoised=True, rows="redacted")},
     publishes_model=False,
 )

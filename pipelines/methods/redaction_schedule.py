@@ -7,12 +7,12 @@ from typing import Final, Literal
 from pydantic import Field
 
 from pipelines.methods.rule import THEOREM_SELECTIVE, UNNOISED, MethodRule
-from pipelines.methods.settings import NoisedSteps, PlainSteps
+from pipelines.methods.settings import NonprivateSteps, PrivateSteps
 from pipelines.methods.spec import MethodSpec
 from pipelines.methods.view import View
 
 
-class ScheduleSettings(PlainSteps, NoisedSteps):
+class ScheduleSettings(NonprivateSteps, PrivateSteps):
     """Settings of `redaction_schedule`."""
 
     schedule: Literal["step", "linear", "expconcave", "expconvex"] = Field(
@@ -31,7 +31,7 @@ SPEC: Final = MethodSpec(
     with_noise="original text, at the others",
     source="Domain privacy, 5.2",
     settings=ScheduleSettings,
-    view=View(plain="redacted", noised="original"),
+    view=View(nonprivate="redacted", private="original"),
     rules={
         None: MethodRule(
             claims=UNNOISED,

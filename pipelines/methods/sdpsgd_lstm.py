@@ -7,15 +7,15 @@ from typing import ClassVar, Final
 from pydantic import Field
 
 from pipelines.methods.rule import THEOREM_SELECTIVE, MethodRule
-from pipelines.methods.settings import NoisedSteps, PublicRate, Size
+from pipelines.methods.settings import PrivateSteps, PublicRate, Size
 from pipelines.methods.spec import MethodSpec
 from pipelines.methods.view import View
 
 
-class SpanSettings(PublicRate, NoisedSteps):
+class SpanSettings(PublicRate, PrivateSteps):
     """Settings of `sdpsgd_lstm`."""
 
-    PROTECTIONS: ClassVar[frozenset[str]] = NoisedSteps.PROTECTIONS | {"max_state_norm"}
+    PROTECTIONS: ClassVar[frozenset[str]] = PrivateSteps.PROTECTIONS | {"max_state_norm"}
 
     max_private_spans: Size = Field(
         2, ge=1, le=64, description="sdpsgd_lstm: private spans of a record; later ones join the last. Each costs."
@@ -33,7 +33,7 @@ SPEC: Final = MethodSpec(
     with_noise="private tokens, and the states after them",
     source="Selective DP, Algorithm 1",
     settings=SpanSettings,
-    view=View(plain="none", noised="original", marks_tokens=True),
+    view=View(nonprivate="none", private="original", marks_tokens=True),
     rules={
         None: MethodRule(
             claims=("dp", "selective", "selective_policy"),

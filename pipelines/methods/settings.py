@@ -45,13 +45,13 @@ class PublicRate(MethodSettings):
     public_learning_rate: float = Field(2e-3, gt=0, le=1e5, allow_inf_nan=False, description="Step size, public.")
 
 
-class PlainSteps(PublicRate, Optimized):
+class NonprivateSteps(PublicRate, Optimized):
     """For minibatches without noise."""
 
     public_batch_size: Size = Field(16, ge=1, description="Records in a public minibatch.")
 
 
-class NoisedSteps(MethodSettings):
+class PrivateSteps(MethodSettings):
     """For steps with noise on Poisson samples."""
 
     PROTECTIONS: ClassVar[frozenset[str]] = frozenset({"target_epsilon", "noise_multiplier", "max_grad_norm"})

@@ -87,7 +87,7 @@ class MethodSpec:
 
     def __post_init__(self) -> None:
         """Raises ConfigError: the rules promise more than what is read allows."""
-        leaves_bare = self.view.plain in ("redacted", "typed", "screened") or self.view.marks_tokens
+        leaves_bare = self.view.nonprivate in ("redacted", "typed", "screened") or self.view.marks_tokens
         for rule in self.rules.values():
             if rule.rows is not None and (rule.rows == "original") != self.view.reads_original:
                 raise ConfigError(
@@ -109,7 +109,7 @@ class MethodSpec:
 
         These rows are then published, too, because its model gives them away.
         """
-        return self.view.plain == "public_shard"
+        return self.view.nonprivate == "public_shard"
 
     @property
     def needs_masks(self) -> bool:
@@ -120,12 +120,12 @@ class MethodSpec:
         phase = self.first_phase
         views = (self.view, *((phase.view, *phase.views.values()) if phase else ()))
         read = ("redacted", "typed", "screened")
-        return any(view.marks_tokens or (view.plain in read and not view.asks_for_masks) for view in views)
+        return any(view.marks_tokens or (view.nonprivate in read and not view.asks_for_masks) for view in views)
 
     @property
     def is_unprotected(self) -> bool:
         """Tells if it trains on original text without noise."""
-        return self.view.plain == "original"
+        return self.view.nonprivate == "original"
 
     def rule(self, variant: str | None) -> MethodRule:
         """Returns what can be claimed of the method, or of one of its variants.

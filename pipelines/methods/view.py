@@ -21,16 +21,16 @@ class View:
     """The text that a method trains on.
 
     Attributes:
-        plain: records that steps without noise go through.
-        noised: records that DP steps sample.
+        nonprivate: records that steps without noise go through.
+        private: records that DP steps sample.
         marks_tokens: flag that the tokens of original text are marked as private or public.
         asks_for_masks: flag that masks are targets of the loss.
         learns_words: flag that the public rows may shape the vocabulary and name its speakers. Only if they are public
             for the method's claims too: otherwise every row is a record to protect, and a vocabulary has no noise.
     """
 
-    plain: Literal["public_shard", "redacted", "typed", "screened", "original", "none"]
-    noised: Literal["private_shard", "original", "none"]
+    nonprivate: Literal["public_shard", "redacted", "typed", "screened", "original", "none"]
+    private: Literal["private_shard", "original", "none"]
     marks_tokens: bool = False
     asks_for_masks: bool = False
     learns_words: bool = False
@@ -38,22 +38,22 @@ class View:
     @property
     def reads_shards(self) -> bool:
         """Tells if records come from the shards."""
-        return self.plain in ("public_shard", "redacted") or self.noised == "private_shard"
+        return self.nonprivate in ("public_shard", "redacted") or self.private == "private_shard"
 
     @property
     def reads_masks(self) -> bool:
         """Tells if masks come from the redacted tables, beside the shards."""
-        return self.marks_tokens or self.plain == "typed"
+        return self.marks_tokens or self.nonprivate == "typed"
 
     @property
     def reads_original(self) -> bool:
         """Tells if records come from the sentences."""
-        return "original" in (self.plain, self.noised)
+        return "original" in (self.nonprivate, self.private)
 
 
 def with_typed_masks(view: View) -> View:
     """Returns the view with masks that tell what was masked, if it reads redacted text of all rows."""
-    return replace(view, plain="typed") if view.plain == "redacted" else view
+    return replace(view, nonprivate="typed") if view.nonprivate == "redacted" else view
 
 
 def unread_stages(view: View, *, tokenizer_reads_public_rows: bool) -> frozenset[str]:

@@ -84,11 +84,6 @@ def _whole_number(text: object, where: str) -> int:
 def estimate_counts(counts: ReplicateCounts, confidence: float, seed: int = 0) -> dict[str, Any]:
     """Computes all estimates and intervals that plain counts allow.
 
-    Args:
-        counts: counts of each replicate.
-        confidence: confidence of every interval, and of the one-sided bound.
-        seed: seed of the bootstrap.
-
     Returns:
         ``mean`` of the replicates' rates (the paper's estimate) and ``pooled`` rate; the intervals ``student_t``
         (the paper's), ``student_t_clipped``, ``clopper_pearson``, ``cluster_robust``, ``bootstrap``; ``upper_bound``

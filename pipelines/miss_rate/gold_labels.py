@@ -192,15 +192,6 @@ def review_all(
 ) -> ReviewTable:
     """Reviews the part of the sample in labelled documents against gold labels.
 
-    Args:
-        sample: ``sample`` table.
-        partitions: tables of each partition, in corpus order.
-        num_replicates: number of replicates of the sample.
-        weights: weights of the sentences.
-        names: new names of labels; others keep their name.
-        learnt: sentences that policies learnt from, which are left out.
-        progress: function called after every partition.
-
     Raises:
         StageError: errors of `review_partition` and `sampled_partitions`.
     """

@@ -131,11 +131,6 @@ def screened_rows(screening: Table, partitions: Sequence[Partition], judge: Huma
     Masks of the policies stay, even those that a reviewer called wrong. A sentence is in the set only if a reviewer
     judged it, no part of it is disputed, and every trusted mask is still there.
 
-    Args:
-        screening: ``sample`` table.
-        partitions: tables of each partition.
-        judge: judge with the reviewers' decisions.
-
     Yields:
         Rows of a ``shard`` table, in corpus order.
     """

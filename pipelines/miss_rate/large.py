@@ -151,10 +151,6 @@ def find_large(tables: Sequence[Table], fold: str) -> Large:
     """Finds the classes of the large sentences of one fold.
 
     Memory grows with the number of different sizes, not with the corpus.
-
-    Args:
-        tables: ``sentences`` tables.
-        fold: fold of the sentences.
     """
     found: dict[int, list[int]] = {}
     for table in tables:

@@ -42,11 +42,6 @@ def sampled_keys(sample: Table, partitions: Sequence[Partition], secret: bytes) 
     A model that learns from the reviews of a sample must list the whole sample. If it listed only the reviewed
     sentences, the rest of the sample would be its copies, which nobody reviews, and not a random part of the other
     sentences.
-
-    Args:
-        sample: ``sample`` table.
-        partitions: tables of each partition.
-        secret: secret of the store.
     """
     sampled = read_sample(sample)
     wanted = ((partition, sampled.get(partition.name, {})) for partition in partitions)

@@ -180,11 +180,6 @@ def judge_row(
 ) -> SentenceReview:
     """Compares the secrets of a sentence with its row of the redacted table.
 
-    Args:
-        row: row of the redacted table.
-        secrets: secrets of the sentence.
-        verdicts: verdicts of the partition; None if stability was not measured.
-
     Raises:
         StageError: a span does not lie inside the sentence, or a caught secret has no verdict.
     """

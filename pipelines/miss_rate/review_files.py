@@ -131,10 +131,6 @@ def _region(item: Item, identity: str, start: int, end: int, label: str) -> dict
 def find_format(text: str, source: str) -> str:
     """Returns the format of a file, by its content.
 
-    Args:
-        text: content of the file.
-        source: name of the file, for messages.
-
     Raises:
         InputError: the content looks like none of `FORMATS`.
     """
@@ -152,13 +148,7 @@ def find_format(text: str, source: str) -> str:
 
 
 def import_reviews(
-    text: str,
-    items: Sequence[Item],
-    format: str,
-    *,
-    reviewer: str,
-    source: str,
-    key_of: Callable[[str], str],
+    text: str, items: Sequence[Item], format: str, *, reviewer: str, source: str, key_of: Callable[[str], str]
 ) -> tuple[list[Decision], int]:
     """Imports the reviews of given sentences from a file.
 

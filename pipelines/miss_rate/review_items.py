@@ -196,11 +196,6 @@ def judged_secrets(item: Item, marked: Sequence[Secret], wrong: Sequence[Range])
     A mask that is not called wrong is a trusted secret. A mark includes the masks that it touches: "Jane" next to a
     masked "Doe", marked as one, is one secret.
 
-    Args:
-        item: reviewed sentence.
-        marked: ranges that the reviewer marked as sensitive.
-        wrong: characters of masks that the reviewer called wrong.
-
     Returns:
         (all secrets in order, those that only a policy supports).
     """

@@ -168,12 +168,7 @@ def read_decisions(path: Path, num_bytes: int | None = None) -> list[Decision]:
 
 
 def remove_decisions(path: Path, keys: Collection[str]) -> int:
-    """Removes every decision on some sentences from the log, undone ones too. Returns their number.
-
-    Args:
-        path: path of the log.
-        keys: `sentence_key` of the sentences.
-    """
+    """Removes every decision on some sentences from the log, undone ones too. Returns their number."""
 
     def is_removed(line: bytes) -> bool:
         try:
@@ -297,11 +292,6 @@ def ballots_of(decisions: Iterable[Decision]) -> dict[str, Ballot]:
 
 
 def asks_again(judgement: Judgement, open_ranges: Iterable[Range]) -> list[Range]:
-    """Returns the ranges to ask again: trusted because they were masked, and not masked by the current policies.
-
-    Args:
-        judgement: judgement on the sentence.
-        open_ranges: characters of the tokens that are not masked now.
-    """
+    """Returns the ranges to ask again: trusted because they were masked, and not masked by the current policies."""
     trusted = covered(judgement.trusted)
     return [pair for pair in open_ranges if trusted.intersection(range(*pair))]

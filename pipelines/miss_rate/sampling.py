@@ -235,15 +235,7 @@ def _gather(
 def write_sample(
     writer: TableWriter, rows: pa.Table, chances: Sequence[float], draws: Sequence[Draw], first_replicate: int = 0
 ) -> None:
-    """Writes one row per (replicate, sentence), sorted by replicate and then in corpus order.
-
-    Args:
-        writer: writer of a ``sample`` table.
-        rows: result of `gather`.
-        chances: inclusion probability of the sentences of each stratum, in one replicate.
-        draws: draw of each replicate.
-        first_replicate: number of the first replicate.
-    """
+    """Writes one row per (replicate, sentence), sorted by replicate and then in corpus order."""
     places = rows.column("place").to_numpy()
     order = np.argsort(places)
     probabilities = np.array(chances)
@@ -321,11 +313,6 @@ def sampled_partitions(
     sample: Table, partitions: Sequence[Partition], progress: Progress = silent
 ) -> Iterator[tuple[Partition, dict[SentenceId, list[int]]]]:
     """Yields each partition with its sampled sentences (`read_sample`).
-
-    Args:
-        sample: ``sample`` table.
-        partitions: partitions in corpus order.
-        progress: function called after every partition.
 
     Raises:
         StageError: a sampled partition is missing.

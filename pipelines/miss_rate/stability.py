@@ -151,9 +151,7 @@ def _judged(
             scope,
             [
                 StabilityVerdict(
-                    number not in found.alone,
-                    number not in found.loose and is_tried,
-                    found.alone.get(number, "stable"),
+                    number not in found.alone, number not in found.loose and is_tried, found.alone.get(number, "stable")
                 )
                 for number in range(len(scope.secrets))
             ],

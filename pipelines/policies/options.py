@@ -64,8 +64,7 @@ class RegexOptions(BaseModel):
     """Settings of the policy ``regex``."""
 
     patterns: dict[str, str] = Field(
-        default_factory=dict,
-        description='Regular expressions of the policy "regex", by label: LABEL = "pattern".',
+        default_factory=dict, description='Regular expressions of the policy "regex", by label: LABEL = "pattern".'
     )
     pattern_seconds: float = Field(
         default=1.0,
@@ -81,8 +80,7 @@ class NamesOptions(BaseModel):
 
     names: tuple[str, ...] = Field(default=(), description='Names that the policy "names" masks, in any case.')
     names_file: str | None = Field(
-        default=None,
-        description='Absolute path of a file with more names for the policy "names", one per line.',
+        default=None, description='Absolute path of a file with more names for the policy "names", one per line.'
     )
 
     _absolute_file = field_validator("names_file")(absolute)
@@ -105,8 +103,7 @@ class PresidioOptions(BaseModel):
     """Settings of the policy ``presidio``."""
 
     recognizers: tuple[str, ...] = Field(
-        default=(),
-        description='Your own recognisers for the policy "presidio", as package.module:Class.',
+        default=(), description='Your own recognisers for the policy "presidio", as package.module:Class.'
     )
 
     @field_validator("recognizers")

@@ -111,10 +111,6 @@ def plugin_options(name: str, values: Mapping[str, Any]) -> Any:
 def make_policy(options: PolicyOptions, setting: str = "redact.policies") -> Policy:
     """Imports and makes the policy that ``options.name`` names.
 
-    Args:
-        options: name and options of the policy.
-        setting: setting that named the policy, for the error message.
-
     Raises:
         ConfigError: the name does not resolve, the class cannot be made, is no policy, or contradicts its spec.
     """

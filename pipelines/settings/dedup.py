@@ -69,10 +69,7 @@ class DedupConfig(StageConfig):
         "its rate.",
     )
     hash_seed: int = Field(
-        default=0x52455449,
-        ge=0,
-        le=0xFFFF_FFFF,
-        description="Seed of the 128-bit keys (MurmurHash3 x64-128).",
+        default=0x52455449, ge=0, le=0xFFFF_FFFF, description="Seed of the 128-bit keys (MurmurHash3 x64-128)."
     )
     max_rows_in_memory: int = Field(
         default=20_000,
@@ -122,11 +119,7 @@ class DedupConfig(StageConfig):
         return tuple(map(str, against.data_files(self.against)))
 
     def key_scheme(self, split: Any) -> dict[str, Any]:
-        """Returns the settings that the key of a text depends on, for saved filters.
-
-        Args:
-            split: settings of ``[split]``.
-        """
+        """Returns the settings that the key of a text depends on, for saved filters."""
         by_model = split.mode in ("senter", "parser")
         return {
             "dedup.unit": self.unit,

@@ -176,7 +176,7 @@ class SweepConfig(StageConfig):
 
 WITHDRAWN: Mapping[tuple[str, str], str] = {
     ("runtime", "train_address"): "is gone: machines find each other in the private root. Remove it, and set "
-    "runtime.private_interface to the network interface that only they can read (docs/scale.md)",
+    "runtime.private_interface to the network interface that only they can read (docs/scale.md)"
 }
 """Settings of earlier versions, each with what to do instead."""
 

@@ -26,10 +26,7 @@ class GuaranteeConfig(StageConfig):
         "that would exceed it is refused before it starts. Unset: no limit; the ledger is kept all the same.",
     )
     budget_delta: float | None = Field(
-        default=None,
-        gt=0,
-        lt=1,
-        description="Delta of budget_epsilon; unset: train.target_delta of the run that asks.",
+        default=None, gt=0, lt=1, description="Delta of budget_epsilon; unset: train.target_delta of the run that asks."
     )
     budget_scope: Literal["overlap", "store"] = Field(
         default="overlap",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -17,6 +16,7 @@ from pipelines.config import StageConfig
 from pipelines.context import Runtime
 from pipelines.encryption.sources import KeySource
 from pipelines.errors import ConfigError, InputError
+from pipelines.files import decoded_name, is_utf8
 from pipelines.methods.registry import PROTECTIONS
 from pipelines.settings.general import GENERAL_TABLES, WITHDRAWN, RunConfig, RuntimeConfig, StoreConfig, SweepConfig
 from pipelines.settings.tables import STAGE_TABLES, config_class
@@ -64,9 +64,9 @@ class ProjectSettings:
         public = self.folder / self.store.public_root if self.store.public_root else base / "public"
         secret = self.folder / self.store.secret_file if self.store.secret_file else None
         for root in (private, public):
-            if not _is_utf8(root):
+            if not is_utf8(root):
                 raise ConfigError(
-                    f"the store's folder {_shown(root)} has a name that is not UTF-8, which Parquet and Prefect "
+                    f"the store's folder {decoded_name(root)} has a name that is not UTF-8, which Parquet and Prefect "
                     "refuse; rename it, or choose another with store.root"
                 )
         return private, public, secret
@@ -171,17 +171,6 @@ def _idle_protection(sources: _Sources, train: Any, name: str) -> str:
         + (f" ({train.method_spec().variant_setting} = {train.variant()!r})" if train.variant() else "")
         + f". Leave it out (for one run: {variable} in the environment, empty), or choose another method"
     )
-
-
-def _is_utf8(path: Path) -> bool:
-    try:
-        return bool(str(path).encode())
-    except UnicodeEncodeError:
-        return False
-
-
-def _shown(path: Path) -> str:
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 class _Sources:

@@ -46,8 +46,7 @@ class _Selection(StageConfig):
         description="Language code of the text; the model and Presidio's recognisers must be for it.",
     )
     check_language: bool = Field(
-        default=True,
-        description="true refuses text that is plainly in another language than `language`.",
+        default=True, description="true refuses text that is plainly in another language than `language`."
     )
 
 
@@ -59,8 +58,7 @@ class RedactConfig(BuiltInOptions, _Selection):
     )
     exclude_labels: tuple[str, ...] = Field(default=(), description="Labels whose finds stay, e.g. ORDINAL.")
     also_levels: tuple[str, ...] = Field(
-        default=(),
-        description="Policies that mask nothing. Their coverage is recorded in the same pass over the text.",
+        default=(), description="Policies that mask nothing. Their coverage is recorded in the same pass over the text."
     )
     stabilise: bool = Field(
         default=True,

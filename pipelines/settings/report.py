@@ -17,8 +17,7 @@ class ReportConfig(StageConfig):
         description="Heading of the report. It is published: put no secret into it.",
     )
     public: bool = Field(
-        default=True,
-        description="true also writes the public version, without what epsilon does not cover.",
+        default=True, description="true also writes the public version, without what epsilon does not cover."
     )
     publish_counts: bool = Field(
         default=False,

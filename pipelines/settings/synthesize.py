@@ -75,9 +75,7 @@ class SynthesizeConfig(StageConfig):
     )
     batch_size: int = Field(128, ge=1, le=65_536, description="Rows that are written at a time.")
     partition_rows: int = Field(
-        2_048,
-        ge=1,
-        description="Rows of a piece of the table. `runtime.workers` threads write pieces in parallel.",
+        2_048, ge=1, description="Rows of a piece of the table. `runtime.workers` threads write pieces in parallel."
     )
 
     replay_words: int = Field(

@@ -229,11 +229,6 @@ def targets_of(ids: npt.NDArray[np.int32], offsets: IntArray, control: ControlTo
 def padded(encoded: EncodedRecords, rows: IntArray, pad: int) -> tuple[IntArray, BoolArray, IntArray]:
     """Returns some of the records as a batch, padded at the end to the longest length T.
 
-    Args:
-        encoded: all records.
-        rows: (B,) numbers of the records to return.
-        pad: padding id.
-
     Returns:
         (B, T) ids, (B, T - 1) targets among the tokens after the first, and (B, T) positions in the flat arrays.
     """

@@ -34,7 +34,6 @@ from pipelines.errors import StageError
 from pipelines.randomness import PrivateRandomness
 from pipelines.training.checkpoint import Checkpoints, load_trained, trained_weights
 from pipelines.training.data.records import ExampleBatch, Examples, IntArray
-from pipelines.training.divergence import diverged
 from pipelines.training.scoring.curve import Curve, EpsilonSoFar
 from pipelines.training.scoring.evaluation import Evaluation
 
@@ -370,3 +369,11 @@ def _optimizer(
         return torch.optim.SGD(parameters, lr=learning_rate)
     # No weight decay: it would shrink the embeddings of rare tokens, which few examples update.
     return torch.optim.AdamW(parameters, lr=learning_rate, weight_decay=0.0)
+
+
+def diverged(where: str) -> StageError:
+    """Returns the error for a loss or gradient that is not finite."""
+    return StageError(
+        f"training diverged: the loss or a gradient is not a finite number in {where}. Lower "
+        "train.public_learning_rate or train.private_learning_rate, or take a smaller model, and run again."
+    )

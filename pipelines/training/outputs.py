@@ -85,8 +85,7 @@ def events_document(run: FinishedTraining) -> dict[str, Any]:
         "the random number generators (Philox for samples, AES for noise, both keyed by the operating system) and "
         "floating-point noise are taken for ideal ones",
         _TOKENIZER_NOTES.get(vocabulary.trained_on, _TOKENIZER_NOTE).format(
-            vocabulary.trained_on,
-            names="public rows and settings" if method.view.learns_words else "settings only",
+            vocabulary.trained_on, names="public rows and settings" if method.view.learns_words else "settings only"
         ),
         *([_BASE_NOTE.format(run.base)] if run.base is not None else []),
         *([_DOMAIN_NOTE] if vocabulary.control.other_domain is not None else []),

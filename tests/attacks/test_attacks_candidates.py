@@ -13,8 +13,8 @@ from pipelines.errors import ConfigError
 from pipelines.training.data.control import AddedTokens
 from pipelines.training.data.vocabulary import learn_vocabulary
 from pipelines.training.encoded import Record
-from pipelines.training.models.gpt2 import build_model
 from pipelines.training.models.lstm import build_lstm
+from pipelines.training.models.network import build_model
 from pipelines.training.models.shape import ModelShape
 from pipelines.training.trained import TrainedModel
 

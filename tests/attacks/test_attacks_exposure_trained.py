@@ -12,7 +12,7 @@ from pipelines.attacks.patterns import Pattern
 from pipelines.mask import MASK
 from pipelines.training.data.control import AddedTokens
 from pipelines.training.data.vocabulary import learn_vocabulary
-from pipelines.training.models.gpt2 import build_model
+from pipelines.training.models.network import build_model
 from pipelines.training.models.shape import ModelShape
 from pipelines.training.trained import TrainedModel
 

@@ -143,10 +143,10 @@ def test_a_worker_is_told_where_the_key_of_the_store_is_and_never_the_key(toy: T
 
 
 def test_locks_that_do_not_hold_are_noticed(cluster: InThisProcess) -> None:
-    assert cluster._meeting is not None
-    os.close(cluster._meeting._descriptor)  # as on a file system whose locks stay on their machine
+    assert cluster._rendezvous is not None
+    os.close(cluster._rendezvous._descriptor)  # as on a file system whose locks stay on their machine
     assert "locks (flock)" in wrong_with(cluster.terms)
-    cluster._meeting._descriptor = os.open(os.devnull, os.O_RDONLY)
+    cluster._rendezvous._descriptor = os.open(os.devnull, os.O_RDONLY)
 
 
 def test_a_disk_that_machines_cannot_share_is_refused_where_there_are_several(toy: Toy, patch: Patch) -> None:
@@ -160,14 +160,14 @@ def test_a_disk_that_machines_cannot_share_is_refused_where_there_are_several(to
 
 
 def test_a_file_that_is_renamed_elsewhere_must_be_seen_here(cluster: InThisProcess) -> None:
-    meeting = cluster._meeting
-    assert meeting is not None
+    rendezvous = cluster._rendezvous
+    assert rendezvous is not None
     check_worker(cluster.terms)
-    meeting.require_renamed()
-    for path in meeting.folders[0].glob("*.renamed"):
+    rendezvous.require_renamed()
+    for path in rendezvous.folders[0].glob("*.renamed"):
         path.unlink()
     with pytest.raises(ExecutorError, match="not seen here"):
-        meeting.require_renamed()
+        rendezvous.require_renamed()
 
 
 def test_code_that_changed_since_the_worker_started_is_noticed(cluster: InThisProcess, patch: Patch) -> None:
@@ -176,17 +176,17 @@ def test_code_that_changed_since_the_worker_started_is_noticed(cluster: InThisPr
 
 
 def test_what_killed_runs_left_is_removed_and_what_others_hold_is_not(cluster: InThisProcess) -> None:
-    assert cluster._meeting is not None
-    left = [folder / "dead" for folder in cluster._meeting.folders]
+    assert cluster._rendezvous is not None
+    left = [folder / "dead" for folder in cluster._rendezvous.folders]
     for path in left:
         path.write_text("x")
     second = InThisProcess(cluster._run)
     with pytest.raises(ExecutorError):
         list(second.build([request_of(cluster._run)]))
     assert not any(path.exists() for path in left)
-    assert all((folder / cluster._meeting.token).exists() for folder in cluster._meeting.folders)
+    assert all((folder / cluster._rendezvous.token).exists() for folder in cluster._rendezvous.folders)
     second.close()
-    assert second._meeting is None
+    assert second._rendezvous is None
 
 
 def test_neither_text_nor_secret_travels(cluster: InThisProcess) -> None:

@@ -48,8 +48,10 @@ def test_a_method_is_described(spec):
     for rule in spec.rules.values():
         assert set(rule.claims) <= set(BUILDERS)
         assert all(reason.startswith("it is not recorded that") for reason in rule.requires.values())
-    assert bool(spec.with_noise) == (spec.view.noised != "none")
-    assert bool(spec.without_noise) == (spec.view.plain != "none" or spec.view.marks_tokens or bool(spec.first_phase))
+    assert bool(spec.with_noise) == (spec.view.private != "none")
+    assert bool(spec.without_noise) == (
+        spec.view.nonprivate != "none" or spec.view.marks_tokens or bool(spec.first_phase)
+    )
 
 
 @pytest.mark.parametrize("spec", methods.METHODS.values(), ids=lambda spec: spec.name)
@@ -74,8 +76,8 @@ def test_the_settings_of_a_method_are_those_of_the_table(spec):
 @pytest.mark.parametrize(
     ("view", "message"),
     [
-        (View(plain="none", noised="original"), "contradict"),  # redaction would get credit
-        (View(plain="redacted", noised="private_shard"), "is_unnoised"),  # differential privacy would be claimed
+        (View(nonprivate="none", private="original"), "contradict"),  # redaction would get credit
+        (View(nonprivate="redacted", private="private_shard"), "is_unnoised"),  # differential privacy would be claimed
     ],
 )
 def test_a_description_that_promises_more_than_is_read_is_refused(view, message):

@@ -8,8 +8,9 @@ from support.contexts import stage_context
 from support.imports import loaded_after
 from support.tables import read_table
 
+from pipelines.context import Partition
 from pipelines.corpus.customersim import write_customersim
-from pipelines.corpus.scan import Partition, scan
+from pipelines.corpus.scan import scan
 from pipelines.settings.corpus import CorpusConfig
 from pipelines.settings.split import SplitConfig
 from pipelines.stages.prepare.split import run

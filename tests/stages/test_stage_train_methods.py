@@ -87,7 +87,7 @@ def run(folder, inputs, name, progress=None, num_processes=1, machines=None, **c
     config = TrainConfig(**settings, **({"jft_variant": variant} if variant else {}))
     runtime = Runtime(device="cpu", num_processes=num_processes, **(machines or {}))
     common = {"seed": 3, "runtime": runtime, "failures_folder": folder / "failures"}
-    common |= {"meeting": folder / "trainings"} if machines else {}
+    common |= {"rendezvous": folder / "trainings"} if machines else {}
 
     def heard_in(stage):
         return {} if progress is None else {"progress": lambda *said: progress(stage, *said)}

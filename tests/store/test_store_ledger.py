@@ -14,12 +14,11 @@ from support.tables import write_rows
 from support.toy import publishing
 
 from pipelines.accounting.ledger import composed_epsilon
-from pipelines.context import Piece, pseudonym
+from pipelines.context import Partition, Piece, pseudonym
 from pipelines.errors import PrivacyGateError, StoreError
 from pipelines.settings.guarantee import GuaranteeConfig
 from pipelines.store.ledger.ledger import StoreLedger, read_ledger
 from pipelines.store.objects.ledger_lines import ledger_dir
-from pipelines.store.objects.session import PartitionPlan
 from pipelines.store.place.ledger_file import FILE, LedgerError
 from pipelines.store.place.locks import key_lock
 from pipelines.store.place.roots import Roots, open_roots
@@ -46,7 +45,7 @@ def ledger(
     **budget: Any,
 ) -> StoreLedger:
     """What a training of ``key`` on ``files`` (name to content, which is one document) is handed."""
-    plans = tuple(PartitionPlan(f"p-{n}", (_piece(n, d),)) for n, d in files.items())
+    plans = tuple(Partition(f"p-{n}", (_piece(n, d),)) for n, d in files.items())
     session: Any = SimpleNamespace(
         roots=roots,
         configs={"guarantee": GuaranteeConfig(**budget)},

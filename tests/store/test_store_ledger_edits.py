@@ -13,7 +13,7 @@ import pytest
 from support.toy import publishing
 from test_store_ledger import DELTA, EVENT, ledger
 
-from flows.running.auditing import clear_alarm, nights_of
+from flows.running.auditing import clear_alarm, sequential_test_of
 from pipelines.accounting.ledger import composed_epsilon
 from pipelines.errors import ConfigError, PrivacyGateError, ReticentError
 from pipelines.store.ledger.check import check_releases
@@ -360,7 +360,7 @@ def test_acknowledged_damage_takes_no_alarm_of_an_audit_away(
     acknowledge_damage(reopen(folder, is_checked=False), "the disk failed")
     roots = reopen(folder)
     with locked(roots) as path:
-        kept = nights_of(read_documents(roots, path))
+        kept = sequential_test_of(read_documents(roots, path))
     assert kept.audits == ("a",)
     assert kept.is_alarm == (p_value < 0.5)
     if kept.is_alarm:
@@ -369,4 +369,4 @@ def test_acknowledged_damage_takes_no_alarm_of_an_audit_away(
         acknowledge_damage(reopen(folder, is_checked=False), "the disk failed again")
         roots = reopen(folder)
         with locked(roots) as path:
-            assert not nights_of(read_documents(roots, path)).is_alarm
+            assert not sequential_test_of(read_documents(roots, path)).is_alarm

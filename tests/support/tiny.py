@@ -15,7 +15,7 @@ from pipelines.training.data.records import Records, frame_of, target_positions
 from pipelines.training.data.row_store import RecordRows
 from pipelines.training.data.tokenizer import byte_tokenizer, loadable
 from pipelines.training.data.vocabulary import control_tokens_of, learn_vocabulary
-from pipelines.training.models.gpt2 import build_model
+from pipelines.training.models.network import build_model
 from pipelines.training.models.shape import ModelShape
 from support.tables import table_at, write_rows
 

@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 
 from pipelines import graph
-from pipelines.context import Piece, Runtime
+from pipelines.context import Partition, Piece, Runtime
 from pipelines.stage import Input, Stage, Step, Table
 from pipelines.store.building.execute import execute
 from pipelines.store.objects.manifest import Manifest, measure
 from pipelines.store.objects.publish import prepare_build, publish
-from pipelines.store.objects.session import PartitionPlan, RunSpec, Session, make_session
+from pipelines.store.objects.session import RunSpec, Session, make_session
 from pipelines.store.place.outcome import Outcome, skipped_outcomes
 from pipelines.store.place.roots import Roots, private_umask
 from pipelines.walks import walk
@@ -177,7 +177,7 @@ class Toy:
                 first_row=1,
                 digest=digest,
             )
-            partitions.append(PartitionPlan(f"p-{path.stem}", (piece,)))
+            partitions.append(Partition(f"p-{path.stem}", (piece,)))
         self.run_number += 1
         values: dict[str, Any] = {
             "run_id": f"run-{self.run_number:04d}",

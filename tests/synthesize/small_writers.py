@@ -6,8 +6,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from pipelines.training.data.vocabulary import learn_vocabulary
 from pipelines.training.models.adaptation import Adaptation, adapt
-from pipelines.training.models.gpt2 import build_model
 from pipelines.training.models.lstm import build_lstm
+from pipelines.training.models.network import build_model
 from pipelines.training.models.shape import ModelShape
 from pipelines.training.trained import TrainedModel
 

@@ -11,7 +11,7 @@ from pipelines.gate.strings import words_of
 from pipelines.synthesis import networks
 from pipelines.synthesis.downstream import Row
 from pipelines.synthesis.networks import Trial, is_affordable
-from pipelines.training.models.gpt2 import build_model
+from pipelines.training.models.network import build_model
 from pipelines.training.models.shape import ModelShape
 from pipelines.training.trained import TrainedModel
 

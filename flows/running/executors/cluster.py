@@ -65,7 +65,7 @@ class Cluster(ABC):
         self.address, self.workers = runtime.executor_address, runtime.workers
         self.is_network_private = runtime.private_network
         self._timeout, self.wait_seconds = runtime.partition_timeout_seconds, runtime.executor_wait_seconds
-        self._meeting: _Meeting | None = None
+        self._rendezvous: _Rendezvous | None = None
         self._lock = threading.Lock()
 
     def build(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
@@ -93,23 +93,23 @@ class Cluster(ABC):
             return
         if self.address:
             require_shared(open_session(self._run).roots, 'runtime.executor = "local"')
-        if self._meeting is None:
-            self._meeting = _Meeting(open_session(self._run).roots)
+        if self._rendezvous is None:
+            self._rendezvous = _Rendezvous(open_session(self._run).roots)
         self.join()
         if found := [(where, problems) for where, problems in self.check(self.terms) if problems]:
             raise ExecutorError(worker_problems_message(found))
-        self._meeting.require_renamed()
+        self._rendezvous.require_renamed()
 
     @functools.cached_property
     def terms(self) -> Terms:
         """The terms that workers must meet."""
-        session, meeting = open_session(self._run), self._meeting
-        assert meeting is not None  # noqa: S101  (narrows the type)
+        session, rendezvous = open_session(self._run), self._rendezvous
+        assert rendezvous is not None  # noqa: S101  (narrows the type)
         return Terms(
             run=self._run,
-            folders=tuple(map(str, meeting.folders)),
-            token=meeting.token,
-            content=meeting.content,
+            folders=tuple(map(str, rendezvous.folders)),
+            token=rendezvous.token,
+            content=rendezvous.content,
             code=code_digest(),
             environment=environment_of(session),
             stage_keys=stage_keys_of(session),
@@ -137,9 +137,9 @@ class Cluster(ABC):
     def close(self) -> None:
         """Leaves the engine, and ends it if this run started it."""
         self.leave()
-        if self._meeting is not None:
-            self._meeting.close()
-            self._meeting = None
+        if self._rendezvous is not None:
+            self._rendezvous.close()
+            self._rendezvous = None
 
     @abstractmethod
     def is_joined(self) -> bool:
@@ -166,7 +166,7 @@ class Cluster(ABC):
         """Disconnects, and never raises."""
 
 
-class _Meeting:
+class _Rendezvous:
     """Files in both roots, which show if workers share the roots. The first is locked as long as the run lasts."""
 
     def __init__(self, roots: Roots) -> None:

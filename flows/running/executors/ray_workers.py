@@ -70,10 +70,7 @@ class RayWorkers(Cluster):
         ours, theirs = context.Pipe()
         with ignore_interrupts():
             self._process = context.Process(
-                target=drive,
-                args=(theirs, self.address, self.workers),
-                name="reticent-ray",
-                daemon=True,
+                target=drive, args=(theirs, self.address, self.workers), name="reticent-ray", daemon=True
             )
             self._process.start()
         theirs.close()

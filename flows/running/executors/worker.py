@@ -140,9 +140,9 @@ def _problems(terms: Terms) -> Iterator[str]:
 
 
 def _storage_problems(folder: Path, terms: Terms, *, with_lock: bool) -> Iterator[str]:
-    meeting = folder / terms.token
+    rendezvous = folder / terms.token
     try:
-        content = meeting.read_bytes()
+        content = rendezvous.read_bytes()
     except PermissionError:
         yield f"it may not read {folder}; it must run as the user whose store it is"
         return
@@ -152,7 +152,7 @@ def _storage_problems(folder: Path, terms: Terms, *, with_lock: bool) -> Iterato
     if hashlib.sha256(content).hexdigest() != terms.content:
         yield f"{folder} is another folder there"
         return
-    if with_lock and not is_locked(meeting):
+    if with_lock and not is_locked(rendezvous):
         yield f"locks (flock) of other machines do not hold in {folder}; mount the file system with them"
     mine = f"{terms.token}.{uuid.uuid4().hex}"
     try:

@@ -10,13 +10,7 @@ from pipelines.pretrained import folder_files, hub_commit
 
 
 def identity_of(field: str, name: str | None, revision: str | None) -> dict[str, Any]:
-    """Returns the part of keys that identifies a model, in addition to its files. It does not contain a path.
-
-    Args:
-        field: setting that names the model.
-        name: value of the setting.
-        revision: revision of a hub model.
-    """
+    """Returns the part of keys that identifies a model, in addition to its files. It does not contain a path."""
     if name is None:
         return {}
     if Path(name).is_absolute():

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar
 
 from pipelines.errors import ConfigError
 from pipelines.policies.detectors.model_options import location_of
@@ -20,20 +20,9 @@ from pipelines.policies.detectors.trained_folder import read_detector
 from pipelines.policies.options import PolicyOptions
 from pipelines.policies.protocol import NamedPolicy, Sentence, Span
 
-
-class Reader(Protocol):
-    """A model that finds labelled tokens in sentences."""
-
-    labels: frozenset[str]
-    """Labels that it can find, by our names."""
-
-    def find(self, sentence: Sentence) -> list[tuple[int, int, str, float]]:
-        """Returns runs of tokens ``(start, end, label, score)``."""
-        ...
-
-    def prepare(self, sentences: Sequence[Sentence]) -> None:
-        """Reads several sentences at once if that is faster. `find` returns the same without it."""
-        ...
+if TYPE_CHECKING:
+    from pipelines.policies.detectors.token_encoder import EncoderReader
+    from pipelines.policies.detectors.token_spacy import SpacyReader
 
 
 class TokenClassifierPolicy(NamedPolicy):
@@ -63,7 +52,7 @@ class TokenClassifierPolicy(NamedPolicy):
         return [Span(*run[:3], self._name, run[3]) for run in self._reader.find(sentence)]
 
 
-def open_reader(options: PolicyOptions) -> Reader:
+def open_reader(options: PolicyOptions) -> SpacyReader | EncoderReader:
     """Opens the model that the settings name, without network access.
 
     Raises:

@@ -62,11 +62,7 @@ class Reading(NamedTuple):
 
 
 def reading_of(
-    text: str,
-    starts: Sequence[int],
-    ends: Sequence[int],
-    mask: bytes | bytearray,
-    placeholder: str = PLACEHOLDER,
+    text: str, starts: Sequence[int], ends: Sequence[int], mask: bytes | bytearray, placeholder: str = PLACEHOLDER
 ) -> Reading:
     """Returns the sentence with a placeholder for every masked run.
 

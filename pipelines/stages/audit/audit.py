@@ -116,10 +116,7 @@ def _lower_bound(attack: AuditedGame | None) -> dict[str, Any]:
     if attack is None:
         return {"epsilon_lower": None, "epsilon_claimed": None}
     keys = ("value", "confidence", "delta", "relation", "estimator", "ceiling")
-    return {
-        "epsilon_lower": {name: attack.estimates[0][name] for name in keys},
-        "epsilon_claimed": attack.claimed,
-    }
+    return {"epsilon_lower": {name: attack.estimates[0][name] for name in keys}, "epsilon_claimed": attack.claimed}
 
 
 def _attack_on_model(ctx: StageContext, rng: np.random.Generator) -> AuditedGame:

@@ -170,14 +170,7 @@ class Rankings:
 def among_strangers(
     scorer: Scorer, ranks: Mapping[str, Rank], canaries: Sequence[Canary], trained_on: Sequence[Canary]
 ) -> dict[str, Rank]:
-    """Corrects ranks among all candidates: the other canaries that the model was trained on no longer count.
-
-    Args:
-        scorer: scorer that the ranks were made with.
-        ranks: ranks among all candidates, by identifier.
-        canaries: canaries that are ranked.
-        trained_on: canaries of the same form that the model was trained on.
-    """
+    """Corrects ranks among all candidates: the other canaries that the model was trained on no longer count."""
     indices = sorted({canary.index for canary in (*canaries, *trained_on)})
     losses = dict(zip(indices, scorer.losses(indices, in_double=True).tolist(), strict=True))
     corrected = {}

@@ -7,12 +7,7 @@ from pipelines.training.trained import TrainedModel, open_trained
 
 
 def reason_not_to_open(ctx: StageContext, *, writes: bool = False) -> str | None:
-    """Returns why the run's model cannot be attacked through text; None if it can.
-
-    Args:
-        ctx: context of the stage.
-        writes: true if the attack lets the model write.
-    """
+    """Returns why the run's model cannot be attacked through text; None if it can."""
     config = ctx.configs["train"]
     if config.head() != "causal":
         does = "writes" if writes else "scores"

@@ -71,10 +71,7 @@ def _games(ctx: StageContext) -> Iterator[TrainingGame]:
         first = _sampled(from_json(events["phases"][0]["event"]))
         if first is not None and first.event.noise_multiplier:
             yield TrainingGame(
-                **own,
-                is_first_phase=True,
-                noise_multiplier=first.event.noise_multiplier,
-                sample_rate=first.sample_rate,
+                **own, is_first_phase=True, noise_multiplier=first.event.noise_multiplier, sample_rate=first.sample_rate
             )
 
 

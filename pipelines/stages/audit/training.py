@@ -77,9 +77,7 @@ def _trained(
     # No redactor: every row says which of its tokens are masked.
     write_overlay_of_run(overlay, rows, excluded, configs=ctx.configs, secret=ctx.run.secret, redactor=None)
     own = replace(
-        ctx,
-        outside=replace(ctx.outside, overlay=Source(folder=overlay.folder)),
-        run=replace(ctx.run, ledger=None),
+        ctx, outside=replace(ctx.outside, overlay=Source(folder=overlay.folder)), run=replace(ctx.run, ledger=None)
     )
     if ctx.configs["train"].method_spec().first_phase is not None:
         first = work.below("phase1")

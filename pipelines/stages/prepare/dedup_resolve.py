@@ -51,10 +51,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
         "num_bits": total("num_bits"),
         "num_hashes": of_buckets[0]["num_hashes"],
         "num_filters": total("num_filters"),
-        "stability": {
-            "add_or_remove_one": stability.add_or_remove_one,
-            "replace_one": stability.replace_one,
-        },
+        "stability": {"add_or_remove_one": stability.add_or_remove_one, "replace_one": stability.replace_one},
         "stability_reason": stability.reason,
     }
     ctx.out.json("figures.json", figures)

@@ -75,7 +75,7 @@ def on_ranks(ctx: StageContext, work: Callable[..., dict[str, Any]], *arguments:
 def _machines(ctx: StageContext) -> CoordinatorSettings | None:
     if ctx.runtime.num_machines == 1:
         return None
-    if ctx.run.meeting is None:
+    if ctx.run.rendezvous is None:
         raise ConfigError("runtime.num_machines needs a store, in whose private root machines meet")
     read = [artifact for artifacts in ctx.inputs.values() for artifact in artifacts]
     folders = [ctx.out.scratch.folder, *(a.folder for a in read), *(a.public_folder for a in read if a.public_folder)]
@@ -83,7 +83,7 @@ def _machines(ctx: StageContext) -> CoordinatorSettings | None:
         count=ctx.runtime.num_machines,
         interface=ctx.runtime.private_interface,
         wait_seconds=ctx.runtime.executor_wait_seconds,
-        folder=ctx.run.meeting,
+        folder=ctx.run.rendezvous,
         needed=tuple(map(str, folders)),
     )
 

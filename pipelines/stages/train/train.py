@@ -223,7 +223,7 @@ def _tables(ctx: StageContext, config: TrainConfig, view: View) -> TrainingTable
     """Returns the tables among the inputs that this view reads."""
     split, shard = ctx.inputs["split"], ctx.inputs.get("shard", ())
     redacted = ctx.inputs.get("redact", ()) if ctx.stage == "train" else ()
-    estimate = ctx.inputs.get("estimate", ()) if view.plain == "screened" else ()
+    estimate = ctx.inputs.get("estimate", ()) if view.nonprivate == "screened" else ()
     tables = TrainingTables(
         public=[artifact.table(SHARD, "public") for artifact in shard],
         private=[artifact.table(SHARD, "private") for artifact in shard],

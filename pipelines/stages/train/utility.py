@@ -16,8 +16,7 @@ from pipelines.training.scoring.utility import split_utility
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes ``figures.json``, which is private."""
     scores = split_utility(
-        ctx.input("evaluate").table(TOKEN_SCORES),
-        [artifact.table(REDACTED) for artifact in ctx.inputs["redact"]],
+        ctx.input("evaluate").table(TOKEN_SCORES), [artifact.table(REDACTED) for artifact in ctx.inputs["redact"]]
     )
     ctx.out.json("figures.json", scores)
     return {}

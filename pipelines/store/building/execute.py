@@ -31,7 +31,7 @@ from pipelines.store.objects.session import Session
 from pipelines.store.place.disk import DISK_ERRORS, disk_error
 from pipelines.store.place.locks import key_lock, store_lock
 from pipelines.store.place.outcome import Outcome, PartitionKeys
-from pipelines.store.place.roots import MEETING, REBUILDABLE, private_umask
+from pipelines.store.place.roots import REBUILDABLE, RENDEZVOUS, private_umask
 from pipelines.walks import upstream
 
 
@@ -161,7 +161,7 @@ def _build_locked(
             secret=session.roots.secret,
             ledger=ledger,
             processes=_own_processes(session, stage),
-            meeting=session.roots.cache / MEETING,
+            rendezvous=session.roots.cache / RENDEZVOUS,
             search=partial(search_public_files, stage, read, out) if is_searched else unsearched,
         ),
     )

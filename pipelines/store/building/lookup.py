@@ -207,11 +207,7 @@ def _defaults(reference: str) -> dict[str, Any]:
 
 
 def _only_code_changed(session: Session, stage: Stage, made: Mapping[tuple[str, str | None], str]) -> bool:
-    """Checks that what a stage reads differs from an earlier run only because of code, packages or new settings.
-
-    Args:
-        made: artifacts of the earlier run.
-    """
+    """Checks that what a stage reads differs from an earlier run only because of code, packages or new settings."""
     for name in upstream([stage.name], session.configs) - OUTSIDE - {stage.name}:
         then = {partition: key for (s, partition), key in made.items() if s == name}
         if not then and name != "split":
@@ -284,11 +280,7 @@ def _releases_digest(session: Session, stage: str, partition: str | None, inputs
 
 
 def _reads_present_text(session: Session, model: Manifest, digests: Mapping[str, Any]) -> bool:
-    """Checks that a model was trained on the present shards and masks. False also if that is no longer known.
-
-    Args:
-        digests: digests of the present shards and masks, from `input_digests`.
-    """
+    """Checks that a model was trained on the present shards and masks. False also if that is no longer known."""
     read = dict(model.lineage["ingredients"]["inputs"])
     for _, key in model.lineage.get("inputs", {}).get("train_phase1", ()):
         phase = manifests.load(session.roots, "train_phase1", key)

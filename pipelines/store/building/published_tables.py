@@ -31,11 +31,6 @@ def note_table(session: Session, key: str, stats: Mapping[str, Any]) -> None:
 
     Child runs publish no table, nor do runs that wait with training (`train.when`).
 
-    Args:
-        session: the run.
-        key: key of the run's first artifact with published rows.
-        stats: counts of that artifact.
-
     Raises:
         LedgerError: the ledger was changed or damaged.
     """

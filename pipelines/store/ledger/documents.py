@@ -80,11 +80,6 @@ def compare_documents(
 ) -> tuple[DocumentSet | None, tuple[str, ...], bytes]:
     """Compares the documents of a release with those of earlier ones. The caller holds the ledger's lock.
 
-    Args:
-        roots: the store.
-        keys: keys of the sentences that the release reads; None if they are not known.
-        known: releases that are entered before it.
-
     Returns:
         The documents for its line, None if they are not known; the ids of ``known`` releases that may share a document
         with it, including all whose documents are not known; and the bytes for `write_documents`.
@@ -136,11 +131,6 @@ def with_data(
 
 def sharing_documents(roots: Roots, keys: Sequence[str], known: Sequence[Release]) -> frozenset[str]:
     """Finds releases with known documents that share one with a run. If the run's are not known, all of them count.
-
-    Args:
-        roots: the store.
-        keys: keys of the sentences that the run reads.
-        known: releases to search.
 
     Raises:
         LedgerError: the file of a release was changed.

@@ -20,15 +20,7 @@ from typing import Any
 from pipelines.accounting.events import from_json as event_from_json
 from pipelines.accounting.events import to_json as event_to_json
 from pipelines.accounting.facts import ReleaseFacts, parse_training
-from pipelines.accounting.ledger import (
-    Budget,
-    DocumentSet,
-    Release,
-    State,
-    epsilon_alone,
-    project,
-    refusal,
-)
+from pipelines.accounting.ledger import Budget, DocumentSet, Release, State, epsilon_alone, project, refusal
 from pipelines.context import Spent
 from pipelines.errors import PrivacyGateError, StoreError
 from pipelines.files import finite

@@ -46,13 +46,7 @@ def redacted_output(session: Session, inputs: Mapping[str, Sequence[tuple[str | 
 def preparation_facts(
     session: Session, training: Mapping[str, Any], inputs: Mapping[str, Sequence[tuple[str | None, str]]]
 ) -> dict[str, Any]:
-    """Returns the fields of `ReleaseFacts` that follow from the settings of the preparation.
-
-    Args:
-        session: the run.
-        training: fields that follow from training.
-        inputs: keys of the release's inputs.
-    """
+    """Returns the fields of `ReleaseFacts` that follow from the settings of the preparation."""
     from pipelines.accounting.corpus_facts import corpus_facts  # loads pyarrow
     from pipelines.settings.shard import publishes_rows
 

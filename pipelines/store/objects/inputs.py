@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipelines.context import Progress, silent
+from pipelines.context import Partition, Progress, silent
 from pipelines.corpus import scan
 from pipelines.corpus.formats import NameFolds, draws_folds, index_settings
 from pipelines.corpus.listing import EMPTY, FORGOTTEN, InputFile, list_files
@@ -18,7 +18,6 @@ from pipelines.errors import InputError
 from pipelines.files import canonical_json
 from pipelines.store.objects.code import CodeDigests
 from pipelines.store.objects.forgotten import NOTHING, Forgotten
-from pipelines.store.objects.session import PartitionPlan
 from pipelines.store.place.statcache import StatCache
 
 
@@ -45,7 +44,7 @@ class CorpusState:
         left_out: number of files that are left out, by suffix or by reason (`pipelines.corpus.listing.FileList`).
     """
 
-    partitions: tuple[PartitionPlan, ...] | None
+    partitions: tuple[Partition, ...] | None
     num_files: int
     num_unread: int
     left_out: Mapping[str, int] = field(default_factory=dict)
@@ -101,7 +100,7 @@ def corpus_state(
     cache.save()
     draws = draws_folds([(name, form) for name, _, form, index in indexed if index.pieces], request.name_folds)
     partitions = scan.group(indexed, partition_documents=request.partition_documents, secret=secret, draws=draws)
-    plans = tuple(PartitionPlan(p.name, tuple(forgotten.marked(secret, p.pieces))) for p in partitions)
+    plans = tuple(Partition(p.name, tuple(forgotten.marked(secret, p.pieces))) for p in partitions)
     return CorpusState(plans, num_files, 0, left_out)
 
 

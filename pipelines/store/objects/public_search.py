@@ -15,12 +15,6 @@ def search_public_files(stage: str, inputs: Mapping[str, tuple[Artifact, ...]], 
     does not depend on the text (`Output.basis`), and our own prose around filled-in values (`Output.marked`). Training
     has its vocabulary searched before it begins.
 
-    Args:
-        stage: name of the stage.
-        inputs: artifacts that the stage reads, by stage.
-        out: output folders of the stage.
-        searched: folder of the files.
-
     Raises:
         PrivacyGateError: a file holds one of the strings. Nothing of the stage is published.
     """

@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from pipelines.config import StageConfig
-from pipelines.context import Piece, Purpose, Runtime
+from pipelines.context import Partition, Piece, Purpose, Runtime
 from pipelines.encryption.sources import KeySource
 from pipelines.errors import ConfigError, StoreError
 from pipelines.files import read_json
@@ -34,14 +34,6 @@ from pipelines.walks import default_stages
 
 _IN_ROWS = (".parquet", ".arrow")
 _ROW_BYTES = 1_000
-
-
-@dataclass(frozen=True)
-class PartitionPlan:
-    """A partition's name and the input bytes that it covers."""
-
-    name: str
-    pieces: tuple[Piece, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +69,7 @@ class RunSpec:
     settings: Mapping[str, Mapping[str, Any]]
     seed: int
     runtime: Runtime
-    partitions: tuple[PartitionPlan, ...]
+    partitions: tuple[Partition, ...]
     left_out: Mapping[str, int] = field(default_factory=dict)
     selected: tuple[str, ...] = field(default_factory=default_stages)
     reviews: ReviewState | None = None
@@ -115,7 +107,7 @@ class RunSpec:
         known = Runtime.__dataclass_fields__  # earlier versions had other settings
         fields["runtime"] = Runtime(**{name: value for name, value in fields["runtime"].items() if name in known})
         fields["partitions"] = tuple(
-            PartitionPlan(p["name"], tuple(map(_piece, p["pieces"]))) for p in fields["partitions"]
+            Partition(p["name"], tuple(map(_piece, p["pieces"]))) for p in fields["partitions"]
         )
         fields["reviews"] = ReviewState(**fields["reviews"]) if fields["reviews"] else None
         if key := fields.get("store_key"):
@@ -260,14 +252,9 @@ def make_session(spec: RunSpec, *, create: bool = True) -> Session:
     return Session(spec, roots, configs, cache, CodeDigests(cache))
 
 
-def spec_path(roots: Roots, run_id: str) -> Path:
-    """Returns the path of a run's specification."""
-    return roots.runs / run_id / "spec.json"
-
-
 def save_spec(session: Session) -> Path:
     """Writes the specification that tasks open, and returns its path."""
-    path = spec_path(session.roots, session.spec.run_id)
+    path = session.roots.runs / session.spec.run_id / "spec.json"
     path.parent.mkdir(mode=0o700, exist_ok=True)
     write_sealed(path, session.spec.to_json(), "run", session.roots.secret)
     return path

@@ -23,7 +23,7 @@ from pipelines.store.place.unlocking import unlock, use_secret
 
 REBUILDABLE = "made_again"
 """The folder of `Roots.cache` for files that stages can make again (`pipelines.context.Output.cache`)."""
-MEETING = "trainings"
+RENDEZVOUS = "trainings"
 """The folder of `Roots.cache` through which machines that train together find each other."""
 SAMPLE_EXAMPLES = "first_look"
 """The folder of the private root where ``reticent run --sample`` writes examples."""
@@ -233,7 +233,7 @@ def open_roots(
                 (private / name).mkdir(exist_ok=True)
         is_store = private.is_dir() and read_identity(private) is not None  # raises where it cannot be read
         if secret_file is None and private.is_dir() and not secret.exists():
-            if is_checked and (is_store or _holds_artifacts(private)) and not secret.exists():
+            if is_checked and (is_store or any((private / "manifests").glob("*/*.json"))) and not secret.exists():
                 raise PrivacyGateError(  # looked for twice: another process may have made both just now
                     f"the store's secret {secret} is missing; put it back from a backup, or name its file with "
                     "store.secret_file if it is shared"
@@ -254,10 +254,6 @@ def open_roots(
 def _secret_of_no_store() -> bytes:
     """Returns a secret for the names of partitions before there is a store. Nothing keeps such a name."""
     return secrets.token_bytes(_SECRET_BYTES)
-
-
-def _holds_artifacts(private: Path) -> bool:
-    return any((private / "manifests").glob("*/*.json"))
 
 
 def _create_secret(path: Path) -> None:

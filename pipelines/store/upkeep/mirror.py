@@ -59,11 +59,6 @@ def require_protocol(url: str) -> None:
 def mirror(roots: Roots, url: str, progress: Progress = silent) -> Mirrored:
     """Makes the folder at ``url`` a copy of the published artifacts. Files that are there already are not copied again.
 
-    Args:
-        roots: the store.
-        url: URL of a folder, with a protocol of fsspec.
-        progress: callback for the number of finished artifacts.
-
     Raises:
         ConfigError: the package for the protocol is not installed.
         StoreError: the folder cannot be read or written, belongs to another store, or a published file is damaged.
@@ -78,7 +73,8 @@ def mirror(roots: Roots, url: str, progress: Progress = silent) -> Mirrored:
             num_copied, num_bytes = num_copied + (copied > 0), num_bytes + copied
             progress(number + 1, len(published), _COPYING)
         place.write(LATEST, encode_json(_latest(roots, published)))
-        gone = [name for name in place.artifacts() if name not in published and not _is_release(name)]
+        kept = release_stages()
+        gone = [name for name in place.artifacts() if name not in published and name.split("/")[1] not in kept]
         for name in gone:
             place.remove(name)
     return Mirrored(num_copied=num_copied, num_removed=len(gone), num_bytes=num_bytes)
@@ -102,10 +98,6 @@ def _published(roots: Roots) -> dict[str, Files]:
             files = {f.removeprefix("public/"): e for f, e in manifest.files.items() if f.startswith("public/")}
             artifacts[f"objects/{stage}/{key}"] = files
     return artifacts
-
-
-def _is_release(name: str) -> bool:
-    return name.split("/")[1] in release_stages()
 
 
 def _copy(place: _Place, public: Path, name: str, files: Files) -> int:

@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pipelines.context import Partition
 from pipelines.graph import GRAPH, config_references
 from pipelines.settings.tables import config_class
 from pipelines.stage import OUTSIDE
 from pipelines.store.building.lookup import same_values
 from pipelines.store.objects import runs
-from pipelines.store.objects.session import PartitionPlan
 from pipelines.store.place.roots import Roots
 from pipelines.walks import upstream
 
@@ -49,7 +49,7 @@ class Training:
 
 
 def last_training(
-    roots: Roots, when: Any, partitions: Sequence[PartitionPlan], *, now: datetime | None = None
+    roots: Roots, when: Any, partitions: Sequence[Partition], *, now: datetime | None = None
 ) -> Training | None:
     """Describes the last training for `train.when`; None if no run has trained, or its input is no longer known.
 
@@ -72,7 +72,7 @@ def last_training(
 
 
 def training_before_forgetting(
-    roots: Roots, settings: Mapping[str, Any], seed: int, partitions: Sequence[PartitionPlan]
+    roots: Roots, settings: Mapping[str, Any], seed: int, partitions: Sequence[Partition]
 ) -> Training | None:
     """Describes the last training if only forgotten text has changed since; otherwise None.
 

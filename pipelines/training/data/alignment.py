@@ -21,10 +21,6 @@ def word_numbers(text: str, spans: Sequence[tuple[int, int]]) -> list[int]:
 
     A token that is only white space belongs to the word after it, since predicting it is a part of predicting that
     word. At the end of the text it gets `NO_WORD`. A token that reaches into two words belongs to the first.
-
-    Args:
-        text: text of the tokens.
-        spans: (T,) (start, end) characters of each token.
     """
     words = [match.span() for match in _WORD.finditer(text)]
     numbers, at = [], 0
@@ -44,10 +40,6 @@ def bytes_of_tokens(text: str, spans: Sequence[tuple[int, int]]) -> list[int]:
 
     Characters that a tokenizer leaves out, such as the blank before a word, count for the token after them. A character
     that several tokens spell counts for the first of them. So the sum depends on the text alone.
-
-    Args:
-        text: text of the tokens.
-        spans: (T,) (start, end) characters of each token.
     """
     num_bytes, covered = [], 0
     for _, end in spans:

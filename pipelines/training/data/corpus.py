@@ -155,7 +155,7 @@ def read_corpus(
     original = reader.original()
     masks = tuple(vocabulary.control.typed_masks)
     nonprivate, nonprivate_records, order = _nonprivate(reader, shards, original, masks)
-    if settings.view.plain != "screened":  # people screened some rows only
+    if settings.view.nonprivate != "screened":  # people screened some rows only
         reader.excluded.check()
     private, private_records = _private(settings.view, shards, original)
     return TrainingCorpus(
@@ -194,7 +194,7 @@ class _Reader:
         store.add(self.excluded.kept(shard_rows(self._tables.public)), is_private=False)
         if self.view.reads_shards:
             rows = self.excluded.kept(shard_rows(self._tables.private))
-            store.add(rows, is_private=True, hashed=self.view.plain == "redacted")
+            store.add(rows, is_private=True, hashed=self.view.nonprivate == "redacted")
         return store.records()
 
     def original(self) -> StoredRecords:
@@ -239,15 +239,15 @@ def _nonprivate(
     reader: _Reader, shards: StoredRecords, original: StoredRecords, masks: tuple[str, ...]
 ) -> tuple[StoredRecords, IntArray, str]:
     """Returns the records for steps without noise, their numbers, and the order of those (`TrainingCorpus`)."""
-    plain = reader.view.plain
-    if plain == "original":
+    kind = reader.view.nonprivate
+    if kind == "original":
         return original, np.arange(len(original)), "unknown"
-    if plain == "public_shard":
+    if kind == "public_shard":
         return _by_content(shards, np.flatnonzero(~shards.is_private))
-    if plain == "redacted":
+    if kind == "redacted":
         return _by_content(shards, np.arange(len(shards)))
-    if plain in ("screened", "typed"):
-        records = reader.typed(masks) if plain == "typed" else reader.screened()
+    if kind in ("screened", "typed"):
+        records = reader.typed(masks) if kind == "typed" else reader.screened()
         return _by_content(records, np.arange(len(records)))
     return shards, np.zeros(0, dtype=np.int64), "none"
 
@@ -260,8 +260,8 @@ def _by_content(records: StoredRecords, numbers: IntArray) -> tuple[StoredRecord
 
 def _private(view: View, shards: StoredRecords, original: StoredRecords) -> tuple[StoredRecords, IntArray]:
     """Returns the records that DP steps sample, and their numbers."""
-    if view.noised == "private_shard":
+    if view.private == "private_shard":
         return shards, np.flatnonzero(shards.is_private)
-    if view.noised == "original":
+    if view.private == "original":
         return original, np.arange(len(original))
     return shards, np.zeros(0, dtype=np.int64)

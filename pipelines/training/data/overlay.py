@@ -100,14 +100,6 @@ class Exclusion:
             )
 
 
-def added_document(secret: bytes, name: str) -> str:
-    """Returns the ``doc_id`` of an added document.
-
-    It joins scores to canaries, together with the index of the sentence.
-    """
-    return pseudonym(secret, "added document", name)
-
-
 def write_overlay_of_run(
     out: Target,
     rows: Sequence[AddedRow],
@@ -119,11 +111,6 @@ def write_overlay_of_run(
 ) -> None:
     """Writes an overlay whose rows are tokenised and redacted as the run's text is.
 
-    Args:
-        out, rows, excluded, redactor: arguments of `write_overlay`.
-        configs: settings of the run, at least of ``split`` and ``redact``.
-        secret: secret of the store.
-
     Raises:
         ConfigError: `write_overlay` refuses the rows, or a policy cannot be made.
     """
@@ -134,7 +121,7 @@ def write_overlay_of_run(
         out,
         rows,
         excluded,
-        doc_id=lambda name: added_document(secret, name),
+        doc_id=lambda name: pseudonym(secret, "added document", name),
         tokens=Splitter(split.language, split.mode, split.max_sentence_tokens, split.model).tokens,
         redactor=redactor,
         has_conservative=redact.conservative is not None,

@@ -50,10 +50,6 @@ class Frame:
         """Returns the ids of the record, and true if it had to be cut.
 
         A record longer than the context loses its own end. Nothing ever spills into another record.
-
-        Args:
-            texts: ids of the text of each row.
-            context_length: largest number of ids of a record.
         """
         ids = self.around(texts, int)
         return ids[:context_length], len(ids) > context_length
@@ -68,10 +64,6 @@ def frame_of(record: RecordRows, control: ControlTokens) -> Frame:
 
 def target_positions(ids: IntArray, control: ControlTokens) -> npt.NDArray[np.bool_]:
     """Returns the targets of the loss among the tokens of a record.
-
-    Args:
-        ids: (T,) ids of the record.
-        control: control tokens.
 
     Returns:
         (T,) true for text tokens. True for tokens that end a record or a conversation only if the record has a text

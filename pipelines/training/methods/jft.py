@@ -39,10 +39,7 @@ def prepare(corpus: TrainingCorpus, settings: TrainingSettings) -> LoopTraining:
         return Account(
             event=Composed(events=(first_event, event)),
             variant=settings.variant,
-            phases=(
-                ("redacted fine-tune", str(first["rows"]), first_event),
-                ("private fine-tune", "original", event),
-            ),
+            phases=(("redacted fine-tune", str(first["rows"]), first_event), ("private fine-tune", "original", event)),
             preconditions=tuple(first["preconditions"]),
             light_noise_miss_rate=first["light_noise_miss_rate"],
             public_order=first["public_order"],

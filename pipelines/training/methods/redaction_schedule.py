@@ -143,9 +143,7 @@ def prepare(corpus: TrainingCorpus, settings: TrainingSettings) -> LoopTraining:
         if drawn.num_private_steps < drawn.num_steps and corpus.num_private_without_noise:
             phases = (("redacted steps", "redacted", redacted), *phases)
         return Account(
-            event=Composed(events=tuple(event for _, _, event in phases)),
-            phases=phases,
-            preconditions=PRECONDITIONS,
+            event=Composed(events=tuple(event for _, _, event in phases)), phases=phases, preconditions=PRECONDITIONS
         )
 
     return LoopTraining(

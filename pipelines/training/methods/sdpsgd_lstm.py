@@ -39,19 +39,12 @@ from pipelines.training.data.corpus import TrainingCorpus
 from pipelines.training.data.records import Records
 from pipelines.training.data.span_plan import SpanPlan, calibrate, check_queries, event, plan, sample
 from pipelines.training.data.spans import SpanBatch, SpannedRecord, collate_spans, spanned
-from pipelines.training.divergence import diverged
-from pipelines.training.loop import TrainingContext, TrainingOutcome
+from pipelines.training.loop import TrainingContext, TrainingOutcome, diverged
 from pipelines.training.methods.base import Account, TrainingSettings
 from pipelines.training.models.lstm import LSTMLanguageModel, State
 from pipelines.training.scoring.curve import Curve, EpsilonSoFar
 
-PRECONDITIONS: Final = (
-    "states_noised",
-    "states_detached",
-    "private_spans_capped",
-    "queries_counted",
-    "samples_public",
-)
+PRECONDITIONS: Final = ("states_noised", "states_detached", "private_spans_capped", "queries_counted", "samples_public")
 """Preconditions of claims that `train` meets, by their names in `pipelines.methods`."""
 
 

@@ -58,11 +58,6 @@ def adapt(model: Any, adaptation: Adaptation, kind: str) -> Any:
 
     Random numbers come from torch's own generator, which the caller seeds.
 
-    Args:
-        model: model of ``transformers``.
-        adaptation: choice of the weights to train.
-        kind: ``causal``, ``masked`` or ``classification``.
-
     Returns:
         The model, or the ``peft`` model around it.
 

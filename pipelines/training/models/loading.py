@@ -198,11 +198,7 @@ def complete_model(
         without_quantisation(model)
         model = adapt(model, opened.adaptation, kind)
     return LoadedModel(
-        model=model,
-        vocabulary=vocabulary,
-        kind=kind,
-        context_length=opened.context_length,
-        num_new_tokens=len(new_ids),
+        model=model, vocabulary=vocabulary, kind=kind, context_length=opened.context_length, num_new_tokens=len(new_ids)
     )
 
 

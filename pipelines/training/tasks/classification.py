@@ -7,7 +7,6 @@ number of a class, as in GLUE's files, if no class is named by a number.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import torch
 
@@ -15,7 +14,7 @@ from pipelines.artifacts import Target
 from pipelines.context import Progress
 from pipelines.errors import InputError
 from pipelines.training.data.held_out import HeldOut
-from pipelines.training.data.records import ExampleBatch, Examples, IntArray, Padding
+from pipelines.training.data.records import ExampleBatch, Examples, IntArray
 from pipelines.training.data.row_store import RecordRows, StoredRecords
 from pipelines.training.data.task_examples import Example, TaskRecords, write_examples
 from pipelines.training.scoring.evaluation import Evaluation, evaluate_classes
@@ -24,26 +23,6 @@ from pipelines.training.tasks.head import HeadClassification
 from pipelines.training.tasks.infilling import Infilling
 from pipelines.training.tasks.spec import ClassificationSettings, TaskSettings
 from pipelines.training.tasks.templates import choose_template
-
-
-class Classifier(Protocol):
-    """Interface of `Infilling` and `HeadClassification`."""
-
-    classes: tuple[str, ...]
-    padding: Padding
-
-    @property
-    def takes_pairs(self) -> bool | None:
-        """True if an input is two texts, None if it may be one or two."""
-        ...
-
-    def example(self, first: str, second: str | None, number: int | None) -> Example:
-        """Returns one example of the class with that number. None is an unknown class."""
-        ...
-
-    def class_logits(self, model: torch.nn.Module, batch: ExampleBatch) -> torch.Tensor:
-        """Returns (B, C) the scores of the classes."""
-        ...
 
 
 def class_number(classes: Sequence[str], label: str) -> int:
@@ -68,7 +47,7 @@ class Classification:
         classifier: model-specific encoding and scoring of classes.
     """
 
-    def __init__(self, classifier: Classifier) -> None:
+    def __init__(self, classifier: Infilling | HeadClassification) -> None:
         self.classifier = classifier
 
     def example(self, record: RecordRows, *, is_held_out: bool) -> Example:

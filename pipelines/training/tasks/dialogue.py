@@ -50,13 +50,6 @@ def dialogue_example(
     end token, so that a model can write one turn and stop. If conversations have tokens, they come after ``<BOS>`` and
     at the very end, the latter as a part of the last turn. Speakers, domains and the start are inputs, not targets. A
     dialogue longer than the context keeps its first tokens.
-
-    Args:
-        record: dialogue.
-        encoder: encoder of text.
-        control: control tokens.
-        context_length: longest record, in tokens.
-        learn_speakers: speakers whose turns are targets. None for all speakers.
     """
     learnt = None if learn_speakers is None else set(learn_speakers)
     turns = turns_of(record, control)

@@ -53,13 +53,7 @@ class HeadClassification:
         for segment, text in enumerate(texts):
             ids += text + [control.eos] * ends[segment]
             types += [segment] * (len(text) + ends[segment])
-        return Example(
-            ids=ids,
-            labels=[IGNORED] * len(ids),
-            label=number,
-            token_types=types,
-            is_cut=over > 0,
-        )
+        return Example(ids=ids, labels=[IGNORED] * len(ids), label=number, token_types=types, is_cut=over > 0)
 
     def class_logits(self, model: torch.nn.Module, batch: ExampleBatch) -> torch.Tensor:
         """Returns (B, C) the scores of the classes."""

@@ -18,7 +18,7 @@ from pipelines.training.data.held_out import read_held_out
 from pipelines.training.data.record_unit import RecordUnit
 from pipelines.training.data.tokenizer import loadable, train_bpe
 from pipelines.training.data.vocabulary import control_tokens_of, vocabulary_of
-from pipelines.training.models.gpt2 import build_model
+from pipelines.training.models.network import build_model
 from pipelines.training.scoring.evaluation import evaluate
 
 TEXTS = ["The Mill is a pub.", "My name is John Smith.", "It was great, it was terrible."] * 3

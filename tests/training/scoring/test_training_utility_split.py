@@ -13,7 +13,7 @@ from support.training_tables import TOKEN, row_of, write_tables
 from pipelines.methods.registry import METHODS
 from pipelines.training.data.encoding import RecordEncoder
 from pipelines.training.data.record_unit import RecordUnit
-from pipelines.training.models.gpt2 import build_model
+from pipelines.training.models.network import build_model
 from pipelines.training.scoring.evaluation import evaluate
 from pipelines.training.scoring.token_scores import write_token_scores
 from pipelines.training.scoring.utility import split_utility

@@ -132,14 +132,7 @@ def _value(text: str, cue: re.Match[str], link: re.Match[str], kind: str) -> Fin
 
 
 def _password(
-    text: str,
-    link: re.Match[str],
-    quoted: re.Match[str] | None,
-    *,
-    pin: bool,
-    marks: bool,
-    says: bool,
-    short: bool,
+    text: str, link: re.Match[str], quoted: re.Match[str] | None, *, pin: bool, marks: bool, says: bool, short: bool
 ) -> Find | None:
     """Returns a password with any characters, or of several words up to the end of a clause."""
     if quoted is not None:

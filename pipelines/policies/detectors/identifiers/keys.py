@@ -23,7 +23,7 @@ _PREFIXED: Final = re.compile(
     r"|eyJ[\w-]{8,}(?:\.[\w-]{4,}){1,4}"  # a JSON Web Token (RFC 7519)
     r"|[MNO][\w-]{23}\.[\w-]{6}\.[\w-]{27,}|\d{8,10}:AA[\w-]{32,}"  # Discord, Telegram
     r"|ssh-(?:rsa|ed25519|dss) [A-Za-z0-9+/=]{20,}|ecdsa-sha2-\S{1,20} [A-Za-z0-9+/=]{20,}"
-    r")",
+    r")"
 )
 _PEM: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{1,40}-----(?:[^-]|-(?!----END ))*(?:-----END [A-Z0-9 ]{1,40}-----)?")
 _AUTHORIZATION: Final = re.compile(

@@ -49,12 +49,7 @@ def _lone_names() -> frozenset[str]:
 
 
 def find_persons(text: str, words: Sequence[re.Match[str]]) -> Iterator[Find]:
-    """Yields names of persons.
-
-    Args:
-        text: text of a sentence.
-        words: words of the sentence, in order.
-    """
+    """Yields names of persons."""
     names = listed_names()
     at = 0
     while at < len(words):
