@@ -180,8 +180,9 @@ def about_others(num_others: int) -> Assumption:
             {"other releases": "some"},
         )
     return Assumption(
-        "no other release of this store shares an input file with this one, according to its privacy ledger; a release "
-        "that is made later, or elsewhere, on the same records adds to epsilon",
+        "no other release of this store shares an input file, or a document with the same text, with this one, "
+        "according to its privacy ledger, which takes a document that was edited and moved to another file for another "
+        "one; a release that is made later, or elsewhere, on the same records adds to epsilon",
         {"other releases": "none"},
     )
 
