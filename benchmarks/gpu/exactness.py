@@ -24,12 +24,7 @@ from pipelines.dp.noise import add_noise
 
 from .cells import Place
 
-DTYPES: Final = {
-    "float64": torch.float64,
-    "float32": torch.float32,
-    "tf32": torch.float32,
-    "bfloat16": torch.float32,
-}
+DTYPES: Final = {"float64": torch.float64, "float32": torch.float32, "tf32": torch.float32, "bfloat16": torch.float32}
 TF32_ROUNDOFF: Final = 2.0**-10
 MODES: Final = ("book_keeping", "two_pass")
 

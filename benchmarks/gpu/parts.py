@@ -108,9 +108,7 @@ def _digest(path: Path) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Cuts a folder."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.gpu.parts",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="python -m benchmarks.gpu.parts", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--out", type=Path, required=True)

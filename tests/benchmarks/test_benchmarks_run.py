@@ -143,8 +143,7 @@ TOYS = {
         writes=results("orderings.json", "orderings.md"),
     ),
     "performance": Toy(
-        "benchmarks/performance.py --only night --limit 200",
-        writes=(*results("performance.json"), "README.md"),
+        "benchmarks/performance.py --only night --limit 200", writes=(*results("performance.json"), "README.md")
     ),
     "pii": Toy("benchmarks/pii.py --data-dir {data} --texts 4 --out {work}/out.json", writes=("{work}/out.json",)),
     "policy_coverage": Toy("benchmarks/policy_coverage.py --data-dir {data} --lines 10", says="after_collapsing"),

@@ -252,10 +252,5 @@ CLAIMS: Final[tuple[Claim, ...]] = (
             for name in (f"WikiText-2, No-DP with mask, γ = {g:g}" for g in GAMMAS[1:])
         ),
     ),
-    Claim(
-        paper=P,
-        text="At ε' = 1 and γ = 0.1, 0.2 is left",
-        headline=True,
-        rules=(Number(_f(6, "ε' = 1, γ = 0.1")),),
-    ),
+    Claim(paper=P, text="At ε' = 1 and γ = 0.1, 0.2 is left", headline=True, rules=(Number(_f(6, "ε' = 1, γ = 0.1")),)),
 )

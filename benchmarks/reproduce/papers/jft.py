@@ -234,11 +234,7 @@ CELLS: Final[tuple[Cell, ...]] = (
     ),
     *(
         Cell(paper=P, place="table8", name=name, printed=printed, unit="% accuracy", run=NO_GLUE)
-        for name, printed in (
-            ("QNLI, redacted", "66.5"),
-            ("QNLI, jft", "67.49"),
-            ("QNLI, DPSGD", "50.54"),
-        )
+        for name, printed in (("QNLI, redacted", "66.5"), ("QNLI, jft", "67.49"), ("QNLI, DPSGD", "50.54"))
     ),
     *(
         _with(_wiki("table8", f"WikiText-2, {name}", method, corpus="wikitext_100"), LOW)

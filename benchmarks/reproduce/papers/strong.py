@@ -163,12 +163,7 @@ def _table1() -> list[Cell]:
         ]
     cells += [
         Cell(
-            paper=P,
-            place="table1",
-            name=f"SST-2, RGP ({model}), ε = 8",
-            printed=printed,
-            unit="% accuracy",
-            run=NO_RGP,
+            paper=P, place="table1", name=f"SST-2, RGP ({model}), ε = 8", printed=printed, unit="% accuracy", run=NO_RGP
         )
         for model, printed in (("RoBERTa-base", "91.6"), ("RoBERTa-large", "93.0"))
     ]
