@@ -27,9 +27,7 @@ import argparse
 import json
 import math
 import os
-import resource
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -37,6 +35,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from common import command_line, cpu_seconds, peak_bytes, read_json, run_for_json, write_json
 from growth_copies import copy_instead_of_splitting, input_bytes, write_copies
 from patched import SOURCE
 
@@ -104,7 +103,7 @@ print(json.dumps({"import_seconds": started - began, "scan_seconds": scanned - s
 
 
 def write_project(folder: Path, dialogues: int, partition_documents: int) -> Path:
-    """A settings file with its corpus, unless it is there."""
+    """Writes a settings file with its corpus, unless they are there."""
     from pipelines.corpus.customersim import write_customersim
 
     if (folder / "reticent.toml").exists():
@@ -118,7 +117,7 @@ def write_project(folder: Path, dialogues: int, partition_documents: int) -> Pat
 
 
 def build(config: Path, stages: Sequence[str]) -> dict[str, float]:
-    """Builds stages in this process, in the graph's order; gives the seconds of the last one, and of the scan."""
+    """Builds stages in this process, in the graph's order, and returns the figures of the last one and of the scan."""
     from flows.running.lifecycle import finish, running
     from flows.running.spec import begin
     from pipelines.graph import GRAPH
@@ -143,12 +142,9 @@ def build(config: Path, stages: Sequence[str]) -> dict[str, float]:
         found["num_built"] = sum(outcome.state == "completed" for outcome in outcomes)
         folders = [session.roots.object_dir(root, name, o.key or "") for root in GRAPH[name].roots for o in outcomes]
         found["bytes"] = sum(f.stat().st_size for folder in folders for f in folder.rglob("*") if f.is_file())
-        if name == "gate":
+        if (figure := {"gate": "num_strings", "dedup_resolve": "num_duplicates"}.get(name)) is not None:
             figures = session.roots.object_dir("private", name, outcomes[0].key or "") / "figures.json"
-            found["num_strings"] = json.loads(figures.read_text())["num_strings"]
-        if name == "dedup_resolve":
-            figures = session.roots.object_dir("private", name, outcomes[0].key or "") / "figures.json"
-            found["num_duplicates"] = json.loads(figures.read_text())["num_duplicates"]
+            found[figure] = read_json(figures)[figure]
         finish(run)
     return found
 
@@ -161,28 +157,15 @@ def build_again(config: Path, stages: Sequence[str]) -> dict[str, float]:
     return build(config, stages)
 
 
-def cpu_seconds() -> float:
-    """Of this process and those that it waited for."""
-    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-
-
-def peak_bytes() -> int:
-    """Resident memory of this process, at most so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
 def in_a_process(*arguments: str) -> dict[str, float]:
-    """What a process prints in its last line."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "DO_NOT_TRACK": "1", "ARROW_DEFAULT_MEMORY_POOL": "jemalloc"}
-    environment |= {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "PREFECT_LOGGING_LEVEL": "CRITICAL"}
-    environment |= {"PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL"}
-    done = subprocess.run([sys.executable, *arguments], stdout=subprocess.PIPE, text=True, check=True, env=environment)
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    """Returns the figures that a Python process prints in its last line."""
+    variables = {"OMP_NUM_THREADS": "1", "DO_NOT_TRACK": "1", "ARROW_DEFAULT_MEMORY_POOL": "jemalloc"}
+    variables |= {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "PREFECT_LOGGING_LEVEL": "CRITICAL"}
+    return run_for_json([sys.executable, *arguments], **variables, PREFECT_SERVER_LOGGING_LEVEL="CRITICAL")
 
 
 def num_sentences(config: Path) -> int:
-    """Rows that the stage split made."""
+    """Counts the rows that the stage split made."""
     import pyarrow.parquet as pq
 
     files = (config.parent / "reticent-store" / "private" / "objects" / "split").glob("*/sentences.parquet")
@@ -192,7 +175,7 @@ def num_sentences(config: Path) -> int:
 def measure(
     config: Path, warm: Path, stages: Sequence[str], wanted: Sequence[str], repeat: int = 1
 ) -> dict[str, dict[str, float]]:
-    """Builds stages, each in a process of its own; the figures of those wanted."""
+    """Builds stages, each in a process of its own, and returns the figures of those wanted."""
     found = {}
     for number, name in enumerate(stages):
         times = str(repeat if name in wanted else 1)
@@ -206,7 +189,7 @@ def measure(
 
 
 def table(document: dict[str, Any]) -> str:
-    """The figures of all sizes beside each other, and how much longer each stage takes for ten times the text."""
+    """Returns a table of the figures of all sizes, with the factors of time for ten times the text."""
     sizes = document["sizes"]
     counts = [size["sentences"] for size in sizes]
     titles = [f"CPU s, {counts[0]:,}", *(f"{count:,}" for count in counts[1:-1]), f"{counts[-1]:,} sentences"]
@@ -226,13 +209,13 @@ def table(document: dict[str, Any]) -> str:
 
 
 def ten_times(small: tuple[int, float], large: tuple[int, float]) -> float:
-    """How much longer ten times the text takes, as between two sizes: (sentences, seconds) of each."""
+    """Returns the factor of time for ten times the text, from (sentences, seconds) of two sizes."""
     return float(10 ** (math.log(large[1] / small[1]) / math.log(large[0] / small[0])))
 
 
 def main() -> None:
     """Parses the command line, measures, prints a table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__, work="build/growth", out="")
     parser.add_argument("--dialogues", type=int, nargs="+", default=[1_500, 15_000])
     parser.add_argument("--copies", type=int, nargs="+", help="instead of dialogues")
     parser.add_argument("--repeat", type=int, default=1)
@@ -240,9 +223,7 @@ def main() -> None:
     parser.add_argument("--stages", nargs="*", default=[], help="those to show; all before them are built as well")
     parser.add_argument("--train", action="store_true")
     parser.add_argument("--prefect", action="store_true")
-    parser.add_argument("--work", type=Path, default=Path("build/growth"))
     parser.add_argument("--keep", action="store_true")
-    parser.add_argument("--out", type=Path)
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
     from flows.running.spec import PREPARATION, TRAINING
@@ -288,8 +269,7 @@ def main() -> None:
     document["load_average"] = os.getloadavg()[2]
     document["num_cpus"] = os.cpu_count()
     print(table(document))
-    if given.out is not None:
-        given.out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    write_json(given.out, document)
 
 
 if __name__ == "__main__":

@@ -81,9 +81,7 @@ TOYS = {
         "benchmarks/dedup.py --sentences 4000 --repeats 1 --only Reticent polars --out {work}/out.json",
         writes=("{work}/out.json",),
     ),
-    "dedup_kernel": Toy("benchmarks/dedup_kernel.py --sentences 20000 --repeats 1", says="compiled"),
     "dedup_peers": Toy("benchmarks/dedup_peers.py rbloom {work} --idle", says="{", needs=("rbloom",)),
-    "dedup_scale": Toy("benchmarks/dedup_scale.py --corpus 2000 4000 --keys 2000 4000 --repeats 1", says="4,000"),
     "domains": Toy(
         "benchmarks/domains.py --data-dir {data} --conversations 12 --epochs 1 --steps 10 --prompts airline"
         " --models Public --work {work}",
