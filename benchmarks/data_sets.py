@@ -17,7 +17,6 @@ from pipelines.policies.judging.judge import Request
 sys.path.insert(0, str(ROOT / "tests" / "policies" / "detectors"))
 from noisy_text import SETS, noisy_sentences  # noqa: F401
 
-
 DOMAINS: Final = ("airline", "insurance", "media")
 Spans = list[tuple[int, int, str]]
 """Secrets of a text: start, end and kind of each."""
