@@ -65,7 +65,7 @@ def write_json(path: Path | None, document: Any, **options: Any) -> str:
     Returns:
         The text of the document.
     """
-    text = json.dumps(document, **{"indent": 1, "allow_nan": False, **options})
+    text = json.dumps(document, **{"indent": 1, **options})
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text + "\n", encoding="utf-8")
