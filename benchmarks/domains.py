@@ -250,7 +250,7 @@ class Attacks:
         return found
 
     def judged(self, name: str, policies: LabelledPolicies) -> dict[Pair, Judged]:
-        """Judges the texts of one model after the test prompts; likelihood ratios are computed once for all policies."""
+        """Judges the texts of one model after the test prompts; likelihood ratios are computed only once."""
         found = self.unscored(name, self.prompts, policies)
         if name not in self._attacked:
             scored: dict[Pair, Judged] = {}

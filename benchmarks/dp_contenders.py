@@ -1,4 +1,4 @@
-"""The contenders of `dp_step`: the same step by ordinary training, by our engine, and by others."""
+"""The contenders of `dp_step`: the same step by ordinary training, by our engine, and by other engines."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+from common import gpt2_config
 
 PRIVATE = ("ours", "ours_two_pass", "opacus_hooks", "opacus_ghost", "fastdp")
 CONTENDERS = ("plain", "fused", *PRIVATE)
@@ -51,13 +53,13 @@ MAX_GRAD_NORM, NOISE, LEARNING_RATE = 0.1, 1.0, 1e-4
 
 @dataclass(frozen=True)
 class Terms:
-    """How steps are taken, for every contender.
+    """The terms of a step, for every contender.
 
     Attributes:
         device: ``cpu`` or ``cuda``.
         dtype: ``fp32``, or ``bf16`` for a forward pass under autocast.
-        physical_batches: that make up a step.
-        untied: whether nobody ties weights.
+        physical_batches: number of batches of a step.
+        untied: true if no contender ties weights.
     """
 
     device: str = "cpu"
@@ -66,24 +68,23 @@ class Terms:
     untied: bool = False
 
     def autocast(self) -> Any:
-        """bfloat16 where asked for."""
+        """Returns the context of a forward pass: bfloat16 if asked for."""
         import torch
 
         return torch.autocast(self.device, dtype=torch.bfloat16, enabled=self.dtype == "bf16")
 
 
 def build(shape: Shape, name: str, terms: Terms) -> Any:
-    """The model of a contender. Opacus ghost refuses tied weights, and its LSTM is a layer of its own."""
+    """Builds the model of a contender. Opacus ghost refuses tied weights, and its LSTM is a layer of its own."""
     import torch
     from torch import nn
 
     torch.manual_seed(0)
     if shape.kind == "gpt2":
-        from transformers import GPT2Config, GPT2LMHeadModel
+        from transformers import GPT2LMHeadModel
 
-        config = GPT2Config(
-            vocab_size=shape.vocab, n_positions=shape.length, n_embd=shape.width, n_layer=shape.layers,
-            n_head=shape.heads, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=0, eos_token_id=0,
+        config = gpt2_config(
+            vocab=shape.vocab, length=shape.length, width=shape.width, layers=shape.layers, heads=shape.heads,
             tie_word_embeddings=not name.startswith(("opacus", "fastdp")) and not terms.untied,
         )  # fmt: skip
         return GPT2LMHeadModel(config).train().to(terms.device)
@@ -119,7 +120,7 @@ def build(shape: Shape, name: str, terms: Terms) -> Any:
 
 
 def example_losses(model: Any, ids: Any, shape: Shape) -> Any:
-    """(B,) cross-entropies from the model's own logits: the mean over next tokens, or that of the class."""
+    """Returns (B,) cross-entropies from the model's own logits: the mean over next tokens, or that of the class."""
     from torch.nn import functional
 
     out = model(ids)
@@ -131,12 +132,12 @@ def example_losses(model: Any, ids: Any, shape: Shape) -> Any:
 
 
 def classes_of(ids: Any) -> Any:
-    """(B,) a class for each example of a classifier."""
+    """Returns (B,) classes of the examples of a classifier."""
     return ids[:, 1] % NUM_CLASSES
 
 
 def plain_loss(model: Any, ids: Any, shape: Shape) -> Any:
-    """The ordinary loss of a batch: for GPT-2, the model's own."""
+    """Returns the ordinary loss of a batch: for GPT-2, the model's own."""
     from torch.nn import functional
 
     if shape.kind == "gpt2":
@@ -148,7 +149,7 @@ def plain_loss(model: Any, ids: Any, shape: Shape) -> Any:
 
 
 def fused_losses(model: Any, ids: Any, shape: Shape) -> Any:
-    """(B,) losses through our fused head; a classifier's head is small, and its losses are its own."""
+    """Returns (B,) losses through our fused head; a classifier's head is small, and its losses are its own."""
     import torch
 
     from pipelines.dp.head import fused_losses as fused
@@ -166,7 +167,7 @@ Step = Callable[[], None]
 
 
 def ordinary(model: Any, ids: Any, shape: Shape, terms: Terms, is_fused: bool) -> Step:
-    """Ordinary AdamW."""
+    """Returns a step of ordinary AdamW."""
     import torch
 
     optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, foreach=False)
@@ -183,7 +184,7 @@ def ordinary(model: Any, ids: Any, shape: Shape, terms: Terms, is_fused: bool) -
 
 
 def ours(model: Any, ids: Any, shape: Shape, terms: Terms, mode: str, noise: float = NOISE) -> Step:
-    """Our engine and optimizer step, as PrivacyEngine runs them."""
+    """Returns a step of our engine and optimizer, as PrivacyEngine runs them."""
     import torch
 
     from pipelines.dp.gradients import GradientEngine
@@ -204,7 +205,7 @@ def ours(model: Any, ids: Any, shape: Shape, terms: Terms, mode: str, noise: flo
 
 
 def opacus(model: Any, ids: Any, shape: Shape, terms: Terms, mode: str, noise: float = NOISE) -> Step:
-    """Opacus with per-sample gradients (hooks) or ghost clipping, driven through its own engine."""
+    """Returns a step of Opacus with per-sample gradients (hooks) or ghost clipping, by its own engine."""
     import torch
     from opacus import PrivacyEngine
     from torch.nn import functional
@@ -233,7 +234,7 @@ def opacus(model: Any, ids: Any, shape: Shape, terms: Terms, mode: str, noise: f
     positions = torch.arange(shape.length, device=ids.device).repeat(len(ids), 1)
 
     def outputs() -> tuple[Any, Any, tuple[int, int]]:
-        """Logits and targets without an example axis, and the shape that the targets had."""
+        """Returns logits and targets without an example axis, and the former shape of the targets."""
         if shape.kind == "roberta":
             return private(ids).logits.float(), classes_of(ids), (len(ids), 1)
         out = private(ids) if shape.kind == "lstm" else private(ids, position_ids=positions).logits
@@ -257,7 +258,7 @@ def opacus(model: Any, ids: Any, shape: Shape, terms: Terms, mode: str, noise: f
 
 
 def fastdp(model: Any, ids: Any, shape: Shape, terms: Terms, noise: float = NOISE) -> Step:
-    """fast-differential-privacy, its book-keeping engine with mixed ghost norms."""
+    """Returns a step of fast-differential-privacy's book-keeping engine with mixed ghost norms."""
     import torch
     from fastDP import PrivacyEngine, transformers_support
 
@@ -285,7 +286,7 @@ def fastdp(model: Any, ids: Any, shape: Shape, terms: Terms, noise: float = NOIS
 
 
 def make(name: str, model: Any, ids: Any, shape: Shape, terms: Terms, noise: float = NOISE) -> Step:
-    """The step of a contender."""
+    """Returns the step of a contender."""
     if name in ("plain", "fused"):
         return ordinary(model, ids, shape, terms, name == "fused")
     if name.startswith("ours"):
@@ -296,13 +297,13 @@ def make(name: str, model: Any, ids: Any, shape: Shape, terms: Terms, noise: flo
 
 
 def available(names: list[str]) -> list[str]:
-    """Those whose package is installed."""
+    """Returns the contenders whose package is installed."""
     package = {"opacus_hooks": "opacus", "opacus_ghost": "opacus", "fastdp": "fastDP"}
     return [n for n in names if n not in package or importlib.util.find_spec(package[n]) is not None]
 
 
 def update_error(name: str, shape: Shape, terms: Terms) -> float:
-    """How far a contender's noiseless step is from one example at a time, as relative error of the update."""
+    """Returns the relative error of a contender's noiseless update, against one example at a time."""
     import torch
     from torch.optim.optimizer import register_optimizer_step_pre_hook
 

@@ -197,9 +197,7 @@ def main() -> None:
     parser.add_argument("--base-records", type=int, default=4_000)
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--learning-rate", type=float, default=3e-3)
-    parser.add_argument(
-        "--models", default="private,target,unseen", help="models that are attacked; the figures of others stay"
-    )
+    parser.add_argument("--models", default="private,target,unseen", help="models that are attacked")
     args = parser.parse_args()
     size, work = args.records, args.work.absolute()
     texts = sentences(args.data_dir, 3 * size + 550 + args.base_records)

@@ -223,13 +223,8 @@ def difference(rows: Sequence[Mapping[str, Any]], ordering: Ordering) -> dict[st
     verdict = "came out" if found.low > 0 else "the other way" if found.high < 0 else "undecided"
     if ordering.equal:
         verdict = "came out: no difference seen" if found.low <= 0 <= found.high else "did not come out: they differ"
-    return {
-        "mean": found.mean,
-        "low": found.low,
-        "high": found.high,
-        "num_repetitions": len(values),
-        "verdict": verdict,
-    }
+    limits = {"mean": found.mean, "low": found.low, "high": found.high}
+    return {**limits, "num_repetitions": found.num, "verdict": verdict}
 
 
 def summary(rows: Sequence[Mapping[str, Any]], arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""CRT: Figures 2 to 6. It has no table of results; points of its figures are in no text, but what they show is."""
+"""CRT: Figures 2 to 6. The paper has no table of results; its text describes the figures without their points."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Domain privacy: Figures 1 and 2, and what else the copy of the paper names.
+"""Domain privacy: Figures 1 and 2, and further findings in the copy of the paper.
 
 The copy has neither the points of the figures nor the bodies of the tables, so most cells have no printed figure; the
 text says which model lies above which. Ours are of benchmarks/domains.py, which docs/audit.md describes.
