@@ -42,11 +42,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from common import command_line
 from data_sets import Text, multidogo, ner, noisy_sentences, wikitext
+from scipy.optimize import minimize
+from scipy.sparse import csr_matrix
 from wordnet import WordNet
 
+from pipelines.corpus.split import Splitter
+from pipelines.policies.detectors.calibrated import Reading
+from pipelines.policies.detectors.conservative import ConservativePolicy
 from pipelines.policies.english.common_words import COMMON_WORDS, COURTESY_WORDS, FUNCTION_WORDS, NUMBER_WORDS
+from pipelines.policies.english.contexts import KNOWN, NUM_BUCKETS, UNITS_PER_NAT, Words, features
+from pipelines.policies.english.everyday_use import name_like
 from pipelines.policies.english.name_lists import personal_names
 from pipelines.policies.english.word_lists import word_lists
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import Sentence
 
 HERE = Path(__file__).parent
 CONTEXTS = HERE.parent / "pipelines" / "policies" / "english" / "contexts"
@@ -142,8 +151,6 @@ def write_lists(folder: Path) -> None:
 
 def paragraphs(folder: Path, number: int) -> Iterator[Text]:
     """Yields sentences of WikiText-2; names are not labelled."""
-    from pipelines.corpus.split import Splitter
-
     lines = wikitext(folder, "train")
     random.Random(1).shuffle(lines)
     for found in Splitter(mode="rules", max_sentence_tokens=256).split(lines):
@@ -156,10 +163,6 @@ def paragraphs(folder: Path, number: int) -> Iterator[Text]:
 
 def labelled(texts: Iterable[Text], *, by_case: bool = False, replaced: bool = False) -> Iterator[Labelled]:
     """Yields sentences as the policy reads them; with ``replaced``, those with a secret, replaced by random words."""
-    from pipelines.policies.detectors.calibrated import Reading
-    from pipelines.policies.english.contexts import KNOWN, Words, features
-    from pipelines.policies.english.everyday_use import name_like
-
     pool = sorted(KNOWN - FUNCTION_WORDS - COURTESY_WORDS - NUMBER_WORDS)
     rng = random.Random(0)
     for text, gold in texts:
@@ -198,11 +201,6 @@ def fold(text: str) -> int:
 
 def fitted(folder: Path, without: int | None = None) -> tuple[Any, int]:
     """Fits weights ``int8 (NUM_BUCKETS,)`` and bias, on all texts or on those that are not in a fold."""
-    from scipy.optimize import minimize
-    from scipy.sparse import csr_matrix
-
-    from pipelines.policies.english.contexts import NUM_BUCKETS, UNITS_PER_NAT
-
     columns: list[np.ndarray] = []
     ends, labels, weights = [0], [], []
 
@@ -263,12 +261,6 @@ def write_weights(folder: Path) -> None:
 
 def show_limits(folder: Path) -> None:
     """Prints the public share of distinct plain sentences and the missed sentences, by text and pair of limits."""
-    from pipelines.policies.detectors.calibrated import Reading
-    from pipelines.policies.detectors.conservative import ConservativePolicy
-    from pipelines.policies.english.contexts import UNITS_PER_NAT
-    from pipelines.policies.options import PolicyOptions
-    from pipelines.policies.protocol import Sentence
-
     weights, bias = fitted(folder, without=0)
     texts = {name: [t for t in found if fold(t[0]) == 0] for name, found in fitted_on(folder).items()}
     texts["MultiDoGO dev"] = list(multidogo(folder, "dev"))

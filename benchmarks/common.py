@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import resource
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
@@ -103,6 +106,38 @@ def cpu_seconds() -> float:
 def peak_bytes() -> int:
     """Returns the largest resident memory of this process so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def with_repository(**variables: str) -> dict[str, str]:
+    """Returns this process's environment with the repository on Python's path, and further variables."""
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return {**os.environ, "PYTHONPATH": path, **variables}
+
+
+def git(*arguments: str, folder: Path = ROOT, check: bool = True) -> str:
+    """Returns the output of a git command; without ``check``, an empty text if the command fails."""
+    done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=check)
+    return done.stdout.strip()
+
+
+def installed(package: str) -> str | None:
+    """Returns the version of an installed package, or None."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def least_seconds(contestants: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, tuple[float, float]]:
+    """Returns the least seconds of each contestant, by the clock and by this process's processor time, in turns."""
+    best = dict.fromkeys(contestants, (math.inf, math.inf))
+    for _ in range(rounds):
+        for name, run in contestants.items():
+            clock, processor = time.perf_counter(), time.process_time()
+            run()
+            took = time.perf_counter() - clock, time.process_time() - processor
+            best[name] = (min(best[name][0], took[0]), min(best[name][1], took[1]))
+    return best
 
 
 def run_for_json(command: Sequence[str], **variables: str) -> dict[str, Any]:

@@ -33,12 +33,27 @@ import time
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 from common import command_line, heading, write_json
 from dedup_files import DOCUMENT_ROWS, RATE, link, nothing, num_rows, parts, peak_bytes, write_masks
 from peers import FOLDER, PeerError, json_of, python_of
 from peers import run as run_peer
+
+from pipelines.artifacts import Artifact, Output, Target
+from pipelines.context import Environment, StageContext
+from pipelines.corpus.items import Document
+from pipelines.corpus.options import ReadOptions
+from pipelines.corpus.readers import read_documents
+from pipelines.corpus.scan import scan
+from pipelines.corpus.split import Splitter
+from pipelines.corpus.tables import SENTENCES
+from pipelines.dedup.kernels import WORTHWHILE_ROWS, compiled
+from pipelines.graph import GRAPH
+from pipelines.settings.corpus import CorpusConfig
+from pipelines.settings.dedup import DedupConfig
+from pipelines.settings.split import SplitConfig
 
 DUPLICATES = 0.15
 PARTITION_ROWS = 100_000
@@ -72,12 +87,6 @@ CORPORA = {
 
 def read(folder: Path, times: int) -> list[str]:
     """Returns the sentences of the real corpora below a folder, so many times, each time with another number."""
-    from pipelines.corpus.items import Document
-    from pipelines.corpus.options import ReadOptions
-    from pipelines.corpus.readers import read_documents
-    from pipelines.corpus.scan import scan
-    from pipelines.corpus.split import Splitter
-
     sentences: list[str] = []
     options = ReadOptions()
     for name, inputs in CORPORA.items():
@@ -91,9 +100,6 @@ def read(folder: Path, times: int) -> list[str]:
 
 def write_partition(folder: Path, part: int, texts: list[str]) -> None:
     """Writes consecutive sentences as one partition of our tables."""
-    from pipelines.artifacts import Target
-    from pipelines.corpus.tables import SENTENCES
-
     at = part * PARTITION_ROWS
     documents, index = np.divmod(np.arange(at, at + len(texts)), DOCUMENT_ROWS)
     rows = pa.array([[0, 1]] * len(texts), pa.list_(pa.uint32()))
@@ -129,12 +135,6 @@ def write_inputs(sentences: list[str], folder: Path) -> None:
 
 
 def _stage(folder: Path, config: dict, stage: str, part: str | None, inputs: dict) -> None:
-    from pipelines.artifacts import Artifact, Output
-    from pipelines.context import Environment, StageContext
-    from pipelines.graph import GRAPH
-    from pipelines.settings.corpus import CorpusConfig
-    from pipelines.settings.dedup import DedupConfig
-    from pipelines.settings.split import SplitConfig
 
     def artifact(name: str, partition: str | None) -> Artifact:
         return Artifact(stage=name, partition=partition, key="", folder=folder / f"{name}-{partition}")
@@ -159,8 +159,6 @@ SENTENCE_BYTES = 80
 
 def ours(folder: Path, **config: object) -> np.ndarray:
     """Runs the stages, Parquet to Parquet. `our_rows` reads the answer, outside the clock."""
-    from pipelines.settings.dedup import DedupConfig
-
     names = parts(folder)
     config = {"false_positive_rate": RATE, "expected_items": num_rows(folder), **config}
     for part in names:
@@ -194,8 +192,6 @@ def python_set(folder: Path) -> np.ndarray:
 
 
 def polars_unique(folder: Path) -> np.ndarray:
-    import polars as pl
-
     frame = pl.read_parquet(folder / "split-*" / "sentences.parquet", columns=["doc_id", "sentence_index", "text"])
     mask = ~frame["text"].is_first_distinct()
     frame.select("doc_id", "sentence_index", mask.alias("is_duplicate")).write_parquet(folder / "mask-polars.parquet")
@@ -226,14 +222,7 @@ AFTER = {name: our_rows for name in CONTESTANTS if name.startswith("Reticent")}
 
 
 def warm(folder: Path) -> None:
-    """Loads imports and compiled code, which are not compared."""
-    import polars  # noqa: F401
-
-    import pipelines.dedup.mask
-    import pipelines.dedup.other_corpus
-    import pipelines.dedup.resolve  # noqa: F401
-    from pipelines.dedup.kernels import WORTHWHILE_ROWS, compiled
-
+    """Loads modules and compiled code, which are not compared."""
     compiled(WORTHWHILE_ROWS)
     with tempfile.TemporaryDirectory(dir=folder) as small:
         write_inputs(["a b", "a b"], Path(small))

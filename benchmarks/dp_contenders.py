@@ -7,7 +7,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from common import gpt2_config
+from torch import nn
+from torch.nn import functional
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+from torch.utils.data import DataLoader, TensorDataset
+from transformers import GPT2LMHeadModel, RobertaConfig, RobertaForSequenceClassification
+from transformers.pytorch_utils import Conv1D
+
+from pipelines.dp.gradients import GradientEngine
+from pipelines.dp.head import fused_losses as fused
+from pipelines.dp.language import causal_lm_losses
+from pipelines.dp.optimizer import noisy_step
+from pipelines.randomness import unpredictable
 
 PRIVATE = ("ours", "ours_two_pass", "opacus_hooks", "opacus_ghost", "fastdp")
 CONTENDERS = ("plain", "fused", *PRIVATE)
@@ -69,20 +82,13 @@ class Terms:
 
     def autocast(self) -> Any:
         """Returns the context of a forward pass: bfloat16 if asked for."""
-        import torch
-
         return torch.autocast(self.device, dtype=torch.bfloat16, enabled=self.dtype == "bf16")
 
 
 def build(shape: Shape, name: str, terms: Terms) -> Any:
     """Builds the model of a contender. Opacus ghost refuses tied weights, and its LSTM is a layer of its own."""
-    import torch
-    from torch import nn
-
     torch.manual_seed(0)
     if shape.kind == "gpt2":
-        from transformers import GPT2LMHeadModel
-
         config = gpt2_config(
             vocab=shape.vocab, length=shape.length, width=shape.width, layers=shape.layers, heads=shape.heads,
             tie_word_embeddings=not name.startswith(("opacus", "fastdp")) and not terms.untied,
@@ -90,8 +96,6 @@ def build(shape: Shape, name: str, terms: Terms) -> Any:
         return GPT2LMHeadModel(config).train().to(terms.device)
 
     if shape.kind == "roberta":
-        from transformers import RobertaConfig, RobertaForSequenceClassification
-
         roberta = RobertaConfig(
             vocab_size=shape.vocab, hidden_size=shape.width, num_hidden_layers=shape.layers,
             num_attention_heads=shape.heads, intermediate_size=4 * shape.width, num_labels=NUM_CLASSES,
@@ -121,8 +125,6 @@ def build(shape: Shape, name: str, terms: Terms) -> Any:
 
 def example_losses(model: Any, ids: Any, shape: Shape) -> Any:
     """Returns (B,) cross-entropies from the model's own logits: the mean over next tokens, or that of the class."""
-    from torch.nn import functional
-
     out = model(ids)
     if shape.kind == "roberta":
         return functional.cross_entropy(out.logits.float(), classes_of(ids), reduction="none")
@@ -138,8 +140,6 @@ def classes_of(ids: Any) -> Any:
 
 def plain_loss(model: Any, ids: Any, shape: Shape) -> Any:
     """Returns the ordinary loss of a batch: for GPT-2, the model's own."""
-    from torch.nn import functional
-
     if shape.kind == "gpt2":
         return model(input_ids=ids, labels=ids, use_cache=False).loss
     if shape.kind == "roberta":
@@ -150,11 +150,6 @@ def plain_loss(model: Any, ids: Any, shape: Shape) -> Any:
 
 def fused_losses(model: Any, ids: Any, shape: Shape) -> Any:
     """Returns (B,) losses through our fused head; a classifier's head is small, and its losses are its own."""
-    import torch
-
-    from pipelines.dp.head import fused_losses as fused
-    from pipelines.dp.language import causal_lm_losses
-
     if shape.kind == "gpt2":
         return causal_lm_losses(model, ids, ids)
     if shape.kind == "roberta":
@@ -168,8 +163,6 @@ Step = Callable[[], None]
 
 def ordinary(model: Any, ids: Any, shape: Shape, terms: Terms, is_fused: bool) -> Step:
     """Returns a step of ordinary AdamW."""
-    import torch
-
     optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, foreach=False)
 
     def step() -> None:
@@ -185,12 +178,6 @@ def ordinary(model: Any, ids: Any, shape: Shape, terms: Terms, is_fused: bool) -
 
 def ours(model: Any, ids: Any, shape: Shape, terms: Terms, mode: str, noise: float = NOISE) -> Step:
     """Returns a step of our engine and optimizer, as PrivacyEngine runs them."""
-    import torch
-
-    from pipelines.dp.gradients import GradientEngine
-    from pipelines.dp.optimizer import noisy_step
-    from pipelines.randomness import unpredictable
-
     optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, foreach=False)
     engine = GradientEngine(model, max_grad_norm=MAX_GRAD_NORM, mode=mode)  # type: ignore[arg-type]
 
@@ -206,14 +193,9 @@ def ours(model: Any, ids: Any, shape: Shape, terms: Terms, mode: str, noise: flo
 
 def opacus(model: Any, ids: Any, shape: Shape, terms: Terms, mode: str, noise: float = NOISE) -> Step:
     """Returns a step of Opacus with per-sample gradients (hooks) or ghost clipping, by its own engine."""
-    import torch
     from opacus import PrivacyEngine
-    from torch.nn import functional
-    from torch.utils.data import DataLoader, TensorDataset
 
     if shape.kind == "gpt2":
-        from transformers.pytorch_utils import Conv1D
-
         for parent in list(model.modules()):  # as its tutorials do: it has no ghost rule for Conv1D
             for name, child in list(parent.named_children()):
                 if isinstance(child, Conv1D):
@@ -259,7 +241,6 @@ def opacus(model: Any, ids: Any, shape: Shape, terms: Terms, mode: str, noise: f
 
 def fastdp(model: Any, ids: Any, shape: Shape, terms: Terms, noise: float = NOISE) -> Step:
     """Returns a step of fast-differential-privacy's book-keeping engine with mixed ghost norms."""
-    import torch
     from fastDP import PrivacyEngine, transformers_support
 
     # Its own forward pass for GPT-2 is that of an old version; expanded position ids make it needless.
@@ -304,9 +285,6 @@ def available(names: list[str]) -> list[str]:
 
 def update_error(name: str, shape: Shape, terms: Terms) -> float:
     """Returns the relative error of a contender's noiseless update, against one example at a time."""
-    import torch
-    from torch.optim.optimizer import register_optimizer_step_pre_hook
-
     torch.manual_seed(1)
     model = build(shape, name, terms)
     ids = torch.randint(0, shape.vocab, (shape.batch, shape.length), device=terms.device)

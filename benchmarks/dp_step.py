@@ -34,7 +34,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from common import command_line, write_json
+import torch
+from common import command_line, installed, with_repository, write_json
 from dp_contenders import (
     CHECK_SHAPES,
     CONTENDERS,
@@ -49,11 +50,11 @@ from dp_contenders import (
     update_error,
 )
 
+from pipelines.training.devices import freed_memory_kept
+
 
 def serve(name: str, shape: Shape) -> None:
     """Takes a step for each line on standard input and answers with its seconds; on ``end``, with peak memory."""
-    import torch
-
     if ARGUMENTS.threads:
         torch.set_num_threads(ARGUMENTS.threads)
     answers, sys.stdout = sys.stdout, sys.stderr  # what libraries print is no answer
@@ -78,8 +79,6 @@ def serve(name: str, shape: Shape) -> None:
 
 def make_warm_imports(name: str) -> None:
     """Imports what the contender needs and runs a tiny step, so that neither counts as the step's memory."""
-    import torch
-
     small = CHECK_SHAPES["gpt2"]
     model = build(small, name, terms())
     make(name, model, torch.randint(0, small.vocab, (2, small.length)), small, terms())()
@@ -101,17 +100,13 @@ def command(role: str, name: str, shape: str) -> list[str]:
 
 def heap() -> contextlib.AbstractContextManager[None]:
     """Returns a context that keeps freed memory if asked for; freed memory is given back while peaks are measured."""
-    from pipelines.training.devices import freed_memory_kept
-
     is_kept = ARGUMENTS.kept_heap and "MALLOC_MMAP_THRESHOLD_" not in os.environ
     return freed_memory_kept() if is_kept else contextlib.nullcontext()
 
 
-def environment() -> dict[str, str]:
+def environment(**variables: str) -> dict[str, str]:
     """Returns the workers' environment, with the repository on the path."""
-    root = str(Path(__file__).resolve().parents[1])
-    path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-    return {**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore"}
+    return with_repository(HF_HUB_OFFLINE="1", PYTHONWARNINGS="ignore", **variables)
 
 
 def verified(name: str, kind: str) -> float | None:
@@ -128,7 +123,7 @@ class Worker:
         settings = {"MALLOC_MMAP_THRESHOLD_": "65536"} if is_measured else {}
         self.process = subprocess.Popen(
             command("serve", name, shape), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL if ARGUMENTS.quiet else None, text=True, env={**environment(), **settings},
+            stderr=subprocess.DEVNULL if ARGUMENTS.quiet else None, text=True, env=environment(**settings),
         )  # fmt: skip
 
     def ask(self, word: str) -> float | None:
@@ -209,7 +204,7 @@ def main() -> None:
     report: dict[str, Any] = {
         "command": " ".join(["python", *sys.argv]),
         "machine": f"{platform.machine()}, {os.cpu_count()} CPUs",
-        "versions": {p: version(p) for p in ("torch", "transformers", "opacus")},
+        "versions": {p: installed(p) for p in ("torch", "transformers", "opacus")},
         "errors": {},
         "shapes": {},
     }
@@ -227,17 +222,6 @@ def main() -> None:
             print(f"  {name:14} " + "  ".join(f"{k} {v}" for k, v in row.items()), flush=True)
         report["shapes"][shape] = found
     write_json(ARGUMENTS.output, report)
-
-
-def version(package: str) -> str | None:
-    """Returns the version of an installed package, or None."""
-    from importlib.metadata import PackageNotFoundError
-    from importlib.metadata import version as installed
-
-    try:
-        return installed(package)
-    except PackageNotFoundError:
-        return None
 
 
 def arguments() -> argparse.Namespace:

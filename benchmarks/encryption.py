@@ -9,12 +9,12 @@ Results of a step are compared first. Unfair to us: only reading and writing are
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-from common import command_line
+from common import command_line, least_seconds
 
 from pipelines.artifacts import Source, Target
 from pipelines.encryption import places
@@ -73,13 +73,6 @@ def steps(number: int) -> dict[str, Callable[[Path], object]]:
     }
 
 
-def seconds(step: Callable[[Path], object], root: Path) -> float:
-    """Measures the CPU time of one call."""
-    started = time.process_time()
-    step(root)
-    return time.process_time() - started
-
-
 def main() -> None:
     """Prints a row for each step."""
     parser = command_line(__doc__)
@@ -94,8 +87,8 @@ def main() -> None:
         for name, step in steps(number).items():
             found = [step(root) for root in roots]
             assert found[0] == found[1], name
-            rounds = [[seconds(step, root) for root in roots] for _ in range(ROUNDS)]
-            times = [min(column) for column in zip(*rounds, strict=True)]
+            least = least_seconds({root.name: partial(step, root) for root in roots}, ROUNDS)
+            times = [processor for _, processor in least.values()]
             print(f"  {name:<38} plain {times[0]:7.3f}  sealed {times[1]:7.3f}  ratio {times[1] / times[0]:5.2f}")
         sizes = [sum(path.stat().st_size for path in root.iterdir()) for root in roots]
         print(f"  bytes on disk: plain {sizes[0]:,}, sealed {sizes[1]:,} ({sizes[1] / sizes[0] - 1:+.3%})")

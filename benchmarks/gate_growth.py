@@ -26,6 +26,18 @@ from typing import Any
 from common import command_line, peak_bytes, run_for_json, write_json
 from patched import set_for_process
 
+from pipelines.artifacts import Artifact, Output
+from pipelines.context import Environment, StageContext
+from pipelines.gate import masked
+from pipelines.gate.files import search_folder
+from pipelines.gate.search import Hits
+from pipelines.gate.tables import GATE_INDEX, GATE_PLACES, GATE_STRINGS
+from pipelines.policies.sharding import PUBLISHED
+from pipelines.policies.tables import REDACTED
+from pipelines.settings.gate import GateConfig
+from pipelines.stages.prepare import gate
+from pipelines.tables import TableWriter
+
 IN_PARTITION = 100_000
 SYLLABLES = ["ba", "do", "fe", "gi", "ko", "lu", "ma", "ne", "ri", "su", "ta", "vo"]
 ROW = {"spans": [], "flagged_by_conservative": False, "num_tokens": 9, "is_duplicate": False, "failed_closed": False}
@@ -41,11 +53,6 @@ def a_string(draw: random.Random) -> str:
 
 def write_tables(folder: Path, sentences: int, in_partition: int) -> None:
     """Writes the tables that the gate reads, unless they are there."""
-    from pipelines.gate.tables import GATE_PLACES, GATE_STRINGS
-    from pipelines.policies.sharding import PUBLISHED
-    from pipelines.policies.tables import REDACTED
-    from pipelines.tables import TableWriter
-
     if folder.exists():
         return
     draw = random.Random(0)
@@ -81,15 +88,6 @@ def write_tables(folder: Path, sentences: int, in_partition: int) -> None:
 
 def measure(folder: Path, way: str, in_partition: int) -> dict[str, Any]:
     """Runs the stage in this process."""
-    from pipelines.artifacts import Artifact, Output
-    from pipelines.context import Environment, StageContext
-    from pipelines.gate import masked
-    from pipelines.gate.files import search_folder
-    from pipelines.gate.search import Hits
-    from pipelines.gate.tables import GATE_INDEX
-    from pipelines.settings.gate import GateConfig
-    from pipelines.stages.prepare import gate
-
     parts = sorted(folder.glob("p*"))
     num_strings = len(parts) * in_partition // 4
     if way == "all at once":

@@ -35,9 +35,19 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 from common import command_line, cpu_seconds, peak_bytes, read_json, run_for_json, write_json
 from growth_copies import copy_instead_of_splitting, input_bytes, write_copies
 from patched import SOURCE
+
+from flows.running.lifecycle import finish, running
+from flows.running.spec import PREPARATION, TRAINING, begin
+from pipelines.corpus.customersim import write_customersim
+from pipelines.graph import GRAPH
+from pipelines.store.objects.session import open_session
+from pipelines.store.place.outcome import PartitionKeys
+from pipelines.walks import default_stages
+from tasks.builders import builder_of
 
 SETTINGS = """
 [run]
@@ -104,8 +114,6 @@ print(json.dumps({"import_seconds": started - began, "scan_seconds": scanned - s
 
 def write_project(folder: Path, dialogues: int, partition_documents: int) -> Path:
     """Writes a settings file with its corpus, unless they are there."""
-    from pipelines.corpus.customersim import write_customersim
-
     if (folder / "reticent.toml").exists():
         return folder / "reticent.toml"
     folder.mkdir(parents=True)
@@ -118,13 +126,6 @@ def write_project(folder: Path, dialogues: int, partition_documents: int) -> Pat
 
 def build(config: Path, stages: Sequence[str]) -> dict[str, float]:
     """Builds stages in this process, in the graph's order, and returns the figures of the last one and of the scan."""
-    from flows.running.lifecycle import finish, running
-    from flows.running.spec import begin
-    from pipelines.graph import GRAPH
-    from pipelines.store.objects.session import open_session
-    from pipelines.store.place.outcome import PartitionKeys
-    from tasks.builders import builder_of
-
     began = time.perf_counter()
     run = begin(config, {}, selected=stages)
     found = {"scan_seconds": time.perf_counter() - began}
@@ -166,8 +167,6 @@ def in_a_process(*arguments: str) -> dict[str, float]:
 
 def num_sentences(config: Path) -> int:
     """Counts the rows that the stage split made."""
-    import pyarrow.parquet as pq
-
     files = (config.parent / "reticent-store" / "private" / "objects" / "split").glob("*/sentences.parquet")
     return sum(pq.read_metadata(file).num_rows for file in files)
 
@@ -226,8 +225,6 @@ def main() -> None:
     parser.add_argument("--keep", action="store_true")
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    from flows.running.spec import PREPARATION, TRAINING
-    from pipelines.walks import default_stages
 
     stages = [name for name in (*PREPARATION, *(TRAINING if given.train else ())) if name in default_stages()]
     if given.one:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 from pipelines.intervals import ClusterSums, korn_graubard_of, korn_graubard_upper_of
 
@@ -104,8 +105,6 @@ def simulate(kind: str, rate: float, repetitions: int = REPETITIONS, seed: int =
 
 def exact(hits: Any, units: Any) -> tuple[Any, Any]:
     """Returns Clopper-Pearson intervals, on arrays."""
-    from scipy import stats
-
     tail = (1 - CONFIDENCE) / 2
     low = np.where(hits > 0, stats.beta.ppf(tail, np.maximum(hits, 1e-9), units - hits + 1), 0.0)
     return low, stats.beta.ppf(1 - tail, hits + 1, units - hits)

@@ -26,7 +26,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from common import command_line, write_json, write_lines
+from common import command_line, git, write_json, write_lines
 from increment import contents, drive, write_project
 
 from flows.commands.ledger import ledger_document
@@ -109,7 +109,7 @@ def simulate_nights(config: Path, given: argparse.Namespace) -> dict[str, Any]:
     return {
         "nights": given.nights,
         **done,
-        "upgraded_from": None if given.before is None else commit_of(given.before),
+        "upgraded_from": None if given.before is None else git("rev-parse", "--short", "HEAD", folder=given.before),
         "largest_of_first_half": max(sizes[:half], default=0),
         "largest_of_later_half": max(sizes[half:], default=0),
         "mb_after_gc": [round(size / 1e6, 1) for size in sizes],
@@ -175,12 +175,6 @@ def at_the_end(config: Path) -> dict[str, Any]:
         "releases_abandoned": states["abandoned"],
         "composed_epsilon": [group["epsilon"] for group in groups],
     }
-
-
-def commit_of(checkout: Path) -> str:
-    """Returns the commit of a checkout, abbreviated."""
-    command = ["git", "-C", str(checkout), "rev-parse", "--short", "HEAD"]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from common import RESULTS as ALL_RESULTS
-from common import ROOT, command_line, heading, read_json, write_json
+from common import ROOT, command_line, git, heading, read_json, with_repository, write_json
 
 from flows.docs.tables import page
 
@@ -122,16 +122,9 @@ def measured(part: Part, config: Path, limit: float) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as scratch:
         out = Path(scratch) / "out.json"
         script, *arguments = (argument.format(out=out, config=config) for argument in part.arguments)
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
-        printed = subprocess.run(
-            [sys.executable, str(ROOT / "benchmarks" / script), *arguments],
-            cwd=ROOT,
-            env=environment,
-            stdout=subprocess.PIPE,
-            timeout=limit,
-            check=True,
-            text=True,
-        ).stdout
+        command = [sys.executable, str(ROOT / "benchmarks" / script), *arguments]
+        options = {"cwd": ROOT, "env": with_repository(), "stdout": subprocess.PIPE, "text": True}
+        printed = subprocess.run(command, timeout=limit, check=True, **options).stdout
         text = out.read_text("utf-8") if "{out}" in part.arguments else printed[printed.index("{") :]
     return {
         "commit": _commit(),
@@ -144,14 +137,9 @@ def measured(part: Part, config: Path, limit: float) -> dict[str, Any]:
 
 def _commit() -> str:
     """Returns the commit that is checked out; with a plus if other files than those that this writes differ from it."""
-
-    def git(*arguments: str) -> str:
-        return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
-
     others = ("--", ".", f":!{RESULTS.relative_to(ROOT)}", f":!{README.relative_to(ROOT)}")
-    return git("rev-parse", "--short", "HEAD") + "+" * bool(
-        git("status", "--porcelain", "--untracked-files=no", *others)
-    )
+    changed = git("status", "--porcelain", "--untracked-files=no", *others)
+    return git("rev-parse", "--short", "HEAD") + "+" * bool(changed)
 
 
 def _thousands(number: float) -> str:

@@ -20,17 +20,18 @@ from __future__ import annotations
 import json
 import logging
 import os
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import spacy
-from common import command_line, peak_bytes, write_json
+from common import command_line, least_seconds, peak_bytes, write_json
 
+from pipelines.corpus.customersim import simulate
 from pipelines.corpus.split import Splitter, _cut_stops_off_codes
 from pipelines.language import Annotator, load_pipeline, make_doc, model_module
 from pipelines.policies.detectors.presidio import PresidioPolicy
+from pipelines.policies.detectors.presidio_engine import CONTEXT, make_analyzer
 from pipelines.policies.judging.apply import Redactor, RedactorSpec
 from pipelines.policies.judging.judge import Judge, Request
 from pipelines.policies.options import PolicyOptions
@@ -44,8 +45,6 @@ def sentences(folder: Path | None, count: int) -> list[Request]:
     """Returns distinct sentences with single spaces, half of them prose and half dialogue."""
     splitter = Splitter(mode="rules", max_sentence_tokens=256)
     if folder is None:
-        from pipelines.corpus.customersim import simulate
-
         sources = [[d["text"] for d in simulate(count, 3)]]
     else:
         prose = (folder / "wikitext2" / "wiki.valid.raw").read_text(encoding="utf-8").splitlines()
@@ -63,8 +62,6 @@ def sentences(folder: Path | None, count: int) -> list[Request]:
 
 def presidio_engine() -> Any:
     """Returns Presidio as it is, on a whole spaCy pipeline of its own, with its e-mail check off the network."""
-    from pipelines.policies.detectors.presidio_engine import CONTEXT, make_analyzer
-
     engine = make_analyzer.__wrapped__(MODEL, PresidioPolicy.needs | CONTEXT, "en", ())
     engine.nlp_engine.nlp = {"en": spacy_pipeline()}
     return engine
@@ -115,19 +112,6 @@ def ours(requests: Sequence[Request], policies: Sequence[str], observed: Sequenc
     return run
 
 
-def timed(contestants: dict[str, Callable[[], Any]], rounds: int) -> tuple[dict[str, float], dict[str, float]]:
-    """Returns the best of several rounds of each, in turn: seconds, and this process's processor time."""
-    best = dict.fromkeys(contestants, float("inf"))
-    processor = dict(best)
-    for _ in range(rounds):
-        for name, run in contestants.items():
-            began, began_processor = time.perf_counter(), time.process_time()
-            run()
-            best[name] = min(best[name], time.perf_counter() - began)
-            processor[name] = min(processor[name], time.process_time() - began_processor)
-    return best, processor
-
-
 def main() -> None:
     """Prints one JSON document."""
     parser = command_line(__doc__, data_dir=False)
@@ -174,7 +158,8 @@ def main() -> None:
         contestants["presidio BatchAnalyzer, batch 256, 2 processes"] = lambda: list(
             batch.analyze_iterator(texts, "en", batch_size=256, n_process=2)
         )
-    seconds, processor = timed(contestants, options.rounds)
+    least = least_seconds(contestants, options.rounds)
+    seconds, processor = ({name: pair[which] for name, pair in least.items()} for which in (0, 1))
     document["tokens_per_second"] = {name: round(num_tokens / taken) for name, taken in seconds.items()}
     analyze, loop = seconds["presidio analyze"], seconds["spaCy line by line"]
     separate = analyze + len(LEVELS) * loop

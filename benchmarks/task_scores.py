@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+import transformers
 from common import RESULTS, append_line, command_line, heading, read_lines, write_json, write_lines
 from data_sets import wikitext
 from orderings import SIZES
@@ -30,6 +32,8 @@ from flows.running.spec import open_store
 from pipelines.corpus.datasets import linearise
 from pipelines.settings.loading import load_settings
 from pipelines.store.objects import runs
+from pipelines.training.data.vocabulary import learn_vocabulary
+from pipelines.training.models.sources import find_model
 from pipelines.training.scoring.tables import GENERATED
 from pipelines.training.scoring.text_metrics import bleu, rouge_l, score_texts
 
@@ -135,11 +139,6 @@ def masked_model(data: Path, folder: Path, num_steps: int = 300, seed: int = 0) 
 
     Only the head is trained; embeddings are those of the encoder. Public text on a public model.
     """
-    import torch
-    import transformers
-
-    from pipelines.training.models.sources import find_model
-
     source = find_model("minilm").location
     tokenizer = transformers.AutoTokenizer.from_pretrained(source)
     model = transformers.BertForMaskedLM.from_pretrained(source)
@@ -170,11 +169,6 @@ def masked_model(data: Path, folder: Path, num_steps: int = 300, seed: int = 0) 
 
 def small_gpt2(data: Path, folder: Path, vocab_size: int = 2_000) -> None:
     """Writes a GPT-2 of two blocks with random weights, with a vocabulary that is learnt on WikiText-2: public text."""
-    import torch
-    import transformers
-
-    from pipelines.training.data.vocabulary import learn_vocabulary
-
     raw = (data / "wikitext2/wiki.train.raw").read_text("utf-8").splitlines()
     tokenizer = learn_vocabulary("bpe_public", vocab_size, (line for line in raw if line.strip())).tokenizer
     torch.manual_seed(0)

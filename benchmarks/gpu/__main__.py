@@ -22,14 +22,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
 sys.path += [str(ROOT / "benchmarks"), str(ROOT / "tests"), str(ROOT / "tests" / "dp")]  # checks that tests have too
 
-from common import command_line, peak_bytes  # noqa: E402
+from common import command_line, installed, peak_bytes  # noqa: E402
 
 from benchmarks.reproduce import results as reproduced  # noqa: E402
 from benchmarks.reproduce.cache import write_json  # noqa: E402
@@ -171,14 +170,6 @@ def machine(device: str, *, tiny: bool, commit: str | None) -> dict[str, Any]:
 def commit_here() -> str:
     """Returns the commit of this checkout, if it is one."""
     return reproduced.commit() if shutil.which("git") and (ROOT / ".git").exists() else "unknown"
-
-
-def installed(package: str) -> str | None:
-    """Returns the version of a package, or None."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 if __name__ == "__main__":

@@ -8,6 +8,10 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
+import spacy
+
+from pipelines.language import model_module
+
 from .cells import Place
 from .texts import paragraphs
 
@@ -20,10 +24,6 @@ AGREEMENT: Final = 0.995
 
 def compare(place: Place) -> dict[str, Any]:
     """Compares entities of the same paragraphs on both devices."""
-    import spacy
-
-    from pipelines.language import model_module
-
     module = next((found for name in MODELS if importlib.util.find_spec(found := model_module(name))), None)
     if module is None:
         raise ModuleNotFoundError(f"no spaCy model: {' or '.join(MODELS)}", name=MODELS[-1])

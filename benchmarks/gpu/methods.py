@@ -18,6 +18,8 @@ from typing import Any, Final
 
 import numpy as np
 import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import GPT2Config
 
 from pipelines.dp.sampling import PrivatePlan, plan_private_steps
 from pipelines.errors import ConfigError
@@ -198,8 +200,6 @@ def best_model(place: Place, block: int) -> tuple[LoadedModel, str]:
 
 def random_gpt2(place: Place) -> tuple[Path, str]:
     """Writes a folder with GPT-2 small's config and tokenizer, or bytes if the data folder has no tokenizer."""
-    from transformers import GPT2Config
-
     folder = place.scratch / "gpt2"
     sizes = {"n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 64} if place.tiny else {}
     brought = place.data_dir / "gpt2_tokenizer" / "tokenizer.json" if place.data_dir is not None else None
@@ -217,8 +217,6 @@ def random_gpt2(place: Place) -> tuple[Path, str]:
 
 def byte_tokenizer() -> Any:
     """Returns a tokenizer of bytes and an end token."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-
     alphabet = ["<|endoftext|>", *sorted(pre_tokenizers.ByteLevel.alphabet())]
     tokenizer = Tokenizer(models.BPE(vocab={token: at for at, token in enumerate(alphabet)}, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

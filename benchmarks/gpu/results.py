@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
+
+from common import read_json
 
 from benchmarks.reproduce.cache import write_json
 
@@ -27,10 +28,7 @@ def path_of(folder: Path, cell: Cell) -> Path:
 def read(folder: Path, cell: Cell) -> dict[str, Any] | None:
     """Reads the result of a cell, or returns None."""
     path = path_of(folder, cell)
-    if not path.exists():
-        return None
-    found: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    return found
+    return read_json(path) if path.exists() else None
 
 
 def restore(folder: Path, cells: Sequence[Cell]) -> int:
@@ -38,7 +36,7 @@ def restore(folder: Path, cells: Sequence[Cell]) -> int:
     path, count = folder / SUMMARY, 0
     if not path.exists():
         return 0
-    known = {result["cell"]: result for result in json.loads(path.read_text("utf-8"))["results"]}
+    known = {result["cell"]: result for result in read_json(path)["results"]}
     for cell in cells:
         if cell.name in known and read(folder, cell) is None:
             write_json(path_of(folder, cell), known[cell.name])

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from common import with_repository
+
 from . import results
 from .cells import Cell, Place
 
@@ -146,7 +148,5 @@ def started(cell: Cell, answer: Path, given: Slice) -> subprocess.Popen[bytes]:
     line += ["--data-dir", str(place.data_dir)] if place.data_dir is not None else []
     for name, folder in place.models.items():
         line += ["--model", f"{name}={folder}"]
-    root = str(Path(__file__).parents[2])
-    path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1", "TMPDIR": str(answer.parent)}
+    environment = with_repository(HF_HUB_OFFLINE="1", TMPDIR=str(answer.parent))
     return subprocess.Popen(line, env=environment, start_new_session=True)

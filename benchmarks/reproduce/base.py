@@ -10,7 +10,6 @@ records.
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import random
 import time
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
-from common import gpt2_config
+from common import gpt2_config, read_json
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import GPT2LMHeadModel, PreTrainedTokenizerFast, set_seed
 
@@ -265,5 +264,4 @@ def _held_out(network: Any, tokenizer: Any, data_dir: Path, context: int) -> dic
 
 def written(folder: Path) -> dict[str, Any]:
     """Returns the document of a finished starting point."""
-    found: dict[str, Any] = json.loads((folder / "cached.json").read_text("utf-8"))
-    return found
+    return read_json(folder / "cached.json")

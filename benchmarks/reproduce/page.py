@@ -8,13 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from common import ROOT
+
 from . import drawings, results, verdicts
 from .base import RECIPES
 from .cells import Cell, Recorded, Scale, expected_hours
 from .papers import CELLS, CLAIMS, TITLES
 from .verdicts import Claim, Estimate, Results, Verdict
 
-DOCS: Final = results.REPOSITORY / "docs"
+DOCS: Final = ROOT / "docs"
 WORDS: Final = ("reproduced", "partly", "not", "not run here", "not possible here")
 COMMAND: Final = "python -m benchmarks.reproduce --data-dir DATA"
 _LONGEST: Final = 420

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import re
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from common import RESULTS as ALL_RESULTS
+from common import git, read_json
+
 from .cache import write_json
 from .cells import Cell, Scale
 
-RESULTS: Final = Path(__file__).parents[1] / "results" / "reproduce"
-REPOSITORY: Final = Path(__file__).parents[2]
+RESULTS: Final = ALL_RESULTS / "reproduce"
 
 
 def path_of(folder: Path, cell: Cell, scale: Scale, seed: int) -> Path:
@@ -27,10 +27,7 @@ def path_of(folder: Path, cell: Cell, scale: Scale, seed: int) -> Path:
 def read(folder: Path, cell: Cell, scale: Scale, seed: int) -> dict[str, Any] | None:
     """Reads a finished result, or returns None."""
     path = path_of(folder, cell, scale, seed)
-    if not path.exists():
-        return None
-    found: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    return found
+    return read_json(path) if path.exists() else None
 
 
 def read_all(folder: Path, cell: Cell, scale: Scale) -> list[dict[str, Any]]:
@@ -88,13 +85,9 @@ def machine() -> dict[str, Any]:
 
 def commit() -> str:
     """Returns the commit of this checkout, with ``+`` if files differ from it."""
-
-    def git(*arguments: str) -> str:
-        done = subprocess.run(["git", *arguments], cwd=REPOSITORY, capture_output=True, text=True, check=False)
-        return done.stdout.strip()
-
-    changed = git("status", "--porcelain", "--untracked-files=no", "--", "pipelines", "flows", "tasks", "benchmarks")
-    return (git("rev-parse", "--short=12", "HEAD") or "unknown") + ("+" if changed else "")
+    rooms = ("pipelines", "flows", "tasks", "benchmarks")
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", *rooms, check=False)
+    return (git("rev-parse", "--short=12", "HEAD", check=False) or "unknown") + ("+" if changed else "")
 
 
 def unfinished(folder: Path, cells: Sequence[Cell], scale: Scale) -> list[tuple[Cell, int]]:
