@@ -1,7 +1,7 @@
 """Ten times the text: how much longer each stage takes, how much more memory, and what Prefect's share of a run is.
 
     python benchmarks/growth.py [--dialogues 1500 15000] [--partition-documents 250] [--stages split redact …]
-                                [--train] [--prefect] [--work build/growth] [--keep] [--repeat 1] [--out FILE]
+                                [--prefect] [--work build/growth] [--out FILE]
     python benchmarks/growth.py --copies 1 10 100 …
 
 CustomerSim dialogues, as `reticent simulate customersim` writes them, go through the preparation, stage by stage: each
@@ -10,15 +10,10 @@ compiled code are there. Its seconds are those of `Builder.build_stage` with one
 process, and how far that lies above what the process held before; bytes are those of the stage's artifacts. ``scan``
 is what a run does before its first stage: it reads and cuts the input.
 
-``--train`` adds the stages from training on, with a model of 16 dimensions, one epoch. ``--prefect`` runs the
-preparation of the largest corpus once more in a new store, as a flow on the embedded server: Prefect's share is what
-the flow took beyond its stages. ``--keep`` goes on with what an earlier call built in the same folder, and measures
-the stages given alone.
-
-``--copies`` measures deduplication on more sentences than can be split in an hour: on altered copies of the sentences
-of 15,000 dialogues, as `benchmarks/growth_copies.py` says, a partition each. ``--repeat`` builds what is measured so
-many times in the same process, and shows the least processor time, for neighbours on the machine add to it; what
-remains in the process (compiled code, say) is not loaded again. The first time is among the figures.
+``--prefect`` runs the preparation of the largest corpus once more in a new store, as a flow on the embedded server:
+Prefect's share is the time of the flow beyond its stages. ``--copies`` measures deduplication on more sentences than
+can be split in an hour: on altered copies of the sentences of 15,000 dialogues, a partition each
+(`benchmarks/growth_copies.py`).
 """
 
 from __future__ import annotations
@@ -41,7 +36,7 @@ from growth_copies import copy_instead_of_splitting, input_bytes, write_copies
 from patched import SOURCE
 
 from flows.running.lifecycle import finish, running
-from flows.running.spec import PREPARATION, TRAINING, begin
+from flows.running.spec import PREPARATION, begin
 from pipelines.corpus.customersim import write_customersim
 from pipelines.graph import GRAPH
 from pipelines.store.objects.session import open_session
@@ -62,15 +57,6 @@ policies = ["customersim", "high_entity"]
 conservative = "conservative"
 [runtime]
 verify = "size"
-[train]
-num_layers = 1
-embedding_size = 16
-num_heads = 1
-context_length = 64
-vocab_size = 400
-epochs = 1
-expected_batch_size = 256
-target_epsilon = 4.0
 """
 WARM_DIALOGUES = 12
 COPIED_DIALOGUES = 15_000
@@ -150,14 +136,6 @@ def build(config: Path, stages: Sequence[str]) -> dict[str, float]:
     return found
 
 
-def build_again(config: Path, stages: Sequence[str]) -> dict[str, float]:
-    """Builds the last of some stages once more."""
-    store = config.parent / "reticent-store" / "private"
-    for kind in ("manifests", "objects"):
-        shutil.rmtree(store / kind / stages[-1])
-    return build(config, stages)
-
-
 def in_a_process(*arguments: str) -> dict[str, float]:
     """Returns the figures that a Python process prints in its last line."""
     variables = {"OMP_NUM_THREADS": "1", "DO_NOT_TRACK": "1", "ARROW_DEFAULT_MEMORY_POOL": "jemalloc"}
@@ -171,14 +149,11 @@ def num_sentences(config: Path) -> int:
     return sum(pq.read_metadata(file).num_rows for file in files)
 
 
-def measure(
-    config: Path, warm: Path, stages: Sequence[str], wanted: Sequence[str], repeat: int = 1
-) -> dict[str, dict[str, float]]:
+def measure(config: Path, warm: Path, stages: Sequence[str], wanted: Sequence[str]) -> dict[str, dict[str, float]]:
     """Builds stages, each in a process of its own, and returns the figures of those wanted."""
     found = {}
     for number, name in enumerate(stages):
-        times = str(repeat if name in wanted else 1)
-        figures = in_a_process(__file__, "--one", name, str(warm), str(config), "--repeat", times)
+        figures = in_a_process(__file__, "--one", name, str(warm), str(config))
         if number == 0 and name == "split":
             found["scan"] = {"seconds": figures.pop("scan_seconds")}
         if name in wanted:
@@ -217,34 +192,23 @@ def main() -> None:
     parser = command_line(__doc__, work="build/growth", out="")
     parser.add_argument("--dialogues", type=int, nargs="+", default=[1_500, 15_000])
     parser.add_argument("--copies", type=int, nargs="+", help="instead of dialogues")
-    parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--partition-documents", type=int, default=250)
     parser.add_argument("--stages", nargs="*", default=[], help="those to show; all before them are built as well")
-    parser.add_argument("--train", action="store_true")
     parser.add_argument("--prefect", action="store_true")
-    parser.add_argument("--keep", action="store_true")
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
-
-    stages = [name for name in (*PREPARATION, *(TRAINING if given.train else ())) if name in default_stages()]
+    stages = [name for name in PREPARATION if name in default_stages()]
     if given.one:
         name, warm, config = given.one
-        upto = [stage for stage in (*PREPARATION, *TRAINING) if stage in default_stages()]
-        upto = upto[: upto.index(name) + 1]
+        upto = stages[: stages.index(name) + 1]
         build(Path(warm), upto)
         shutil.rmtree(Path(warm).parent / "reticent-store")
         copy_instead_of_splitting(Path(config).parent)
-        figures = build(Path(config), upto)
-        again = [build_again(Path(config), upto)["cpu_seconds"] for _ in range(1, given.repeat)]
-        if again:
-            figures |= {"first_cpu_seconds": figures["cpu_seconds"]}
-            figures["cpu_seconds"] = min(figures["cpu_seconds"], *again)
-        print(json.dumps(figures))
+        print(json.dumps(build(Path(config), upto)))
         return
     wanted = given.stages or (DEDUP if given.copies else stages)
-    stages = wanted if given.keep else stages[: max(map(stages.index, wanted)) + 1]
-    if not given.keep:
-        shutil.rmtree(given.work, ignore_errors=True)
+    stages = stages[: max(map(stages.index, wanted)) + 1]
+    shutil.rmtree(given.work, ignore_errors=True)
     warm = write_project(given.work.absolute() / "warm", WARM_DIALOGUES, 4)
     document: dict[str, Any] = {"sizes": []}
     if given.copies:
@@ -256,7 +220,7 @@ def main() -> None:
             config = write_copies(folder, original.parent, number, SETTINGS)
         else:
             config = write_project(folder, number, given.partition_documents)
-        figures = measure(config, warm, stages, wanted, given.repeat)
+        figures = measure(config, warm, stages, wanted)
         size = {"copies" if given.copies else "dialogues": number, "sentences": num_sentences(config)}
         document["sizes"].append({**size, "stages": figures, "input_bytes": input_bytes(folder)})
     if given.prefect:
