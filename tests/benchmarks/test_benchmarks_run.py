@@ -73,12 +73,8 @@ TOYS = {
         "benchmarks/audit_plots.py --out {work}",
         writes=("{work}/audit-exposure.svg", "{work}/audit-miss-rates.svg", "{work}/audit-roc.svg"),
     ),
-    "audit_power": Toy(
-        "benchmarks/audit_power.py --runs 1 --trials 100 --out {work}/out.json"
-    ),
-    "audit_tightness": Toy(
-        "benchmarks/audit_tightness.py --only power --runs 1 --out {work}/out.json"
-    ),
+    "audit_power": Toy("benchmarks/audit_power.py --runs 1 --trials 100 --out {work}/out.json"),
+    "audit_tightness": Toy("benchmarks/audit_tightness.py --only power --runs 1 --out {work}/out.json"),
     "calibrated_policy": Toy("benchmarks/calibrated_policy.py limits --data-dir {data}", says="limits"),
     "dedup": Toy("benchmarks/dedup.py --sentences 4000 --repeats 1 --only Reticent polars --out {work}/out.json"),
     "dedup_peers": Toy("benchmarks/dedup_peers.py rbloom {work} --idle", says="{", needs=("rbloom",)),
@@ -114,15 +110,11 @@ TOYS = {
         "benchmarks/methods_table.py --data-dir {data} --sentences 60 --only no_dp --work {work}",
         writes=(*results("methods.json"), "docs/methods.md"),
     ),
-    "miss_rate_coverage": Toy(
-        "benchmarks/miss_rate_coverage.py --repetitions 20 --out {work}/out.svg"
-    ),
+    "miss_rate_coverage": Toy("benchmarks/miss_rate_coverage.py --repetitions 20 --out {work}/out.svg"),
     "nights": Toy("benchmarks/nights.py --nights 3 --files 2 --dialogues 3 --work {work}/nights --out {work}/out.json"),
-    "miss_rate_worlds": Toy(
-        "benchmarks/miss_rate_worlds.py --repetitions 5 --out {work}/out.json"
-    ),
+    "miss_rate_worlds": Toy("benchmarks/miss_rate_worlds.py --repetitions 5 --out {work}/out.json"),
     "opacus_examples": Toy(
-        "benchmarks/opacus_examples.py --examples words --seeds 1 --rounds 1 --write {work}/out.md"
+        "benchmarks/opacus_examples.py --examples words --seeds 1 --rounds 1 --write {work}/out.md",
         needs=("opacus", "sklearn"),
     ),
     "orderings": Toy(
@@ -136,12 +128,8 @@ TOYS = {
     "pii": Toy("benchmarks/pii.py --data-dir {data} --texts 4 --out {work}/out.json"),
     "policy_coverage": Toy("benchmarks/policy_coverage.py --data-dir {data} --lines 10", says="after_collapsing"),
     "policy_misses": Toy("benchmarks/policy_misses.py --data-dir {data} --sentences 100 --out {work}/out.json"),
-    "propagation": Toy(
-        "benchmarks/propagation.py --data-dir {data} --dialogues 3 --out {work}/out.json"
-    ),
-    "public_side": Toy(
-        "benchmarks/public_side.py --data-dir {data} --texts 20 --out {work}/out.json"
-    ),
+    "propagation": Toy("benchmarks/propagation.py --data-dir {data} --dialogues 3 --out {work}/out.json"),
+    "public_side": Toy("benchmarks/public_side.py --data-dir {data} --texts 20 --out {work}/out.json"),
     "redaction": Toy("benchmarks/redaction.py --sentences 20 --rounds 1 --one-process", says="presidio"),
     "reproduce.__main__": Toy(
         "-m benchmarks.reproduce --quick --only selective/table2 --results {work}/results --work {work}/made",
@@ -149,9 +137,7 @@ TOYS = {
     ),
     "scale_plan": Toy("benchmarks/scale_plan.py", says="sentences"),
     "schedule": Toy("benchmarks/schedule.py --partitions 40 --workers 4", says="all of it"),
-    "split": Toy(
-        "benchmarks/split.py --characters 20000 --repeats 1 --out {work}/out.json"
-    ),
+    "split": Toy("benchmarks/split.py --characters 20000 --repeats 1 --out {work}/out.json"),
     "stability": Toy(
         "benchmarks/stability.py --data-dir {data} --dialogues 3 --lines 5 --rounds 1 --workers 1"
         " --out {work}/out.json",
