@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -170,6 +170,11 @@ class Cell:
     def matches(self, pattern: str) -> bool:
         """Tells if ``PAPER[/TABLE[/CELL]]`` names the cell."""
         return not pattern or self.identity == pattern or self.identity.startswith(pattern.rstrip("/") + "/")
+
+
+def cells_of(paper: str) -> Callable[..., Cell]:
+    """Returns a constructor of a paper's cells, from place, name and the other fields."""
+    return lambda place, name, **fields: Cell(paper=paper, place=place, name=name, **fields)
 
 
 def expected_hours(left: Iterable[tuple[Cell, int]]) -> float:

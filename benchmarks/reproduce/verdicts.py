@@ -275,6 +275,11 @@ class Claim:
         return together([rule.judge(known) for rule in self.rules])
 
 
+def claims_of(paper: str) -> Callable[..., Claim]:
+    """Returns a constructor of a paper's claims, from the text and the other fields."""
+    return lambda text, **fields: Claim(paper=paper, text=text, **fields)
+
+
 def together(verdicts: Sequence[Verdict]) -> Verdict:
     """Joins verdicts: all reproduced, reproduced; no one holds, not. Rules that did not run come first."""
     words = [verdict.word for verdict in verdicts]
