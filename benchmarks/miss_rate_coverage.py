@@ -9,12 +9,11 @@ its tokens. Everything is vectorised over repetitions.
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from common import command_line
 from scipy import stats
 
 from pipelines.intervals import ClusterSums, korn_graubard_of, korn_graubard_upper_of
@@ -110,6 +109,11 @@ def exact(hits: Any, units: Any) -> tuple[Any, Any]:
     return low, stats.beta.ppf(1 - tail, hits + 1, units - hits)
 
 
+def exact_upper(hits: Any, units: Any) -> Any:
+    """Returns Clopper-Pearson's one-sided bounds, on arrays."""
+    return stats.beta.ppf(CONFIDENCE, hits + 1, units - hits)
+
+
 def normal(sums: ClusterSums) -> tuple[Any, Any]:
     """Returns the textbook interval p ± 1.96 sqrt(p (1 - p) / n), which no one should use here."""
     ratio = sums.hits / sums.units
@@ -176,9 +180,8 @@ def svg(rows: dict[tuple[str, float], dict[str, float]]) -> str:
 
 def main() -> None:
     """Simulates, prints a table, and draws the figure."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = command_line(__doc__, out="docs/images/miss-rate-coverage.svg")
     parser.add_argument("--repetitions", type=int, default=REPETITIONS)
-    parser.add_argument("--out", type=Path, default=Path("docs/images/miss-rate-coverage.svg"))
     arguments = parser.parse_args()
     rows = {(kind, rate): row(kind, rate, arguments.repetitions) for kind in SENTENCES for rate in RATES}
     names = list(next(iter(rows.values())))

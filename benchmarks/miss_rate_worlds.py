@@ -14,13 +14,11 @@ The worlds "short lists without capitals" are beyond what the design can see. Th
 
 from __future__ import annotations
 
-import argparse
-import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from common import RESULTS, command_line, write_json
 
 from pipelines.intervals import ClusteredCounts, korn_graubard_upper, ratio_upper
 from pipelines.miss_rate.large import Large, Unseen, classes_of_sizes
@@ -188,13 +186,12 @@ def table(results: dict[str, Any]) -> str:
 
 def main() -> None:
     """Simulates all worlds, writes the results, prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = command_line(__doc__, out=RESULTS / "miss_rate_worlds.json")
     parser.add_argument("--repetitions", type=int, default=2_000)
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/miss_rate_worlds.json"))
     arguments = parser.parse_args()
     worlds = {name: {str(n): cell(world, n, arguments.repetitions) for n in SAMPLES} for name, world in WORLDS.items()}
     results = {"confidence": CONFIDENCE, "repetitions": arguments.repetitions, "worlds": worlds}
-    arguments.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    write_json(arguments.out, results)
     print(table(results))
 
 
