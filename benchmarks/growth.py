@@ -1,4 +1,4 @@
-"""Ten times the text: how much longer each stage takes, how much more memory, and what Prefect's share of a run is.
+"""The growth of each stage's time and memory with ten times the text, and Prefect's share of a run.
 
     python benchmarks/growth.py [--dialogues 1500 15000] [--partition-documents 250] [--stages split redact …]
                                 [--prefect] [--work build/growth] [--out FILE]
