@@ -1,4 +1,4 @@
-"""What attacks find on each training method: exposure, membership, and what a rate of misses costs (CRT, Figure 3).
+"""Findings of attacks on each training method: exposure, membership, and the cost of misses (CRT, Figure 3).
 
     nice -n 10 python benchmarks/audit_methods.py --data-dir DATA [--seeds 3] [--work build/audit_methods]
 
@@ -16,7 +16,6 @@ canaries stand among the public rows of `crt`. `audit_plots.py` prints tables an
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import random
@@ -26,30 +25,35 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from common import RESULTS as ALL_RESULTS
+from common import command_line, read_json, write_json, write_lines
+from data_sets import wikitext
+
 from flows.commands.compare import Variant, without_idle
 from flows.commands.init import write_starter
 from flows.running.fetching import fetch
 from pipelines.attacks.summary import membership_summary
 from pipelines.settings.loading import load_settings
 
-RESULTS: Final = Path(__file__).parent / "results" / "audit_methods.json"
+RESULTS: Final = ALL_RESULTS / "audit_methods.json"
 METHODS: Final = ("no_dp", "crt", "dpsgd", "jft/conservative_light_noise", "jft")
 PUBLIC_SHARE: Final = 0.5
+TRAINED: Final = ("num_steps", "noise_multiplier", "num_private_records", "num_public_records")
 MANY: Final = 100_000
-"""Candidates where more than 15 bits are expected: n of them show log2 (n + 1) at most."""
+"""Number of candidates if more than 15 bits are expected: n of them show log2 (n + 1) at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One audit.
+    """An audit.
 
     Attributes:
-        corpus: its name.
-        seed: repetition of the training; what it draws otherwise is fresh.
-        method: as `Variant.method`.
-        copies: of each canary.
-        public_share: share of the canaries beside the detected ones that stand among the public rows.
-        candidates: how many of the 10⁶ candidates a canary is ranked among.
+        corpus: name of the corpus.
+        seed: repetition of the training; its other random choices are fresh.
+        method: name of the method, as `Variant.method`.
+        copies: number of copies of each canary.
+        public_share: share of the canaries beside the detected ones that are among the public rows.
+        candidates: number of the 10⁶ candidates that a canary is ranked among.
     """
 
     corpus: str
@@ -61,13 +65,13 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """A file's."""
+        """Returns the name of the audit's file."""
         share = f"-public{self.public_share:g}" if self.public_share else ""
         return f"{self.corpus}-{self.seed}-{self.method.replace('/', '.')}-{self.copies}{share}"
 
 
 def plan(corpora: Sequence[str], seeds: int) -> Iterator[Cell]:
-    """All cells, seed by seed: 1 and 20 copies on each method, `redacted` and public canaries between."""
+    """Yields all cells, seed by seed: 1 and 20 copies on each method, `redacted` and public canaries between."""
     for seed in range(seeds):
         for copies in (20, 1):
             for method in METHODS:
@@ -82,14 +86,12 @@ def plan(corpora: Sequence[str], seeds: int) -> Iterator[Cell]:
 
 def main() -> None:
     """Runs the cells that are not there yet."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__, data_dir=False, work="build/audit_methods")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--dialogues", type=int, default=50)
     parser.add_argument("--paragraphs", type=int, default=80)
     parser.add_argument("--canaries", type=int, default=120)
     parser.add_argument("--set", action="append", default=[], help="TABLE__FIELD=value, for all cells")
-    parser.add_argument("--work", type=Path, default=Path("build/audit_methods"))
-    parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--only", default="", help="parts of cells' names, by commas: those cells alone")
     given = parser.parse_args()
     corpora = {"built-in": prepared(given.work / "built-in", [], given.dialogues)}
@@ -117,11 +119,11 @@ SETTINGS: Final = {
     "RETICENT__TRAIN__PUBLIC_LEARNING_RATE": "0.006",
     "RETICENT__TRAIN__EXPECTED_BATCH_SIZE": "256",
 }
-"""Of every cell, fixed before the first of them ran. The rest is as `reticent init` writes it: ε = 3, δ = 10⁻⁵."""
+"""Settings of every cell, fixed before the first cell ran. `reticent init` writes the others: ε = 3, δ = 10⁻⁵."""
 
 
 def settings_of(cell: Cell, given: argparse.Namespace) -> dict[str, str]:
-    """Of one cell, by environment variable."""
+    """Returns the settings of one cell, by environment variable."""
     num_public = round(cell.public_share * given.canaries)
     has_detected = cell.method == "redacted" or (cell.method == "crt" and cell.copies > 1)
     return {
@@ -134,27 +136,24 @@ def settings_of(cell: Cell, given: argparse.Namespace) -> dict[str, str]:
 
 
 def prepared(folder: Path, inputs: list[str], dialogues: int) -> Path:
-    """The settings file of a corpus; made once."""
+    """Returns the settings file of a corpus, which is made once."""
     config = folder / "reticent.toml"
     return config if config.exists() else write_starter(folder, inputs, dialogues=dialogues, seed=0, say=lambda _: None)
 
 
 def paragraphs(given: argparse.Namespace) -> str:
-    """A file of paragraphs of WikiText-2, drawn once, each a document."""
+    """Writes a file of paragraphs of WikiText-2, drawn by a fixed seed, each a document."""
     path: Path = given.work.absolute() / "wikitext2.jsonl"
-    lines = (given.data_dir / "wikitext2" / "wiki.valid.raw").read_text("utf-8").splitlines()
-    found = [line.strip() for line in lines if len(line.split()) > 20 and not line.strip().startswith("=")]
+    found = wikitext(given.data_dir, "valid", min_words=21)
     random.Random("audit").shuffle(found)
-    rows = [json.dumps({"id": f"{number}", "text": text}) for number, text in enumerate(found[: given.paragraphs])]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    write_lines(path, ({"id": f"{number}", "text": text} for number, text in enumerate(found[: given.paragraphs])))
     return str(path)
 
 
 def kept(folder: Path, cell: Cell, settings: Mapping[str, str]) -> dict[str, Any] | None:
-    """The figures of a cell that ran with the same settings."""
+    """Returns the figures of a cell that ran with the same settings."""
     path = folder / f"{cell.name}.json"
-    known = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    known = read_json(path) if path.exists() else {}
     return known["figures"] if known.get("settings") == dict(settings) else None
 
 
@@ -163,14 +162,12 @@ def run(folder: Path, cell: Cell, config: Path, settings: Mapping[str, str]) -> 
     started, cpu = time.monotonic(), time.process_time()
     figures = {**asdict(cell), **audited(cell, config, settings)}
     figures |= {"seconds": round(time.monotonic() - started), "cpu_seconds": round(time.process_time() - cpu)}
-    folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({"settings": dict(settings), "figures": figures})
-    (folder / f"{cell.name}.json").write_text(text, encoding="utf-8")
+    write_json(folder / f"{cell.name}.json", {"settings": dict(settings), "figures": figures})
     return figures
 
 
 def audited(cell: Cell, config: Path, settings: Mapping[str, str]) -> dict[str, Any]:
-    """Runs one audit."""
+    """Runs one audit and returns its figures."""
     variant = without_idle(Variant(config, cell.method, cell.seed, settings), os.environ)
     attacks = ("audit_canaries", "audit_membership") if cell.copies == 1 else ("audit_canaries",)
     session, keys = fetch(load_settings(config, {**os.environ, **variant.environment}), "evaluate", *attacks)
@@ -186,10 +183,7 @@ def audited(cell: Cell, config: Path, settings: Mapping[str, str]) -> dict[str, 
     return {
         "bits_per_byte": evaluated["bits_per_byte"],
         "perplexity_per_word": evaluated["perplexity_per_word"],
-        "num_steps": trained.get("num_steps"),
-        "noise_multiplier": trained.get("noise_multiplier"),
-        "num_private_records": trained.get("num_private_records"),
-        "num_public_records": trained.get("num_public_records"),
+        **{name: trained.get(name) for name in TRAINED},
         "ceiling": exposure["ceiling"],
         "groups": [
             {name: group[name] for name in ("name", "num_canaries", "mean", "maximum", "p_value", "conclusion")}
@@ -205,13 +199,13 @@ def audited(cell: Cell, config: Path, settings: Mapping[str, str]) -> dict[str, 
 
 
 def thinned(attack: Mapping[str, Any]) -> list[list[float]]:
-    """Some points of a ROC."""
+    """Returns some points of a ROC."""
     points = attack["evaluation"]["roc"]
     return [[round(x, 4), round(y, 4)] for x, y in points[:: max(1, len(points) // 25)]] + [[1.0, 1.0]]
 
 
 def line(found: Mapping[str, Any]) -> str:
-    """A row for people who wait."""
+    """Returns a row that shows the progress."""
     groups = {group["name"]: group for group in found["groups"]}
     own = groups["missed, trained on"]
     best = found["best_attack"]
@@ -226,8 +220,7 @@ def line(found: Mapping[str, Any]) -> str:
 
 
 def keep(cells: list[dict[str, Any]], given: Mapping[str, Any], common: Mapping[str, str]) -> None:
-    """Writes what is known so far."""
-    RESULTS.parent.mkdir(exist_ok=True)
+    """Writes the results so far."""
     names = ("seeds", "dialogues", "paragraphs", "canaries", "set")
     about = {
         "command": "python benchmarks/audit_methods.py --data-dir DATA",
@@ -236,7 +229,7 @@ def keep(cells: list[dict[str, Any]], given: Mapping[str, Any], common: Mapping[
         "arguments": {name: given[name] for name in names},
         "settings_of_all_cells": dict(common),
     }
-    RESULTS.write_text(json.dumps({**about, "cells": cells}, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    write_json(RESULTS, {**about, "cells": cells}, allow_nan=False)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Draws what `audit_methods.py` found, exposure against utility and against γ, and ROC curves; and prints its tables.
+"""Drawings and tables of the results of `audit_methods.py`: exposure against utility and against γ, and ROC curves.
 
     python benchmarks/audit_plots.py [--out docs/images]
 
@@ -7,16 +7,17 @@ Reads ``results/audit_methods.json``; writes ``audit-exposure.svg``, ``audit-mis
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement, tostring
 
+from common import RESULTS as ALL_RESULTS
+from common import command_line, heading, read_json
+from reproduce.drawings import canvas, text
+
 Cells = Sequence[Mapping[str, Any]]
 Point = tuple[float, float]
-RESULTS = Path(__file__).parent / "results" / "audit_methods.json"
+RESULTS = ALL_RESULTS / "audit_methods.json"
 COLOURS = {
     "no_dp": "#b34700",
     "redacted": "#8a6d00",
@@ -28,15 +29,13 @@ COLOURS = {
 }
 PUBLIC = "crt, public canaries"
 WIDTH, HEIGHT, LEFT, TOP = 380, 250, 52, 34
-"""Of one panel, in units; the drawing is ``LEFT`` from its left side."""
+"""The size of one panel, in units, and the distance of the drawing from its left side and top."""
 
 
 def main() -> None:
     """Writes the three pictures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path("docs/images"))
-    given = parser.parse_args()
-    cells: Cells = json.loads(RESULTS.read_text("utf-8"))["cells"]
+    given = command_line(__doc__, out="docs/images").parse_args()
+    cells: Cells = read_json(RESULTS)["cells"]
     for name, picture in (
         ("exposure", panels(cells, exposure, "bits a byte of held-out text", "mean exposure, 20 copies")),
         ("miss-rates", panels(cells, miss_rates, "γ, share of canaries that is missed", "largest exposure of ten")),
@@ -47,16 +46,13 @@ def main() -> None:
 
 
 def table(cells: Cells) -> list[str]:
-    """Markdown: a row for each corpus, method and number of copies, over its seeds."""
+    """Returns a table with a row for each corpus, method and number of copies, over its seeds."""
     rows: dict[tuple[str, str, int], list[Mapping[str, Any]]] = {}
     for cell in cells:
         if not cell["public_share"]:
             rows.setdefault((cell["corpus"], cell["method"], cell["copies"]), []).append(cell)
-    lines = [
-        "| corpus | method | copies | mean exposure, each seed | largest | p of “no memory”, each seed | bits a byte "
-        "| best membership AUC |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    titles = ("corpus", "method", "copies", "mean exposure, each seed", "largest", "p of “no memory”, each seed")
+    lines = heading(*titles, "bits a byte", "best membership AUC")
     for (corpus, method, copies), found in sorted(rows.items(), key=lambda row: (row[0][0], row[0][2], row[0][1])):
         own = [next(group for group in cell["groups"] if group["name"] == "missed, trained on") for cell in found]
         best = [cell["best_attack"] for cell in found if cell["best_attack"]]
@@ -72,7 +68,7 @@ def table(cells: Cells) -> list[str]:
 
 
 def rates_table(cells: Cells) -> list[str]:
-    """Markdown: what a share γ of missed canaries gives away, over seeds: least to most."""
+    """Returns a table of the leaks of a share γ of missed canaries, over seeds."""
     rows: dict[tuple[str, str, float], list[Mapping[str, Any]]] = {}
     for cell in cells:
         if cell["copies"] > 1:
@@ -81,10 +77,8 @@ def rates_table(cells: Cells) -> list[str]:
             points = cell["by_miss_rate"].get(kind, [])
             for point in points if len(points) > 1 else ():
                 rows.setdefault((cell["corpus"], name, point["rate"]), []).append(point)
-    lines = [
-        "| corpus | method | γ | mean exposure | largest of ten | AUC | AUC of overlapping groups of 20 | seeds |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    titles = ("corpus", "method", "γ", "mean exposure", "largest of ten", "AUC", "AUC of overlapping groups of 20")
+    lines = heading(*titles, "seeds")
     figures = ("mean_exposure", "largest_of_ten", "auc", "auc_of_groups")
     for (corpus, name, rate), found in sorted(rows.items()):
         told = [", ".join("" if p[key] is None else f"{p[key]:.2f}" for p in found) for key in figures]
@@ -93,7 +87,7 @@ def rates_table(cells: Cells) -> list[str]:
 
 
 def exposure(cells: Cells) -> dict[str, list[list[Point]]]:
-    """A point a training: by method, the utility of the model and what its missed canaries have."""
+    """Returns a point for each training by method: the model's utility and the exposure of its missed canaries."""
     found: dict[str, list[list[Point]]] = {}
     for cell in cells:
         if cell["copies"] > 1 and not cell["public_share"]:
@@ -103,7 +97,7 @@ def exposure(cells: Cells) -> dict[str, list[list[Point]]]:
 
 
 def miss_rates(cells: Cells) -> dict[str, list[list[Point]]]:
-    """A line a training, by γ of the policies, and by that of the conservative policy as well."""
+    """Returns a line for each training, by γ of the policies, and by γ of the conservative policy as well."""
     found: dict[str, list[list[Point]]] = {}
     for cell in cells:
         for kind, name in (("the policies", shown(cell)), ("the conservative policy as well", PUBLIC)):
@@ -114,7 +108,7 @@ def miss_rates(cells: Cells) -> dict[str, list[list[Point]]]:
 
 
 def roc(cells: Cells) -> dict[str, list[list[Point]]]:
-    """By perplexity, of the released model."""
+    """Returns ROC curves by perplexity of the released model."""
     found: dict[str, list[list[Point]]] = {}
     for cell in cells:
         if cell["roc_of_perplexity"]:
@@ -124,23 +118,12 @@ def roc(cells: Cells) -> dict[str, list[list[Point]]]:
 
 
 def panels(cells: Cells, of: Callable[[Cells], Mapping[str, list[list[Point]]]], x_name: str, y_name: str) -> Element:
-    """A panel a corpus, with one legend."""
+    """Draws a panel for each corpus, with one legend."""
     corpora = list(dict.fromkeys(str(cell["corpus"]) for cell in cells))
     drawn = {name: of([cell for cell in cells if cell["corpus"] == name]) for name in corpora}
     names = list(dict.fromkeys(name for lines in drawn.values() for name in lines))
     width = WIDTH * len(corpora)
-    picture = Element(
-        "svg",
-        {
-            "xmlns": "http://www.w3.org/2000/svg",
-            "viewBox": f"0 0 {width} {HEIGHT + 78}",
-            "font-family": "sans-serif",
-            "font-size": "12",
-            "role": "img",
-            "aria-label": f"{y_name} by {x_name}: {', '.join(names)}",
-        },
-    )
-    SubElement(picture, "rect", {"width": str(width), "height": str(HEIGHT + 78), "fill": "#fff"})
+    picture = canvas(width, HEIGHT + 78, f"{y_name} by {x_name}: {', '.join(names)}")
     for number, name in enumerate(corpora):
         panel(picture, number * WIDTH, name, drawn[name], x_name, y_name)
     for number, name in enumerate(names):
@@ -153,7 +136,7 @@ def panels(cells: Cells, of: Callable[[Cells], Mapping[str, list[list[Point]]]],
 def panel(
     picture: Element, left: float, title: str, lines: Mapping[str, list[list[Point]]], x_name: str, y_name: str
 ) -> None:
-    """Axes, lines and points of one corpus."""
+    """Draws axes, lines and points of one corpus."""
     points = [point for rows in lines.values() for row in rows for point in row] or [(0.0, 0.0)]
     low_x, high_x = bounds(x for x, _ in points)
     low_y, high_y = bounds([0.0, *(y for _, y in points)])
@@ -183,7 +166,7 @@ def panel(
 
 
 def bounds(values: Iterable[float]) -> Point:
-    """The least and the greatest, apart."""
+    """Returns the least and the greatest value, which differ."""
     known = list(values)
     return min(known), max(max(known), min(known) + 1e-6)
 
@@ -194,10 +177,6 @@ def shown(cell: Mapping[str, Any]) -> str:
 
 def colour(name: str) -> str:
     return COLOURS.get(name, "#000")
-
-
-def text(picture: Element, x: float, y: float, said: str, anchor: str = "start") -> None:
-    SubElement(picture, "text", {"x": f"{x:g}", "y": f"{y:g}", "text-anchor": anchor}).text = said
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""How near the white-box game comes to the epsilon that is claimed, and which broken engines its guesses catch.
+"""The distance of the white-box game from the claimed epsilon, and the broken engines that its guesses catch.
 
     python benchmarks/audit_tightness.py                    # about 30 minutes on two cores
     python benchmarks/audit_tightness.py --only tightness   # five minutes
     python benchmarks/audit_tightness.py --black-box        # the final weights alone: five minutes
     python benchmarks/audit_tightness.py --runs 20
 
-What audits catch is in `audit_power.py`: there tests of conformance stand beside the guesses.
+`audit_power.py` measures the faults that whole audits catch, with tests of conformance beside the guesses.
 
 Settings of the tightness table were fixed before anything ran: epsilon 4 at delta 1e-5 under add-or-remove, bounds at
 95 %, five seeds, games as in `GAMES`. Those of the power table were not all: with 4,000 canaries the microbatch fault
@@ -19,19 +19,18 @@ Writes `benchmarks/results/audit_tightness.json`, and prints the tables of docs/
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from audit_faults import CORRECT, LOOP, of_engine
 from black_box import STEP_SIZE, Attack, Setting
+from common import RESULTS as ALL_RESULTS
+from common import command_line, heading, read_json, write_json
 
 from pipelines.accounting.calibration import calibrate_noise_multiplier
 from pipelines.attacks.epsilon_comparison import Power
@@ -51,11 +50,11 @@ GAMES = {
 TRIED_SEED = 100
 POWER_GAME = (5_000, 1_250, 2)
 POWER_ESTIMATORS: tuple[EstimatorName, ...] = ("clopper_pearson", "one_run", "f_dp", "gaussian_order_statistics")
-RESULTS = Path(__file__).parent / "results" / "audit_tightness.json"
+RESULTS = ALL_RESULTS / "audit_tightness.json"
 
 
 def game_of(num_canaries: int, expected_batch_size: int, epochs: int) -> Game:
-    """A game whose noise is the least for the target, in four microbatches a step."""
+    """Returns a game with the least noise for the target, in four microbatches a step."""
     plan = plan_private_steps(num_canaries, expected_batch_size, epochs)
     noise = calibrate_noise_multiplier(
         target_epsilon=EPSILON, target_delta=DELTA, sample_rate=plan.sample_rate, num_steps=plan.num_steps,
@@ -68,14 +67,14 @@ def game_of(num_canaries: int, expected_batch_size: int, epochs: int) -> Game:
 
 
 def estimates(game: Game, seed: int, estimators: tuple[EstimatorName, ...]) -> dict[EstimatorName, EpsilonEstimate]:
-    """Of one game, with coins by the seed and the engine's own secret randomness."""
+    """Returns the estimates of one game, with coins by the seed and the engine's own secret randomness."""
     rng = np.random.default_rng(seed)
     played = play(game, rng)
     return epsilon_estimates(played.trials, delta=DELTA, confidence=CONFIDENCE, rng=rng, estimators=estimators)
 
 
 def tightness() -> list[dict[str, Any]]:
-    """Five seeds of every game, by all estimators."""
+    """Plays every game with five seeds, and estimates by all estimators."""
     rows = []
     for name, setting in GAMES.items():
         game = game_of(*setting)
@@ -95,7 +94,7 @@ def tightness() -> list[dict[str, Any]]:
 
 
 def power(num_runs: int) -> list[dict[str, Any]]:
-    """How often each estimator exceeds the claim, for the correct engine and for broken ones."""
+    """Counts how often each estimator exceeds the claim, for the correct engine and for broken ones."""
     game = game_of(*POWER_GAME)
     claimed = game.claimed(DELTA).epsilon
     rows = []
@@ -116,7 +115,7 @@ def power(num_runs: int) -> list[dict[str, Any]]:
 
 
 def black_boxes() -> Iterator[dict[str, Any]]:
-    """Settings that were tried on a seed of their own, and five seeds of the one that `dpsgd` has by default."""
+    """Yields five seeds of the default setting of `dpsgd`, and settings that were tried on another seed."""
     tried = [(form, step, TRIED_SEED, "one_run") for form, step in (("new token", 2e-4), ("new token", 2e-5))]
     tried += [("text", STEP_SIZE, TRIED_SEED, "one_run")]
     chosen = [("new token", STEP_SIZE, seed, "one_run") for seed in SEEDS]
@@ -130,11 +129,11 @@ def black_boxes() -> Iterator[dict[str, Any]]:
 
 
 def tables(result: dict[str, Any]) -> str:
-    """Markdown."""
+    """Returns the tables in Markdown."""
     lines = []
     if rows := result.get("tightness"):
         games = list(dict.fromkeys(row["game"] for row in rows))
-        lines += [f"| estimator | {' | '.join(games)} |", f"|---|{'---|' * len(games)}"]
+        lines += heading("estimator", *games)
         for estimator in ALL_ESTIMATORS:
             cells = [
                 f"{statistics.median(row['values']):.2f} ({min(row['values']):.2f} – {max(row['values']):.2f})"
@@ -144,39 +143,36 @@ def tables(result: dict[str, Any]) -> str:
             lines.append(f"| `{estimator}` | {' | '.join(cells)} |")
         lines.append("")
     if rows := result.get("power"):
-        lines += [f"| engine | {' | '.join(f'`{n}`' for n in POWER_ESTIMATORS)} |"]
-        lines += [f"|---|{'---|' * len(POWER_ESTIMATORS)}"]
+        lines += heading("engine", *(f"`{name}`" for name in POWER_ESTIMATORS))
         for engine in dict.fromkeys(row["engine"] for row in rows):
             cells = [shown(row) for row in rows if row["engine"] == engine]
             lines.append(f"| {engine} | {' | '.join(cells)} |")
     if rows := result.get("black_box"):
-        lines += [f"| setting | {' | '.join(f'`{name}`' for name in ALL_ESTIMATORS)} |"]
-        lines += [f"|---|{'---|' * len(ALL_ESTIMATORS)}", *map(black_box_line, rows)]
+        lines += [*heading("setting", *(f"`{name}`" for name in ALL_ESTIMATORS)), *map(black_box_line, rows)]
     return "\n".join(lines)
 
 
 def black_box_line(row: dict[str, Any]) -> str:
-    """A setting and a seed: the bounds of all estimators."""
+    """Returns a row: a setting and a seed with the bounds of all estimators."""
     cells = [f"{row['estimates'][n]['value']:.2f}" if n in row["estimates"] else "" for n in ALL_ESTIMATORS]
     return f"| {row['kind']}, {row['form']}, {row['step_size']:g}, seed {row['seed']} | {' | '.join(cells)} |"
 
 
 def shown(found: dict[str, Any]) -> str:
-    """A rate with its interval."""
+    """Writes a rate with its interval."""
     return f"{found['num_flagged']} of {found['num_runs']} ({100 * found['low']:.1f} – {100 * found['high']:.1f} %)"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = command_line(__doc__, out=RESULTS)
     parser.add_argument("--only", choices=["tightness", "power"])
     parser.add_argument("--black-box", action="store_true", help="that table alone")
-    parser.add_argument("--runs", type=int, default=100, help="of each engine")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--runs", type=int, default=100, help="games of each engine")
     arguments = parser.parse_args()
     began = time.monotonic()
     if arguments.black_box:
         arguments.only = "black_box"
-    kept = json.loads(arguments.out.read_text()) if arguments.only and arguments.out.exists() else {}
+    kept = read_json(arguments.out) if arguments.only and arguments.out.exists() else {}
     result: dict[str, Any] = {**kept, "epsilon": EPSILON, "delta": DELTA, "confidence": CONFIDENCE}
     if arguments.only in (None, "tightness"):
         result["tightness"] = tightness()
@@ -186,11 +182,11 @@ def main() -> None:
         result["black_box"] = []
         for row in black_boxes():
             result["black_box"].append(row)
-            arguments.out.write_text(json.dumps(result, indent=1) + "\n")
+            write_json(arguments.out, result)
             print(black_box_line(row), file=sys.stderr)
     if arguments.only is None:
         result["seconds"] = round(time.monotonic() - began)
-    arguments.out.write_text(json.dumps(result, indent=1) + "\n")
+    write_json(arguments.out, result)
     print(tables(result))
 
 

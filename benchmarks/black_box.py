@@ -1,4 +1,4 @@
-"""What an attacker sees of the final weights alone: lower bounds on epsilon from losses of canaries, at epsilon 4.
+"""Lower bounds on epsilon from the final weights alone, by losses of canaries, at epsilon 4.
 
 Run by ``audit_tightness.py --black-box``. A small GPT-2 trains from scratch by DP-AdamW, with the engine and defaults
 of `dpsgd` (batch of 256, step size 2e-3, eight epochs), on short sentences of the simulator and 1,000 canaries, each
@@ -47,12 +47,12 @@ IGNORED = -100
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What is tried; all else is as `dpsgd` has it.
+    """A setting of an attack; everything else is as in `dpsgd`.
 
     Attributes:
-        form: of the canaries, one of `FORMS`.
-        step_size: of AdamW.
-        max_grad_norm: of clipping.
+        form: form of the canaries, one of `FORMS`.
+        step_size: step size of AdamW.
+        max_grad_norm: bound of clipping.
     """
 
     form: str
@@ -61,7 +61,7 @@ class Setting:
 
 
 def corpus(num: int) -> list[str]:
-    """Distinct turns of simulated dialogues."""
+    """Returns distinct turns of simulated dialogues."""
     found: dict[str, None] = {}
     for row in simulate(num, 0):
         for line in row["text"].splitlines():
@@ -72,7 +72,7 @@ def corpus(num: int) -> list[str]:
 
 
 def canaries_of(form: str, texts: Sequence[str], rng: np.random.Generator) -> list[Canary]:
-    """A thousand of one form; texts are public here."""
+    """Draws a thousand canaries of one form; texts are public here."""
     if form == "new token":
         return draw_canaries(rng, Pattern.parse("{rare:1}"), NUM_CANARIES, variant="missed")
     words = sorted({word for text in texts for word in text.split() if word.isalpha()})
@@ -81,13 +81,13 @@ def canaries_of(form: str, texts: Sequence[str], rng: np.random.Generator) -> li
 
 
 class Attack:
-    """Trains models with and without canaries, and scores these.
+    """An attack that trains models with and without canaries, and scores the canaries.
 
     Args:
-        setting: what is tried.
-        epsilon: of the claim, add-or-remove.
-        delta: of the claim.
-        seed: of canaries, coins and initial weights; noise and samples are the engine's own, secret ones.
+        setting: setting of the attack.
+        epsilon: epsilon of the claim, add-or-remove.
+        delta: delta of the claim.
+        seed: seed of canaries, coins and initial weights; noise and samples are the engine's own, secret ones.
     """
 
     def __init__(self, setting: Setting, epsilon: float, delta: float, seed: int) -> None:
@@ -101,38 +101,35 @@ class Attack:
             tokenizer.add_tokens([canary.text for canary in self.canaries])
         self.vocabulary = vocabulary_of(loadable(tokenizer), USUAL_TOKENS, kind="bpe_public", trained_on="public")
         encode = self.vocabulary.backend.encode
-        short = [text for text in texts[NUM_CANARIES:] if len(encode(text).ids) <= MOST_TOKENS]
-        self.others = short
+        self.others = [text for text in texts[NUM_CANARIES:] if len(encode(text).ids) <= MOST_TOKENS]
         self.seed = seed
         self.before = self._losses(self._model())
 
     def one_run(self) -> tuple[float, dict[str, EpsilonEstimate]]:
-        """The claim, and all estimates, of one training with coins."""
+        """Returns the claim and all estimates of one training with coins."""
         coins = flip_coins(self.rng, self.canaries)
         plan = plan_private_steps(len(self.others) + sum(coins.values()), BATCH, EPOCHS)
         noise = self._noise(plan)
         after = self._losses(self._trained([c for c in self.canaries if coins[c.id]], noise))
         trials = Trials.joined(self._scores(after), coins)
-        event = Composed(
-            events=(dp_sgd(noise_multiplier=noise, sample_rate=plan.sample_rate, num_steps=plan.num_steps),)
-        )
         found = epsilon_estimates(trials, delta=self.delta, confidence=0.95, rng=self.rng)
-        return epsilon(event, self.delta, RELATION), dict(found)
+        return self._claim(plan, noise), dict(found)
 
     def two_models(self) -> tuple[float, dict[str, EpsilonEstimate]]:
-        """The larger claim of the two, and all estimates that need no coins."""
+        """Returns the larger claim of the two, and all estimates that need no coins."""
         scores, claims = [], []
-        noise = self._noise(
-            plan_private_steps(len(self.others), BATCH, EPOCHS)
-        )  # the rate is higher where records are fewer
+        noise = self._noise(plan_private_steps(len(self.others), BATCH, EPOCHS))  # fewer records have a higher rate
         for added in (self.canaries, []):
             plan = plan_private_steps(len(self.others) + len(added), BATCH, EPOCHS)
             after = self._losses(self._trained(added, noise))
             scores.append(self._scores(after))
-            step = dp_sgd(noise_multiplier=noise, sample_rate=plan.sample_rate, num_steps=plan.num_steps)
-            claims.append(epsilon(Composed(events=(step,)), self.delta, RELATION))
+            claims.append(self._claim(plan, noise))
         found = two_model_estimates(*scores, delta=self.delta, confidence=0.95, rng=self.rng)
         return max(claims), dict(found)
+
+    def _claim(self, plan: Any, noise: float) -> float:
+        step = dp_sgd(noise_multiplier=noise, sample_rate=plan.sample_rate, num_steps=plan.num_steps)
+        return epsilon(Composed(events=(step,)), self.delta, RELATION)
 
     def _noise(self, plan: Any) -> float:
         return calibrate_noise_multiplier(
@@ -163,7 +160,7 @@ class Attack:
         return model
 
     def _losses(self, model: nn.Module) -> Mapping[str, float]:
-        """Of a record, or of its new token after the beginning of a text, in nats."""
+        """Returns the loss of each record, or of its new token after the beginning of a text, in nats."""
         texts = [canary.text for canary in self.canaries]
         records = Encoded(as_trained(model, self.vocabulary), texts)
         if self.setting.form == "new token":
@@ -177,10 +174,11 @@ class Attack:
         return dict(zip((canary.id for canary in self.canaries), torch.cat(parts).tolist(), strict=True))
 
     def _scores(self, after: Mapping[str, float]) -> dict[str, float]:
-        """How much less is lost on each canary than before the training.
+        """Returns the loss of each canary before the training less that after it.
 
-        Training turns what all beginnings lead to, by which a new token with the initial row e gains or loses linearly
-        in e. The initial weights are public: what is linear in e is taken off, by least squares and without the coins.
+        Training changes the hidden state after the beginning of a text. A new token with the initial row e gains or
+        loses by that linearly in e. The initial weights are public: the part that is linear in e is subtracted, by
+        least squares and without the coins.
         """
         found = {name: self.before[name] - loss for name, loss in after.items()}
         if self.setting.form != "new token":
@@ -194,7 +192,7 @@ class Attack:
 
 
 class Encoded(torch.utils.data.Dataset[Any]):
-    """Records as (ids, labels), padded to the longest."""
+    """A data set of records as (ids, labels), padded to the longest."""
 
     def __init__(self, model: TrainedModel, texts: Sequence[str]) -> None:
         encoded = model.encode(texts)
@@ -208,7 +206,7 @@ class Encoded(torch.utils.data.Dataset[Any]):
             self._labels[at, : end - start] = torch.where(asked, ids, IGNORED)
 
     def keep_first_target(self) -> None:
-        """Asks of each record its first target alone."""
+        """Keeps the first target of each record alone."""
         is_asked = self._labels != IGNORED
         self._labels[is_asked.cumsum(dim=1) > 1] = IGNORED
 
@@ -220,7 +218,7 @@ class Encoded(torch.utils.data.Dataset[Any]):
 
 
 def as_trained(model: nn.Module, vocabulary: Vocabulary) -> TrainedModel:
-    """A network with the encoding of `dpsgd`."""
+    """Returns a network with the encoding of `dpsgd`."""
     length = PRESETS["tiny"].context_length
     described = {"method": "dpsgd", "task": "language_modelling", "context_length": length, "marks_tokens": False}
     return TrainedModel(model, vocabulary, described)

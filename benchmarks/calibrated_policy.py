@@ -28,7 +28,6 @@ the list ``surnames`` at the start of a sentence, lone function words, and piece
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import re
@@ -41,22 +40,31 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from policy_misses import DOMAINS, Text, noisy_sentences
-from stability import posts
+from common import command_line
+from data_sets import Text, multidogo, ner, noisy_sentences, wikitext
+from scipy.optimize import minimize
+from scipy.sparse import csr_matrix
 from wordnet import WordNet
 
+from pipelines.corpus.split import Splitter
+from pipelines.policies.detectors.calibrated import Reading
+from pipelines.policies.detectors.conservative import ConservativePolicy
 from pipelines.policies.english.common_words import COMMON_WORDS, COURTESY_WORDS, FUNCTION_WORDS, NUMBER_WORDS
+from pipelines.policies.english.contexts import KNOWN, NUM_BUCKETS, UNITS_PER_NAT, Words, features
+from pipelines.policies.english.everyday_use import name_like
 from pipelines.policies.english.name_lists import personal_names
 from pipelines.policies.english.word_lists import word_lists
+from pipelines.policies.options import PolicyOptions
+from pipelines.policies.protocol import Sentence
 
 HERE = Path(__file__).parent
 CONTEXTS = HERE.parent / "pipelines" / "policies" / "english" / "contexts"
 RANKS = {"rank_0": 0.01, "rank_1": 0.04, "rank_2": 0.1, "rank_3": 0.3, "rank_4": 0.6}
-"""Lists by the highest share of capitals."""
+"""The highest share of capitals of each list."""
 
 MIN_COUNT = 3
 MEANINGS = 2
-"""So many first meanings of a noun decide whether a word is sensitive."""
+"""The number of first meanings of a noun that decide if a word is sensitive."""
 
 NOISY = "ABCD"
 WIKI_SENTENCES = 52_000
@@ -69,7 +77,7 @@ _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*|\S")
 
 
 class Labelled(NamedTuple):
-    """A sentence: its words, for each 1 (secret), 0 or -1 (not known), and the buckets of its features."""
+    """A sentence: a label for each word, 1 (secret), 0 or -1 (not known), and the buckets of its features."""
 
     text: str
     bears_secret: bool
@@ -141,27 +149,9 @@ def write_lists(folder: Path) -> None:
     print({name: len(words) for name, words in lists.items()})
 
 
-def multidogo(folder: Path, part: str) -> Iterator[Text]:
-    """Turns with their slots, a word each."""
-    for domain in DOMAINS:
-        lines = (folder / "multidogo" / domain / f"{part}.tsv").read_text("utf-8", "replace").splitlines()[1:]
-        for columns in (line.split("\t") for line in lines):
-            if len(columns) == 7 and len(columns[4].split()) == len(columns[5].split()):
-                text, gold = "", []
-                for word, slot in zip(columns[4].split(), columns[5].split(), strict=True):
-                    text += " " * bool(text)
-                    if slot != "O":
-                        gold.append((len(text), len(text) + len(word), slot))
-                    text += word
-                yield text, gold
-
-
-def wikitext(folder: Path, number: int) -> Iterator[Text]:
-    """Sentences; names are not labelled."""
-    from pipelines.corpus.split import Splitter
-
-    lines = [line.strip() for line in (folder / "wikitext2" / "wiki.train.raw").read_text("utf-8").splitlines()]
-    lines = [line for line in lines if line and not line.startswith("=")]
+def paragraphs(folder: Path, number: int) -> Iterator[Text]:
+    """Yields sentences of WikiText-2; names are not labelled."""
+    lines = wikitext(folder, "train")
     random.Random(1).shuffle(lines)
     for found in Splitter(mode="rules", max_sentence_tokens=256).split(lines):
         for sentence in found:
@@ -172,11 +162,7 @@ def wikitext(folder: Path, number: int) -> Iterator[Text]:
 
 
 def labelled(texts: Iterable[Text], *, by_case: bool = False, replaced: bool = False) -> Iterator[Labelled]:
-    """Sentences as the policy reads them; with ``replaced`` only those with a secret, which random words stand for."""
-    from pipelines.policies.detectors.calibrated import Reading
-    from pipelines.policies.english.contexts import KNOWN, Words, features
-    from pipelines.policies.english.everyday_use import name_like
-
+    """Yields sentences as the policy reads them; with ``replaced``, those with a secret, replaced by random words."""
     pool = sorted(KNOWN - FUNCTION_WORDS - COURTESY_WORDS - NUMBER_WORDS)
     rng = random.Random(0)
     for text, gold in texts:
@@ -214,12 +200,7 @@ def fold(text: str) -> int:
 
 
 def fitted(folder: Path, without: int | None = None) -> tuple[Any, int]:
-    """Weights ``int8 (NUM_BUCKETS,)`` and bias, of all texts or of those that are not in a fold."""
-    from scipy.optimize import minimize
-    from scipy.sparse import csr_matrix
-
-    from pipelines.policies.english.contexts import NUM_BUCKETS, UNITS_PER_NAT
-
+    """Fits weights ``int8 (NUM_BUCKETS,)`` and bias, on all texts or on those that are not in a fold."""
     columns: list[np.ndarray] = []
     ends, labels, weights = [0], [], []
 
@@ -237,7 +218,7 @@ def fitted(folder: Path, without: int | None = None) -> tuple[Any, int]:
     for texts in fitted_on(folder).values():
         add(labelled(texts), 1.0)
         add(labelled(texts, replaced=True), WEIGHT_OF_REPLACED)
-    wiki = list(wikitext(folder, WIKI_SENTENCES))
+    wiki = list(paragraphs(folder, WIKI_SENTENCES))
     add(labelled(wiki, by_case=True), 1.0)
     add(labelled(wiki, by_case=True, replaced=True), WEIGHT_OF_REPLACED_WIKI)
 
@@ -265,13 +246,10 @@ def fitted(folder: Path, without: int | None = None) -> tuple[Any, int]:
 
 
 def fitted_on(folder: Path) -> dict[str, list[Text]]:
-    def ner(name: str) -> list[Text]:
-        return [(t, [(s.start, s.end, s.label) for s in spans]) for t, spans in posts(folder / "ner" / f"{name}.conll")]
-
     return {
         "MultiDoGO train": list(multidogo(folder, "train")),
-        "WNUT-17 train": ner("wnut17_train"),
-        "BTC train": ner("btc_train"),
+        "WNUT-17 train": list(ner(folder, "wnut17_train")),
+        "BTC train": list(ner(folder, "btc_train")),
         **{f"noisy {which}": list(noisy_sentences(which, 9_000, 3)) for which in NOISY},
     }
 
@@ -282,13 +260,7 @@ def write_weights(folder: Path) -> None:
 
 
 def show_limits(folder: Path) -> None:
-    """By text, for each pair of limits: share of the distinct plain sentences that is public, and sentences missed."""
-    from pipelines.policies.detectors.calibrated import Reading
-    from pipelines.policies.detectors.conservative import ConservativePolicy
-    from pipelines.policies.english.contexts import UNITS_PER_NAT
-    from pipelines.policies.options import PolicyOptions
-    from pipelines.policies.protocol import Sentence
-
+    """Prints the public share of distinct plain sentences and the missed sentences, by text and pair of limits."""
     weights, bias = fitted(folder, without=0)
     texts = {name: [t for t in found if fold(t[0]) == 0] for name, found in fitted_on(folder).items()}
     texts["MultiDoGO dev"] = list(multidogo(folder, "dev"))
@@ -322,9 +294,8 @@ def show_limits(folder: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__, data_dir=True)
     parser.add_argument("step", choices=("lists", "fit", "limits"))
-    parser.add_argument("--data-dir", type=Path, required=True)
     given = parser.parse_args()
     {"lists": write_lists, "fit": write_weights, "limits": show_limits}[given.step](given.data_dir)
 

@@ -11,8 +11,7 @@ which sentences repeat an earlier one; rounds are interleaved and the fastest co
 which say the same where other jobs share the machine. Answers must be equal (a Bloom filter that does not verify may
 add as many false positives as its rate allows) before a figure is printed. Added memory is the peak resident size
 above that of a process with the same imports that reads and writes the same Parquet files in batches and decides
-nothing. Two runs at once that know nothing of each other say how much faster two workers could be at best on this
-machine at this moment.
+nothing.
 
 With ``--peers`` come dolma, rbloom and datatrove, in environments of their own, which the first run makes
 (`benchmarks/peers.py`; dolma's takes ten minutes, for one of its packages is compiled); one that cannot be made is left
@@ -31,28 +30,41 @@ import os
 import sys
 import tempfile
 import time
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
+from common import command_line, heading, write_json
 from dedup_files import DOCUMENT_ROWS, RATE, link, nothing, num_rows, parts, peak_bytes, write_masks
 from peers import FOLDER, PeerError, json_of, python_of
 from peers import run as run_peer
 
+from pipelines.artifacts import Artifact, Output, Target
+from pipelines.context import Environment, StageContext
+from pipelines.corpus.items import Document
+from pipelines.corpus.options import ReadOptions
+from pipelines.corpus.readers import read_documents
+from pipelines.corpus.scan import scan
+from pipelines.corpus.split import Splitter
+from pipelines.corpus.tables import SENTENCES
+from pipelines.dedup.kernels import WORTHWHILE_ROWS, compiled
+from pipelines.graph import GRAPH
+from pipelines.settings.corpus import CorpusConfig
+from pipelines.settings.dedup import DedupConfig
+from pipelines.settings.split import SplitConfig
+
 DUPLICATES = 0.15
 PARTITION_ROWS = 100_000
-_WORDS = (
-    "the of and to in is was for on are with as by from order your address name please thank you phone number"
-    " tracking call help change update deliver package today tomorrow customer account"
-)
-WORDS = _WORDS.split()
+WORDS = """
+    the of and to in is was for on are with as by from order your address name please thank you phone number
+    tracking call help change update deliver package today tomorrow customer account
+""".split()  # noqa: SIM905
 
 
 def generate(num_sentences: int, seed: int = 0) -> list[str]:
-    """Sentences of 6 to 14 words with a number, of which a share repeats an earlier one."""
+    """Returns sentences of 6 to 14 words with a number, of which a share repeats an earlier one."""
     rng = np.random.default_rng(seed)
     words = rng.integers(0, len(WORDS), (num_sentences, 14))
     lengths = rng.integers(6, 15, num_sentences)
@@ -70,17 +82,11 @@ CORPORA = {
     "jsonl": ("customersim/train.jsonl", "customersim/valid.jsonl", "customersim/test.jsonl"),
     "multidogo": ("multidogo",),
 }
-"""Where the real corpora lie, by format."""
+"""Inputs of the real corpora, by format."""
 
 
 def read(folder: Path, times: int) -> list[str]:
-    """The sentences of the real corpora below a folder, so many times, told apart by a number."""
-    from pipelines.corpus.items import Document
-    from pipelines.corpus.options import ReadOptions
-    from pipelines.corpus.readers import read_documents
-    from pipelines.corpus.scan import scan
-    from pipelines.corpus.split import Splitter
-
+    """Returns the sentences of the real corpora below a folder, so many times, each time with another number."""
     sentences: list[str] = []
     options = ReadOptions()
     for name, inputs in CORPORA.items():
@@ -93,10 +99,7 @@ def read(folder: Path, times: int) -> list[str]:
 
 
 def write_partition(folder: Path, part: int, texts: list[str]) -> None:
-    """Consecutive sentences as one partition of our tables."""
-    from pipelines.artifacts import Target
-    from pipelines.corpus.tables import SENTENCES
-
+    """Writes consecutive sentences as one partition of our tables."""
     at = part * PARTITION_ROWS
     documents, index = np.divmod(np.arange(at, at + len(texts)), DOCUMENT_ROWS)
     rows = pa.array([[0, 1]] * len(texts), pa.list_(pa.uint32()))
@@ -120,7 +123,7 @@ def write_partition(folder: Path, part: int, texts: list[str]) -> None:
 
 
 def write_inputs(sentences: list[str], folder: Path) -> None:
-    """The sentences as our tables, and as dolma's documents of so many lines."""
+    """Writes the sentences as our tables, and as dolma's documents of so many lines."""
     (folder / "documents").mkdir()
     for part, at in enumerate(range(0, len(sentences), PARTITION_ROWS)):
         texts = sentences[at : at + PARTITION_ROWS]
@@ -131,13 +134,7 @@ def write_inputs(sentences: list[str], folder: Path) -> None:
                 file.write(json.dumps(document) + "\n")
 
 
-def _stage(folder: Path, config: dict, stage: str, part: str | None, inputs: dict, processes: int = 1) -> None:
-    from pipelines.artifacts import Artifact, Output
-    from pipelines.context import Environment, StageContext
-    from pipelines.graph import GRAPH
-    from pipelines.settings.corpus import CorpusConfig
-    from pipelines.settings.dedup import DedupConfig
-    from pipelines.settings.split import SplitConfig
+def _stage(folder: Path, config: dict, stage: str, part: str | None, inputs: dict) -> None:
 
     def artifact(name: str, partition: str | None) -> Artifact:
         return Artifact(stage=name, partition=partition, key="", folder=folder / f"{name}-{partition}")
@@ -151,45 +148,32 @@ def _stage(folder: Path, config: dict, stage: str, part: str | None, inputs: dic
         configs={"dedup": DedupConfig(**config), "corpus": CorpusConfig(), "split": SplitConfig()},
         inputs={name: tuple(artifact(name, p) for p in names) for name, names in inputs.items()},
         out=Output(folder=target, scratch_folder=scratch, failures_folder=scratch),
-        run=Environment(processes=processes),
+        run=Environment(processes=1),
     )
     GRAPH[stage].run()(ctx)
 
 
 SENTENCE_BYTES = 80
-"""Of input, about; dedup has as many buckets as a run on a corpus of that size."""
+"""Approximate size of a sentence as input; dedup has as many buckets as a run on a corpus of that size."""
 
 
-def _keys(folder: Path, config: dict, part: str) -> None:
-    _stage(folder, config, "dedup_keys", part, {"split": (part,)})
-
-
-def _bucket(folder: Path, config: dict, bucket: str, parts: list[str], processes: int) -> None:
-    _stage(folder, config, "dedup_buckets", bucket, {"dedup_keys": parts}, processes)
-
-
-def _mask(folder: Path, config: dict, part: str) -> None:
-    _stage(folder, config, "dedup_mask", part, {"split": (part,), "dedup_resolve": (None,)})
-
-
-def ours(folder: Path, pool: ProcessPoolExecutor | None = None, **config: object) -> np.ndarray:
-    """The stages, Parquet to Parquet. `our_rows` reads the answer, outside the clock."""
-    from pipelines.settings.dedup import DedupConfig
-
+def ours(folder: Path, **config: object) -> np.ndarray:
+    """Runs the stages, Parquet to Parquet. `our_rows` reads the answer, outside the clock."""
     names = parts(folder)
     config = {"false_positive_rate": RATE, "expected_items": num_rows(folder), **config}
-    each = map if pool is None else pool.map
-    list(each(_keys, [folder] * len(names), [config] * len(names), names))
+    for part in names:
+        _stage(folder, config, "dedup_keys", part, {"split": (part,)})
     buckets = DedupConfig(**config).partition_names(num_rows(folder) * SENTENCE_BYTES)
-    processes = 2 if pool is not None and len(buckets) == 1 else 1
-    list(each(_bucket, *zip(*[(folder, config, bucket, names, processes) for bucket in buckets], strict=True)))
+    for bucket in buckets:
+        _stage(folder, config, "dedup_buckets", bucket, {"dedup_keys": names})
     _stage(folder, config, "dedup_resolve", None, {"dedup_keys": names, "dedup_buckets": buckets})
-    list(each(_mask, [folder] * len(names), [config] * len(names), names))
+    for part in names:
+        _stage(folder, config, "dedup_mask", part, {"split": (part,), "dedup_resolve": (None,)})
     return np.empty(0, dtype=np.int64)
 
 
 def our_rows(folder: Path) -> np.ndarray:
-    """Rows that the last stage masks."""
+    """Returns the rows that the last stage masks."""
     rows, at = [], 0
     for part in parts(folder):
         mask = pq.read_table(folder / f"dedup_mask-{part}" / "masked.parquet")["is_duplicate"].to_numpy()
@@ -208,8 +192,6 @@ def python_set(folder: Path) -> np.ndarray:
 
 
 def polars_unique(folder: Path) -> np.ndarray:
-    import polars as pl
-
     frame = pl.read_parquet(folder / "split-*" / "sentences.parquet", columns=["doc_id", "sentence_index", "text"])
     mask = ~frame["text"].is_first_distinct()
     frame.select("doc_id", "sentence_index", mask.alias("is_duplicate")).write_parquet(folder / "mask-polars.parquet")
@@ -219,8 +201,6 @@ def polars_unique(folder: Path) -> np.ndarray:
 CONTESTANTS = {
     "nothing": nothing,
     "Reticent": ours,
-    "Reticent, 2 workers": ours,
-    "Reticent, 2 runs at once": ours,
     "Reticent, exact": lambda folder: ours(folder, backend="exact"),
     "Reticent, plain Bloom": lambda folder: ours(folder, verify=False),
     "dolma": None,
@@ -229,7 +209,7 @@ CONTESTANTS = {
     "polars": polars_unique,
     "datatrove": None,
 }
-"""What decides; None for a peer that has an environment of its own (`benchmarks/dedup_peers.py`)."""
+"""Function that decides; None for a peer that has an environment of its own (`benchmarks/dedup_peers.py`)."""
 PEERS = tuple(name for name, decide in CONTESTANTS.items() if decide is None)
 UNVERIFIED = ("Reticent, plain Bloom", "dolma", "rbloom")
 ONE_CORE = {
@@ -242,53 +222,25 @@ AFTER = {name: our_rows for name in CONTESTANTS if name.startswith("Reticent")}
 
 
 def warm(folder: Path) -> None:
-    """Imports and compiled code, which are not what is compared."""
-    import polars  # noqa: F401
-
-    import pipelines.dedup.mask
-    import pipelines.dedup.other_corpus
-    import pipelines.dedup.resolve  # noqa: F401
-    from pipelines.dedup.kernels import WORTHWHILE_ROWS, compiled
-
+    """Loads modules and compiled code, which are not compared."""
     compiled(WORTHWHILE_ROWS)
     with tempfile.TemporaryDirectory(dir=folder) as small:
         write_inputs(["a b", "a b"], Path(small))
         ours(Path(small))
 
 
-def alone(folder: Path, core: int) -> None:
-    """One of two runs that know nothing of each other."""
-    os.sched_setaffinity(0, {core})
-    ours(folder)
-
-
 def one(name: str, folder: Path) -> dict[str, object]:
-    """Runs one contestant in this process."""
-    cores = sorted(os.sched_getaffinity(0))[:2]
-    num_runs = 2 if "2 runs" in name else 1
-    os.sched_setaffinity(0, set(cores if "2" in name else cores[:1]))
+    """Runs one contestant in this process, on one core."""
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     with tempfile.TemporaryDirectory(dir=folder.parent) as top:
-        works = [Path(top) / str(n) for n in range(num_runs)]
-        for work in works:
-            work.mkdir()
-            link(folder, work)
+        work = Path(top)
+        link(folder, work)
         warm(folder.parent)
-        pool = None
-        if "2" in name:
-            pool = ProcessPoolExecutor(2, get_context("spawn"), initializer=warm, initargs=(folder.parent,))
-            list(pool.map(time.sleep, [1, 1, 1, 1]))
         start, cpu = time.perf_counter(), time.process_time()
-        if pool is None:
-            rows = CONTESTANTS[name](works[0])
-        elif num_runs == 2:
-            list(pool.map(alone, works, cores))
-        else:
-            ours(works[0], pool)
-        seconds, cpu = (time.perf_counter() - start) / num_runs, time.process_time() - cpu
+        rows = CONTESTANTS[name](work)
+        seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
         peak = peak_bytes()
-        if pool is not None:
-            pool.shutdown()
-        rows = AFTER[name](works[0]) if name in AFTER else rows
+        rows = AFTER[name](work) if name in AFTER else rows
         np.save(folder.parent / f"{name}.npy", rows)
     return {"seconds": seconds, "cpu_seconds": cpu, "peak_bytes": peak}
 
@@ -311,7 +263,7 @@ def measure(name: str, folder: Path, peers_dir: Path) -> dict[str, float]:
 
 
 def check(folder: Path, name: str, expected: np.ndarray, num_sentences: int) -> str:
-    """How the answer differs from the exact one; leaves with an error where it may not."""
+    """Returns the differences of an answer from the exact one, and ends with an error if there are too many."""
     rows = np.load(folder / f"{name}.npy")
     missing, extra = len(np.setdiff1d(expected, rows)), len(np.setdiff1d(rows, expected))
     allowed = 10 + 10 * RATE * num_sentences if name in UNVERIFIED else 0
@@ -322,9 +274,8 @@ def check(folder: Path, name: str, expected: np.ndarray, num_sentences: int) -> 
 
 def main() -> None:
     """Parses the command line, checks that the answers agree, prints a table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__, data_dir=False)
     parser.add_argument("--sentences", type=int, default=2_000_000)
-    parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--times", type=int, default=5, help="how often real corpora are taken")
     parser.add_argument("--repeats", type=int, default=3, help="rounds; each contestant's fastest run counts")
     parser.add_argument("--peers", action="store_true", help="install and measure other people's tools as well")
@@ -373,8 +324,16 @@ def main() -> None:
             f" minutes at the end: {os.getloadavg()[2]:.1f} on {os.cpu_count()} cores.",
             f"Command: `python {' '.join(sys.argv)}`",
             "",
-            "| | sentences/s | Reticent is | CPU s a million | by CPU | added MB | false positives / negatives |",
-            "|---|---:|---:|---:|---:|---:|---:|",
+            *heading(
+                "",
+                "sentences/s",
+                "Reticent is",
+                "CPU s a million",
+                "by CPU",
+                "added MB",
+                "false positives / negatives",
+                right=True,
+            ),
         ]
         own_rate = len(sentences) / results["Reticent"]["seconds"]
         own_cpu = results["Reticent"]["cpu_seconds"] / len(sentences) * 1e6
@@ -385,13 +344,13 @@ def main() -> None:
             rate = counts[name] / result["seconds"]
             added = (result["peak_bytes"] - result.get("idle_peak_bytes", baseline["peak_bytes"])) / 1e6
             cpu = result["cpu_seconds"] / counts[name] * 1e6
-            by_cpu = " | | " if "2" in name else f"{cpu:.2f} | {cpu / own_cpu:.2f}x | {added:.1f}"
+            by_cpu = f"{cpu:.2f} | {cpu / own_cpu:.2f}x | {added:.1f}"
             lines.append(f"| {name} | {rate:,.0f} | {own_rate / rate:.2f}x | {by_cpu} | {errors} |")
     text = "\n".join(lines) + "\n"
     print(text)
     if args.out and args.out.suffix == ".json":
         each = {name: found["cpu_seconds"] / counts[name] * 1e6 for name, found in results.items()}
-        args.out.write_text(json.dumps({"num_sentences": len(sentences), "cpu_seconds_a_million": each}) + "\n")
+        write_json(args.out, {"num_sentences": len(sentences), "cpu_seconds_a_million": each})
     elif args.out:
         args.out.write_text(text)
 

@@ -1,4 +1,4 @@
-"""Files that contestants of `benchmarks/dedup.py` read and write; needs numpy and pyarrow only, as peers have them."""
+"""Files that contestants of `benchmarks/dedup.py` read and write, with numpy and pyarrow only, as peers have them."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 RATE = 1e-6
-"""Of false positives, for every Bloom filter."""
+"""Rate of false positives of every Bloom filter."""
 DOCUMENT_ROWS = 100
 """Sentences in each document."""
 
 
 def parts(folder: Path) -> list[str]:
-    """Names of the partitions, in order."""
+    """Returns the names of the partitions, in order."""
     return sorted(path.name.removeprefix("split-") for path in folder.glob("split-*"))
 
 
 def num_rows(folder: Path) -> int:
-    """Sentences in all partitions."""
+    """Counts the sentences of all partitions."""
     return sum(pq.read_metadata(file).num_rows for file in folder.glob("split-*/sentences.parquet"))
 
 
 def texts_of(folder: Path) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Partition and rows of the text column, batch by batch."""
+    """Yields each batch of rows with the name of its partition."""
     for part in parts(folder):
         with pq.ParquetFile(folder / f"split-{part}" / "sentences.parquet") as file:
             for batch in file.iter_batches(16_384, columns=["doc_id", "sentence_index", "text"]):
@@ -53,12 +53,12 @@ def write_masks(folder: Path, decide: Callable[[pa.RecordBatch], Sequence[bool] 
 
 
 def nothing(folder: Path) -> np.ndarray:
-    """Reads and writes the same files in batches and decides nothing; what memory is measured above."""
+    """Reads and writes the same files in batches and decides nothing, as a baseline of memory."""
     return write_masks(folder, lambda batch: np.zeros(len(batch), dtype=bool))
 
 
 def link(folder: Path, work: Path) -> None:
-    """The inputs in a folder of their own: outputs of one run are no business of the next."""
+    """Links the inputs in a folder of their own, so that no run sees the outputs of another."""
     for path in folder.iterdir():
         (work / path.name).symlink_to(path)
     # dolma looks for the folder's name in the real path.
@@ -69,6 +69,6 @@ def link(folder: Path, work: Path) -> None:
 
 
 def peak_bytes() -> int:
-    """Peak resident size of this process; Linux only (getrusage would carry over the parent's)."""
+    """Returns the peak resident size of this process; Linux only (getrusage would carry over the parent's)."""
     status = Path("/proc/self/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) * 1024

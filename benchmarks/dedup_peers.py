@@ -70,7 +70,7 @@ def dolma(folder: Path) -> np.ndarray:
 
 
 def dolma_rows(folder: Path) -> np.ndarray:
-    """Rows of the spans that dolma wrote."""
+    """Returns the rows of the spans that dolma wrote."""
     rows, at = [], 0
     for path in sorted((folder / "documents").iterdir()):
         with gzip.open(path, "rt") as texts, gzip.open(folder / "attributes" / "dup" / path.name, "rt") as found:
@@ -84,7 +84,7 @@ def dolma_rows(folder: Path) -> np.ndarray:
 
 
 def datatrove(folder: Path) -> np.ndarray:
-    """Its three steps, on documents already in memory; every sentence is its own document, as in no-span dedup."""
+    """Runs datatrove's three steps on documents in memory; each sentence is a document, as in no-span dedup."""
     from datatrove.data import Document
     from datatrove.pipeline.dedup.sentence_dedup import (
         SentDedupConfig,
@@ -129,7 +129,7 @@ def datatrove(folder: Path) -> np.ndarray:
 
 
 def datatrove_rows(folder: Path) -> np.ndarray:
-    """Rows that its second step lists."""
+    """Returns the rows that datatrove's second step lists."""
     (path,) = (folder / "dups").rglob("*.c4_dup")
     found = np.frombuffer(path.read_bytes(), dtype=np.dtype([("doc", "<u4"), ("sentence", "<u2")]))
     return np.sort(found["doc"].astype(np.int64) * DOCUMENT_ROWS + found["sentence"])
@@ -142,7 +142,7 @@ MODULES = {
     "rbloom": ("rbloom",),
     "datatrove": ("datatrove.pipeline.dedup.sentence_dedup", "datatrove.utils.hashes.xxhash"),
 }
-"""What each peer imports."""
+"""Modules that each peer imports."""
 
 
 def one(peer: str, folder: Path, *, is_idle: bool) -> dict[str, float]:

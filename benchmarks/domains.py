@@ -14,9 +14,7 @@ Writes results/domains.json (of another seed domains_1.json, …), or results/do
 
 from __future__ import annotations
 
-import argparse
 import json
-import resource
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -25,6 +23,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import numpy as np
+from common import RESULTS, command_line, cpu_seconds, heading, write_json, write_lines
 from domains_corpus import (
     CONTEXT,
     DOMAINS,
@@ -37,7 +36,6 @@ from domains_corpus import (
     write_model,
 )
 from increment import drive_begun
-from orderings import RESULTS
 
 from flows.running.spec import make_spec, open_store, read_corpus
 from pipelines.artifacts import Source
@@ -68,7 +66,7 @@ from pipelines.training.trained import TrainedModel, open_trained
 NUM_FOR_Z: Final = 50
 SEEDS: Final = 3
 MARGIN: Final = 0.05
-"""Rates that differ by less are alike."""
+"""The difference below which two rates are alike."""
 THRESHOLDS: Final = tuple(np.linspace(0.5, 0.99, 50).tolist())
 Kind = Literal["above", "like"]
 CLAIMS: Final[tuple[tuple[str, Kind, str], ...]] = (
@@ -81,7 +79,7 @@ CLAIMS: Final[tuple[tuple[str, Kind, str], ...]] = (
     ("Public", "above", "DOMAIN-only"),
     ("Private", "above", "DOMAIN-only"),
 )
-"""What the paper found (Figure 1, section 6.4: all but Private and Public lie below DOMAIN-only)."""
+"""Findings of the paper (Figure 1, section 6.4: all but Private and Public lie below DOMAIN-only)."""
 SETTINGS = """
 [run]
 seed = {seed}
@@ -122,12 +120,12 @@ max_eval_sentences = 200
 
 @dataclass(frozen=True, kw_only=True)
 class WrittenOnce(Decoding):
-    """Texts that several policies judge are written for the first one."""
+    """A decoding whose texts are written once, and judged by several policies."""
 
     texts: dict[tuple[int, int], list[list[str]]] = field(default_factory=dict, hash=False, compare=False)
 
     def write(self, model: TrainedModel, prompts: Sequence[Record], rng: np.random.Generator) -> list[list[str]]:
-        """As `Decoding`; models and lists of prompts are told apart by identity, and must outlive it."""
+        """Writes texts as `Decoding` does. Models and lists of prompts are known by identity, and must live longer."""
         key = (id(model), id(prompts))
         if key not in self.texts:
             self.texts[key] = super().write(model, prompts, rng)
@@ -140,23 +138,21 @@ DECODING: Final = WrittenOnce(num=10, max_new_tokens=40, top_k=40, batch_size=25
 def prepare(
     data_dir: Path, folder: Path, num: int, epochs: int, seed: int, has_tokens: bool, num_steps: int = 600
 ) -> Path:
-    """Writes corpus, models to begin with, and settings; the settings file."""
+    """Writes corpus, initial models and settings, and returns the settings file."""
     config = folder / "reticent.toml"
     if not config.exists():
-        folder.mkdir(parents=True, exist_ok=True)
         rows = [row for d in DOMAINS for row in conversations(data_dir, d, "train", num)]
         rows += [row for d in DOMAINS for row in conversations(data_dir, d, "dev", NUM_FOR_Z)]
         rows += [row for d in DOMAINS for row in conversations(data_dir, d, "test", NUM_HELD_OUT)]
-        (folder / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        write_lines(folder / "corpus.jsonl", rows)
         models = folder.parent / "models"
         if not (models / "done").exists():
             write_model(data_dir, models / "gpt2", num_steps=num_steps)
             write_classifier_base(data_dir, models / "bert")
             (models / "done").touch()
         said = [(text, row["domain"]) for row in rows if row["fold"] == "train" for text in turns_of(row)]
-        learnt = train_classifier(
-            said, folder / "classifier", base=str(models / "bert"), epochs=2, learning_rate=1e-3
-        )  # fmt: skip
+        base = str(models / "bert")
+        learnt = train_classifier(said, folder / "classifier", base=base, epochs=2, learning_rate=1e-3)
         print(f"classifier: {learnt['held_out_accuracy']:.1%} of held-out windows", flush=True)
         listed = ", ".join(f"{domain} = {json.dumps(words)}" for domain, words in keywords(data_dir)[0].items())
         settings = SETTINGS.format(
@@ -169,7 +165,7 @@ def prepare(
 
 @dataclass
 class Trainings:
-    """Trains models on the rows of some domains, once each."""
+    """Trainings of models on the rows of some domains, once each."""
 
     config: Path
 
@@ -183,7 +179,7 @@ class Trainings:
         self.perplexity: dict[str, float] = {}
 
     def model(self, needed: NeededModel) -> TrainedModel:
-        """The model. After the first one, `rows` are those of all sentences."""
+        """Trains a model. After the first one, `rows` are those of all sentences."""
         started = cpu_seconds()
         if needed.domains not in self._overlays:
             learnt = [row for row in self.rows if row["fold"] == "train"]
@@ -191,13 +187,8 @@ class Trainings:
             self._overlays[needed.domains] = make_overlay(make_session(self._spec), (), excluded)
         epochs = max(1, round(self._epochs * needed.num_steps_factor))
         train = {"method": needed.method, "epochs": epochs, "jft_phase1_epochs": epochs}
-        spec = child_of(
-            self._spec,
-            runs.new_run_id(),
-            purpose="comparison",
-            changes={"train": train},
-            overlay=self._overlays[needed.domains],
-        )
+        overlay, run_id = self._overlays[needed.domains], runs.new_run_id()
+        spec = child_of(self._spec, run_id, purpose="comparison", changes={"train": train}, overlay=overlay)
         keys: dict[str, list[str]] = {}
         for outcome in drive_begun(str(save_spec(make_session(spec)))):
             keys.setdefault(outcome.stage, []).append(str(outcome.key))
@@ -215,7 +206,7 @@ class Trainings:
 
 @dataclass
 class Attacks:
-    """Attacks every model after the same prompts, judged by one policy after the other."""
+    """Attacks on every model after the same prompts, judged by one policy after the other."""
 
     trainings: Trainings
     names: Sequence[str]
@@ -242,15 +233,15 @@ class Attacks:
         return found
 
     def _drawing(self, number: int) -> np.random.Generator:
-        """Draws texts; of seed 0 as before there were seeds."""
+        """Returns a generator for texts; that of seed 0 is older than the seeds."""
         return np.random.default_rng(number if self.seed == 0 else (number, self.seed))
 
     def targets(self, name: str) -> Mapping[str, TrainedModel]:
-        """The model of each domain of prompts: DOMAIN-only is another one for each."""
+        """Returns the model of each domain of prompts: DOMAIN-only is another one for each."""
         return self.only if name == "DOMAIN-only" else dict.fromkeys(self.prompted, self.models[name])
 
     def unscored(self, name: str, prompts: Mapping[str, Prompts], policies: LabelledPolicies) -> dict[Pair, Judged]:
-        """What one model wrote, without likelihood ratios."""
+        """Judges the texts of one model, without likelihood ratios."""
         found: dict[Pair, Judged] = {}
         for domain, target in self.targets(name).items():
             whoever = dict.fromkeys(self.references, target)
@@ -259,28 +250,25 @@ class Attacks:
         return found
 
     def judged(self, name: str, policies: LabelledPolicies) -> dict[Pair, Judged]:
-        """What one model wrote after the test prompts; likelihood ratios are taken once for all policies."""
+        """Judges the texts of one model after the test prompts; likelihood ratios are computed only once."""
         found = self.unscored(name, self.prompts, policies)
         if name not in self._attacked:
             scored: dict[Pair, Judged] = {}
             for domain, target in self.targets(name).items():
                 given = {domain: self.prompts[domain]}
-                scored |= attack(
-                    target, given, policies, DECODING, self._drawing(30), references=self.references
-                )  # fmt: skip
+                rng = self._drawing(30)
+                scored |= attack(target, given, policies, DECODING, rng, references=self.references)
             self._attacked[name] = scored
         return {pair: replace(judged, lira=self._attacked[name][pair].lira) for pair, judged in found.items()}
 
     def figures(self, policies: LabelledPolicies, *, chooses_z: bool) -> dict[str, Any]:
-        """All figures by one policy."""
+        """Returns all figures by one policy."""
         chosen = None
         if chooses_z:
             both = (self.unscored(name, self._for_z, policies).values() for name in ("Public", "DOMAIN-only"))
             chosen = choose_threshold(*both, THRESHOLDS)
         z = 0.0 if chosen is None else chosen.value
-        of_references = attack_references(
-            self.references, self.prompts, policies, DECODING, self._drawing(10)
-        )  # fmt: skip
+        of_references = attack_references(self.references, self.prompts, policies, DECODING, self._drawing(10))
         judged = {name: self.judged(name, policies) for name in ("DOMAIN-only", *self.names)}
         rng = np.random.default_rng(40)
         claims = []
@@ -299,7 +287,7 @@ class Attacks:
         }
 
     def words(self) -> dict[str, float]:
-        """Words a text, of each model, over the test prompts."""
+        """Returns the words a text of each model, over the test prompts."""
         found = {}
         for name in ("DOMAIN-only", *self.names):
             targets = self.targets(name)
@@ -310,7 +298,7 @@ class Attacks:
 
 
 def verdict(kind: Kind, low: float, high: float) -> str:
-    """What an interval of the difference of two rates says of a claim."""
+    """Returns the verdict on a claim from an interval of the difference of two rates."""
     if kind == "above":
         holds, fails = low > 0, high < 0
     else:
@@ -319,14 +307,11 @@ def verdict(kind: Kind, low: float, high: float) -> str:
 
 
 def markdown(by_policy: Mapping[str, Any]) -> str:
-    """The tables of docs/audit.md."""
+    """Returns the tables of docs/audit.md."""
     lines = []
     for policy, found in by_policy.items():
-        lines += [
-            f"policy {policy}, z = {found['z']}",
-            "| model | perplexity | success rate | suspicious | C |",
-            "|---|",
-        ]
+        lines += [f"policy {policy}, z = {found['z']}"]
+        lines += heading("model", "perplexity", "success rate", "suspicious", "C")
         for row in found["models"]:
             hits, units = (sum(pair["rate"][of] for pair in row["pairs"]) for of in ("num_hits", "num_units"))
             odd, asked = (
@@ -346,24 +331,16 @@ def markdown(by_policy: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def cpu_seconds() -> float:
-    """Of this process and of those that it waited for."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(usage.ru_utime + usage.ru_stime for usage in used)
-
-
 def main() -> None:
     """Trains what is missing, attacks, and writes the figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-dir", type=Path, required=True)
-    parser.add_argument("--conversations", type=int, default=300, help="of each domain, to train on")
+    parser = command_line(__doc__, data_dir=True, work="build/domains")
+    parser.add_argument("--conversations", type=int, default=300, help="number of each domain, to train on")
     parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument("--steps", type=int, default=600, help="of the public model")
-    parser.add_argument("--models", help="of needed_models, Public among them, with semicolons; all if not given")
+    parser.add_argument("--steps", type=int, default=600, help="training steps of the public model")
+    parser.add_argument("--models", help="names of needed_models, Public among them, with semicolons; all if not given")
     parser.add_argument("--prompts", default=",".join(DOMAINS), help="domains that models are asked about")
     parser.add_argument("--seed", type=int, default=0, choices=range(SEEDS))
     parser.add_argument("--without-domain-tokens", action="store_true")
-    parser.add_argument("--work", type=Path, default=Path("build/domains"))
     args = parser.parse_args()
     names = tuple(needed_models(DOMAINS)) if args.models is None else tuple(args.models.split(";"))
     has_tokens = not args.without_domain_tokens
@@ -371,10 +348,8 @@ def main() -> None:
     kind = "tokens" if has_tokens else "without_tokens"
     of_seed = f"_{args.seed}" if args.seed else ""
     folder = (args.work / f"{kind}-{args.conversations}-{args.epochs}{of_seed}").absolute()
-    trainings = Trainings(
-        prepare(args.data_dir, folder, args.conversations, args.epochs, args.seed, has_tokens, args.steps)
-    )
-    attacks = Attacks(trainings, names, args.prompts.split(","), has_tokens, args.seed)
+    config = prepare(args.data_dir, folder, args.conversations, args.epochs, args.seed, has_tokens, args.steps)
+    attacks = Attacks(Trainings(config), names, args.prompts.split(","), has_tokens, args.seed)
     everything, distinctive = keywords(args.data_dir)
     classifier = {"classifier": str(folder / "classifier"), "classifier_threshold": 0.5}
     by_policy = {}
@@ -401,8 +376,7 @@ def main() -> None:
         "words_a_text": attacks.words(),
         "policies": by_policy,
     }
-    path = RESULTS / f"domains{'' if has_tokens else '_without_tokens'}{of_seed}.json"
-    path.write_text(json.dumps(found, sort_keys=True, indent=1) + "\n", encoding="utf-8")
+    write_json(RESULTS / f"domains{'' if has_tokens else '_without_tokens'}{of_seed}.json", found, sort_keys=True)
     print(markdown(by_policy))
     print(f"{time.monotonic() - started:.0f} s, of which {cpu_seconds():.0f} s of processor time")
 

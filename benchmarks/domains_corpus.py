@@ -1,4 +1,4 @@
-"""What benchmarks/domains.py trains on: three domains of MultiDoGO, policies that fit them, and small public models.
+"""Data of benchmarks/domains.py: three domains of MultiDoGO, policies that fit them, and small public models.
 
 MultiDoGO's files here have the customers' turns only, of 3.2 words on average: a text of one such turn has no room for
 a leak. So a conversation is made of two long turns, its first three utterances (the prompt) and all others (the text).
@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
+from common import gpt2_config
+from data_sets import wikitext
 from reproduce.base import byte_pairs
-from transformers import BertConfig, BertModel, GPT2Config, GPT2LMHeadModel, set_seed
+from transformers import BertConfig, BertModel, GPT2LMHeadModel, set_seed
 
 from pipelines.attacks.domains import LabelledPolicies
 from pipelines.attacks.rates import Rate
@@ -32,7 +34,7 @@ Keywords = Mapping[str, Sequence[str]]
 
 
 def rows_of(data_dir: Path, domain: str, fold: str) -> Iterator[list[str]]:
-    """The cells of each line; broken lines are left out."""
+    """Yields the cells of each line; broken lines are left out."""
     for line in (data_dir / "multidogo" / domain / f"{fold}.tsv").read_text("utf-8").splitlines()[1:]:
         cells = line.split("\t")
         if len(cells) == 7 and cells[4].strip():
@@ -40,7 +42,7 @@ def rows_of(data_dir: Path, domain: str, fold: str) -> Iterator[list[str]]:
 
 
 def conversations(data_dir: Path, domain: str, fold: str, num: int) -> Iterator[dict[str, str]]:
-    """Conversations of two turns each, by a fixed seed; what is too short for two is left out."""
+    """Yields conversations of two turns each, by a fixed seed; conversations too short for two are left out."""
     utterances: dict[str, list[str]] = {}
     for cells in rows_of(data_dir, domain, fold):
         utterances.setdefault(cells[0], []).append(" ".join(cells[4].lower().split()))
@@ -55,12 +57,12 @@ def conversations(data_dir: Path, domain: str, fold: str, num: int) -> Iterator[
 
 
 def turns_of(row: Mapping[str, str]) -> list[str]:
-    """What is said in a conversation of the corpus file."""
+    """Returns the turns of a conversation of the corpus file."""
     return [line.removeprefix("USR: ") for line in row["text"].split("\n")]
 
 
 def keywords(data_dir: Path) -> tuple[Keywords, Keywords]:
-    """Words of each domain, from the training files.
+    """Finds words of each domain in the training files.
 
     Returns:
         All keywords, which are masked: the values of the corpus's own slots (labelled in half of a word's places) and
@@ -94,10 +96,9 @@ def keywords(data_dir: Path) -> tuple[Keywords, Keywords]:
 def held_out_rates(
     data_dir: Path, prompted: Sequence[str], policies: LabelledPolicies, z: float, masked: Keywords
 ) -> dict[str, Any]:
-    """What the policies say of people's own held-out texts, whole and without the keywords that redaction masks.
+    """Measures the leaks that policies find in people's held-out texts, whole and without the masked keywords.
 
-    It tells why a model lies where it does: the first is what a perfect DOMAIN-only would have, the second what
-    a perfect model of redacted text would.
+    The first is the rate of a perfect DOMAIN-only model, the second that of a perfect model of redacted text.
     """
     gone = {word for words in masked.values() for word in words}
     found: dict[str, Any] = {}
@@ -117,22 +118,17 @@ def held_out_rates(
 
 
 def public_lines(data_dir: Path) -> list[str]:
-    """Paragraphs of WikiText-2 in small letters, as the dialogues are."""
-    lines = (data_dir / "wikitext2/wiki.train.raw").read_text("utf-8").lower().splitlines()
-    return [line.strip() for line in lines if len(line.split()) > 20]
+    """Returns the paragraphs of WikiText-2 in small letters, as the dialogues are."""
+    return [line.lower() for line in wikitext(data_dir, "train", min_words=21, headings=True)]
 
 
 def write_model(data_dir: Path, folder: Path, num_steps: int) -> None:
-    """A small GPT-2 that learnt English from WikiText-2, its vocabulary too; no dialogue had a hand in it."""
+    """Writes a small GPT-2 that learnt English and its vocabulary from WikiText-2, without any dialogue."""
     lines = public_lines(data_dir)
     tokenizer = _tokenizer(lines, 1_500, folder)
     size = tokenizer.backend_tokenizer.get_vocab_size()
     set_seed(0)
-    config = GPT2Config(
-        vocab_size=size, n_embd=96, n_layer=2, n_head=4, n_positions=CONTEXT, bos_token_id=0, eos_token_id=0,
-        resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
-    )  # fmt: skip
-    network = GPT2LMHeadModel(config)
+    network = GPT2LMHeadModel(gpt2_config(vocab=size, length=CONTEXT, width=96, layers=2, heads=4))
     ids = torch.tensor([token for line in lines for token in tokenizer(line).input_ids])
     generator = torch.Generator().manual_seed(0)
     optimizer = torch.optim.AdamW(network.parameters(), lr=2e-3)
@@ -148,7 +144,7 @@ def write_model(data_dir: Path, folder: Path, num_steps: int) -> None:
 
 
 def write_classifier_base(data_dir: Path, folder: Path) -> None:
-    """A tiny BERT with random weights, which `train-policy` makes a classifier of domains of."""
+    """Writes a tiny BERT with random weights, from which `train-policy` makes a classifier of domains."""
     tokenizer = _tokenizer(public_lines(data_dir), 3_000, folder)
     set_seed(0)
     config = BertConfig(

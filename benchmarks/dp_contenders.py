@@ -1,4 +1,4 @@
-"""The contenders of `dp_step`: the same step by ordinary training, by our engine, and by others."""
+"""The contenders of `dp_step`: the same step by ordinary training, by our engine, and by other engines."""
 
 from __future__ import annotations
 
@@ -6,6 +6,21 @@ import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+import torch
+from common import gpt2_config
+from torch import nn
+from torch.nn import functional
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+from torch.utils.data import DataLoader, TensorDataset
+from transformers import GPT2LMHeadModel, RobertaConfig, RobertaForSequenceClassification
+from transformers.pytorch_utils import Conv1D
+
+from pipelines.dp.gradients import GradientEngine
+from pipelines.dp.head import fused_losses as fused
+from pipelines.dp.language import causal_lm_losses
+from pipelines.dp.optimizer import noisy_step
+from pipelines.randomness import unpredictable
 
 PRIVATE = ("ours", "ours_two_pass", "opacus_hooks", "opacus_ghost", "fastdp")
 CONTENDERS = ("plain", "fused", *PRIVATE)
@@ -51,13 +66,13 @@ MAX_GRAD_NORM, NOISE, LEARNING_RATE = 0.1, 1.0, 1e-4
 
 @dataclass(frozen=True)
 class Terms:
-    """How steps are taken, for every contender.
+    """The terms of a step, for every contender.
 
     Attributes:
         device: ``cpu`` or ``cuda``.
         dtype: ``fp32``, or ``bf16`` for a forward pass under autocast.
-        physical_batches: that make up a step.
-        untied: whether nobody ties weights.
+        physical_batches: number of batches of a step.
+        untied: true if no contender ties weights.
     """
 
     device: str = "cpu"
@@ -66,31 +81,21 @@ class Terms:
     untied: bool = False
 
     def autocast(self) -> Any:
-        """bfloat16 where asked for."""
-        import torch
-
+        """Returns the context of a forward pass: bfloat16 if asked for."""
         return torch.autocast(self.device, dtype=torch.bfloat16, enabled=self.dtype == "bf16")
 
 
 def build(shape: Shape, name: str, terms: Terms) -> Any:
-    """The model of a contender. Opacus ghost refuses tied weights, and its LSTM is a layer of its own."""
-    import torch
-    from torch import nn
-
+    """Builds the model of a contender. Opacus ghost refuses tied weights, and its LSTM is a layer of its own."""
     torch.manual_seed(0)
     if shape.kind == "gpt2":
-        from transformers import GPT2Config, GPT2LMHeadModel
-
-        config = GPT2Config(
-            vocab_size=shape.vocab, n_positions=shape.length, n_embd=shape.width, n_layer=shape.layers,
-            n_head=shape.heads, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=0, eos_token_id=0,
+        config = gpt2_config(
+            vocab=shape.vocab, length=shape.length, width=shape.width, layers=shape.layers, heads=shape.heads,
             tie_word_embeddings=not name.startswith(("opacus", "fastdp")) and not terms.untied,
         )  # fmt: skip
         return GPT2LMHeadModel(config).train().to(terms.device)
 
     if shape.kind == "roberta":
-        from transformers import RobertaConfig, RobertaForSequenceClassification
-
         roberta = RobertaConfig(
             vocab_size=shape.vocab, hidden_size=shape.width, num_hidden_layers=shape.layers,
             num_attention_heads=shape.heads, intermediate_size=4 * shape.width, num_labels=NUM_CLASSES,
@@ -119,9 +124,7 @@ def build(shape: Shape, name: str, terms: Terms) -> Any:
 
 
 def example_losses(model: Any, ids: Any, shape: Shape) -> Any:
-    """(B,) cross-entropies from the model's own logits: the mean over next tokens, or that of the class."""
-    from torch.nn import functional
-
+    """Returns (B,) cross-entropies from the model's own logits: the mean over next tokens, or that of the class."""
     out = model(ids)
     if shape.kind == "roberta":
         return functional.cross_entropy(out.logits.float(), classes_of(ids), reduction="none")
@@ -131,14 +134,12 @@ def example_losses(model: Any, ids: Any, shape: Shape) -> Any:
 
 
 def classes_of(ids: Any) -> Any:
-    """(B,) a class for each example of a classifier."""
+    """Returns (B,) classes of the examples of a classifier."""
     return ids[:, 1] % NUM_CLASSES
 
 
 def plain_loss(model: Any, ids: Any, shape: Shape) -> Any:
-    """The ordinary loss of a batch: for GPT-2, the model's own."""
-    from torch.nn import functional
-
+    """Returns the ordinary loss of a batch: for GPT-2, the model's own."""
     if shape.kind == "gpt2":
         return model(input_ids=ids, labels=ids, use_cache=False).loss
     if shape.kind == "roberta":
@@ -148,12 +149,7 @@ def plain_loss(model: Any, ids: Any, shape: Shape) -> Any:
 
 
 def fused_losses(model: Any, ids: Any, shape: Shape) -> Any:
-    """(B,) losses through our fused head; a classifier's head is small, and its losses are its own."""
-    import torch
-
-    from pipelines.dp.head import fused_losses as fused
-    from pipelines.dp.language import causal_lm_losses
-
+    """Returns (B,) losses through our fused head; a classifier's head is small, and its losses are its own."""
     if shape.kind == "gpt2":
         return causal_lm_losses(model, ids, ids)
     if shape.kind == "roberta":
@@ -166,9 +162,7 @@ Step = Callable[[], None]
 
 
 def ordinary(model: Any, ids: Any, shape: Shape, terms: Terms, is_fused: bool) -> Step:
-    """Ordinary AdamW."""
-    import torch
-
+    """Returns a step of ordinary AdamW."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, foreach=False)
 
     def step() -> None:
@@ -183,13 +177,7 @@ def ordinary(model: Any, ids: Any, shape: Shape, terms: Terms, is_fused: bool) -
 
 
 def ours(model: Any, ids: Any, shape: Shape, terms: Terms, mode: str, noise: float = NOISE) -> Step:
-    """Our engine and optimizer step, as PrivacyEngine runs them."""
-    import torch
-
-    from pipelines.dp.gradients import GradientEngine
-    from pipelines.dp.optimizer import noisy_step
-    from pipelines.randomness import unpredictable
-
+    """Returns a step of our engine and optimizer, as PrivacyEngine runs them."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, foreach=False)
     engine = GradientEngine(model, max_grad_norm=MAX_GRAD_NORM, mode=mode)  # type: ignore[arg-type]
 
@@ -204,15 +192,10 @@ def ours(model: Any, ids: Any, shape: Shape, terms: Terms, mode: str, noise: flo
 
 
 def opacus(model: Any, ids: Any, shape: Shape, terms: Terms, mode: str, noise: float = NOISE) -> Step:
-    """Opacus with per-sample gradients (hooks) or ghost clipping, driven through its own engine."""
-    import torch
+    """Returns a step of Opacus with per-sample gradients (hooks) or ghost clipping, by its own engine."""
     from opacus import PrivacyEngine
-    from torch.nn import functional
-    from torch.utils.data import DataLoader, TensorDataset
 
     if shape.kind == "gpt2":
-        from transformers.pytorch_utils import Conv1D
-
         for parent in list(model.modules()):  # as its tutorials do: it has no ghost rule for Conv1D
             for name, child in list(parent.named_children()):
                 if isinstance(child, Conv1D):
@@ -233,7 +216,7 @@ def opacus(model: Any, ids: Any, shape: Shape, terms: Terms, mode: str, noise: f
     positions = torch.arange(shape.length, device=ids.device).repeat(len(ids), 1)
 
     def outputs() -> tuple[Any, Any, tuple[int, int]]:
-        """Logits and targets without an example axis, and the shape that the targets had."""
+        """Returns logits and targets without an example axis, and the former shape of the targets."""
         if shape.kind == "roberta":
             return private(ids).logits.float(), classes_of(ids), (len(ids), 1)
         out = private(ids) if shape.kind == "lstm" else private(ids, position_ids=positions).logits
@@ -257,8 +240,7 @@ def opacus(model: Any, ids: Any, shape: Shape, terms: Terms, mode: str, noise: f
 
 
 def fastdp(model: Any, ids: Any, shape: Shape, terms: Terms, noise: float = NOISE) -> Step:
-    """fast-differential-privacy, its book-keeping engine with mixed ghost norms."""
-    import torch
+    """Returns a step of fast-differential-privacy's book-keeping engine with mixed ghost norms."""
     from fastDP import PrivacyEngine, transformers_support
 
     # Its own forward pass for GPT-2 is that of an old version; expanded position ids make it needless.
@@ -285,7 +267,7 @@ def fastdp(model: Any, ids: Any, shape: Shape, terms: Terms, noise: float = NOIS
 
 
 def make(name: str, model: Any, ids: Any, shape: Shape, terms: Terms, noise: float = NOISE) -> Step:
-    """The step of a contender."""
+    """Returns the step of a contender."""
     if name in ("plain", "fused"):
         return ordinary(model, ids, shape, terms, name == "fused")
     if name.startswith("ours"):
@@ -296,16 +278,13 @@ def make(name: str, model: Any, ids: Any, shape: Shape, terms: Terms, noise: flo
 
 
 def available(names: list[str]) -> list[str]:
-    """Those whose package is installed."""
+    """Returns the contenders whose package is installed."""
     package = {"opacus_hooks": "opacus", "opacus_ghost": "opacus", "fastdp": "fastDP"}
     return [n for n in names if n not in package or importlib.util.find_spec(package[n]) is not None]
 
 
 def update_error(name: str, shape: Shape, terms: Terms) -> float:
-    """How far a contender's noiseless step is from one example at a time, as relative error of the update."""
-    import torch
-    from torch.optim.optimizer import register_optimizer_step_pre_hook
-
+    """Returns the relative error of a contender's noiseless update, against one example at a time."""
     torch.manual_seed(1)
     model = build(shape, name, terms)
     ids = torch.randint(0, shape.vocab, (shape.batch, shape.length), device=terms.device)

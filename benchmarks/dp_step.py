@@ -1,22 +1,20 @@
-"""One private training step against ordinary training and other engines: time and memory of the same step.
+"""The time and memory of one private training step, against ordinary training and other engines.
 
     python benchmarks/dp_step.py                                  # the shapes of the README, a few minutes each
     python benchmarks/dp_step.py --shapes gpt2-256-5000 --rounds 5
-    python benchmarks/dp_step.py --device cuda --dtype bf16 --shapes gpt2-small-512 gpt2-medium-1024 --largest-batch
 
 Every contender is a process of its own; processes take turns step by step, so that a busy machine slows all of them
-alike. A round's ratio is that of the two contenders' steps in the same round; the
-median over rounds is reported. Before timing, all private contenders' clipped sums are compared with one example at a
-time at a small shape.
+alike. A round's ratio is that of the two contenders' steps in the same round; the median over rounds is reported.
+Before timing, all private contenders' clipped sums are compared with one example at a time at a small shape. The cells
+of `benchmarks.gpu` measure the same steps on a GPU.
 
 Contenders: ``plain`` (ordinary training, the model's own loss), ``fused`` (ordinary, with our fused head), ``ours``,
 ``ours_two_pass``, ``opacus_hooks``, ``opacus_ghost`` and ``fastdp`` where they are installed. A private step is
 forward, backward, clipping, noise and the optimizer's step.
 
-Peak memory is the largest resident size less what was held before the model was built (on a GPU: the allocator's
-peak), of two steps in a further process whose allocator gives freed blocks back at once (glibc's
-``MALLOC_MMAP_THRESHOLD_``): so it is what the step needs. ``resident`` is that of the process that was timed: what it
-needs and the holes that happen to be left in the heap.
+Peak memory is the largest resident size less what was held before the model was built, of two steps in a further
+process whose allocator gives freed blocks back at once (glibc's ``MALLOC_MMAP_THRESHOLD_``): so it is what the step
+needs. ``resident`` is that of the process that was timed: what it needs and the holes that are left in the heap.
 
 With ``--kept-heap`` every contender's C library keeps freed memory for the next step, as the training stage has it;
 without, all of them pay for page faults, and the ratios move with the state of the heap.
@@ -26,7 +24,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import platform
 import resource
@@ -34,10 +31,11 @@ import statistics
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
+from common import command_line, installed, with_repository, write_json
 from dp_contenders import (
     CHECK_SHAPES,
     CONTENDERS,
@@ -52,87 +50,67 @@ from dp_contenders import (
     update_error,
 )
 
-# ------------------------------------------------------------------------------------------------------------- a worker
+from pipelines.training.devices import freed_memory_kept
 
 
 def serve(name: str, shape: Shape) -> None:
     """Takes a step for each line on standard input and answers with its seconds; on ``end``, with peak memory."""
-    import torch
-
     if ARGUMENTS.threads:
         torch.set_num_threads(ARGUMENTS.threads)
-    device = ARGUMENTS.device
     answers, sys.stdout = sys.stdout, sys.stderr  # what libraries print is no answer
     make_warm_imports(name)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     model = build(shape, name, terms())
     torch.manual_seed(1)
-    ids = torch.randint(0, shape.vocab, (shape.batch, shape.length), device=device)
+    ids = torch.randint(0, shape.vocab, (shape.batch, shape.length))
     step = make(name, model, ids, shape, terms())
     print("ready", file=answers, flush=True)
     for line in sys.stdin:
         if line.strip() == "end":
             break
-        # On a CPU, the processor's time: other processes on the machine do not count.
-        clock = time.perf_counter if device == "cuda" or ARGUMENTS.wall else time.process_time
+        # The processor's time does not count other processes on the machine.
+        clock = time.perf_counter if ARGUMENTS.wall else time.process_time
         start = clock()
         step()
-        if device == "cuda":
-            torch.cuda.synchronize()
         print(clock() - start, file=answers, flush=True)
     peak = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
-    if device == "cuda":
-        peak = torch.cuda.max_memory_allocated()
     print(peak, file=answers, flush=True)
 
 
 def make_warm_imports(name: str) -> None:
     """Imports what the contender needs and runs a tiny step, so that neither counts as the step's memory."""
-    import torch
-
     small = CHECK_SHAPES["gpt2"]
-    on_cpu = replace(terms(), device="cpu")
-    model = build(small, name, on_cpu)
-    make(name, model, torch.randint(0, small.vocab, (2, small.length)), small, on_cpu)()
-
-
-# ----------------------------------------------------------------------------------------------------------- the parent
+    model = build(small, name, terms())
+    make(name, model, torch.randint(0, small.vocab, (2, small.length)), small, terms())()
 
 
 def terms() -> Terms:
-    """How steps are taken, as the command line says."""
-    given = ARGUMENTS
-    return Terms(given.device, given.dtype, given.physical_batches, given.untied)
+    """Returns the terms of all steps, from the command line."""
+    return Terms(physical_batches=ARGUMENTS.physical_batches, untied=ARGUMENTS.untied)
 
 
-def command(role: str, name: str, shape: str, batch: int | None = None) -> list[str]:
-    """The command line of a worker."""
-    line = [sys.executable, str(Path(__file__).resolve()), role, name, shape, "--device", ARGUMENTS.device]
-    line += ["--dtype", ARGUMENTS.dtype, "--threads", str(ARGUMENTS.threads)]
+def command(role: str, name: str, shape: str) -> list[str]:
+    """Returns the command line of a worker."""
+    line = [sys.executable, str(Path(__file__).resolve()), role, name, shape, "--threads", str(ARGUMENTS.threads)]
     line += ["--physical-batches", str(ARGUMENTS.physical_batches)] if role == "serve" else []
-    line += ["--batch", str(batch)] if batch else []
     line += ["--untied"] if ARGUMENTS.untied else []
     line += ["--kept-heap"] if ARGUMENTS.kept_heap else []
     return line + (["--wall"] if ARGUMENTS.wall else [])
 
 
 def heap() -> contextlib.AbstractContextManager[None]:
-    """What becomes of freed memory, as asked for; where peak memory is measured, it is given back."""
-    from pipelines.training.devices import freed_memory_kept
-
+    """Returns a context that keeps freed memory if asked for; freed memory is given back while peaks are measured."""
     is_kept = ARGUMENTS.kept_heap and "MALLOC_MMAP_THRESHOLD_" not in os.environ
     return freed_memory_kept() if is_kept else contextlib.nullcontext()
 
 
-def environment() -> dict[str, str]:
-    """The workers' environment, with the repository on the path."""
-    root = str(Path(__file__).resolve().parents[1])
-    path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-    return {**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore"}
+def environment(**variables: str) -> dict[str, str]:
+    """Returns the workers' environment, with the repository on the path."""
+    return with_repository(HF_HUB_OFFLINE="1", PYTHONWARNINGS="ignore", **variables)
 
 
 def verified(name: str, kind: str) -> float | None:
-    """The error of a contender at a small shape; None where it does not run."""
+    """Returns the error of a contender at a small shape; None if it does not run."""
     done = subprocess.run(command("check", name, kind), capture_output=True, text=True, env=environment(), check=False)
     return float(done.stdout.split()[-1]) if done.returncode == 0 else None
 
@@ -140,16 +118,16 @@ def verified(name: str, kind: str) -> float | None:
 class Worker:
     """A contender's process."""
 
-    def __init__(self, name: str, shape: str, batch: int | None = None, is_measured: bool = False) -> None:
+    def __init__(self, name: str, shape: str, is_measured: bool = False) -> None:
         self.name = name
         settings = {"MALLOC_MMAP_THRESHOLD_": "65536"} if is_measured else {}
         self.process = subprocess.Popen(
-            command("serve", name, shape, batch), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL if ARGUMENTS.quiet else None, text=True, env={**environment(), **settings},
+            command("serve", name, shape), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL if ARGUMENTS.quiet else None, text=True, env=environment(**settings),
         )  # fmt: skip
 
     def ask(self, word: str) -> float | None:
-        """A step's seconds, or peak bytes for ``end``; None if the process is gone."""
+        """Returns a step's seconds, or peak bytes for ``end``; None if the process has ended."""
         try:
             if word:
                 assert self.process.stdin is not None
@@ -163,7 +141,7 @@ class Worker:
 
 
 def measure(shape: str, names: list[str], rounds: int) -> dict[str, Any]:
-    """Interleaved steps of all contenders."""
+    """Measures interleaved steps of all contenders."""
     workers = []
     for name in names:
         worker = Worker(name, shape)
@@ -180,7 +158,7 @@ def measure(shape: str, names: list[str], rounds: int) -> dict[str, Any]:
     resident = {w.name: w.ask("end") for w in workers}
     for worker in workers:
         worker.process.wait()
-    peaks = resident if ARGUMENTS.device == "cuda" else {name: peak(name, shape) for name in resident}
+    peaks = {name: peak(name, shape) for name in resident}
     result: dict[str, Any] = {}
     for name, own in seconds.items():
         ratios = {
@@ -203,7 +181,7 @@ def measure(shape: str, names: list[str], rounds: int) -> dict[str, Any]:
 
 
 def peak(name: str, shape: str) -> float | None:
-    """Peak bytes of two steps, where freed memory is given back at once."""
+    """Measures the peak bytes of two steps of a process that gives freed memory back at once."""
     worker = Worker(name, shape, is_measured=True)
     for word in ("", "step", "step"):
         worker.ask(word)
@@ -213,24 +191,9 @@ def peak(name: str, shape: str) -> float | None:
 
 
 def over_plain(what: str, values: dict[str, float | None], name: str) -> dict[str, float]:
-    """A contender's value over plain training's, where both are known."""
+    """Returns a contender's value over plain training's, if both are known."""
     own, plain = values[name], values.get("plain")
     return {f"{what}_over_plain": round(own / plain, 3)} if own and plain else {}
-
-
-def largest_batch(name: str, shape: str) -> int:
-    """The largest power of two that a step runs with."""
-    fits = 0
-    batch = 1
-    while batch <= 4_096:
-        worker = Worker(name, shape, batch)
-        ran = worker.ask("") is not None and worker.ask("step") is not None
-        worker.process.kill()
-        worker.process.wait()
-        if not ran:
-            break
-        fits, batch = batch, batch * 2
-    return fits
 
 
 def main() -> None:
@@ -240,15 +203,11 @@ def main() -> None:
         names = [name for name in names if name != "fastdp"]
     report: dict[str, Any] = {
         "command": " ".join(["python", *sys.argv]),
-        "machine": f"{platform.machine()}, {os.cpu_count()} CPUs, {ARGUMENTS.device} {ARGUMENTS.dtype}",
-        "versions": {p: version(p) for p in ("torch", "transformers", "opacus")},
+        "machine": f"{platform.machine()}, {os.cpu_count()} CPUs",
+        "versions": {p: installed(p) for p in ("torch", "transformers", "opacus")},
         "errors": {},
         "shapes": {},
     }
-    if ARGUMENTS.device == "cuda":
-        import torch
-
-        report["machine"] = torch.cuda.get_device_name()
     for kind in sorted({SHAPES[s].kind for s in ARGUMENTS.shapes}):
         report["errors"][kind] = {n: verified(n, kind) for n in names if n in PRIVATE}
         print(f"{kind}: relative error of the clipped sum at a small shape: {report['errors'][kind]}", flush=True)
@@ -261,44 +220,22 @@ def main() -> None:
         found = measure(shape, names, ARGUMENTS.rounds)
         for name, row in found.items():
             print(f"  {name:14} " + "  ".join(f"{k} {v}" for k, v in row.items()), flush=True)
-        if ARGUMENTS.largest_batch:
-            for name in found:
-                found[name]["largest_batch"] = largest_batch(name, shape)
-                print(f"  {name:14} largest batch {found[name]['largest_batch']}", flush=True)
         report["shapes"][shape] = found
-    if ARGUMENTS.output:
-        ARGUMENTS.output.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-
-
-def version(package: str) -> str | None:
-    """Of an installed package."""
-    from importlib.metadata import PackageNotFoundError
-    from importlib.metadata import version as installed
-
-    try:
-        return installed(package)
-    except PackageNotFoundError:
-        return None
+    write_json(ARGUMENTS.output, report)
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Parses the command line."""
+    parser = command_line(__doc__)
     parser.add_argument("worker", nargs="*", help=argparse.SUPPRESS)
     parser.add_argument("--shapes", nargs="+", default=list(CPU_SHAPES), choices=list(SHAPES))
     parser.add_argument("--contenders", nargs="+", default=list(CONTENDERS), choices=list(CONTENDERS))
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, default=0, help="torch threads; 0: torch's default")
-    parser.add_argument(
-        "--physical-batches", type=int, default=1, help="batches that make up a step, for every contender"
-    )
+    parser.add_argument("--physical-batches", type=int, default=1, help="batches of a step, for every contender")
     parser.add_argument("--kept-heap", action="store_true", help="freed memory is kept, for every contender")
     parser.add_argument("--wall", action="store_true", help="wall-clock time on a CPU, in place of processor time")
-    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument("--dtype", default="fp32", choices=["fp32", "bf16"])
-    parser.add_argument("--batch", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--untied", action="store_true", help="untied weights for every contender")
-    parser.add_argument("--largest-batch", action="store_true", help="search the largest batch that fits")
     parser.add_argument("--quiet", action="store_true", help="hide what workers write to standard error")
     parser.add_argument("--output", type=Path, help="where to write JSON")
     return parser.parse_args()
@@ -309,12 +246,10 @@ if __name__ == "__main__":
     if ARGUMENTS.worker:
         role, contender, shape_name = ARGUMENTS.worker
         chosen = (CHECK_SHAPES if role == "check" else SHAPES)[shape_name]
-        if ARGUMENTS.batch:
-            chosen = replace(chosen, batch=ARGUMENTS.batch)
         with heap():
             if role == "serve":
                 serve(contender, chosen)
             else:
-                print(update_error(contender, chosen, replace(terms(), device="cpu")))
+                print(update_error(contender, chosen, terms()))
     else:
         main()

@@ -1,21 +1,20 @@
-"""What encryption at rest costs: tables, flat arrays and logs below a plain and an encrypted root, in turn.
+"""The cost of encryption at rest: tables, flat arrays and logs below a plain and an encrypted root, in turn.
 
     python benchmarks/encryption.py [--rows 400000]
 
 CPU seconds of this process, the least of five rounds; both roots lie in one temporary folder, so the disk is the same.
-What a step gives is compared first. Unfair on itself: nothing but reading and writing is timed, where stages compute
-in between.
+Results of a step are compared first. Unfair to us: only reading and writing are timed, while stages also compute.
 """
 
 from __future__ import annotations
 
-import argparse
 import tempfile
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+from common import command_line, least_seconds
 
 from pipelines.artifacts import Source, Target
 from pipelines.encryption import places
@@ -30,7 +29,7 @@ ROUNDS = 5
 
 
 def sentences(number: int) -> dict[str, list]:
-    """Rows of some 60 characters and 12 tokens."""
+    """Returns rows of some 60 characters and 12 tokens."""
     generator = np.random.default_rng(0)
     words = np.array([f"w{n:04d}" for n in range(5_000)])
     drawn = generator.integers(0, len(words), (number, 12))
@@ -43,7 +42,7 @@ def sentences(number: int) -> dict[str, list]:
 
 
 def steps(number: int) -> dict[str, Callable[[Path], object]]:
-    """What is timed, by name, in the order in which it is done."""
+    """Returns the timed steps by name, in their order."""
     rows = sentences(number)
     ids = [np.arange(n % 90, dtype=np.int32) for n in range(number)]
     order = np.random.default_rng(1).permutation(number)[:50_000]
@@ -74,16 +73,9 @@ def steps(number: int) -> dict[str, Callable[[Path], object]]:
     }
 
 
-def seconds(step: Callable[[Path], object], root: Path) -> float:
-    """CPU time of one call."""
-    started = time.process_time()
-    step(root)
-    return time.process_time() - started
-
-
 def main() -> None:
     """Prints a row for each step."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = command_line(__doc__)
     parser.add_argument("--rows", type=int, default=400_000)
     number = parser.parse_args().rows
     with tempfile.TemporaryDirectory() as folder:
@@ -95,9 +87,8 @@ def main() -> None:
         for name, step in steps(number).items():
             found = [step(root) for root in roots]
             assert found[0] == found[1], name
-            rounds = [[seconds(step, root) for root in roots] for _ in range(ROUNDS)]
-            rounds = [[seconds(step, root) for root in roots] for _ in range(ROUNDS)]
-            times = [min(column) for column in zip(*rounds, strict=True)]
+            least = least_seconds({root.name: partial(step, root) for root in roots}, ROUNDS)
+            times = [processor for _, processor in least.values()]
             print(f"  {name:<38} plain {times[0]:7.3f}  sealed {times[1]:7.3f}  ratio {times[1] / times[0]:5.2f}")
         sizes = [sum(path.stat().st_size for path in root.iterdir()) for root in roots]
         print(f"  bytes on disk: plain {sizes[0]:,}, sealed {sizes[1]:,} ({sizes[1] / sizes[0] - 1:+.3%})")

@@ -1,4 +1,4 @@
-"""What the small English detector finds on text that its recipe did not use, beside the default policies.
+"""The finds of the small English detector on text that its recipe did not use, beside the default policies.
 
     python benchmarks/english_detector.py --data-dir FOLDER --of-btc FOLDER --of-wnut FOLDER [--shipped FOLDER]
     python benchmarks/english_detector.py --data-dir FOLDER --choose /tmp/of_btc:btc_dev
@@ -16,14 +16,13 @@ the set that a detector learnt from, but which it did not learn (a dev part; of 
 
 from __future__ import annotations
 
-import argparse
 import json
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from policy_misses import DOMAINS, Text, presidio_research, sentences_of
+from common import RESULTS, command_line, write_json
+from data_sets import Text, multidogo, presidio_research, sentences_of
 from train_english_detector import parted, tweets
 
 from pipelines.policies.judging.apply import Redactor, RedactorSpec
@@ -33,35 +32,21 @@ from pipelines.policies.protocol import Sentence
 
 UNION = ("addresses", "high_entity", "identifiers", "presidio")
 INFORMAL = ("addresses", "identifiers", "token_classifier")
-"""The detector in place of what reads spaCy's entities, which takes many words of informal text for persons."""
+"""The detector in place of spaCy's entities, which take many words of informal text for persons."""
 THRESHOLDS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 PERSONS = {"PERSON", "name", "NAME"}
 
 
 def conll(path: Path) -> list[Text]:
-    """The texts and labels as they are: handles are persons only where they are labelled so."""
+    """Reads texts and labels as they are: handles are persons only if they are labelled so."""
     with path.open(encoding="utf-8") as lines:
         return [(example.text, list(example.spans)) for example in read_conll(lines, path.name)]
-
-
-def multidogo(folder: Path, part: str) -> list[Text]:
-    """Turns with their slots, word by word."""
-    made: list[Text] = []
-    for domain in DOMAINS:
-        lines = (folder / "multidogo" / domain / f"{part}.tsv").read_text("utf-8", "replace").splitlines()[1:]
-        for columns in (line.split("\t") for line in lines):
-            if len(columns) == 7 and len(columns[4].split()) == len(columns[5].split()):
-                text = " ".join(columns[4].split())
-                words = [match.span() for match in re.finditer(r"\S+", text)]
-                pairs = zip(words, columns[5].split(), strict=True)
-                made.append((text, [(*word, slot) for word, slot in pairs if slot != "O"]))
-    return made
 
 
 def score(
     texts: Iterable[Text], policies: tuple[str, ...], folder: Path | None, threshold: float | None = None
 ) -> dict[str, Any]:
-    """Token recall of persons and of all, precision, and what is masked."""
+    """Measures token recall of persons and of all, precision, and the masked share."""
     rows = list(sentences_of(texts, "turns"))
     options: dict[str, Any] = (
         {} if folder is None else {"token_classifier": str(folder.absolute()), "token_classifier_device": "cpu"}
@@ -112,25 +97,17 @@ def choose(data_dir: Path, folder: Path, part: str) -> None:
     for threshold in THRESHOLDS:
         figures = score(texts, ("token_classifier",), folder, threshold)
         found[threshold] = f2(figures["person_precision"], figures["person_recall"]) or 0.0
-        print(
-            part,
-            threshold,
-            figures["person_recall"],
-            figures["person_precision"],
-            round(found[threshold], 3),
-            flush=True,
-        )
+        rates = (figures["person_recall"], figures["person_precision"], round(found[threshold], 3))
+        print(part, threshold, *rates, flush=True)
     print("highest F2:", max(found, key=found.__getitem__))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-dir", type=Path, required=True)
+    parser = command_line(__doc__, data_dir=True, out=RESULTS / "english_detector.json")
     parser.add_argument("--of-btc", type=Path)
     parser.add_argument("--of-wnut", type=Path)
     parser.add_argument("--shipped", type=Path)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "english_detector.json")
-    parser.add_argument("--threshold", type=float, help="of the detectors; by default what their folder says")
+    parser.add_argument("--threshold", type=float, help="threshold of the detectors; by default that of their folder")
     parser.add_argument("--choose", metavar="FOLDER:PART", help="only choose a threshold on held-out texts")
     given = parser.parse_args()
     if given.choose:
@@ -141,11 +118,11 @@ def main() -> None:
     sets = [("WNUT-17 dev, learnt from BTC", conll(ner / "wnut17_dev.conll"), given.of_btc)]
     sets += [("BTC dev, learnt from WNUT-17", conll(ner / "btc_dev.conll"), given.of_wnut)]
     if given.shipped is not None:
-        research = list(presidio_research(given.data_dir))
+        research = list(presidio_research(given.data_dir, str))
         sets += [("presidio-research", research, given.shipped)]
         lower = list(presidio_research(given.data_dir, str.lower))
         sets += [("presidio-research, lower case", lower, given.shipped)]
-        sets += [("MultiDoGO dev", multidogo(given.data_dir, "dev"), given.shipped)]
+        sets += [("MultiDoGO dev", list(multidogo(given.data_dir, "dev")), given.shipped)]
     document: dict[str, Any] = {}
     for name, texts, folder in sets:
         if folder is not None:
@@ -156,7 +133,7 @@ def main() -> None:
                 "union and detector": score(texts, (*UNION, "token_classifier"), folder, given.threshold),
             }
             print(name, json.dumps(document[name], indent=1), flush=True)
-    given.out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    write_json(given.out, document)
 
 
 if __name__ == "__main__":

@@ -21,11 +21,12 @@ import json
 import os
 import platform
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from common import RESULTS as ALL_RESULTS
+from common import command_line, read_json, write_json
 
 from pipelines.attacks.canaries import draw_canaries
 from pipelines.attacks.candidates import CandidateScorer, enumerated_ranks
@@ -39,26 +40,22 @@ from pipelines.training.models.network import build_model
 from pipelines.training.models.shape import PRESETS
 from pipelines.training.trained import TrainedModel
 
-RESULTS = Path(__file__).parent / "results" / "exposure.json"
+RESULTS = ALL_RESULTS / "exposure.json"
 FORM = "My ID is {{digits:{}}}."
 BLOCK = 50_000
 LARGEST_DIFFERENCE = 1e-4
-"""Between two losses of one candidate, in nats."""
+"""The largest allowed difference between two losses of one candidate, in nats."""
 
 
 def model_of(name: str, tokenizer: str, device: str) -> TrainedModel:
-    """An untrained model with a vocabulary of 1,000 tokens, learnt on simulated dialogues, or of bytes."""
+    """Returns an untrained model with a vocabulary of 1,000 tokens, learnt on simulated dialogues, or of bytes."""
     rows = simulate(200, 0)
     texts = [line.split(": ", 1)[-1] for row in rows for line in row["text"].splitlines()]
     vocabulary = learn_vocabulary(tokenizer, 1_000, texts, AddedTokens(speakers=("SYS", "USR")))
     size, shape = vocabulary.backend.get_vocab_size(), PRESETS[name]
     network = build_lstm(size, 0) if name == "lstm" else build_model(shape, size, vocabulary.control, 0)
-    described = {
-        "method": "no_dp",
-        "task": "language_modelling",
-        "context_length": shape.context_length,
-        "marks_tokens": False,
-    }
+    length = shape.context_length
+    described = {"method": "no_dp", "task": "language_modelling", "context_length": length, "marks_tokens": False}
     return TrainedModel(network.eval().requires_grad_(False).to(device), vocabulary, described)
 
 
@@ -66,7 +63,7 @@ def check(model: TrainedModel, digits: int, generator: np.random.Generator) -> d
     """Compares outputs.
 
     Raises:
-        SystemExit: they differ.
+        SystemExit: the outputs differ.
     """
     pattern = Pattern.parse(FORM.format(digits))
     sample = np.sort(generator.choice(pattern.size, min(2_000, pattern.size), replace=False)).tolist()
@@ -84,7 +81,7 @@ def check(model: TrainedModel, digits: int, generator: np.random.Generator) -> d
 
 
 class Clock:
-    """Adds up wall and CPU seconds."""
+    """A sum of wall and CPU seconds."""
 
     def __init__(self) -> None:
         self.wall = self.cpu = 0.0
@@ -139,16 +136,14 @@ def measure(model: TrainedModel, options: argparse.Namespace, generator: np.rand
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__)
     parser.add_argument("--model", default="tiny", choices=[name for name in PRESETS if name != "scratch"])
     parser.add_argument("--tokenizer", default="bpe_public", choices=("bpe_public", "bytes"))
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="blocks of ours at a time")
-    parser.add_argument("--digits", type=int, default=6, help="of the candidates")
+    parser.add_argument("--digits", type=int, default=6, help="digits of the candidates")
     parser.add_argument("--peer-sample", type=int, default=20_000)
-    parser.add_argument(
-        "--full", action="store_true", help="time the peer on all candidates, and compare ranks of 100 canaries"
-    )
+    parser.add_argument("--full", action="store_true", help="time the peer on all, and compare ranks of 100 canaries")
     parser.add_argument("--write", action="store_true", help="keep the figures in benchmarks/results")
     options = parser.parse_args()
     generator = np.random.default_rng(0)
@@ -163,9 +158,9 @@ def main() -> None:
     }
     print(json.dumps(result, indent=2))
     if options.write:
-        kept = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
+        kept = read_json(RESULTS) if RESULTS.exists() else {}
         kept[f"{options.model} {options.tokenizer} {options.threads} {'full' if options.full else 'sample'}"] = result
-        RESULTS.write_text(json.dumps(kept, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+        write_json(RESULTS, kept, indent=2, sort_keys=True)
 
 
 if __name__ == "__main__":

@@ -17,15 +17,26 @@ import hashlib
 import json
 import os
 import random
-import resource
 import shutil
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+from common import command_line, peak_bytes, run_for_json, write_json
 from patched import set_for_process
+
+from pipelines.artifacts import Artifact, Output
+from pipelines.context import Environment, StageContext
+from pipelines.gate import masked_strings
+from pipelines.gate.files import search_folder
+from pipelines.gate.search import Hits
+from pipelines.gate.tables import GATE_INDEX, GATE_PLACES, GATE_STRINGS
+from pipelines.policies.sharding import PUBLISHED
+from pipelines.policies.tables import REDACTED
+from pipelines.settings.gate import GateConfig
+from pipelines.stages.prepare import gate
+from pipelines.tables import TableWriter
 
 IN_PARTITION = 100_000
 SYLLABLES = ["ba", "do", "fe", "gi", "ko", "lu", "ma", "ne", "ri", "su", "ta", "vo"]
@@ -35,18 +46,13 @@ WAYS = ("as it is", "all at once", "one pass more")
 
 
 def a_string(draw: random.Random) -> str:
-    """A masked string, as it is compared."""
+    """Draws a masked string, as it is compared."""
     number = draw.randrange(10**9)
     return (f"q{number}", f"qa{number % 10**5} z{number // 10**5}", f"{number % 1_000} {number}")[draw.randrange(3)]
 
 
 def write_tables(folder: Path, sentences: int, in_partition: int) -> None:
-    """What the gate reads, unless it is there."""
-    from pipelines.gate.tables import GATE_PLACES, GATE_STRINGS
-    from pipelines.policies.sharding import PUBLISHED
-    from pipelines.policies.tables import REDACTED
-    from pipelines.tables import TableWriter
-
+    """Writes the tables that the gate reads, unless they are there."""
     if folder.exists():
         return
     draw = random.Random(0)
@@ -82,15 +88,6 @@ def write_tables(folder: Path, sentences: int, in_partition: int) -> None:
 
 def measure(folder: Path, way: str, in_partition: int) -> dict[str, Any]:
     """Runs the stage in this process."""
-    from pipelines.artifacts import Artifact, Output
-    from pipelines.context import Environment, StageContext
-    from pipelines.gate import masked_strings
-    from pipelines.gate.files import search_folder
-    from pipelines.gate.search import Hits
-    from pipelines.gate.tables import GATE_INDEX
-    from pipelines.settings.gate import GateConfig
-    from pipelines.stages.prepare import gate
-
     parts = sorted(folder.glob("p*"))
     num_strings = len(parts) * in_partition // 4
     if way == "all at once":
@@ -131,13 +128,8 @@ def measure(folder: Path, way: str, in_partition: int) -> dict[str, Any]:
     return found
 
 
-def peak_bytes() -> int:
-    """Resident memory of this process, at most so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
 def table(document: dict[str, Any]) -> str:
-    """All figures."""
+    """Returns a table of all figures."""
     lines = [
         "| sentences | strings | way | CPU s | µs a sentence | peak MB |"
         " publish: ms a partition | s for the index | peak MB |",
@@ -156,11 +148,9 @@ def table(document: dict[str, Any]) -> str:
 
 def main() -> None:
     """Parses the command line, measures, prints a table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__, work="build/gate-growth", out="")
     parser.add_argument("--sentences", type=int, nargs="+", default=[500_000, 5_000_000])
     parser.add_argument("--partition", type=int, default=IN_PARTITION, help="sentences in each")
-    parser.add_argument("--work", type=Path, default=Path("build/gate-growth"))
-    parser.add_argument("--out", type=Path)
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
@@ -173,16 +163,14 @@ def main() -> None:
         ways = {}
         for way in WAYS:
             own = [sys.executable, __file__, "--partition", str(given.partition), "--one", str(folder), way]
-            done = subprocess.run(own, stdout=subprocess.PIPE, text=True, check=True)
-            ways[way] = json.loads(done.stdout.splitlines()[-1])
+            ways[way] = run_for_json(own)
             print(sentences, way, ways[way], file=sys.stderr, flush=True)
         if len({found.pop("digest") for found in ways.values()}) != 1:
             raise SystemExit("the ways do not agree")
         document["sizes"].append({"sentences": sentences, "ways": ways})
     document["load_average"] = os.getloadavg()[2]
     print(table(document))
-    if given.out is not None:
-        given.out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    write_json(given.out, document)
 
 
 if __name__ == "__main__":

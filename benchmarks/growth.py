@@ -1,7 +1,7 @@
-"""Ten times the text: how much longer each stage takes, how much more memory, and what Prefect's share of a run is.
+"""The growth of each stage's time and memory with ten times the text, and Prefect's share of a run.
 
     python benchmarks/growth.py [--dialogues 1500 15000] [--partition-documents 250] [--stages split redact …]
-                                [--train] [--prefect] [--work build/growth] [--keep] [--repeat 1] [--out FILE]
+                                [--prefect] [--work build/growth] [--out FILE]
     python benchmarks/growth.py --copies 1 10 100 …
 
 CustomerSim dialogues, as `reticent simulate customersim` writes them, go through the preparation, stage by stage: each
@@ -10,15 +10,10 @@ compiled code are there. Its seconds are those of `Builder.build_stage` with one
 process, and how far that lies above what the process held before; bytes are those of the stage's artifacts. ``scan``
 is what a run does before its first stage: it reads and cuts the input.
 
-``--train`` adds the stages from training on, with a model of 16 dimensions, one epoch. ``--prefect`` runs the
-preparation of the largest corpus once more in a new store, as a flow on the embedded server: Prefect's share is what
-the flow took beyond its stages. ``--keep`` goes on with what an earlier call built in the same folder, and measures
-the stages given alone.
-
-``--copies`` measures deduplication on more sentences than can be split in an hour: on altered copies of the sentences
-of 15,000 dialogues, as `benchmarks/growth_copies.py` says, a partition each. ``--repeat`` builds what is measured so
-many times in the same process, and shows the least processor time, for neighbours on the machine add to it; what
-remains in the process (compiled code, say) is not loaded again. The first time is among the figures.
+``--prefect`` runs the preparation of the largest corpus once more in a new store, as a flow on the embedded server:
+Prefect's share is the time of the flow beyond its stages. ``--copies`` measures deduplication on more sentences than
+can be split in an hour: on altered copies of the sentences of 15,000 dialogues, a partition each
+(`benchmarks/growth_copies.py`).
 """
 
 from __future__ import annotations
@@ -27,9 +22,7 @@ import argparse
 import json
 import math
 import os
-import resource
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -37,8 +30,19 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+from common import command_line, cpu_seconds, peak_bytes, read_json, run_for_json, write_json
 from growth_copies import copy_instead_of_splitting, input_bytes, write_copies
 from patched import SOURCE
+
+from flows.running.lifecycle import finish, running
+from flows.running.spec import PREPARATION, begin
+from pipelines.corpus.customersim import write_customersim
+from pipelines.graph import GRAPH
+from pipelines.store.objects.session import open_session
+from pipelines.store.place.outcome import PartitionKeys
+from pipelines.walks import default_stages
+from tasks.builders import builder_of
 
 SETTINGS = """
 [run]
@@ -53,15 +57,6 @@ policies = ["customersim", "high_entity"]
 conservative = "conservative"
 [runtime]
 verify = "size"
-[train]
-num_layers = 1
-embedding_size = 16
-num_heads = 1
-context_length = 64
-vocab_size = 400
-epochs = 1
-expected_batch_size = 256
-target_epsilon = 4.0
 """
 WARM_DIALOGUES = 12
 COPIED_DIALOGUES = 15_000
@@ -104,9 +99,7 @@ print(json.dumps({"import_seconds": started - began, "scan_seconds": scanned - s
 
 
 def write_project(folder: Path, dialogues: int, partition_documents: int) -> Path:
-    """A settings file with its corpus, unless it is there."""
-    from pipelines.corpus.customersim import write_customersim
-
+    """Writes a settings file with its corpus, unless they are there."""
     if (folder / "reticent.toml").exists():
         return folder / "reticent.toml"
     folder.mkdir(parents=True)
@@ -118,14 +111,7 @@ def write_project(folder: Path, dialogues: int, partition_documents: int) -> Pat
 
 
 def build(config: Path, stages: Sequence[str]) -> dict[str, float]:
-    """Builds stages in this process, in the graph's order; gives the seconds of the last one, and of the scan."""
-    from flows.running.lifecycle import finish, running
-    from flows.running.spec import begin
-    from pipelines.graph import GRAPH
-    from pipelines.store.objects.session import open_session
-    from pipelines.store.place.outcome import PartitionKeys
-    from tasks.builders import builder_of
-
+    """Builds stages in this process, in the graph's order, and returns the figures of the last one and of the scan."""
     began = time.perf_counter()
     run = begin(config, {}, selected=stages)
     found = {"scan_seconds": time.perf_counter() - began}
@@ -143,60 +129,31 @@ def build(config: Path, stages: Sequence[str]) -> dict[str, float]:
         found["num_built"] = sum(outcome.state == "completed" for outcome in outcomes)
         folders = [session.roots.object_dir(root, name, o.key or "") for root in GRAPH[name].roots for o in outcomes]
         found["bytes"] = sum(f.stat().st_size for folder in folders for f in folder.rglob("*") if f.is_file())
-        if name == "gate":
+        if (figure := {"gate": "num_strings", "dedup_resolve": "num_duplicates"}.get(name)) is not None:
             figures = session.roots.object_dir("private", name, outcomes[0].key or "") / "figures.json"
-            found["num_strings"] = json.loads(figures.read_text())["num_strings"]
-        if name == "dedup_resolve":
-            figures = session.roots.object_dir("private", name, outcomes[0].key or "") / "figures.json"
-            found["num_duplicates"] = json.loads(figures.read_text())["num_duplicates"]
+            found[figure] = read_json(figures)[figure]
         finish(run)
     return found
 
 
-def build_again(config: Path, stages: Sequence[str]) -> dict[str, float]:
-    """Builds the last of some stages once more."""
-    store = config.parent / "reticent-store" / "private"
-    for kind in ("manifests", "objects"):
-        shutil.rmtree(store / kind / stages[-1])
-    return build(config, stages)
-
-
-def cpu_seconds() -> float:
-    """Of this process and those that it waited for."""
-    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-
-
-def peak_bytes() -> int:
-    """Resident memory of this process, at most so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
 def in_a_process(*arguments: str) -> dict[str, float]:
-    """What a process prints in its last line."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "DO_NOT_TRACK": "1", "ARROW_DEFAULT_MEMORY_POOL": "jemalloc"}
-    environment |= {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "PREFECT_LOGGING_LEVEL": "CRITICAL"}
-    environment |= {"PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL"}
-    done = subprocess.run([sys.executable, *arguments], stdout=subprocess.PIPE, text=True, check=True, env=environment)
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    """Returns the figures that a Python process prints in its last line."""
+    variables = {"OMP_NUM_THREADS": "1", "DO_NOT_TRACK": "1", "ARROW_DEFAULT_MEMORY_POOL": "jemalloc"}
+    variables |= {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "PREFECT_LOGGING_LEVEL": "CRITICAL"}
+    return run_for_json([sys.executable, *arguments], **variables, PREFECT_SERVER_LOGGING_LEVEL="CRITICAL")
 
 
 def num_sentences(config: Path) -> int:
-    """Rows that the stage split made."""
-    import pyarrow.parquet as pq
-
+    """Counts the rows that the stage split made."""
     files = (config.parent / "reticent-store" / "private" / "objects" / "split").glob("*/sentences.parquet")
     return sum(pq.read_metadata(file).num_rows for file in files)
 
 
-def measure(
-    config: Path, warm: Path, stages: Sequence[str], wanted: Sequence[str], repeat: int = 1
-) -> dict[str, dict[str, float]]:
-    """Builds stages, each in a process of its own; the figures of those wanted."""
+def measure(config: Path, warm: Path, stages: Sequence[str], wanted: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Builds stages, each in a process of its own, and returns the figures of those wanted."""
     found = {}
     for number, name in enumerate(stages):
-        times = str(repeat if name in wanted else 1)
-        figures = in_a_process(__file__, "--one", name, str(warm), str(config), "--repeat", times)
+        figures = in_a_process(__file__, "--one", name, str(warm), str(config))
         if number == 0 and name == "split":
             found["scan"] = {"seconds": figures.pop("scan_seconds")}
         if name in wanted:
@@ -206,7 +163,7 @@ def measure(
 
 
 def table(document: dict[str, Any]) -> str:
-    """The figures of all sizes beside each other, and how much longer each stage takes for ten times the text."""
+    """Returns a table of the figures of all sizes, with the factors of time for ten times the text."""
     sizes = document["sizes"]
     counts = [size["sentences"] for size in sizes]
     titles = [f"CPU s, {counts[0]:,}", *(f"{count:,}" for count in counts[1:-1]), f"{counts[-1]:,} sentences"]
@@ -226,47 +183,32 @@ def table(document: dict[str, Any]) -> str:
 
 
 def ten_times(small: tuple[int, float], large: tuple[int, float]) -> float:
-    """How much longer ten times the text takes, as between two sizes: (sentences, seconds) of each."""
+    """Returns the factor of time for ten times the text, from (sentences, seconds) of two sizes."""
     return float(10 ** (math.log(large[1] / small[1]) / math.log(large[0] / small[0])))
 
 
 def main() -> None:
     """Parses the command line, measures, prints a table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__, work="build/growth", out="")
     parser.add_argument("--dialogues", type=int, nargs="+", default=[1_500, 15_000])
     parser.add_argument("--copies", type=int, nargs="+", help="instead of dialogues")
-    parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--partition-documents", type=int, default=250)
     parser.add_argument("--stages", nargs="*", default=[], help="those to show; all before them are built as well")
-    parser.add_argument("--train", action="store_true")
     parser.add_argument("--prefect", action="store_true")
-    parser.add_argument("--work", type=Path, default=Path("build/growth"))
-    parser.add_argument("--keep", action="store_true")
-    parser.add_argument("--out", type=Path)
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    from flows.running.spec import PREPARATION, TRAINING
-    from pipelines.walks import default_stages
-
-    stages = [name for name in (*PREPARATION, *(TRAINING if given.train else ())) if name in default_stages()]
+    stages = [name for name in PREPARATION if name in default_stages()]
     if given.one:
         name, warm, config = given.one
-        upto = [stage for stage in (*PREPARATION, *TRAINING) if stage in default_stages()]
-        upto = upto[: upto.index(name) + 1]
+        upto = stages[: stages.index(name) + 1]
         build(Path(warm), upto)
         shutil.rmtree(Path(warm).parent / "reticent-store")
         copy_instead_of_splitting(Path(config).parent)
-        figures = build(Path(config), upto)
-        again = [build_again(Path(config), upto)["cpu_seconds"] for _ in range(1, given.repeat)]
-        if again:
-            figures |= {"first_cpu_seconds": figures["cpu_seconds"]}
-            figures["cpu_seconds"] = min(figures["cpu_seconds"], *again)
-        print(json.dumps(figures))
+        print(json.dumps(build(Path(config), upto)))
         return
     wanted = given.stages or (DEDUP if given.copies else stages)
-    stages = wanted if given.keep else stages[: max(map(stages.index, wanted)) + 1]
-    if not given.keep:
-        shutil.rmtree(given.work, ignore_errors=True)
+    stages = stages[: max(map(stages.index, wanted)) + 1]
+    shutil.rmtree(given.work, ignore_errors=True)
     warm = write_project(given.work.absolute() / "warm", WARM_DIALOGUES, 4)
     document: dict[str, Any] = {"sizes": []}
     if given.copies:
@@ -278,7 +220,7 @@ def main() -> None:
             config = write_copies(folder, original.parent, number, SETTINGS)
         else:
             config = write_project(folder, number, given.partition_documents)
-        figures = measure(config, warm, stages, wanted, given.repeat)
+        figures = measure(config, warm, stages, wanted)
         size = {"copies" if given.copies else "dialogues": number, "sentences": num_sentences(config)}
         document["sizes"].append({**size, "stages": figures, "input_bytes": input_bytes(folder)})
     if given.prefect:
@@ -288,8 +230,7 @@ def main() -> None:
     document["load_average"] = os.getloadavg()[2]
     document["num_cpus"] = os.cpu_count()
     print(table(document))
-    if given.out is not None:
-        given.out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    write_json(given.out, document)
 
 
 if __name__ == "__main__":

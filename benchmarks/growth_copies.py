@@ -12,7 +12,6 @@ been input. All stages but the first run as they do anywhere.
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from common import write_lines
 
 from pipelines.context import StageContext
 from pipelines.corpus.tables import SENTENCES
@@ -30,19 +30,18 @@ ORIGINAL = "original"
 
 
 def write_copies(folder: Path, original: Path, copies: int, settings: str) -> Path:
-    """A settings file whose corpus is made when its stage ``split`` is built, unless it is there.
+    """Writes a settings file whose corpus is made when its stage ``split`` is built, unless the file is there.
 
     Args:
-        folder: of the project.
+        folder: folder of the project.
         original: folder of the project that is copied; its stage ``split`` has been built.
-        copies: and partitions.
-        settings: with a place for ``partition_documents``.
+        copies: number of copies, and of partitions.
+        settings: text of the settings with a place for ``partition_documents``.
     """
     config = folder / "reticent.toml"
     if not config.exists():
-        (folder / "corpus").mkdir(parents=True)
-        rows = (json.dumps({"id": str(number), "text": f"copy {number}"}) for number in range(copies))
-        (folder / "corpus" / "copies.jsonl").write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+        rows = ({"id": str(number), "text": f"copy {number}"} for number in range(copies))
+        write_lines(folder / "corpus" / "copies.jsonl", rows)
         (folder / "secret").write_text("5e" * 32)
         (folder / ORIGINAL).write_text(str(original), encoding="utf-8")
         buckets = usual_buckets(copies * input_bytes(original))
@@ -51,7 +50,7 @@ def write_copies(folder: Path, original: Path, copies: int, settings: str) -> Pa
 
 
 def input_bytes(folder: Path) -> int:
-    """Of a project's corpus; of copies, what their text would be as input."""
+    """Returns the size of a project's corpus; of copies, the size that their text would have as input."""
     if (folder / ORIGINAL).exists():
         copies = len((folder / "corpus" / "copies.jsonl").read_text("utf-8").splitlines())
         return copies * input_bytes(Path((folder / ORIGINAL).read_text("utf-8")))
@@ -59,7 +58,7 @@ def input_bytes(folder: Path) -> int:
 
 
 def copy_instead_of_splitting(folder: Path) -> None:
-    """Has this process copy where it would split, if a project is one of copies."""
+    """Lets this process copy instead of splitting, if a project is one of copies."""
     if (folder / ORIGINAL).exists():
         from pipelines.stages.prepare import split
 
@@ -67,11 +66,11 @@ def copy_instead_of_splitting(folder: Path) -> None:
 
 
 def copier(original: Path) -> Callable[[StageContext], Mapping[str, Any]]:
-    """A stage ``split`` whose output is one copy of another project's sentences."""
+    """Returns a stage ``split`` whose output is one copy of another project's sentences."""
 
-    @functools.cache  # read where a copy has to be made, and not where one is found
+    @functools.cache  # read only if a copy has to be made
     def read() -> tuple[pa.Table, pa.ChunkedArray]:
-        """The sentences, and whether each is the only one of its text."""
+        """Returns the sentences, with a flag for each that is the only one of its text."""
         files = sorted((original / "reticent-store" / "private" / "objects" / "split").glob("*/sentences.parquet"))
         sentences = pa.concat_tables(pq.read_table(file, schema=SENTENCES.columns) for file in files).combine_chunks()
         counted = pc.value_counts(sentences["text"].combine_chunks())

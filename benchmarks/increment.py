@@ -1,4 +1,4 @@
-"""Night 2 after one more file: how long the preparation takes against night 1's, and whether the bytes are right.
+"""The preparation of night 2, with one more file, against night 1: its time, and a check of its bytes.
 
     python benchmarks/increment.py [--files 20] [--dialogues 50] [--new last|first|middle]
 
@@ -48,7 +48,7 @@ def write_project(
     policies: tuple[str, ...] = ("customersim", "high_entity"),
     conservative: str | None = "conservative",
 ) -> Path:
-    """A settings file and ``corpus/night-00.jsonl`` …; a file is as long as a partition may be."""
+    """Writes a settings file and ``corpus/night-00.jsonl`` …; a file is as long as a partition may be."""
     folder.mkdir(parents=True)
     (folder / "corpus").mkdir()
     rows = simulate(num_files * dialogues, 0)
@@ -73,13 +73,16 @@ def drive(
     """Runs stages in the graph's order, without an orchestrator, and records the run.
 
     Args:
-        environment: overrides, as ``RETICENT__TABLE__FIELD``.
+        config: settings file.
+        stages: names of the stages.
+        forced: names of the stages that are built anew.
+        environment: settings, as ``RETICENT__TABLE__FIELD``.
     """
     return drive_begun(begin(config, {**os.environ, **environment}, selected=stages, forced=forced))
 
 
 def drive_begun(run: str) -> list[Outcome]:
-    """The same for a run that has begun, given by its specification."""
+    """Runs the stages of a run that has begun, given by its specification."""
     session = open_session(run)
     stages = session.spec.selected
     keys: dict[str, PartitionKeys] = {}
@@ -93,7 +96,7 @@ def drive_begun(run: str) -> list[Outcome]:
 
 
 def built(outcomes: list[Outcome]) -> dict[str, set[str | None]]:
-    """The partitions that each stage built."""
+    """Returns the partitions that each stage built."""
     found: dict[str, set[str | None]] = {}
     for outcome in outcomes:
         if outcome.state == "completed":
@@ -102,7 +105,7 @@ def built(outcomes: list[Outcome]) -> dict[str, set[str | None]]:
 
 
 def contents(config: Path, outcomes: list[Outcome], root: str = "reticent-store") -> Mapping[str, bytes]:
-    """Every data file of a run's partitions, by stage, partition and name."""
+    """Returns every data file of a run's partitions, by stage, partition and name."""
     found = {}
     for outcome in outcomes:
         for side in ("private", "public"):

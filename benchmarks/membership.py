@@ -11,8 +11,6 @@ target's records, the private one.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import random
 from collections.abc import Mapping, Sequence
@@ -21,7 +19,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from orderings import RESULTS
+from common import RESULTS, command_line, heading, read_json, write_json, write_lines
+from data_sets import wikitext
 from transformers import GPT2LMHeadModel
 
 from flows.running.fetching import fetch
@@ -69,9 +68,8 @@ private_learning_rate = {learning_rate}
 
 
 def sentences(data_dir: Path, num: int) -> list[str]:
-    """Distinct sentences of eight words or more, in an order drawn once."""
-    lines = (data_dir / "wikitext2" / "wiki.train.raw").read_text("utf-8").splitlines()
-    paragraphs = [line.strip() for line in lines if len(line.split()) > 20 and not line.strip().startswith("=")]
+    """Returns distinct sentences of eight words or more, in a fixed random order."""
+    paragraphs = wikitext(data_dir, "train", min_words=21)
     random.Random("membership").shuffle(paragraphs)
     found: dict[str, None] = {}
     for parts in Splitter(mode="rules").split(paragraphs):
@@ -84,7 +82,7 @@ def sentences(data_dir: Path, num: int) -> list[str]:
 
 
 def train_base(texts: Sequence[str], vocabulary: Vocabulary, folder: Path, epochs: int) -> None:
-    """A model of its own, by plain AdamW, in a folder as `save_pretrained` writes it."""
+    """Trains the base by plain AdamW, and writes it to a folder as `save_pretrained` does."""
     network = build_model(SHAPE, vocabulary.backend.get_vocab_size(), vocabulary.control, 0)
     encoded = as_trained(network, vocabulary).encode(texts)
     generator = torch.Generator().manual_seed(0)
@@ -110,7 +108,7 @@ def train_base(texts: Sequence[str], vocabulary: Vocabulary, folder: Path, epoch
 
 
 def as_trained(network: Any, vocabulary: Vocabulary) -> TrainedModel:
-    """A network as attacks take it, with the encoding of a fine-tuned model."""
+    """Returns a network as attacks take it, with the encoding of a fine-tuned model."""
     description = {"method": "no_dp", "task": "language_modelling", "context_length": SHAPE.context_length}
     return TrainedModel(network, vocabulary, {**description, "marks_tokens": False})
 
@@ -118,11 +116,10 @@ def as_trained(network: Any, vocabulary: Vocabulary) -> TrainedModel:
 def fine_tuned(
     texts: Sequence[str], held_out: Sequence[str], folder: Path, base: Path, args: Any, method: str = "no_dp"
 ) -> TrainedModel:
-    """What a method makes of the base with these sentences."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Returns the model that a method trains from the base with these sentences."""
     rows = [(fold, text) for fold, part in (("train", texts), ("test", held_out)) for text in part]
-    lines = [json.dumps({"id": f"{n}", "text": text, "fold": fold}) for n, (fold, text) in enumerate(rows)]
-    (folder / "corpus.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    lines = ({"id": f"{n}", "text": text, "fold": fold} for n, (fold, text) in enumerate(rows))
+    write_lines(folder / "corpus.jsonl", lines)
     config = folder / "reticent.toml"
     values = {"base": base, "epochs": args.epochs, "learning_rate": args.learning_rate}
     settings = (SETTINGS + METHODS[method]).format(context_length=SHAPE.context_length, **values)
@@ -136,10 +133,11 @@ def fine_tuned(
 
 
 def table(result: MembershipResult) -> list[str]:
-    """Markdown, a line a score."""
+    """Returns a table with a line for each score."""
     lines = [
-        "| score | AUC (95 %) | of the unseen model | accuracy | found at 10 / 1 / 0.1 % false | AUC of groups |",
-        "|---|---|---|---|---|---|",
+        *heading(
+            "score", "AUC (95 %)", "of the unseen model", "accuracy", "found at 10 / 1 / 0.1 % false", "AUC of groups"
+        ),
     ]
     for name, attack in result.individual.items():
         one, group = attack.evaluation, result.group.get(name)
@@ -154,7 +152,7 @@ def table(result: MembershipResult) -> list[str]:
 
 
 def as_the_papers(result: MembershipResult) -> list[str]:
-    """Markdown, a line a protocol."""
+    """Returns lines of a table, one for each protocol."""
     lines = []
     for found in result.papers:
         for kind, one in (("records", found.individual), ("overlapping groups", found.overlapping_groups)):
@@ -169,7 +167,7 @@ def as_the_papers(result: MembershipResult) -> list[str]:
 
 
 def over_classic(result: MembershipResult, name: str, members: set[str]) -> dict[str, Any]:
-    """How far the AUC of a score is above the best of the papers' scores, on the same records."""
+    """Returns the difference of the AUC of a score from the best of the papers' scores, on the same records."""
     best = max(CLASSIC, key=lambda score: result.individual[score].evaluation.auc)
 
     def scores(of: str, inside: bool) -> np.ndarray:
@@ -182,7 +180,7 @@ def over_classic(result: MembershipResult, name: str, members: set[str]) -> dict
 
 
 def without_curves(figures: Any) -> Any:
-    """The figures without their ROC, which would be most of the file."""
+    """Returns the figures without their ROC, which would be most of the file."""
     if isinstance(figures, dict):
         return {name: without_curves(part) for name, part in figures.items() if name != "roc"}
     return figures
@@ -194,14 +192,12 @@ def named(kind: str, texts: Sequence[str]) -> Mapping[str, str]:
 
 def main() -> None:
     """Trains base, target and unseen model, attacks the latter two, and writes the figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-dir", type=Path, required=True)
+    parser = command_line(__doc__, data_dir=True, work="build/membership")
     parser.add_argument("--records", type=int, default=1_000)
     parser.add_argument("--base-records", type=int, default=4_000)
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--learning-rate", type=float, default=3e-3)
-    parser.add_argument("--work", type=Path, default=Path("build/membership"))
-    parser.add_argument("--models", default="private,target,unseen", help="what is attacked; others stay as they are")
+    parser.add_argument("--models", default="private,target,unseen", help="models that are attacked")
     args = parser.parse_args()
     size, work = args.records, args.work.absolute()
     texts = sentences(args.data_dir, 3 * size + 550 + args.base_records)
@@ -227,7 +223,7 @@ def main() -> None:
     network.resize_token_embeddings(read.backend.get_vocab_size())
     reference = as_trained(network.eval(), read)
     path = RESULTS / "membership.json"
-    document = json.loads(path.read_text("utf-8")) if path.exists() else {"models": {}}
+    document = read_json(path) if path.exists() else {"models": {}}
     document["command"] = f"python benchmarks/membership.py --records {size} --epochs {args.epochs}"
     results: dict[str, MembershipResult] = {}
     for name, model in models.items():
@@ -246,7 +242,7 @@ def main() -> None:
     if "target" in results:
         document["ez_over_classic"] = over_classic(results["target"], "ez", set(named("m", members)))
         print("ez over the best of the papers' scores:", document["ez_over_classic"])
-    path.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    write_json(path, document, allow_nan=False)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
     python benchmarks/methods_table.py --data-dir FOLDER [--sentences 1500] [--work build/methods] [--only NAME,...]
 
 Model, tokens and corpora are those of benchmarks/orderings.py; one training each. Writes results/methods.json
-and the table between its two marks in docs/methods.md; with --only, the rows of the other methods stay.
+and the table between its marks in docs/methods.md; with --only, the rows of the other methods stay.
 
 `jft/manual_screening` learns first from rows that people have screened. Here an oracle screens a tenth of the training
 sentences: it marks what the maker of the built-in corpus wrote in as secret, and in WikiText-2, where nobody has said
@@ -12,8 +12,6 @@ what is secret, what `presidio` finds. Somebody real misses some.
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import os
 import tempfile
@@ -21,11 +19,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from orderings import RESULTS, Training, overrides, prepare
+from common import RESULTS, ROOT, command_line, read_json, read_lines, write_json, write_lines
+from orderings import Training, overrides, prepare
 
 from flows.commands.compare import Variant, run_variant
 from flows.commands.redact import judge_records, redactor_spec
 from flows.commands.review import import_document, open_items
+from flows.docs.tables import page as with_table
 from pipelines.miss_rate.review_items import Item
 from pipelines.miss_rate.review_log import Decision, Secret
 
@@ -46,13 +46,12 @@ TRAININGS = (
     Training("jft/manual_screening", "jft/manual_screening"),  # the last: its reviews are read by later runs
 )
 SCREENING = {"RETICENT__SAMPLE__SCREENING_FRACTION": "0.1"}
-MARKS = ("<!-- table of methods -->", "<!-- end of the table -->")
 
 
 def oracle(corpus: str, config: Path, items: Sequence[Item]) -> Iterator[Decision]:
-    """What somebody who misses nothing says of each sentence."""
+    """Yields the decisions of a reviewer who misses nothing."""
     if corpus == "builtin":
-        rows = [json.loads(line) for line in (config.parent / "corpus.jsonl").read_text("utf-8").splitlines()]
+        rows = read_lines(config.parent / "corpus.jsonl")
         found = [next(_written(row, item.text) for row in rows if item.text in row["text"]) for item in items]
     else:
         judged = judge_records(({"text": item.text} for item in items), redactor_spec(["presidio"], {}))
@@ -68,14 +67,14 @@ def oracle(corpus: str, config: Path, items: Sequence[Item]) -> Iterator[Decisio
 
 
 def _written(row: Mapping[str, Any], text: str) -> list[Secret]:
-    """The secrets that the corpus's maker wrote into that part of a document."""
+    """Returns the secrets that the corpus's maker wrote into a part of a document."""
     first = row["text"].index(text)
     spans = [(span["start"] - first, span["end"] - first, span["label"]) for span in row["spans"]]
     return [Secret(start, end, label) for start, end, label in spans if start >= 0 and end <= len(text)]
 
 
 def screen(corpus: str, config: Path, environ: Mapping[str, str]) -> None:
-    """Has the oracle review the manual-screening set, by way of a file, as `reticent review --import` does."""
+    """Reviews the manual-screening set by the oracle, by way of a file, as `reticent review --import` does."""
     items = open_items(config, environ, asked="screening").items
     rows = [
         {"text": item.text, "reviews": [decision.to_json()]}
@@ -83,13 +82,13 @@ def screen(corpus: str, config: Path, environ: Mapping[str, str]) -> None:
     ]
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "oracle.jsonl"
-        file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        write_lines(file, rows)
         found = import_document(config, environ, file, "jsonl", "oracle", asked="screening")
     print(corpus, "screened:", len(items), "new:", found["num_reviews"], flush=True)
 
 
 def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The table of one corpus after the other."""
+    """Returns a table of one corpus after the other."""
     lines = [
         "| corpus | method | bits a byte | perplexity a word | loss a token, before → after (standard error) | ε* |"
         " claimed notion, ε | seconds |",
@@ -113,16 +112,14 @@ def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def main() -> None:
     """Trains, and rewrites the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-dir", type=Path, required=True)
+    parser = command_line(__doc__, data_dir=True, work="build/methods")
     parser.add_argument("--sentences", type=int, default=1_500)
-    parser.add_argument("--work", type=Path, default=Path("build/methods"))
     parser.add_argument("--only", help="names of methods, separated by commas")
     args = parser.parse_args()
     chosen = [t for t in TRAININGS if args.only is None or t.name in args.only.split(",")]
     rows = []
     if args.only is not None:
-        known = json.loads((RESULTS / "methods.json").read_text("utf-8"))["trainings"]
+        known = read_json(RESULTS / "methods.json")["trainings"]
         rows = [row for row in known if row["name"] not in {training.name for training in chosen}]
     for corpus in CORPORA:
         config = prepare(corpus, (args.work / f"{corpus}-{args.sentences}").absolute(), args.data_dir, args.sentences)
@@ -138,12 +135,10 @@ def main() -> None:
             rows.append({"corpus": corpus, "name": training.name, **found})
     names = [training.name for training in TRAININGS]
     rows.sort(key=lambda row: (list(CORPORA).index(row["corpus"]), names.index(row["name"])))
-    text = json.dumps({"schema_version": 1, "trainings": rows}, sort_keys=True, indent=1) + "\n"
-    (RESULTS / "methods.json").write_text(text, encoding="utf-8")
-    page = Path("docs/methods.md")
-    before, _, rest = page.read_text("utf-8").partition(MARKS[0])
-    _, _, after = rest.partition(MARKS[1])
-    page.write_text(f"{before}{MARKS[0]}\n{markdown(rows)}\n{MARKS[1]}{after}", encoding="utf-8")
+    write_json(RESULTS / "methods.json", {"schema_version": 1, "trainings": rows}, sort_keys=True)
+    page = ROOT / "docs" / "methods.md"
+    text = with_table(page.read_text("utf-8"), "methods", markdown(rows), "python benchmarks/methods_table.py")
+    page.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

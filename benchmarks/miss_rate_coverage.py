@@ -1,4 +1,4 @@
-"""How often nominal 95 % intervals hold the true rate, simulated, as a table and as a figure for the documentation.
+"""The simulated coverage of nominal 95 % intervals, as a table and as a figure for the documentation.
 
     python benchmarks/miss_rate_coverage.py [--repetitions 2000] [--out docs/images/miss-rate-coverage.svg]
 
@@ -9,12 +9,12 @@ its tokens. Everything is vectorised over repetitions.
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from common import command_line
+from scipy import stats
 
 from pipelines.intervals import ClusterSums, korn_graubard_of, korn_graubard_upper_of
 
@@ -23,7 +23,7 @@ CONFIDENCE = 0.95
 REPETITIONS = 2_000
 SENTENCES = {"gamma": 1_000, "m": 1_000}
 CORRELATION = 0.3
-"""Inside a sentence. Secrets of one sentence share its wording, which is what policies stumble over."""
+"""Correlation of misses inside a sentence: its secrets share the wording that policies misread."""
 
 _SHARE_WITH_SECRETS = 0.35
 _MORE_SECRETS = 0.4
@@ -36,9 +36,9 @@ class Simulated:
     """Many reviews at once.
 
     Attributes:
-        sums: of each review.
-        truth: the rate that was simulated.
-        design_effect: of one unit, known because it is measured on a far larger sample.
+        sums: sums of each review.
+        truth: rate that was simulated.
+        design_effect: design effect of one unit, known because it is measured on a far larger sample.
     """
 
     sums: ClusterSums
@@ -47,7 +47,7 @@ class Simulated:
 
 
 def _draw(kind: str, rate: float, shape: tuple[int, int], rng: np.random.Generator) -> tuple[Any, Any, Any]:
-    """Hits, units and worst hits of each sentence; each of ``shape`` (repetitions, sentences)."""
+    """Draws hits, units and worst hits of each sentence; each of ``shape`` (repetitions, sentences)."""
     bears = np.ones(shape, dtype=bool) if kind == "gamma" else rng.random(shape) < _SHARE_WITH_SECRETS
     secrets = np.where(bears, 1 + rng.poisson(_MORE_SECRETS, shape), 0)
     share = _SHARE_WITH_SECRETS * (1 + _MORE_SECRETS) * _TOKENS_PER_SECRET / _TOKENS_PER_SENTENCE
@@ -81,13 +81,13 @@ def _sums(hits: Any, units: Any, worst: Any) -> ClusterSums:
 
 
 def simulate(kind: str, rate: float, repetitions: int = REPETITIONS, seed: int = 1) -> Simulated:
-    """Reviews of ``SENTENCES[kind]`` sentences.
+    """Simulates reviews of ``SENTENCES[kind]`` sentences.
 
     Args:
         kind: ``gamma`` (a unit is a secret) or ``m`` (a unit is a token).
-        rate: the true rate.
-        repetitions: how many reviews.
-        seed: of the simulation.
+        rate: true rate.
+        repetitions: number of reviews.
+        seed: seed of the simulation.
     """
     rng = np.random.default_rng([seed, round(rate * 1e6), kind == "m"])
     parts = []
@@ -103,35 +103,31 @@ def simulate(kind: str, rate: float, repetitions: int = REPETITIONS, seed: int =
 
 
 def exact(hits: Any, units: Any) -> tuple[Any, Any]:
-    """Clopper-Pearson, on arrays."""
-    from scipy import stats
-
+    """Returns Clopper-Pearson intervals, on arrays."""
     tail = (1 - CONFIDENCE) / 2
     low = np.where(hits > 0, stats.beta.ppf(tail, np.maximum(hits, 1e-9), units - hits + 1), 0.0)
     return low, stats.beta.ppf(1 - tail, hits + 1, units - hits)
 
 
 def exact_upper(hits: Any, units: Any) -> Any:
-    """Clopper-Pearson's one-sided bound, on arrays."""
-    from scipy import stats
-
+    """Returns Clopper-Pearson's one-sided bounds, on arrays."""
     return stats.beta.ppf(CONFIDENCE, hits + 1, units - hits)
 
 
 def normal(sums: ClusterSums) -> tuple[Any, Any]:
-    """The textbook interval p ± 1.96 sqrt(p (1 - p) / n), which no one should use here."""
+    """Returns the textbook interval p ± 1.96 sqrt(p (1 - p) / n), which no one should use here."""
     ratio = sums.hits / sums.units
     reach = 1.96 * np.sqrt(ratio * (1 - ratio) / sums.units)
     return ratio - reach, ratio + reach
 
 
 def coverage(interval: tuple[Any, Any], truth: float) -> float:
-    """The share of repetitions whose interval holds the truth."""
+    """Returns the share of repetitions whose interval holds the truth."""
     return float(np.mean((interval[0] <= truth) & (truth <= interval[1])))
 
 
 def row(kind: str, rate: float, repetitions: int) -> dict[str, float]:
-    """All figures of one simulation."""
+    """Returns all figures of one simulation."""
     found = simulate(kind, rate, repetitions)
     sums, deff = found.sums, found.design_effect
     recommended, known = korn_graubard_of(sums, CONFIDENCE), exact(sums.hits / deff, sums.units / deff)
@@ -155,7 +151,7 @@ _SERIES = (
 
 
 def svg(rows: dict[tuple[str, float], dict[str, float]]) -> str:
-    """The coverages as bars."""
+    """Draws the coverages as bars."""
     width, left, top, bar, gap = 760, 120, 60, 13, 22
     parts, y = [], top
     scale = (width - left - 60) / 1.0
@@ -184,9 +180,8 @@ def svg(rows: dict[tuple[str, float], dict[str, float]]) -> str:
 
 def main() -> None:
     """Simulates, prints a table, and draws the figure."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = command_line(__doc__, out="docs/images/miss-rate-coverage.svg")
     parser.add_argument("--repetitions", type=int, default=REPETITIONS)
-    parser.add_argument("--out", type=Path, default=Path("docs/images/miss-rate-coverage.svg"))
     arguments = parser.parse_args()
     rows = {(kind, rate): row(kind, rate, arguments.repetitions) for kind in SENTENCES for rate in RATES}
     names = list(next(iter(rows.values())))

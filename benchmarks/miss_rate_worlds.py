@@ -1,4 +1,4 @@
-"""Simulates how often the upper bound of gamma holds the truth, in worlds whose misses are spread differently.
+"""A simulation of the coverage of the upper bound of gamma, in worlds whose misses are spread differently.
 
     python benchmarks/miss_rate_worlds.py [--repetitions 2000] [--out benchmarks/results/miss_rate_worlds.json]
 
@@ -14,13 +14,11 @@ The worlds "short lists without capitals" are beyond what the design can see. Th
 
 from __future__ import annotations
 
-import argparse
-import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from common import RESULTS, command_line, write_json
 
 from pipelines.intervals import ClusteredCounts, korn_graubard_upper, ratio_upper
 from pipelines.miss_rate.large import Large, Unseen, classes_of_sizes
@@ -33,18 +31,18 @@ LARGE_SHARE = 0.25
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """How secrets and misses are spread.
+    """A distribution of secrets and misses.
 
     Attributes:
         rate: share of the secrets of ordinary sentences that is missed.
-        correlation: of the misses inside a sentence.
+        correlation: correlation of the misses inside a sentence.
         bearing: share of the sentences that hold a secret.
         lists: share of the sentences that are lists.
-        list_secrets: secrets of a list.
+        list_secrets: number of secrets of a list.
         list_missed: share of those that is missed.
-        has_capitals: whether secrets have capitals or digits.
-        is_prose: whether lengths have a long tail, with secrets in proportion.
-        is_promised: whether the bound must hold here.
+        has_capitals: true if secrets have capitals or digits.
+        is_prose: true if lengths have a long tail, with secrets in proportion.
+        is_promised: true if the bound must hold here.
     """
 
     rate: float = 0.0
@@ -85,7 +83,7 @@ WORLDS = {
 
 @dataclass(frozen=True)
 class Corpus:
-    """One world made: tokens, sizes, secrets and missed secrets of each sentence."""
+    """A corpus of a world: tokens, sizes, secrets and missed secrets of each sentence."""
 
     tokens: Any
     sizes: Any
@@ -94,12 +92,12 @@ class Corpus:
 
     @property
     def truth(self) -> float:
-        """gamma."""
+        """Returns gamma."""
         return float(self.missed.sum() / self.secrets.sum())
 
 
 def make(world: World, seed: int = 1) -> Corpus:
-    """A corpus of a world."""
+    """Makes a corpus of a world."""
     rng, n = np.random.default_rng(seed), NUM_SENTENCES
     if world.is_prose:
         tokens = np.maximum(1, np.round(np.exp(rng.normal(np.log(18) - 0.32, 0.8, n)))).astype(int)
@@ -121,7 +119,7 @@ def make(world: World, seed: int = 1) -> Corpus:
 
 
 def reviews(corpus: Corpus, num_sentences: int, repetitions: int, seed: int = 2) -> dict[str, Any]:
-    """Bounds of many reviews: ``old``, ``new``, and ``unreviewed`` (the large part was not read)."""
+    """Returns bounds of many reviews: ``old``, ``new``, and ``unreviewed`` (the large part was not read)."""
     rng, n = np.random.default_rng([seed, num_sentences]), len(corpus.tokens)
     everything = classes_of_sizes(corpus.sizes, corpus.tokens)
     base = round(num_sentences / (1 + LARGE_SHARE))
@@ -160,7 +158,7 @@ def _unreviewed(corpus: Corpus, rows: Any, number: Any, large: Large) -> float:
 
 
 def cell(world: World, num_sentences: int, repetitions: int) -> dict[str, float]:
-    """Coverage and width of each bound."""
+    """Returns coverage and width of each bound."""
     corpus = make(world)
     found = reviews(corpus, num_sentences, repetitions)
     row = {"truth": corpus.truth}
@@ -172,7 +170,7 @@ def cell(world: World, num_sentences: int, repetitions: int) -> dict[str, float]
 
 
 def table(results: dict[str, Any]) -> str:
-    """The results as a table in Markdown: coverage old, new; width ratio where the old bound is valid."""
+    """Returns a table of the results: coverage old, new, and the width ratio if the old bound is valid."""
     head = "| world (true γ) | " + " | ".join(f"n = {n:,}" for n in SAMPLES) + " |"
     lines = [head, "|---" * (1 + len(SAMPLES)) + "|"]
     for name, cells in results["worlds"].items():
@@ -188,13 +186,12 @@ def table(results: dict[str, Any]) -> str:
 
 def main() -> None:
     """Simulates all worlds, writes the results, prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = command_line(__doc__, out=RESULTS / "miss_rate_worlds.json")
     parser.add_argument("--repetitions", type=int, default=2_000)
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/miss_rate_worlds.json"))
     arguments = parser.parse_args()
     worlds = {name: {str(n): cell(world, n, arguments.repetitions) for n in SAMPLES} for name, world in WORLDS.items()}
     results = {"confidence": CONFIDENCE, "repetitions": arguments.repetitions, "worlds": worlds}
-    arguments.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    write_json(arguments.out, results)
     print(table(results))
 
 

@@ -1,4 +1,4 @@
-"""Years of nights in minutes: one store, a corpus that changes every night, kills, clean-up, and an upgrade.
+"""A simulation of years of nights: one store, a corpus that changes every night, kills, clean-up, and an upgrade.
 
     python benchmarks/nights.py [--nights 100] [--files 12] [--dialogues 6] [--seed 0] [--before CHECKOUT]
                                 [--work build/nights] [--out FILE]
@@ -26,6 +26,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from common import command_line, git, write_json, write_lines
 from increment import contents, drive, write_project
 
 from flows.commands.ledger import ledger_document
@@ -55,14 +56,12 @@ drive(Path(sys.argv[1]), EVERYTHING if sys.argv[2] == "train" else PREPARATION)
 
 def main() -> int:
     """Simulates, compares, prints."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__, work="build/nights", out="")
     parser.add_argument("--nights", type=int, default=100)
     parser.add_argument("--files", type=int, default=12)
     parser.add_argument("--dialogues", type=int, default=6)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--before", type=Path)
-    parser.add_argument("--work", type=Path, default=Path("build/nights"))
-    parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     shutil.rmtree(given.work, ignore_errors=True)
     config = write_project(given.work.absolute(), given.files, given.dialogues)
@@ -76,15 +75,12 @@ def main() -> int:
         and document["releases_published"] == document["trainings"]
         and document["largest_of_later_half"] <= 1.5 * document["largest_of_first_half"]
     )
-    text = json.dumps(document, indent=1)
-    print(text)
-    if given.out is not None:
-        given.out.write_text(f"{text}\n", encoding="utf-8")
+    print(write_json(given.out, document))
     return 0 if document["is_sound"] else 1
 
 
 def simulate_nights(config: Path, given: argparse.Namespace) -> dict[str, Any]:
-    """Runs all nights; what happened, and how large the store was after each clean-up, in bytes."""
+    """Runs all nights, and returns the events and the size of the store after each clean-up, in bytes."""
     draw = random.Random(given.seed)
     here = Path(__file__).resolve().parents[1]
     done: Counter[str] = Counter()
@@ -113,7 +109,7 @@ def simulate_nights(config: Path, given: argparse.Namespace) -> dict[str, Any]:
     return {
         "nights": given.nights,
         **done,
-        "upgraded_from": None if given.before is None else commit_of(given.before),
+        "upgraded_from": None if given.before is None else git("rev-parse", "--short", "HEAD", folder=given.before),
         "largest_of_first_half": max(sizes[:half], default=0),
         "largest_of_later_half": max(sizes[half:], default=0),
         "mb_after_gc": [round(size / 1e6, 1) for size in sizes],
@@ -121,7 +117,7 @@ def simulate_nights(config: Path, given: argparse.Namespace) -> dict[str, Any]:
 
 
 def change(corpus: Path, draw: random.Random, night: int, given: argparse.Namespace) -> str:
-    """Adds, edits or removes one file, so that about as many stay as there were."""
+    """Adds, edits or removes one file, so that their number stays about the same."""
     files = sorted(corpus.glob("*.jsonl"))
     kinds = ["edited", "added" if len(files) <= given.files else "removed"]
     kind = draw.choice(kinds)
@@ -129,8 +125,8 @@ def change(corpus: Path, draw: random.Random, night: int, given: argparse.Namesp
         draw.choice(files).unlink()
     elif kind == "added":
         rows = simulate(given.dialogues, 1_000 + night)
-        lines = (json.dumps(row | {"id": f"{night}-{row['id']}"}, ensure_ascii=False) for row in rows)
-        (corpus / f"later-{night:04d}.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        named = (row | {"id": f"{night}-{row['id']}"} for row in rows)
+        write_lines(corpus / f"later-{night:04d}.jsonl", named, ensure_ascii=False)
     else:
         path = draw.choice(files)
         lines = path.read_text("utf-8").splitlines()
@@ -142,7 +138,7 @@ def change(corpus: Path, draw: random.Random, night: int, given: argparse.Namesp
 
 
 def run(config: Path, code: Path, *, trains: bool) -> subprocess.Popen[bytes]:
-    """Begins one night in a process of its own, by the code of a checkout."""
+    """Starts one night in a process of its own, by the code of a checkout."""
     path = os.pathsep.join([str(code), str(code / "benchmarks")])
     command = [sys.executable, "-c", CODE, str(config), "train" if trains else "prepare"]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -150,7 +146,7 @@ def run(config: Path, code: Path, *, trains: bool) -> subprocess.Popen[bytes]:
 
 
 def killed(process: subprocess.Popen[bytes], after: float) -> bool:
-    """Kills a process after some seconds; whether it was still there."""
+    """Kills a process after some seconds, and tells if it was still running."""
     try:
         process.wait(after)
     except subprocess.TimeoutExpired:
@@ -161,7 +157,7 @@ def killed(process: subprocess.Popen[bytes], after: float) -> bool:
 
 
 def at_the_end(config: Path) -> dict[str, Any]:
-    """The store of all nights beside a new one with the same secret, on the same text."""
+    """Compares the store of all nights with a new one with the same secret, on the same text."""
     found = contents(config, drive(config, PREPARATION))
     scratch = {"RETICENT__STORE__ROOT": "scratch-store"}
     expected = contents(config, drive(config, PREPARATION, **scratch), "scratch-store")
@@ -179,12 +175,6 @@ def at_the_end(config: Path) -> dict[str, Any]:
         "releases_abandoned": states["abandoned"],
         "composed_epsilon": [group["epsilon"] for group in groups],
     }
-
-
-def commit_of(checkout: Path) -> str:
-    """The commit of a checkout, abbreviated."""
-    command = ["git", "-C", str(checkout), "rev-parse", "--short", "HEAD"]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 if __name__ == "__main__":

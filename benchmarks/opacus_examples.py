@@ -18,7 +18,6 @@ classifier of words by their letters with an LSTM (here words of four random lan
 
 from __future__ import annotations
 
-import argparse
 import copy
 import statistics
 import time
@@ -30,6 +29,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from common import command_line, heading
 from torch import nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
@@ -45,7 +45,7 @@ CONTENDERS = ("plain", "ours", "opacus_hooks", "opacus_ghost")
 
 
 class Images(nn.Module):
-    """The network of Opacus's MNIST example."""
+    """A network: that of Opacus's MNIST example."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class Images(nn.Module):
 
 
 class Letters(nn.Module):
-    """The network of Opacus's example of names: the last state of an LSTM over letters."""
+    """A network: that of Opacus's example of names, the last state of an LSTM over letters."""
 
     def __init__(self, lstm: Any = nn.LSTM) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class Letters(nn.Module):
 
 @dataclass(frozen=True)
 class Example:
-    """Data and settings of an example, close to those of Opacus's script."""
+    """An example: data and settings close to those of Opacus's script."""
 
     build: Callable[..., nn.Module]
     train: TensorDataset
@@ -115,7 +115,7 @@ EXAMPLES = {"images": images, "letters": letters}
 
 
 def build(example: Example, contender: str, seed: int) -> nn.Module:
-    """The model of a contender, from the same weights for all."""
+    """Builds the model of a contender, from the same weights for all."""
     torch.manual_seed(seed)
     model = example.build()
     if example.build is Letters and contender.startswith("opacus"):
@@ -129,7 +129,7 @@ def build(example: Example, contender: str, seed: int) -> nn.Module:
 
 
 def opacus_made(example: Example, model: nn.Module, contender: str, data: Any, size: int, **settings: Any) -> Any:
-    """Opacus's private model, optimizer, criterion and loader, and its engine."""
+    """Returns Opacus's engine with its private model, optimizer, criterion and loader."""
     from opacus import PrivacyEngine as Theirs
 
     mode = contender.removeprefix("opacus_")
@@ -138,21 +138,14 @@ def opacus_made(example: Example, model: nn.Module, contender: str, data: Any, s
     options = {"grad_sample_mode": mode, "max_grad_norm": example.max_grad_norm, **settings}
     if mode == "ghost":
         options["criterion"] = criterion
-    made = engine.make_private(
-        module=model,
-        optimizer=torch.optim.SGD(model.parameters(), lr=example.lr),
-        data_loader=DataLoader(data, batch_size=size),
-        **options,
-    )
-    if mode == "ghost":
-        model, optimizer, criterion, loader = made
-    else:
-        model, optimizer, loader = made
-    return engine, model, optimizer, criterion, loader
+    optimizer, loader = torch.optim.SGD(model.parameters(), lr=example.lr), DataLoader(data, batch_size=size)
+    made = engine.make_private(module=model, optimizer=optimizer, data_loader=loader, **options)
+    model, optimizer, *rest, loader = made
+    return engine, model, optimizer, *(rest or [criterion]), loader
 
 
 def step_on(example: Example, contender: str, model: nn.Module, x: Any, y: Any, noise: float) -> Callable[[], None]:
-    """A step on one batch, again and again."""
+    """Returns a function that takes a step on one batch."""
     if contender == "ours":
         optimizer = torch.optim.SGD(model.parameters(), lr=example.lr)
         engine = GradientEngine(model, max_grad_norm=example.max_grad_norm)
@@ -186,16 +179,13 @@ def step_on(example: Example, contender: str, model: nn.Module, x: Any, y: Any, 
 
 
 def weights_of(model: nn.Module) -> dict[str, torch.Tensor]:
-    """The weights by torch's names, in double precision."""
-    found = {}
-    for child, layer in model.named_children():
-        for name, value in layer.state_dict().items():
-            found[f"{child}.{name}"] = value.double().clone()
-    return found
+    """Returns the weights by torch's names, in double precision."""
+    layers = ((child, layer.state_dict()) for child, layer in model.named_children())
+    return {f"{child}.{name}": value.double().clone() for child, state in layers for name, value in state.items()}
 
 
 def error_of_a_step(example: Example, contender: str) -> float:
-    """How far a noiseless step is from one example at a time, relative to the step."""
+    """Returns the relative error of a noiseless step, against one example at a time."""
     model = build(example, contender, 0)
     x, y = (tensor[:24] for tensor in example.train.tensors)
     expected = [torch.zeros_like(p, dtype=torch.float64) for p in build(example, "plain", 0).parameters()]
@@ -223,7 +213,7 @@ def accuracy(model: nn.Module, data: TensorDataset) -> float:
 
 
 def train(example: Example, contender: str, seed: int) -> tuple[float, float, float]:
-    """The accuracy on held-out records, and epsilon for either relation (NaN for what an engine does not give)."""
+    """Returns the accuracy on held-out records, and epsilon for either relation (NaN if an engine has none)."""
     model = build(example, contender, seed)
     if contender == "ours":
         engine = PrivacyEngine(relation="add_or_remove_one")
@@ -259,7 +249,7 @@ def train(example: Example, contender: str, seed: int) -> tuple[float, float, fl
 
 
 def times(example: Example, rounds: int) -> dict[str, list[float]]:
-    """Milliseconds of processor time of each contender's steps, round by round."""
+    """Measures milliseconds of processor time of each contender's steps, round by round."""
     x, y = (tensor[: example.batch_size] for tensor in example.train.tensors)
     steps = {name: step_on(example, name, build(example, name, 0), x, y, 1.0) for name in CONTENDERS}
     found: dict[str, list[float]] = {name: [] for name in CONTENDERS}
@@ -294,7 +284,7 @@ def rows(name: str, seeds: int, rounds: int) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__)
     parser.add_argument("--examples", nargs="*", choices=EXAMPLES, default=list(EXAMPLES))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=40)
@@ -313,9 +303,16 @@ def main() -> None:
         f"Opacus {opacus.__version__}, torch {torch.__version__}, one thread. Accuracy: mean, least and most over "
         f"{arguments.seeds} seeds, in percent. Epsilon at delta {DELTA:g}.",
         "",
-        "| example | engine | error of a step | accuracy | epsilon, add or remove one | epsilon, replace one "
-        "| ms a step | over plain |",
-        "|---|---|---|---|---|---|---|---|",
+        *heading(
+            "example",
+            "engine",
+            "error of a step",
+            "accuracy",
+            "epsilon, add or remove one",
+            "epsilon, replace one",
+            "ms a step",
+            "over plain",
+        ),
     ]
     print("\n".join(head), flush=True)
     table = [line for name in arguments.examples for line in rows(name, arguments.seeds, arguments.rounds)]

@@ -1,4 +1,4 @@
-"""Do the orderings between training methods that the papers report come out? Predictions: docs/orderings.md.
+"""A test of the orderings between training methods that the papers report. Predictions: docs/orderings.md.
 
     python benchmarks/orderings.py --data-dir FOLDER [--seeds 5] [--sentences 1500] [--work build/orderings]
                                    [--corpus wikitext2] [--only dpsgd,no_dp]
@@ -9,7 +9,6 @@ command may be stopped and given again; figures are rewritten after every repeti
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import os
@@ -19,14 +18,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scipy.stats import t as student
+from common import RESULTS, append_line, command_line, read_lines, write_json, write_lines
+from data_sets import wikitext
+from reproduce.verdicts import interval
 
 from flows.commands.compare import Variant, run_variant
 from pipelines.corpus.customersim import simulate
 from pipelines.corpus.split import Splitter
 
 HELD_OUT_SENTENCES = 300
-RESULTS = Path(__file__).parent / "results"
+SIZES = ("noise_multiplier", "num_steps", "num_private_records", "num_public_records")
+"""Figures of a training that tables repeat."""
+
 SETTINGS = """
 [corpus]
 inputs = ["corpus.jsonl"]
@@ -64,8 +67,8 @@ POLICIES: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "customersim": {"entity": ("customersim", "conservative")},
     "builtin": {"entity": ("customersim", "conservative")},
 }
-"""By corpus and level: the policy that masks, and the one that decides what is public; the two contextual levels of JFT
-mask what their name says and make everything private."""
+"""Policy that masks, and policy that decides on public rows, by corpus and level. The two contextual levels of JFT mask
+by the policy of their name and make everything private."""
 
 
 @dataclass(frozen=True)
@@ -73,10 +76,10 @@ class Training:
     """A row of the table.
 
     Attributes:
-        name: in the table.
-        method: as `reticent compare` takes it.
-        level: of redaction.
-        settings: of ``[train]``, as in a settings file.
+        name: name in the table.
+        method: name of the method, as in `reticent compare`.
+        level: level of redaction.
+        settings: settings of ``[train]``, as in a settings file.
         derived: settings that follow from the figures of rows before it, same corpus and repetition.
     """
 
@@ -88,12 +91,12 @@ class Training:
 
 
 def noise_of_dpsgd(done: Mapping[str, Mapping[str, Any]]) -> Mapping[str, str]:
-    """Equal noise instead of equal epsilon."""
+    """Returns settings of equal noise instead of equal epsilon."""
     return {"noise_multiplier": repr(done["dpsgd"]["noise_multiplier"]), "target_epsilon": ""}
 
 
 def spent_by_light_noise(done: Mapping[str, Mapping[str, Any]]) -> Mapping[str, str]:
-    """The epsilon that both phases of light noise spend without credit for redaction, and as many steps."""
+    """Returns the epsilon that both phases of light noise spend without credit for redaction, and as many steps."""
     return {"target_epsilon": repr(done["jft/light_noise"]["epsilon_unamplified"]), "epochs": "8"}
 
 
@@ -129,8 +132,8 @@ class Ordering:
     """A prediction of docs/orderings.md: ``better`` has the lower perplexity, or, with ``equal``, neither has.
 
     Attributes:
-        number: of the prediction.
-        corpora: where it was predicted; elsewhere the difference is shown without a verdict.
+        number: number of the prediction.
+        corpora: corpora of the prediction; for others the difference is shown without a verdict.
     """
 
     number: int
@@ -162,7 +165,7 @@ ORDERINGS = (
 
 
 def documents(corpus: str, fold: str, data_dir: Path, num_sentences: int) -> Iterator[dict[str, Any]]:
-    """Documents until so many sentences: paragraphs by a fixed seed, or dialogues in their order."""
+    """Yields documents until so many sentences: paragraphs by a fixed seed, or dialogues in their order."""
     if corpus == "builtin":
         total = 0
         for row in simulate(10**9, 1 if fold == "test" else 0):
@@ -171,12 +174,10 @@ def documents(corpus: str, fold: str, data_dir: Path, num_sentences: int) -> Ite
             if total >= num_sentences:
                 return
     if corpus == "customersim":
-        lines = (data_dir / "customersim" / f"{fold}.jsonl").open(encoding="utf-8")
-        texts = [str(json.loads(line)["text"]) for line in lines]
+        texts = [str(row["text"]) for row in read_lines(data_dir / "customersim" / f"{fold}.jsonl")]
         counts: Iterator[int] = (len(text.strip().splitlines()) for text in texts)
     else:
-        raw = (data_dir / "wikitext2" / f"wiki.{fold}.raw").read_text("utf-8").splitlines()
-        texts = [line.strip() for line in raw if len(line.split()) > 20 and not line.strip().startswith("=")]
+        texts = wikitext(data_dir, fold, min_words=21)
         random.Random(f"{corpus}/{fold}").shuffle(texts)
         splitter = Splitter(mode="rules")
         counts = (len(next(iter(splitter.split([text])))) for text in texts)
@@ -189,19 +190,18 @@ def documents(corpus: str, fold: str, data_dir: Path, num_sentences: int) -> Ite
 
 
 def prepare(corpus: str, folder: Path, data_dir: Path, num_sentences: int) -> Path:
-    """Writes corpus and settings; the settings file."""
+    """Writes corpus and settings, and returns the settings file."""
     config = folder / "reticent.toml"
     if not config.exists():
-        folder.mkdir(parents=True, exist_ok=True)
         rows = [*documents(corpus, "train", data_dir, num_sentences)]
         rows += documents(corpus, "test", data_dir, HELD_OUT_SENTENCES)
-        (folder / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        write_lines(folder / "corpus.jsonl", rows)
         config.write_text(SETTINGS.format(held_out=HELD_OUT_SENTENCES, **CORPORA[corpus]), encoding="utf-8")
     return config
 
 
 def overrides(corpus: str, training: Training, done: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """The settings of one training, by environment variable."""
+    """Returns the settings of one training, by environment variable."""
     policy, conservative = POLICIES[corpus].get(training.level, (training.level, ""))
     more = training.derived(done) if training.derived is not None else {}
     train = {f"TRAIN__{name.upper()}": value for name, value in {**training.settings, **more}.items()}
@@ -210,7 +210,7 @@ def overrides(corpus: str, training: Training, done: Mapping[str, Mapping[str, A
 
 
 def difference(rows: Sequence[Mapping[str, Any]], ordering: Ordering) -> dict[str, Any] | None:
-    """Mean difference of log perplexity, worse minus better, with its interval, and the verdict."""
+    """Returns the mean difference of log perplexity, worse minus better, with its interval, and the verdict."""
     logs: dict[str, dict[int, float]] = {ordering.better: {}, ordering.worse: {}}
     for row in rows:
         if row["name"] in logs:
@@ -219,25 +219,16 @@ def difference(rows: Sequence[Mapping[str, Any]], ordering: Ordering) -> dict[st
     values = [logs[ordering.worse][n] - logs[ordering.better][n] for n in shared]
     if len(values) < 2:
         return None
-    mean, low, high = interval(values)
-    verdict = "came out" if low > 0 else "the other way" if high < 0 else "undecided"
+    found = interval(values)
+    verdict = "came out" if found.low > 0 else "the other way" if found.high < 0 else "undecided"
     if ordering.equal:
-        verdict = "came out: no difference seen" if low <= 0 <= high else "did not come out: they differ"
-    return {"mean": mean, "low": low, "high": high, "num_repetitions": len(values), "verdict": verdict}
-
-
-def interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """Mean and 95 % Student-t interval."""
-    mean = math.fsum(values) / len(values)
-    if len(values) == 1:
-        return mean, math.nan, math.nan
-    spread = math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1) / len(values))
-    half = float(student.ppf(0.975, len(values) - 1)) * spread
-    return mean, mean - half, mean + half
+        verdict = "came out: no difference seen" if found.low <= 0 <= found.high else "did not come out: they differ"
+    limits = {"mean": found.mean, "low": found.low, "high": found.high}
+    return {**limits, "num_repetitions": found.num, "verdict": verdict}
 
 
 def summary(rows: Sequence[Mapping[str, Any]], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """What is published: figures of trainings and verdicts, no text and no paths."""
+    """Returns the published document: figures of trainings and verdicts, no text and no paths."""
     corpora = {}
     for corpus in PAPERS:
         mine = [row for row in rows if row["corpus"] == corpus]
@@ -248,7 +239,7 @@ def summary(rows: Sequence[Mapping[str, Any]], arguments: Mapping[str, Any]) -> 
             found = [row for row in mine if row["name"] == training.name]
             if not found:
                 continue
-            mean, low, high = interval([math.log(row["perplexity_per_word"]) for row in found])
+            logs = interval([math.log(row["perplexity_per_word"]) for row in found])
             gains = [
                 (math.log(row["perplexity_at_initialisation"]) - row["loss_per_token"])
                 / row["loss_per_token_standard_error"]
@@ -259,15 +250,11 @@ def summary(rows: Sequence[Mapping[str, Any]], arguments: Mapping[str, Any]) -> 
                     "name": training.name,
                     "level": training.level,
                     "num_repetitions": len(found),
-                    "perplexity_per_word": math.exp(mean),
-                    "low": None if math.isnan(low) else math.exp(low),
-                    "high": None if math.isnan(high) else math.exp(high),
+                    "perplexity_per_word": math.exp(logs.mean),
+                    "low": math.exp(logs.low) if logs.has_interval else None,
+                    "high": math.exp(logs.high) if logs.has_interval else None,
                     "epsilon": found[0]["epsilon_unamplified"],
-                    "headline": found[0]["headline"],
-                    "noise_multiplier": found[0]["noise_multiplier"],
-                    "num_steps": found[0]["num_steps"],
-                    "num_private_records": found[0]["num_private_records"],
-                    "num_public_records": found[0]["num_public_records"],
+                    **{name: found[0][name] for name in ("headline", *SIZES)},
                     "least_gain_in_standard_errors": min(gains),
                     "train_seconds": sum(row["train_seconds"] for row in found) / len(found),
                 }
@@ -282,7 +269,7 @@ def summary(rows: Sequence[Mapping[str, Any]], arguments: Mapping[str, Any]) -> 
 
 
 def markdown(document: Mapping[str, Any]) -> str:
-    """The tables; reasons for what did not come out are in docs/orderings.md."""
+    """Returns the tables; docs/orderings.md explains the differences from the predictions."""
     lines = [
         "# Orderings between methods",
         "",
@@ -323,22 +310,19 @@ def markdown(document: Mapping[str, Any]) -> str:
 
 def main() -> None:
     """Parses the command line, trains what is missing, and writes results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-dir", type=Path, required=True)
+    parser = command_line(__doc__, data_dir=True, work="build/orderings")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--sentences", type=int, default=1_500)
-    parser.add_argument("--work", type=Path, default=Path("build/orderings"))
     parser.add_argument("--corpus", choices=PAPERS, action="append")
     parser.add_argument("--only", help="names of trainings, separated by semicolons")
     args = parser.parse_args()
     only = None if args.only is None else {name.strip() for name in args.only.split(";")}
     log = args.work / f"trainings-{args.sentences}.jsonl"
-    rows = [json.loads(line) for line in log.read_text("utf-8").splitlines()] if log.exists() else []
+    rows = read_lines(log)
     for seed in range(args.seeds):
         for corpus in args.corpus or PAPERS:
-            config = prepare(
-                corpus, (args.work / f"{corpus}-{args.sentences}").absolute(), args.data_dir, args.sentences
-            )
+            folder = (args.work / f"{corpus}-{args.sentences}").absolute()
+            config = prepare(corpus, folder, args.data_dir, args.sentences)
             done = {r["name"]: r for r in rows if r["corpus"] == corpus and r["repetition"] == seed}
             for training in TRAININGS:
                 if training.name in done or (only is not None and training.name not in only):
@@ -350,12 +334,9 @@ def main() -> None:
                     continue
                 done[training.name] = row
                 rows.append(row)
-                with log.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(row, sort_keys=True) + "\n")
+                append_line(log, row)
         document = summary(rows, {"seeds": args.seeds, "sentences": args.sentences})
-        RESULTS.mkdir(exist_ok=True)
-        text = json.dumps(document, sort_keys=True, indent=1, allow_nan=False) + "\n"
-        (RESULTS / "orderings.json").write_text(text, encoding="utf-8")
+        write_json(RESULTS / "orderings.json", document, sort_keys=True, allow_nan=False)
         (RESULTS / "orderings.md").write_text(markdown(document), encoding="utf-8")
 
 

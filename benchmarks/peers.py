@@ -1,4 +1,4 @@
-"""Other people's tools in environments of their own, so that none changes what ours is locked to.
+"""Environments for other people's tools, so that no tool changes the locked packages of ours.
 
 A peer may need older packages than we do: dolma takes tokenizers below 0.20 and numpy below 2. What it needs is pinned
 in ``benchmarks/requirements/PEER.txt``, dependencies included. Its environment is made on first use, in
@@ -27,14 +27,15 @@ class PeerError(Exception):
 
 
 def python_of(peer: str, folder: Path = FOLDER, requirements: Path = REQUIREMENTS) -> Path:
-    """The interpreter of a peer's environment, which is made if need be. Building dolma's takes ten minutes.
+    """Returns the interpreter of a peer's environment, which is made if need be. Building dolma's takes ten minutes.
 
     Args:
-        peer: its name; ``PEER.txt`` in ``requirements`` lists all that is installed.
-        folder: where environments are kept.
+        peer: name of the peer.
+        folder: folder of the environments.
+        requirements: folder whose file ``PEER.txt`` lists the packages to install.
 
     Raises:
-        PeerError: something could not be installed; nothing of the environment is left.
+        PeerError: a package could not be installed; the environment is removed.
     """
     wanted = requirements / f"{peer}.txt"
     version = "{}.{}".format(*sys.version_info)
@@ -68,20 +69,20 @@ def run(
     requirements: Path = REQUIREMENTS,
     variables: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Runs a script in a peer's environment; what its last line of output says, as JSON.
+    """Runs a script in a peer's environment, and returns the JSON document in its last line of output.
 
     Raises:
-        PeerError: as `python_of`, or the script failed.
+        PeerError: the environment could not be made, or the script failed.
     """
     python = python_of(peer, folder, requirements)
     return json_of([str(python), str(script), *arguments], {**_environment(), **(variables or {})})
 
 
 def json_of(command: list[str], environment: Mapping[str, str]) -> dict[str, Any]:
-    """What the last line of a command's output says.
+    """Runs a command, and returns the JSON document in its last line of output.
 
     Raises:
-        PeerError: it failed, or the line is no JSON.
+        PeerError: the command failed, or the line is no JSON.
     """
     lines = _output(command, environment).splitlines()
     try:
@@ -92,7 +93,7 @@ def json_of(command: list[str], environment: Mapping[str, str]) -> dict[str, Any
 
 
 def _environment() -> dict[str, str]:
-    """Ours, without what would show the peer our packages."""
+    """Returns our environment, without the variables that would show the peer our packages."""
     return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
 
 

@@ -14,7 +14,6 @@ and grows with the load; split, dedup, redact and step by the processor, and nig
 
 from __future__ import annotations
 
-import argparse
 import datetime
 import json
 import os
@@ -26,13 +25,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from common import RESULTS as ALL_RESULTS
+from common import ROOT, command_line, git, heading, read_json, with_repository, write_json
+
 from flows.docs.tables import page
 
-ROOT: Final = Path(__file__).resolve().parents[1]
-RESULTS: Final = ROOT / "benchmarks/results/performance.json"
+RESULTS: Final = ALL_RESULTS / "performance.json"
 PAGE: Final = ROOT / "docs" / "scale.md"
 Row = tuple[str, str, str]
-"""What was measured, our figure, and what stands beside it."""
+"""A row: the measured quantity, our figure, and the figure beside it."""
 
 
 def _startup(found: Mapping[str, Any]) -> Iterator[Row]:
@@ -82,9 +83,9 @@ class Part:
     """A benchmark.
 
     Attributes:
-        arguments: its script, and what that is given: ``{config}`` is a project, ``{out}`` the file that is written;
-            without one it prints.
-        rows: of the table, from what it wrote or printed.
+        arguments: script with its arguments: ``{config}`` is a project, ``{out}`` the file that is written. A script
+            without such a file prints.
+        rows: function from the document to rows of the table.
     """
 
     arguments: tuple[str, ...]
@@ -110,27 +111,20 @@ PARTS: Final = {
 
 
 def measured(part: Part, config: Path, limit: float) -> dict[str, Any]:
-    """A part's figures, with when and where they were taken.
+    """Measures a part, and returns its figures with their time and place.
 
     Raises:
-        OSError: it wrote nothing.
-        ValueError: it wrote or printed no document.
-        subprocess.SubprocessError: it failed, or took too long.
+        OSError: the part wrote nothing.
+        ValueError: the part wrote or printed no document.
+        subprocess.SubprocessError: the part failed, or took too long.
     """
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as scratch:
         out = Path(scratch) / "out.json"
         script, *arguments = (argument.format(out=out, config=config) for argument in part.arguments)
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
-        printed = subprocess.run(
-            [sys.executable, str(ROOT / "benchmarks" / script), *arguments],
-            cwd=ROOT,
-            env=environment,
-            stdout=subprocess.PIPE,
-            timeout=limit,
-            check=True,
-            text=True,
-        ).stdout
+        command = [sys.executable, str(ROOT / "benchmarks" / script), *arguments]
+        options = {"cwd": ROOT, "env": with_repository(), "stdout": subprocess.PIPE, "text": True}
+        printed = subprocess.run(command, timeout=limit, check=True, **options).stdout
         text = out.read_text("utf-8") if "{out}" in part.arguments else printed[printed.index("{") :]
     return {
         "commit": _commit(),
@@ -142,15 +136,10 @@ def measured(part: Part, config: Path, limit: float) -> dict[str, Any]:
 
 
 def _commit() -> str:
-    """The commit that is checked out; with a plus where files differ from it, but for those that this writes."""
-
-    def git(*arguments: str) -> str:
-        return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
-
+    """Returns the commit that is checked out; with a plus if other files than those that this writes differ from it."""
     others = ("--", ".", f":!{RESULTS.relative_to(ROOT)}", f":!{PAGE.relative_to(ROOT)}")
-    return git("rev-parse", "--short", "HEAD") + "+" * bool(
-        git("status", "--porcelain", "--untracked-files=no", *others)
-    )
+    changed = git("status", "--porcelain", "--untracked-files=no", *others)
+    return git("rev-parse", "--short", "HEAD") + "+" * bool(changed)
 
 
 def _thousands(number: float) -> str:
@@ -158,8 +147,8 @@ def _thousands(number: float) -> str:
 
 
 def table(parts: Mapping[str, Mapping[str, Any]]) -> str:
-    """The table of what was measured, and a line on when and under which load."""
-    lines = ["| what | Reticent | beside it |", "|---|---|---|"]
+    """Returns the table of the measurements, and a line on their time and load."""
+    lines = heading("what", "Reticent", "beside it")
     for name in PARTS:
         for row in PARTS[name].rows(parts[name]["figures"]) if name in parts else ():
             lines.append(f"| {' | '.join(row)} |")
@@ -178,13 +167,13 @@ def table(parts: Mapping[str, Mapping[str, Any]]) -> str:
 
 def main() -> int:
     """Measures and renders."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__)
     parser.add_argument("--config", type=Path, default=ROOT / "reticent-demo/reticent.toml", help="a project that ran")
     parser.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS))
     parser.add_argument("--limit", type=float, default=100.0, help="seconds that a part may take")
     parser.add_argument("--render", action="store_true", help="measure nothing")
     options = parser.parse_args()
-    parts: dict[str, Any] = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
+    parts: dict[str, Any] = read_json(RESULTS) if RESULTS.exists() else {}
     failed = []
     for name in () if options.render else options.only:
         print(f"{name} …", flush=True)
@@ -194,7 +183,7 @@ def main() -> int:
             print(f"{name} keeps its figures: {error}", file=sys.stderr)
             failed.append(name)
             continue
-        RESULTS.write_text(json.dumps(parts, indent=1) + "\n", "utf-8")
+        write_json(RESULTS, parts)
     PAGE.write_text(page(PAGE.read_text("utf-8"), "performance", table(parts), "make bench"), "utf-8")
     print(table(parts))
     return 1 if failed else 0

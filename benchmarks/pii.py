@@ -1,4 +1,4 @@
-"""What policies find of labelled secrets, and what they mask besides: one table over all labelled text at hand.
+"""The labelled secrets that policies find, and the other text that they mask: one table over all labelled text.
 
     python benchmarks/pii.py --data-dir FOLDER [--seed 0] [--texts 0] [--sets NAME;...] [--rows NAME;...]
         [--policy NAMES]... [--config FILE]... [--out FILE] [--write-docs]
@@ -22,9 +22,7 @@ masked of their handles and numbers counts as wrong.
 
 from __future__ import annotations
 
-import argparse
 import datetime
-import json
 import os
 import time
 from collections import Counter
@@ -32,10 +30,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from common import RESULTS as ALL_RESULTS
+from common import ROOT, command_line, heading, write_json
+from data_sets import chunks_of
 from pii_texts import TextSet, plain_texts, text_sets
 
 from flows.commands.init import OWN_POLICIES
 from flows.commands.redact import redactor_spec
+from flows.docs.tables import page as with_table
 from pipelines.corpus.split import Splitter
 from pipelines.policies.judging.apply import Redactor, RedactorSpec
 from pipelines.policies.judging.judge import Request
@@ -57,20 +59,20 @@ BUILT_IN = {
     DEFAULT: OWN_POLICIES,
     "default, propagate": (*OWN_POLICIES, "propagate"),
 }
-RESULTS = Path(__file__).parent / "results" / "pii.json"
-PAGE = Path(__file__).parents[1] / "docs" / "policies.md"
-MARKS = ("<!-- pii: made by benchmarks/pii.py -->", "<!-- end of pii -->")
+RESULTS = ALL_RESULTS / "pii.json"
+PAGE = ROOT / "docs" / "policies.md"
+MAKER = "python benchmarks/pii.py --write-docs"
 
 Row = tuple[Request, list[tuple[int, int, str]], str]
 """A sentence, the secrets in it, and its document."""
 
 
 def sentences_of(texts: TextSet, most: int = 0) -> list[Row]:
-    """Sentences as the split stage cuts them, each with the parts of secrets that it holds; or whole texts.
+    """Returns sentences as the split stage cuts them, each with the parts of secrets that it holds; or whole texts.
 
     Args:
-        texts: the set.
-        most: so many of its texts at most, evenly spread; 0 for all.
+        texts: a set of texts.
+        most: number of its texts that are read at most, evenly spread; 0 for all.
     """
     chosen = list(texts.texts())
     if most and len(chosen) > most:
@@ -78,18 +80,11 @@ def sentences_of(texts: TextSet, most: int = 0) -> list[Row]:
     if texts.mode == "whole":
         cut = Splitter(max_sentence_tokens=10**6).tokens
         return [(Request(text, *cut(text)), gold, str(number)) for number, (text, gold) in enumerate(chosen)]
-    splitter = Splitter(mode=texts.mode, max_sentence_tokens=256)
-    found: list[Row] = []
-    for number, ((_, gold), sentences) in enumerate(splitter.split_each(chosen, lambda row: (row[0], None))):
-        for s in sentences:
-            base, end = s.char_start, s.char_start + len(s.text)
-            inside = [(max(a, base) - base, min(b, end) - base, kind) for a, b, kind in gold if a < end and b > base]
-            found.append((Request(s.text, s.token_starts, s.token_ends), inside, str(number)))
-    return found
+    return [(request, inside, str(number)) for number, request, inside in chunks_of(chosen, texts.mode)]
 
 
 def scores(rows: Iterable[Row], masks: Iterable[Sequence[int]]) -> dict[str, Any]:
-    """The figures of one set and one row of the table."""
+    """Returns the figures of one set and one row of the table."""
     count: Counter[str] = Counter()
     missed: Counter[str] = Counter()
     total: Counter[str] = Counter()
@@ -130,7 +125,7 @@ def scores(rows: Iterable[Row], masks: Iterable[Sequence[int]]) -> dict[str, Any
 
 
 def measure(sets: Mapping[str, list[Row]], spec: RedactorSpec | None) -> dict[str, Any]:
-    """All sets by one union; None masks everything."""
+    """Measures all sets by one union; None masks everything."""
     found: dict[str, Any] = {"sets": {}}
     seconds, num_tokens = 0.0, 0
     redactor = Redactor.from_spec(spec) if spec is not None else None
@@ -152,21 +147,20 @@ def measure(sets: Mapping[str, list[Row]], spec: RedactorSpec | None) -> dict[st
 
 
 def mean(sets: Mapping[str, Any], names: Sequence[str], figure: str) -> float | None:
-    """The plain mean over the sets that have the figure."""
+    """Returns the plain mean over the sets that have the figure."""
     values = [sets[name][figure] for name in names if name in sets and sets[name][figure] is not None]
     return sum(values) / len(values) if values else None
 
 
 def tables(document: Mapping[str, Any]) -> str:
-    """The Markdown between the marks."""
+    """Returns the Markdown between the marks."""
     held = [name for name, about in document["sets"].items() if about["held_out"]]
     load = document["load_average"]
     lines = [
         f"`{document['command']}`, {document['date']}, {document['num_cores']} cores, load {load[0]} at the start and "
         f"{load[1]} at the end. Mean over the {len(held)} held-out sets:",
         "",
-        "| policies | character F2 | token recall | span recall | precision | masked | tokens/s |",
-        "|---|---|---|---|---|---|---|",
+        *heading("policies", "character F2", "token recall", "span recall", "precision", "masked", "tokens/s"),
     ]
     figures = ("character_f2", "token_recall", "span_recall", "token_precision", "masked")
     for row, found in document["rows"].items():
@@ -177,8 +171,7 @@ def tables(document: Mapping[str, Any]) -> str:
         "",
         "Each set, character F2 / token recall / masked:",
         "",
-        "| text | secrets | held out | Presidio | spaCy | `identifiers` | default |",
-        "|---|---|---|---|---|---|---|",
+        *heading("text", "secrets", "held out", "Presidio", "spaCy", "`identifiers`", "default"),
     ]
     shown = ("Presidio alone", "spaCy alone (high_entity)", "identifiers", DEFAULT)
     for name, about in document["sets"].items():
@@ -192,8 +185,7 @@ def tables(document: Mapping[str, Any]) -> str:
             "",
             "Share of tokens masked in text that holds no identifiers (its persons and places are known to everybody):",
             "",
-            f"| policies | {' | '.join(document['plain'])} |",
-            "|---|" + "---|" * len(document["plain"]),
+            *heading("policies", *document["plain"]),
         ]
         for row in ("identifiers", "spaCy alone (high_entity)", "default without identifiers", DEFAULT):
             cells = " | ".join(_number(document["rows"][row]["sets"][name]["masked"]) for name in document["plain"])
@@ -204,8 +196,7 @@ def tables(document: Mapping[str, Any]) -> str:
             "",
             "Secrets of the mails (B, held out) that are not masked whole, with the default of 0.2.0 and of now:",
             "",
-            "| kind | secrets | `high_entity` | default |",
-            "|---|---|---|---|",
+            *heading("kind", "secrets", "`high_entity`", "default"),
             *(f"| {k.lower()} | {after[k][1]:,} | {before[k][0]:,} | {after[k][0]:,} |" for k in sorted(after)),
         ]
     return "\n".join(lines)
@@ -221,24 +212,17 @@ def write_docs(document: Mapping[str, Any], page: Path = PAGE) -> None:
     Raises:
         ValueError: the marks are missing.
     """
-    text = page.read_text("utf-8")
-    before, mark, rest = text.partition(MARKS[0])
-    _, closing, after = rest.partition(MARKS[1])
-    if not (mark and closing):
-        raise ValueError(f"{page.name} lacks the marks of this table")
-    page.write_text(f"{before}{MARKS[0]}\n{tables(document)}\n{MARKS[1]}{after}", "utf-8")
+    page.write_text(with_table(page.read_text("utf-8"), "pii", tables(document), MAKER), "utf-8")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-dir", type=Path, required=True)
+    parser = command_line(__doc__, data_dir=True, out=RESULTS)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--texts", type=int, default=0, help="at most so many texts of each set, evenly spread; 0: all")
     parser.add_argument("--sets", default="", help="only these, separated by semicolons")
     parser.add_argument("--rows", default="", help="only these of the built-in rows, separated by semicolons")
     parser.add_argument("--policy", action="append", default=[], help="one more row: a union, comma-separated")
     parser.add_argument("--config", action="append", default=[], type=Path, help="one more row: a settings file")
-    parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--write-docs", action="store_true", help="also the table of docs/policies.md")
     given = parser.parse_args()
     chosen = {name.strip() for name in given.sets.split(";") if name.strip()}
@@ -269,7 +253,7 @@ def main() -> None:
     for row, spec in specs.items():
         document["rows"][row] = measure(rows, spec)
         document["load_average"] = [*load, round(os.getloadavg()[0], 1)]
-        given.out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        write_json(given.out, document)
         print(row, _number(mean(document["rows"][row]["sets"], list(sets), "character_f2")), flush=True)
     if given.write_docs:
         write_docs(document)

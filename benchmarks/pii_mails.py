@@ -11,10 +11,8 @@ import random
 import re
 from collections.abc import Callable, Iterator
 
+from data_sets import Text as Labelled
 from faker import Faker
-
-Labelled = tuple[str, list[tuple[int, int, str]]]
-"""A text and its secrets ``(start, end, kind)``."""
 
 _SLOT = re.compile(r"\{(\w+)\}")
 
@@ -151,12 +149,12 @@ def _filled(frame: str, values: dict[str, Callable[[], str]], lower: bool) -> La
 
 
 def mails(which: str, number: int, seed: int) -> Iterator[Labelled]:
-    """Mails with headers, and half as many table rows and tickets again, each a text of its own.
+    """Yields mails with headers, and then half as many table rows and tickets, each a text of its own.
 
     Args:
         which: set "A" or "B".
-        number: of mails.
-        seed: of all choices.
+        number: number of mails.
+        seed: seed of all choices.
     """
     rng = random.Random(f"{which}{seed}")
     fake = Faker("en_US")

@@ -1,41 +1,35 @@
-"""The labelled texts of `benchmarks/pii.py`, and which of them were looked at while policies were written."""
+"""The labelled texts of `benchmarks/pii.py`, with a flag for those that nobody looked at while writing policies."""
 
 from __future__ import annotations
 
 import csv
 import json
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from pii_mails import Labelled, mails
-from stability import posts
+from data_sets import DOMAINS, multidogo_words, ner, noisy_sentences, presidio_research, simulated, wikitext
+from data_sets import Text as Labelled
+from pii_mails import mails
 
-from pipelines.corpus.customersim import simulate
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "policies" / "detectors"))
-from noisy_text import noisy_sentences
-
-DOMAINS = ("airline", "insurance", "media")
 ORDINARY = frozenset(
     {
         *("service_type", "datacategoryvalues", "car_year", "car_model", "car_brand", "seat_type", "price"),
         *("number_of_passengers", "start_date", "end_date", "date", "departure_time", "arrival_time"),
     }
 )
-"""Slots of MultiDoGO that say what somebody wants and nobody's name, number or place."""
+"""Slots of MultiDoGO that are wishes, and no name, number or place of a person."""
 
 
 class TextSet(NamedTuple):
     """Labelled texts.
 
     Attributes:
-        held_out: nobody looked at them while the policies were changed; the others flatter what was tuned on them.
-        mode: how they are split into sentences; "whole": not at all, as `reticent evaluate-policy` reads them.
-        texts: makes them.
+        held_out: true if nobody looked at them while the policies were changed; the others flatter tuned policies.
+        mode: mode of splitting into sentences; "whole" for no splitting, as `reticent evaluate-policy` reads texts.
+        texts: function that makes the texts.
     """
 
     held_out: bool
@@ -43,21 +37,9 @@ class TextSet(NamedTuple):
     texts: Callable[[], Iterable[Labelled]]
 
 
-def presidio_research(folder: Path, odd: bool) -> Iterator[Labelled]:
-    """The texts of templates with an odd, or an even, number."""
-    for row in json.loads((folder / "presidio_research" / "synth_dataset_v2.json").read_text("utf-8")):
-        if row["template_id"] % 2 == odd:
-            spans = [(s["start_position"], s["end_position"], s["entity_type"]) for s in row["spans"]]
-            yield row["full_text"], spans
-
-
 def multidogo(folder: Path, domain: str, ordinary: bool) -> Iterator[Labelled]:
-    """Sentences of customers; without ``ordinary``, only slots that point at a person are secrets."""
-    lines = (folder / "multidogo" / domain / "test.tsv").read_text("utf-8", "replace").splitlines()[1:]
-    for columns in (line.split("\t") for line in lines):
-        words, slots = (columns[4].split(), columns[5].split()) if len(columns) == 7 else ([], ["?"])
-        if len(words) != len(slots):
-            continue  # broken by a line break
+    """Yields sentences of customers; without ``ordinary``, only slots that point at a person are secrets."""
+    for words, slots in multidogo_words(folder, domain, "test"):
         text, spans = "", list[tuple[int, int, str]]()
         for word, slot in zip(words, slots, strict=True):
             text += " " * bool(text)
@@ -75,11 +57,11 @@ _ANSWERS = (
     ("address", r"(?:Yea sure, |Ok, it is |My address is |Shipping address is )?(.*?)\.?$", "ADDRESS"),
     ("order number", r"(?:Yes, |My order number is |It's |Sure, it is )?(.*?)\.?$", "ORDER"),
 )
-"""What the published CustomerSim asks, and how its customers begin the answer."""
+"""Questions of the published CustomerSim, and beginnings of its customers' answers."""
 
 
 def customersim(folder: Path) -> Iterator[Labelled]:
-    """Turns of the published test dialogues; the secrets are what its templates leave of an answer."""
+    """Yields turns of the published test dialogues; the secrets are the part of an answer that no template has."""
     with (folder / "customersim" / "test.jsonl").open(encoding="utf-8") as file:
         for line in islice(file, 400):
             asked = ""
@@ -97,17 +79,11 @@ def customersim(folder: Path) -> Iterator[Labelled]:
                 asked = ""
 
 
-def simulated(which: str, seed: int) -> Iterator[Labelled]:
-    for made in simulate(150, seed, which):
-        yield made["text"], [(s["start"], s["end"], s["label"]) for s in made["spans"]]
-
-
 def plain_texts(folder: Path) -> dict[str, TextSet]:
-    """Text that names no private person and holds no identifier, or next to none; not looked at."""
+    """Returns sets of text with no private person and (nearly) no identifier; nobody looked at them."""
 
     def articles() -> Iterator[Labelled]:
-        lines = (folder / "wikitext2" / "wiki.test.raw").read_text("utf-8").splitlines()
-        return ((line.strip(), []) for line in [x for x in lines if x.strip()][:600])
+        return ((line, []) for line in wikitext(folder, "test", headings=True)[:600])
 
     def reviews() -> Iterator[Labelled]:
         lines = (folder / "sst2" / "dev.jsonl").read_text("utf-8").splitlines()
@@ -125,17 +101,15 @@ def plain_texts(folder: Path) -> dict[str, TextSet]:
 
 
 def text_sets(folder: Path, seed: int) -> dict[str, TextSet]:
-    """Every set by name."""
+    """Returns every set by name."""
 
-    def conll(name: str) -> Callable[[], Iterable[Labelled]]:
-        return lambda: (
-            (text, [(s.start, s.end, s.label) for s in spans]) for text, spans in posts(folder / "ner" / name)
-        )
+    def research(*, odd: bool) -> Iterator[Labelled]:
+        return presidio_research(folder, chosen=lambda record: record["template_id"] % 2 == odd)
 
-    sets = {
-        "presidio-research, even templates": TextSet(False, "rules", lambda: presidio_research(folder, odd=False)),
-        "presidio-research, odd templates": TextSet(True, "rules", lambda: presidio_research(folder, odd=True)),
-        "presidio-research, odd, whole texts": TextSet(True, "whole", lambda: presidio_research(folder, odd=True)),
+    return {
+        "presidio-research, even templates": TextSet(False, "rules", lambda: research(odd=False)),
+        "presidio-research, odd templates": TextSet(True, "rules", lambda: research(odd=True)),
+        "presidio-research, odd, whole texts": TextSet(True, "whole", lambda: research(odd=True)),
         **{
             f"MultiDoGO {domain} test": TextSet(True, "turns", lambda d=domain: multidogo(folder, d, ordinary=True))
             for domain in DOMAINS
@@ -143,11 +117,11 @@ def text_sets(folder: Path, seed: int) -> dict[str, TextSet]:
         "MultiDoGO test, slots of persons": TextSet(
             True, "turns", lambda: (row for domain in DOMAINS for row in multidogo(folder, domain, ordinary=False))
         ),
-        "WNUT-17 dev": TextSet(True, "turns", conll("wnut17_dev.conll")),
-        "BTC dev": TextSet(True, "turns", conll("btc_dev.conll")),
+        "WNUT-17 dev": TextSet(True, "turns", lambda: ner(folder, "wnut17_dev")),
+        "BTC dev": TextSet(True, "turns", lambda: ner(folder, "btc_dev")),
         "CustomerSim test": TextSet(True, "turns", lambda: customersim(folder)),
-        "simulator A": TextSet(True, "auto", lambda: simulated("A", seed)),
-        "simulator B": TextSet(True, "auto", lambda: simulated("B", seed)),
+        "simulator A": TextSet(True, "auto", lambda: simulated(150, seed, "A")),
+        "simulator B": TextSet(True, "auto", lambda: simulated(150, seed, "B")),
         **{
             f"noisy {which}": TextSet(which in "DE", "turns", lambda w=which: noisy_sentences(w, 1_500, seed))
             for which in "ABCDE"
@@ -155,4 +129,3 @@ def text_sets(folder: Path, seed: int) -> dict[str, TextSet]:
         "mails A": TextSet(False, "rules", lambda: mails("A", 300, seed)),
         "mails B": TextSet(True, "rules", lambda: mails("B", 300, seed)),
     }
-    return sets

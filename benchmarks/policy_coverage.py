@@ -1,4 +1,4 @@
-"""Share of WikiText-2 tokens that each level masks, beside the paper's (Just Fine-tune Twice, Table 2), and why.
+"""The share of WikiText-2 tokens that each level masks, beside the paper's (Just Fine-tune Twice, Table 2), and why.
 
     python benchmarks/policy_coverage.py --data-dir FOLDER [--lines 1000] [--seed 0]
 
@@ -13,14 +13,14 @@ with a level stabilises it (``redact.stabilise``) and masks somewhat more.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import re
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
+from common import command_line
+from data_sets import requests_of, wikitext
 from tokenizers import Tokenizer
 
 from pipelines.corpus.split import Splitter
@@ -35,15 +35,12 @@ UNKNOWN_BELOW = 3
 """A word rarer than this in the training file is <unk> in the tokenised release of WikiText-2."""
 
 
-def requests_of(lines: Sequence[str], mode: str) -> list[Request]:
-    """Sentences, or whole lines."""
-    whole = Splitter(mode="turns", max_sentence_tokens=10**6)
-    splitter = whole if mode == "lines" else Splitter(mode="rules", max_sentence_tokens=256)
-    return [Request(s.text, s.token_starts, s.token_ends) for found in splitter.split(lines) for s in found]
+SENTENCES = Splitter(mode="rules", max_sentence_tokens=256)
+LINES = Splitter(mode="turns", max_sentence_tokens=10**6)
 
 
 def coverage(requests: Sequence[Request]) -> dict[str, float]:
-    """Masked tokens by level, as a share of all tokens."""
+    """Returns the masked tokens of each level, as a share of all tokens."""
     redactor = Redactor.from_spec(RedactorSpec(policies=("digits",), observed=tuple(LEVELS)))
     verdicts = redactor.judge(requests)
     num_tokens = sum(len(request.starts) for request in requests)
@@ -51,7 +48,7 @@ def coverage(requests: Sequence[Request]) -> dict[str, float]:
 
 
 def other_counts(requests: Sequence[Request], level: str, tokenizer: Tokenizer) -> dict[str, float]:
-    """The same masks as shares of GPT-2's tokens, and of the words that are left when runs are collapsed."""
+    """Returns the same masks as shares of GPT-2's tokens, and of the words that are left when runs are collapsed."""
     redactor = Redactor.from_spec(RedactorSpec(policies=(level,)))
     num_masked = num_pieces = num_runs = num_left = 0
     for request, verdict in zip(requests, redactor.judge(requests), strict=True):
@@ -69,29 +66,23 @@ def other_counts(requests: Sequence[Request], level: str, tokenizer: Tokenizer) 
 
 def main() -> None:
     """Prints one JSON document."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-dir", type=Path, required=True)
+    parser = command_line(__doc__, data_dir=True)
     parser.add_argument("--lines", type=int, default=1_000)
-    parser.add_argument("--seed", type=int, default=0, help="of the sample of lines")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the sample of lines")
     options = parser.parse_args()
-
-    def read(name: str) -> list[str]:
-        text = (options.data_dir / "wikitext2" / name).read_text(encoding="utf-8")
-        return [line.strip() for line in text.splitlines() if line.strip()]
-
-    train = read("wiki.train.raw")
+    train, valid = (wikitext(options.data_dir, part, headings=True) for part in ("train", "valid"))
     rarity = Counter(word for line in train for word in line.split())
     sample = random.Random(options.seed).sample(train, options.lines)
     no_unknown = [re.sub(r"\S+", lambda m: m[0] if rarity[m[0]] >= UNKNOWN_BELOW else "<unk>", line) for line in sample]
-    sentences = requests_of(sample, "sentences")
+    sentences = requests_of(sample, SENTENCES)
     tokenizer = Tokenizer.from_file(str(options.data_dir / "gpt2_tokenizer" / "tokenizer.json"))
     others = {level: other_counts(sentences, level, tokenizer) for level in LEVELS}
     columns = {
         "paper": LEVELS,
         "train_sample": coverage(sentences),
-        "valid_first_400_lines": coverage(requests_of(read("wiki.valid.raw")[:400], "sentences")),
-        "whole_lines": coverage(requests_of(sample, "lines")),
-        "with_unk": coverage(requests_of(no_unknown, "sentences")),
+        "valid_first_400_lines": coverage(requests_of(valid[:400], SENTENCES)),
+        "whole_lines": coverage(requests_of(sample, LINES)),
+        "with_unk": coverage(requests_of(no_unknown, SENTENCES)),
         "gpt2_tokens": {level: counts["bpe"] for level, counts in others.items()},
         "after_collapsing": {level: counts["collapsed"] for level, counts in others.items()},
     }

@@ -1,4 +1,4 @@
-"""What `conservative` lets pass, by sentence, and what the masking policies find, on noisy and on real text.
+"""The sentences that `conservative` misses, and the tokens that masking policies find, on noisy and on real text.
 
     python benchmarks/policy_misses.py [--data-dir FOLDER] [--sentences 12000] [--seed 7]
 
@@ -11,45 +11,35 @@ are not quite.
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pipelines.corpus.split import Splitter
+from common import RESULTS, command_line, write_json
+from data_sets import (
+    DOMAINS,
+    SETS,
+    Text,
+    customersim,
+    multidogo_words,
+    noisy_sentences,
+    presidio_research,
+    sentences_of,
+)
+
 from pipelines.intervals import clopper_pearson
 from pipelines.policies.judging.apply import Redactor, RedactorSpec
-from pipelines.policies.judging.judge import Request
 from pipelines.policies.protocol import Sentence
 from pipelines.policies.redact import token_mask
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "policies" / "detectors"))
-from noisy_text import SETS, noisy_sentences
-
 PI = ("addresses", "high_entity", "presidio", "propagate")
-DOMAINS = ("airline", "insurance", "media")
 CUSTOMERSIM_KINDS = {"NAME", "ADDRESS", "PHONE", "CODE"}
-
-Text = tuple[str, list[tuple[int, int, str]]]
-"""A text and its secrets ``(start, end, kind)``."""
-
-
-def sentences_of(texts: Iterable[Text], mode: str) -> Iterator[tuple[Request, list[tuple[int, int, str]]]]:
-    """Sentences as the split stage cuts them, with the secrets that they bear."""
-    splitter = Splitter(mode=mode, max_sentence_tokens=256)
-    for text, gold in texts:
-        for s in next(iter(splitter.split([text]))):
-            base, end = s.char_start, s.char_start + len(s.text)
-            inside = [(max(a, base) - base, min(b, end) - base, kind) for a, b, kind in gold if a < end and b > base]
-            yield Request(s.text, s.token_starts, s.token_ends), inside
 
 
 def by_sentence(texts: Iterable[Text], mode: str = "turns") -> dict[str, Any]:
-    """What `conservative` leaves public, and how much of that bears a secret."""
+    """Counts the sentences that `conservative` leaves public, and those of them that bear a secret."""
     rows = list(sentences_of(texts, mode))
     judged = Redactor.from_spec(RedactorSpec(policies=("digits",), conservative="conservative")).judge(
         [request for request, _ in rows]
@@ -71,7 +61,7 @@ def by_sentence(texts: Iterable[Text], mode: str = "turns") -> dict[str, Any]:
 
 
 def token_recall(texts: Iterable[Text], policies: tuple[str, ...], kinds: set[str] | None = None) -> dict[str, Any]:
-    """Share of the secrets' tokens that policies mask as a run lets them (stabilised), every text being a document."""
+    """Measures the share of the secrets' tokens that policies mask as in a run; each text is a document."""
     rows = list(sentences_of(texts, "turns"))
     found = total = masked = tokens = 0
     spec = RedactorSpec(policies=policies, stabilise=True)
@@ -95,42 +85,17 @@ def token_recall(texts: Iterable[Text], policies: tuple[str, ...], kinds: set[st
 
 
 def multidogo(folder: Path, part: str) -> Iterator[Text]:
-    """Turns; any slot label makes a sentence one with a secret."""
+    """Yields the turns of MultiDoGO; any slot label makes a sentence one with a secret."""
     for domain in DOMAINS:
-        lines = (folder / "multidogo" / domain / f"{part}.tsv").read_text("utf-8", "replace").splitlines()[1:]
-        for columns in (line.split("\t") for line in lines):
-            if len(columns) == 7 and len(columns[4].split()) == len(columns[5].split()):
-                text = " ".join(columns[4].split())
-                yield text, [(0, len(text), "SLOT")] if set(columns[5].split()) - {"O"} else []
-
-
-def customersim(folder: Path) -> Iterator[Text]:
-    """The published test dialogues, turn by turn."""
-    with (folder / "customersim" / "test.jsonl").open(encoding="utf-8") as file:
-        for line in file:
-            for turn in json.loads(line)["text"].splitlines():
-                yield turn.partition(": ")[2], []
-
-
-def presidio_research(folder: Path, change: Callable[[str], str] = str) -> Iterator[Text]:
-    """The published texts; ``change`` is applied between and inside secrets, so that their places stay known."""
-    for record in json.loads((folder / "presidio_research" / "synth_dataset_v2.json").read_text("utf-8")):
-        text, gold, at = "", [], 0
-        for span in sorted(record["spans"], key=lambda span: span["start_position"]):
-            text += change(record["full_text"][at : span["start_position"]])
-            secret = change(record["full_text"][span["start_position"] : span["end_position"]])
-            if secret.strip():
-                gold.append((len(text), len(text) + len(secret), span["entity_type"]))
-            text, at = text + secret, span["end_position"]
-        yield text + change(record["full_text"][at:]), gold
+        for words, slots in multidogo_words(folder, domain, part):
+            text = " ".join(words)
+            yield text, [(0, len(text), "SLOT")] if set(slots) - {"O"} else []
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-dir", type=Path)
+    parser = command_line(__doc__, data_dir=False, out=RESULTS / "policy_misses.json")
     parser.add_argument("--sentences", type=int, default=12_000)
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "policy_misses.json")
     given = parser.parse_args()
     folder = " --data-dir FOLDER" if given.data_dir is not None else ""
     command = f"python benchmarks/policy_misses.py{folder} --sentences {given.sentences} --seed {given.seed}"
@@ -158,9 +123,7 @@ def main() -> None:
             document["conservative"][f"presidio-research, {name}"] = by_sentence(
                 presidio_research(given.data_dir, change), "rules"
             )
-    text = json.dumps(document, indent=1) + "\n"
-    given.out.write_text(text, encoding="utf-8")
-    print(text)
+    print(write_json(given.out, document))
 
 
 if __name__ == "__main__":

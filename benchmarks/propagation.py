@@ -1,4 +1,4 @@
-"""What `propagate` adds to the policies of `reticent init`, and what it costs: stability, gamma, masked text.
+"""The gain and cost of `propagate` beside the policies of `reticent init`: stability, gamma, masked text.
 
     python benchmarks/propagation.py --data-dir FOLDER [--dialogues 300] [--seed 0] [--out FILE]
 
@@ -12,8 +12,6 @@ secret that is not masked, or unstable in either way.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -21,12 +19,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from common import RESULTS, command_line, write_json
+from data_sets import simulated
 from pii_mails import mails
 from stability import Corpus, Labelled, Row, Secret, conversations, redactor_of, requests_of, rows_of
 
 from flows.commands.init import OWN_POLICIES
-from pipelines.corpus.customersim import simulate
-from pipelines.corpus.items import GoldSpan
 from pipelines.corpus.split import Splitter
 from pipelines.miss_rate.stability import Scope, SecretPiece, judge_all
 from pipelines.policies.judging.apply import Redactor
@@ -36,7 +34,7 @@ from pipelines.policies.redact import token_mask
 
 
 def measure(rows: Sequence[Row], redactor: Redactor, splitter: Splitter) -> dict[str, Any]:
-    """The figures of one corpus."""
+    """Returns the figures of one corpus."""
     counts: Counter[str] = Counter()
     scopes: list[Scope] = []
     for _, group in groupby(rows, key=lambda row: row.columns["doc_id"]):
@@ -81,21 +79,14 @@ def measure(rows: Sequence[Row], redactor: Redactor, splitter: Splitter) -> dict
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-dir", type=Path, required=True)
+    parser = command_line(__doc__, data_dir=True, out=RESULTS / "propagation.json")
     parser.add_argument("--dialogues", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "propagation.json")
     given = parser.parse_args()
-
-    def simulated() -> Iterable[Labelled]:
-        for made in simulate(given.dialogues, given.seed):
-            yield made["text"], [GoldSpan(s["start"], s["end"], s["label"]) for s in made["spans"]]
-
     corpora = {
         "MultiDoGO test": Corpus("turns", (), lambda: _spread(given.data_dir, given.dialogues)),
-        "built-in simulator": Corpus("auto", (), simulated),
-        "mails, made": Corpus("rules", (), lambda: _mails(given.dialogues // 3, given.seed)),
+        "built-in simulator": Corpus("auto", (), lambda: simulated(given.dialogues, given.seed)),
+        "mails, made": Corpus("rules", (), lambda: mails("B", given.dialogues // 3, given.seed)),
     }
     document: dict[str, Any] = {
         "schema_version": 1,
@@ -113,19 +104,11 @@ def main() -> None:
             "without": measure(rows, redactor_of(plain, True), splitter),
             "with": measure(rows, redactor_of((*plain, "propagate"), True), splitter),
         }
-    text = json.dumps(document, indent=1) + "\n"
-    given.out.write_text(text, encoding="utf-8")
-    print(text)
-
-
-def _mails(number: int, seed: int) -> Iterable[Labelled]:
-    """Longer documents, in which persons and accounts return."""
-    for text, spans in mails("B", number, seed):
-        yield text, [GoldSpan(*span) for span in spans]
+    print(write_json(given.out, document))
 
 
 def _spread(folder: Path, number: int) -> Iterable[Labelled]:
-    """Dialogues from all three domains: every so many."""
+    """Returns every so many of the dialogues, so that all three domains occur."""
     found = list(conversations(folder / "multidogo"))
     return found[:: max(1, len(found) // number)][:number]
 

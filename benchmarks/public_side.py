@@ -1,4 +1,4 @@
-"""What a conservative policy leaves public, and how much of that bears a secret, on text that it has not seen.
+"""The sentences that a conservative policy leaves public, and those of them that bear a secret, on unseen text.
 
     python benchmarks/public_side.py --data-dir FOLDER [--policies conservative,calibrated] [--mask high_entity]
         [--part held-out|looked-at] [--out FILE]
@@ -17,16 +17,15 @@ Clopper-Pearson, 95 %, for sentences drawn as these were, independently.
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from policy_misses import Text, customersim, multidogo, noisy_sentences, presidio_research, sentences_of
-from stability import posts
+from common import RESULTS, command_line, write_json
+from data_sets import Text, customersim, ner, noisy_sentences, presidio_research, sentences_of, wikitext
+from policy_misses import multidogo
 
 from pipelines.corpus.customersim import simulate
 from pipelines.intervals import clopper_pearson
@@ -34,18 +33,11 @@ from pipelines.policies.judging.apply import Redactor, RedactorSpec
 from pipelines.policies.judging.judge import Request
 
 Corpora = dict[str, tuple[str, Callable[[], Iterable[Text]]]]
-"""By name: how it is cut into sentences, and its texts."""
-
-
-def wikitext(file: Path) -> Iterator[Text]:
-    """Paragraphs and headings."""
-    for line in file.read_text("utf-8").splitlines():
-        if line.strip():
-            yield line.strip(), []
+"""The mode of cutting into sentences, and the texts, by name of a corpus."""
 
 
 def job(seed: int, dialogues: int = 1_000) -> Iterator[Text]:
-    """Turns of the built-in job, each once: one dialogue in ten is of template set B."""
+    """Yields the turns of the built-in job, each once: one dialogue in ten is of template set B."""
     seen = set()
     for made in (*simulate(dialogues - dialogues // 10, seed), *simulate(dialogues // 10, seed, "B")):
         at = 0
@@ -60,13 +52,14 @@ def job(seed: int, dialogues: int = 1_000) -> Iterator[Text]:
 
 
 def corpora(folder: Path, part: str) -> Corpora:
-    def ner(name: str) -> Callable[[], Iterable[Text]]:
-        return lambda: (
-            (t, [(s.start, s.end, s.label) for s in spans]) for t, spans in posts(folder / "ner" / f"{name}.conll")
-        )
+    def labelled(name: str) -> tuple[str, Callable[[], Iterable[Text]]]:
+        return "turns", lambda: ner(folder, name)
 
-    def noisy(which: str) -> Callable[[], Iterable[Text]]:
-        return lambda: noisy_sentences(which, 6_000, 7)
+    def noisy(which: str) -> tuple[str, Callable[[], Iterable[Text]]]:
+        return "turns", lambda: noisy_sentences(which, 6_000, 7)
+
+    def articles(name: str) -> tuple[str, Callable[[], Iterable[Text]]]:
+        return "rules", lambda: ((line, []) for line in wikitext(folder, name, headings=True))
 
     if part == "held-out":
         changes = {"": str, " in small letters": str.lower, " in capitals": str.upper}
@@ -76,26 +69,26 @@ def corpora(folder: Path, part: str) -> Corpora:
         }
         return {
             "MultiDoGO test": ("turns", lambda: multidogo(folder, "test")),
-            "WNUT-17 dev": ("turns", ner("wnut17_dev")),
-            "BTC dev": ("turns", ner("btc_dev")),
+            "WNUT-17 dev": labelled("wnut17_dev"),
+            "BTC dev": labelled("btc_dev"),
             **presidio,
-            "noisy E": ("turns", noisy("E")),
-            "WikiText-2 test": ("rules", lambda: wikitext(folder / "wikitext2" / "wiki.test.raw")),
+            "noisy E": noisy("E"),
+            "WikiText-2 test": articles("test"),
             "CustomerSim test": ("turns", lambda: customersim(folder)),
             "built-in job, each turn once": ("turns", lambda: job(0)),
         }
     return {
         "MultiDoGO dev": ("turns", lambda: multidogo(folder, "dev")),
         "MultiDoGO train": ("turns", lambda: multidogo(folder, "train")),
-        "WNUT-17 train": ("turns", ner("wnut17_train")),
-        "BTC train": ("turns", ner("btc_train")),
-        **{f"noisy {which}": ("turns", noisy(which)) for which in "ABCD"},
-        "WikiText-2 valid": ("rules", lambda: wikitext(folder / "wikitext2" / "wiki.valid.raw")),
+        "WNUT-17 train": labelled("wnut17_train"),
+        "BTC train": labelled("btc_train"),
+        **{f"noisy {which}": noisy(which) for which in "ABCD"},
+        "WikiText-2 valid": articles("valid"),
     }
 
 
 def figures(texts: Iterable[Text], mode: str, policies: tuple[str, ...], mask: tuple[str, ...]) -> dict[str, Any]:
-    """Shares and counts by conservative policy."""
+    """Returns shares and counts by conservative policy."""
     distinct: dict[str, tuple[Request, bool]] = {}
     for request, gold in sentences_of(texts, mode):
         bears_one = bool(gold) or (request.text in distinct and distinct[request.text][1])
@@ -137,13 +130,11 @@ def _share(of: Iterable[bool]) -> float | None:
 
 def main() -> None:
     """Writes and prints one JSON document."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-dir", type=Path, required=True)
+    parser = command_line(__doc__, data_dir=True, out=RESULTS / "public_side.json")
     parser.add_argument("--policies", default="conservative")
     parser.add_argument("--mask", default="high_entity")
     parser.add_argument("--part", choices=("held-out", "looked-at"), default="held-out")
     parser.add_argument("--texts", type=int, help="at most so many of each corpus: to see that it runs")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "public_side.json")
     given = parser.parse_args()
     policies, mask = tuple(given.policies.split(",")), tuple(given.mask.split(","))
     document = {
@@ -154,9 +145,7 @@ def main() -> None:
             for name, (mode, texts) in corpora(given.data_dir, given.part).items()
         },
     }
-    text = json.dumps(document, indent=1) + "\n"
-    given.out.write_text(text, encoding="utf-8")
-    print(text)
+    print(write_json(given.out, document))
 
 
 if __name__ == "__main__":

@@ -17,21 +17,21 @@ models. Those of one process are given in processor time as well, which a shared
 
 from __future__ import annotations
 
-import argparse
 import json
 import logging
 import os
-import resource
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import spacy
+from common import command_line, least_seconds, peak_bytes, write_json
 
+from pipelines.corpus.customersim import simulate
 from pipelines.corpus.split import Splitter, _cut_stops_off_codes
 from pipelines.language import Annotator, load_pipeline, make_doc, model_module
 from pipelines.policies.detectors.presidio import PresidioPolicy
+from pipelines.policies.detectors.presidio_engine import CONTEXT, make_analyzer
 from pipelines.policies.judging.apply import Redactor, RedactorSpec
 from pipelines.policies.judging.judge import Judge, Request
 from pipelines.policies.options import PolicyOptions
@@ -42,11 +42,9 @@ LEVELS = ("low_entity", "high_entity", "low_contextual", "high_contextual")
 
 
 def sentences(folder: Path | None, count: int) -> list[Request]:
-    """Distinct sentences with single spaces, half of them prose and half dialogue."""
+    """Returns distinct sentences with single spaces, half of them prose and half dialogue."""
     splitter = Splitter(mode="rules", max_sentence_tokens=256)
     if folder is None:
-        from pipelines.corpus.customersim import simulate
-
         sources = [[d["text"] for d in simulate(count, 3)]]
     else:
         prose = (folder / "wikitext2" / "wiki.valid.raw").read_text(encoding="utf-8").splitlines()
@@ -63,23 +61,21 @@ def sentences(folder: Path | None, count: int) -> list[Request]:
 
 
 def presidio_engine() -> Any:
-    """Presidio as it comes, on a whole spaCy pipeline of its own, its e-mail check cut off from the network."""
-    from pipelines.policies.detectors.presidio_engine import CONTEXT, make_analyzer
-
+    """Returns Presidio as it is, on a whole spaCy pipeline of its own, with its e-mail check off the network."""
     engine = make_analyzer.__wrapped__(MODEL, PresidioPolicy.needs | CONTEXT, "en", ())
     engine.nlp_engine.nlp = {"en": spacy_pipeline()}
     return engine
 
 
 def spacy_pipeline(disable: Sequence[str] = ()) -> spacy.Language:
-    """spaCy's own, with the one rule that our tokens have besides: or it would find other things in other tokens."""
+    """Returns spaCy's own pipeline, with the further rule of our tokens, because other tokens give other finds."""
     nlp = spacy.load(model_module(MODEL), disable=disable)
     _cut_stops_off_codes(nlp)
     return nlp
 
 
 def differing(requests: Sequence[Request], engine: Any) -> tuple[int, int]:
-    """Sentences whose Presidio finds differ, and sentences whose entities differ."""
+    """Counts sentences whose Presidio finds differ, and sentences whose entities differ."""
     policy = PresidioPolicy(PolicyOptions(name="presidio", model=MODEL))
     annotator = Annotator(load_pipeline(MODEL, policy.needs | {"tagger", "attribute_ruler", "lemmatizer"}))
     recogniser = spacy_pipeline(disable=["parser"])
@@ -100,7 +96,7 @@ def differing(requests: Sequence[Request], engine: Any) -> tuple[int, int]:
 
 
 def ours(requests: Sequence[Request], policies: Sequence[str], observed: Sequence[str] = (), workers: int = 1) -> Any:
-    """A run over all sentences, with models loaded and workers started beforehand."""
+    """Returns a run over all sentences, after loading models and starting workers."""
     spec = RedactorSpec(policies=tuple(policies), observed=tuple(observed), options={"model": MODEL}, stabilise=False)
     judge: Judge = spec.make()
     judge.judge(requests[:8])
@@ -116,31 +112,13 @@ def ours(requests: Sequence[Request], policies: Sequence[str], observed: Sequenc
     return run
 
 
-def timed(contestants: dict[str, Callable[[], Any]], rounds: int) -> tuple[dict[str, float], dict[str, float]]:
-    """The best of several rounds of each, in turn: seconds, and seconds of this process's processor time."""
-    best = dict.fromkeys(contestants, float("inf"))
-    processor = dict(best)
-    for _ in range(rounds):
-        for name, run in contestants.items():
-            began, began_processor = time.perf_counter(), time.process_time()
-            run()
-            best[name] = min(best[name], time.perf_counter() - began)
-            processor[name] = min(processor[name], time.process_time() - began_processor)
-    return best, processor
-
-
 def main() -> None:
     """Prints one JSON document."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-dir", type=Path)
+    parser = command_line(__doc__, data_dir=False)
     parser.add_argument("--sentences", type=int, default=5_000)
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--no-check", action="store_true", help="time only")
     parser.add_argument("--one-process", action="store_true", help="leave out those of two processes")
-    parser.add_argument("--only-check", action="store_true", help="compare finds only")
-    parser.add_argument(
-        "--memory", action="store_true", help="only: peak memory on the sentences, then on ten times them"
-    )
+    parser.add_argument("--memory", action="store_true", help="only peak memory, on the sentences and ten times them")
     options = parser.parse_args()
     logging.getLogger("presidio-analyzer").setLevel(logging.ERROR)
     requests = sentences(options.data_dir, options.sentences)
@@ -154,14 +132,10 @@ def main() -> None:
         "num_tokens": num_tokens,
         "load_average_at_start": os.getloadavg()[0],
     }
-    if not options.no_check:
-        document["num_finds_differ"], document["num_entities_differ"] = differing(requests, engine)
-        if document["num_finds_differ"] or document["num_entities_differ"]:
-            print(json.dumps(document))
-            raise SystemExit("the outputs differ; no figure is printed")
-    if options.only_check:
+    document["num_finds_differ"], document["num_entities_differ"] = differing(requests, engine)
+    if document["num_finds_differ"] or document["num_entities_differ"]:
         print(json.dumps(document))
-        return
+        raise SystemExit("the outputs differ; no figure is printed")
     texts = [r.text for r in requests]
     plain = spacy_pipeline()
     contestants: dict[str, Callable[[], Any]] = {
@@ -184,7 +158,8 @@ def main() -> None:
         contestants["presidio BatchAnalyzer, batch 256, 2 processes"] = lambda: list(
             batch.analyze_iterator(texts, "en", batch_size=256, n_process=2)
         )
-    seconds, processor = timed(contestants, options.rounds)
+    least = least_seconds(contestants, options.rounds)
+    seconds, processor = ({name: pair[which] for name, pair in least.items()} for which in (0, 1))
     document["tokens_per_second"] = {name: round(num_tokens / taken) for name, taken in seconds.items()}
     analyze, loop = seconds["presidio analyze"], seconds["spaCy line by line"]
     separate = analyze + len(LEVELS) * loop
@@ -195,27 +170,20 @@ def main() -> None:
         if "2 processes" not in name and name != "presidio analyze"
     }
     document["times_separate_runs"] = {n: round(separate / s, 2) for n, s in seconds.items() if "four levels" in n}
-    print(json.dumps(document, indent=1))
+    print(write_json(None, document))
 
 
 def memory(requests: Sequence[Request]) -> dict[str, int]:
-    """Peak resident MiB after the sentences, and after ten times as many distinct ones, in one process."""
+    """Measures peak resident MiB after the sentences, and after ten times as many distinct ones, in one process."""
     redactor = Redactor.from_spec(RedactorSpec(policies=("high_entity", "presidio"), options={"model": MODEL}))
     peaks = []
     for copies in (1, 10):
         for copy in range(copies):
-            redactor.judge(
-                [
-                    Request(
-                        f"{r.text} {copy}{copies}",
-                        [*r.starts, len(r.text) + 1],
-                        [*r.ends, len(r.text) + 1 + len(f"{copy}{copies}")],
-                    )
-                    for r in requests
-                ]
-            )
+            more = f"{copy}{copies}"
+            ends = ((r, len(r.text) + 1) for r in requests)
+            redactor.judge([Request(f"{r.text} {more}", [*r.starts, at], [*r.ends, at + len(more)]) for r, at in ends])
             redactor._seen.clear()
-        peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+        peaks.append(peak_bytes() // 2**20)
     return {"peak_mib_once": peaks[0], "peak_mib_ten_times": peaks[1]}
 
 

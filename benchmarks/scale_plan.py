@@ -14,36 +14,33 @@ all. Stages of the whole corpus run in one process. Schedules are simulated (`be
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from common import RESULTS, ROOT, command_line, heading, read_json
 from schedule import CASES, Load, Trouble, simulate
 
+from flows.docs.tables import page as with_table
 from pipelines.dedup.bloom import ScalableBloomFilter
 from pipelines.dedup.hash_ranges import usual_buckets
 from pipelines.dedup.resolve import MARK_BITS
 from pipelines.gate.masked_strings import CHUNK_STRINGS, HASHED_STRINGS
 from pipelines.graph import GRAPH
 
-ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "scale.md"
-RESULTS = ROOT / "benchmarks" / "results"
-BEGIN, END = "<!-- begin: made by `python benchmarks/scale_plan.py --write` -->", "<!-- end -->"
+MAKER = "python benchmarks/scale_plan.py --write"
 WORKERS = (1, 16, 128, 1024)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What is asked, and what things cost: assumptions, to be replaced by one's own.
+    """A planned corpus with prices: assumptions, which you replace by your own.
 
     Attributes:
-        sentences: of the corpus.
-        sentences_in_partition: as `corpus.partition_documents` makes them.
+        sentences: number of sentences of the corpus.
+        sentences_in_partition: number of sentences that `corpus.partition_documents` puts into a partition.
         core_hour, terabyte_month: prices in dollars of one processor core, and of shared storage.
     """
 
@@ -54,13 +51,13 @@ class Plan:
 
     @property
     def partitions(self) -> int:
-        """Of the corpus."""
+        """Returns the number of partitions of the corpus."""
         return max(1, math.ceil(self.sentences / self.sentences_in_partition))
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Measured: processor seconds and bytes of one more sentence, and the seconds of reading one more partition."""
+    """The processor seconds and bytes of one more sentence, and the seconds of one more partition, as measured."""
 
     sentence: float
     partition: float
@@ -68,31 +65,29 @@ class Cost:
 
 
 def read() -> dict[str, Any]:
-    """What was measured."""
-    measured: dict[str, Any] = json.loads((RESULTS / "growth.json").read_text("utf-8"))
-    many = json.loads((RESULTS / "growth_partitions.json").read_text("utf-8"))
-    gate = json.loads((RESULTS / "gate_growth.json").read_text("utf-8"))
+    """Reads all measurements."""
+    measured, many, gate = (read_json(RESULTS / f"{n}.json") for n in ("growth", "growth_partitions", "gate_growth"))
     return {**measured, "many_partitions": many["sizes"][0], "gate": gate}
 
 
 def partitions_of(size: Mapping[str, Any]) -> int:
-    """Of a measured corpus."""
+    """Returns the number of partitions of a measured corpus."""
     return int(size["stages"]["split"]["num_built"])
 
 
 def reads(stage: str, partitions: int, input_bytes: float) -> int:
-    """How often a stage opens a partition: every bucket of `dedup.buckets` reads its part of all of them."""
+    """Counts how often a stage opens a partition: each bucket of `dedup.buckets` reads its part of every partition."""
     return partitions * (usual_buckets(int(input_bytes)) if GRAPH[stage].own_partitions else 1)
 
 
 def bytes_of(sentences: float, measured: Mapping[str, Any]) -> float:
-    """Of so many sentences as they were measured, as input."""
+    """Returns the size of so many sentences as input, if they are like the measured ones."""
     large = measured["sizes"][-1]
     return float(sentences * large["input_bytes"] / large["sentences"])
 
 
 def costs(measured: Mapping[str, Any]) -> dict[str, Cost]:
-    """Of every stage."""
+    """Returns the costs of every stage."""
     small, large = measured["sizes"][-2:]
     more = large["sentences"] - small["sentences"]
     many = measured["many_partitions"]
@@ -109,7 +104,7 @@ def costs(measured: Mapping[str, Any]) -> dict[str, Cost]:
 
 
 def loads(plan: Plan, measured: Mapping[str, Any]) -> dict[str, Load]:
-    """What each stage has to do: partitions, and the seconds of each."""
+    """Returns the work of each stage: its partitions, and the seconds of each."""
     found, input_bytes = {}, bytes_of(plan.sentences, measured)
     for name, cost in costs(measured).items():
         seconds = cost.sentence * plan.sentences + cost.partition * reads(name, plan.partitions, input_bytes)
@@ -121,9 +116,9 @@ def loads(plan: Plan, measured: Mapping[str, Any]) -> dict[str, Load]:
 
 
 def gate_passes(sentences: float, measured: Mapping[str, Any]) -> int:
-    """How often the gate goes over all rows with hashes of strings; 0 where it holds all strings as text.
+    """Counts how often the gate reads all rows with hashes of strings; 0 if it holds all strings as text.
 
-    Their number is taken to grow with the corpus, as it does in CustomerSim, whose values are drawn at random.
+    The number of strings is assumed to grow with the corpus, as in CustomerSim, whose values are drawn at random.
     """
     large = measured["sizes"][-1]
     strings = large["stages"]["gate"]["num_strings"] / large["sentences"] * sentences
@@ -131,7 +126,7 @@ def gate_passes(sentences: float, measured: Mapping[str, Any]) -> int:
 
 
 def gate_factor(sentences: float, measured: Mapping[str, Any]) -> float:
-    """How much longer a sentence takes with so many passes than with all strings as text (`gate_growth.py`)."""
+    """Returns the time of a sentence in the gate over that with all strings as text (`gate_growth.py`)."""
     passes = gate_passes(sentences, measured)
     ways = {way: found["cpu_seconds"] for way, found in measured["gate"]["sizes"][-1]["ways"].items()}
     more = ways["as it is"] + (passes - 1) * (ways["one pass more"] - ways["as it is"])
@@ -139,19 +134,19 @@ def gate_factor(sentences: float, measured: Mapping[str, Any]) -> float:
 
 
 def filter_bytes(rows: float) -> float:
-    """Of the Bloom filter and the marks of one bucket with so many distinct rows, at the default rate."""
+    """Returns the size of Bloom filter and marks of a bucket with so many distinct rows, at the default rate."""
     bits_an_item = ScalableBloomFilter(10_000_000, 1e-6).num_bits / 1e7
     return rows * (bits_an_item + MARK_BITS) / 8
 
 
 def hours(seconds: float) -> str:
-    """In hours, or days from two on."""
+    """Writes seconds in minutes, hours, or days from two on."""
     value = seconds / 3600
     return f"{value / 24:,.0f} d" if value >= 48 else f"{value:,.1f} h" if value >= 1 else f"{value * 60:.1f} min"
 
 
 def stage_table(plan: Plan, measured: Mapping[str, Any]) -> list[str]:
-    """Cost of each stage, and how long it takes on so many workers."""
+    """Returns the cost of each stage, and its time on so many workers."""
     lines = [
         "| stage | µs a sentence | ms a partition | core hours | runs in | "
         + " | ".join(f"{n:,} worker{'s' * (n > 1)}" for n in WORKERS)
@@ -173,7 +168,7 @@ def stage_table(plan: Plan, measured: Mapping[str, Any]) -> list[str]:
 
 
 def size_table(measured: Mapping[str, Any], prices: Plan) -> list[str]:
-    """Corpora of growing size: what the preparation takes; the gate by itself."""
+    """Returns the costs of the preparation for corpora of growing size, with the gate in a column of its own."""
     lines = [
         "| sentences | input | partitions | core hours | 1 worker | 16 workers | 128 workers |"
         " **the gate, one process** | store | dollars: processors | a month's storage |",
@@ -200,13 +195,10 @@ def size_table(measured: Mapping[str, Any], prices: Plan) -> list[str]:
 
 
 def schedule_table(plan: Plan, measured: Mapping[str, Any]) -> list[str]:
-    """The partition stages under each kind of trouble."""
+    """Returns the times of the partition stages under each kind of trouble."""
     workers = (16, 128, 1024)
     parts = [load for load in loads(plan, measured).values() if load.partitions > 1]
-    lines = [
-        "| what happens | " + " | ".join(f"{n:,} workers | again" for n in workers) + " |",
-        "|---|" + "---:|---:|" * len(workers),
-    ]
+    lines = heading("what happens", *(title for n in workers for title in (f"{n:,} workers", "again")), right=True)
     for name, trouble in CASES.items():
         found = [simulate(parts, n, trouble, 0) for n in workers]
         cells = [f"{hours(one.seconds)} | {one.num_lost:,}" for one in found]
@@ -215,7 +207,7 @@ def schedule_table(plan: Plan, measured: Mapping[str, Any]) -> list[str]:
 
 
 def page(plan: Plan) -> str:
-    """All tables."""
+    """Returns all tables."""
     measured = read()
     bucket = plan.sentences / usual_buckets(int(bytes_of(plan.sentences, measured)))
     parts = [
@@ -234,14 +226,13 @@ def page(plan: Plan) -> str:
 
 
 def with_block(text: str, block: str) -> str:
-    """A page with the tables between the marks."""
-    head, rest = text.split(BEGIN)
-    return f"{head}{BEGIN}\n\n{block}\n\n{END}{rest.split(END, 1)[1]}"
+    """Returns a page with the tables between its marks."""
+    return with_table(text, "scale", f"\n{block}\n", MAKER)
 
 
 def main() -> None:
     """Parses the command line, prints or writes."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__)
     for name in ("sentences", "sentences_in_partition", "core_hour", "terabyte_month"):
         parser.add_argument(f"--{name.replace('_', '-')}", type=float, default=getattr(Plan, name))
     parser.add_argument("--write", action="store_true")

@@ -16,24 +16,25 @@ simulation.
 
 from __future__ import annotations
 
-import argparse
 import heapq
 import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from common import command_line
+
 
 @dataclass(frozen=True, kw_only=True)
 class Trouble:
-    """What goes wrong.
+    """The trouble of a run.
 
     Attributes:
         spread: standard deviation of the logarithm of a partition's seconds; their mean stays what it is.
         slow_share: share of the workers that are slow all the time, rounded up.
-        slow_factor: how many times longer these take.
-        losses_per_hour: of one worker, on average.
-        replacement_seconds: until a lost worker is back.
+        slow_factor: factor by which these take longer.
+        losses_per_hour: mean number of losses of one worker.
+        replacement_seconds: seconds until a lost worker is back.
     """
 
     spread: float = 0.0
@@ -45,7 +46,7 @@ class Trouble:
 
 @dataclass(frozen=True)
 class Load:
-    """One stage: how many partitions, and the mean seconds of each on one worker. 1 partition runs in one process."""
+    """A stage: its partitions, and the mean seconds of each on one worker. A single partition runs in one process."""
 
     partitions: int
     seconds: float
@@ -53,14 +54,14 @@ class Load:
 
 @dataclass
 class Result:
-    """What a simulated run took.
+    """The times of a simulated run.
 
     Attributes:
-        seconds: from beginning to end.
-        busy_seconds: of all workers together, lost work included.
+        seconds: time from beginning to end.
+        busy_seconds: work of all workers together, lost work included.
         lost_seconds: work of partitions that had to begin again.
-        num_lost: partitions that did.
-        waiting_seconds: of all workers together: idle at the ends of stages.
+        num_lost: number of partitions that had to begin again.
+        waiting_seconds: idle time of all workers together, at the ends of stages.
     """
 
     seconds: float = 0.0
@@ -71,7 +72,7 @@ class Result:
 
 
 def simulate(loads: Sequence[Load], workers: int, trouble: Trouble, seed: int) -> Result:
-    """Plays a run through. The same seed gives the same result."""
+    """Simulates a run. The same seed gives the same result."""
     draw = random.Random(seed)
     slow = math.ceil(trouble.slow_share * workers)
     factors = [trouble.slow_factor if number < slow else 1.0 for number in range(workers)]
@@ -112,7 +113,7 @@ def _stage(load: Load, factors: Sequence[float], trouble: Trouble, draw: random.
 
 
 def _factor(spread: float, draw: random.Random) -> float:
-    """Of a partition's seconds: log-normal with mean 1."""
+    """Draws a factor of a partition's seconds: log-normal with mean 1."""
     return draw.lognormvariate(-(spread**2) / 2, spread) if spread else 1.0
 
 
@@ -129,12 +130,12 @@ CASES: dict[str, Trouble] = {
     ),
     "all of it": Trouble(spread=0.3, slow_share=0.02, slow_factor=4.0, losses_per_hour=1.0, replacement_seconds=600),
 }
-"""What is simulated for the page `docs/scale.md`."""
+"""Cases of the page `docs/scale.md`."""
 
 
 def main() -> None:
-    """One stage under each case."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Simulates one stage under each case."""
+    parser = command_line(__doc__)
     parser.add_argument("--partitions", type=int, default=10_000)
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--workers", type=int, default=100)

@@ -1,4 +1,4 @@
-"""The rule splitter's throughput against spaCy's bare tokenizer pipe, which only tokenises.
+"""The throughput of the rule splitter against spaCy's bare tokenizer pipe, which only tokenises.
 
     python benchmarks/split.py [--characters 20000000] [--data-dir FOLDER] [--repeats 3] [--out FILE]
 
@@ -10,13 +10,12 @@ a ratio of at least 0.9.
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import json
-import time
+from collections import deque
 from pathlib import Path
 
 import spacy
+from common import command_line, least_seconds, write_json
 
 from pipelines.corpus.customersim import simulate
 from pipelines.corpus.split import MAX_RUN_CHARS, Splitter, _cut_stops_off_codes
@@ -25,7 +24,7 @@ DOCUMENT_CHARACTERS = 20_000
 
 
 def documents(folder: Path | None, num_characters: int) -> list[str]:
-    """Texts of some thousand characters."""
+    """Returns texts of some thousand characters."""
     if folder is None:
         texts, size = [], 0
         for row in simulate(10**9, 0):
@@ -40,11 +39,9 @@ def documents(folder: Path | None, num_characters: int) -> list[str]:
 
 def main() -> None:
     """Parses the command line, compares tokens, prints one line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__, data_dir=False, out="")
     parser.add_argument("--characters", type=int, default=20_000_000)
-    parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--out", type=Path, help="also write the rates to this file, as JSON")
     args = parser.parse_args()
     texts = documents(args.data_dir, args.characters)
     nlp = spacy.blank("en")
@@ -58,19 +55,14 @@ def main() -> None:
             expected = [(t.idx, t.idx + len(t)) for t in nlp(text) if not t.is_space]
             if list(zip(starts, ends, strict=True)) != expected:
                 raise SystemExit("the tokens differ, no figure is worth printing")
-    seconds = {"spaCy": float("inf"), "rules": float("inf")}
-    num_sentences = 0
-    for _ in range(args.repeats):
-        start = time.process_time()
-        for _doc in spacy.blank("en").pipe(texts):
-            pass
-        seconds["spaCy"] = min(seconds["spaCy"], time.process_time() - start)
-        start = time.process_time()
-        num_sentences = sum(map(len, Splitter(mode="rules").split(texts)))
-        seconds["rules"] = min(seconds["rules"], time.process_time() - start)
+    num_sentences = sum(map(len, Splitter(mode="rules").split(texts)))
+    contestants = {
+        "spaCy": lambda: deque(spacy.blank("en").pipe(texts), maxlen=0),
+        "rules": lambda: deque(Splitter(mode="rules").split(texts), maxlen=0),
+    }
+    seconds = {name: processor for name, (_, processor) in least_seconds(contestants, args.repeats).items()}
     rates = {name: num_tokens / value for name, value in seconds.items()}
-    if args.out:
-        args.out.write_text(json.dumps({"num_tokens": num_tokens, "tokens_per_second": rates}) + "\n", "utf-8")
+    write_json(args.out, {"num_tokens": num_tokens, "tokens_per_second": rates})
     print(
         f"{num_tokens:,} tokens, {num_sentences:,} sentences, tokens equal; best of {args.repeats}:"
         f" spaCy's tokenizer pipe {rates['spaCy']:,.0f} tokens/s, rule splitter {rates['rules']:,.0f} tokens/s,"

@@ -1,4 +1,4 @@
-"""How many caught secrets are redacted stably, with and without redact.stabilise, and what that costs.
+"""The number of caught secrets that are redacted stably, with and without redact.stabilise, and the cost of that.
 
     python benchmarks/stability.py --data-dir FOLDER [--dialogues 1000] [--seed 0] [--lines 300] [--rounds 2]
         [--workers 2]
@@ -24,7 +24,6 @@ labelled secret is tried, so there is no sampling error, and nothing is said of 
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import platform
@@ -39,11 +38,14 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from common import RESULTS, command_line, write_json
+from data_sets import DOMAINS, ner, presidio_research, simulated, wikitext
+from data_sets import Text as Labelled
+from data_sets import requests_of as requests_of_texts
 from patched import patching
 
 from flows.commands.init import OWN_POLICIES
 from pipelines.corpus import split
-from pipelines.corpus.customersim import simulate
 from pipelines.corpus.datasets import multidogo
 from pipelines.corpus.documents import map_gold
 from pipelines.corpus.items import Document, GoldSpan
@@ -61,18 +63,14 @@ from pipelines.policies.redact import token_mask
 from pipelines.policies.registry import make_policy
 
 MODEL = "en_core_web_sm"
-DOMAINS = ("airline", "insurance", "media")
 OTHER_WORDS = ("Alex", "Paris", "Google", "____", "Xyz")
 SPEED = (
     ("high_entity",), ("customersim", "high_entity"), ("high_entity", "presidio"), ("high_contextual",), OWN_POLICIES,
 )  # fmt: skip
 
-Labelled = tuple[str, list[GoldSpan]]
-"""A document and its secrets."""
-
 
 class Corpus(NamedTuple):
-    """A labelled corpus: how it is split, and the policies that redact it."""
+    """A labelled corpus with its mode of splitting and the policies that redact it."""
 
     mode: Literal["auto", "rules", "turns"]
     policies: tuple[str, ...]
@@ -80,7 +78,7 @@ class Corpus(NamedTuple):
 
 
 class Secret(NamedTuple):
-    """One labelled secret; several pieces of it may stand in several sentences."""
+    """A labelled secret; several pieces of it may stand in several sentences."""
 
     document: int
     number: int
@@ -95,7 +93,7 @@ class Row(NamedTuple):
 
 
 def conversations(folder: Path) -> Iterator[Labelled]:
-    """MultiDoGO's test part; every slot label is a secret."""
+    """Yields MultiDoGO's test part; every slot label is a secret."""
     for domain in DOMAINS:
         header, *lines = (folder / domain / "test.tsv").read_text("utf-8").split("\n")
         of_one = groupby((line for line in lines if line), key=lambda line: line.split("\t")[0])
@@ -103,54 +101,27 @@ def conversations(folder: Path) -> Iterator[Labelled]:
             source = Source(f"{domain}/test.tsv", "multidogo", number, ReadOptions())
             for item in multidogo(source, "\n".join(turns), header.split("\t")):
                 if isinstance(item, Document):
-                    yield item.text, list(item.gold or ())
-
-
-def presidio_research(file: Path) -> Iterator[Labelled]:
-    for record in json.loads(file.read_text("utf-8")):
-        spans = [GoldSpan(s["start_position"], s["end_position"], s["entity_type"]) for s in record["spans"]]
-        yield record["full_text"], spans
-
-
-def posts(file: Path) -> Iterator[Labelled]:
-    """A CoNLL file: a word and its label a line, posts between empty lines."""
-    for block in file.read_text("utf-8").split("\n\n"):
-        text, spans = "", list[GoldSpan]()
-        for word, label in (line.split("\t") for line in block.splitlines() if line.strip()):
-            text += " " * bool(text)
-            start, kind = len(text), label[2:].upper().replace("-", "_")
-            text += word
-            if label[0] == "I" and spans and spans[-1].end == start - 1:
-                spans[-1] = GoldSpan(spans[-1].start, len(text), spans[-1].label)
-            elif label != "O":
-                spans.append(GoldSpan(start, len(text), kind))
-        yield text, spans
+                    yield item.text, [(gold.start, gold.end, gold.label) for gold in item.gold or ()]
 
 
 def corpora(folder: Path, num_dialogues: int, seed: int) -> dict[str, Corpus]:
-    def dialogues() -> Iterator[Labelled]:
-        for made in simulate(num_dialogues, seed):
-            yield made["text"], [GoldSpan(s["start"], s["end"], s["label"]) for s in made["spans"]]
-
     job, of_words = ("customersim", "high_entity"), ("addresses", "high_entity", "presidio")
     return {
-        "built-in simulator": Corpus("auto", job, dialogues),
+        "built-in simulator": Corpus("auto", job, lambda: simulated(num_dialogues, seed)),
         "MultiDoGO test": Corpus("turns", job, lambda: conversations(folder / "multidogo")),
-        "presidio-research synth_v2": Corpus(
-            "rules", of_words, lambda: presidio_research(folder / "presidio_research" / "synth_dataset_v2.json")
-        ),
-        "WNUT-17 dev": Corpus("turns", ("high_entity",), lambda: posts(folder / "ner" / "wnut17_dev.conll")),
+        "presidio-research synth_v2": Corpus("rules", of_words, lambda: presidio_research(folder)),
+        "WNUT-17 dev": Corpus("turns", ("high_entity",), lambda: ner(folder, "wnut17_dev")),
     }
 
 
 def rows_of(corpus: Corpus, splitter: Splitter) -> list[Row]:
-    """Sentences with their secrets; exact copies of an earlier one by the same speaker are marked as duplicates."""
+    """Returns sentences with their secrets; copies of an earlier one by the same speaker are marked as duplicates."""
     seen: set[tuple[str | None, str]] = set()
     found = []
     documents = splitter.split_each(corpus.documents(), lambda labelled: (labelled[0], None))
     for number, ((_, spans), sentences) in enumerate(documents):
         pieces: dict[int, list[tuple[SecretPiece, Secret]]] = {}
-        for gold in map_gold(spans, sentences):
+        for gold in map_gold([GoldSpan(*span) for span in spans], sentences):
             piece = SecretPiece(0, gold.start, gold.end, gold.start_token, gold.end_token)
             secret = Secret(number, gold.secret_id, gold.label)
             pieces.setdefault(gold.sentence_index, []).append((piece, secret))
@@ -177,7 +148,7 @@ def requests_of(rows: Iterable[Row]) -> list[Request]:
 def masked_by_hand(
     scopes: Sequence[Scope], secrets: Sequence[Sequence[Secret]], redactor: Redactor, splitter: Splitter
 ) -> tuple[set[Secret], set[Secret]]:
-    """The unstable secrets, and those that are not known to be stable together with others."""
+    """Returns the unstable secrets, and those that are not known to be stable together with others."""
 
     def redact(documents: Sequence[Sequence[Request]]) -> list[list[str]]:
         verdicts = iter(redactor.judge([request for rows in documents for request in rows]))
@@ -198,7 +169,7 @@ def masked_by_hand(
 
 
 def measure(rows: Sequence[Row], redactor: Redactor, splitter: Splitter, *, together: bool) -> dict[str, Any]:
-    """The figures of one corpus; without ``together``, secrets are masked one at a time only."""
+    """Returns the figures of one corpus; without ``together``, secrets are masked one at a time only."""
     kept = [row for row in rows if not row.columns["is_duplicate"]]
     tokens: Counter[str] = Counter()
     known: set[Secret] = set()
@@ -234,7 +205,7 @@ def measure(rows: Sequence[Row], redactor: Redactor, splitter: Splitter, *, toge
 
 
 def shares(known: set[Secret], unmasked: set[Secret], unstable: set[Secret]) -> dict[str, Any]:
-    """Counts of secrets; gamma as the estimate stage counts it."""
+    """Returns counts of secrets, and gamma as the estimate stage counts it."""
     num_caught = len(known) - len(unmasked)
     return {
         "num_secrets": len(known),
@@ -247,7 +218,7 @@ def shares(known: set[Secret], unmasked: set[Secret], unstable: set[Secret]) -> 
 
 
 def of_corpus(name: str, folder: Path, num_dialogues: int, seed: int) -> dict[str, Any]:
-    """All figures of one corpus."""
+    """Returns all figures of one corpus."""
     corpus = corpora(folder, num_dialogues, seed)[name]
     splitter = Splitter(mode=corpus.mode, max_sentence_tokens=256)
     rows = rows_of(corpus, splitter)
@@ -270,11 +241,10 @@ def of_corpus(name: str, folder: Path, num_dialogues: int, seed: int) -> dict[st
 
 
 def speed(folder: Path, num_lines: int, rounds: int) -> dict[str, Any]:
-    """Tokens a second of processor time, without and with; the best of some rounds in turn."""
-    lines = (folder / "wikitext2" / "wiki.valid.raw").read_text("utf-8").splitlines()
-    splitter = Splitter(mode="rules", max_sentence_tokens=256)
-    distinct = {s.text: s for found in splitter.split([x for x in lines if x.strip()][:num_lines]) for s in found}
-    requests = [Request(s.text, s.token_starts, s.token_ends) for s in distinct.values()]
+    """Measures tokens a second of processor time, without and with; the best of some rounds in turn."""
+    lines = wikitext(folder, "valid", headings=True)[:num_lines]
+    found_requests = requests_of_texts(lines, Splitter(mode="rules", max_sentence_tokens=256))
+    requests = list({request.text: request for request in found_requests}.values())
     num_tokens = sum(len(request.starts) for request in requests)
     found: dict[str, Any] = {"num_sentences": len(requests), "num_tokens": num_tokens}
     for policies in SPEED:
@@ -295,14 +265,12 @@ def speed(folder: Path, num_lines: int, rounds: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-dir", type=Path, required=True)
+    parser = command_line(__doc__, data_dir=True, out=RESULTS / "stability.json")
     parser.add_argument("--dialogues", type=int, default=1_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--lines", type=int, default=300)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--workers", type=int, default=2, help="processes; the speed is measured in one")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "stability.json")
     parser.add_argument("--only-speed", action="store_true", help="prints the speed and writes nothing")
     given = parser.parse_args()
     if given.only_speed:
@@ -328,9 +296,7 @@ def main() -> None:
     document["tokens_per_second"] = speed(given.data_dir, given.lines, given.rounds)
     document["load_average_at_end"] = round(os.getloadavg()[0], 2)
     document["seconds"] = round(time.perf_counter() - began)
-    text = json.dumps(document, indent=1) + "\n"
-    given.out.write_text(text, encoding="utf-8")
-    print(text)
+    print(write_json(given.out, document))
 
 
 if __name__ == "__main__":

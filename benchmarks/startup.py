@@ -1,4 +1,4 @@
-"""What a run that changes nothing costs beside an empty Prefect flow, and `status` beside importing typer and pydantic.
+"""The time of a run without changes beside an empty Prefect flow, and of `status` beside importing typer and pydantic.
 
     python benchmarks/startup.py --config reticent-demo/reticent.toml [--runs 5] [--out FILE]
 
@@ -7,7 +7,6 @@ The project must have run once. The contenders take turns; the output of the no-
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import statistics
@@ -15,6 +14,8 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+
+from common import command_line, write_json
 
 EMPTY_FLOW = """
 from prefect import flow
@@ -37,10 +38,9 @@ def _seconds(arguments: list[str], environment: dict[str, str]) -> tuple[float, 
 
 def main() -> None:
     """Prints medians, minima and maxima, and the two figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__, out="")
     parser.add_argument("--config", type=Path, required=True)
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--out", type=Path, help="also write the medians to this file, as JSON")
     options = parser.parse_args()
     environment = {
         **os.environ,
@@ -67,9 +67,7 @@ def main() -> None:
             times[name].append(_seconds(arguments, environment)[0])
     for name, values in times.items():
         print(f"{name:<32} median {statistics.median(values):6.2f} s  ({min(values):.2f} to {max(values):.2f})")
-    if options.out:
-        medians = {name: statistics.median(values) for name, values in times.items()}
-        options.out.write_text(json.dumps({"median_seconds": medians}) + "\n", "utf-8")
+    write_json(options.out, {"median_seconds": {name: statistics.median(values) for name, values in times.items()}})
     share = [a / b for a, b in zip(times["reticent run, nothing changed"], times["empty Prefect flow"], strict=True)]
     ratio = [a / b for a, b in zip(times["reticent status"], times["import typer, pydantic"], strict=True)]
     print(f"no-op run over empty flow: median ratio {statistics.median(share):.2f} (pairwise)")

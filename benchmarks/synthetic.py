@@ -1,4 +1,4 @@
-"""Synthetic text: what it is worth, what it repeats, and how fast it is written.
+"""The use of synthetic text, its repetitions of the corpus, and the speed of writing it.
 
     nice -n 10 python benchmarks/synthetic.py [--data-dir DATA] [--dialogues 300] [--rows 3000] [--only PART]
 
@@ -19,7 +19,6 @@ does not do by itself.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import platform
@@ -32,6 +31,8 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 import torch
+from common import RESULTS as ALL_RESULTS
+from common import command_line, read_json, write_json, write_lines
 from domains_corpus import DOMAINS, rows_of
 
 from flows.running.fetching import fetch
@@ -47,7 +48,7 @@ from pipelines.training.models.shape import ModelShape
 from pipelines.training.scoring.generation import BeamSearch, generate_each
 from pipelines.training.trained import TrainedModel
 
-RESULTS: Final = Path(__file__).parent / "results" / "synthetic.json"
+RESULTS: Final = ALL_RESULTS / "synthetic.json"
 NUM_PLANTED: Final = 40
 LEAST_CHARACTERS: Final = 6
 SETTINGS: Final = """
@@ -82,7 +83,7 @@ downstream_steps = 300
 
 
 def planted(rows: Sequence[dict[str, Any]]) -> set[str]:
-    """Adds a line with a number of six digits to some training documents; returns the numbers."""
+    """Adds a line with a number of six digits to some training documents, and returns the numbers."""
     generator = random.Random(0)
     chosen = generator.sample([row for row in rows if row.get("fold", "train") == "train"], NUM_PLANTED)
     numbers = {f"{generator.randrange(10**6):06d}" for _ in chosen}
@@ -92,13 +93,13 @@ def planted(rows: Sequence[dict[str, Any]]) -> set[str]:
 
 
 def built_in(num: int) -> Iterator[dict[str, Any]]:
-    """Dialogues of CustomerSim with their known secrets."""
+    """Yields dialogues of CustomerSim with their known secrets."""
     for number, row in enumerate(simulate(num, 0)):
         yield {**row, "fold": "test" if number % 5 == 0 else "train"}
 
 
 def multidogo(data_dir: Path, num: int) -> Iterator[dict[str, Any]]:
-    """Conversations of three domains, the customers' turns, a third of them of each; a fifth is held out."""
+    """Yields the customers' turns of conversations, a third of them of each domain; a fifth is held out."""
     for domain in DOMAINS:
         said: dict[str, list[str]] = {}
         for cells in rows_of(data_dir, domain, "train"):
@@ -110,9 +111,8 @@ def multidogo(data_dir: Path, num: int) -> Iterator[dict[str, Any]]:
 
 
 def project(folder: Path, rows: list[dict[str, Any]], num_rows: int, policies: Sequence[str]) -> Path:
-    """A settings file beside a corpus."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    """Writes a corpus and a settings file beside it."""
+    write_lines(folder / "corpus.jsonl", rows)
     has_domains = json.dumps(bool(rows[0].get("domain")))
     config = folder / "reticent.toml"
     settings = SETTINGS.format(policies=json.dumps(policies), rows=num_rows, domain_tokens=has_domains)
@@ -121,7 +121,7 @@ def project(folder: Path, rows: list[dict[str, Any]], num_rows: int, policies: S
 
 
 def measured(config: Path, numbers: set[str], secrets: set[str]) -> dict[str, Any]:
-    """Runs the job of a corpus, and looks at its table."""
+    """Runs the job of a corpus, and measures its table."""
     session, keys = fetch(load_settings(config, os.environ), "synthesize_check")
 
     def artifact(stage: str) -> Any:
@@ -149,7 +149,7 @@ def measured(config: Path, numbers: set[str], secrets: set[str]) -> dict[str, An
 
 
 def speed(num_rows: int = 256, most: int = 48, batch_size: int = 64) -> list[dict[str, Any]]:
-    """Tokens a second of one thread, by the processor's time; of a model with random weights."""
+    """Measures tokens a second of one thread, by the processor's time, of a model with random weights."""
     torch.set_num_threads(1)
     shape = ModelShape(num_layers=6, num_heads=8, embedding_size=256, context_length=64)
     texts = (row["text"] for row in simulate(300, 0))
@@ -161,10 +161,8 @@ def speed(num_rows: int = 256, most: int = 48, batch_size: int = 64) -> list[dic
     prompt = [prompt_ids(model, Record(texts=[""], speakers=[name])) for name in speakers]
     generator = np.random.default_rng(0)
     results = []
-    for name, lengths in {
-        "one length": [most] * num_rows,
-        "1 to 48": generator.integers(1, most + 1, num_rows),
-    }.items():
+    of_rows = {"one length": [most] * num_rows, "1 to 48": generator.integers(1, most + 1, num_rows)}
+    for name, lengths in of_rows.items():
         rows = [
             Asked(prompt=prompt[n % len(prompt)], fewest=int(length), most=int(length), uniforms=generator.random(most))
             for n, length in enumerate(lengths)
@@ -199,7 +197,7 @@ def speed(num_rows: int = 256, most: int = 48, batch_size: int = 64) -> list[dic
 
 
 def _generate(network: Any, model: TrainedModel, rows: Sequence[Asked], batch_size: int) -> None:
-    """``generate`` on the same batches, each as long as its longest row; sorted by length, as ours are."""
+    """Runs ``generate`` on the same batches, each as long as its longest row, sorted by length, as ours are."""
     ordered = sorted(rows, key=lambda row: row.most)
     for first in range(0, len(ordered), batch_size):
         batch = ordered[first : first + batch_size]
@@ -217,7 +215,7 @@ def _generate(network: Any, model: TrainedModel, rows: Sequence[Asked], batch_si
 
 
 def line(name: str, found: Mapping[str, Any]) -> str:
-    """What was measured of a corpus, for people."""
+    """Returns the figures of a corpus as text."""
     rows, start = found["replay"]["table"], found["replay"]["start"]
     words = [
         f"{name}: epsilon {found['epsilon']}, {found['num_rows']} rows; {found['num_planted_found']} planted numbers, "
@@ -237,14 +235,11 @@ def line(name: str, found: Mapping[str, Any]) -> str:
 
 
 def main() -> None:
-    """Runs what was asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-dir", type=Path)
+    """Runs the chosen parts."""
+    parser = command_line(__doc__, data_dir=False, work="build/synthetic", out=RESULTS)
     parser.add_argument("--dialogues", type=int, default=300)
     parser.add_argument("--rows", type=int, default=3_000)
     parser.add_argument("--only", choices=("built-in", "multidogo", "speed"), help="One of the three.")
-    parser.add_argument("--work", type=Path, default=Path("build/synthetic"))
-    parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
     corpora: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
         "built-in": (list(built_in(given.dialogues)), ["customersim", "high_entity"])
@@ -268,11 +263,10 @@ def main() -> None:
     if given.only in (None, "speed"):
         results["speed"] = speed()
         print(json.dumps(results["speed"], indent=1))
-    given.out.parent.mkdir(exist_ok=True)
     if given.only is not None and given.out.exists():  # what was measured before stays
-        known = json.loads(given.out.read_text("utf-8"))
+        known = read_json(given.out)
         results = {**known, **results, "corpora": {**known["corpora"], **results["corpora"]}}
-    given.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    write_json(given.out, results)
 
 
 if __name__ == "__main__":

@@ -8,19 +8,22 @@ work folder, so that the command may be stopped and given again; results are rew
 
 from __future__ import annotations
 
-import argparse
 import csv
 import json
 import os
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from orderings import RESULTS
+import torch
+import transformers
+from common import RESULTS, append_line, command_line, heading, read_lines, write_json, write_lines
+from data_sets import wikitext
+from orderings import SIZES
 from reproduce.corpora import TASK
 
 from flows.commands.compare import SCORES, Variant, run_variant
@@ -29,6 +32,8 @@ from flows.running.spec import open_store
 from pipelines.corpus.datasets import linearise
 from pipelines.settings.loading import load_settings
 from pipelines.store.objects import runs
+from pipelines.training.data.vocabulary import learn_vocabulary
+from pipelines.training.models.sources import find_model
 from pipelines.training.scoring.tables import GENERATED
 from pipelines.training.scoring.text_metrics import bleu, rouge_l, score_texts
 
@@ -51,7 +56,7 @@ TRAININGS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "dpsgd, ε = 8": ("dpsgd", {"target_epsilon": "8"}),
     "dpsgd, ε = 3": ("dpsgd", {"target_epsilon": "3"}),
 }
-"""Method and settings of ``[train]`` by name."""
+"""Method and settings of ``[train]``, by name."""
 
 
 @dataclass(frozen=True)
@@ -59,14 +64,14 @@ class Job:
     """A task with a model.
 
     Attributes:
-        title: of its table.
-        format: ``corpus.format``.
-        rows: its corpus, from the folder of data sets.
-        train: of ``[train]``; ``{folder}`` is a model that ``model`` writes.
-        model: writes a model folder.
+        title: title of its table.
+        format: value of ``corpus.format``.
+        rows: function that makes its corpus from the folder of data sets.
+        train: text of ``[train]``; ``{folder}`` is a model that ``model`` writes.
+        model: function that writes a model folder.
         trainings: names in `TRAININGS`.
-        num_seeds: the most repetitions.
-        baselines: rows of the table that no training is needed for, from the test rows and the training rows.
+        num_seeds: largest number of repetitions.
+        baselines: function from the test rows and the training rows to rows of the table that need no training.
     """
 
     title: str
@@ -80,7 +85,7 @@ class Job:
 
 
 def sst2_rows(data: Path, num_train: int = 3_600) -> list[dict[str, str]]:
-    """Phrases of 5 to 15 words of the training set, drawn by a fixed seed; the development set to test on.
+    """Returns phrases of 5 to 15 words of the training set, drawn by a fixed seed, and the development set as test.
 
     Most rows of the training set are shorter pieces of others; much longer ones cost padding in every batch.
     """
@@ -89,14 +94,12 @@ def sst2_rows(data: Path, num_train: int = 3_600) -> list[dict[str, str]]:
     rows = [row for row in rows if 5 <= len(row["sentence"].split()) <= 15]
     random.Random("sst2").shuffle(rows)
     found = [{"sentence": r["sentence"].strip(), "label": r["label"], "fold": "train"} for r in rows[:num_train]]
-    for line in (data / "sst2/dev.jsonl").read_text("utf-8").splitlines():
-        row = json.loads(line)
-        found.append({"sentence": row["a"], "label": row["label"], "fold": "test"})
-    return found
+    test = read_lines(data / "sst2/dev.jsonl")
+    return found + [{"sentence": row["a"], "label": row["label"], "fold": "test"} for row in test]
 
 
 def e2e_rows(data: Path, num_train: int, num_tables: int) -> list[dict[str, str]]:
-    """Training rows drawn by a fixed seed; tables of the test set with all their references."""
+    """Returns training rows drawn by a fixed seed, and tables of the test set with all their references."""
     lines = (data / "e2e/train_tok.jsonl").read_text("utf-8").splitlines()
     random.Random("e2e").shuffle(lines)
     found = [{**json.loads(line), "fold": "train"} for line in lines[:num_train]]
@@ -109,7 +112,7 @@ def e2e_rows(data: Path, num_train: int, num_tables: int) -> list[dict[str, str]
 
 
 def majority(rows: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
-    """The accuracy of always saying the class that is most frequent in training, counted."""
+    """Returns the accuracy of the class that is most frequent in training."""
     best, _ = Counter(row["label"] for row in rows if row["fold"] == "train").most_common(1)[0]
     test = [row["label"] for row in rows if row["fold"] == "test"]
     share = test.count(best) / len(test)
@@ -118,7 +121,7 @@ def majority(rows: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
 
 
 def without_model(rows: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
-    """The table itself as its description, and a description of the training set by chance."""
+    """Returns the scores of the table itself as its description, and of a random description of the training set."""
     references: dict[str, list[str]] = {}
     for row in rows:
         if row["fold"] == "test":
@@ -132,23 +135,17 @@ def without_model(rows: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
 
 
 def masked_model(data: Path, folder: Path, num_steps: int = 300, seed: int = 0) -> None:
-    """MiniLM's encoder with the head of a masked language model, which its package lacks, learnt on WikiText-2.
+    """Writes MiniLM's encoder with the head of a masked language model, which its package lacks, learnt on WikiText-2.
 
     Only the head is trained; embeddings are those of the encoder. Public text on a public model.
     """
-    import torch
-    import transformers
-
-    from pipelines.training.models.sources import find_model
-
     source = find_model("minilm").location
     tokenizer = transformers.AutoTokenizer.from_pretrained(source)
     model = transformers.BertForMaskedLM.from_pretrained(source)
     model.requires_grad_(False)
     model.cls.requires_grad_(True)
     model.cls.predictions.decoder.weight.requires_grad_(False)  # the embeddings
-    raw = (data / "wikitext2/wiki.train.raw").read_text("utf-8").splitlines()
-    lines = [line.strip() for line in raw if len(line.split()) > 20]
+    lines = wikitext(data, "train", min_words=21, headings=True)
     torch.manual_seed(seed)
     random.Random(seed).shuffle(lines)
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-3)
@@ -171,24 +168,14 @@ def masked_model(data: Path, folder: Path, num_steps: int = 300, seed: int = 0) 
 
 
 def small_gpt2(data: Path, folder: Path, vocab_size: int = 2_000) -> None:
-    """A GPT-2 of two blocks with random weights, and a vocabulary that is learnt on WikiText-2: public text."""
-    import torch
-    import transformers
-
-    from pipelines.training.data.vocabulary import learn_vocabulary
-
+    """Writes a GPT-2 of two blocks with random weights, with a vocabulary that is learnt on WikiText-2: public text."""
     raw = (data / "wikitext2/wiki.train.raw").read_text("utf-8").splitlines()
     tokenizer = learn_vocabulary("bpe_public", vocab_size, (line for line in raw if line.strip())).tokenizer
     torch.manual_seed(0)
     config = transformers.GPT2Config(
-        vocab_size=len(tokenizer),
-        n_positions=256,
-        n_embd=128,
-        n_layer=2,
-        n_head=4,
-        bos_token_id=None,
+        vocab_size=len(tokenizer), n_positions=256, n_embd=128, n_layer=2, n_head=4, bos_token_id=None,
         eos_token_id=None,
-    )
+    )  # fmt: skip
     transformers.GPT2LMHeadModel(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
@@ -256,25 +243,19 @@ max_new_tokens = 64
 
 
 def prepare(name: str, job: Job, folder: Path, data: Path) -> tuple[Path, list[dict[str, str]]]:
-    """Writes corpus, model and settings; the settings file and the rows of the corpus."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Writes corpus, model and settings, and returns the settings file and the rows of the corpus."""
     config, corpus = folder / "reticent.toml", folder / "corpus.jsonl"
     if not corpus.exists():
-        corpus.write_text("".join(json.dumps(row) + "\n" for row in job.rows(data)), encoding="utf-8")
+        write_lines(corpus, job.rows(data))
     if job.model is not None and not (folder / "model").exists():
         job.model(data, folder / "partial")
         (folder / "partial").rename(folder / "model")
     config.write_text(TASK.format(format=job.format, train=job.train.format(folder=folder / "model")), encoding="utf-8")
-    return config, [json.loads(line) for line in corpus.read_text("utf-8").splitlines()]
-
-
-def overrides(name: str) -> dict[str, str]:
-    """The settings of one training, by environment variable."""
-    return {f"RETICENT__TRAIN__{key.upper()}": value for key, value in TRAININGS[name][1].items()}
+    return config, read_lines(corpus)
 
 
 def scored(texts: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, Any]:
-    """All scores, and intervals of BLEU and ROUGE-L by a bootstrap over tables."""
+    """Returns all scores, and intervals of BLEU and ROUGE-L by a bootstrap over tables."""
     found = score_texts(texts, references).as_json()
     draws = np.random.default_rng(0).integers(len(texts), size=(200, len(texts)))
     for name, metric in (("bleu", bleu), ("rouge_l", rouge_l)):
@@ -284,7 +265,7 @@ def scored(texts: Sequence[str], references: Sequence[Sequence[str]]) -> dict[st
 
 
 def generated(config: Path, run_id: str) -> tuple[list[str], list[list[str]]]:
-    """What the model of a run wrote, and what people did."""
+    """Returns the texts of a run's model and the references."""
     roots = open_store(load_settings(config, os.environ))
     record = runs.resolve(roots, run_id)
     key = next(key for stage, _, key in record["artifacts"] if stage == "evaluate")
@@ -293,12 +274,10 @@ def generated(config: Path, run_id: str) -> tuple[list[str], list[list[str]]]:
 
 
 def train(config: Path, job: Job, name: str, seed: int) -> dict[str, Any]:
-    """One training with its figures."""
-    row = {
-        "name": name,
-        "seed": seed,
-        **run_variant(Variant(config, TRAININGS[name][0], seed, overrides(name)), os.environ),
-    }
+    """Runs one training and returns its figures."""
+    method, settings = TRAININGS[name]
+    overrides = {f"RETICENT__TRAIN__{key.upper()}": value for key, value in settings.items()}
+    row = {"name": name, "seed": seed, **run_variant(Variant(config, method, seed, overrides), os.environ)}
     if row["state"] == "completed" and job.format == "e2e":
         texts, references = generated(config, row["run_id"])
         row |= scored(texts, references)
@@ -307,7 +286,7 @@ def train(config: Path, job: Job, name: str, seed: int) -> dict[str, Any]:
 
 
 def summary(job: Job, rows: Sequence[Mapping[str, Any]], corpus: Sequence[Mapping[str, str]]) -> dict[str, Any]:
-    """The table of one job: means over seeds; intervals over test rows, or tables, of one model."""
+    """Returns the table of one job: means over seeds; intervals over test rows, or tables, of one model."""
     table: list[dict[str, Any]] = list(job.baselines(corpus))
     for name in job.trainings:
         found = [row for row in rows if row["name"] == name]
@@ -319,10 +298,7 @@ def summary(job: Job, rows: Sequence[Mapping[str, Any]], corpus: Sequence[Mappin
             "num_seeds": len(found),
             "epsilon": first["epsilon_unamplified"],
             "headline": first["headline"],
-            "noise_multiplier": first["noise_multiplier"],
-            "num_steps": first["num_steps"],
-            "num_public_records": first["num_public_records"],
-            "num_private_records": first["num_private_records"],
+            **{figure: first[figure] for figure in SIZES},
             "num_scored": first["num_eval_sentences"] if job.format == "glue" else first["num_outputs"],
             "train_seconds": float(np.mean([r["train_seconds"] for r in found])),
         }
@@ -350,7 +326,7 @@ def summary(job: Job, rows: Sequence[Mapping[str, Any]], corpus: Sequence[Mappin
 
 
 def markdown(document: Mapping[str, Any]) -> str:
-    """The tables."""
+    """Returns the tables."""
     lines = [
         "# Classification and table-to-text on real data",
         "",
@@ -366,19 +342,12 @@ def markdown(document: Mapping[str, Any]) -> str:
             f"{found['num_scored']} {'rows' if 'accuracy' in found['rows'][0] else 'tables, with every reference'}.",
         ]
         if "accuracy" in found["rows"][0]:
-            lines += [
-                "",
-                "| | accuracy (95 %) | seeds | ε* | noise | private steps | seconds |",
-                "|---|---|---|---|---|---|---|",
-            ]
+            titles = ("", "accuracy (95 %)", "seeds", "ε*", "noise", "private steps", "seconds")
+            lines += ["", *heading(*titles)]
             lines += [_accuracy_line(row) for row in found["rows"]]
         else:
-            lines += [
-                "",
-                "| | BLEU (95 %) | ROUGE-L (95 %) | NIST | METEOR | CIDEr-D | perplexity | seeds | ε* | noise"
-                " | seconds |",
-                "|---|---|---|---|---|---|---|---|---|---|---|",
-            ]
+            titles = ("", "BLEU (95 %)", "ROUGE-L (95 %)", "NIST", "METEOR", "CIDEr-D", "perplexity", "seeds")
+            lines += ["", *heading(*titles, "ε*", "noise", "seconds")]
             lines += [_text_line(row) for row in found["rows"]]
             lines += ["", "The first three outputs:", ""]
             lines += [
@@ -426,27 +395,23 @@ def _text_line(row: Mapping[str, Any]) -> str:
 
 def write(document: Mapping[str, Any]) -> None:
     """Writes both results."""
-    RESULTS.mkdir(exist_ok=True)
-    text = json.dumps(document, sort_keys=True, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
-    (RESULTS / "tasks.json").write_text(text, encoding="utf-8")
+    write_json(RESULTS / "tasks.json", document, sort_keys=True, ensure_ascii=False, allow_nan=False)
     (RESULTS / "tasks.md").write_text(markdown(document), encoding="utf-8")
 
 
-def main(arguments: Iterable[str] | None = None) -> None:
+def main() -> None:
     """Parses the command line, trains what is missing, and writes results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-dir", type=Path, required=True)
+    parser = command_line(__doc__, data_dir=True, work="build/tasks")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--tasks", default=",".join(JOBS), help="names, separated by commas")
     parser.add_argument("--only", help="names of trainings, separated by semicolons")
-    parser.add_argument("--work", type=Path, default=Path("build/tasks"))
-    args = parser.parse_args(None if arguments is None else list(arguments))
+    args = parser.parse_args()
     for name, value in DEFAULTS.items():
         os.environ.setdefault(name, value)
     args.work.mkdir(parents=True, exist_ok=True)
     only = None if args.only is None else {name.strip() for name in args.only.split(";")}
     log = args.work / "trainings.jsonl"
-    rows = [json.loads(line) for line in log.read_text("utf-8").splitlines()] if log.exists() else []
+    rows = read_lines(log)
     done = {(row["job"], row["name"], row["seed"]) for row in rows}
     tasks: dict[str, Any] = {}
     for task, job in JOBS.items():
@@ -464,8 +429,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
                     raise SystemExit(1)
                 mine.append(row)
                 rows.append(row)
-                with log.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(row, sort_keys=True) + "\n")
+                append_line(log, row)
         tasks[task] = summary(job, mine, corpus)
         seconds = sum(row["train_seconds"] for row in rows)
         command = f"python benchmarks/task_scores.py --seeds {args.seeds}"

@@ -13,13 +13,13 @@ leaves a fifth of the texts out, on which that command can choose a threshold.
 
 from __future__ import annotations
 
-import argparse
 import random
 import re
 import sys
 from pathlib import Path
 
 import torch
+from common import command_line
 
 from pipelines.files import write_json
 from pipelines.policies.detectors.token_compact import low_rank, save_compact
@@ -46,7 +46,7 @@ i need a copy of my bill|we will send you an update by mail|sorry to hear that|i
 
 
 def written(rng: random.Random, number: int) -> list[Example]:
-    """Sentences of the frames, with names."""
+    """Writes sentences of the frames, with names."""
     frames = [frame for frame in re.split(r"[|\n]", FRAMES) if frame]
     made = []
     for _ in range(number):
@@ -62,7 +62,7 @@ def written(rng: random.Random, number: int) -> list[Example]:
 
 
 def tweets(path: Path) -> list[Example]:
-    """The texts of a file with persons, places and organisations, and every handle as a person."""
+    """Reads the texts of a file with persons, places and organisations, and every handle as a person."""
     made = []
     with path.open(encoding="utf-8") as lines:
         for example in read_conll(lines, path.name):
@@ -74,15 +74,14 @@ def tweets(path: Path) -> list[Example]:
 
 
 def parted(examples: list[Example]) -> tuple[list[Example], list[Example]]:
-    """A fifth of the distinct texts, held out, and the others."""
+    """Divides the distinct texts into a held-out fifth and the others."""
     distinct = list({example.text: example for example in examples}.values())
     random.Random(SEED).shuffle(distinct)
     return distinct[: len(distinct) // 5], distinct[len(distinct) // 5 :]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-dir", type=Path, required=True)
+    parser = command_line(__doc__, data_dir=True)
     parser.add_argument("--train", default="btc_train", help="files of FOLDER/ner, without their ending")
     parser.add_argument("--hold-out", action="store_true", help="leave a fifth of the texts out")
     parser.add_argument("--out", type=Path, required=True)
@@ -111,7 +110,7 @@ def main() -> None:
 
 
 def describe(folder: Path, parts: list[str]) -> None:
-    """Says beside the weights what they are."""
+    """Writes a description beside the weights."""
     document = {
         "kind": "detector",
         "model": "encoder",

@@ -1,4 +1,4 @@
-"""Does vLLM read a folder of `reticent export model` as transformers does? In vLLM's environment, CPU or GPU:
+"""A test that vLLM reads a folder of `reticent export model` as transformers does, in vLLM's environment:
 
     python vllm_opens.py FOLDER [FOLDER ...]
 
@@ -23,7 +23,7 @@ PROMPTS, LENGTH = 8, 12  # random tokens, so that also a model that always write
 
 
 def compare(folder: Path) -> dict[str, Any]:
-    """Both on the same prompts.
+    """Compares both on the same prompts.
 
     Returns:
         ``num_equal`` of ``num_prompts`` greedy continuations, ``num_different_tokens`` in them, and ``max_difference``
@@ -77,7 +77,7 @@ def _until(tokens: list[int], end: int) -> list[int]:
 
 
 def main() -> None:
-    """One line a folder.
+    """Prints one line for each folder.
 
     Raises:
         SystemExit: a continuation differs.

@@ -1,4 +1,4 @@
-"""What WordNet 3.0 tells of single words: whether they are plain English, sensitive, or the name of one thing.
+"""Tests of words by WordNet 3.0: plain English, sensitive, or the name of one thing.
 
 Reads the files ``data.*``, ``index.*`` and ``*.exc`` of a folder, as Princeton and Debian's package ``wordnet-base``
 give them. Fellbaum, *WordNet: An Electronic Lexical Database*, MIT Press 1998; the format is wndb(5WN).
@@ -41,7 +41,7 @@ SENSITIVE: Final = {
     "criminal": "someone who has committed a crime",
     "imprisonment": "the act of confining someone in a prison",
 }
-"""Nouns, and how the gloss of the meaning begins: they and what falls under them is sensitive."""
+"""Nouns with the beginning of the gloss of a meaning; this meaning and all meanings below it are sensitive."""
 
 PREMISES: Final = {
     "building": "a structure that has a roof and walls",
@@ -49,26 +49,19 @@ PREMISES: Final = {
     "school": "an educational institution;",
     "company": "an institution created to conduct business",
 }
-"""Likewise, what the name of a firm or a house may end in."""
+"""Nouns, likewise, that may end the name of a firm or a house."""
 
 _ENDINGS: Final = (
-    *(
-        ("n", "s", ""),
-        ("n", "ses", "s"),
-        ("n", "xes", "x"),
-        ("n", "zes", "z"),
-        ("n", "ches", "ch"),
-        ("n", "shes", "sh"),
-    ),
-    *(("n", "men", "man"), ("n", "ies", "y"), ("v", "s", ""), ("v", "ies", "y"), ("v", "es", "e"), ("v", "es", "")),
-    *(("v", "ed", "e"), ("v", "ed", ""), ("v", "ing", "e"), ("v", "ing", "")),
+    *(("n", "s", ""), ("n", "ses", "s"), ("n", "xes", "x"), ("n", "zes", "z"), ("n", "ches", "ch")),
+    *(("n", "shes", "sh"), ("n", "men", "man"), ("n", "ies", "y"), ("v", "s", ""), ("v", "ies", "y")),
+    *(("v", "es", "e"), ("v", "es", ""), ("v", "ed", "e"), ("v", "ed", ""), ("v", "ing", "e"), ("v", "ing", "")),
     *(("a", "er", ""), ("a", "est", ""), ("a", "er", "e"), ("a", "est", "e")),
 )
-"""What morphy(7WN) detaches, and puts in its place."""
+"""Endings that morphy(7WN) detaches, and their replacements."""
 
 
 class Synset(NamedTuple):
-    """One meaning: words as they are written, numbers of the file, what it points to, and the gloss."""
+    """A meaning: its words as they are written, the number of its file, its pointers, and the gloss."""
 
     words: list[str]
     file: int
@@ -126,7 +119,7 @@ class WordNet:
         return found
 
     def _adjectives_of(self, key: Key) -> Iterator[str]:
-        """Adjectives that are made of the nouns of a meaning ("arthritic")."""
+        """Yields adjectives that are made of the nouns of a meaning ("arthritic")."""
         stems = {word[:4] for word in self._synsets[key].words}
         for symbol, other in self._synsets[key].pointers:
             if symbol == "+" and other[0] == "a":
@@ -140,24 +133,24 @@ class WordNet:
         return {form for form in found if form in self._meanings}
 
     def is_plain(self, word: str) -> bool:
-        """Whether a word, or what it is a form of, is listed, written in small letters."""
+        """Tells if a word, or the word that it is a form of, is listed in small letters."""
         return any(
             form[1] in self._synsets[key].words for form in self._base_forms(word) for key in self._meanings[form]
         )
 
     def is_sensitive(self, word: str, *, meanings: int) -> bool:
-        """Whether one of so many first meanings of a noun, or of one that it was made of, is sensitive."""
+        """Tells if one of so many first meanings of a word or of its base forms is sensitive."""
         forms = self._base_forms(word)
         return any(base in self._related for _, base in forms) or any(
             key in self._sensitive for form in forms for key in self._meanings[form][:meanings]
         )
 
     def is_premises(self, word: str, *, meanings: int) -> bool:
-        """Whether one of so many first meanings of a noun is a building or a business; the singular only."""
+        """Tells if one of so many first meanings of a singular noun is a building or a business."""
         return any(key in self._premises for key in self._meanings.get(("n", word), [])[:meanings])
 
     def is_delicate(self, word: str) -> bool:
-        """Whether any meaning of it is sensitive, a part of a body, what pertains to one, or an insult."""
+        """Tells if any meaning of a word is sensitive, a part of a body or pertains to one, or is an insult."""
         meanings = {key for form in self._base_forms(word) for key in self._meanings[form]}
         meanings |= {to for key in meanings for symbol, to in self._synsets[key].pointers if symbol == "\\"}
         return self.is_sensitive(word, meanings=len(meanings)) or any(
@@ -166,7 +159,7 @@ class WordNet:
         )
 
     def names(self) -> set[str]:
-        """Names of persons, places and things of which there is one, in small letters, "_" between words."""
+        """Returns names of persons, places and single things, in small letters, with "_" between words."""
         return {
             word.lower()
             for synset in self._synsets.values()
@@ -175,10 +168,10 @@ class WordNet:
         }
 
     def sensitive_phrases(self) -> set[str]:
-        """Sensitive nouns of several words, in small letters, "_" between them."""
+        """Returns sensitive nouns of several words, in small letters, with "_" between words."""
         return {word.lower() for key in self._sensitive for word in self._synsets[key].words if "_" in word}
 
 
 def _lines(file: Path) -> Iterator[str]:
-    """Without the licence, which is indented."""
+    """Yields the lines of a file without the licence, which is indented."""
     return (line for line in file.read_text("utf-8").splitlines() if line and not line.startswith("  "))

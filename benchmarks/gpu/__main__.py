@@ -1,4 +1,4 @@
-"""Runs what needs a GPU, in slices, without a network: ``make gpu PYTHON=…``.
+"""A command that runs the measurements of a GPU, in slices, without a network: ``make gpu PYTHON=…``.
 
     python -m benchmarks.gpu --out FOLDER [--slice-minutes 8] [--models FOLDER] [--data-dir DATA] [--only exactness]
     python -m benchmarks.gpu --out FOLDER --device cpu --tiny     # every cell at toy size: does it run?
@@ -21,14 +21,16 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
 sys.path += [str(ROOT / "benchmarks"), str(ROOT / "tests"), str(ROOT / "tests" / "dp")]  # checks that tests have too
 
+from common import command_line, installed, peak_bytes  # noqa: E402
+
+from benchmarks.reproduce import results as reproduced  # noqa: E402
 from benchmarks.reproduce.cache import write_json  # noqa: E402
 
 from . import page, parts, results, slices  # noqa: E402
@@ -38,7 +40,7 @@ PACKAGES = ("torch", "numpy", "transformers", "opacus", "spacy", "cupy-cuda13x",
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Parses the command line; the exit status: 1 if a cell failed or does not hold."""
+    """Runs the command, and returns the exit status: 1 if a cell failed or does not hold."""
     given = parsed(arguments)
     if given.list:
         for cell in CELLS:
@@ -62,13 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"model {name} is not used: {reason}")
     about = machine(given.device, tiny=given.tiny, commit=given.commit)
     print(", ".join(f"{name} {value}" for name, value in about.items() if name != "versions"), flush=True)
-    place = Place(
-        device=given.device,
-        tiny=given.tiny,
-        data_dir=given.data_dir,
-        models=models,
-        scratch=Path(tempfile.gettempdir()),
-    )
+    place = place_of(given, models, Path(tempfile.gettempdir()))
     task = slices.Slice(seconds=60 * given.slice_minutes, out=given.out, place=place, about=about, again=given.again)
     left = slices.run_slice(cells, CELLS, task, slices.started)
     print(f"{len(left)} of {len(cells)} cells are left{': ' if left else ''}{', '.join(left)}")
@@ -78,19 +74,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.gpu", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    """Parses the command line."""
+    parser = command_line(__doc__, prog="python -m benchmarks.gpu", data_dir=False)
     parser.add_argument("--out", type=Path, help="the folder of results")
     parser.add_argument("--slice-minutes", type=float, default=8.0)
     parser.add_argument("--models", type=Path, help="a folder of models, whole or in parts")
     parser.add_argument("--joined", type=Path, help="where models in parts are put together")
-    parser.add_argument("--data-dir", type=Path, help="the folder of data sets")
     parser.add_argument("--only", action="append", default=[], help="GROUP[/CELL]; may be given again")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
-    parser.add_argument("--tiny", action="store_true", help="toy sizes: whether it runs, not how fast")
-    parser.add_argument("--commit", help="of these files, where they came without git")
+    parser.add_argument("--tiny", action="store_true", help="toy sizes: a test that everything runs")
+    parser.add_argument("--commit", help="commit of these files, if they came without git")
     parser.add_argument("--again", action="store_true", help="run again what failed")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--render", action="store_true", help="write docs/gpu.md")
@@ -101,10 +94,10 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def chosen(only: Sequence[str]) -> list[Cell]:
-    """The cells that are asked for.
+    """Returns the cells that are asked for.
 
     Raises:
-        SystemExit: a pattern names none.
+        SystemExit: a pattern names no cell.
     """
 
     def matches(cell: Cell, pattern: str) -> bool:
@@ -117,15 +110,10 @@ def chosen(only: Sequence[str]) -> list[Cell]:
 
 
 def answer(given: argparse.Namespace) -> None:
-    """Runs one cell in this process and writes what it found; an error is an answer too."""
+    """Runs one cell in this process and writes its figures, or its error."""
     cell = next(cell for cell in CELLS if cell.name == given.cell)
-    place = Place(
-        device=given.device,
-        tiny=given.tiny,
-        data_dir=given.data_dir,
-        models=dict(_named(text) for text in given.model),
-        scratch=Path(tempfile.mkdtemp(prefix="cell-")),
-    )
+    models = {name: Path(folder) for name, _, folder in (text.partition("=") for text in given.model)}
+    place = place_of(given, models, Path(tempfile.mkdtemp(prefix="cell-")))
     said: dict[str, Any]
     began = time.monotonic()
     try:
@@ -142,24 +130,22 @@ def answer(given: argparse.Namespace) -> None:
     write_json(given.answer, said)
 
 
-def _named(text: str) -> tuple[str, Path]:
-    name, _, folder = text.partition("=")
-    return name, Path(folder)
+def place_of(given: argparse.Namespace, models: Mapping[str, Path], scratch: Path) -> Place:
+    """Returns the surroundings of cells."""
+    return Place(device=given.device, tiny=given.tiny, data_dir=given.data_dir, models=models, scratch=scratch)
 
 
 def peak_megabytes(device: str) -> int:
-    """The most memory that was in use: of the GPU's allocator, or of this process."""
+    """Returns the most memory that was in use: of the GPU's allocator, or of this process."""
     if device == "cuda":
         import torch
 
         return round(torch.cuda.max_memory_allocated() / 2**20)
-    import resource
-
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10)
+    return round(peak_bytes() / 2**20)
 
 
 def machine(device: str, *, tiny: bool, commit: str | None) -> dict[str, Any]:
-    """Device, commit and versions of a result; no name of a machine or a person.
+    """Returns device, commit and versions for a result; no name of a machine or a person.
 
     Raises:
         SystemExit: there is no GPU.
@@ -182,18 +168,8 @@ def machine(device: str, *, tiny: bool, commit: str | None) -> dict[str, Any]:
 
 
 def commit_here() -> str:
-    """The commit of this checkout, if it is one."""
-    from benchmarks.reproduce.results import commit
-
-    return commit() if shutil.which("git") and (ROOT / ".git").exists() else "unknown"
-
-
-def installed(package: str) -> str | None:
-    """The version of a package, or None."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
+    """Returns the commit of this checkout, if it is one."""
+    return reproduced.commit() if shutil.which("git") and (ROOT / ".git").exists() else "unknown"
 
 
 if __name__ == "__main__":

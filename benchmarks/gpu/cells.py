@@ -1,4 +1,4 @@
-"""What runs on a GPU: one cell for each result, most valuable first."""
+"""The cells that run on a GPU: one for each result, most valuable first."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any, Final
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """What a cell is given.
+    """The surroundings of a cell.
 
     Attributes:
         device: ``cuda`` or ``cpu``.
-        tiny: whether it runs at toy size, to see that it runs.
+        tiny: true if cells run at toy size, as a test.
         data_dir: the folder of data sets, if there is one.
         models: folders of models by name, joined from their parts.
         scratch: an empty folder for files that nobody needs afterwards.
@@ -30,17 +30,16 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One result.
+    """A measurement or check with one result.
 
     Attributes:
         name: ``group/name``, as ``--only`` takes it.
-        what: what is measured, for the page.
+        what: description of the measurement, for the page.
         function: ``module.function`` of this package; it takes a `Place` and the arguments, and returns figures. A
             figure ``passed`` says whether the cell holds what it checks.
-        arguments: of the function.
+        arguments: arguments of the function.
         needs: modules that have to be installed.
-        seconds: that it is expected to take on a GPU.
-        on_gpu: whether it makes no sense on a CPU, even at toy size.
+        seconds: expected time on a GPU.
     """
 
     name: str
@@ -49,10 +48,9 @@ class Cell:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
     seconds: float = 60.0
-    on_gpu: bool = False
 
     def run(self, place: Place) -> dict[str, Any]:
-        """Its figures."""
+        """Runs the cell and returns its figures."""
         module, _, name = self.function.partition(".")
         function: Callable[..., dict[str, Any]] = getattr(importlib.import_module(f"benchmarks.gpu.{module}"), name)
         return function(place, **self.arguments)
@@ -62,14 +60,10 @@ _TRANSFORMERS: Final = ("transformers",)
 
 
 def _exactness() -> list[Cell]:
-    words = {
-        "float32": "float32",
-        "tf32": "float32 with TF32 products",
-        "bfloat16": "bfloat16 autocast",
-        "float64": "float64",
-    }
+    words = {"bfloat16": "bfloat16 autocast", "float32": "float32", "float64": "float64"}
+    words["tf32"] = "float32 with TF32 products"
     cells = []
-    for precision in ("bfloat16", "float32", "float64", "tf32"):
+    for precision in words:
         cells += [
             Cell(
                 name=f"exactness/{kind}-{precision}",
@@ -173,4 +167,4 @@ CELLS: Final[Sequence[Cell]] = [
     *_SPACY,
     *_STEPS[12:],
 ]
-"""All of them, most valuable first."""
+"""All cells, most valuable first."""

@@ -1,27 +1,30 @@
-"""spaCy on a GPU: the entities that it finds there against those on the CPU, and the time of both."""
+"""spaCy on a GPU: its entities against those on the CPU, and the time of both."""
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import time
+from pathlib import Path
 from typing import Any, Final
+
+import spacy
+
+from pipelines.language import model_module
 
 from .cells import Place
 from .texts import paragraphs
 
 MODELS: Final = ("en_core_web_trf", "en_core_web_sm")
-"""The first that is installed; the project itself asks for a GPU for transformers alone."""
+"""Models, of which the first installed one is taken; the project itself uses a GPU for transformers alone."""
 
 AGREEMENT: Final = 0.995
-"""Share of entities that both devices find: float32 sums in another order turn a label that hangs in the balance."""
+"""Least share of entities that both devices find: float32 sums in another order change labels of close scores."""
 
 
 def compare(place: Place) -> dict[str, Any]:
-    """Entities of the same paragraphs on both devices."""
-    import spacy
-
-    from pipelines.language import model_module
-
-    module = next((found for name in MODELS if _is_there(found := model_module(name))), None)
+    """Compares entities of the same paragraphs on both devices."""
+    module = next((found for name in MODELS if importlib.util.find_spec(found := model_module(name))), None)
     if module is None:
         raise ModuleNotFoundError(f"no spaCy model: {' or '.join(MODELS)}", name=MODELS[-1])
     texts = paragraphs(place.data_dir)[: 20 if place.tiny else 2_000]
@@ -52,18 +55,8 @@ def compare(place: Place) -> dict[str, Any]:
     }
 
 
-def _is_there(module: str) -> bool:
-    import importlib.util
-
-    return importlib.util.find_spec(module) is not None
-
-
 def _path(module: str) -> str:
-    import importlib
-
     found = importlib.import_module(module)
-    from pathlib import Path
-
     folder = Path(str(found.__file__)).parent
     inner = [path.parent for path in folder.glob("*/config.cfg")]
     return str(inner[0] if inner else folder)

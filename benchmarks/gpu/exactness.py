@@ -1,4 +1,4 @@
-"""The engine on a device against one example at a time: the comparison of the tests, at sizes of a GPU.
+"""Comparisons of the engine on a device with one example at a time: those of the tests, at sizes of a GPU.
 
 Tolerances (`engine_models.compare`): 1e-10 in float64. Below, the engine has to come as near to float64 as plain
 backpropagation of one example at a time in the same precision does, up to a factor of 2, for both round the same
@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import torch
+from common import gpt2_config
 from engine_layers import IMAGE_LAYERS, LAYERS, drawn_layer
 from engine_models import SMALL_BUDGETS, Comparison, Mean, TinyLM, compare, fused, seeded, smooth_losses
 from torch import nn
@@ -24,18 +25,13 @@ from pipelines.dp.noise import add_noise
 
 from .cells import Place
 
-DTYPES: Final = {
-    "float64": torch.float64,
-    "float32": torch.float32,
-    "tf32": torch.float32,
-    "bfloat16": torch.float32,
-}
+DTYPES: Final = {"float64": torch.float64, "float32": torch.float32, "tf32": torch.float32, "bfloat16": torch.float32}
 TF32_ROUNDOFF: Final = 2.0**-10
 MODES: Final = ("book_keeping", "two_pass")
 
 
 def layers(place: Place, precision: str) -> dict[str, Any]:
-    """Every layer with a rule, in both modes, with room for temporary values and without."""
+    """Compares every layer with a rule, in both modes, with room for temporary values and without."""
     size, length, width = (3, 5, 4) if place.tiny else (6, 140, 24)
     found: dict[str, Comparison] = {}
     ways = [(mode, budget) for mode in MODES for budget in SMALL_BUDGETS[:2]]
@@ -63,7 +59,7 @@ def layers(place: Place, precision: str) -> dict[str, Any]:
 
 
 def models(place: Place, precision: str) -> dict[str, Any]:
-    """Two blocks of the papers' models at their width and length; initial weights, one example padded."""
+    """Compares two blocks of the papers' models at their width and length; initial weights, one example padded."""
     found: dict[str, Comparison] = {}
     for name, model, length in _models(tiny=place.tiny):
         with seeded(3):
@@ -79,7 +75,6 @@ def models(place: Place, precision: str) -> dict[str, Any]:
 
 def _models(*, tiny: bool) -> Iterator[tuple[str, Any, int]]:
     from transformers import (
-        GPT2Config,
         GPT2LMHeadModel,
         LlamaConfig,
         LlamaForCausalLM,
@@ -90,10 +85,8 @@ def _models(*, tiny: bool) -> Iterator[tuple[str, Any, int]]:
     width, heads, vocab, length = (16, 2, 61, 12) if tiny else (768, 12, 50_257, 512)
     for tied in (True, False):
         with seeded(1):
-            config = GPT2Config(
-                vocab_size=vocab, n_positions=length, n_embd=width, n_layer=2, n_head=heads, tie_word_embeddings=tied,
-                resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=0, eos_token_id=0,
-            )  # fmt: skip
+            sizes = {"vocab": vocab, "length": length, "width": width, "layers": 2, "heads": heads}
+            config = gpt2_config(**sizes, tie_word_embeddings=tied)
             yield f"GPT-2, {'tied' if tied else 'untied'}", GPT2LMHeadModel(config).train(), length
     with seeded(1):
         llama = LlamaConfig(
@@ -124,7 +117,7 @@ def _losses_of(model: Any) -> Any:
 
 
 def smooth_losses_of_x(model: Any, batch: Any) -> torch.Tensor:
-    """(B,) losses that every output takes part in."""
+    """Returns (B,) losses that depend on every output."""
     return smooth_losses(model, batch["x"])
 
 
@@ -173,10 +166,10 @@ def _figures(found: dict[str, Comparison]) -> dict[str, Any]:
 
 
 def noise(place: Place) -> dict[str, Any]:
-    """What `add_noise` adds on the device: Kolmogorov and Smirnov's distance, and what two draws have in common.
+    """Tests the noise of `add_noise` on the device: Kolmogorov and Smirnov's distance, and correlations of two draws.
 
-    The limit on the distance is that of 1 in 10^6 for so many numbers; noise of 1.01 times the deviation is beyond it
-    at the size of a GPU, so that the comparison could fail.
+    The limit on the distance is that of 1 in 10^6 for so many numbers; noise of 1.01 times the deviation is beyond the
+    limit at the size of a GPU, so that the comparison could fail.
     """
     import numpy as np
 

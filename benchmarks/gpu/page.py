@@ -1,4 +1,4 @@
-"""Writes docs/gpu.md: each cell beside what came of it, or that it has never run on a GPU."""
+"""The page docs/gpu.md: each cell with its result, or a note that it has never run on a GPU."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ with a bound that is a tenth off.
 
 
 def write(folder: Path, page: Path = PAGE) -> None:
-    """Writes the page from the results in a folder; without any, every row says so."""
+    """Writes the page from the results in a folder; without results, every row says so."""
     results.restore(folder, CELLS)
     known = {cell.name: results.read(folder, cell) for cell in CELLS}
     page.write_text(rendered(known), "utf-8")
 
 
 def rendered(known: Mapping[str, dict[str, Any] | None]) -> str:
-    """The page. Results of a CPU, or at toy size, are none of a GPU."""
+    """Returns the page, without results of a CPU or at toy size."""
     on_gpu = {name: found for name, found in known.items() if found is not None and counts(found)}
     lines = [HEAD, f"**{said(on_gpu)}**\n"]
     for group, title in TITLES.items():
@@ -69,12 +69,12 @@ TITLES: Final = {
 
 
 def counts(found: Mapping[str, Any]) -> bool:
-    """Whether it is a result of a GPU at its full size."""
+    """Tells if a result is of a GPU at full size."""
     return found.get("kind") == "cuda" and not found.get("tiny") and found["status"] in results.FINAL
 
 
 def said(on_gpu: Mapping[str, Mapping[str, Any]]) -> str:
-    """The page in a sentence."""
+    """Returns a summary of the page in a sentence."""
     if not on_gpu:
         return f"All of it {NEVER}: every cell runs at toy size on a CPU, which shows that it runs, and no more."
     failed = [name for name, found in on_gpu.items() if not holds(found)]
@@ -84,12 +84,12 @@ def said(on_gpu: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def holds(found: Mapping[str, Any]) -> bool:
-    """Whether a cell ran and what it checks is so."""
+    """Tells if a cell ran and its check holds."""
     return bool(found["status"] == "done" and found.get("figures", {}).get("passed", True))
 
 
 def row(cell: Cell, found: Mapping[str, Any] | None) -> str:
-    """A line of a table."""
+    """Returns a line of a table."""
     name = cell.name.partition("/")[2]
     if found is None:
         return f"| {name} | {cell.what} | {NEVER} | |"
@@ -103,7 +103,7 @@ def row(cell: Cell, found: Mapping[str, Any] | None) -> str:
 
 
 def figures(cell: Cell, values: Mapping[str, Any]) -> Sequence[str]:
-    """The figures of a cell, in words."""
+    """Returns the figures of a cell, in words."""
     if cell.name.startswith("dp_step/"):
         rows = values["batches"]
         shown = [rows[at] for at in sorted({len(rows) // 2, len(rows) - 1})] if rows else []
@@ -119,15 +119,12 @@ def figures(cell: Cell, values: Mapping[str, Any]) -> Sequence[str]:
 
 
 def spent(values: Mapping[str, Any]) -> float:
-    """What the noisy steps cost; computed where the page is written, for it needs the accountant."""
+    """Returns the ε of the noisy steps; the page computes it, because the machine of a cell may lack the accountant."""
     from pipelines.accounting.accountants import NeighboringRelation, epsilon
     from pipelines.accounting.events import dp_sgd
 
-    event = dp_sgd(
-        noise_multiplier=values["noise_multiplier"],
-        sample_rate=values["sample_rate"],
-        num_steps=values["private_steps"],
-    )
+    noise, rate, steps = (values[name] for name in ("noise_multiplier", "sample_rate", "private_steps"))
+    event = dp_sgd(noise_multiplier=noise, sample_rate=rate, num_steps=steps)
     return epsilon(event, 1e-5, NeighboringRelation.REPLACE_ONE)
 
 

@@ -1,4 +1,4 @@
-"""Models in parts, for where a file may not be large: cut here, joined where they are used.
+"""Models in parts, for machines that accept no large file: cut here, joined where they are used.
 
     python -m benchmarks.gpu.parts FOLDER --out PARTS [--megabytes 45]
 
@@ -21,7 +21,7 @@ _MEGABYTE: Final = 2**20
 
 
 class PartsError(ValueError):
-    """Pieces that are missing or damaged."""
+    """An error of missing or damaged pieces."""
 
 
 def split(folder: Path, out: Path, megabytes: int = 45) -> Path:
@@ -51,7 +51,7 @@ def split(folder: Path, out: Path, megabytes: int = 45) -> Path:
 
 
 def join(parts: Path, out: Path) -> Path:
-    """The folder that was cut; what is there already, and whole, is not written again.
+    """Joins the parts of a folder; whole files that exist are not written again.
 
     Raises:
         PartsError: a piece is missing or is not the one that was cut, or the index names a place outside the folder.
@@ -83,7 +83,7 @@ def join(parts: Path, out: Path) -> Path:
 
 
 def models_in(folder: Path | None, joined: Path) -> tuple[dict[str, Path], dict[str, str]]:
-    """The models below a folder, by the names of theirs, and why others are not ready.
+    """Returns the models below a folder, by name, and the reasons why others are not ready.
 
     A folder with ``config.json`` is one as it is; one with ``parts.json`` is joined below ``joined``.
     """
@@ -108,9 +108,7 @@ def _digest(path: Path) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Cuts a folder."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.gpu.parts",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="python -m benchmarks.gpu.parts", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--out", type=Path, required=True)

@@ -1,11 +1,12 @@
-"""Results: one JSON for each cell, written as a whole, and all of them in ``summary.json``."""
+"""Results: one JSON for each cell, written as a whole, and all results in ``summary.json``."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
+
+from common import read_json
 
 from benchmarks.reproduce.cache import write_json
 
@@ -14,31 +15,28 @@ from .cells import Cell
 SUMMARY: Final = "summary.json"
 RESULTS: Final = Path(__file__).parents[1] / "results" / "gpu"
 Status = Literal["done", "failed", "skipped", "cut"]
-"""``skipped``: something that it needs is not there. ``cut``: the slice was over. Both are tried again."""
+"""``skipped``: a need of the cell is missing. ``cut``: the slice was over. Both are tried again."""
 
 FINAL: Final = ("done", "failed")
 
 
 def path_of(folder: Path, cell: Cell) -> Path:
-    """Where the result of a cell lies."""
+    """Returns the path of a cell's result."""
     return folder / f"{cell.name.replace('/', '.')}.json"
 
 
 def read(folder: Path, cell: Cell) -> dict[str, Any] | None:
-    """What is known of a cell, or None."""
+    """Reads the result of a cell, or returns None."""
     path = path_of(folder, cell)
-    if not path.exists():
-        return None
-    found: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    return found
+    return read_json(path) if path.exists() else None
 
 
 def restore(folder: Path, cells: Sequence[Cell]) -> int:
-    """Takes results from a summary that came back alone; how many. What has a file of its own stays."""
+    """Restores results without a file of their own from the summary, and counts them."""
     path, count = folder / SUMMARY, 0
     if not path.exists():
         return 0
-    known = {result["cell"]: result for result in json.loads(path.read_text("utf-8"))["results"]}
+    known = {result["cell"]: result for result in read_json(path)["results"]}
     for cell in cells:
         if cell.name in known and read(folder, cell) is None:
             write_json(path_of(folder, cell), known[cell.name])
@@ -55,6 +53,6 @@ def write(folder: Path, cell: Cell, result: dict[str, Any], cells: Sequence[Cell
 
 
 def is_finished(folder: Path, cell: Cell, *, again: bool = False) -> bool:
-    """Whether it need not run; what failed is run again only if asked for."""
+    """Tells if a cell has run; a failed cell runs again only if asked for."""
     known = read(folder, cell)
     return known is not None and known["status"] in (("done",) if again else FINAL)

@@ -1,4 +1,4 @@
-"""Several processes train one model together on GPUs: the weights of one process, and noise once in total."""
+"""The training of one model by several processes on GPUs: the weights of one process, and noise once in total."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
+from common import gpt2_config
 
 from .cells import Place
 
@@ -19,16 +20,16 @@ LEARNING_RATE: Final = 0.1
 MAX_GRAD_NORM: Final = 0.5
 NOISE: Final = 2.0
 TOLERANCE: Final = 1e-4
-"""Of what training moved, relative: float32 sums of the same terms in another order (1e-6), in four steps of which
-each begins where rounding left the one before."""
+"""Largest relative error of the update: float32 sums of the same terms in another order (1e-6), in four steps that
+each begin with the rounding error of the step before."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What every process is told.
+    """The work of every process.
 
     Attributes:
-        tiny: toy size.
+        tiny: true for toy size.
         device: ``cpu`` or ``cuda``.
         noise: noise multiplier; with noise, losses are 0 and the step is noise alone.
     """
@@ -39,19 +40,16 @@ class Job:
 
 
 def trained(job: Job) -> torch.Tensor:
-    """What training moved, flat and on the CPU: every record in every step, no noise but the job's."""
+    """Trains a model, and returns its update, flat and on the CPU: all records in each step, only the job's noise."""
     from torch.utils.data import DataLoader, TensorDataset
-    from transformers import GPT2Config, GPT2LMHeadModel
+    from transformers import GPT2LMHeadModel
 
     from pipelines.dp.language import causal_lm_losses
     from pipelines.dp.privacy import PrivacyEngine
 
     width, length, vocab = (16, 12, 61) if job.tiny else (256, 128, 5_000)
     torch.manual_seed(0)
-    config = GPT2Config(
-        vocab_size=vocab, n_positions=length, n_embd=width, n_layer=2, n_head=2, resid_pdrop=0.0, embd_pdrop=0.0,
-        attn_pdrop=0.0, bos_token_id=0, eos_token_id=0,
-    )  # fmt: skip
+    config = gpt2_config(vocab=vocab, length=length, width=width, layers=2, heads=2)
     model = GPT2LMHeadModel(config).train().to(job.device)
     ids = torch.randint(0, vocab, (RECORDS, length))
     before = _flat(model)
@@ -77,7 +75,7 @@ def _flat(model: torch.nn.Module) -> torch.Tensor:
 
 
 def work(job: Job, progress: Any) -> dict[str, Any]:
-    """In each process that the training stage's launcher starts: what training moved, and whether all moved alike."""
+    """Trains in each process that the training stage's launcher starts, and compares the updates of all processes."""
     group = torch.distributed
     moved = trained(job)
     noise = trained(Job(job.tiny, job.device, NOISE))
@@ -92,7 +90,7 @@ def work(job: Job, progress: Any) -> dict[str, Any]:
 
 
 def _is_alike(moved: torch.Tensor, device: str) -> bool:
-    """Whether the first process's bits are this one's; of all processes."""
+    """Tells if all processes have the bits of the first one."""
     own = moved.to(device)
     first = own.clone()
     torch.distributed.broadcast(first, 0)
@@ -102,7 +100,7 @@ def _is_alike(moved: torch.Tensor, device: str) -> bool:
 
 
 def _collectives(device: str) -> bool:
-    """A sum and a broadcast through the group; with one process the engine itself asks for neither."""
+    """Checks a sum and a broadcast in the group, because the engine itself needs neither with one process."""
     total = torch.arange(1_000.0, device=device) + torch.distributed.get_rank()
     torch.distributed.all_reduce(total)
     count = torch.distributed.get_world_size()
@@ -112,7 +110,7 @@ def _collectives(device: str) -> bool:
 
 
 def launched(place: Place) -> dict[str, Any]:
-    """Processes as the training stage starts them: one for each GPU, or two on the CPU."""
+    """Starts processes as the training stage does: one for each GPU, or two on the CPU."""
     from pipelines.artifacts import Target
     from pipelines.training.machines.launch import launch
 
@@ -129,7 +127,7 @@ def launched(place: Place) -> dict[str, Any]:
 
 
 def gloo(place: Place) -> dict[str, Any]:
-    """Two processes on one device; NCCL takes one process for each, gloo does not mind."""
+    """Starts two processes on one device, which gloo accepts and NCCL does not."""
     context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory(dir=place.scratch) as meeting:
         answers = context.Queue()

@@ -1,4 +1,4 @@
-"""Runs cells one after another, each in a process of its own, until the time of a slice is over."""
+"""A runner of cells, each in a process of its own, until the time of a slice is over."""
 
 from __future__ import annotations
 
@@ -16,25 +16,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from common import with_repository
+
 from . import results
 from .cells import Cell, Place
 
 MARGIN_SECONDS: Final = 15.0
-"""Of a slice, for ending a cell and writing what is known."""
+"""Time of a slice for ending a cell and writing results."""
 
 _ENDS: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class Slice:
-    """What one call does.
+    """The work of one call.
 
     Attributes:
-        seconds: after which nothing of it runs any more.
+        seconds: time after which every cell has ended.
         out: the folder of results.
-        place: what cells are given.
+        place: surroundings of cells.
         about: device, versions and commit, for each result.
-        again: whether what failed runs again.
+        again: true if failed cells run again.
     """
 
     seconds: float
@@ -45,7 +47,7 @@ class Slice:
 
 
 def obstacle(cell: Cell, device: str) -> str | None:
-    """Why a cell cannot run here, or None."""
+    """Returns the reason why a cell cannot run here, or None."""
     missing = [name for name in cell.needs if importlib.util.find_spec(name) is None]
     if device == "cpu":
         missing = [name for name in missing if name != "cupy"]
@@ -57,7 +59,7 @@ def obstacle(cell: Cell, device: str) -> str | None:
 
 
 def has_lstm_in_bfloat16() -> bool:
-    """Whether oneDNN has a kernel for it on this processor."""
+    """Tells if oneDNN has a kernel for an LSTM in bfloat16 on this processor."""
     import torch
 
     try:
@@ -74,9 +76,9 @@ def run_slice(
     given: Slice,
     start: Callable[[Cell, Path, Slice], subprocess.Popen[bytes]],
 ) -> list[str]:
-    """Runs what is not finished and fits; the names of what is left.
+    """Runs unfinished cells that fit, and returns the names of the cells that are left.
 
-    A cell that was cut takes at least twice the time that it had; one that had a whole slice has failed.
+    A cell that was cut takes at least twice the time that it had; a cell that had a whole slice has failed.
     """
     deadline = time.monotonic() + given.seconds
     usable = given.seconds - MARGIN_SECONDS
@@ -115,7 +117,7 @@ def _shown(found: Mapping[str, Any]) -> str:
 def run_cell(
     cell: Cell, given: Slice, seconds: float, start: Callable[[Cell, Path, Slice], subprocess.Popen[bytes]]
 ) -> dict[str, Any]:
-    """Status and figures of one cell, in at most so many seconds."""
+    """Runs one cell in at most so many seconds, and returns its status and figures."""
     with tempfile.TemporaryDirectory(prefix="cell-") as scratch:
         answer = Path(scratch) / "answer.json"
         process = start(cell, answer, given)
@@ -132,21 +134,19 @@ def run_cell(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends a cell's process and those that it started, which are of its group."""
+    """Ends a cell's process and the processes that it started, which are of its group."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait(timeout=_ENDS)
 
 
 def started(cell: Cell, answer: Path, given: Slice) -> subprocess.Popen[bytes]:
-    """A process of its own for a cell: an error of the device, or memory that is used up, ends with it."""
+    """Starts a process of its own for a cell, so that an error of the device or full memory ends with the process."""
     place = given.place
     line = [sys.executable, "-m", "benchmarks.gpu", "--cell", cell.name, "--answer", str(answer)]
     line += ["--device", place.device, *(["--tiny"] if place.tiny else [])]
     line += ["--data-dir", str(place.data_dir)] if place.data_dir is not None else []
     for name, folder in place.models.items():
         line += ["--model", f"{name}={folder}"]
-    root = str(Path(__file__).parents[2])
-    path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1", "TMPDIR": str(answer.parent)}
+    environment = with_repository(HF_HUB_OFFLINE="1", TMPDIR=str(answer.parent))
     return subprocess.Popen(line, env=environment, start_new_session=True)

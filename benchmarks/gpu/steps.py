@@ -16,7 +16,7 @@ from .cells import Place
 ROUNDS: Final = 3
 LARGEST: Final = 4_096
 MAX_SECONDS: Final = 90.0
-"""Of a cell; the batch that is under way then is the last."""
+"""Time of a cell, after which no further batch is begun."""
 
 EXACT: Final = 1e-5
 """Relative error of a clipped sum in float32 at a small shape, above which nothing is measured (`dp_step`)."""
@@ -58,7 +58,7 @@ def largest(place: Place, shape: str, contender: str, dtype: str) -> dict[str, A
 
 
 def _measured(contender: str, shape: Shape, terms: Terms) -> dict[str, Any]:
-    """A model of its own for each batch: an engine that wrapped one does not take it back."""
+    """Measures a batch on a model of its own, because an engine cannot release a model that it wrapped."""
     is_on_gpu = terms.device == "cuda"
     gc.collect()
     if is_on_gpu:

@@ -12,7 +12,7 @@ _SECRET: Final = re.compile(r"(?<!^)(?<![.!?] )\b[A-Z][a-z]+\b|\b\w*\d\w*\b")
 
 
 def paragraphs(data_dir: Path | None, *, held_out: bool = False) -> list[str]:
-    """Paragraphs of running text, to train on or to be judged by.
+    """Returns paragraphs of running text, for training or for evaluation.
 
     Raises:
         FileNotFoundError: the data folder has no WikiText-2.
@@ -28,10 +28,10 @@ def paragraphs(data_dir: Path | None, *, held_out: bool = False) -> list[str]:
 
 
 def name_of(data_dir: Path | None) -> str:
-    """What the texts are, for a result."""
+    """Returns the name of the texts, for a result."""
     return "WikiText-2" if data_dir is not None else "this project's documentation"
 
 
 def redacted(text: str, mask: str) -> str:
-    """Numbers and capitalised words inside sentences masked: a rule for benchmarks, and no policy of the project."""
+    """Masks numbers and capitalised words inside sentences: a rule for benchmarks, and no policy of the project."""
     return _SECRET.sub(mask, text)

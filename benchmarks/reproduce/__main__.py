@@ -1,4 +1,4 @@
-"""Reproduces the five papers' tables and figures, cell by cell.
+"""A command that reproduces the five papers' tables and figures, cell by cell.
 
     nice -n 10 python -m benchmarks.reproduce --data-dir DATA [--work build/reproduce] [--only PAPER/PLACE]
     python -m benchmarks.reproduce --list [--only jft/table2]
@@ -26,6 +26,8 @@ from flows.environment import DEFAULTS
 
 sys.path.append(str(Path(__file__).parents[1]))  # benchmarks import each other by name
 
+from common import command_line
+
 from . import base, page, results
 from .cells import SCALES, Cell, Impossible, Train, expected_hours
 from .papers import CELLS
@@ -33,21 +35,15 @@ from .running import NotReadyError, Workplace, run_cell
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Parses the command line; the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.reproduce", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data-dir", type=Path)
-    parser.add_argument("--work", type=Path, default=Path("build/reproduce"))
+    """Runs the command, and returns the exit status."""
+    parser = command_line(__doc__, prog="python -m benchmarks.reproduce", data_dir=False, work="build/reproduce")
     parser.add_argument("--results", type=Path, default=results.RESULTS)
     parser.add_argument("--scale", choices=SCALES, default="small")
-    parser.add_argument(
-        "--model", action="append", default=[], metavar="NAME=FOLDER", help="where a model of the hub lies, or made"
-    )
+    parser.add_argument("--model", action="append", default=[], metavar="NAME=FOLDER", help="folder of a hub model")
     parser.add_argument("--only", action="append", default=[], help="PAPER[/PLACE[/CELL]]; may be given again")
     parser.add_argument("--headline", action="store_true", help="headline cells alone")
-    parser.add_argument("--quick", action="store_true", help="only what needs no training")
-    parser.add_argument("--seeds", type=int, help="at most so many of each cell")
+    parser.add_argument("--quick", action="store_true", help="only cells without training")
+    parser.add_argument("--seeds", type=int, help="largest number for each cell")
     parser.add_argument("--minutes", type=float, default=float("inf"))
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--base", action="store_true")
@@ -80,10 +76,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def chosen(only: Sequence[str], *, headline: bool = False, quick: bool = False) -> list[Cell]:
-    """The cells that are asked for.
+    """Returns the cells that are asked for.
 
     Raises:
-        SystemExit: a pattern names none.
+        SystemExit: a pattern names no cell.
     """
     for pattern in only:
         if not any(cell.matches(pattern) for cell in CELLS):
@@ -93,7 +89,7 @@ def chosen(only: Sequence[str], *, headline: bool = False, quick: bool = False) 
 
 
 def listed(cells: Sequence[Cell], folder: Path, scale: str) -> list[str]:
-    """A line a cell, and what is to come."""
+    """Returns a line for each cell, and the hours that are left."""
     lines = []
     for cell in cells:
         if isinstance(cell.run, Impossible):
@@ -108,7 +104,7 @@ def listed(cells: Sequence[Cell], folder: Path, scale: str) -> list[str]:
 
 
 def run_all(cells: Sequence[Cell], place: Workplace, given: argparse.Namespace) -> int:
-    """Runs what is not there yet, headline first, seed by seed; 1 if a cell failed."""
+    """Runs missing cells, headline first, seed by seed, and returns 1 if a cell failed."""
     deadline = time.monotonic() + 60 * given.minutes
     if given.again:
         todo = [(cell, seed) for cell in cells for seed in range(cell.runs_seeds)]
@@ -128,7 +124,7 @@ def run_all(cells: Sequence[Cell], place: Workplace, given: argparse.Namespace) 
             print(error)
             return 1
         except Exception as error:
-            # A server that did not start, or a full disk, is no reason to lose a night: what failed is tried again.
+            # The other cells go on after an error (a server did not start, the disk is full); this one is tried again.
             print(f"{cell.identity}, seed {seed}: failed: {type(error).__name__}: {error}", flush=True)
             failed = True
             continue

@@ -10,7 +10,6 @@ records.
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import random
 import time
@@ -20,8 +19,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
+from common import gpt2_config, read_json
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast, set_seed
+from transformers import GPT2LMHeadModel, PreTrainedTokenizerFast, set_seed
 
 from pipelines.corpus.split import Splitter
 
@@ -33,16 +33,16 @@ _MINUTE: Final = 60.0
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """How the starting point is made.
+    """A recipe of the starting point.
 
     Attributes:
-        vocabulary: tokens of the BPE, learnt on the public articles.
-        width, blocks, heads: of the GPT-2.
-        context: tokens of a row.
-        rows: of a step.
-        epochs: passes over the public articles.
-        learning_rate: the highest; it falls to a tenth along a cosine.
-        seed: of weights and order.
+        vocabulary: number of tokens of the BPE, learnt on the public articles.
+        width, blocks, heads: sizes of the GPT-2.
+        context: number of tokens of a row.
+        rows: number of rows of a step.
+        epochs: number of passes over the public articles.
+        learning_rate: highest learning rate; the rate falls to a tenth along a cosine.
+        seed: seed of weights and order.
     """
 
     vocabulary: int = 4_096
@@ -60,13 +60,13 @@ RECIPES: Final[Mapping[str, Recipe]] = {
     "small": Recipe(),
     "paper": Recipe(vocabulary=8_192, width=512, blocks=8, heads=8, context=512, rows=32, epochs=6, learning_rate=6e-4),
 }
-"""``paper`` is for a machine with a GPU and without GPT-2; where GPT-2 is at hand, cells name it instead."""
+"""Recipes by scale. ``paper`` is for a machine with a GPU and without GPT-2; cells name GPT-2 if you have it."""
 
 
 def articles(lines: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-    """Title and lines of each article of a raw WikiText file.
+    """Yields title and lines of each article of a raw WikiText file.
 
-    A title stands between blank lines, with one sign of equality on either side; headings inside an article have more.
+    A title is between blank lines, with one sign of equality on either side; headings inside an article have more.
     """
     title, body = "", []
     for number, line in enumerate(lines):
@@ -84,12 +84,12 @@ def articles(lines: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
 
 
 def is_public(title: str) -> bool:
-    """Whether an article belongs to the starting point: four in five, by a hash that no data set can move."""
+    """Tells if an article belongs to the starting point: four in five, by a hash of the title alone."""
     return hashlib.sha256(f"reticent/wikitext2/{title}".encode()).digest()[0] % 5 != 0
 
 
 def split_articles(data_dir: Path) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """The articles of the training file: public ones, and those to fine-tune on."""
+    """Returns the articles of the training file: public ones, and those to fine-tune on."""
     lines = (data_dir / "wikitext2" / "wiki.train.raw").read_text("utf-8").splitlines()
     public: dict[str, list[str]] = {}
     private: dict[str, list[str]] = {}
@@ -99,19 +99,19 @@ def split_articles(data_dir: Path) -> tuple[dict[str, list[str]], dict[str, list
 
 
 def sentences(paragraphs: Sequence[str]) -> list[str]:
-    """Sentences, as the pipeline's splitter cuts them."""
+    """Cuts paragraphs into sentences by the pipeline's splitter."""
     splitter = Splitter(mode="rules")
     return [sentence.text for found in splitter.split(paragraphs) for sentence in found]
 
 
 def starting_point(data_dir: Path, work: Path, recipe: Recipe, minutes: float = math.inf) -> Path | None:
-    """The folder of the starting point; made where it is not there yet.
+    """Returns the folder of the starting point, which is made if it is missing.
 
     Args:
         data_dir: the folder of data sets.
-        work: where artifacts are kept.
-        recipe: how it is made.
-        minutes: after which to stop, with a checkpoint; given again, it goes on.
+        work: folder of artifacts.
+        recipe: recipe of the starting point.
+        minutes: time after which the training stops with a checkpoint; the next call continues it.
 
     Returns:
         The folder, or None if the time was over before the last step.
@@ -128,19 +128,8 @@ def _make(
     tokenizer = _tokenizer([line for body in public.values() for line in body], recipe.vocabulary, folder)
     rows = _rows(public, tokenizer, recipe, folder / "rows.pt")
     set_seed(recipe.seed)
-    config = GPT2Config(
-        vocab_size=len(tokenizer),
-        n_embd=recipe.width,
-        n_layer=recipe.blocks,
-        n_head=recipe.heads,
-        n_positions=recipe.context,
-        bos_token_id=0,
-        eos_token_id=0,
-        resid_pdrop=0.0,
-        embd_pdrop=0.0,
-        attn_pdrop=0.0,
-    )
-    network = GPT2LMHeadModel(config)
+    sizes = {"width": recipe.width, "layers": recipe.blocks, "heads": recipe.heads}
+    network = GPT2LMHeadModel(gpt2_config(vocab=len(tokenizer), length=recipe.context, **sizes))
     optimizer = torch.optim.AdamW(network.parameters(), lr=recipe.learning_rate, betas=(0.9, 0.95), weight_decay=0.1)
     checkpoint, state = folder / "checkpoint.pt", {"step": 0, "seconds": 0.0, "losses": []}
     if checkpoint.exists():
@@ -186,7 +175,7 @@ def _make(
 def _step(
     network: Any, optimizer: torch.optim.Optimizer, rows: torch.Tensor, recipe: Recipe, step: int, num_steps: int
 ) -> float:
-    """One step, whose rows and step size follow from its number alone, so that a killed training goes on the same."""
+    """Takes a step, whose rows and step size follow from its number alone, so that a killed training can continue."""
     an_epoch = len(rows) // recipe.rows
     order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(recipe.seed + step // an_epoch))
     batch = rows[order[(step % an_epoch) * recipe.rows :][: recipe.rows]].long()
@@ -210,7 +199,7 @@ def _tokenizer(lines: Sequence[str], size: int, folder: Path) -> Any:
 
 
 def byte_pairs(lines: Sequence[str], size: int) -> Any:
-    """A vocabulary of ``size`` byte pairs, `END` among them, made from public lines."""
+    """Makes a vocabulary of ``size`` byte pairs, `END` among them, from public lines."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -221,7 +210,7 @@ def byte_pairs(lines: Sequence[str], size: int) -> Any:
 
 
 def _rows(public: Mapping[str, Sequence[str]], tokenizer: Any, recipe: Recipe, path: Path) -> torch.Tensor:
-    """Rows of tokens, (rows, context): an article's sentences, each after an end token, as records begin."""
+    """Returns rows of tokens, (rows, context): an article's sentences, each after an end token, as in records."""
     if path.exists():
         return torch.load(path, weights_only=True)
     rows: list[list[int]] = []
@@ -234,9 +223,9 @@ def _rows(public: Mapping[str, Sequence[str]], tokenizer: Any, recipe: Recipe, p
 
 
 def starts(ids: Sequence[int], context: int) -> list[int]:
-    """Where rows of ``context`` tokens begin: each at an end token (0), and the next one at the last that it holds.
+    """Returns the starts of rows of ``context`` tokens: each at an end token (0), the next at the last one inside.
 
-    A sentence longer than a row is left after it, so rows always go forward.
+    After a sentence longer than a row comes the next sentence, so rows always go forward.
     """
     begins = [place for place, token in enumerate(ids) if token == 0]
     found: list[int] = []
@@ -250,7 +239,7 @@ def starts(ids: Sequence[int], context: int) -> list[int]:
 
 
 def _held_out(network: Any, tokenizer: Any, data_dir: Path, context: int) -> dict[str, float]:
-    """Perplexity a word of the validation file: by sentence alone, as records are scored, and in running text."""
+    """Measures the perplexity a word of the validation file: by sentence alone, as in records, and in running text."""
     lines = (data_dir / "wikitext2" / "wiki.valid.raw").read_text("utf-8").splitlines()
     body = [line for _, paragraphs in articles(lines) for line in paragraphs]
     chosen = sentences(body)
@@ -274,6 +263,5 @@ def _held_out(network: Any, tokenizer: Any, data_dir: Path, context: int) -> dic
 
 
 def written(folder: Path) -> dict[str, Any]:
-    """What is known of a finished starting point."""
-    found: dict[str, Any] = json.loads((folder / "cached.json").read_text("utf-8"))
-    return found
+    """Returns the document of a finished starting point."""
+    return read_json(folder / "cached.json")

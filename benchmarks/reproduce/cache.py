@@ -1,4 +1,4 @@
-"""Artifacts that cells share (models, corpora), in a work folder, under a key of what they are made from."""
+"""Artifacts that cells share (models, corpora), in a work folder, under a key of their contents."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ DONE = "cached.json"
 
 
 def content_key(made_from: Mapping[str, Any]) -> str:
-    """Equal for equal contents, on every machine."""
+    """Returns a key that is equal for equal contents, on every machine."""
     text = json.dumps(made_from, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def cached(parent: Path, key: str, make: Callable[[Path], Mapping[str, Any] | None]) -> Path | None:
-    """The folder of an artifact.
+    """Returns the folder of an artifact, which is made if it is missing.
 
     Args:
-        parent: of the folders of its kind.
-        key: its content key.
-        make: fills the folder and returns what is known of it, or None if it is not complete; called again, it goes on.
+        parent: folder of the artifacts of its kind.
+        key: content key of the artifact.
+        make: function that fills the folder and returns its document, or None if the folder is not complete; the next
+            call continues.
 
     Returns:
         The folder, or None while it is not complete.
@@ -39,7 +40,7 @@ def cached(parent: Path, key: str, make: Callable[[Path], Mapping[str, Any] | No
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Writes a file as a whole, so that a kill leaves the old one."""
+    """Writes a file as a whole, so that a kill leaves the old file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_suffix(".new")
     new.write_text(json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,10 +1,10 @@
-"""What a cell of a paper's table or figure is here: one configuration, what it measures, and what differs."""
+"""The cells of the papers' tables and figures: one configuration each, its measure, and its differences."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -16,7 +16,7 @@ PAPER_MODELS: Final[Mapping[str, str]] = {
     "minilm": "FacebookAI/roberta-base",
     "masked": "FacebookAI/roberta-base",
 }
-"""What the papers start from, by what stands for it at small scale; names on the hub."""
+"""Models of the papers by their substitutes at small scale; names on the hub."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,11 +25,11 @@ class Train:
 
     Attributes:
         corpus: a name in `corpora.CORPORA`.
-        method: as ``reticent compare`` takes it.
+        method: name of the method, as in ``reticent compare``.
         small, paper: settings by ``table.field``, beside those of the corpus; ``paper`` adds to ``small``.
         model: ``base`` (the pre-trained GPT-2 of this benchmark), ``masked`` (MiniLM with a head that fills blanks), or
-            as `train.model` takes it.
-        paper_model: that of the paper, where it is not the one of `PAPER_MODELS`.
+            a value of `train.model`.
+        paper_model: model of the paper, if `PAPER_MODELS` has another one.
     """
 
     corpus: str
@@ -40,22 +40,22 @@ class Train:
     paper_model: str | None = None
 
     def settings(self, scale: Scale) -> dict[str, str]:
-        """Those of a scale."""
+        """Returns the settings of a scale."""
         return {**self.small, **(self.paper if scale == "paper" else {})}
 
     def model_at(self, scale: Scale) -> str:
-        """What it starts from at a scale."""
+        """Returns the name of the initial model at a scale."""
         return self.model if scale == "small" else self.paper_model or PAPER_MODELS.get(self.model, self.model)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Audit(Train):
-    """The same with canaries: the stages of ``reticent audit``.
+    """A run of the pipeline with canaries: the stages of ``reticent audit``.
 
     Attributes:
-        copies: of each canary.
-        canaries: how many are made; a coin decides which half is trained on.
-        detected: how many of those that the policies find.
+        copies: number of copies of each canary.
+        canaries: number of canaries; a coin for each decides if the model trains on it.
+        detected: number of canaries that the policies find.
     """
 
     copies: int = 10
@@ -68,8 +68,8 @@ class Compute:
     """A calculation without a training, by a function of `computed`.
 
     Attributes:
-        function: its name.
-        arguments: what it is called with.
+        function: name of the function.
+        arguments: arguments of the function.
     """
 
     function: str
@@ -81,9 +81,9 @@ class Recorded:
     """A figure of another benchmark of this project, read from its results.
 
     Attributes:
-        function: of `recorded`.
-        arguments: what it is called with.
-        command: that makes the results.
+        function: name of a function of `recorded`.
+        arguments: arguments of the function.
+        command: command that makes the results.
     """
 
     function: str
@@ -93,7 +93,7 @@ class Recorded:
 
 @dataclass(frozen=True, kw_only=True)
 class Impossible:
-    """Nothing here can run it.
+    """A cell that cannot run here.
 
     Attributes:
         reason: data, model or machine that is missing; a sentence without its full stop.
@@ -107,21 +107,21 @@ Run = Train | Compute | Recorded | Impossible
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One cell.
+    """A cell of a paper's table or figure.
 
     Attributes:
-        paper: its short name, a module of `papers`.
+        paper: short name of the paper, a module of `papers`.
         place: ``table2``, ``figure3``, ``text``.
-        name: unique in its place.
-        run: how ours is made.
-        printed: the paper's figure as its text has it; empty where the copy at hand lacks it.
-        unit: of both figures.
-        measure: which figure of the run is shown.
-        differs: what is not as in the paper, beside the scale.
-        minutes: of processor time that one seed is expected to take at small scale.
-        headline: whether a claim of `claims` rests on it that the paper's abstract or introduction makes.
-        exact: whether ours is meant to be the paper's number, so that it is judged by the number.
-        seeds: repetitions.
+        name: name that is unique in its place.
+        run: run that makes our figure.
+        printed: the paper's figure as its text has it; empty if the copy at hand lacks it.
+        unit: unit of both figures.
+        measure: name of the figure of the run.
+        differs: differences from the paper, beside the scale.
+        minutes: expected processor time of one seed at small scale.
+        headline: true if a claim of the paper's abstract or introduction depends on it.
+        exact: true if ours should be the paper's number, so that the verdict compares numbers.
+        seeds: number of repetitions.
     """
 
     paper: str
@@ -152,28 +152,33 @@ class Cell:
 
     @property
     def number(self) -> float | None:
-        """The paper's figure."""
+        """Returns the paper's figure."""
         found = re.search(r"-?\d[\d,]*\.?\d*", self.printed)
         return float(found.group().replace(",", "")) if found else None
 
     @property
     def last_digit(self) -> float:
-        """Half a unit of the last digit that the paper prints."""
+        """Returns half a unit of the last digit that the paper prints."""
         found = re.search(r"\.(\d+)", self.printed)
         return 0.5 * 10.0 ** (-len(found.group(1)) if found else 0)
 
     @property
     def runs_seeds(self) -> int:
-        """How many results it has when it is finished."""
+        """Returns the number of results of a finished cell."""
         return self.seeds if isinstance(self.run, Train) else 0 if isinstance(self.run, Impossible) else 1
 
     def matches(self, pattern: str) -> bool:
-        """Whether ``PAPER[/TABLE[/CELL]]`` names it."""
+        """Tells if ``PAPER[/TABLE[/CELL]]`` names the cell."""
         return not pattern or self.identity == pattern or self.identity.startswith(pattern.rstrip("/") + "/")
 
 
+def cells_of(paper: str) -> Callable[..., Cell]:
+    """Returns a constructor of a paper's cells, from place, name and the other fields."""
+    return lambda place, name, **fields: Cell(paper=paper, place=place, name=name, **fields)
+
+
 def expected_hours(left: Iterable[tuple[Cell, int]]) -> float:
-    """Of processor time at small scale for cells and seeds; what they share is counted once."""
+    """Returns the hours of processor time at small scale for cells and seeds; shared runs are counted once."""
     minutes: dict[str, float] = {}
     for cell, seed in left:
         run = cell.run
@@ -184,6 +189,6 @@ def expected_hours(left: Iterable[tuple[Cell, int]]) -> float:
 
 
 def settings_of(run: Train, scale: Scale) -> dict[str, Any]:
-    """What decides a result, for its record."""
+    """Returns the settings that decide a result, for its record."""
     more = {"copies": run.copies, "canaries": run.canaries, "detected": run.detected} if isinstance(run, Audit) else {}
     return {"corpus": run.corpus, "method": run.method, "model": run.model_at(scale), **run.settings(scale), **more}

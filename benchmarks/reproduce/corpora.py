@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from common import write_lines
+
 from .base import articles, sentences, split_articles
 from .cache import cached, content_key
 from .cells import Scale
@@ -95,17 +97,17 @@ private_learning_rate = 5e-3
 context_length = 48
 max_eval_sentences = 872
 """
-"""Five passes in batches of 500 of 20,000 phrases: two hundred noisy steps."""
+"""Settings of five passes in batches of 500 of 20,000 phrases: two hundred noisy steps."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Corpus:
-    """One corpus.
+    """A corpus of cells.
 
     Attributes:
-        rows: from the folder of data sets and the scale.
-        settings: the settings file.
-        title: what it is, at small scale.
+        rows: function from the folder of data sets and the scale to rows.
+        settings: text of the settings file.
+        title: description at small scale.
     """
 
     rows: Callable[[Path, Scale], list[Row]]
@@ -114,14 +116,13 @@ class Corpus:
 
 
 def prepared(name: str, data_dir: Path, work: Path, scale: Scale) -> Path:
-    """The settings file of a corpus, beside its rows; made once for equal rows and settings."""
+    """Returns the settings file of a corpus, beside its rows; both are made once for equal rows and settings."""
     corpus = CORPORA[name]
     rows = corpus.rows(data_dir, scale)
     key = content_key({"rows": rows, "settings": corpus.settings})
 
     def make(folder: Path) -> dict[str, Any]:
-        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-        (folder / "corpus.jsonl").write_text(lines, encoding="utf-8")
+        write_lines(folder / "corpus.jsonl", rows, ensure_ascii=False)
         (folder / "reticent.toml").write_text(corpus.settings, encoding="utf-8")
         return {"name": name, "scale": scale, "num_rows": len(rows)}
 
@@ -132,14 +133,14 @@ def prepared(name: str, data_dir: Path, work: Path, scale: Scale) -> Path:
 
 
 def joined(text: str) -> str:
-    """A line of WikiText-2 as people write it: without the blanks and marks (`` @-@ ``) that its makers put in."""
+    """Returns a line of WikiText-2 without the blanks and marks (`` @-@ ``) that its makers put in."""
     for pattern, replacement in _JOINED:
         text = pattern.sub(replacement, text)
     return text.strip()
 
 
 def wikitext(data_dir: Path, scale: Scale, num_sentences: int = 3_000, held_out: int = 300) -> list[Row]:
-    """Paragraphs of articles that the starting point did not see, until so many sentences; at paper scale, all.
+    """Returns paragraphs of articles unseen by the starting point, until so many sentences; at paper scale, all.
 
     At small scale signs are joined to their words. The starting point read them apart, and so has something to learn,
     as GPT-2 has, which read the web joined and is fine-tuned on WikiText-2 apart.
@@ -166,7 +167,7 @@ def wikitext(data_dir: Path, scale: Scale, num_sentences: int = 3_000, held_out:
 
 
 def customersim(data_dir: Path, scale: Scale, num_turns: int = 6_000, held_out: int = 400) -> list[Row]:
-    """Dialogues in their order, until so many turns."""
+    """Returns dialogues in their order, until so many turns."""
     found: list[Row] = []
     for fold, most in (("train", num_turns), ("test", held_out)):
         total = 0

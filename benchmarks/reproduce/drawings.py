@@ -1,4 +1,4 @@
-"""Figures drawn like the papers': their axes and series, from results; a series appears once it has a point."""
+"""Drawings of results with the axes and series of the papers' figures; a series appears once it has a point."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class Picture:
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """What a figure shows.
+    """A figure.
 
     Attributes:
-        paper, place: whose.
-        title: below it.
-        x_name, y_name: of the axes.
-        series: by name, the cells of a line, each with its x, or with the name of the figure that is its x.
-        joined: whether points of a series are joined.
-        is_log2: whether x is a logarithm to the base of two, of what the axis shows.
+        paper, place: paper, and its figure.
+        title: title below the figure.
+        x_name, y_name: names of the axes.
+        series: cells of each line by its name, each with its x, or with the name of the figure that is its x.
+        joined: true if points of a series are joined.
+        is_log2: true if x is a logarithm to the base of two, of what the axis shows.
     """
 
     paper: str
@@ -138,14 +138,14 @@ def write(known: Results, folder: Path) -> list[Picture]:
             continue
         file = f"reproduced-{figure.paper}-{figure.place}.svg"
         folder.mkdir(parents=True, exist_ok=True)
-        text = tostring(drawn(figure, lines), encoding="unicode")
-        (folder / file).write_text(text + "\n", encoding="utf-8")
+        picture = tostring(drawn(figure, lines), encoding="unicode")
+        (folder / file).write_text(picture + "\n", encoding="utf-8")
         found.append(Picture(paper=figure.paper, file=file, title=figure.title))
     return found
 
 
 def points_of(known: Results, cells: Sequence[tuple[str, float | str]]) -> list[Point]:
-    """Means over seeds where x is a setting; a point a seed where it was measured."""
+    """Returns means over seeds if x is a setting; a point for each seed if it was measured."""
     points: list[Point] = []
     for name, x in cells:
         results: Sequence[Mapping[str, Any]] = known[name][1]
@@ -156,21 +156,19 @@ def points_of(known: Results, cells: Sequence[tuple[str, float | str]]) -> list[
     return points
 
 
+def canvas(width: float, height: float, label: str) -> Element:
+    """Returns an empty drawing with a white ground and a label for readers who cannot see it."""
+    font = {"font-family": "sans-serif", "font-size": "12", "role": "img", "aria-label": label}
+    box = {"xmlns": "http://www.w3.org/2000/svg", "viewBox": f"0 0 {width} {height}"}
+    picture = Element("svg", {**box, **font})
+    SubElement(picture, "rect", {"width": str(width), "height": str(height), "fill": "#fff"})
+    return picture
+
+
 def drawn(figure: Figure, lines: Mapping[str, Sequence[Point]]) -> Element:
-    """The drawing."""
+    """Draws a figure."""
     height = HEIGHT + BOTTOM + 18 * ((len(lines) + 2) // 3)
-    picture = Element(
-        "svg",
-        {
-            "xmlns": "http://www.w3.org/2000/svg",
-            "viewBox": f"0 0 {WIDTH} {height}",
-            "font-family": "sans-serif",
-            "font-size": "12",
-            "role": "img",
-            "aria-label": f"{figure.title}: {', '.join(lines)}",
-        },
-    )
-    SubElement(picture, "rect", {"width": str(WIDTH), "height": str(height), "fill": "#fff"})
+    picture = canvas(WIDTH, height, f"{figure.title}: {', '.join(lines)}")
     points = [point for row in lines.values() for point in row]
     across_ticks = ticks([x for x, _ in points])
     level_ticks = ticks([0.0, *(y for _, y in points)])
@@ -183,15 +181,14 @@ def drawn(figure: Figure, lines: Mapping[str, Sequence[Point]]) -> Element:
 
     for y in level_ticks:
         _, level = place(low_x, y)
-        SubElement(
-            picture, "line", {"x1": str(LEFT), "x2": str(right), "y1": str(level), "y2": str(level), "stroke": "#ddd"}
-        )
-        _text(picture, LEFT - 6, level + 4, f"{y:,.6g}", "end")
+        ends = {"x1": str(LEFT), "x2": str(right), "y1": str(level), "y2": str(level), "stroke": "#ddd"}
+        SubElement(picture, "line", ends)
+        text(picture, LEFT - 6, level + 4, f"{y:,.6g}", "end")
     for x in across_ticks:
         across, _ = place(x, low_y)
-        _text(picture, across, HEIGHT + 18, f"{2**x:,.6g}" if figure.is_log2 else f"{x:,.6g}", "middle")
-    _text(picture, right, HEIGHT + 36, figure.x_name, "end")
-    _text(picture, 6, TOP - 12, figure.y_name)
+        text(picture, across, HEIGHT + 18, f"{2**x:,.6g}" if figure.is_log2 else f"{x:,.6g}", "middle")
+    text(picture, right, HEIGHT + 36, figure.x_name, "end")
+    text(picture, 6, TOP - 12, figure.y_name)
     for number, (name, row) in enumerate(lines.items()):
         colour = COLOURS[number % len(COLOURS)]
         spots = [place(*point) for point in row]
@@ -202,14 +199,14 @@ def drawn(figure: Figure, lines: Mapping[str, Sequence[Point]]) -> Element:
             SubElement(picture, "circle", {"cx": str(x), "cy": str(y), "r": "3.5", "fill": colour})
         at, level = LEFT + number % 3 * 165, HEIGHT + BOTTOM + 12 + number // 3 * 18
         SubElement(picture, "circle", {"cx": str(at), "cy": str(level - 4), "r": "4", "fill": colour})
-        _text(picture, at + 8, level, name)
+        text(picture, at + 8, level, name)
     return picture
 
 
 def ticks(values: Sequence[float]) -> list[float]:
-    """Round numbers, a step of 1, 2 or 5 times a power of ten apart, from below the least value to above the largest.
+    """Returns round numbers from below the least value to above the largest, a step of 1, 2 or 5 times 10^n apart.
 
-    Three to seven of them; values that are all alike lie between two.
+    There are three to seven of them; values that are all alike lie between two.
     """
     low, high = min(values), max(values)
     span = high - low or abs(high) or 1.0
@@ -219,5 +216,6 @@ def ticks(values: Sequence[float]) -> list[float]:
     return [number * step for number in range(first, max(last, first + 1) + 1)]
 
 
-def _text(picture: Element, x: float, y: float, said: str, anchor: str = "start") -> None:
+def text(picture: Element, x: float, y: float, said: str, anchor: str = "start") -> None:
+    """Writes text at a place of a drawing."""
     SubElement(picture, "text", {"x": f"{x:g}", "y": f"{y:g}", "text-anchor": anchor}).text = said

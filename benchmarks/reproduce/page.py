@@ -1,4 +1,4 @@
-"""Writes docs/reproductions.md and its drawings from the results; text of verdicts follows from the rules."""
+"""The page docs/reproductions.md and its drawings, from the results; the text of verdicts follows from the rules."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from common import ROOT
+
 from . import drawings, results, verdicts
 from .base import RECIPES
 from .cells import Cell, Recorded, Scale, expected_hours
 from .papers import CELLS, CLAIMS, TITLES
 from .verdicts import Claim, Estimate, Results, Verdict
 
-DOCS: Final = results.REPOSITORY / "docs"
+DOCS: Final = ROOT / "docs"
 WORDS: Final = ("reproduced", "partly", "not", "not run here", "not possible here")
 COMMAND: Final = "python -m benchmarks.reproduce --data-dir DATA"
 _LONGEST: Final = 420
@@ -52,7 +54,7 @@ So far {told}. Everything here ran on a CPU unless it says otherwise."""
 
 
 def known_results(folder: Path, scale: Scale) -> Results:
-    """Every cell with its results."""
+    """Returns every cell with its results."""
     return {cell.identity: (cell, results.read_all(folder, cell, scale)) for cell in CELLS}
 
 
@@ -64,7 +66,7 @@ def write(folder: Path = results.RESULTS, scale: Scale = "small", docs: Path = D
 
 
 def page(known: Results, scale: Scale, pictures: Sequence[drawings.Picture] = ()) -> Iterator[str]:
-    """The lines of the page."""
+    """Yields the lines of the page."""
     judged = [(claim, claim.judge(known)) for claim in CLAIMS]
     yield from _head(known, scale)
     yield from _summary(judged)
@@ -110,7 +112,7 @@ def _hours(known: Results) -> str:
 
 
 def _spent(known: Results) -> float:
-    """Hours of processor time of the headline cells, a run that gave several figures once."""
+    """Returns hours of processor time of the headline cells; a run with several figures counts once."""
     runs = (result for cell, found in known.values() if cell.headline for result in found)
     seconds = (run.get("cpu_seconds") or run["wall_seconds"] for run in runs if not run.get("same_run_as"))
     return math.fsum(seconds) / 3600
@@ -167,7 +169,7 @@ def _cells(cells: Sequence[Cell], known: Results) -> Iterator[str]:
 
 
 def _differences(of_cells: Iterable[str]) -> Iterator[str]:
-    """What differs from the paper, each part once, in the order of the cells."""
+    """Yields differences from the paper, each part once, in the order of the cells."""
     told: set[str] = set()
     for text in of_cells:
         new = [part for part in text.split("; ") if part and part not in told]
@@ -204,12 +206,13 @@ def _ours(cell: Cell, known: Results) -> str:
 
 
 def perplexity_per_token(result: Mapping[str, Any]) -> float | None:
-    """That of a result whose value is one a word of the whole held-out text, at whatever time of the training.
+    """Returns the perplexity a token of a result whose value is one a word of the whole held-out text.
 
-    Both are of the same text, so a word has as many tokens at any time: their number follows from the two at the end.
+    Both are of the same text, so a word has the same number of tokens at any time of the training: the number follows
+    from both perplexities at its end.
 
     Returns:
-        None where the value is of some words only, or the result has no perplexity a token.
+        None if the value is of some words only, or the result has no perplexity a token.
     """
     figures, value = result["figures"], result["value"]
     if "perplexity" not in figures or value == figures.get("perplexity_per_word_but_secrets"):

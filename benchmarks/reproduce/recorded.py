@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from statistics import fmean
 from typing import Any, Final
+
+from common import read_json
 
 from .results import RESULTS
 
 OTHERS: Final = RESULTS.parent
 
 
-def _document(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((OTHERS / name).read_text("utf-8"))
-    return found
-
-
 def _of_domains(policy: str) -> list[dict[str, Any]]:
-    """What a policy said in each training of `domains.py`: domains.json, domains_1.json, …"""
+    """Returns the figures of a policy in each training of `domains.py`: domains.json, domains_1.json, …"""
     names = ["domains.json", *sorted(path.name for path in OTHERS.glob("domains_[0-9].json"))]
-    return [_document(name)["policies"][policy] for name in names]
+    return [read_json(OTHERS / name)["policies"][policy] for name in names]
 
 
 def _only(found: Iterable[dict[str, Any]], **named: str) -> dict[str, Any]:
-    """The one with these names."""
+    """Returns the document with these names."""
     for one in found:
         if all(one[name] == value for name, value in named.items()):
             return one
@@ -32,7 +28,7 @@ def _only(found: Iterable[dict[str, Any]], **named: str) -> dict[str, Any]:
 
 
 def leak_rate(policy: str, model: str) -> dict[str, Any]:
-    """Domain privacy: the share of texts that a policy takes for a leak; `domains.py`, prompts of one domain."""
+    """Returns the share of texts that a policy takes for a leak (domain privacy; prompts of one domain)."""
     leaks, perplexities = [], []
     for training in _of_domains(policy):
         found = _only(training["models"], name=model)
@@ -45,7 +41,7 @@ def leak_rate(policy: str, model: str) -> dict[str, Any]:
 
 
 def leak_difference(policy: str, first: str, second: str) -> dict[str, Any]:
-    """Domain privacy: points by which one model's rate lies above another's, in each training."""
+    """Returns the points by which one model's rate is above another's, in each training (domain privacy)."""
     differences = []
     for training in _of_domains(policy):
         differences.append(100 * _only(training["claims"], first=first, second=second)["difference"])
@@ -53,9 +49,9 @@ def leak_difference(policy: str, first: str, second: str) -> dict[str, Any]:
 
 
 def by_miss_rate(corpus: str, method: str, gamma: float, figure: str) -> dict[str, Any]:
-    """CRT, Figures 3 to 5: a figure of canaries at a share γ of misses; seeds of `audit_methods.py`."""
+    """Returns a figure of canaries at a share γ of misses (CRT, Figures 3 to 5), by seeds of `audit_methods.py`."""
     values = []
-    for cell in _document("audit_methods.json")["cells"]:
+    for cell in read_json(OTHERS / "audit_methods.json")["cells"]:
         if (cell["corpus"], cell["method"], cell["copies"], cell["public_share"]) == (corpus, method, 20, 0.0):
             values += [
                 point[figure] for point in cell["by_miss_rate"].get("the policies", ()) if point["rate"] == gamma

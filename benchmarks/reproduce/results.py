@@ -1,40 +1,37 @@
-"""One JSON for each finished cell and seed; what is there is never written over, unless it is asked for."""
+"""Results: one JSON for each finished cell and seed, which is never overwritten, unless you ask for it."""
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import re
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from common import RESULTS as ALL_RESULTS
+from common import git, read_json
+
 from .cache import write_json
 from .cells import Cell, Scale
 
-RESULTS: Final = Path(__file__).parents[1] / "results" / "reproduce"
-REPOSITORY: Final = Path(__file__).parents[2]
+RESULTS: Final = ALL_RESULTS / "reproduce"
 
 
 def path_of(folder: Path, cell: Cell, scale: Scale, seed: int) -> Path:
-    """Where the result of a cell and seed lies."""
+    """Returns the path of the result of a cell and seed."""
     name = re.sub(r"[^a-z0-9.]+", "-", cell.name.lower().replace("ε", "eps")).strip("-")
     return folder / cell.paper / cell.place / f"{name}.{scale}.{seed}.json"
 
 
 def read(folder: Path, cell: Cell, scale: Scale, seed: int) -> dict[str, Any] | None:
-    """A finished result, or None."""
+    """Reads a finished result, or returns None."""
     path = path_of(folder, cell, scale, seed)
-    if not path.exists():
-        return None
-    found: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    return found
+    return read_json(path) if path.exists() else None
 
 
 def read_all(folder: Path, cell: Cell, scale: Scale) -> list[dict[str, Any]]:
-    """All finished results of a cell, by seed."""
+    """Reads all finished results of a cell, by seed."""
     found = (read(folder, cell, scale, seed) for seed in range(cell.runs_seeds))
     return [result for result in found if result is not None]
 
@@ -56,7 +53,7 @@ def write(
     """Writes a result with the machine and commit that made it.
 
     Raises:
-        FileExistsError: there is one, and ``again`` is not set.
+        FileExistsError: a result exists, and ``again`` is not set.
     """
     path = path_of(folder, cell, scale, seed)
     if path.exists() and not again:
@@ -79,7 +76,7 @@ def write(
 
 
 def machine() -> dict[str, Any]:
-    """Device and commit, for a result; no name of a machine or a person."""
+    """Returns device and commit, for a result; no name of a machine or a person."""
     import torch
 
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"CPU, {platform.machine()}"
@@ -87,18 +84,14 @@ def machine() -> dict[str, Any]:
 
 
 def commit() -> str:
-    """The commit of this checkout; ``+`` where files differ from it."""
-
-    def git(*arguments: str) -> str:
-        done = subprocess.run(["git", *arguments], cwd=REPOSITORY, capture_output=True, text=True, check=False)
-        return done.stdout.strip()
-
-    changed = git("status", "--porcelain", "--untracked-files=no", "--", "pipelines", "flows", "tasks", "benchmarks")
-    return (git("rev-parse", "--short=12", "HEAD") or "unknown") + ("+" if changed else "")
+    """Returns the commit of this checkout, with ``+`` if files differ from it."""
+    rooms = ("pipelines", "flows", "tasks", "benchmarks")
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", *rooms, check=False)
+    return (git("rev-parse", "--short=12", "HEAD", check=False) or "unknown") + ("+" if changed else "")
 
 
 def unfinished(folder: Path, cells: Sequence[Cell], scale: Scale) -> list[tuple[Cell, int]]:
-    """Cells and seeds without a result: one seed of all headline cells, then the others' first, then further seeds."""
+    """Returns cells and seeds without a result: first seeds of headline cells, of other cells, then further seeds."""
     missing = [
         (cell, seed)
         for cell in cells

@@ -1,4 +1,4 @@
-"""Runs one cell with one seed: a run of the pipeline, an audit, or a calculation."""
+"""The run of one cell with one seed: a run of the pipeline, an audit, or a calculation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CANDIDATES: Final = 10_000
 
 
 class Clock(NamedTuple):
-    """Seconds since some time: of the wall, and of processors, those of finished children included."""
+    """A pair of times in seconds: of the wall, and of processors, with finished children."""
 
     wall: float
     cpu: float
@@ -34,22 +34,22 @@ class Clock(NamedTuple):
 
 
 class NotReadyError(Exception):
-    """The starting point is not complete."""
+    """An error: the starting point is not complete."""
 
 
 class FailedError(Exception):
-    """A run of the pipeline failed; the message is its reason."""
+    """An error of a run of the pipeline; the message is its reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workplace:
-    """Where cells run.
+    """The folders and models of cells.
 
     Attributes:
-        data_dir: the folder of data sets.
-        work: artifacts and stores.
-        results: finished results.
-        minutes: that the starting point may take in this call.
+        data_dir: folder of data sets.
+        work: folder of artifacts and stores.
+        results: folder of finished results.
+        minutes: time that the starting point may take in this call.
         models: folders, by the name on the hub of the model that lies there; ``made`` stands for the starting point
             of this benchmark.
     """
@@ -62,11 +62,11 @@ class Workplace:
 
 
 def run_cell(cell: Cell, scale: Scale, seed: int, place: Workplace, *, again: bool = False) -> Path:
-    """Runs it and writes its result.
+    """Runs a cell and writes its result.
 
     Raises:
         NotReadyError, FailedError: nothing was written.
-        FileExistsError: there is a result, and ``again`` is not set.
+        FileExistsError: a result exists, and ``again`` is not set.
     """
     if results.read(place.results, cell, scale, seed) is not None and not again:
         raise FileExistsError(f"{cell.identity}, seed {seed}: there is a result; --again makes it anew")
@@ -104,7 +104,7 @@ def run_cell(cell: Cell, scale: Scale, seed: int, place: Workplace, *, again: bo
 def of_same_run(
     cell: Cell, scale: Scale, seed: int, place: Workplace, about: Mapping[str, Any] | None
 ) -> dict[str, Any] | None:
-    """A finished result of another cell that is another figure of the same run."""
+    """Finds a finished result of another cell that is another figure of the same run."""
     for other in CELLS:
         if other.identity == cell.identity or type(other.run) is not type(cell.run):
             continue
@@ -120,7 +120,7 @@ def of_same_run(
 
 
 def model_of(name: str, scale: Scale, place: Workplace) -> Path | None:
-    """The folder of a model; None where the pipeline knows it by name."""
+    """Returns the folder of a model; None if the pipeline knows the model by name."""
     given = place.models.get(name)
     if name == "base" or given == "made":
         folder = base.starting_point(place.data_dir, place.work, base.RECIPES[scale], place.minutes)
@@ -139,7 +139,7 @@ def model_of(name: str, scale: Scale, place: Workplace) -> Path | None:
 
 
 def starting_point_of(name: str, folder: Path | None) -> dict[str, Any] | None:
-    """What a result says of the model that it began with; None where that is one that comes as a package."""
+    """Describes the initial model for a result; None for a model of a package."""
     if folder is not None and (folder / DONE).exists():
         known = base.written(folder)
         if "perplexity_a_word_of_sentences" not in known:
@@ -149,7 +149,7 @@ def starting_point_of(name: str, folder: Path | None) -> dict[str, Any] | None:
 
 
 def environment(run: Train, scale: Scale, folder: Path | None) -> dict[str, str]:
-    """The settings of a run, by environment variable."""
+    """Returns the settings of a run, by environment variable."""
     settings = {"train.model": str(folder) if folder is not None else run.model_at(scale), **run.settings(scale)}
     if folder is not None:
         settings["train.model_is_public"] = "true"
@@ -170,17 +170,17 @@ def environment(run: Train, scale: Scale, folder: Path | None) -> dict[str, str]
 def variant_of(
     run: Train, scale: Scale, seed: int, config: Path, folder: Path | None, environ: Mapping[str, str]
 ) -> Variant:
-    """A run as ``reticent compare`` has it.
+    """Returns a run as ``reticent compare`` has it.
 
     Raises:
-        ConfigError: its settings are wrong.
+        ConfigError: the settings are wrong.
     """
     variant = Variant(config, run.method, seed, environment(run, scale, folder))
     return without_idle(variant, environ)
 
 
 def trained(run: Train, scale: Scale, seed: int, place: Workplace, folder: Path | None) -> dict[str, Any]:
-    """The figures of a run, from the store where it ran before."""
+    """Returns the figures of a run; the store has them if it ran before."""
     config = corpora.prepared(run.corpus, place.data_dir, place.work, scale)
     variant = variant_of(run, scale, seed, config, folder, os.environ)
     if isinstance(run, Audit):
@@ -199,7 +199,7 @@ def trained(run: Train, scale: Scale, seed: int, place: Workplace, folder: Path 
 
 
 def documents(variant: Variant, *stages: str) -> Callable[[str, str], dict[str, Any]]:
-    """JSON files of stages, by stage and name; what is not in the store is made."""
+    """Returns a reader of JSON files by stage and name; missing stages are built first."""
     session, keys = fetch(load_settings(variant.config, {**os.environ, **variant.environment}), *stages)
 
     def document(stage: str, name: str) -> dict[str, Any]:
@@ -211,7 +211,7 @@ def documents(variant: Variant, *stages: str) -> Callable[[str, str], dict[str, 
 
 
 def more_figures(variant: Variant) -> dict[str, float]:
-    """Perplexity of what the policies find in held-out text, and of the rest; of jft, also around its first phase."""
+    """Returns perplexities of the policies' finds in held-out text and of the rest; for jft, also around phase 1."""
     is_jft = variant.method.startswith("jft")
     document = documents(variant, "train_utility", *(("train_phase1",) if is_jft else ()))
     groups = document("train_utility", "figures.json")["groups"]
@@ -228,7 +228,7 @@ def more_figures(variant: Variant) -> dict[str, float]:
 
 
 def audited(variant: Variant) -> dict[str, Any]:
-    """What canaries and held-out text say of a run."""
+    """Runs an audit, and returns the figures of canaries and held-out text."""
     document = documents(variant, "evaluate", "audit_canaries")
     exposure, evaluated = document("audit_canaries", "exposure.json"), document("evaluate", "figures.json")
     groups = {group["name"]: group for group in exposure["groups"]}
@@ -252,8 +252,8 @@ def checked(cell: Cell, scale: Scale, config: Path, folder: Path) -> None:
     """Validates a cell's settings without running it.
 
     Raises:
-        ConfigError, ReticentError: they are wrong.
-        KeyError: it names no corpus or function.
+        ConfigError, ReticentError: the settings are wrong.
+        KeyError: the cell names no corpus or function.
     """
     if isinstance(cell.run, Compute | Recorded):
         functions = computed.FUNCTIONS if isinstance(cell.run, Compute) else recorded.FUNCTIONS

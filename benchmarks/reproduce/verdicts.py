@@ -1,4 +1,4 @@
-"""Verdicts, from declared rules and the intervals of results; none is typed by hand.
+"""Verdicts, computed from declared rules and the intervals of results.
 
 *Reproduced*: the 95 % interval lies on the paper's side. *Partly*: the mean does, and the interval does not, or there
 is one training, or some rules of a claim hold and others do not. *Not*: the mean lies on the other side.
@@ -18,12 +18,12 @@ from .cells import Cell, Compute, Impossible
 
 Word = Literal["reproduced", "partly", "not", "not run here", "not possible here"]
 CLOSE: Final = 0.1
-"""Relative distance to the paper's number up to which a computed one is partly reproduced."""
+"""Relative distance to the paper's number up to which a computed number is partly reproduced."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came out, and why."""
+    """A verdict with its reason."""
 
     word: Word
     reason: str
@@ -31,7 +31,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Mean and 95 % interval; ``exact`` where nothing is random, ``num`` results."""
+    """A mean with its 95 % interval; ``exact`` if nothing is random; of ``num`` results."""
 
     mean: float
     low: float
@@ -45,11 +45,11 @@ class Estimate:
 
 
 Results = Mapping[str, tuple[Cell, Sequence[Mapping[str, Any]]]]
-"""By identity, the cell and its results by seed."""
+"""The cell and its results by seed, by the cell's identity."""
 
 
 def interval(values: Sequence[float], *, exact: bool = False) -> Estimate:
-    """Of the mean of independent values, by Student's t."""
+    """Returns the interval of the mean of independent values, by Student's t."""
     mean = math.fsum(values) / len(values)
     if exact:
         return Estimate(mean, mean, mean, len(values), exact=True)
@@ -61,14 +61,14 @@ def interval(values: Sequence[float], *, exact: bool = False) -> Estimate:
 
 
 def values_of(results: Sequence[Mapping[str, Any]]) -> dict[int, float]:
-    """The measured value by seed; a figure that was recorded elsewhere may bring its seeds along."""
+    """Returns the measured value by seed; a figure of another benchmark may have its own seeds."""
     if len(results) == 1 and results[0]["figures"].get("of_seeds"):
         return dict(enumerate(results[0]["figures"]["of_seeds"]))
     return {int(result["seed"]): float(result["value"]) for result in results if result["value"] is not None}
 
 
 def estimate(cell: Cell, results: Sequence[Mapping[str, Any]]) -> Estimate | None:
-    """A cell's, or None where nothing ran."""
+    """Returns a cell's estimate, or None if nothing ran."""
     values = list(values_of(results).values())
     if not values:
         return None
@@ -86,7 +86,7 @@ def _missing(known: Results, names: Sequence[str]) -> Verdict | None:
 
 
 def judged(found: Estimate, side: Callable[[float], bool], said: str) -> Verdict:
-    """By the ends of the interval: ``side`` says whether a value lies where the paper has it."""
+    """Judges by the ends of the interval: ``side`` tells if a value is on the paper's side."""
     if not side(found.mean):
         return Verdict("not", said)
     if found.num == 1 and not found.exact:
@@ -98,7 +98,7 @@ def judged(found: Estimate, side: Callable[[float], bool], said: str) -> Verdict
 
 @dataclass(frozen=True)
 class Ordering:
-    """The value of ``smaller`` lies below that of ``larger``: seed by seed, by logarithms where all are positive."""
+    """A rule: the value of ``smaller`` is below that of ``larger``, seed by seed, by logarithms if all are positive."""
 
     smaller: str
     larger: str
@@ -108,7 +108,7 @@ class Ordering:
         return (self.smaller, self.larger)
 
     def differences(self, known: Results) -> Estimate | None:
-        """Larger less smaller, over the seeds that both have."""
+        """Returns larger less smaller, over the seeds that both have."""
         (cell, first), (other, second) = known[self.smaller], known[self.larger]
         small, large = values_of(first), values_of(second)
         shared = sorted(set(small) & set(large))
@@ -133,7 +133,7 @@ class Ordering:
 
 @dataclass(frozen=True)
 class Alike:
-    """Two values differ by at most a share: the interval of the difference of logarithms lies within ± ``share``."""
+    """A rule: the interval of the difference of two values' logarithms is within ± ``share``."""
 
     first: str
     second: str
@@ -176,12 +176,12 @@ class _OfOne(ABC):
 
     @abstractmethod
     def of(self, cell: Cell, found: Estimate) -> Verdict:
-        """What follows from the cell's value."""
+        """Returns the verdict of the cell's value."""
 
 
 @dataclass(frozen=True)
 class Below(_OfOne):
-    """The value lies below a bound."""
+    """A rule: the value is below a bound."""
 
     bound: float
 
@@ -191,7 +191,7 @@ class Below(_OfOne):
 
 @dataclass(frozen=True)
 class Above(_OfOne):
-    """The value lies above a bound."""
+    """A rule: the value is above a bound."""
 
     bound: float
 
@@ -201,7 +201,7 @@ class Above(_OfOne):
 
 @dataclass(frozen=True)
 class Positive(_OfOne):
-    """A recorded difference is positive."""
+    """A rule: a recorded difference is positive."""
 
     def of(self, cell: Cell, found: Estimate) -> Verdict:
         return judged(found, lambda value: value > 0, f"{cell.name}: {_told(found, '+')}")
@@ -209,7 +209,7 @@ class Positive(_OfOne):
 
 @dataclass(frozen=True)
 class Within(_OfOne):
-    """A recorded difference is at most so large."""
+    """A rule: a recorded difference is at most so large."""
 
     most: float
 
@@ -219,7 +219,7 @@ class Within(_OfOne):
 
 @dataclass(frozen=True)
 class Number(_OfOne):
-    """The paper's number to its last digit; within a tenth of it, partly. Or, with ``at_most``, at most that."""
+    """A rule: the paper's number to its last digit; within a tenth, partly. With ``at_most``, at most that number."""
 
     at_most: float | None = None
 
@@ -231,7 +231,7 @@ class Number(_OfOne):
 
 
 def same_number(cell: Cell, found: Estimate) -> Verdict:
-    """Whether a value is the paper's."""
+    """Judges if a value is the paper's."""
     if cell.number is None:
         return Verdict("not possible here", "the copy of the paper lacks the number")
     said = f"{cell.name}: {found.mean:.4g} for {cell.printed}"
@@ -249,12 +249,12 @@ class Claim:
     """A claim of a paper, in our words, and the rules that judge it here.
 
     Attributes:
-        paper: whose.
-        text: the claim.
-        rules: all of which it takes.
-        headline: whether the paper's abstract or introduction makes it.
-        context: rules that are told beside the reasons, and not judged by: what explains a verdict.
-        note: what a reader has to know beside the rules' reasons.
+        paper: short name of the paper.
+        text: text of the claim.
+        rules: rules that must all hold.
+        headline: true if the paper's abstract or introduction makes the claim.
+        context: rules that explain a verdict beside the reasons, and decide nothing.
+        note: a remark for readers beside the rules' reasons.
     """
 
     paper: str
@@ -265,7 +265,7 @@ class Claim:
     note: str = ""
 
     def background(self, known: Results) -> str:
-        """What the context says, as far as it has run; no sign of a difference is expected."""
+        """Returns the reasons of the context, as far as it has run; no sign of a difference is expected."""
         found = [rule.judge(known) for rule in self.context]
         return "; ".join(
             verdict.reason for verdict in found if verdict.word not in ("not run here", "not possible here")
@@ -275,8 +275,13 @@ class Claim:
         return together([rule.judge(known) for rule in self.rules])
 
 
+def claims_of(paper: str) -> Callable[..., Claim]:
+    """Returns a constructor of a paper's claims, from the text and the other fields."""
+    return lambda text, **fields: Claim(paper=paper, text=text, **fields)
+
+
 def together(verdicts: Sequence[Verdict]) -> Verdict:
-    """All reproduced: reproduced. None holds: not. What did not run is named before the rest is judged."""
+    """Joins verdicts: all reproduced, reproduced; no one holds, not. Rules that did not run come first."""
     words = [verdict.word for verdict in verdicts]
     reason = "; ".join(dict.fromkeys(verdict.reason for verdict in verdicts))
     for word in ("not run here", "not possible here"):
@@ -292,7 +297,7 @@ def together(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def of_cell(cell: Cell, claims: Sequence[Claim], known: Results) -> Verdict:
-    """A row's verdict: that of the rules that name the cell and can be judged, or whether its number is the paper's."""
+    """Returns a row's verdict: by the rules that name the cell and can be judged, or by the paper's number."""
     if isinstance(cell.run, Impossible):
         return Verdict("not possible here", cell.run.reason)
     found = estimate(cell, known[cell.identity][1])

@@ -47,11 +47,12 @@ def test_the_two_sets_of_mails_share_no_frame_and_no_format():
 def test_the_page_shows_the_results(tmp_path):
     document = json.loads(pii.RESULTS.read_text("utf-8"))
     page = pii.PAGE.read_text("utf-8")
-    assert f"{pii.MARKS[0]}\n{pii.tables(document)}\n{pii.MARKS[1]}" in page
+    begin, end = f"<!-- pii: made by `{pii.MAKER}` -->", "<!-- end -->"
+    assert f"{begin}\n{pii.tables(document)}\n{end}" in page
     copy = tmp_path / "policies.md"
-    copy.write_text(f"before {pii.MARKS[0]} old {pii.MARKS[1]} after")
+    copy.write_text(f"before {begin} old {end} after")
     pii.write_docs(document, copy)
-    assert copy.read_text() == f"before {pii.MARKS[0]}\n{pii.tables(document)}\n{pii.MARKS[1]} after"
+    assert copy.read_text() == f"before {begin}\n{pii.tables(document)}\n{end} after"
     copy.write_text("nothing")
-    with pytest.raises(ValueError, match="lacks the marks"):
+    with pytest.raises(ValueError, match="no marks for pii"):
         pii.write_docs(document, copy)

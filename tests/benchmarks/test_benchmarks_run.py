@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,8 @@ from support.tiny_token_classifier import write_model
 from toy_data import write_toy_data
 
 MOST_SECONDS = 300
+OUTPUT = re.compile(r"--(?:out|output|write) (\S+\.\w+)")
+"""The option that names the file of results."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +28,12 @@ class Toy:
     """One command, without ``python`` before it.
 
     Attributes:
-        command: with ``{data}`` for the data sets and ``{work}`` for an empty folder.
-        writes: files that are not there before, or are written anew; places as in the command, or below the root.
+        command: words after ``python``, with ``{data}`` for the data sets and ``{work}`` for an empty folder.
+        writes: files that are new or written anew, beside `OUTPUT`; paths as in the command, or below the root.
         says: words that it prints.
         settings: values of the pipeline's settings, by TABLE__FIELD.
-        needs: modules without which it is skipped: other people's tools, in environments of their own.
-        before: what makes ready, in the folder ``{work}``.
+        needs: modules of other people's tools, without which it is skipped.
+        before: function that prepares the folder ``{work}``.
     """
 
     command: str
@@ -70,49 +73,34 @@ TOYS = {
         "benchmarks/audit_plots.py --out {work}",
         writes=("{work}/audit-exposure.svg", "{work}/audit-miss-rates.svg", "{work}/audit-roc.svg"),
     ),
-    "audit_power": Toy(
-        "benchmarks/audit_power.py --runs 1 --trials 100 --out {work}/out.json", writes=("{work}/out.json",)
-    ),
-    "audit_tightness": Toy(
-        "benchmarks/audit_tightness.py --only power --runs 1 --out {work}/out.json", writes=("{work}/out.json",)
-    ),
+    "audit_power": Toy("benchmarks/audit_power.py --runs 1 --trials 100 --out {work}/out.json"),
+    "audit_tightness": Toy("benchmarks/audit_tightness.py --only power --runs 1 --out {work}/out.json"),
     "calibrated_policy": Toy("benchmarks/calibrated_policy.py limits --data-dir {data}", says="limits"),
-    "dedup": Toy(
-        "benchmarks/dedup.py --sentences 4000 --repeats 1 --only Reticent polars --out {work}/out.json",
-        writes=("{work}/out.json",),
-    ),
-    "dedup_kernel": Toy("benchmarks/dedup_kernel.py --sentences 20000 --repeats 1", says="compiled"),
+    "dedup": Toy("benchmarks/dedup.py --sentences 4000 --repeats 1 --only Reticent polars --out {work}/out.json"),
     "dedup_peers": Toy("benchmarks/dedup_peers.py rbloom {work} --idle", says="{", needs=("rbloom",)),
-    "dedup_scale": Toy("benchmarks/dedup_scale.py --corpus 2000 4000 --keys 2000 4000 --repeats 1", says="4,000"),
     "domains": Toy(
         "benchmarks/domains.py --data-dir {data} --conversations 12 --epochs 1 --steps 10 --prompts airline"
         " --models Public --work {work}",
         writes=results("domains.json"),
     ),
     "dp_step": Toy(
-        "benchmarks/dp_step.py --shapes gpt2-toy --contenders plain ours --rounds 1 --quiet --output {work}/out.json",
-        writes=("{work}/out.json",),
+        "benchmarks/dp_step.py --shapes gpt2-toy --contenders plain ours --rounds 1 --quiet --output {work}/out.json"
     ),
     "encryption": Toy("benchmarks/encryption.py --rows 2000", says="log"),
     "english_detector": Toy(
         "benchmarks/english_detector.py --data-dir {data} --of-btc {work}/detector --of-wnut {work}/detector"
         " --out {work}/out.json",
-        writes=("{work}/out.json",),
         before=detector,
     ),
     "exposure": Toy("benchmarks/exposure.py --digits 3 --tokenizer bytes --peer-sample 50", says="factor"),
     "gate_growth": Toy(
-        "benchmarks/gate_growth.py --sentences 2000 4000 --partition 1000 --work {work} --out {work}/out.json",
-        writes=("{work}/out.json",),
+        "benchmarks/gate_growth.py --sentences 2000 4000 --partition 1000 --work {work} --out {work}/out.json"
     ),
     "gpu.__main__": Toy(
         "-m benchmarks.gpu --device cpu --tiny --only exactness/noise --out {work}", writes=("{work}/summary.json",)
     ),
     "gpu.parts": Toy("-m benchmarks.gpu.parts {data}/ner --out {work}/parts", writes=("{work}/parts/parts.json",)),
-    "growth": Toy(
-        "benchmarks/growth.py --dialogues 2 6 --stages split --work {work}/growth --out {work}/out.json",
-        writes=("{work}/out.json",),
-    ),
+    "growth": Toy("benchmarks/growth.py --dialogues 2 6 --stages split --work {work}/growth --out {work}/out.json"),
     "increment": Toy("benchmarks/increment.py --files 2 --dialogues 3", says='"ratio"'),
     "membership": Toy(
         "benchmarks/membership.py --data-dir {data} --records 30 --base-records 60 --epochs 1 --work {work}",
@@ -122,19 +110,11 @@ TOYS = {
         "benchmarks/methods_table.py --data-dir {data} --sentences 60 --only no_dp --work {work}",
         writes=(*results("methods.json"), "docs/methods.md"),
     ),
-    "miss_rate_coverage": Toy(
-        "benchmarks/miss_rate_coverage.py --repetitions 20 --out {work}/out.svg", writes=("{work}/out.svg",)
-    ),
-    "nights": Toy(
-        "benchmarks/nights.py --nights 3 --files 2 --dialogues 3 --work {work}/nights --out {work}/out.json",
-        writes=("{work}/out.json",),
-    ),
-    "miss_rate_worlds": Toy(
-        "benchmarks/miss_rate_worlds.py --repetitions 5 --out {work}/out.json", writes=("{work}/out.json",)
-    ),
+    "miss_rate_coverage": Toy("benchmarks/miss_rate_coverage.py --repetitions 20 --out {work}/out.svg"),
+    "nights": Toy("benchmarks/nights.py --nights 3 --files 2 --dialogues 3 --work {work}/nights --out {work}/out.json"),
+    "miss_rate_worlds": Toy("benchmarks/miss_rate_worlds.py --repetitions 5 --out {work}/out.json"),
     "opacus_examples": Toy(
         "benchmarks/opacus_examples.py --examples words --seeds 1 --rounds 1 --write {work}/out.md",
-        writes=("{work}/out.md",),
         needs=("opacus", "sklearn"),
     ),
     "orderings": Toy(
@@ -143,21 +123,13 @@ TOYS = {
         writes=results("orderings.json", "orderings.md"),
     ),
     "performance": Toy(
-        "benchmarks/performance.py --only night --limit 200",
-        writes=(*results("performance.json"), "docs/scale.md"),
+        "benchmarks/performance.py --only night --limit 200", writes=(*results("performance.json"), "docs/scale.md")
     ),
-    "pii": Toy("benchmarks/pii.py --data-dir {data} --texts 4 --out {work}/out.json", writes=("{work}/out.json",)),
+    "pii": Toy("benchmarks/pii.py --data-dir {data} --texts 4 --out {work}/out.json"),
     "policy_coverage": Toy("benchmarks/policy_coverage.py --data-dir {data} --lines 10", says="after_collapsing"),
-    "policy_misses": Toy(
-        "benchmarks/policy_misses.py --data-dir {data} --sentences 100 --out {work}/out.json",
-        writes=("{work}/out.json",),
-    ),
-    "propagation": Toy(
-        "benchmarks/propagation.py --data-dir {data} --dialogues 3 --out {work}/out.json", writes=("{work}/out.json",)
-    ),
-    "public_side": Toy(
-        "benchmarks/public_side.py --data-dir {data} --texts 20 --out {work}/out.json", writes=("{work}/out.json",)
-    ),
+    "policy_misses": Toy("benchmarks/policy_misses.py --data-dir {data} --sentences 100 --out {work}/out.json"),
+    "propagation": Toy("benchmarks/propagation.py --data-dir {data} --dialogues 3 --out {work}/out.json"),
+    "public_side": Toy("benchmarks/public_side.py --data-dir {data} --texts 20 --out {work}/out.json"),
     "redaction": Toy("benchmarks/redaction.py --sentences 20 --rounds 1 --one-process", says="presidio"),
     "reproduce.__main__": Toy(
         "-m benchmarks.reproduce --quick --only selective/table2 --results {work}/results --work {work}/made",
@@ -165,22 +137,17 @@ TOYS = {
     ),
     "scale_plan": Toy("benchmarks/scale_plan.py", says="sentences"),
     "schedule": Toy("benchmarks/schedule.py --partitions 40 --workers 4", says="all of it"),
-    "split": Toy(
-        "benchmarks/split.py --characters 20000 --repeats 1 --out {work}/out.json", writes=("{work}/out.json",)
-    ),
+    "split": Toy("benchmarks/split.py --characters 20000 --repeats 1 --out {work}/out.json"),
     "stability": Toy(
         "benchmarks/stability.py --data-dir {data} --dialogues 3 --lines 5 --rounds 1 --workers 1"
         " --out {work}/out.json",
-        writes=("{work}/out.json",),
     ),
     "startup": Toy(
         "benchmarks/startup.py --config {work}/project/reticent.toml --runs 1 --out {work}/out.json",
-        writes=("{work}/out.json",),
         before=finished_run,
     ),
     "synthetic": Toy(
         "benchmarks/synthetic.py --only built-in --dialogues 60 --rows 30 --work {work} --out {work}/out.json",
-        writes=("{work}/out.json",),
         settings={"SYNTHESIZE__DOWNSTREAM_STEPS": "2", "TRAIN__EPOCHS": "1"},
     ),
     "task_scores": Toy(
@@ -236,7 +203,7 @@ def test_it_runs_at_toy_size(name: str, root: Path, tmp_path: Path) -> None:
     places = {"data": str(root / "data"), "work": str(tmp_path)}
     toy.before(tmp_path)
     settings = {f"RETICENT__{name}": value for name, value in toy.settings.items()}
-    written = [root / place.format(**places) for place in toy.writes]
+    written = [root / place.format(**places) for place in (*toy.writes, *re.findall(OUTPUT, toy.command))]
     before = {path: path.stat().st_mtime_ns for path in written if path.exists()}
     done = subprocess.run(
         [sys.executable, *(word.format(**places) for word in toy.command.split())],

@@ -72,7 +72,7 @@ def test_a_filter_is_as_large_as_the_one_that_a_bucket_makes() -> None:
 
 
 def test_the_block_is_replaced_and_the_page_around_it_kept() -> None:
-    page = f"above\n\n{scale_plan.BEGIN}\n\nold\n\n{scale_plan.END}\nbelow\n"
+    page = f"above\n\n<!-- scale: made by `{scale_plan.MAKER}` -->\n\nold\n\n<!-- end -->\nbelow\n"
     written = scale_plan.with_block(page, "new")
     assert written == page.replace("old", "new")
     assert scale_plan.with_block(written, "new") == written

@@ -1,15 +1,17 @@
-"""CRT: Figures 2 to 6. It has no table of results; points of its figures are in no text, but what they show is."""
+"""CRT: Figures 2 to 6. The paper has no table of results; its text describes the figures without their points."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from benchmarks.reproduce.cells import Audit, Cell, Compute, Impossible, Recorded, Train
-from benchmarks.reproduce.verdicts import Above, Below, Claim, Number, Ordering
+from benchmarks.reproduce.cells import Audit, Cell, Compute, Impossible, Recorded, Train, cells_of
+from benchmarks.reproduce.verdicts import Above, Below, Claim, Number, Ordering, claims_of
 
 from .jft import DIALOGUE_GAINS, WIKITEXT_GAINS, minutes_of
 
 P: Final = "crt"
+_cell: Final = cells_of(P)
+_claim: Final = claims_of(P)
 BASE: Final = (
     "the small GPT-2 for DistilGPT-2; a sample for all records; sentences as records; CRT takes two passes over both "
     "parts, No-DP one over all, DPSGD two"
@@ -32,10 +34,9 @@ def _figure2() -> list[Cell]:
     cells = []
     for corpus, source in SOURCES.items():
         cells += [
-            Cell(
-                paper=P,
-                place="figure2",
-                name=f"{corpus}, {name}{scored}",
+            _cell(
+                "figure2",
+                f"{corpus}, {name}{scored}",
                 differs=f"{BASE}; {A3}",
                 minutes=minutes_of("customersim" if corpus == "CustomerSim" else "wikitext", method),
                 run=Train(
@@ -52,10 +53,9 @@ def _figure2() -> list[Cell]:
             for name, method in METHODS.items()
         ]
         cells.append(
-            Cell(
-                paper=P,
-                place="figure2",
-                name=f"{corpus}, S-DP-LSTM, γ > 0",
+            _cell(
+                "figure2",
+                f"{corpus}, S-DP-LSTM, γ > 0",
                 printed="",
                 unit="ε",
                 run=Impossible(
@@ -65,10 +65,9 @@ def _figure2() -> list[Cell]:
             )
         )
         cells.append(
-            Cell(
-                paper=P,
-                place="figure2",
-                name=f"{corpus}, CRT-LSTM",
+            _cell(
+                "figure2",
+                f"{corpus}, CRT-LSTM",
                 differs="LSTM of width 200, as in A.3; a sample for all records",
                 run=Train(
                     corpus=source,
@@ -94,10 +93,9 @@ def _figure3() -> list[Cell]:
                 ("figure5", "auc_of_groups", "AUC of groups of 20"),
             ):
                 cells.append(
-                    Cell(
-                        paper=P,
-                        place=place,
-                        name=f"WikiText-2, {name}, γ = {gamma:g}",
+                    _cell(
+                        place,
+                        f"WikiText-2, {name}, γ = {gamma:g}",
                         unit=unit,
                         measure=figure,
                         differs=SCRATCH,
@@ -111,10 +109,9 @@ def _figure3() -> list[Cell]:
                     )
                 )
     cells += [
-        Cell(
-            paper=P,
-            place="figure3",
-            name=f"pre-trained, {name}",
+        _cell(
+            "figure3",
+            f"pre-trained, {name}",
             unit="bits",
             measure=measure,
             headline=True,
@@ -143,10 +140,9 @@ def _figure3() -> list[Cell]:
 
 def _figure6() -> list[Cell]:
     return [
-        Cell(
-            paper=P,
-            place="figure6",
-            name=f"ε' = {epsilon:g}, γ = {gamma:g}",
+        _cell(
+            "figure6",
+            f"ε' = {epsilon:g}, γ = {gamma:g}",
             unit="ε",
             measure="epsilon",
             minutes=0.1,
@@ -176,86 +172,70 @@ def _close_and_better(scored: str) -> tuple[Ordering, ...]:
 
 
 CLAIMS: Final[tuple[Claim, ...]] = (
-    Claim(
-        paper=P,
-        text="CRT-GPT is close to No-DP-GPT, and better than DPSGD-GPT at the same noise budget",
+    _claim(
+        "CRT-GPT is close to No-DP-GPT, and better than DPSGD-GPT at the same noise budget",
         headline=True,
         rules=_close_and_better(""),
         context=(*WIKITEXT_GAINS, *DIALOGUE_GAINS),
         note="words that are no secret are scored: CRT reads no secret that the policy finds",
     ),
-    Claim(
-        paper=P,
-        text="So it is on all words, secrets among them",
+    _claim(
+        "So it is on all words, secrets among them",
         rules=_close_and_better(", whole text"),
         note="the paper does not say whether the text that it tests on holds secrets",
     ),
-    Claim(
-        paper=P,
-        text="With the noise of DPSGD-GPT (ε = 3) and γ = 0.1, CRT-GPT has a lower ε, a Bayesian one",
+    _claim(
+        "With the noise of DPSGD-GPT (ε = 3) and γ = 0.1, CRT-GPT has a lower ε, a Bayesian one",
         headline=True,
         rules=(Below(_f(6, "ε' = 3, γ = 0.1"), 3.0),),
     ),
-    Claim(
-        paper=P,
-        text="GPT-2 is better than the LSTM under CRT",
+    _claim(
+        "GPT-2 is better than the LSTM under CRT",
         rules=tuple(Ordering(_f(2, f"{corpus}, CRT-GPT"), _f(2, f"{corpus}, CRT-LSTM")) for corpus in SOURCES),
     ),
-    Claim(
-        paper=P,
-        text="Without noise, exposure rises steeply with the share γ that the policy misses",
+    _claim(
+        "Without noise, exposure rises steeply with the share γ that the policy misses",
         headline=True,
         rules=(
             Ordering(_f(3, "WikiText-2, No-DP with mask, γ = 0"), _f(3, "WikiText-2, No-DP with mask, γ = 0.1")),
             Above(_f(3, "WikiText-2, No-DP with mask, γ = 0.5"), 10.0),
         ),
     ),
-    Claim(
-        paper=P,
-        text="Under CRT exposure is far below that of training with masks alone, at every γ > 0",
+    _claim(
+        "Under CRT exposure is far below that of training with masks alone, at every γ > 0",
         headline=True,
         rules=tuple(
             Ordering(_f(3, f"WikiText-2, CRT, γ = {g:g}"), _f(3, f"WikiText-2, No-DP with mask, γ = {g:g}"))
             for g in GAMMAS[1:]
         ),
     ),
-    Claim(
-        paper=P,
-        text="Under CRT the largest exposure of ten canaries is close to 0, below a bit",
+    _claim(
+        "Under CRT the largest exposure of ten canaries is close to 0, below a bit",
         rules=tuple(Below(_f(3, f"WikiText-2, CRT, γ = {g:g}"), 1.0) for g in GAMMAS),
         note="the largest of ten canaries that no model saw has 4.2 bits on average (H₁₀ over ln 2)",
     ),
-    Claim(
-        paper=P,
-        text="Both on the pre-trained model",
+    _claim(
+        "Both on the pre-trained model",
         headline=True,
         rules=(
             Ordering(_f(3, "pre-trained, No-DP with mask, γ = 0"), _f(3, "pre-trained, No-DP with mask, γ = 0.5")),
             Ordering(_f(3, "pre-trained, CRT, γ = 0.5"), _f(3, "pre-trained, No-DP with mask, γ = 0.5")),
         ),
     ),
-    Claim(
-        paper=P,
-        text="Membership inference stays near chance under CRT",
+    _claim(
+        "Membership inference stays near chance under CRT",
         rules=tuple(Below(_f(4, f"WikiText-2, CRT, γ = {g:g}"), 0.6) for g in GAMMAS),
     ),
-    Claim(
-        paper=P,
-        text="Without noise, membership inference rises above chance with γ",
+    _claim(
+        "Without noise, membership inference rises above chance with γ",
         rules=(Above(_f(4, "WikiText-2, No-DP with mask, γ = 0.5"), 0.6),),
     ),
-    Claim(
-        paper=P,
-        text="Attacks on groups are stronger than on single secrets (no noise)",
+    _claim(
+        "Attacks on groups are stronger than on single secrets (no noise)",
         rules=tuple(
             Ordering(_f(4, name), _f(5, name))
             for name in (f"WikiText-2, No-DP with mask, γ = {g:g}" for g in GAMMAS[1:])
         ),
     ),
-    Claim(
-        paper=P,
-        text="At ε' = 1 and γ = 0.1, 0.2 is left",
-        headline=True,
-        rules=(Number(_f(6, "ε' = 1, γ = 0.1")),),
-    ),
+    _claim("At ε' = 1 and γ = 0.1, 0.2 is left", headline=True, rules=(Number(_f(6, "ε' = 1, γ = 0.1")),)),
 )

@@ -1,4 +1,4 @@
-"""Domain privacy: Figures 1 and 2, and what else the copy of the paper names.
+"""Domain privacy: Figures 1 and 2, and further findings in the copy of the paper.
 
 The copy has neither the points of the figures nor the bodies of the tables, so most cells have no printed figure; the
 text says which model lies above which. Ours are of benchmarks/domains.py, which docs/audit.md describes.
@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from benchmarks.reproduce.cells import Cell, Impossible, Recorded
-from benchmarks.reproduce.verdicts import Claim, Positive, Within
+from benchmarks.reproduce.cells import Cell, Impossible, Recorded, cells_of
+from benchmarks.reproduce.verdicts import Claim, Positive, Within, claims_of
 
 P: Final = "domain"
+_cell: Final = cells_of(P)
+_claim: Final = claims_of(P)
 COMMAND: Final = "python benchmarks/domains.py --data-dir DATA --prompts airline --seed 0 (1, 2)"
 DIFFERS: Final = (
     "a GPT-2 of two blocks that learnt English from WikiText-2, for GPT-2; 300 conversations a domain, customers' "
@@ -32,10 +34,9 @@ NO_SECOND: Final = Impossible(reason="tables 1 to 3 show examples and outputs, w
 
 CELLS: Final[tuple[Cell, ...]] = (
     *(
-        Cell(
-            paper=P,
-            place="figure1",
-            name=f"{model}, {name} policy",
+        _cell(
+            "figure1",
+            f"{model}, {name} policy",
             unit="% of texts",
             measure="leaks",
             minutes=0.0,
@@ -47,10 +48,9 @@ CELLS: Final[tuple[Cell, ...]] = (
         for model in MODELS
     ),
     *(
-        Cell(
-            paper=P,
-            place="figure1",
-            name=f"{first} less {second}, {name} policy",
+        _cell(
+            "figure1",
+            f"{first} less {second}, {name} policy",
             unit="points",
             measure="difference",
             run=Recorded(
@@ -64,10 +64,9 @@ CELLS: Final[tuple[Cell, ...]] = (
         for policy, name in POLICIES.items()
         for first, second in PAIRS
     ),
-    Cell(
-        paper=P,
-        place="figure2",
-        name="Redaction Schedule's privacy guarantee over JFT's",
+    _cell(
+        "figure2",
+        "Redaction Schedule's privacy guarantee over JFT's",
         printed="35",
         unit="% better",
         run=Impossible(
@@ -75,11 +74,10 @@ CELLS: Final[tuple[Cell, ...]] = (
             "which the copy does not have"
         ),
     ),
-    *(Cell(paper=P, place=f"table{number}", name="all", unit="", run=NO_SECOND) for number in (1, 2, 3)),
-    Cell(
-        paper=P,
-        place="figure4",
-        name="prompts of media and insurance",
+    *(_cell(place=f"table{number}", name="all", unit="", run=NO_SECOND) for number in (1, 2, 3)),
+    _cell(
+        "figure4",
+        "prompts of media and insurance",
         unit="% of texts",
         run=Impossible(
             reason="`benchmarks/domains.py` without `--prompts airline` runs them (hours); no figure is in the copy"
@@ -97,21 +95,18 @@ def _both(first: str, second: str) -> tuple[Positive, ...]:
 
 
 CLAIMS: Final[tuple[Claim, ...]] = (
-    Claim(
-        paper=P,
-        text="Fine-tuning on all domains (Public) leaks more than the redaction schedule",
+    _claim(
+        "Fine-tuning on all domains (Public) leaks more than the redaction schedule",
         headline=True,
         rules=_both("Public", "Redaction Schedule"),
     ),
-    Claim(
-        paper=P,
-        text="Public and Private leak more than the model of one domain",
+    _claim(
+        "Public and Private leak more than the model of one domain",
         headline=True,
         rules=(*_both("Public", "DOMAIN-only"), *_both("Private", "DOMAIN-only")),
     ),
-    Claim(
-        paper=P,
-        text="All models but Private and Public leak less than the model of one domain (the paper: by its classifier)",
+    _claim(
+        "All models but Private and Public leak less than the model of one domain (the paper: by its classifier)",
         headline=True,
         rules=tuple(
             Positive(_d("DOMAIN-only", model, "classifier")) for model in ("Redaction Schedule", "JFT", "Pub+Redacted")
@@ -119,9 +114,8 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         note="people's own texts have the order by keywords and its reverse by the classifier, which was fitted "
         "on text with keywords ([audit](audit.md#across-domains))",
     ),
-    Claim(
-        paper=P,
-        text="Redaction schedule and JFT leak alike, within five points",
+    _claim(
+        "Redaction schedule and JFT leak alike, within five points",
         headline=True,
         rules=tuple(Within(_d("Redaction Schedule", "JFT", policy), 5.0) for policy in POLICIES.values()),
     ),

@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from benchmarks.reproduce.cells import Audit, Cell, Impossible, Train
-from benchmarks.reproduce.verdicts import Alike, Below, Claim, Ordering
+from benchmarks.reproduce.cells import Audit, Cell, Impossible, Train, cells_of
+from benchmarks.reproduce.verdicts import Alike, Below, Claim, Ordering, claims_of
 
 P: Final = "jft"
+_cell: Final = cells_of(P)
+_claim: Final = claims_of(P)
 BASE: Final = (
     "the small GPT-2 for GPT-2; a sample for all of WikiText-2, its signs joined to the words; sentences for blocks as "
     "records; one pass without noise, two with (batches of 300); nothing tuned but the step size without noise"
@@ -55,10 +57,9 @@ def _wiki(place: str, name: str, method: str, printed: str = "", *, corpus: str 
     settings = {**once, **{key.replace("__", "."): value for key, value in more.items()}}
     is_redacted = method == "redacted"
     differs = DIALOGUE if corpus == "customersim" else BASE
-    return Cell(
-        paper=P,
-        place=place,
-        name=name,
+    return _cell(
+        place,
+        name,
         printed=printed,
         differs=f"{differs}; {REDACTED}" if is_redacted else differs,
         run=Train(corpus=corpus, method="jft/direct" if is_redacted else method, small=settings, paper=AT_PAPER),
@@ -117,20 +118,16 @@ def _table2() -> list[Cell]:
         "QNLI, jft, high contextual": "87.06",
         "QQP, all rows": "",
     }
-    cells += [
-        Cell(paper=P, place="table2", name=name, printed=value, unit="% accuracy", run=NO_GLUE)
-        for name, value in glue.items()
-    ]
+    cells += [_cell("table2", name, printed=value, unit="% accuracy", run=NO_GLUE) for name, value in glue.items()]
     return cells
 
 
 def _sst2(name: str, method: str, printed: str, level: str = "") -> Cell:
     once = {"train.epochs": "1"} if method in ("no_dp", "redacted") else {}
     settings = {**(_level(level) if level else {}), **once, "train.classes": '["negative", "positive"]'}
-    return Cell(
-        paper=P,
-        place="table2",
-        name=f"SST-2, {name}",
+    return _cell(
+        "table2",
+        f"SST-2, {name}",
         printed=printed,
         unit="% accuracy",
         measure="accuracy_percent",
@@ -143,10 +140,9 @@ def _sst2(name: str, method: str, printed: str, level: str = "") -> Cell:
 
 def _audit(place: str, name: str, method: str, measure: str, *, copies: int) -> Cell:
     once = {"train.epochs": "1"} if method in ("no_dp", "redacted") else {}
-    return Cell(
-        paper=P,
-        place=place,
-        name=name,
+    return _cell(
+        place,
+        name,
         unit="bits",
         measure=measure,
         differs=AUDIT,
@@ -233,12 +229,8 @@ CELLS: Final[tuple[Cell, ...]] = (
         )
     ),
     *(
-        Cell(paper=P, place="table8", name=name, printed=printed, unit="% accuracy", run=NO_GLUE)
-        for name, printed in (
-            ("QNLI, redacted", "66.5"),
-            ("QNLI, jft", "67.49"),
-            ("QNLI, DPSGD", "50.54"),
-        )
+        _cell("table8", name, printed=printed, unit="% accuracy", run=NO_GLUE)
+        for name, printed in (("QNLI, redacted", "66.5"), ("QNLI, jft", "67.49"), ("QNLI, DPSGD", "50.54"))
     ),
     *(
         _with(_wiki("table8", f"WikiText-2, {name}", method, corpus="wikitext_100"), LOW)
@@ -262,9 +254,8 @@ DIALOGUE_GAINS: Final = (
 )
 """What fine-tuning gains at all, which bounds what one kind can gain over another."""
 CLAIMS: Final[tuple[Claim, ...]] = (
-    Claim(
-        paper=P,
-        text="Without privacy, fine-tuning is better than jft (WikiText-2)",
+    _claim(
+        "Without privacy, fine-tuning is better than jft (WikiText-2)",
         headline=True,
         rules=(
             Ordering(_t2("WikiText-2, No-DP"), _t2("WikiText-2, jft, high entity")),
@@ -272,9 +263,8 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         ),
         context=WIKITEXT_GAINS,
     ),
-    Claim(
-        paper=P,
-        text="The same on dialogues, and private fine-tuning improves on the redacted model there",
+    _claim(
+        "The same on dialogues, and private fine-tuning improves on the redacted model there",
         headline=True,
         rules=(
             Ordering(_t2("dialogue, No-DP"), _t2("dialogue, jft")),
@@ -282,9 +272,8 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         ),
         context=DIALOGUE_GAINS,
     ),
-    Claim(
-        paper=P,
-        text="At equal ε, jft is better than DPSGD with the same added tokens (high entity, low contextual)",
+    _claim(
+        "At equal ε, jft is better than DPSGD with the same added tokens (high entity, low contextual)",
         headline=True,
         rules=tuple(
             Ordering(_t2(f"WikiText-2, jft, {level}"), _t2("WikiText-2, DPSGD (+spe)"))
@@ -292,33 +281,28 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         ),
         context=WIKITEXT_GAINS,
     ),
-    Claim(
-        paper=P,
-        text="So it is with the low entity detector",
+    _claim(
+        "So it is with the low entity detector",
         rules=(Ordering(_t2("WikiText-2, jft, low entity"), _t2("WikiText-2, DPSGD (+spe)")),),
     ),
-    Claim(
-        paper=P,
-        text="jft with the high contextual detector is on par with DPSGD",
+    _claim(
+        "jft with the high contextual detector is on par with DPSGD",
         rules=(Alike(_t2("WikiText-2, jft, high contextual"), _t2("WikiText-2, DPSGD"), 0.05),),
     ),
-    Claim(
-        paper=P,
-        text="Private fine-tuning improves on the redacted model (low and high contextual)",
+    _claim(
+        "Private fine-tuning improves on the redacted model (low and high contextual)",
         headline=True,
         rules=(
             Ordering(_t2("WikiText-2, jft, low contextual"), _t2("WikiText-2, redacted, low contextual")),
             Ordering(_t2("WikiText-2, jft, high contextual"), _t2("WikiText-2, redacted, high contextual")),
         ),
     ),
-    Claim(
-        paper=P,
-        text="Added special tokens cost DPSGD perplexity",
+    _claim(
+        "Added special tokens cost DPSGD perplexity",
         rules=(Ordering(_t2("WikiText-2, DPSGD"), _t2("WikiText-2, DPSGD (+spe)")),),
     ),
-    Claim(
-        paper=P,
-        text="jft with light noise, conservative or not, is better than DPSGD",
+    _claim(
+        "jft with light noise, conservative or not, is better than DPSGD",
         headline=True,
         rules=(
             Ordering(f"{P}/table3/WikiText-2, jft + light noise", f"{P}/table3/WikiText-2, DPSGD"),
@@ -326,9 +310,8 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         ),
         context=WIKITEXT_GAINS,
     ),
-    Claim(
-        paper=P,
-        text="On dialogues jft and light noise are better than DPSGD",
+    _claim(
+        "On dialogues jft and light noise are better than DPSGD",
         headline=True,
         context=DIALOGUE_GAINS,
         rules=(
@@ -337,55 +320,47 @@ CLAIMS: Final[tuple[Claim, ...]] = (
             Ordering(f"{P}/table3/dialogue, jft + light conservative noise", _t2("dialogue, DPSGD")),
         ),
     ),
-    Claim(
-        paper=P,
-        text="A redacted model of a few screened rows, then fine-tuned privately, is better than DPSGD",
+    _claim(
+        "A redacted model of a few screened rows, then fine-tuned privately, is better than DPSGD",
         rules=(
             Ordering(f"{P}/table4/WikiText-2, jft + manual screening", f"{P}/table3/WikiText-2, DPSGD"),
             Ordering(f"{P}/table4/dialogue, jft + manual screening", _t2("dialogue, DPSGD")),
         ),
     ),
-    Claim(
-        paper=P,
-        text="With the same noise, jft is better than CRT (high entity, low contextual)",
+    _claim(
+        "With the same noise, jft is better than CRT (high entity, low contextual)",
         rules=tuple(
             Ordering(f"{P}/table6/WikiText-2, jft, {level}", f"{P}/table6/WikiText-2, CRT, {level}")
             for level in ("high entity", "low contextual")
         ),
     ),
-    Claim(
-        paper=P,
-        text="On a hundred records the redacted model is better than DPSGD",
+    _claim(
+        "On a hundred records the redacted model is better than DPSGD",
         rules=(Ordering(f"{P}/table8/WikiText-2, redacted", f"{P}/table8/WikiText-2, DPSGD"),),
     ),
-    Claim(
-        paper=P,
-        text="Redacted text teaches SST-2 better than DPSGD does",
+    _claim(
+        "Redacted text teaches SST-2 better than DPSGD does",
         rules=(Ordering(_t2("SST-2, DPSGD"), _t2("SST-2, redacted, high contextual")),),
     ),
-    Claim(
-        paper=P,
-        text="Ten copies: no privacy memorises a canary, DPSGD does not",
+    _claim(
+        "Ten copies: no privacy memorises a canary, DPSGD does not",
         headline=True,
         rules=(Ordering(f"{P}/figure2/DPSGD", f"{P}/figure2/No-DP"), Below(f"{P}/figure2/DPSGD", 3.0)),
     ),
-    Claim(
-        paper=P,
-        text="A missed canary is memorised by the redacted model and by jft, and not with light noise",
+    _claim(
+        "A missed canary is memorised by the redacted model and by jft, and not with light noise",
         headline=True,
         rules=(
             Ordering(f"{P}/figure2/Redacted (not missed)", f"{P}/figure2/Redacted (missed)"),
             Ordering(f"{P}/figure2/jft + light noise (missed)", f"{P}/figure2/jft (missed)"),
         ),
     ),
-    Claim(
-        paper=P,
-        text="Inserted once, no canary is exposed by more than 3 bits, without privacy either",
+    _claim(
+        "Inserted once, no canary is exposed by more than 3 bits, without privacy either",
         rules=tuple(Below(f"{P}/figure3/{name}", 3.0) for name in _ATTACKED),
     ),
-    Claim(
-        paper=P,
-        text="Ten canaries once: a detector of recall 0.6 leaves less exposure than one of 0.4",
+    _claim(
+        "Ten canaries once: a detector of recall 0.6 leaves less exposure than one of 0.4",
         rules=(Ordering(f"{P}/figure4/jft, recall 0.6", f"{P}/figure4/jft, recall 0.4"),),
     ),
 )

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from benchmarks.reproduce.cells import Audit, Cell, Compute, Impossible, Train
-from benchmarks.reproduce.verdicts import Claim, Number, Ordering
+from benchmarks.reproduce.cells import Audit, Cell, Compute, Impossible, Train, cells_of
+from benchmarks.reproduce.verdicts import Claim, Number, Ordering, claims_of
 
 from .crt import NO_SECRETS
 from .jft import BASE, WIKITEXT_GAINS, minutes_of
 
 P: Final = "selective"
+_cell: Final = cells_of(P)
+_claim: Final = claims_of(P)
 DELTA: Final = "8e-5"
 LSTM: Final = (
     "LSTM of width 200 as in the paper, from random weights; a sample for all records; a vocabulary learnt on rows "
@@ -73,10 +75,9 @@ def _settings(corpus: str, method: str, **more: str) -> dict[str, str]:
 
 def _lstm(place: str, name: str, corpus: str, method: str, printed: str = "", **more: str) -> Cell:
     source, _ = CORPORA[corpus]
-    return Cell(
-        paper=P,
-        place=place,
-        name=name,
+    return _cell(
+        place,
+        name,
         printed=printed,
         differs=f"{LSTM}; {TUNED}" if method in ("dpsgd", "sdpsgd_lstm") else LSTM,
         minutes=MINUTES[method],
@@ -94,10 +95,9 @@ def _lstm(place: str, name: str, corpus: str, method: str, printed: str = "", **
 def _attack(place: str, corpus: str, method: str, measure: str = "exposure_found") -> Cell:
     source, _ = CORPORA[corpus]
     name = "exposure of a missed canary" if measure == "exposure_missed" else "exposure"
-    return Cell(
-        paper=P,
-        place=place,
-        name=f"{name}, {NAMES[method]}",
+    return _cell(
+        place,
+        f"{name}, {NAMES[method]}",
         unit="bits",
         measure=measure,
         differs=f"{LSTM}; sixty canaries that the policy misses and sixty that it finds, of which a coin inserts half, "
@@ -136,10 +136,9 @@ CELLS: Final[tuple[Cell, ...]] = (
         for corpus in CORPORA
         for method in ("dpsgd", "sdpsgd_lstm")
     ),
-    Cell(
-        paper=P,
-        place="table2",
-        name="WikiText-2, ε of S-DPSGD, σ = 0.5",
+    _cell(
+        "table2",
+        "WikiText-2, ε of S-DPSGD, σ = 0.5",
         printed="4.91",
         unit="ε",
         measure="epsilon",
@@ -149,10 +148,9 @@ CELLS: Final[tuple[Cell, ...]] = (
         differs=STEP,
         minutes=0.1,
     ),
-    Cell(
-        paper=P,
-        place="table2",
-        name="CustomerSim, ε of S-DPSGD, σ = 0.7",
+    _cell(
+        "table2",
+        "CustomerSim, ε of S-DPSGD, σ = 0.7",
         printed="2.74",
         unit="ε",
         measure="epsilon",
@@ -163,10 +161,9 @@ CELLS: Final[tuple[Cell, ...]] = (
         minutes=0.1,
     ),
     *(
-        Cell(
-            paper=P,
-            place="table2",
-            name=f"{corpus}, ε of DPSGD",
+        _cell(
+            "table2",
+            f"{corpus}, ε of DPSGD",
             printed=printed,
             unit="ε",
             run=Impossible(
@@ -176,10 +173,9 @@ CELLS: Final[tuple[Cell, ...]] = (
         for corpus, printed in (("WikiText-2", "4.89"), ("CustomerSim", "2.51"))
     ),
     *(
-        Cell(
-            paper=P,
-            place="table3",
-            name=name,
+        _cell(
+            "table3",
+            name,
             printed=printed,
             minutes=minutes_of("wikitext", method),
             run=Train(
@@ -200,10 +196,9 @@ CELLS: Final[tuple[Cell, ...]] = (
     *(_attack("figure3", "WikiText-2", method) for method in ATTACKED),
     *(_attack("figure4", "CustomerSim", method) for method in ATTACKED),
     *(
-        Cell(
-            paper=P,
-            place=place,
-            name=name,
+        _cell(
+            place,
+            name,
             printed=printed,
             unit="% accuracy",
             run=Impossible(
@@ -244,29 +239,25 @@ def _t(name: str) -> str:
 
 
 CLAIMS: Final[tuple[Claim, ...]] = (
-    Claim(
-        paper=P,
-        text="S-DPSGD has a better perplexity than DPSGD at the paper's σ and C, on both corpora",
+    _claim(
+        "S-DPSGD has a better perplexity than DPSGD at the paper's σ and C, on both corpora",
         headline=True,
         rules=tuple(Ordering(_t(f"table2/{corpus}, S-DPSGD"), _t(f"table2/{corpus}, DPSGD")) for corpus in CORPORA),
         note="by the paper's accounting ε is similar there; without credit for sampling S-DPSGD's is far larger",
     ),
-    Claim(
-        paper=P,
-        text="The same on words that are no secret (the paper scores all)",
+    _claim(
+        "The same on words that are no secret (the paper scores all)",
         rules=tuple(
             Ordering(_t(f"table2/{corpus}, S-DPSGD{BUT_SECRETS}"), _t(f"table2/{corpus}, DPSGD{BUT_SECRETS}"))
             for corpus in CORPORA
         ),
     ),
-    Claim(
-        paper=P,
-        text="No-DP has the best perplexity",
+    _claim(
+        "No-DP has the best perplexity",
         rules=tuple(Ordering(_t(f"table2/{corpus}, No-DP"), _t(f"table2/{corpus}, S-DPSGD")) for corpus in CORPORA),
     ),
-    Claim(
-        paper=P,
-        text="S-DPSGD spends ε = 4.91 at σ = 0.5 and 2.74 at σ = 0.7",
+    _claim(
+        "S-DPSGD spends ε = 4.91 at σ = 0.5 and 2.74 at σ = 0.7",
         headline=True,
         note=NO_CREDIT,
         rules=(
@@ -274,9 +265,8 @@ CLAIMS: Final[tuple[Claim, ...]] = (
             Number(_t("table2/CustomerSim, ε of S-DPSGD, σ = 0.7")),
         ),
     ),
-    Claim(
-        paper=P,
-        text="Transformers: fine-tuning twice is better than the redacted model, and than DPSGD",
+    _claim(
+        "Transformers: fine-tuning twice is better than the redacted model, and than DPSGD",
         headline=True,
         rules=(
             Ordering(_t("table3/S-DP, all entities"), _t("table3/Redacted, all entities")),
@@ -286,19 +276,16 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         ),
         context=WIKITEXT_GAINS,
     ),
-    Claim(
-        paper=P,
-        text="S-DPSGD exposes a canary less than No-DP does",
+    _claim(
+        "S-DPSGD exposes a canary less than No-DP does",
         rules=tuple(Ordering(_t(f"figure{n}/exposure, S-DPSGD"), _t(f"figure{n}/exposure, No-DP")) for n in (3, 4)),
     ),
-    Claim(
-        paper=P,
-        text="On the digits themselves S-DPSGD is better than anonymised text",
+    _claim(
+        "On the digits themselves S-DPSGD is better than anonymised text",
         rules=(Ordering(_t("figure5/digits, S-DPSGD"), _t("figure5/digits, anonymised")),),
     ),
-    Claim(
-        paper=P,
-        text="A canary that the policy misses is exposed less by S-DPSGD than by anonymised text",
+    _claim(
+        "A canary that the policy misses is exposed less by S-DPSGD than by anonymised text",
         rules=(
             Ordering(
                 _t("figure6/exposure of a missed canary, S-DPSGD"),
@@ -307,9 +294,8 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         ),
         note="the paper: where perplexity is middling; where it is low, both are exposed",
     ),
-    Claim(
-        paper=P,
-        text="C = 1e-3 is better than 0.01 and than 5e-6",
+    _claim(
+        "C = 1e-3 is better than 0.01 and than 5e-6",
         rules=(
             Ordering(_t("figure7/S-DPSGD, σ = 0.5, C = 1e-3"), _t("figure7/S-DPSGD, σ = 0.5, C = 0.01")),
             Ordering(_t("figure7/S-DPSGD, σ = 0.5, C = 1e-3"), _t("figure7/S-DPSGD, σ = 0.5, C = 5e-6")),

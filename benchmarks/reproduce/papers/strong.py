@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from benchmarks.reproduce.cells import Cell, Compute, Impossible, Run, Train
+from benchmarks.reproduce.cells import Cell, Compute, Impossible, Run, Train, cells_of
 
 P: Final = "strong"
+_cell: Final = cells_of(P)
 E2E_DIFFERS: Final = (
     "the small GPT-2, which saw WikiText-2 alone, for GPT-2; 6,000 of 42,061 rows; 60 test tables; 2 passes "
     "for 10 (without privacy one), in batches of 600"
@@ -60,10 +61,9 @@ def _generation(place: str, scores: tuple[str, ...]) -> list[Cell]:
                     continue
                 run: Run = _e2e(METHODS[name], level) if name in METHODS else NO_RGP
                 cells.append(
-                    Cell(
-                        paper=P,
-                        place=place,
-                        name=f"{name}, {level}, {UNITS[score]}",
+                    _cell(
+                        place,
+                        f"{name}, {level}, {UNITS[score]}",
                         printed=printed,
                         unit=UNITS[score],
                         measure=score,
@@ -96,10 +96,9 @@ def _sst2(level: str, *, infilling: bool, **more: str) -> Train:
 
 def _table1() -> list[Cell]:
     cells = [
-        Cell(
-            paper=P,
-            place="table1",
-            name=f"SST-2, {name}, {level}",
+        _cell(
+            "table1",
+            f"SST-2, {name}, {level}",
             printed=printed,
             unit="% accuracy",
             measure="accuracy_percent",
@@ -112,10 +111,9 @@ def _table1() -> list[Cell]:
         for level, printed in zip(("ε = 3", "ε = 8"), figures, strict=True)
     ]
     cells += [
-        Cell(
-            paper=P,
-            place="table1",
-            name=f"SST-2, {name}, non-private",
+        _cell(
+            "table1",
+            f"SST-2, {name}, non-private",
             unit="% accuracy",
             measure="accuracy_percent",
             run=_sst2("non-private", infilling="infilling" in name),
@@ -140,10 +138,9 @@ def _table1() -> list[Cell]:
                 ("by PLD", pld, "epsilon_pld"),
             ):
                 cells.append(
-                    Cell(
-                        paper=P,
-                        place="table1",
-                        name=f"{task}, ε = {target:g} told {name}",
+                    _cell(
+                        "table1",
+                        f"{task}, ε = {target:g} told {name}",
                         printed=printed,
                         unit="ε",
                         measure=measure,
@@ -156,27 +153,17 @@ def _table1() -> list[Cell]:
                 )
     for task, figures in (("MNLI", ("82.47", "82.45")), ("QQP", ("85.41", "85.56")), ("QNLI", ("84.62", "87.42"))):
         cells += [
-            Cell(
-                paper=P, place="table1", name=f"{task}, {name}, ε = 3", printed=printed, unit="% accuracy", run=NO_DATA
-            )
+            _cell("table1", f"{task}, {name}, ε = 3", printed=printed, unit="% accuracy", run=NO_DATA)
             for name, printed in zip(TABLE1, figures, strict=True)
         ]
     cells += [
-        Cell(
-            paper=P,
-            place="table1",
-            name=f"SST-2, RGP ({model}), ε = 8",
-            printed=printed,
-            unit="% accuracy",
-            run=NO_RGP,
-        )
+        _cell("table1", f"SST-2, RGP ({model}), ε = 8", printed=printed, unit="% accuracy", run=NO_RGP)
         for model, printed in (("RoBERTa-base", "91.6"), ("RoBERTa-large", "93.0"))
     ]
     cells += [
-        Cell(
-            paper=P,
-            place="table1",
-            name=f"SST-2, {name} (RoBERTa-large), ε = 3",
+        _cell(
+            "table1",
+            f"SST-2, {name} (RoBERTa-large), ε = 3",
             printed=printed,
             unit="% accuracy",
             run=Impossible(reason="RoBERTa-large is not at hand"),
@@ -192,10 +179,9 @@ def _studies() -> list[Cell]:
         for batch in ("64", "600"):
             for rate in ("2e-4", "2e-3"):
                 cells.append(
-                    Cell(
-                        paper=P,
-                        place=place,
-                        name=f"batch {batch}, learning rate {rate}",
+                    _cell(
+                        place,
+                        f"batch {batch}, learning rate {rate}",
                         unit="BLEU",
                         differs=E2E_DIFFERS,
                         measure="bleu",
@@ -204,10 +190,9 @@ def _studies() -> list[Cell]:
                     )
                 )
     cells += [
-        Cell(
-            paper=P,
-            place="figure3",
-            name=f"noise over batch {batch:g}, ε = 3",
+        _cell(
+            "figure3",
+            f"noise over batch {batch:g}, ε = 3",
             unit="σ over batch size",
             minutes=0.1,
             measure="effective_noise",
@@ -217,10 +202,9 @@ def _studies() -> list[Cell]:
         for batch in (64.0, 256.0, 1024.0, 4096.0)
     ]
     cells += [
-        Cell(
-            paper=P,
-            place="figure4",
-            name=f"C = {clip}",
+        _cell(
+            "figure4",
+            f"C = {clip}",
             unit="BLEU",
             measure="bleu",
             minutes=E2E_MINUTES,
@@ -230,10 +214,9 @@ def _studies() -> list[Cell]:
         for clip in ("0.1", "1", "10")
     ]
     cells += [
-        Cell(
-            paper=P,
-            place="figure5",
-            name=name,
+        _cell(
+            "figure5",
+            name,
             unit=unit,
             run=Impossible(
                 reason="memory and throughput of a GPU; benchmarks/dp_step.py measures this project's engine on a CPU"
@@ -246,19 +229,17 @@ def _studies() -> list[Cell]:
         )
     ]
     cells += [
-        Cell(
-            paper=P,
-            place="figure6",
-            name="larger models",
+        _cell(
+            "figure6",
+            "larger models",
             unit="",
             run=Impossible(reason="a family of pre-trained models of several sizes is not at hand"),
         )
     ]
     cells += [
-        Cell(
-            paper=P,
-            place="figure7",
-            name=f"σ by the square-root rule over σ needed, batch {batch:g}",
+        _cell(
+            "figure7",
+            f"σ by the square-root rule over σ needed, batch {batch:g}",
             unit="share",
             measure="share",
             minutes=0.1,
@@ -270,10 +251,9 @@ def _studies() -> list[Cell]:
     words = {"great, terrible": "great", "good, bad": "good", "table, chair": "table"}
     opposite = {"great": "terrible", "good": "bad", "table": "chair"}
     cells += [
-        Cell(
-            paper=P,
-            place="figure8",
-            name=f"{name}, {level}",
+        _cell(
+            "figure8",
+            f"{name}, {level}",
             unit="% accuracy",
             measure="accuracy_percent",
             minutes=30.0,
@@ -295,10 +275,9 @@ def _studies() -> list[Cell]:
 def _batches_and_rates() -> list[Cell]:
     """The grid of `figure2` on a task that reaches its end on two cores; the fourth is a cell of `table1`."""
     return [
-        Cell(
-            paper=P,
-            place="text",
-            name=f"SST-2, full, ε = 8, batch {batch}, learning rate {rate}",
+        _cell(
+            "text",
+            f"SST-2, full, ε = 8, batch {batch}, learning rate {rate}",
             unit="% accuracy",
             measure="accuracy_percent",
             minutes=20.0,
@@ -311,7 +290,7 @@ def _batches_and_rates() -> list[Cell]:
 
 def _others() -> list[Cell]:
     cells = [
-        Cell(paper=P, place="table3", name=f"GPT-2, {level}, {unit}", printed=printed, unit=unit, run=NO_DATA)
+        _cell("table3", f"GPT-2, {level}, {unit}", printed=printed, unit=unit, run=NO_DATA)
         for level, figures in (
             ("ε = 3", ("15.90", "24.59")),
             ("ε = 8", ("16.08", "23.57")),
@@ -320,25 +299,21 @@ def _others() -> list[Cell]:
         for unit, printed in zip(("F1", "perplexity"), figures, strict=True)
     ]
     cells += [
-        Cell(
-            paper=P, place="table8", name=f"DART, full, {level}, ROUGE-L", printed=printed, unit="ROUGE-L", run=NO_DATA
-        )
+        _cell("table8", f"DART, full, {level}, ROUGE-L", printed=printed, unit="ROUGE-L", run=NO_DATA)
         for level, printed in (("ε = 3", "52.063"), ("ε = 8", "54.576"), ("non-private", "56.717"))
     ]
     cells += [
-        Cell(
-            paper=P,
-            place="table9",
-            name="canaries in E2E",
+        _cell(
+            "table9",
+            "canaries in E2E",
             unit="bits",
             run=Impossible(reason="the copy lost the table's numbers, and the audit's canaries stand in running text"),
         )
     ]
     cells += [
-        Cell(
-            paper=P,
-            place="text",
-            name="SmolLM2-135M on E2E, LoRA, ε = 8, BLEU",
+        _cell(
+            "text",
+            "SmolLM2-135M on E2E, LoRA, ε = 8, BLEU",
             unit="BLEU",
             measure="bleu",
             minutes=120.0,

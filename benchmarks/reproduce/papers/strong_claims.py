@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from benchmarks.reproduce.verdicts import Above, Claim, Number, Ordering
+from benchmarks.reproduce.verdicts import Above, Claim, Number, Ordering, claims_of
 
 from .strong import P
+
+_claim: Final = claims_of(P)
 
 CHANCE: Final = 50.9
 
@@ -16,9 +18,8 @@ def _c(name: str) -> str:
 
 
 CLAIMS: Final[tuple[Claim, ...]] = (
-    Claim(
-        paper=P,
-        text="Under privacy, text infilling is better than a head (SST-2, ε = 8)",
+    _claim(
+        "Under privacy, text infilling is better than a head (SST-2, ε = 8)",
         headline=True,
         rules=(
             Ordering(_c("table1/SST-2, full, ε = 8"), _c("table1/SST-2, full + infilling, ε = 8")),
@@ -26,32 +27,27 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         ),
         note=f"{CHANCE} % says the more frequent class always",
     ),
-    Claim(
-        paper=P,
-        text="So it is at ε = 3",
+    _claim(
+        "So it is at ε = 3",
         rules=(Ordering(_c("table1/SST-2, full, ε = 3"), _c("table1/SST-2, full + infilling, ε = 3")),),
     ),
-    Claim(
-        paper=P,
-        text="ε = 3 by RDP is 2.41 by PLD, and 8 is 6.69 (SST-2)",
+    _claim(
+        "ε = 3 by RDP is 2.41 by PLD, and 8 is 6.69 (SST-2)",
         headline=True,
         rules=tuple(Number(_c(f"table1/SST-2, ε = {e} told by PLD")) for e in (3, 8)),
     ),
-    Claim(
-        paper=P,
-        text="The same for QNLI, QQP and MNLI",
+    _claim(
+        "The same for QNLI, QQP and MNLI",
         rules=tuple(
             Number(_c(f"table1/{task}, ε = {e} told by PLD")) for task in ("QNLI", "QQP", "MNLI") for e in (3, 8)
         ),
     ),
-    Claim(
-        paper=P,
-        text="The same ε by the Gaussian limit (SST-2)",
+    _claim(
+        "The same ε by the Gaussian limit (SST-2)",
         rules=tuple(Number(_c(f"table1/SST-2, ε = {e} told by the Gaussian limit")) for e in (3, 8)),
     ),
-    Claim(
-        paper=P,
-        text="A pre-trained start is better than random weights under privacy (full against retrain, E2E, ε = 8)",
+    _claim(
+        "A pre-trained start is better than random weights under privacy (full against retrain, E2E, ε = 8)",
         headline=True,
         rules=(Ordering(_c("table2/retrain, ε = 8, BLEU"), _c("table2/full, ε = 8, BLEU")),),
         context=(
@@ -59,62 +55,54 @@ CLAIMS: Final[tuple[Claim, ...]] = (
             Ordering(_c("table2/retrain, non-private, BLEU"), _c("table2/full, non-private, BLEU")),
         ),
     ),
-    Claim(
-        paper=P,
-        text="So it is at ε = 3 (E2E)",
+    _claim(
+        "So it is at ε = 3 (E2E)",
         rules=(Ordering(_c("table2/retrain, ε = 3, BLEU"), _c("table2/full, ε = 3, BLEU")),),
     ),
-    Claim(
-        paper=P,
-        text="Full fine-tuning is better than prefix and than the top two blocks at ε = 3 (E2E)",
+    _claim(
+        "Full fine-tuning is better than prefix and than the top two blocks at ε = 3 (E2E)",
         rules=tuple(
             Ordering(_c(f"table2/{name}, ε = 3, BLEU"), _c("table2/full, ε = 3, BLEU")) for name in ("prefix", "top2")
         ),
     ),
-    Claim(
-        paper=P,
-        text="At a fixed number of epochs a large batch with a high learning rate is best (E2E)",
+    _claim(
+        "At a fixed number of epochs a large batch with a high learning rate is best (E2E)",
         rules=tuple(
             Ordering(_c(f"figure2/batch {b}, learning rate {r}"), _c("figure2/batch 600, learning rate 2e-3"))
             for b, r in (("64", "2e-4"), ("64", "2e-3"), ("600", "2e-4"))
         ),
     ),
-    Claim(
-        paper=P,
-        text="So it is on SST-2 (ε = 8)",
+    _claim(
+        "So it is on SST-2 (ε = 8)",
         rules=tuple(
             Ordering(_c(f"text/SST-2, full, ε = 8, batch {b}, learning rate {r}"), _c("table1/SST-2, full, ε = 8"))
             for b, r in (("50", "5e-4"), ("50", "5e-3"), ("500", "5e-4"))
         ),
     ),
-    Claim(
-        paper=P,
-        text="At a fixed number of steps the noise a record falls with the batch",
+    _claim(
+        "At a fixed number of steps the noise a record falls with the batch",
         headline=True,
         rules=tuple(
             Ordering(_c(f"figure3/noise over batch {large}, ε = 3"), _c(f"figure3/noise over batch {small}, ε = 3"))
             for small, large in (("64", "256"), ("256", "1024"), ("1024", "4096"))
         ),
     ),
-    Claim(
-        paper=P,
-        text="Small clipping norms are best (E2E)",
+    _claim(
+        "Small clipping norms are best (E2E)",
         rules=(
             Ordering(_c("figure4/C = 1"), _c("figure4/C = 0.1")),
             Ordering(_c("figure4/C = 10"), _c("figure4/C = 0.1")),
         ),
     ),
-    Claim(
-        paper=P,
-        text="The square-root rule underestimates the noise of small batches",
+    _claim(
+        "The square-root rule underestimates the noise of small batches",
         rules=tuple(
             Number(_c(f"figure7/σ by the square-root rule over σ needed, batch {batch}"), at_most=1.0)
             for batch in ("16", "64", "256")
         ),
     ),
-    Claim(
-        paper=P,
-        text="Better label words help private learning (SST-2, ε = 8)",
+    _claim(
+        "Better label words help private learning (SST-2, ε = 8)",
         rules=(Ordering(_c("figure8/table, chair, ε = 8"), _c("figure8/great, terrible, ε = 8")),),
     ),
 )
