@@ -109,7 +109,7 @@ def test_the_norm_follows_the_quantile():
                 losses = model(part)[:, 0]
             engine.backward(losses)
         assert engine.num_within == pytest.approx(float((x <= expected).double().sub(0.5).sum()))
-        with pytest.raises(PrivacyGateError, match="between steps"):
+        with pytest.raises(PrivacyGateError, match="within a step"):
             engine.max_grad_norm = 1.0
         expected *= math.exp(-0.5 * (float((x <= expected).double().mean()) - 0.3))
         rng = np.random.default_rng(0)

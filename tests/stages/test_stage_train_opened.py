@@ -309,9 +309,13 @@ def test_models_of_earlier_versions_score_what_they_did(tmp_path, commit):
     (folder,) = {path.resolve() for path in (private / "latest").glob("private_model")} | {
         path.resolve() for path in (private.parent / "public/latest").glob("model")
     }
-    figures = json.loads((private / "objects/train" / folder.parent.name / "figures.json").read_text())
-    trained = open_trained(folder, device="cpu", task=figures["task"])
-    scores = pl.read_parquet(private / "objects/train" / folder.parent.name / "token_scores.parquet")
+    trained_figures = json.loads((private / "objects/train" / folder.parent.name / "figures.json").read_text())
+    trained = open_trained(folder, device="cpu", task=trained_figures["task"])
+    (evaluated,) = {path.resolve().parent for path in (private / "latest/token_scores").glob("*.parquet")} or {
+        private / "objects/train" / folder.parent.name  # before the stage `evaluate` was one of its own
+    }
+    figures = json.loads((evaluated / "figures.json").read_text())
+    scores = pl.read_parquet(evaluated / "token_scores.parquet")
     sentences = pl.read_parquet(private / "latest/sentences/*.parquet")
     rows = scores.join(sentences, on=["doc_id", "sentence_index"], how="inner").to_dicts()
     assert len(rows) == figures["num_eval_sentences"]
