@@ -41,9 +41,9 @@ class Fault:
     """A fault.
 
     Attributes:
-        name: for the table.
-        patches: what is replaced by what, by the kind of training; a kind that is missing cannot have the fault.
-        why_not: of a kind that is missing.
+        name: name of the fault in the table.
+        patches: replacements by kind of training. A missing kind cannot have the fault.
+        why_not: reason for a missing kind.
     """
 
     name: str

@@ -45,7 +45,7 @@ Job = tuple[str, str, float, int, int]
 
 
 def kind_of(method: str) -> str:
-    """Which of the two kinds of noised steps a method takes."""
+    """Returns the kind of noised steps of a method."""
     return SPANS if method == "sdpsgd_lstm" else LOOP
 
 
@@ -69,7 +69,7 @@ def game_of(method: str, epsilon: float, num_trials: int) -> TrainingGame:
 
 
 def audited(job: Job) -> dict[str, Any]:
-    """One first night."""
+    """Plays the first night of one job."""
     method, fault, epsilon, seed, num_trials = job
     torch.set_num_threads(1)
     game = game_of(method, epsilon, num_trials)
@@ -84,7 +84,7 @@ def audited(job: Job) -> dict[str, Any]:
 
 
 def jobs(run: int, num_trials: int) -> Iterator[Job]:
-    """Those of a round."""
+    """Yields the jobs of a round."""
     for name, fault in ALL.items():
         for method in FULL:
             if kind_of(method) in fault.patches:
