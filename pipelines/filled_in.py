@@ -27,7 +27,7 @@ _FIELD: Final = re.compile(r"\{[^{}]*\}")
 _NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*(?:e[-+]?\d+)?")
 _SENTENCE_WORDS: Final = 3
 """Words from which on a literal of our source passes for ours inside a value."""
-_WORDING: Final = ("accounting", "dedup", "methods", "miss_rate", "report", "stages", "training")
+_WORDING: Final = ("accounting", "dedup", "methods", "miss_rate", "report", "settings", "stages", "training")
 """Packages of `pipelines` that word what reports, claims and model cards say."""
 _NAMING: Final = (*_WORDING, "policies")
 """Packages whose settings and names these documents show."""
