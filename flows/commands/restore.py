@@ -15,13 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from flows.commands.redact import Replace, opened
-from flows.running.spec import open_store
 from pipelines.errors import ConfigError, InputError
 from pipelines.mask import Replacement
 from pipelines.policies.surrogates import Replaced, Surrogates, typed_text
 from pipelines.policies.surrogates import restored as restored_text
-from pipelines.policies.tables import SURROGATES
-from pipelines.store.objects import runs
 
 if TYPE_CHECKING:
     from pipelines.policies.judging.apply import RedactorSpec
@@ -177,8 +174,11 @@ def _known_of_map(table: Path) -> Known:
 
 
 def _known_of_run(config: Path, environ: Mapping[str, str]) -> Known:
-    from pipelines.policies.surrogates import Replaced
+    # Only a run needs the store: `reticent redact` works without one, and starts faster.
+    from flows.running.spec import open_store
+    from pipelines.policies.tables import SURROGATES
     from pipelines.settings.loading import load_settings
+    from pipelines.store.objects import runs
 
     roots = open_store(load_settings(config, environ, refuses_idle=False), create=False)
     artifacts: Iterable[tuple[str, str | None, str]] = (runs.latest(roots) or {}).get("artifacts", ())
