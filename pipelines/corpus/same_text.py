@@ -19,6 +19,7 @@ NAME_BYTES = 8
 """Length of a document's name. Two other documents of n and m share one with probability n·m / 2^64 at most."""
 _LABEL = re.compile(r"[A-Za-z0-9_ ]{1,16}:(?=\s|$)")
 """Possible tag of a speaker, which the tables of a dialogue that was read as turns do not hold in the text."""
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
 def normal_form(rows: Iterable[str]) -> str:
@@ -29,8 +30,7 @@ def normal_form(rows: Iterable[str]) -> str:
     labels stay.
     """
     texts = [text if text.isascii() else unicodedata.normalize("NFC", text) for text in rows]
-    plain = "".join("".join(_LABEL.sub(" ", text) if ":" in text else text for text in texts).split())
-    return plain or "".join("".join(texts).split())
+    return _unspaced(_LABEL.sub(" ", text) if ":" in text else text for text in texts) or _unspaced(texts)
 
 
 def full_form(rows: Iterable[str]) -> str:
@@ -38,7 +38,7 @@ def full_form(rows: Iterable[str]) -> str:
 
     Labels stay, so that this form is the same however the text is spaced, wrapped and cut into sentences.
     """
-    return "".join("".join(_visible(text) for text in rows).split())
+    return _unspaced(map(_visible, rows))
 
 
 def forms_of(rows: Sequence[str]) -> list[str]:
@@ -47,15 +47,24 @@ def forms_of(rows: Sequence[str]) -> list[str]:
     Beside `normal_form` and `full_form` there is the normal form of the text that is seen. So a byte order mark inside
     a file, a soft hyphen, a zero-width space and repeated spaces hide no document.
     """
-    forms = (normal_form(rows), full_form(rows), normal_form([_visible(text) for text in rows]))
+    visible = [_visible(text) for text in rows]
+    forms = (normal_form(rows), _unspaced(visible), normal_form(visible))
     return [form for form in dict.fromkeys(forms) if form]
+
+
+def _unspaced(texts: Iterable[str]) -> str:
+    return "".join("".join(texts).split())
 
 
 def _visible(text: str) -> str:
     """Returns a text in form NFC, with one space in place of white space, and without characters of no width."""
     if not text.isascii():
-        text = unicodedata.normalize("NFC", "".join(c for c in text if unicodedata.category(c) != "Cf"))
+        text = unicodedata.normalize("NFC", _NOT_ASCII.sub(_unless_hidden, text))
     return " ".join(text.split())
+
+
+def _unless_hidden(character: re.Match[str]) -> str:
+    return "" if unicodedata.category(character[0]) == "Cf" else character[0]
 
 
 def document_names(secret: bytes, table: Table) -> Iterator[int]:
