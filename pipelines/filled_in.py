@@ -182,22 +182,23 @@ def _is_computed(piece: str) -> bool:
 @functools.cache
 def our_names() -> frozenset[str]:
     """Returns what the source states as a whole string, and the names of its fields."""
-    return _literals(_NAMING)
+    return frozenset[str]().union(*map(_literals, _NAMING))
 
 
 @functools.cache
 def _sentences() -> dict[str, list[str]]:
     """Literals of several words, by the characters that they begin with."""
     sentences = defaultdict(list)
-    for literal in _literals(_WORDING):
+    for literal in frozenset[str]().union(*map(_literals, _WORDING)):
         if len(re.findall(r"\w+", literal)) >= _SENTENCE_WORDS:
             sentences[literal[:_PREFIX]].append(literal)
     return dict(sentences)
 
 
-def _literals(packages: Iterable[str]) -> frozenset[str]:
-    """Literals and names of fields, in the source of some packages beside this module."""
-    files = (file for package in packages for file in Path(__file__).with_name(package).rglob("*.py"))
+@functools.cache
+def _literals(package: str) -> frozenset[str]:
+    """Literals and names of fields, in the source of a package beside this module."""
+    files = Path(__file__).with_name(package).rglob("*.py")
     found = (literal for file in files for literal in _literals_of(ast.parse(file.read_bytes())))
     return frozenset(part for literal in found for part in _FIELD.split(literal))
 
