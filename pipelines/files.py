@@ -114,6 +114,31 @@ def fsync_path(path: Path) -> None:
         os.close(descriptor)
 
 
+@contextlib.contextmanager
+def hold_lock(path: Path) -> Iterator[None]:
+    """Holds the exclusive lock of a file, which is made if it is missing. The kernel frees it when the holder dies."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def has_holder(descriptor: int) -> bool:
+    """Returns True if a process on any machine holds the exclusive lock of an open file. Closes the file.
+
+    Asks for a shared lock, so that two processes that ask at once do not take each other for the holder.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def write_atomic(path: Path, *parts: bytes | memoryview, mode: int | None = 0o600, is_durable: bool = True) -> None:
     """Writes a file so that readers see the old content or the new one, never a part.
 

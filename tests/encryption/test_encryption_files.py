@@ -291,7 +291,6 @@ NOT_PRIVATE = {
     "pipelines/release_folder.py": "what is published, in a folder outside of the store",
     "pipelines/training/plain_loading.py": "likewise",
     "pipelines/store/place/locks.py": "locks, which are empty",
-    "pipelines/store/objects/ledger_lines.py": "a lock, which is empty",
     "pipelines/store/objects/code.py": "source code",
     "pipelines/store/place/file_system.py": "tries the disk with files of one byte",
     "pipelines/store/place/encrypted_fs.py": "asks the system",

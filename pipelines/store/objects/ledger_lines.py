@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pipelines.files import fsync_path
+from pipelines.files import fsync_path, hold_lock
 from pipelines.store.objects.anchors import anchors
 from pipelines.store.place import ledger_file
 from pipelines.store.place.ledger_file import FILE, WAY_OUT, Anchor, LedgerError
@@ -31,12 +29,8 @@ def locked(roots: Roots) -> Iterator[Path]:
     folder.mkdir(mode=0o700, exist_ok=True)
     if created:
         fsync_path(folder.parent)
-    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with hold_lock(folder / "lock"):
         yield folder / FILE
-    finally:
-        os.close(descriptor)
 
 
 def append(roots: Roots, path: Path, documents: Sequence[Mapping[str, Any]]) -> Anchor:

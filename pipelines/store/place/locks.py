@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pipelines.errors import StoreError
+from pipelines.files import has_holder
 from pipelines.store.place.disk import disk_error
 
 
@@ -59,20 +60,12 @@ def is_held(locks_dir: Path, key: str) -> bool:
 def is_locked(path: Path) -> bool:
     """Returns True if a process on any machine holds the exclusive lock of a file.
 
-    Opens nothing for writing, because the disk may be read-only. Asks for a shared lock, so that two processes that
-    ask at once do not take each other for the holder.
+    Opens nothing for writing, because the disk may be read-only.
 
     Raises:
         FileNotFoundError: there is no such file.
     """
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
+    return has_holder(os.open(path, os.O_RDONLY))
 
 
 @contextmanager

@@ -16,9 +16,9 @@ from typing import Any
 
 from pipelines.context import Progress
 from pipelines.errors import ExecutorError
-from pipelines.files import read_json, write_json
+from pipelines.files import hold_lock, read_json, write_json
 from pipelines.training.machines.process_group import LOOK_SECONDS, ProcessFailure, ProcessShare, check_interface
-from pipelines.training.machines.rendezvous import LOCK, ORDER, STORE, TRAINING, hold, installed, is_held, worker_lock
+from pipelines.training.machines.rendezvous import LOCK, ORDER, STORE, TRAINING, installed, is_held, worker_lock
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,7 @@ def announce_training(settings: CoordinatorSettings) -> Iterator[Path]:
     folder = settings.folder / secrets.token_hex(16)
     unfinished = folder.with_name(f".{folder.name}")
     unfinished.mkdir(mode=0o700)
-    with hold(unfinished / LOCK):
+    with hold_lock(unfinished / LOCK):
         os.close(os.open(unfinished / STORE, os.O_CREAT | os.O_RDWR, 0o600))
         write_json(unfinished / TRAINING, {"needed": list(settings.needed)})
         unfinished.rename(folder)  # workers see only a complete and locked folder

@@ -8,15 +8,13 @@ lock on a file in it, and so does each worker that joins. The kernel frees the l
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import importlib.metadata
 import os
 import platform
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from pipelines.files import source_digest
+from pipelines.files import has_holder, source_digest
 
 LOCK, TRAINING, ORDER, STORE = "training.lock", "training.json", "order.json", "store"
 _PACKAGES: Final = ("torch", "numpy", "transformers", "tokenizers", "safetensors")
@@ -36,27 +34,10 @@ def installed() -> dict[str, Any]:
     return {**versions, "reticent": source_digest(Path(__file__).resolve().parents[3], ("pipelines",))[:12]}
 
 
-@contextlib.contextmanager
-def hold(lock: Path) -> Iterator[None]:
-    """Holds the lock of a file. The kernel frees the lock if this process dies."""
-    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
 def is_held(lock: Path) -> bool:
     """Returns true if a live process, on any machine, holds the lock of the file."""
     try:
         descriptor = os.open(lock, os.O_RDONLY)
     except OSError:
         return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
+    return has_holder(descriptor)

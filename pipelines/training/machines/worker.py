@@ -16,7 +16,7 @@ from typing import Any, Final
 import torch
 
 from pipelines.context import silent
-from pipelines.files import read_json, write_json
+from pipelines.files import hold_lock, read_json, write_json
 from pipelines.training.machines.process_group import (
     LOOK_SECONDS,
     ProcessFailure,
@@ -24,7 +24,7 @@ from pipelines.training.machines.process_group import (
     ProcessShare,
     check_interface,
 )
-from pipelines.training.machines.rendezvous import LOCK, ORDER, STORE, TRAINING, hold, installed, is_held, worker_lock
+from pipelines.training.machines.rendezvous import LOCK, ORDER, STORE, TRAINING, installed, is_held, worker_lock
 
 _ENDINGS: Final = {
     "refused": "a process refused ({name})",
@@ -73,7 +73,7 @@ def _join(settings: WorkerSettings, folder: Path) -> str:
     """Takes part in one training, and returns how it ended, in words."""
     token = secrets.token_hex(16)
     needed = read_json(folder / TRAINING)["needed"]
-    with hold(worker_lock(folder, token)):
+    with hold_lock(worker_lock(folder, token)):
         description = {
             "token": token,
             "machine": platform.node(),

@@ -9,7 +9,6 @@ delete it at any time.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import importlib.metadata
 import io
@@ -17,7 +16,6 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +25,7 @@ import transformers
 from safetensors import SafetensorError
 
 from pipelines.errors import ConfigError
+from pipelines.files import hold_lock
 from pipelines.quiet import quiet_transformers
 from pipelines.training.models.sources import ModelSource, shown
 
@@ -89,7 +88,7 @@ def converted(source: ModelSource, cache: Path) -> ModelSource:
     cache.mkdir(parents=True, exist_ok=True)
     made_of = [_sha256(Path(source.location) / source.gguf_file), *map(importlib.metadata.version, _MAKERS)]
     folder = cache / hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:32]
-    with _held(cache / "lock"):
+    with hold_lock(cache / "lock"):
         if not _is_whole(folder):
             shutil.rmtree(folder, ignore_errors=True)
             temporary = Path(tempfile.mkdtemp(dir=cache, prefix="unfinished-"))
@@ -106,14 +105,6 @@ def _convert(source: ModelSource, folder: Path) -> None:
     with quiet_transformers():
         model.save_pretrained(folder)
         read_model(source, transformers.AutoTokenizer.from_pretrained).save_pretrained(folder)
-
-
-@contextlib.contextmanager
-def _held(path: Path) -> Iterator[None]:
-    """Holds a lock, which the kernel frees if its holder dies."""
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _is_whole(folder: Path) -> bool:
