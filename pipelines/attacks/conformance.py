@@ -31,7 +31,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from pipelines.attacks.epsilon_trials import BoolArray, FloatArray
-from pipelines.attacks.noise_structure import NoiseStructure
+from pipelines.attacks.noise_structure import NoiseStructure, least
 
 IntArray = npt.NDArray[np.int64]
 
@@ -160,7 +160,7 @@ class Releases:
         each = _chi_square(squares, sizes)
         return {
             "size of the noise": float(_chi_square(squares.sum(), sizes.sum())),
-            "size of the noise in each step and tensor": _least(each),
+            "size of the noise in each step and tensor": least(each),
         }
 
     def _fresh_noise(self) -> dict[str, float]:
@@ -180,7 +180,7 @@ class Releases:
         )
         cosines = np.square(np.clip((vectors @ vectors.T)[first, second].astype(np.float64), -1, 1))
         return {
-            f"fresh noise {name}": _least(stats.beta.sf(cosines[chosen], 0.5, (VECTOR_LENGTH - 1) / 2))
+            f"fresh noise {name}": least(stats.beta.sf(cosines[chosen], 0.5, (VECTOR_LENGTH - 1) / 2))
             for name, chosen in zip(names, kinds, strict=True)
             if chosen.any()
         }
@@ -221,10 +221,6 @@ def _chi_square(squares: npt.ArrayLike, sizes: npt.ArrayLike) -> FloatArray:
     """Returns two-sided p-values of sums of squares of these numbers of standard normals."""
     law = stats.chi2(sizes)
     return np.asarray(np.minimum(1.0, 2 * np.minimum(law.cdf(squares), law.sf(squares))))
-
-
-def _least(p_values: FloatArray) -> float:
-    return float(min(1.0, len(p_values) * p_values.min()))
 
 
 def _normals_p_value(z: FloatArray) -> float:

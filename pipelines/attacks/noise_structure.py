@@ -79,9 +79,9 @@ class NoiseStructure:
         """Returns the p-value of each test, by a plain name of the test."""
         found = {"shape of the noise": _shape(self._counts, self._num)} if self._num else {}
         if self._inside:
-            found["noise repeated inside a tensor"] = _least(self._inside)
+            found["noise repeated inside a tensor"] = least(self._inside)
         if self._between:
-            found["noise repeated at another place of a later tensor"] = _least(self._between)
+            found["noise repeated at another place of a later tensor"] = least(self._between)
         return found
 
 
@@ -104,7 +104,7 @@ def repeats_inside(noise: npt.NDArray[np.floating[Any]]) -> float:
             with np.errstate(invalid="ignore"):  # a part without noise: the p-value is no number, which counts for 0
                 product = product / lengths.prod()
             found.append(_largest_cosine(product, length, length * count))
-    return _least(found)
+    return least(found)
 
 
 def _largest_cosine(product: ComplexArray, num_shifts: int, size: int) -> float:
@@ -118,9 +118,9 @@ def _largest_cosine(product: ComplexArray, num_shifts: int, size: int) -> float:
 def _shape(counts: npt.NDArray[np.int64], num: int) -> float:
     """Returns the p-value of counts of standard normals above `LEVELS`, each by the exact binomial, both sides."""
     law = stats.binom(num, stats.norm.sf(LEVELS))
-    return _least(np.minimum(1.0, 2 * np.minimum(law.cdf(counts), law.sf(counts - 1))))
+    return least(np.minimum(1.0, 2 * np.minimum(law.cdf(counts), law.sf(counts - 1))))
 
 
-def _least(p_values: npt.ArrayLike) -> float:
+def least(p_values: npt.ArrayLike) -> float:
     """Returns the p-value of "all of them are true", by Bonferroni."""
     return float(np.minimum(1.0, np.size(p_values) * np.min(p_values)))
