@@ -195,7 +195,7 @@ class StringIndex:
         found = {(at, at + 1) for at, word in enumerate(words) if word in self.singles}
         for at, pair in enumerate(pairwise(words)):
             for length in self._lengths.get(pair, ()):
-                if " ".join(words[at : at + length]) in self.labels:
+                if at + length <= len(words) and " ".join(words[at : at + length]) in self.labels:
                     found.add((at, at + length))
         return found | {(start, stop) for start, stop, _ in self._runs_of_digits(words)}
 

@@ -57,6 +57,7 @@ def holds(may_hold, number):
 @given(strings=STRINGS, texts=TEXTS, text=st.integers(1, 4), hashes=st.integers(1, 5))
 @example(strings={"5 55": "NAME", "55 5": "NAME"}, texts=["call 555"], text=1, hashes=1)
 @example(strings={"5 0 5 0 5 0 5 0 5": "NAME", "an": "NAME"}, texts=["5 0 5 0 5 0 5 0 5"], text=1, hashes=1)
+@example(strings={"an an": "NAME", "an an an": "NAME"}, texts=["an an"], text=1, hashes=1)
 def test_what_is_found_is_what_one_pass_finds(tmp_path_factory, strings, texts, text, hashes):
     folder = tmp_path_factory.mktemp("many")
     tables = [table_of(folder / f"{n}.parquet", sorted(strings.items())[n::2]) for n in range(2)]
