@@ -161,7 +161,7 @@ def main() -> None:
     parser.add_argument("--faults", nargs="+", choices=ALL, default=tuple(ALL))
     arguments = parser.parse_args()
     is_whole = {*arguments.methods} == {*FULL, *FEWER} and {*arguments.faults} == {*ALL}
-    before = {} if is_whole else json.loads(arguments.out.read_text())
+    before = {} if is_whole or not arguments.out.exists() else json.loads(arguments.out.read_text())
     began, found = time.monotonic(), []
     with ProcessPoolExecutor(arguments.processes) as pool:
         for run in range(arguments.runs):

@@ -175,7 +175,7 @@ def _rows(
             if language is None or split.other_languages == "name":
                 yield item
 
-    for item, sentences in splitter.split_each(kept(), lambda item: (item.text, item.layout)):
+    for item, sentences in splitter.split_each(kept(), lambda item: (item.text, item.turns or item.layout)):
         if num_tokens >= _MAX_TOKENS:
             break
         num_documents += 1

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.corpus.formats import RowKind
+from pipelines.corpus.format_spec import RowKind
 from pipelines.corpus.open_input import DamagedFile, open_ordinary
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.reader_cache import OpenReader, ReaderCache, key_of

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from pipelines.corpus.fields import Look, choose_fields, is_dialogue
-from pipelines.corpus.formats import RowKind, delimiter, is_quoted, suffix_of
+from pipelines.corpus.format_spec import RowKind
+from pipelines.corpus.formats import delimiter, is_quoted, suffix_of
 from pipelines.corpus.items import BadRow
 from pipelines.corpus.mail import mail
 from pipelines.corpus.open_input import DamagedFile, NotAFile, open_bytes

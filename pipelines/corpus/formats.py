@@ -9,23 +9,17 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from pipelines.corpus.format_list import FORMATS_OF_TEXT
+from pipelines.corpus.format_list_chats import FORMATS_OF_CHATS
+from pipelines.corpus.format_list_web import FORMATS_OF_PAGES
+from pipelines.corpus.format_spec import FormatSpec, RowKind
 from pipelines.corpus.options import ReadOptions
 from pipelines.errors import ConfigError, InputError
 from pipelines.plugins import load, resolve
-
-if TYPE_CHECKING:
-    from pydantic import BaseModel
-
-RowKind = Literal[
-    "file", "line", "paragraph", "record", "article", "conversation", "episode", "dialogue", "element",
-    "parquet", "arrow", "whole", "message",
-]  # fmt: skip
-
-# "whole" is a file whose rows only a plug-in can find. It is one partition, however many rows it has.
 
 NameFolds = Literal["auto", "always", "never"]
 
@@ -37,183 +31,8 @@ FOLDS = {"train": "train", "valid": "valid", "validation": "valid", "dev": "vali
 _FOLD_WORDS = FOLDS | {"val": "valid", "trainset": "train", "devset": "valid", "testset": "test"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class FormatSpec:
-    """The definition of a format, for settings, readers, documentation and plug-ins.
-
-    Attributes:
-        name: name in the settings
-        document: description of a document, for the documentation
-        kinds: row kind by suffix, for files found in a folder; the first kind also applies to a file that you name
-            directly with another suffix. ``txt`` means the kind in ``txt_document``. A plug-in's are `PLUGIN_KINDS`.
-        example: example of a row, for the documentation
-        auto: suffixes that ``format = "auto"`` reads in this format
-        has_header: kinds whose first line names the columns
-        names_fold: flag that the file's name gives the fold (``train.tsv``) if the row does not
-        holds_pairs: flag that rows may hold two texts, joined by `pipelines.corpus.records.PAIR`
-        has_gold: flag that files may mark words as secrets
-        settings: fields of ``[corpus]`` that this format reads and some others do not
-        options: model of a plug-in's ``[corpus.options]``; its method ``references()``, if any, names the modules and
-            files that the options select, which count by content
-        packages: distributions of a plug-in, whose versions enter keys
-    """
-
-    name: str
-    document: str
-    kinds: Mapping[str, RowKind | Literal["txt"]]
-    example: str = ""
-    auto: tuple[str, ...] = ()
-    has_header: tuple[RowKind, ...] = ("record",)
-    names_fold: bool = True
-    holds_pairs: bool = False
-    has_gold: bool = True
-    settings: tuple[str, ...] = ()
-    options: type[BaseModel] | None = None
-    packages: tuple[str, ...] = ()
-
-
 FORMATS: Mapping[str, FormatSpec] = {
-    spec.name: spec
-    for spec in (
-        FormatSpec(
-            name="txt",
-            document="a file, a line or a paragraph",
-            example="`Thank you for calling.`",
-            kinds={".txt": "txt"},
-            auto=(".txt",),
-            names_fold=False,
-            has_gold=False,
-            settings=("txt_document",),
-        ),
-        FormatSpec(
-            name="jsonl",
-            document="an object, one per line",
-            example='`{"id": "7", "text": "Hello."}`',
-            kinds={".jsonl": "line", ".ndjson": "line"},
-            auto=(".jsonl", ".ndjson"),
-            names_fold=False,
-        ),
-        FormatSpec(
-            name="json",
-            document="an object of an array",
-            example='`[{"text": "Hello."}]`',
-            kinds={".json": "element"},  # not in auto: folders often hold small .json files that are not a corpus
-            names_fold=False,
-        ),
-        FormatSpec(
-            name="csv",
-            document="a record; the first line names the columns",
-            example='`id,text` / `7,"Hello, you."`',
-            kinds={".csv": "record"},
-            auto=(".csv",),
-            names_fold=False,
-            settings=("quoting", "delimiter"),
-        ),
-        FormatSpec(
-            name="tsv",
-            document='a record, without quotes unless `quoting = "double"`',
-            example="`id⇥text` / `7⇥Hello.`",
-            kinds={".tsv": "record"},
-            auto=(".tsv",),
-            names_fold=False,
-            settings=("quoting", "delimiter"),
-        ),
-        FormatSpec(
-            name="parquet",
-            document="a row",
-            example="columns `text`, `id`",
-            kinds={".parquet": "parquet"},
-            auto=(".parquet",),
-            names_fold=False,
-        ),
-        FormatSpec(
-            name="huggingface",
-            document="a row of a folder that `datasets` saved",
-            example="`train/data-00000-of-00001.arrow`",
-            kinds={".arrow": "arrow", ".parquet": "parquet"},
-            auto=(".arrow",),
-        ),
-        FormatSpec(
-            name="wikitext",
-            document="an article",
-            example="` = Title =`, then its text",
-            kinds={".raw": "article", ".tokens": "article", ".txt": "article"},
-            has_gold=False,
-            settings=("wikitext_joiners",),
-        ),
-        FormatSpec(
-            name="dialogue",
-            document="a dialogue; it ends with the file or before a line that starts with `<\\|endoftext\\|>`",
-            example="`SYS: Hello.` / `USR: Hi.`",
-            kinds={".txt": "dialogue", ".jsonl": "line"},
-        ),
-        FormatSpec(
-            name="multidogo",
-            document="a conversation",
-            example="the data set's own files",
-            kinds={".tsv": "conversation"},
-            has_header=("conversation",),
-        ),
-        FormatSpec(
-            name="e2e",
-            document="a meaning representation, written out, and its reference, joined by ` \\|\\| `",
-            example="`name[Aromi]` → `name : Aromi \\|\\| Aromi is a pub.`",
-            kinds={".csv": "record", ".tsv": "record", ".jsonl": "line"},
-            holds_pairs=True,
-            has_gold=False,
-            settings=("quoting", "delimiter"),
-        ),
-        FormatSpec(
-            name="dart",
-            document="triples and their text, joined by ` \\|\\| `",
-            example="the data set's own files",
-            kinds={".json": "element", ".jsonl": "line"},
-            holds_pairs=True,
-            has_gold=False,
-        ),
-        FormatSpec(
-            name="glue",
-            document="a sentence, or a pair joined by ` \\|\\| `",
-            example="`sentence⇥label` / `fine film⇥1`",
-            kinds={".tsv": "record", ".csv": "record", ".jsonl": "line"},
-            holds_pairs=True,
-            has_gold=False,
-            settings=("quoting", "delimiter"),
-        ),
-        FormatSpec(
-            name="mail",
-            document="a mail, one per file",
-            example="`Subject: …`, the other headers, a blank line, the text",
-            kinds={".eml": "file"},
-            auto=(".eml",),
-            names_fold=False,
-            has_gold=False,
-            settings=("mail_headers", "mail_quotes", "mail_signatures"),
-        ),
-        FormatSpec(
-            name="mbox",
-            document="a mail of a mailbox",
-            example="`From ann@example.org Mon Jan  5 10:00:00 2026`, then the mail",
-            kinds={".mbox": "message", ".mbx": "message"},
-            auto=(".mbox", ".mbx"),
-            names_fold=False,
-            has_gold=False,
-            settings=("mail_headers", "mail_quotes", "mail_signatures"),
-        ),
-        FormatSpec(
-            name="conll",
-            document="a text: lines between blank ones, each with a token and its entity tag (BIO, BIOES)",
-            example="`Ann⇥B-person`",
-            kinds={".conll": "paragraph", ".bio": "paragraph", ".iob": "paragraph"},
-        ),
-        FormatSpec(
-            name="personachat",
-            document="a conversation",
-            example="`1 your persona: i ski.`",
-            kinds={".txt": "episode"},
-            has_gold=False,
-        ),
-    )
+    spec.name: spec for spec in (*FORMATS_OF_TEXT, *FORMATS_OF_CHATS, *FORMATS_OF_PAGES)
 }
 
 AUTO: Mapping[str, str] = {suffix: spec.name for spec in FORMATS.values() for suffix in spec.auto}

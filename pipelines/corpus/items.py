@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 Reason = Literal[
     "undecodable", "nul", "over_long", "bad_json", "not_an_object", "missing_text", "wrong_type", "bad_fold",
@@ -21,6 +21,14 @@ class GoldSpan:
     label: str
 
 
+class Turn(NamedTuple):
+    """A turn of a dialogue: half-open character offsets in the document's text, and the speaker's name in the file."""
+
+    start: int
+    end: int
+    speaker: str | None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Document:
     """A document of the corpus.
@@ -35,6 +43,7 @@ class Document:
         left_out: kinds of parts that are not text, such as attachments, with their counts
         num_rows: number of rows in the document that can be rejected separately, such as lines of a conversation
         layout: layout for splitting, if the format gives one: ``turns`` of a dialogue, or ``whole`` for one row
+        turns: turns of a dialogue, in order, if the format gives them apart from their text
     """
 
     name: str
@@ -48,6 +57,7 @@ class Document:
     left_out: tuple[tuple[str, int], ...] = ()
     num_rows: int = 1
     layout: Literal["turns", "whole"] | None = None
+    turns: tuple[Turn, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -53,6 +53,7 @@ class ReadOptions:
     mail_headers: tuple[str, ...] = ("Subject",)
     mail_quotes: KeepOrDrop = "drop"
     mail_signatures: KeepOrDrop = "drop"
+    dialogue_gap_minutes: float = 60.0
     max_document_chars: int = 1_000_000
     plugin: str = "{}"
     sources: tuple[SourceOptions, ...] = ()

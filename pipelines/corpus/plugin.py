@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, Protocol, cast
 
 from pipelines.corpus.datasets import Items, from_record
+from pipelines.corpus.dialogues import Dialogue, dialogue_document
 from pipelines.corpus.formats import format_spec, reference
 from pipelines.corpus.hashed_stream import HashedStream
 from pipelines.corpus.items import BadRow
@@ -23,7 +24,7 @@ class Reader(Protocol):
     The class has an attribute ``spec``, a `FormatSpec`. The rows must depend on the bytes alone.
     """
 
-    def read(self, file: BinaryIO) -> Iterator[tuple[int, Record | BadRow]]:
+    def read(self, file: BinaryIO) -> Iterator[tuple[int, Record | Dialogue | BadRow]]:
         """Yields the rows of a stream, in order.
 
         Args:
@@ -60,6 +61,8 @@ def make_reader(format: str, options: ReadOptions) -> Reader:
         ConfigError: see `format_spec`; or the options are wrong, or the reader cannot be created.
     """
     spec = format_spec(format)
+    if spec.reader:
+        return cast("Reader", load(spec.reader)(options))
     try:
         own = check_options(spec.options, json.loads(options.plugin), "corpus.options")
         made = load(reference(format))(own)
@@ -77,7 +80,8 @@ def make_reader(format: str, options: ReadOptions) -> Reader:
 def read_rows(stream: HashedStream, source: Source) -> Iterator[Items]:
     """Yields the documents and rejected rows of each row from the reader of ``source.format``.
 
-    If the reader fails, the rows from there on are rejected. Its message is dropped, because it may quote them.
+    Dialogues come in the order of their ends, so their numbers need not rise. If the reader fails, the rows from there
+    on are rejected. Its message is dropped, because it may quote them.
 
     Args:
         stream: bytes of a piece, which are read to their end
@@ -88,9 +92,9 @@ def read_rows(stream: HashedStream, source: Source) -> Iterator[Items]:
     last = 0
     try:
         for number, record in reader.read(file):
-            if type(number) is not int or number <= last:
+            if type(number) is not int or (number <= last and not isinstance(record, Dialogue)):
                 raise ValueError("numbers of rows must rise")
-            last = number
+            last = max(last, number)
             yield _items(source._replace(row=source.row + number - 1), record)
     except MemoryError:
         raise
@@ -104,10 +108,12 @@ def read_rows(stream: HashedStream, source: Source) -> Iterator[Items]:
         pass
 
 
-def _items(source: Source, record: Record | BadRow) -> Items:
+def _items(source: Source, record: Record | Dialogue | BadRow) -> Items:
     try:
         if isinstance(record, BadRow):
             raise record
+        if isinstance(record, Dialogue):
+            return [dialogue_document(source, record)]
         return from_record(source, record)
     except BadRow as bad:
         return [rejected(source, bad.reason, bad.detail, 0)]

@@ -15,7 +15,7 @@ from typing import Any
 
 from pipelines.context import Piece
 from pipelines.corpus.datasets import TEXTS, Items, conll, from_record, multidogo
-from pipelines.corpus.formats import COLUMNAR, delimiter, has_header, is_plugin, is_quoted, row_kind
+from pipelines.corpus.formats import COLUMNAR, delimiter, format_spec, has_header, is_plugin, is_quoted, row_kind
 from pipelines.corpus.hashed_stream import SEGMENT_BYTES
 from pipelines.corpus.items import BadRow, Document, Rejected
 from pipelines.corpus.mail import mail
@@ -59,7 +59,7 @@ def read_documents(piece: Piece, options: ReadOptions) -> Iterator[Document | Re
         yield Rejected(name=piece.name, row=1, reason="not_a_file", detail=advice, num_bytes=0)
         return
     try:
-        if is_plugin(piece.format):
+        if is_plugin(piece.format) or format_spec(piece.format).reader:
             yield from _from_plugin(piece, options)
         elif row_kind(piece.format, piece.name, options) in COLUMNAR:
             yield from _from_columns(piece, options)

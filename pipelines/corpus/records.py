@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from pipelines.corpus.formats import FOLDS, named_fold
-from pipelines.corpus.items import BadRow, Document, GoldSpan, Reason, Rejected
+from pipelines.corpus.items import BadRow, Document, GoldSpan, Reason, Rejected, Turn
 from pipelines.corpus.options import ReadOptions
 
 PAIR = " || "
@@ -53,6 +53,8 @@ def document(
     gold: tuple[GoldSpan, ...] | None = None,
     num_rows: int = 1,
     layout: Literal["turns", "whole"] | None = None,
+    turns: tuple[Turn, ...] | None = None,
+    left_out: tuple[tuple[str, int], ...] = (),
 ) -> Document:
     """Makes a document with the metadata of its record, and checks it.
 
@@ -60,7 +62,8 @@ def document(
         source: place of the row
         text: text of the document
         record: record with id, domain, fold and label under the settings' names
-        source_id, domain, gold, num_rows, layout: values of the format itself; a domain in the record takes precedence
+        source_id, domain, gold, num_rows, layout, turns, left_out: values of the format itself; a domain in the
+            record takes precedence
 
     Raises:
         BadRow: the row cannot be used.
@@ -86,8 +89,11 @@ def document(
         gold=gold,
         num_rows=num_rows,
         layout=layout,
+        turns=turns,
+        left_out=left_out,
     )
     fields = (text, made.source_id, made.domain, made.label, *(span.label for span in gold or ()))
+    fields += tuple(turn.speaker for turn in turns or ())
     if not all(field is None or is_unicode(field) for field in fields):
         raise BadRow("undecodable", "holds half of a surrogate pair as a JSON escape. Write the character whole.")
     return made

@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import BinaryIO, NamedTuple
 
-from pipelines.corpus.formats import RowKind, delimiter, has_header, is_quoted, row_kind
+from pipelines.corpus.format_spec import RowKind
+from pipelines.corpus.formats import delimiter, has_header, is_quoted, row_kind
 from pipelines.corpus.hashed_stream import SEGMENT_BYTES, HashedStream
 from pipelines.corpus.open_input import skip_to
 from pipelines.corpus.options import ReadOptions

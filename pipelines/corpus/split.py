@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import threading
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -22,11 +22,13 @@ from spacy.attrs import IDX  # type: ignore[import-not-found]
 from spacy.language import Language
 
 from pipelines.corpus.boundaries import MAX_TOKENS, load_model, model_boundaries
+from pipelines.corpus.items import Turn
 from pipelines.errors import ConfigError
 from pipelines.mask import MASK
 
 T = TypeVar("T")
-Layout = Literal["turns", "whole"]
+Layout = Literal["turns", "whole"] | Sequence[Turn]
+"""``turns`` for lines ``SPEAKER: utterance``, ``whole`` for one row, or the turns themselves."""
 
 MAX_RUN_CHARS = 500
 """Longest run without white space that is tokenised at once. spaCy removes punctuation from a run one character at a
@@ -172,7 +174,7 @@ class Splitter:
         Args:
             items: objects that have texts
             text_of: function that returns an item's text and layout: ``turns`` of a dialogue, ``whole`` for one
-                sentence, or None to let the mode decide
+                sentence, the turns themselves, or None to let the mode decide
         """
         source = iter(items)
         batch: list[T] = []
@@ -293,6 +295,9 @@ class Splitter:
     def _blocks(self, text: str, layout: Layout | None) -> list[_Block]:
         if layout == "whole":
             return [_Block(0, len(text), None, True)]
+        if layout is not None and layout != "turns":
+            tags = _Tags()
+            return [_Block(turn.start, turn.end, tags.of(turn.speaker), True) for turn in layout]
         lines: list[tuple[int, int]] = []
         start = 0
         for match in _LINE_BREAK.finditer(text):
@@ -301,9 +306,9 @@ class Splitter:
         lines.append((start, len(text)))
         lines = [(low, high) for low, high in lines if not text[low:high].isspace() and low < high]
         if layout == "turns" or self._mode in ("turns", "auto"):
-            tags = [_TAG.match(text, low, high) for low, high in lines]
-            if layout == "turns" or self._mode == "turns" or _is_dialogue(tags):
-                return _turns(lines, tags)
+            matches = [_TAG.match(text, low, high) for low, high in lines]
+            if layout == "turns" or self._mode == "turns" or _is_dialogue(matches):
+                return _turns(lines, matches)
         return [_Block(low, high, None, False) for low, high in lines]
 
 
@@ -324,15 +329,24 @@ def _is_dialogue(tags: list[re.Match[str] | None]) -> bool:
     return len(distinct) < len(names) or all(ROLE.fullmatch(name) for name in distinct)
 
 
-def _turns(lines: list[tuple[int, int]], tags: list[re.Match[str] | None]) -> list[_Block]:
+class _Tags:
+    """Gives each speaker of a document a tag: a role stays, any other name becomes ``SPEAKER_1``, ``SPEAKER_2`` …"""
+
+    def __init__(self) -> None:
+        self._others: dict[str, str] = {}
+
+    def of(self, name: str | None) -> str | None:
+        if name is None or ROLE.fullmatch(name):
+            return name
+        return self._others.setdefault(name, f"SPEAKER_{len(self._others) + 1}")
+
+
+def _turns(lines: list[tuple[int, int]], matches: list[re.Match[str] | None]) -> list[_Block]:
     blocks: list[_Block] = []
-    others: dict[str, str] = {}
-    for (low, high), tag in zip(lines, tags, strict=True):
-        if tag is not None:
-            name = tag[1]
-            if not ROLE.fullmatch(name):
-                name = others.setdefault(name, f"SPEAKER_{len(others) + 1}")
-            blocks.append(_Block(tag.end(), high, name, True))
+    tags = _Tags()
+    for (low, high), match in zip(lines, matches, strict=True):
+        if match is not None:
+            blocks.append(_Block(match.end(), high, tags.of(match[1]), True))
         elif blocks:
             blocks[-1] = blocks[-1]._replace(end=high)
         else:

@@ -54,6 +54,8 @@ class CorpusConfig(StageConfig):
         {"inputs", "name_folds", "partition_documents", "max_rejected_fraction"}
     )
 
+    LATER: ClassVar[frozenset[str]] = frozenset({"dialogue_gap_minutes"})
+
     inputs: tuple[str, ...] = Field(
         ("corpus",),
         description="Files, folders (searched in full for the suffixes of the format) or glob patterns, relative to "
@@ -120,6 +122,12 @@ class CorpusConfig(StageConfig):
     )
     mail_signatures: KeepOrDrop = Field(
         "drop", description="mail, mbox: treatment of the text below the line '-- ', and of 'Sent from my …'."
+    )
+    dialogue_gap_minutes: float = Field(
+        60.0,
+        gt=0,
+        description="Chats: minutes of silence after which a new dialogue, and so a new document, begins in a thread "
+        "or channel.",
     )
     max_document_chars: int = Field(
         1_000_000, ge=1, le=2**31, description="Longest document in characters; a longer one is rejected as over_long."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -73,7 +74,10 @@ TOYS = {
         "benchmarks/audit_plots.py --out {work}",
         writes=("{work}/audit-exposure.svg", "{work}/audit-miss-rates.svg", "{work}/audit-roc.svg"),
     ),
-    "audit_power": Toy("benchmarks/audit_power.py --runs 1 --trials 100 --out {work}/out.json"),
+    "audit_power": Toy(
+        "benchmarks/audit_power.py --runs 1 --trials 100 --methods dpsgd --faults correct 'no noise'"
+        " --out {work}/out.json"
+    ),
     "audit_tightness": Toy("benchmarks/audit_tightness.py --only power --runs 1 --out {work}/out.json"),
     "calibrated_policy": Toy("benchmarks/calibrated_policy.py limits --data-dir {data}", says="limits"),
     "dedup": Toy("benchmarks/dedup.py --sentences 4000 --repeats 1 --only Reticent polars --out {work}/out.json"),
@@ -206,7 +210,7 @@ def test_it_runs_at_toy_size(name: str, root: Path, tmp_path: Path) -> None:
     written = [root / place.format(**places) for place in (*toy.writes, *re.findall(OUTPUT, toy.command))]
     before = {path: path.stat().st_mtime_ns for path in written if path.exists()}
     done = subprocess.run(
-        [sys.executable, *(word.format(**places) for word in toy.command.split())],
+        [sys.executable, *(word.format(**places) for word in shlex.split(toy.command))],
         cwd=root,
         env={**os.environ, "PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": "1", **settings},
         capture_output=True,

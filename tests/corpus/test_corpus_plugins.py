@@ -6,7 +6,8 @@ import pytest
 from pydantic import BaseModel, Field, ValidationError
 
 from pipelines import plugins
-from pipelines.corpus.formats import FORMATS, PLUGIN_KINDS, FormatSpec, check_name
+from pipelines.corpus.format_spec import FormatSpec
+from pipelines.corpus.formats import FORMATS, PLUGIN_KINDS, check_name
 from pipelines.corpus.items import BadRow, Document
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.readers import read_documents

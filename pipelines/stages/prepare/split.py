@@ -56,7 +56,9 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
                         rejected_rows.append(**item.row_values())
 
         names = DocumentNames(ctx.run.secret)
-        for (piece, document), sentences in splitter.split_each(usable(), lambda item: (item[1].text, item[1].layout)):
+        for (piece, document), sentences in splitter.split_each(
+            usable(), lambda item: (item[1].text, item[1].turns or item[1].layout)
+        ):
             doc_id, base = names.name(document, piece.first_row)
             fold = document.fold or fold_of(base, settings.valid_fraction, settings.test_fraction)
             num_tokens = sum(len(sentence.token_starts) for sentence in sentences)

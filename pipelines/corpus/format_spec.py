@@ -1,0 +1,54 @@
+"""The definition of an input format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+RowKind = Literal[
+    "file", "line", "paragraph", "record", "article", "conversation", "episode", "dialogue", "element",
+    "parquet", "arrow", "whole", "message",
+]  # fmt: skip
+
+# "whole" is a file whose rows only a plug-in can find. It is one partition, however many rows it has.
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormatSpec:
+    """The definition of a format, for settings, readers, documentation and plug-ins.
+
+    Attributes:
+        name: name in the settings
+        document: description of a document, for the documentation
+        kinds: row kind by suffix, for files found in a folder; the first kind also applies to a file that you name
+            directly with another suffix. ``txt`` means the kind in ``txt_document``. A plug-in's are `PLUGIN_KINDS`.
+        example: example of a row, for the documentation
+        auto: suffixes that ``format = "auto"`` reads in this format
+        has_header: kinds whose first line names the columns
+        names_fold: flag that the file's name gives the fold (``train.tsv``) if the row does not
+        holds_pairs: flag that rows may hold two texts, joined by `pipelines.corpus.records.PAIR`
+        has_gold: flag that files may mark words as secrets
+        settings: fields of ``[corpus]`` that this format reads and some others do not
+        options: model of a plug-in's ``[corpus.options]``; its method ``references()``, if any, names the modules and
+            files that the options select, which count by content
+        packages: distributions of a plug-in, whose versions enter keys
+        reader: ``module:Class`` of a reader that yields the documents of a whole file, if the format has one
+    """
+
+    name: str
+    document: str
+    kinds: Mapping[str, RowKind | Literal["txt"]]
+    example: str = ""
+    auto: tuple[str, ...] = ()
+    has_header: tuple[RowKind, ...] = ("record",)
+    names_fold: bool = True
+    holds_pairs: bool = False
+    has_gold: bool = True
+    settings: tuple[str, ...] = ()
+    options: type[BaseModel] | None = None
+    packages: tuple[str, ...] = ()
+    reader: str = ""
