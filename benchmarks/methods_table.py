@@ -97,8 +97,8 @@ def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     for row in rows:
         claim = row["headline"]
         before = math.log(row["perplexity_at_initialisation"])
-        epsilon = "none" if row["epsilon_unamplified"] is None else f"{row['epsilon_unamplified']:.3g}"
-        notion = "none" if claim is None else f"{claim['notion'].replace('_', ' ')}, {claim['epsilon']:.3g}"
+        epsilon = "–" if row["epsilon_unamplified"] is None else f"{row['epsilon_unamplified']:.3g}"
+        notion = "–" if claim is None else f"{claim['notion'].replace('_', ' ')}, {claim['epsilon']:.3g}"
         if claim is not None and not claim["is_guarantee"]:
             notion += " (no guarantee)"
         lines.append(

@@ -311,7 +311,7 @@ def of_cell(cell: Cell, claims: Sequence[Claim], known: Results) -> Verdict:
         return together([verdict for verdict in verdicts if verdict.word != "not run here"] or verdicts)
     if cell.number is None:
         return Verdict("not possible here", "the copy of the paper lacks the number, and claims do not name it")
-    return Verdict("not possible here", "the paper's number is that of its own model and data, and no claim names it")
+    return Verdict("not possible here", "the paper's number is that of its own model and data, outside its claims")
 
 
 def _told(found: Estimate, sign: str = "-") -> str:

@@ -26,7 +26,7 @@ SCRATCH: Final = (
 COMMAND: Final = "python benchmarks/audit_methods.py --data-dir DATA"
 METHODS: Final = {"No-DP-GPT": "no_dp", "DPSGD-GPT": "dpsgd", "CRT-GPT": "crt"}
 SOURCES: Final = {"WikiText-2": "wikitext_digits", "CustomerSim": "customersim"}
-NO_SECRETS: Final = {"measure": "perplexity_per_word_but_secrets", "unit": "perplexity, words that are no secret"}
+NO_SECRETS: Final = {"measure": "perplexity_per_word_but_secrets", "unit": "perplexity, words outside secrets"}
 GAMMAS: Final = (0.0, 0.1, 0.3, 0.5)
 
 
@@ -177,7 +177,7 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         headline=True,
         rules=_close_and_better(""),
         context=(*WIKITEXT_GAINS, *DIALOGUE_GAINS),
-        note="words that are no secret are scored: CRT reads no secret that the policy finds",
+        note="words outside secrets are scored: CRT reads no secret that the policy finds",
     ),
     _claim(
         "So it is on all words, secrets among them",

@@ -18,10 +18,10 @@ _cell: Final = cells_of(P)
 _claim: Final = claims_of(P)
 BASE: Final = (
     "the small GPT-2 for GPT-2; a sample for all of WikiText-2, its signs joined to the words; sentences for blocks as "
-    "records; one pass without noise, two with (batches of 300); nothing tuned but the step size without noise"
+    "records; one pass without noise, two with (batches of 300); only the step size without noise was tuned"
 )
 DIALOGUE: Final = (
-    "CustomerSim for ABCD; the small GPT-2, which saw no dialogue, for GPT-2; a sample; turns as records, whole "
+    "CustomerSim for ABCD; the small GPT-2, trained without dialogues, for GPT-2; a sample; turns as records, whole "
     "dialogues compared for copies; one pass without noise, two with, in batches of 600 at 3e-3 (chosen once, by what "
     "DPSGD learnt on a half-trained start)"
 )

@@ -21,7 +21,7 @@ LSTM: Final = (
 )
 TUNED: Final = "step sizes of SGD chosen by held-out perplexity"
 ADAM: Final = "DPSGD by AdamW, which the paper does not have"
-BUT_SECRETS: Final = ", words that are no secret"
+BUT_SECRETS: Final = ", words outside secrets"
 SHAPE: Final = {
     "train.embedding_size": "200",
     "train.tokenizer": "bpe_public",
@@ -246,7 +246,7 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         note="by the paper's accounting ε is similar there; without credit for sampling S-DPSGD's is far larger",
     ),
     _claim(
-        "The same on words that are no secret (the paper scores all)",
+        "The same on words outside secrets (the paper scores all)",
         rules=tuple(
             Ordering(_t(f"table2/{corpus}, S-DPSGD{BUT_SECRETS}"), _t(f"table2/{corpus}, DPSGD{BUT_SECRETS}"))
             for corpus in CORPORA

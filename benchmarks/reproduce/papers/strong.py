@@ -21,7 +21,7 @@ SST2_DIFFERS: Final = (
     "out of the training file)"
 )
 NO_DATA: Final = Impossible(reason="the data set is not at hand")
-NO_RGP: Final = Impossible(reason="this project has no RGP")
+NO_RGP: Final = Impossible(reason="this project leaves out RGP")
 E2E_MINUTES: Final = 6.0
 LEVELS: Final = {"ε = 3": ("dpsgd", "3"), "ε = 8": ("dpsgd", "8"), "non-private": ("no_dp", "")}
 METHODS: Final = {"full": "full", "LoRA": "lora", "prefix": "prefix", "top2": "top2", "retrain": "scratch"}
