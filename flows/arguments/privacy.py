@@ -27,6 +27,24 @@ def privacy_epsilon(
     emit(document, as_json, epsilon_text(document))
 
 
+@privacy_app.command("person")
+def privacy_person(
+    sample_rate: SampleRateOption,
+    noise_multiplier: Annotated[float, typer.Option(help="Standard deviation of the noise over the clipping norm.")],
+    steps: StepsOption,
+    delta: Annotated[float, typer.Option(help="Delta at which epsilon is stated.")],
+    records: Annotated[int, typer.Option(help="Largest number of records of one person.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Compute epsilon of a person with several records, if DP-SGD samples records. Neighbours replace the person."""
+    from flows.commands.privacy_person import person_document, person_text
+
+    document = person_document(
+        sample_rate=sample_rate, noise_multiplier=noise_multiplier, steps=steps, delta=delta, records=records
+    )
+    emit(document, as_json, person_text(document))
+
+
 @privacy_app.command("calibrate")
 def privacy_calibrate(
     target_epsilon: Annotated[float, typer.Option(help="Epsilon to meet.")],

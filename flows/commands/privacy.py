@@ -25,7 +25,7 @@ from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, MissRate
 
 _MU: Final = "the distribution of secrets that gamma and delta2 were measured over"
 _NAMES: Final[Mapping[str, str]] = {"pld": "PLD", "pld_lower": "PLD, lower bound", "rdp": "RDP", "gdp_clt": "GDP-CLT"}
-_SAMPLING: Final = (
+SAMPLING: Final = (
     "Poisson sampling: each record enters each step on its own with the sample rate; batches of a fixed size, or a "
     "shuffled order, are not covered",
     "every record's contribution is clipped to the norm that the noise multiplier refers to",
@@ -58,10 +58,10 @@ def epsilon_document(
     Raises:
         ConfigError: a number is out of range, or the relation is unknown.
     """
-    _above_zero("--noise-multiplier", noise_multiplier, " (without noise epsilon is infinite)")
-    _rate(sample_rate)
-    _steps(steps)
-    _probability("--delta", delta)
+    check_above_zero("--noise-multiplier", noise_multiplier, " (without noise epsilon is infinite)")
+    check_rate(sample_rate)
+    check_steps(steps)
+    check_probability("--delta", delta)
     neighbours = _relation(relation)
     from pipelines.accounting.accountants import all_epsilons
 
@@ -75,7 +75,7 @@ def epsilon_document(
         "noise_multiplier": noise_multiplier,
         "steps": steps,
         "notes": {figure.accountant: figure.note for figure in figures if figure.note},
-        "assumptions": [*_about_relation(neighbours), *_SAMPLING],
+        "assumptions": [*_about_relation(neighbours), *SAMPLING],
     }
 
 
@@ -87,8 +87,8 @@ def epsilon_text(document: Mapping[str, Any]) -> str:
     ]
     for key, name in _NAMES.items():
         note = document["notes"].get(key, "an upper bound" if document[key] is not None else "")
-        lines.append(f"  {name:<17} {_shown(document[key]):>9}  {note}".rstrip())
-    return _with_assumptions(lines, document)
+        lines.append(f"  {name:<17} {number_text(document[key]):>9}  {note}".rstrip())
+    return with_assumptions(lines, document)
 
 
 def calibrate_document(
@@ -99,10 +99,10 @@ def calibrate_document(
     Raises:
         ConfigError: a number is out of range, the relation or accountant is unknown, or the target is out of reach.
     """
-    _above_zero("--target-epsilon", target_epsilon)
-    _probability("--target-delta", target_delta)
-    _rate(sample_rate)
-    _steps(steps)
+    check_above_zero("--target-epsilon", target_epsilon)
+    check_probability("--target-delta", target_delta)
+    check_rate(sample_rate)
+    check_steps(steps)
     neighbours = _relation(relation)
     if accountant not in ("pld", "rdp"):
         raise ConfigError(f"--accountant must be pld or rdp, not {accountant!r}; gdp_clt is no bound")
@@ -124,13 +124,13 @@ def calibrate_document(
         "target_delta": target_delta,
         "sample_rate": sample_rate,
         "steps": steps,
-        "assumptions": [*_about_relation(neighbours), *_SAMPLING],
+        "assumptions": [*_about_relation(neighbours), *SAMPLING],
     }
 
 
 def calibrate_text(document: Mapping[str, Any]) -> str:
     """Formats the noise multiplier, then its assumptions."""
-    return _with_assumptions(
+    return with_assumptions(
         [
             f"noise multiplier {document['noise_multiplier']:.6g} meets epsilon {document['target_epsilon']:g} at "
             f"delta {document['target_delta']:g} by {document['accountant']}, {document['relation']}, "
@@ -218,11 +218,11 @@ def confidentiality_text(document: Mapping[str, Any]) -> str:
     lines = [f"confidentiality (CRT) from epsilon {document['epsilon_unamplified']:g}, gamma {document['gamma']:g}"]
     for name, figures in rows.items():
         lines.append(
-            f"  {name:<26} epsilon {_shown(figures['epsilon']):>9}  delta {_shown(figures['delta']):>9}  "
+            f"  {name:<26} epsilon {number_text(figures['epsilon']):>9}  delta {number_text(figures['delta']):>9}  "
             f"{figures['theorem']}"
         )
         lines += [f"    no guarantee: {reason}" for reason in figures["not_guaranteed_because"]]
-    return _with_assumptions(lines, document)
+    return with_assumptions(lines, document)
 
 
 def amplify_document(*, epsilon: float, delta: float, miss_rate: float, gamma: float | None) -> dict[str, Any]:
@@ -263,7 +263,7 @@ def amplify_document(*, epsilon: float, delta: float, miss_rate: float, gamma: f
 def amplify_text(document: Mapping[str, Any]) -> str:
     """Formats the estimate, the reasons why it is no guarantee, and the sound form or how to get it."""
     lines = [
-        f"ESTIMATE, no guarantee: epsilon {_shown(document['epsilon'])}, delta {_shown(document['delta'])} "
+        f"ESTIMATE, no guarantee: epsilon {number_text(document['epsilon'])}, delta {number_text(document['delta'])} "
         f"(JFT, amplification at miss rate {document['miss_rate']:g})",
         *(f"  because {reason}" for reason in document["not_guaranteed_because"]),
     ]
@@ -271,10 +271,10 @@ def amplify_text(document: Mapping[str, Any]) -> str:
     lines.append(
         "sound form: give --gamma, the share of secrets that are not masked stably"
         if sound is None
-        else f"sound form: epsilon {_shown(sound['epsilon'])}, delta {_shown(sound['delta'])} for a secret "
+        else f"sound form: epsilon {number_text(sound['epsilon'])}, delta {number_text(sound['delta'])} for a secret "
         f"drawn from mu ({sound['theorem']}, gamma {sound['gamma']:g})"
     )
-    return _with_assumptions(lines, document)
+    return with_assumptions(lines, document)
 
 
 def selection_document(
@@ -285,10 +285,10 @@ def selection_document(
     Raises:
         ConfigError: a number is out of range.
     """
-    _above_zero("--noise-multiplier", noise_multiplier, " (without noise epsilon is infinite)")
-    _rate(sample_rate)
-    _steps(steps)
-    _probability("--delta", delta)
+    check_above_zero("--noise-multiplier", noise_multiplier, " (without noise epsilon is infinite)")
+    check_rate(sample_rate)
+    check_steps(steps)
+    check_probability("--delta", delta)
     if not (math.isfinite(candidates) and candidates > 1):
         raise ConfigError(f"--candidates, the mean number of trainings, must be above 1, not {candidates}")
     if not (math.isfinite(shape) and shape > -1):
@@ -311,7 +311,7 @@ def selection_document(
         "candidates": candidates,
         "shape": shape,
         "gamma": gamma_of(shape, candidates),
-        "assumptions": [*_SELECTION, *_SAMPLING[:2]],
+        "assumptions": [*_SELECTION, *SAMPLING[:2]],
     }
 
 
@@ -319,12 +319,12 @@ def selection_text(document: Mapping[str, Any]) -> str:
     """Formats the figures, then their assumptions."""
     lines = [
         f"the best of a random number of trainings, {document['candidates']:g} on average: epsilon "
-        f"{_shown(document['epsilon'])} at delta {document['delta']:g}, {document['relation']}",
-        f"  one training alone, by the same accounting (RDP): {_shown(document['epsilon_alone'])}",
+        f"{number_text(document['epsilon'])} at delta {document['delta']:g}, {document['relation']}",
+        f"  one training alone, by the same accounting (RDP): {number_text(document['epsilon_alone'])}",
         f"  draw the number from the truncated negative binomial distribution with eta {document['shape']:g} and gamma "
         f"{document['gamma']:.6g}",
     ]
-    return _with_assumptions(lines, document)
+    return with_assumptions(lines, document)
 
 
 def _about_relation(relation: NeighboringRelation) -> tuple[str, ...]:
@@ -355,22 +355,26 @@ def _loss(epsilon: float, delta: float) -> PrivacyLoss:
     return PrivacyLoss(epsilon, delta)
 
 
-def _rate(value: float) -> None:
+def check_rate(value: float) -> None:
+    """Raises a ConfigError if a sample rate is out of range."""
     if not 0 < value <= 1:
         raise ConfigError(f"--sample-rate must be above 0 and at most 1, not {value}")
 
 
-def _steps(value: int) -> None:
+def check_steps(value: int) -> None:
+    """Raises a ConfigError if there are no steps."""
     if value < 1:
         raise ConfigError(f"--steps must be at least 1, not {value}")
 
 
-def _probability(name: str, value: float) -> None:
+def check_probability(name: str, value: float) -> None:
+    """Raises a ConfigError if an option is not strictly between 0 and 1."""
     if not 0 < value < 1:
         raise ConfigError(f"{name} must be strictly between 0 and 1, not {value}")
 
 
-def _above_zero(name: str, value: float, why: str = "") -> None:
+def check_above_zero(name: str, value: float, why: str = "") -> None:
+    """Raises a ConfigError if an option is not a finite number above 0."""
     if not (math.isfinite(value) and value > 0):
         raise ConfigError(f"{name} must be a finite number above 0, not {value}{why}")
 
@@ -381,9 +385,11 @@ def _share(name: str, value: float) -> float:
     return value
 
 
-def _shown(value: float | None) -> str:
+def number_text(value: float | None) -> str:
+    """Formats a figure; "-" for None."""
     return "-" if value is None else f"{value:.6g}"
 
 
-def _with_assumptions(lines: Sequence[str], document: Mapping[str, Any]) -> str:
+def with_assumptions(lines: Sequence[str], document: Mapping[str, Any]) -> str:
+    """Joins lines, and adds the assumptions of the document."""
     return "\n".join([*lines, "rests on:", *(f"  - {text}" for text in document["assumptions"])])

@@ -39,6 +39,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
         "threat-model.md",
         "security.md",
         "comparison.md",
+        "groups.md",
     ),
     "Tutorials": ("tutorials/README.md", "tutorials/*"),
     GUIDES: (

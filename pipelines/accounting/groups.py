@@ -1,0 +1,189 @@
+"""Epsilon of a group: everything that one person, or several secrets together, put into a training.
+
+A group has at most k records, and each enters a step with probability q. So in one step it moves the clipped sum by at
+most S clipping norms, S ~ Bin(k, q), in either world. Then the pair
+
+    S + Z against -S + Z,  S ~ Bin(k, q),  Z ~ N(0, sigma^2)
+
+dominates the step: for every alpha the hockey-stick divergence of the two worlds is at most that of this pair. The
+proof is on the page ``docs/groups.md``. The form for adding or removing a group is that of Ganesh (2024, arXiv
+2401.10294). Without sampling, S = k and the pair is that of a Gaussian with noise sigma / k. With k = 1 it is the usual
+pair of a record. Steps compose adaptively (Zhu, Dong and Wang 2022, Theorem 10).
+
+The usual group bound (k epsilon, k e^(k epsilon) delta) is far from tight: the page has figures.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from dp_accounting.pld import pld_pmf
+from scipy.optimize import brentq
+from scipy.special import log_ndtr, logsumexp, ndtr
+from scipy.stats import binom
+
+from pipelines.accounting.accountants import epsilon, gdp_epsilon
+from pipelines.accounting.events import (
+    Event,
+    Gaussian,
+    NeighboringRelation,
+    PoissonSampled,
+    UnsupportedEventError,
+    adds_no_noise,
+    is_silent,
+    leaves,
+)
+
+FloatArray = npt.NDArray[np.float64]
+
+_INTERVALS: Final = (1e-2, 1e-3, 1e-4)
+_ENOUGH: Final = 1e-3
+"""Change of epsilon, as a share of it, below which a finer grid is not tried."""
+_TAIL_SHARE: Final = 1e-4
+"""Share of delta that the tails outside the grid may take, over all steps."""
+_NUM_NODES: Final = 100_001
+_MOST_POINTS: Final = 1 << 21
+_CHUNK: Final = 1 << 16
+
+
+@functools.lru_cache(maxsize=256)
+def group_epsilon(event: Event, delta: float, size: int) -> float:
+    """Returns an upper bound on epsilon for a group of records, if all of them may be replaced by others.
+
+    Args:
+        event: privacy event of the training, as for one record.
+        delta: probability that the bound may fail, strictly between 0 and 1.
+        size: largest number of records in a group, at least 1.
+
+    Returns:
+        An epsilon >= 0 under the relation replace_one, with groups of ``size`` in place of records. It is 0 if nothing
+        private was touched, and infinity if a mechanism added no noise.
+
+    Raises:
+        UnsupportedEventError: an event of no known kind.
+        ValueError: delta or the size is out of range.
+    """
+    if isinstance(size, bool) or size < 1:
+        raise ValueError(f"a group has at least one record, not {size}")
+    if size == 1:
+        return epsilon(event, delta, NeighboringRelation.REPLACE_ONE)
+    if not 0 < delta < 1:
+        raise ValueError(f"delta must be strictly between 0 and 1, not {delta}")
+    if is_silent(event):
+        return 0.0
+    if adds_no_noise(event):
+        return math.inf
+    bound = unsampled = _without_sampling(event, delta, size)
+    for interval in _INTERVALS:
+        finer = _on_grid(event, delta, size, interval)
+        if finer is None:
+            break
+        before, bound = bound, min(bound, finer)
+        if interval < _INTERVALS[0] and before - bound <= _ENOUGH * bound:
+            break
+    return min(bound, unsampled)
+
+
+def _without_sampling(event: Event, delta: float, size: int) -> float:
+    """Returns the bound without credit for sampling: Gaussians with the full move (Dong et al. 2022, Cor. 3.3)."""
+    mu_squared = 0.0
+    for count, leaf in leaves(event):
+        noise = leaf.event.noise_multiplier if isinstance(leaf, PoissonSampled) else _noise(leaf)
+        mu_squared += count * (2 * size / noise) ** 2
+    return gdp_epsilon(math.sqrt(mu_squared), delta)
+
+
+def _noise(leaf: Any) -> float:
+    if not isinstance(leaf, Gaussian):
+        raise UnsupportedEventError(f"an event of type {type(leaf).__name__} has no figure for a group")
+    return leaf.noise_multiplier
+
+
+def _on_grid(event: Event, delta: float, size: int, interval: float) -> float | None:
+    """Returns epsilon on one grid of losses; None if the grid has too many points."""
+    parts = list(leaves(event))
+    tail = _TAIL_SHARE * delta / sum(count for count, _ in parts)
+    total: Any = None
+    for count, leaf in parts:
+        if isinstance(leaf, PoissonSampled) and leaf.sample_rate < 1:
+            pair = _Pair(size, leaf.sample_rate, leaf.event.noise_multiplier, tail)
+        else:
+            noise = leaf.event.noise_multiplier if isinstance(leaf, PoissonSampled) else _noise(leaf)
+            pair = _Pair(1, 1.0, noise / size / math.sqrt(count), tail)
+            count = 1
+        losses = pair.discretised(interval)
+        if losses is None:
+            return None
+        composed = losses if count == 1 else losses.self_compose(count)
+        total = composed if total is None else pld_pmf.compose_pmfs(total, composed)
+    return max(0.0, float(total.get_epsilon_for_delta(delta)))
+
+
+class _Pair:
+    """The pair S + Z against -S + Z of one step.
+
+    Args:
+        size: k, the largest number of records.
+        rate: q, the sample rate.
+        noise: sigma, over the clipping norm.
+        tail: probability that is moved to an infinite loss, at either end.
+    """
+
+    def __init__(self, size: int, rate: float, noise: float, tail: float) -> None:
+        # Above `top` the probability of S is counted as an infinite loss.
+        top = min(size, int(binom.isf(tail / 2, size, rate)) + 1)
+        self._moves: FloatArray = np.arange(top + 1.0)
+        self._log_weights: FloatArray = binom.logpmf(self._moves, size, rate)
+        self._cut = float(binom.sf(top, size, rate))
+        self._noise = noise
+        self._low = self._quantile(tail / 2, lower=True)
+        self._high = max(self._quantile(tail / 2, lower=False), -self._low)
+
+    def _quantile(self, share: float, *, lower: bool) -> float:
+        """Returns the place below, or above, which P has that probability."""
+
+        def excess(x: float) -> float:
+            standard = (x - self._moves) / self._noise
+            beyond = log_ndtr(standard if lower else -standard)
+            return float(logsumexp(self._log_weights + beyond)) - math.log(share)
+
+        reach = 45 * self._noise
+        return float(brentq(excess, -reach, self._moves[-1] + reach))
+
+    def _log_density(self, x: FloatArray) -> FloatArray:
+        """Returns (n,) log densities of S + Z, but for a constant."""
+        terms = self._log_weights - ((x[:, None] - self._moves) / self._noise) ** 2 / 2
+        return np.asarray(logsumexp(terms, axis=1))
+
+    def _losses(self, x: FloatArray) -> FloatArray:
+        """Returns (n,) privacy losses, which rise with x because the likelihood ratio is monotone."""
+        return self._log_density(x) - self._log_density(-x)
+
+    def _divergences(self, levels: FloatArray, places: FloatArray) -> FloatArray:
+        """Returns (n,) hockey-stick divergences at e^level, from the places where the loss has that level."""
+        weights = np.exp(self._log_weights)
+        found = np.empty(len(levels))
+        for at in range(0, len(levels), _CHUNK):
+            level, place = levels[at : at + _CHUNK, None], places[at : at + _CHUNK, None]
+            above = ndtr((self._moves - place) / self._noise) @ weights
+            below = np.exp(level + log_ndtr(-(self._moves + place) / self._noise)) @ weights
+            found[at : at + _CHUNK] = above - below
+        return found
+
+    def discretised(self, interval: float) -> Any:
+        """Returns the losses on a grid, rounded up ("connect the dots"); None if there are too many points."""
+        nodes = np.linspace(self._low, self._high, _NUM_NODES)
+        losses = np.concatenate([self._losses(part) for part in np.array_split(nodes, 16)])
+        first, last = math.floor(losses[0] / interval), math.ceil(losses[-1] / interval)
+        if last - first > _MOST_POINTS:
+            return None
+        numbers = np.arange(first, last + 1)
+        levels = numbers * interval
+        divergences = self._divergences(levels, np.interp(levels, losses, nodes)) + self._cut
+        # Divergences fall with the level. Rounding may break this, and is rounded up.
+        falling = np.maximum.accumulate(np.clip(divergences, 0.0, 1.0)[::-1])[::-1]
+        return pld_pmf.create_pmf_pessimistic_connect_dots(interval, numbers, falling)
