@@ -1,4 +1,4 @@
-"""Checks of policies and models by the files of their packages. Importing spaCy and Presidio takes seconds."""
+"""Checks of policies, models and tokenisers by the files of their packages. Loading spaCy and Presidio takes seconds."""
 
 from __future__ import annotations
 
@@ -31,6 +31,22 @@ _SPACYS_OWN: Final = re.compile(r"[a-z]{2}_core_(web|news)_(sm|md|lg)")
 
 _ON_DEMAND: Final = frozenset({"tagger", "attribute_ruler", "lemmatizer"})
 """The components that Presidio requests for single sentences."""
+
+
+_NEED_MORE: Final = frozenset({"ja", "ko", "th", "vi"})
+"""The languages whose tokeniser needs another package than spaCy."""
+
+
+def has_tokenizer(language: str) -> bool:
+    """Checks that spaCy has a tokeniser for a language, by its files.
+
+    Returns:
+        False if only loading the tokeniser can tell.
+    """
+    spacy = importlib.util.find_spec("spacy")
+    if spacy is None or spacy.origin is None or language in _NEED_MORE or not language.isalpha():
+        return False
+    return (Path(spacy.origin).parent / "lang" / language / "__init__.py").is_file()
 
 
 def can_make(spec: RedactorSpec) -> bool:

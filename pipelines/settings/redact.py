@@ -164,7 +164,7 @@ class RedactConfig(BuiltInOptions, _Selection):
     def check(self, stage: str) -> None:
         """Makes the policies and loads their model, unless installed files show that it will succeed."""
         if stage == "redact":
-            from pipelines.settings.as_installed import can_make  # settings load without the code that judges
+            from pipelines.settings.as_installed import can_make  # other commands do not need it
 
             if not can_make(self.redactor_spec()):
                 self.redactor_spec().make()

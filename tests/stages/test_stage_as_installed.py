@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import importlib.util
 import json
 from pathlib import Path
 
@@ -12,9 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from flows.commands.init import OWN_POLICIES
+from pipelines.corpus.split import Splitter
 from pipelines.errors import ConfigError
 from pipelines.policies.detectors.specs import SPECS
-from pipelines.settings.as_installed import can_make, is_intact
+from pipelines.settings.as_installed import can_make, has_tokenizer, is_intact
 from pipelines.settings.redact import RedactConfig
 
 intact = is_intact.__wrapped__
@@ -73,6 +75,23 @@ def test_the_installed_packages_are_accepted(policies: tuple[str, ...]) -> None:
 )
 def test_everything_else_is_loaded(config: dict[str, object]) -> None:
     assert not can_make(RedactConfig.model_validate(config).redactor_spec())
+
+
+def test_every_tokenizer_that_is_found_can_be_loaded() -> None:
+    found = importlib.util.find_spec("spacy")
+    assert found is not None
+    assert found.origin is not None
+    named = [path.parent.name for path in (Path(found.origin).parent / "lang").glob("*/__init__.py")]
+    usable = list(filter(has_tokenizer, named))
+    assert len(usable) > 60
+    assert {"en", "de", "fr", "zh"} <= {*usable}
+    for language in usable:
+        Splitter(language)
+
+
+@pytest.mark.parametrize("language", ["qq", "ja", "..", "en/../de", "", "deu"])
+def test_other_tokenizers_are_loaded(language: str) -> None:
+    assert not has_tokenizer(language)
 
 
 def test_settings_of_policies_are_checked_without_a_model(tmp_path: Path) -> None:
