@@ -1,4 +1,4 @@
-"""Checks of policies, models and tokenisers by the files of their packages. Loading spaCy and Presidio takes seconds."""
+"""Checks of policies, models and tokenisers by the files of their packages. Loading them would take seconds."""
 
 from __future__ import annotations
 
