@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.patches import Patch
 from typer.testing import CliRunner
 
 from flows.arguments import app
@@ -60,20 +61,20 @@ def test_counts_are_shown_and_text_is_private(config: Path) -> None:
     assert again == found
 
 
-def test_it_stops_when_its_time_is_over(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_stops_when_its_time_is_over(config: Path, patch: Patch) -> None:
     everything = run_sample(config, "100%", environ={})
     assert everything["num_rows_left"] == 0
     assert everything["is_read_in_part"] is False
     assert "stopped" not in sample_text(everything, config)
 
-    monkeypatch.setattr(command, "_SECONDS", 0.0)
-    monkeypatch.setattr(command, "_BATCH_TOKENS", 500)
+    patch.constant(command, "_SECONDS", 0.0)
+    patch.constant(command, "_BATCH_TOKENS", 500)
     found = run_sample(config, "100%", environ={})
     assert 0 < found["num_rows"] < everything["num_rows"]
     assert found["num_rows"] + found["num_rows_left"] == everything["num_rows"]
     assert f"stopped redacting    after 0 s: {found['num_rows_left']:,} more rows" in sample_text(found, config)
 
-    monkeypatch.setattr(command, "_READING_SECONDS", 0.0)
+    patch.constant(command, "_READING_SECONDS", 0.0)
     found = run_sample(config, "100%", environ={})
     assert found["num_documents_read"] == found["num_documents"] == 1
     assert "stopped reading" in sample_text(found, config)
