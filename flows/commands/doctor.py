@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -113,13 +114,15 @@ def _settings(settings: ProjectSettings) -> Iterator[Finding]:
     """Finds plug-ins, models and folders that a later stage would refuse (`StageConfig.check`)."""
     for warning in settings.warnings:
         yield Finding("settings", "warning", warning)
+    enabled = enabled_stages(GRAPH, settings.stages)
+    checks = [partial(settings.stages[table].check, name) for name in enabled for table in GRAPH[name].configs]
+    redact: Any = settings.stages["redact"]
     problems = []
-    for name in enabled_stages(GRAPH, settings.stages):
-        for table in GRAPH[name].configs:
-            try:
-                settings.stages[table].check(name)
-            except ReticentError as error:
-                problems.append(str(error))
+    for check in (*checks, redact.redactor_spec().make):  # `check` may load no model
+        try:
+            check()
+        except ReticentError as error:
+            problems.append(str(error))
     for problem in dict.fromkeys(problems):
         yield Finding("settings", "failed", problem)
     if not problems:

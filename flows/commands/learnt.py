@@ -10,6 +10,7 @@ from flows.running.spec import open_store
 from pipelines.corpus.split import Splitter
 from pipelines.miss_rate.learnt import LEARNT, write_learnt
 from pipelines.miss_rate.review_log import sentence_key
+from pipelines.settings.loading import load_settings
 
 Noted = dict[bytes, set[str]]
 """Keys of learnt sentences, by the secret of their store (`pipelines.miss_rate.learnt`)."""
@@ -29,8 +30,6 @@ def note_texts(texts: Sequence[str], project: Path, environ: Mapping[str, str], 
     Raises:
         ConfigError, StoreError: the settings or the store cannot be used.
     """
-    from pipelines.settings.loading import load_settings
-
     settings = load_settings(project, environ)
     split: Any = settings.stages["split"]
     secret = open_store(settings).secret

@@ -19,6 +19,7 @@ from pipelines.accounting.confidentiality import (
     num_missed_of_group,
 )
 from pipelines.accounting.events import NeighboringRelation, dp_sgd
+from pipelines.accounting.selection import gamma_of, selected_epsilon
 from pipelines.errors import ConfigError
 from pipelines.files import finite
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, MissRate
@@ -293,8 +294,6 @@ def selection_document(
         raise ConfigError(f"--candidates, the mean number of trainings, must be above 1, not {candidates}")
     if not (math.isfinite(shape) and shape > -1):
         raise ConfigError(f"--shape must be above -1, not {shape}")
-    from pipelines.accounting.selection import gamma_of, selected_epsilon
-
     chosen, alone = selected_epsilon(
         noise_multiplier=noise_multiplier,
         sample_rate=sample_rate,

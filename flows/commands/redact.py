@@ -15,9 +15,11 @@ from pydantic import ValidationError
 
 from pipelines.corpus.records import is_unicode
 from pipelines.errors import ConfigError, InputError
+from pipelines.policies.english.wrong_language import check_text
+from pipelines.policies.judging.apply import Redactor, RedactorSpec
+from pipelines.settings.redact import RedactConfig
 
 if TYPE_CHECKING:
-    from pipelines.policies.judging.apply import RedactorSpec
     from pipelines.policies.judging.texts import JudgedText
 
 _BATCH_RECORDS = 2_000
@@ -35,8 +37,6 @@ def redactor_spec(policies: Sequence[str], options: Mapping[str, Any]) -> Redact
     Raises:
         ConfigError: an option is wrong. The message lists every problem.
     """
-    from pipelines.settings.redact import RedactConfig
-
     names = [name.strip() for given in policies for name in given.split(",") if name.strip()]
     if not names:
         raise ConfigError("--policy names no policy; give one or several, e.g. --policy regex,names (docs/policies.md)")
@@ -163,8 +163,6 @@ def judge_records(
     found: Iterable[Mapping[str, Any]], spec: RedactorSpec, *, workers: int = 1, check_language: bool = True
 ) -> Iterator[tuple[Mapping[str, Any], JudgedText]]:
     """Judges records with a ``text`` in order, a bounded number at a time. Raises the errors of `redact_lines`."""
-    from pipelines.policies.english.wrong_language import check_text
-    from pipelines.policies.judging.apply import Redactor
     from pipelines.policies.judging.texts import TextJudge
 
     language = spec.options.get("language", "en")

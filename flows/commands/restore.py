@@ -19,6 +19,7 @@ from pipelines.errors import ConfigError, InputError
 from pipelines.mask import Replacement
 from pipelines.policies.surrogates import Replaced, Surrogates, typed_text
 from pipelines.policies.surrogates import restored as restored_text
+from pipelines.settings.estimate import EstimateConfig
 
 if TYPE_CHECKING:
     from pipelines.policies.judging.apply import RedactorSpec
@@ -44,8 +45,6 @@ def replacing(
     Raises:
         ConfigError: an option is unknown, missing or useless here, or a file cannot be used.
     """
-    from pipelines.settings.estimate import EstimateConfig
-
     if replacement not in REPLACEMENTS:
         raise ConfigError(f"--replacement must be one of {', '.join(REPLACEMENTS)}, not {replacement}")
     if consistent not in ("document", "corpus"):

@@ -11,13 +11,15 @@ import heapq
 import os
 import re
 import secrets
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from flows.running.progress import Console
 from flows.running.spec import open_store, read_corpus
-from pipelines.context import Progress, pseudonym, silent
+from pipelines.context import pseudonym
 from pipelines.corpus.documents import map_gold
 from pipelines.corpus.forgotten import is_forgotten
 from pipelines.corpus.items import Document
@@ -29,7 +31,7 @@ from pipelines.files import write_atomic
 from pipelines.intervals import clopper_pearson_upper
 from pipelines.policies.english.wrong_language import check_text
 from pipelines.policies.judging.apply import Redactor, RedactorSpec
-from pipelines.policies.judging.judge import Request
+from pipelines.policies.judging.judge import Request, Verdict
 from pipelines.policies.judging.tables import RedactionFigures, redacted_row
 from pipelines.policies.redact import token_mask
 from pipelines.policies.replacement import replacement_writer
@@ -43,6 +45,9 @@ _MIN_DOCUMENTS = 50
 _MAX_TOKENS = 60_000
 _MAX_READ = 200_000
 _MAX_EXAMPLES = 200
+_BATCH_TOKENS = 2_000
+_READING_SECONDS = 20.0
+_SECONDS = 45.0
 _CONFIDENCE = 0.95
 _PROXY = "conservative"
 _NO_SUSPICION = frozenset({"WORD"})  # merely an uncommon word
@@ -65,14 +70,16 @@ def fraction_of(text: str) -> float:
 
 
 def run_sample(
-    config: Path, sample: str, *, environ: Mapping[str, str] | None = None, progress: Progress = silent
+    config: Path, sample: str, *, environ: Mapping[str, str] | None = None, console: Console | None = None
 ) -> dict[str, Any]:
     """Redacts a sample of the documents like a run, leaving out copies, and returns counts.
+
+    Stops early if reading or redacting takes too long, for example with a slow model, and says so.
 
     Args:
         sample: share of the documents; at least 50 documents and at most some 60,000 tokens are taken
         environ: environment variables with overrides; None for the process's own environment
-        progress: function that shows the progress of reading
+        console: display of progress; None for a new one
 
     Returns:
         A dictionary of counts, and ``examples``, the path of a private file.
@@ -81,6 +88,8 @@ def run_sample(
         ConfigError: a setting is wrong.
         InputError: no document can be used.
     """
+    began = time.monotonic()
+    console = console or Console()
     fraction = fraction_of(sample)
     settings = load_settings(config, os.environ if environ is None else environ)
     split: Any = settings.stages["split"]
@@ -90,14 +99,15 @@ def run_sample(
         for stage in ("split", "redact"):
             table.check(stage)
     roots = open_store(settings)
-    state = read_corpus(settings, roots, read=True, progress=progress)
+    state = read_corpus(settings, roots, read=True, progress=console.reading)
     reasons: Counter[str] = Counter()
-    documents, num_read = _draw(settings, roots, state, fraction, reasons)
+    documents, num_read, is_read = _draw(settings, roots, state, fraction, reasons, began + _READING_SECONDS, console)
     if not documents:
         raise InputError(f"the sample holds no usable document ({dict(reasons) or 'there is no text'})")
     others: Counter[str] = Counter()
     rows, gold, num_documents = _rows(settings, documents, others)
-    found = _redacted(redact, corpus, rows, gold)
+    found = _redacted(redact, corpus, rows, gold, began + _SECONDS, console)
+    console.close()
     lines = found.pop("lines")
     with private_umask():
         folder = roots.private / SAMPLE_EXAMPLES
@@ -108,6 +118,7 @@ def run_sample(
         "fraction": fraction,
         "num_documents": num_documents,
         "num_documents_read": num_read,
+        "is_read_in_part": not is_read,
         "rejected_by_reason": dict(reasons),
         "is_too_much_rejected": reasons.total() > corpus.max_rejected_fraction * (num_read + reasons.total()),
         "documents_by_other_language": dict(sorted(others.items())),
@@ -119,9 +130,19 @@ def run_sample(
 
 
 def _draw(
-    settings: ProjectSettings, roots: Roots, state: CorpusState, fraction: float, reasons: Counter[str]
-) -> tuple[list[Document], int]:
-    """Draws documents by a keyed hash of their place, never of their text. Reads some partitions of a large corpus."""
+    settings: ProjectSettings,
+    roots: Roots,
+    state: CorpusState,
+    fraction: float,
+    reasons: Counter[str],
+    deadline: float,
+    console: Console,
+) -> tuple[list[Document], int, bool]:
+    """Draws documents by a keyed hash of their place, never of their text. Reads some partitions of a large corpus.
+
+    Returns:
+        The documents, the number of documents read, and false if reading stopped at the deadline.
+    """
     corpus: Any = settings.stages["corpus"]
     options = corpus.read_options()
     partitions = sorted(state.partitions or (), key=lambda p: pseudonym(roots.secret, SAMPLE_EXAMPLES, p.name))
@@ -133,8 +154,15 @@ def _draw(
     drawn: list[tuple[float, int, Document]] = []
     fewest: list[tuple[float, int, Document]] = []  # a heap of those with the smallest numbers, largest first
     num_read = 0
+    is_read = True
     for piece in (piece for partition in partitions for piece in partition.pieces):
+        if not is_read:
+            break
         for item in read_documents(piece, options):
+            if fewest and time.monotonic() > deadline:
+                is_read = False
+                break
+            console.reading(num_read, None, "documents read")
             if not isinstance(item, Document):
                 reasons[item.reason] += 1
                 continue
@@ -152,7 +180,7 @@ def _draw(
                 heapq.heappop(fewest)
     if len(drawn) < len(fewest):
         drawn = [(-place, number, item) for place, number, item in fewest]
-    return [item for _, _, item in sorted(drawn, key=lambda entry: entry[:2])], num_read
+    return [item for _, _, item in sorted(drawn, key=lambda entry: entry[:2])], num_read, is_read
 
 
 def _rows(
@@ -203,7 +231,28 @@ def _rows(
     return rows, gold, num_documents
 
 
-def _redacted(redact: Any, corpus: Any, rows: Sequence[Mapping[str, Any]], gold: Mapping[int, Any]) -> dict[str, Any]:
+def _batches(rows: Sequence[Mapping[str, Any]], by_document: bool) -> Iterator[list[Mapping[str, Any]]]:
+    """Yields rows in order, in batches of some `_BATCH_TOKENS` tokens, which hold whole documents if asked to."""
+    batch: list[Mapping[str, Any]] = []
+    num_tokens = 0
+    for row in rows:
+        if num_tokens >= _BATCH_TOKENS and not (by_document and row["doc_id"] == batch[-1]["doc_id"]):
+            yield batch
+            batch, num_tokens = [], 0
+        batch.append(row)
+        num_tokens += len(row["token_starts"])
+    if batch:
+        yield batch
+
+
+def _redacted(
+    redact: Any,
+    corpus: Any,
+    rows: Sequence[Mapping[str, Any]],
+    gold: Mapping[int, Any],
+    deadline: float,
+    console: Console,
+) -> dict[str, Any]:
     key = secrets.token_bytes(32)  # not the surrogates of a run: a sample needs no store
     replace = replacement_writer(redact.replacement, redact.surrogate_scope, redact.policies, key)
     warnings: list[str] = []
@@ -213,11 +262,20 @@ def _redacted(redact: Any, corpus: Any, rows: Sequence[Mapping[str, Any]], gold:
         except ConfigError as error:
             warnings.append(str(error))
     figures = RedactionFigures(policies=redact.policies, conservative=redact.conservative)
-    requests = [Request(row["text"], row["token_starts"], row["token_ends"]) for row in rows]
-    with Redactor.from_spec(redact.redactor_spec(corpus.separator())) as redactor:
-        verdicts = redactor.judge(requests, [row["doc_id"] for row in rows])
-    with Redactor.from_spec(RedactorSpec(policies=(_PROXY,), stabilise=False)) as proxy:
-        suspicions = proxy.judge(requests)
+    console.say(f"redacting {len(rows):,} rows; loading the models first")
+    verdicts: list[Verdict] = []
+    suspicions: list[Verdict] = []
+    spec, proxy_spec = redact.redactor_spec(corpus.separator()), RedactorSpec(policies=(_PROXY,), stabilise=False)
+    with Redactor.from_spec(spec) as redactor, Redactor.from_spec(proxy_spec) as proxy:
+        for batch in _batches(rows, redactor.looks_at_documents):
+            if verdicts and time.monotonic() > deadline:
+                break
+            requests = [Request(row["text"], row["token_starts"], row["token_ends"]) for row in batch]
+            verdicts += redactor.judge(requests, [row["doc_id"] for row in batch])
+            suspicions += proxy.judge(requests)
+            console.progress("redact", len(verdicts), len(rows), "rows")
+    num_left = len(rows) - len(verdicts)
+    rows = rows[: len(verdicts)]
     lines: list[str] = []
     num_public = num_suspected_rows = num_suspected = num_known = num_missed = 0
     for number, (row, verdict, suspicion) in enumerate(zip(rows, verdicts, suspicions, strict=True)):
@@ -236,6 +294,7 @@ def _redacted(redact: Any, corpus: Any, rows: Sequence[Mapping[str, Any]], gold:
             lines += [f"masked: {labels}", f"  original: {row['text']}", f"  redacted: {out['redacted_text']}", ""]
     return {
         "num_rows": len(rows),
+        "num_rows_left": num_left,
         "num_tokens": figures.num_tokens,
         "num_masked_tokens": figures.num_masked_tokens,
         "masked_share": figures.num_masked_tokens / max(1, figures.num_tokens),
@@ -271,6 +330,10 @@ def sample_text(found: Mapping[str, Any], config: Path) -> str:
         f"{suspected['num_rows']:,} of them it suspects an unmasked number, sign or name. Most of these are not "
         "secrets, and it misses others. `reticent review` measures the real rate",
     ]
+    if found["is_read_in_part"]:
+        lines.append(f"  stopped reading      after {_READING_SECONDS:.0f} s: the other documents could not be drawn")
+    if left := found["num_rows_left"]:
+        lines.append(f"  stopped redacting    after {_SECONDS:.0f} s: {left:,} more rows were drawn")
     if known := found["known_secrets"]:
         lines.append(f"  known secrets        {known['num_missed']:,} of {known['num']:,} have an unmasked token")
     if found["num_failed_closed"]:

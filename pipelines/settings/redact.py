@@ -162,9 +162,12 @@ class RedactConfig(BuiltInOptions, _Selection):
         return {name: spec.description for name, spec in plugins if spec is not None}
 
     def check(self, stage: str) -> None:
-        """Makes the policies, and loads their model."""
+        """Makes the policies and loads their model, unless installed files show that it will succeed."""
         if stage == "redact":
-            self.redactor_spec().make()
+            from pipelines.settings.as_installed import can_make  # other commands do not need it
+
+            if not can_make(self.redactor_spec()):
+                self.redactor_spec().make()
 
     def code_references(self, stage: str | None = None) -> tuple[str, ...]:
         """Returns the modules of the selected policies, their registry, and the files that they read."""

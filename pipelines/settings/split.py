@@ -50,7 +50,11 @@ class SplitConfig(StageConfig):
 
     def check(self, stage: str) -> None:
         """Makes the splitter, if it may need a model or a language that is not installed."""
-        if stage == "split" and (self.language != "en" or self.mode in ("senter", "parser")):
+        if stage != "split":
+            return
+        from pipelines.settings.as_installed import has_tokenizer  # other commands do not need it
+
+        if self.mode in ("senter", "parser") or not has_tokenizer(self.language):
             from pipelines.corpus.split import Splitter  # spaCy is slow to import
 
             Splitter(self.language, self.mode, self.max_sentence_tokens, self.model)

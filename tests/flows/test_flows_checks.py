@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from support.imports import loaded_after
 
+from flows.commands.init import write_starter
 from flows.commands.plan import plan_document
 from flows.commands.run import run_job
 from flows.running.lifecycle import refuse_settings
@@ -52,3 +57,43 @@ def test_stages_that_the_run_leaves_alone_are_not_asked(tmp_path: Path) -> None:
     refuse_settings(begin(config, os.environ, selected=("split",)))
     with pytest.raises(ConfigError, match="Hugging Face"):
         refuse_settings(begin(config, os.environ))
+
+
+@pytest.fixture
+def starter(tmp_path: Path) -> Path:
+    """Settings that `reticent init` writes for the user's own text."""
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "a.csv").write_text("id,note\n" + "".join(f"{n},Parcel {n} is late. Please call me.\n" for n in range(60)))
+    return write_starter(tmp_path / "job", [str(own)], dialogues=1, seed=0)
+
+
+def test_a_plan_after_one_new_file_loads_no_model(starter: Path) -> None:
+    plan_document(starter, {}, read=True)
+    (starter.parent.parent / "own" / "b.csv").write_text("id,note\n1,Please call Ann Lee.\n")
+    loaded = loaded_after(
+        "from pathlib import Path\nfrom flows.commands.plan import plan_document\n"
+        f"plan_document(Path({str(starter)!r}), {{}}, read=True)"
+    )
+    assert "pipelines.policies.detectors.identifiers.policy" in loaded  # the policies that are quick to make
+    assert not {"spacy", "thinc", "torch", "transformers", "presidio_analyzer", "pyarrow", "prefect"} & loaded
+
+
+@pytest.mark.slow
+def test_a_plan_after_one_new_file_takes_two_seconds_of_cpu(starter: Path) -> None:
+    command = [sys.executable, "-m", "flows.cli", "plan", str(starter)]
+    subprocess.run(command, check=True, capture_output=True)
+    (starter.parent.parent / "own" / "b.csv").write_text("id,note\n1,Please call Ann Lee.\n")
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, check=True, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 2 * 2  # twice, for a slow machine
+
+
+@pytest.mark.slow
+def test_doctor_loads_the_model(starter: Path) -> None:
+    loaded = loaded_after(
+        "from pathlib import Path\nfrom flows.commands.doctor import doctor_document\n"
+        f"doctor_document(Path({str(starter)!r}), {{}})"
+    )
+    assert {"spacy", "presidio_analyzer"} <= loaded

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.patches import Patch
 from typer.testing import CliRunner
 
 from flows.arguments import app
+from flows.commands import run_sample as command
 from flows.commands.run_sample import fraction_of, run_sample, sample_text
 from pipelines.corpus.customersim import write_customersim
 from pipelines.errors import ConfigError, InputError
@@ -54,6 +59,40 @@ def test_counts_are_shown_and_text_is_private(config: Path) -> None:
     assert made == {("private", "cache"), ("private", "first_look"), ("private", "secret"), ("private", "store.json")}
     again = run_sample(config, "10%", environ={})
     assert again == found
+
+
+def test_it_stops_when_its_time_is_over(config: Path, patch: Patch) -> None:
+    everything = run_sample(config, "100%", environ={})
+    assert everything["num_rows_left"] == 0
+    assert everything["is_read_in_part"] is False
+    assert "stopped" not in sample_text(everything, config)
+
+    patch.constant(command, "_SECONDS", 0.0)
+    patch.constant(command, "_BATCH_TOKENS", 500)
+    found = run_sample(config, "100%", environ={})
+    assert 0 < found["num_rows"] < everything["num_rows"]
+    assert found["num_rows"] + found["num_rows_left"] == everything["num_rows"]
+    assert f"stopped redacting    after 0 s: {found['num_rows_left']:,} more rows" in sample_text(found, config)
+
+    patch.constant(command, "_READING_SECONDS", 0.0)
+    found = run_sample(config, "100%", environ={})
+    assert found["num_documents_read"] == found["num_documents"] == 1
+    assert "stopped reading" in sample_text(found, config)
+
+
+ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 900)), max_size=30)
+
+
+@given(rows=ROWS, by_document=st.booleans())
+def test_batches_hold_every_row_once(rows: list[tuple[int, int]], by_document: bool) -> None:
+    made = [{"doc_id": str(doc), "token_starts": range(tokens)} for doc, tokens in sorted(rows)]
+    batches = list(command._batches(made, by_document))
+    assert [row for batch in batches for row in batch] == made
+    for batch, following in itertools.pairwise(batches):
+        assert sum(len(row["token_starts"]) for row in batch) >= command._BATCH_TOKENS
+        assert not by_document or batch[-1]["doc_id"] != following[0]["doc_id"]
+    if not by_document:
+        assert all(sum(len(r["token_starts"]) for r in batch[:-1]) < command._BATCH_TOKENS for batch in batches)
 
 
 def test_a_larger_share_holds_the_smaller_one(config: Path) -> None:
