@@ -16,6 +16,7 @@ from pipelines.corpus.datasets import DIALOGUE_TAG
 from pipelines.corpus.formats import FOLDS
 from pipelines.corpus.languages import has_grammar
 from pipelines.corpus.options import ReadOptions
+from pipelines.corpus.roles import ROLE
 from pipelines.corpus.rows import END_OF_TEXT
 
 _MIN_TEXT_WORDS = 3.0
@@ -238,8 +239,6 @@ def _has_quotes(values: _Values) -> bool:
 
 def is_dialogue(lines: Sequence[str]) -> bool:
     """Checks if nearly all lines that are not blank name a speaker, as in a dialogue and not as in a form."""
-    from pipelines.corpus.split import ROLE
-
     end = END_OF_TEXT.decode()
     visible = [line.strip() for line in (line.removeprefix(end) for line in lines) if line.strip()]
     tags = [match[1] for match in map(DIALOGUE_TAG.match, visible) if match]

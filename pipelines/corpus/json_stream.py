@@ -9,6 +9,7 @@ import ijson
 from ijson.common import ObjectBuilder
 
 from pipelines.corpus.items import BadRow
+from pipelines.corpus.rows import BOM
 
 _READ_BYTES: Final = 1 << 16
 _MAX_DEPTH: Final = 200
@@ -22,9 +23,12 @@ class _Counted:
         self._file = file
         self._limit = limit_bytes
         self.num_bytes = 0
+        self._has_read = False
 
     def read(self, size: int = -1) -> bytes:
         data = self._file.read(size)
+        if not self._has_read:
+            data, self._has_read = data.removeprefix(BOM), True
         self.num_bytes += len(data)
         if self.num_bytes > self._limit + _READ_BYTES:
             raise _TooLong
