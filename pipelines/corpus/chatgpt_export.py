@@ -40,7 +40,7 @@ def _branch(nodes: Mapping[str, Any], last: Any) -> list[Mapping[str, Any]]:
     if not isinstance(last, str) or last not in nodes:
         times = {name: value_at(node, "message.create_time") for name, node in nodes.items()}
         known = {name: time for name, time in times.items() if isinstance(time, int | float)}
-        last = max(known, key=lambda name: known[name], default=next(reversed(nodes), None))
+        last = max(known, key=lambda name: known[name], default=next(reversed(list(nodes)), None))
     messages: list[Mapping[str, Any]] = []
     seen: set[str] = set()
     while isinstance(last, str) and last in nodes and last not in seen:

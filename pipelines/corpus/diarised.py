@@ -43,7 +43,7 @@ def diarised(source: Source, record: Record) -> list[Document | Rejected]:
         BadRow: the record has neither segments nor words of a known form.
     """
     left_out: Counter[str] = Counter()
-    found = _segments(source, record)
+    found = segments_of(record, source.options.turns_field)
     if found is None:
         raise BadRow("no_turns", "has no segments with speakers. Set corpus.turns_field to the list of segments.")
     texts = [turn.text.strip() for turn in found if turn.text.strip()]
@@ -62,8 +62,9 @@ def _joined(turns: Iterable[Turn]) -> list[Turn]:
     return [turn._replace(text=" ".join(filter(None, texts))) for turn, texts in parts]
 
 
-def _segments(source: Source, record: Record) -> list[Turn] | None:
-    own = source.options.turns_field.rpartition("*")[2].strip(".")
+def segments_of(record: Record, turns_field: str = "") -> list[Turn] | None:
+    """Returns the segments of a record, or the runs of words by one speaker; None if it has neither."""
+    own = turns_field.rpartition("*")[2].strip(".")
     for place in (own, *SEGMENTS) if own else SEGMENTS:
         value = value_at(record, place)
         if isinstance(value, list) and value:

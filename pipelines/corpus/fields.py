@@ -249,3 +249,17 @@ def is_dialogue(lines: Sequence[str]) -> bool:
         return True
     is_form = any(_FORM.fullmatch(tag.split()[-1]) for tag in counts)
     return not is_form and 2 <= len(counts) <= 8 and all(number > 1 for number in counts.values())
+
+
+def fields_around(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Guesses the fields of id and fold of records that hold a dialogue. "-" for a field that must not be read."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    values = {name: [row[name] for row in rows if row.get(name) not in (None, "")] for name in names}
+    by_name = {name.lower(): name for name in reversed(names)}
+    found = {key: name for key, name in _roles("", by_name, values).items() if key != "gold_field"}
+    for key in (key for key in _DOMAINS if key in names):
+        plain = all(isinstance(v, str | int | float) and len(str(v)) <= 40 for v in values[key])
+        if not plain or len(set(map(str, values[key]))) > _LABEL_VALUES:
+            found[f"{key}_field"] = "-"
+    defaults = ReadOptions()
+    return {key: name for key, name in found.items() if name != getattr(defaults, key)}

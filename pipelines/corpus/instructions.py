@@ -9,6 +9,7 @@ from typing import Any, Final
 from pipelines.corpus.format_list_chats import ADDITIONS, ANSWERS, PROMPTS, SYSTEMS
 from pipelines.corpus.items import BadRow, Document, Rejected
 from pipelines.corpus.records import Record, Source
+from pipelines.corpus.transcripts import transcript_turns
 from pipelines.corpus.turns import Turn, dialogue_of, list_of_turns
 
 _PAIR: Final = ("user", "assistant")
@@ -57,7 +58,9 @@ def _turns(value: Any, role: str, source: Source, left_out: Counter[str]) -> lis
     if value is None:
         return []
     if isinstance(value, str):
-        return [Turn(role, value)]
+        is_transcript = role == _PAIR[0] and value.lstrip().startswith("Human:")
+        turns = (transcript_turns(value) or []) if is_transcript else [(role, value)]
+        return [Turn(speaker, text) for speaker, text in turns if text.strip() or not is_transcript]
     if isinstance(value, list):
         return list_of_turns(value, "messages", source.options, left_out)
     return [Turn(role, "", is_usable=False)]

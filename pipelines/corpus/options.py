@@ -67,9 +67,9 @@ class ReadOptions:
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns of a table that are read."""
-        names = (self.text_field, self.id_field, self.domain_field, self.fold_field, self.label_field, self.gold_field)
-        names += (self.turns_field.partition(".")[0],) if self.turns_field else ()
-        return tuple(dict.fromkeys(names + self.other_columns))
+        names = [self.text_field, self.id_field, self.domain_field, self.fold_field, self.label_field, self.gold_field]
+        names += [self.turns_field.partition(".")[0]] if self.turns_field else []
+        return tuple(dict.fromkeys((*names, *self.other_columns)))
 
     def for_file(self, name: str) -> ReadOptions:
         """Returns the options for one file, with the fields of the source that its name matches, if any."""

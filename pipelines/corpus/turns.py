@@ -12,6 +12,7 @@ from pipelines.corpus.items import BadRow, Document, Reason, Rejected
 from pipelines.corpus.json_stream import json_parts
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.records import Record, Source, rejected
+from pipelines.corpus.roles import ROLE
 from pipelines.corpus.transcripts import transcript_turns
 
 NONE: Final = "-"
@@ -223,12 +224,17 @@ def speaker_of(value: Any) -> str | None:
     return f"SPEAKER_{int(value)}" if isinstance(value, int) and -1 < value < 10**9 else None
 
 
+def is_role(name: str) -> bool:
+    """Checks if a speaker's name is that of a role, such as user, gpt or tool."""
+    return bool(ROLE.fullmatch(name)) or name.lower() in _ROLES or name.lower() in _TOOL_ROLES
+
+
 def _role(name: str) -> str:
     return f"SPEAKER_{name}" if name.isascii() and name.isdigit() else _ROLES.get(name.lower(), name)
 
 
 def text_of_parts(value: Any, left_out: Counter[str], depth: int = 0) -> str | None:
-    """Returns a text, or the texts of a list of parts, in lines. Counts parts that are no text; None for wrong types."""
+    """Returns a text, or those of a list of parts, in lines. Counts parts that are no text; None for wrong types."""
     if value is None:
         return ""
     if isinstance(value, str):

@@ -142,8 +142,8 @@ class CorpusConfig(StageConfig):
     )
     speaker_field: str = Field(
         "speaker",
-        description="Dialogues in JSON: name of the field with the speaker in a turn; a dot leads into an object, as in "
-        "author.role. A hyphen: two speakers take turns.",
+        description="Dialogues in JSON: name of the field with the speaker in a turn; a dot leads into an object, as "
+        "in author.role. A hyphen: two speakers take turns.",
     )
     max_document_chars: int = Field(
         1_000_000, ge=1, le=2**31, description="Longest document in characters; a longer one is rejected as over_long."
@@ -156,8 +156,8 @@ class CorpusConfig(StageConfig):
         (),
         description="Files of one pattern that are read in another way: tables [[corpus.source]] with pattern, "
         "format, text_field, id_field, domain_field, fold_field, label_field, gold_field, txt_document, quoting, "
-        "delimiter, turns_field, speaker_field. The first table whose pattern matches a file's name counts (*: any characters, / too). Folders "
-        "are searched for such files as well.",
+        "delimiter, turns_field, speaker_field. The first table whose pattern matches a file's name counts (*: any "
+        "characters, / too). Folders are searched for such files as well.",
     )
 
     options: dict[str, Any] = Field(
