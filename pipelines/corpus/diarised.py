@@ -104,7 +104,7 @@ def _text(value: Any, depth: int = 0) -> str | None:
     if not isinstance(value, list) or depth > _MAX_DEPTH:
         return None
     if value and isinstance(value[0], Mapping) and "display" in value[0]:  # alternatives, the best one first
-        return _text(value[0]["display"])
+        return _text(value[0]["display"], depth + 1)
     parts = [
         next((one[n] for n in _WORDS if isinstance(one.get(n), str)), None) for one in value if isinstance(one, Mapping)
     ]

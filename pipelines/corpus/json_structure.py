@@ -184,8 +184,10 @@ def _text(turns: Sequence[Mapping[str, Any]], speaker: str | None) -> str | None
     usual = [name for name, number in counts.items() if 2 * number >= len(turns) and name != speaker]
     words = {name: _words([turn[name] for turn in turns if isinstance(turn.get(name), str)]) for name in usual}
     named = (name for want in _TEXTS for name in usual if _name(name) == want)
+    least = 3 if speaker is None else 1.5
+    others = (name for name in usual if words[name] >= least)
     return next((name for name in named if words[name] >= 1.5), None) or max(
-        (name for name in usual if words[name] >= 3), key=lambda name: words[name], default=None
+        others, key=lambda n: words[n], default=None
     )
 
 

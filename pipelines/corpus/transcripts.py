@@ -13,7 +13,7 @@ _AT_LINE: Final = re.compile(
     r"|(?P<plain>[^\W\d_][\w .'’-]{0,30}))(?:(?<=:\*\*)|(?<=\*\*:)|[ \t]*:)(?=\s|$)[ \t]*",
     re.MULTILINE,
 )
-_HASHES: Final = re.compile(r"(?:^|(?<=\s)|(?<=\S))#{2,3} ?(?P<hashes>[A-Za-z]{1,20}):[ \t]*")
+_HASHES: Final = re.compile(r"#{2,3} ?(?P<hashes>[A-Za-z]{1,20}):[ \t]*")
 _CHATML: Final = re.compile(
     r"<\|im_start\|>[ \t]*(?P<chatml>\w{1,20})[ \t]*\n?|<\|(?P<bar>user|assistant|system)\|>\s?"
 )

@@ -143,13 +143,14 @@ def list_of_turns(value: Any, format: str, options: ReadOptions, left_out: Count
     if isinstance(value, str):
         value = _decoded(value)
     if isinstance(value, str):
-        return [
-            Turn(_role(name), text) for name, text in transcript_turns(value) or _no_turns("no line with a speaker")
-        ]
+        pairs = transcript_turns(value)
+        if pairs is None:
+            raise _no_turns("no line with a speaker")
+        return [Turn(None if name is None else _role(name), text) for name, text in pairs]
     if isinstance(value, Mapping):
         value = rows_of(value)
     if not isinstance(value, list):
-        _no_turns("no list of turns")
+        raise _no_turns("no list of turns")
     others = format in _VARIANTS
     speakers = (options.speaker_field, *(_SPEAKERS if others else ()))
     texts = (options.text_field, *(_TEXTS if others else ()))
@@ -162,8 +163,8 @@ def list_of_turns(value: Any, format: str, options: ReadOptions, left_out: Count
     return found
 
 
-def _no_turns(what: str) -> Any:
-    raise BadRow("no_turns", f"has {what}. {_ADVICE}")
+def _no_turns(what: str) -> BadRow:
+    return BadRow("no_turns", f"has {what}. {_ADVICE}")
 
 
 def value_at(record: Any, path: str) -> Any:
