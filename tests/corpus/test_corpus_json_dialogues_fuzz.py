@@ -27,10 +27,10 @@ ODD = [
     {"": ""}, {"text": {"text": {"text": []}}}, [{"type": 5}], {"a": [1], "b": [2]}, {"type": "text"}, float("nan"),
 ]  # fmt: skip
 BOMBS = [
-    b"[" * 100_000,
-    b'{"turns":' * 100_000,
+    b"[" * 30_000,
+    b'{"turns":' * 10_000,
     b'"' + b"x" * 3_000_000,
-    b'[{"turns": ["' + b"\\u0041" * 400_000,
+    b'[{"turns": ["' + b"\\u0041" * 40_000,
     b"\xff" * 9_999,
 ]
 
@@ -186,7 +186,7 @@ def test_an_object_of_many_dialogues_is_read_in_bounded_memory(tmp_path):
     path = tmp_path / "a.json"
     record = json.dumps({"log": chat("speaker", "text", ("USER", "SYSTEM"), meta=["x" * 50] * 20)})
     with path.open("w") as file:
-        file.write("{" + ",".join(f'"d{n}.json": {record}' for n in range(5_000)) + "}")
+        file.write("{" + ",".join(f'"d{n}.json": {record}' for n in range(1_500)) + "}")
     number = 0
     tracemalloc.start()
     options = ReadOptions(turns_field="*.log")
@@ -195,9 +195,9 @@ def test_an_object_of_many_dialogues_is_read_in_bounded_memory(tmp_path):
         number += isinstance(item, Document)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert number == 5_000
-    assert path.stat().st_size > 15 << 20
-    assert peak < 8 << 20
+    assert number == 1_500
+    assert path.stat().st_size > 4 << 20
+    assert peak < 3 << 20
 
 
 def test_random_bytes_are_recognised_as_nothing():
