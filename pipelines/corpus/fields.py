@@ -27,6 +27,8 @@ _TEXT_NAMES = (
     "subject", "title",
 )  # fmt: skip
 _ID_NAMES = ("id", "idx", "uuid", "guid", "key", "nr", "no", "number", "doc_id", "document_id", "message_id", "ticket")
+_DIALOGUE_IDS = ("dialogue_id", "dialog_id", "conversation_id", "conversationid", "call_id", "session_id")
+
 _FOLD_NAMES = ("fold", "split")
 _GOLD_NAMES = ("spans", "entities", "gold")
 _DOMAINS = ("domain", "label")
@@ -261,5 +263,8 @@ def fields_around(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         plain = all(isinstance(v, str | int | float) and len(str(v)) <= 40 for v in values[key])
         if not plain or len(set(map(str, values[key]))) > _LABEL_VALUES:
             found[f"{key}_field"] = "-"
+    own = [by_name[name] for name in _DIALOGUE_IDS if name in by_name and _is_id(values[by_name[name]])]
+    if own and found.get("id_field", "-") != "id":
+        found["id_field"] = own[0]
     defaults = ReadOptions()
     return {key: name for key, name in found.items() if name != getattr(defaults, key)}

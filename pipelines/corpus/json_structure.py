@@ -27,10 +27,25 @@ _SPEAKERS: Final = (
     "author", "participant", "participant.name", "sender.name", "from.name", "user", "user.name", "username", "agent",
     "actor", "party", "who", "name", "spk", "side", "is_user", "is_agent",
 )  # fmt: skip
-_TIMES: Final = ("ts", "timestamp", "time", "date", "created_at", "createdAt", "createdDateTime", "sent_at", "sentAt")
+_TIMES: Final = (
+    "ts",
+    "timestamp",
+    "time",
+    "date",
+    "created_at",
+    "createdAt",
+    "createdDateTime",
+    "sent_at",
+    "sentAt",
+    "timestamp_ms",
+    "date_unixtime",
+)
 _EXPORTS: Final = (
     {"guild", "channel"}, {"conversation_parts"}, {"from_id"}, {"messageType"}, {"client_msg_id"}, {"plain_body"},
+    {"text_entities"}, {"timestamp_ms"},
 )  # fmt: skip
+"""Keys of records or turns in exports of chats, which have formats of their own."""
+
 _MAX_SPEAKER_CHARS: Final = 60
 
 
@@ -109,7 +124,7 @@ def _candidates(records: Sequence[Mapping[str, Any]]) -> Iterator[Structure]:
         if share >= 0.5:
             made = _lists(path, found) or _texts(path, found)
             if made is not None:
-                is_one_chat = is_export or (len(records) == 1 and _has_times(found[0]))
+                is_one_chat = is_export or _is_export(found[0]) or (len(records) == 1 and _has_times(found[0]))
                 score = min(made.score, 0.6) if is_one_chat else made.score
                 yield replace(made, share=share, score=score, records=records)
 
@@ -246,8 +261,15 @@ def _texts(path: str, values: Sequence[Any]) -> Structure | None:
 
 
 def _has_times(value: Any) -> bool:
-    turns = [turn for turn in value if isinstance(turn, Mapping)] if isinstance(value, list) else []
-    return any(value_at(turn, name) is not None for turn in turns[:5] for name in _TIMES)
+    return any(value_at(turn, name) is not None for turn in _first_turns(value) for name in _TIMES)
+
+
+def _is_export(value: Any) -> bool:
+    return any(marks <= turn.keys() for turn in _first_turns(value) for marks in _EXPORTS)
+
+
+def _first_turns(value: Any) -> list[Mapping[str, Any]]:
+    return [turn for turn in value[:5] if isinstance(turn, Mapping)] if isinstance(value, list) else []
 
 
 def _words(texts: Sequence[str]) -> float:

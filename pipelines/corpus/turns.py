@@ -244,8 +244,9 @@ def text_of_parts(value: Any, left_out: Counter[str], depth: int = 0) -> str | N
         return None
     if isinstance(value, Mapping):
         kind = value.get("type") or value.get("content_type") or ""
-        if not isinstance(kind, str) or kind not in _TEXT_KINDS:
-            left_out[next((known for known in _LEFT_OUT_KINDS if known in str(kind)), "other part")] += 1
+        known = next((known for known in _LEFT_OUT_KINDS if known in str(kind)), None)
+        if known is not None or (kind not in _TEXT_KINDS and not isinstance(value.get("text"), str)):
+            left_out[known or "other part"] += 1
             return ""
         inner = next((value[name] for name in ("text", "parts", "content", "value") if name in value), None)
         if inner is None and not kind:
