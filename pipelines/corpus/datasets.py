@@ -11,9 +11,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
+from pipelines.corpus.chatgpt_export import chatgpt
+from pipelines.corpus.diarised import diarised
+from pipelines.corpus.instructions import instructions
 from pipelines.corpus.items import BadRow, Document, GoldSpan, Reason, Rejected
 from pipelines.corpus.records import PAIR, Record, Source, document, named, plain, rejected
 from pipelines.corpus.rows import END_OF_TEXT
+from pipelines.corpus.turns import turns
 
 Items = list[Document | Rejected]
 
@@ -302,7 +306,17 @@ def _plain(source: Source, record: Record) -> Items:
     return [*plain(source, record)]
 
 
-RECORDS: Mapping[str, Callable[[Source, Record], Items]] = {"e2e": e2e, "dart": dart, "glue": glue}
+RECORDS: Mapping[str, Callable[[Source, Record], Items]] = {
+    "e2e": e2e,
+    "dart": dart,
+    "glue": glue,
+    "messages": turns,
+    "sharegpt": turns,
+    "turns": turns,
+    "chatgpt": chatgpt,
+    "instructions": instructions,
+    "diarised": diarised,
+}
 """Functions for records by format. Every other format reads the mapped columns."""
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from pipelines.corpus.items import BadRow, Document, Turn
-from pipelines.corpus.records import Source, document
+from pipelines.corpus.records import Record, Source, document
 
 MAX_OPEN = 1_000
 """Number of threads that may be open at once. The one without a message for the longest time ends first."""
@@ -59,8 +59,13 @@ class Dialogue(NamedTuple):
     label: str | None = None
 
 
-def dialogue_document(source: Source, dialogue: Dialogue) -> Document:
+def dialogue_document(source: Source, dialogue: Dialogue, record: Record | None = None) -> Document:
     """Makes the document of a dialogue: the utterances in lines, and the turns with their speakers.
+
+    Args:
+        source: place of the dialogue
+        dialogue: turns and values of the dialogue
+        record: record with id, domain, fold and label under the settings' names, which replace those of the dialogue
 
     Raises:
         BadRow: the dialogue has no text, or cannot be used.
@@ -79,7 +84,7 @@ def dialogue_document(source: Source, dialogue: Dialogue) -> Document:
     return document(
         source,
         "\n".join(parts),
-        {**given, options.label_field: dialogue.label},
+        {**given, options.label_field: dialogue.label, **(record or {})},
         source_id=dialogue.source_id,
         num_rows=max(1, len(turns)),
         turns=tuple(turns),

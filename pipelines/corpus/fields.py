@@ -16,6 +16,7 @@ from pipelines.corpus.datasets import DIALOGUE_TAG
 from pipelines.corpus.formats import FOLDS
 from pipelines.corpus.languages import has_grammar
 from pipelines.corpus.options import ReadOptions
+from pipelines.corpus.roles import ROLE
 from pipelines.corpus.rows import END_OF_TEXT
 
 _MIN_TEXT_WORDS = 3.0
@@ -26,6 +27,8 @@ _TEXT_NAMES = (
     "subject", "title",
 )  # fmt: skip
 _ID_NAMES = ("id", "idx", "uuid", "guid", "key", "nr", "no", "number", "doc_id", "document_id", "message_id", "ticket")
+_DIALOGUE_IDS = ("dialogue_id", "dialog_id", "conversation_id", "conversationid", "call_id", "session_id")
+
 _FOLD_NAMES = ("fold", "split")
 _GOLD_NAMES = ("spans", "entities", "gold")
 _DOMAINS = ("domain", "label")
@@ -238,8 +241,6 @@ def _has_quotes(values: _Values) -> bool:
 
 def is_dialogue(lines: Sequence[str]) -> bool:
     """Checks if nearly all lines that are not blank name a speaker, as in a dialogue and not as in a form."""
-    from pipelines.corpus.split import ROLE
-
     end = END_OF_TEXT.decode()
     visible = [line.strip() for line in (line.removeprefix(end) for line in lines) if line.strip()]
     tags = [match[1] for match in map(DIALOGUE_TAG.match, visible) if match]
@@ -250,3 +251,20 @@ def is_dialogue(lines: Sequence[str]) -> bool:
         return True
     is_form = any(_FORM.fullmatch(tag.split()[-1]) for tag in counts)
     return not is_form and 2 <= len(counts) <= 8 and all(number > 1 for number in counts.values())
+
+
+def fields_around(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Guesses the fields of id and fold of records that hold a dialogue. "-" for a field that must not be read."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    values = {name: [row[name] for row in rows if row.get(name) not in (None, "")] for name in names}
+    by_name = {name.lower(): name for name in reversed(names)}
+    found = {key: name for key, name in _roles("", by_name, values).items() if key != "gold_field"}
+    for key in (key for key in _DOMAINS if key in names):
+        plain = all(isinstance(v, str | int | float) and len(str(v)) <= 40 for v in values[key])
+        if not plain or len(set(map(str, values[key]))) > _LABEL_VALUES:
+            found[f"{key}_field"] = "-"
+    own = [by_name[name] for name in _DIALOGUE_IDS if name in by_name and _is_id(values[by_name[name]])]
+    if own and found.get("id_field", "-") != "id":
+        found["id_field"] = own[0]
+    defaults = ReadOptions()
+    return {key: name for key, name in found.items() if name != getattr(defaults, key)}

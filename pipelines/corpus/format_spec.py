@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -25,7 +25,8 @@ class FormatSpec:
         name: name in the settings
         document: description of a document, for the documentation
         kinds: row kind by suffix, for files found in a folder; the first kind also applies to a file that you name
-            directly with another suffix. ``txt`` means the kind in ``txt_document``. A plug-in's are `PLUGIN_KINDS`.
+            directly with another suffix. ``txt`` means the kind in ``txt_document``, and ``json`` the kind that
+            ``turns_field`` gives. A plug-in's are `PLUGIN_KINDS`.
         example: example of a row, for the documentation
         auto: suffixes that ``format = "auto"`` reads in this format
         has_header: kinds whose first line names the columns
@@ -36,12 +37,14 @@ class FormatSpec:
         options: model of a plug-in's ``[corpus.options]``; its method ``references()``, if any, names the modules and
             files that the options select, which count by content
         packages: distributions of a plug-in, whose versions enter keys
-        reader: ``module:Class`` of a reader that yields the documents of a whole file, if the format has one
+        reader: ``module:Class`` of a reader that yields the documents of a whole file, if the format has one. Built-in
+            formats use it for the kinds ``whole`` and ``file``.
+        presets: values of fields of `pipelines.corpus.options.ReadOptions` that replace their defaults
     """
 
     name: str
     document: str
-    kinds: Mapping[str, RowKind | Literal["txt"]]
+    kinds: Mapping[str, RowKind | Literal["txt", "json"]]
     example: str = ""
     auto: tuple[str, ...] = ()
     has_header: tuple[RowKind, ...] = ("record",)
@@ -52,3 +55,4 @@ class FormatSpec:
     options: type[BaseModel] | None = None
     packages: tuple[str, ...] = ()
     reader: str = ""
+    presets: Mapping[str, Any] = field(default_factory=dict)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import Literal
+from typing import Any, Literal
 
 from pipelines.corpus.format_list import FORMATS_OF_TEXT
 from pipelines.corpus.format_list_chats import FORMATS_OF_CHATS
@@ -131,7 +131,28 @@ def row_kind(format: str, name: str, options: ReadOptions) -> RowKind:
     """
     kinds = format_spec(format).kinds
     kind = kinds.get(suffix_of(name), next(iter(kinds.values())))
-    return options.txt_document if kind == "txt" else kind
+    if kind == "txt":
+        return options.txt_document
+    if kind == "json":
+        return "file" if options.turns_field == "." else "whole" if "*" in options.turns_field else "element"
+    return kind
+
+
+def file_options(name: str, format: str, options: ReadOptions) -> ReadOptions:
+    """Returns the options for one file, with its source's fields and the format's own values in place of defaults.
+
+    Raises:
+        ConfigError: see `format_spec`.
+    """
+    options = options.for_file(name)
+    presets = format_spec(format).presets
+    return _preset(options, tuple(presets.items())) if presets else options
+
+
+@functools.lru_cache(maxsize=1024)
+def _preset(options: ReadOptions, presets: tuple[tuple[str, Any], ...]) -> ReadOptions:
+    defaults = ReadOptions()
+    return replace(options, **{k: v for k, v in presets if getattr(options, k) == getattr(defaults, k)})
 
 
 def has_header(format: str, kind: RowKind) -> bool:
@@ -194,7 +215,7 @@ def draws_folds(files: Iterable[tuple[str, str]], name_folds: NameFolds) -> bool
 
 def index_settings(format: str, name: str, options: ReadOptions) -> str:
     """Returns the settings that determine borders and digests of a file's pieces, except the rows per piece."""
-    options = options.for_file(name)
+    options = file_options(name, format, options)
     kind = row_kind(format, name, options)
     if kind in COLUMNAR:
         return "/".join((kind, *options.columns))

@@ -38,7 +38,10 @@ def source_of(name: str, sources: Iterable[SourceOptions]) -> SourceOptions | No
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
-    """Options of reading, described in ``CorpusConfig``. ``plugin`` is ``[corpus.options]`` as hashable JSON."""
+    """Options of reading, described in ``CorpusConfig``. ``plugin`` is ``[corpus.options]`` as hashable JSON.
+
+    A format sets ``other_columns``, the columns of a table that it reads beside those with a setting.
+    """
 
     txt_document: Literal["file", "line", "paragraph"] = "file"
     text_field: str = "text"
@@ -54,15 +57,19 @@ class ReadOptions:
     mail_quotes: KeepOrDrop = "drop"
     mail_signatures: KeepOrDrop = "drop"
     dialogue_gap_minutes: float = 60.0
+    turns_field: str = ""
+    speaker_field: str = "speaker"
     max_document_chars: int = 1_000_000
     plugin: str = "{}"
     sources: tuple[SourceOptions, ...] = ()
+    other_columns: tuple[str, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns of a table that are read."""
-        names = (self.text_field, self.id_field, self.domain_field, self.fold_field, self.label_field, self.gold_field)
-        return tuple(dict.fromkeys(names))
+        names = [self.text_field, self.id_field, self.domain_field, self.fold_field, self.label_field, self.gold_field]
+        names += [self.turns_field.partition(".")[0]] if self.turns_field else []
+        return tuple(dict.fromkeys((*names, *self.other_columns)))
 
     def for_file(self, name: str) -> ReadOptions:
         """Returns the options for one file, with the fields of the source that its name matches, if any."""

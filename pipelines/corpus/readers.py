@@ -15,7 +15,16 @@ from typing import Any
 
 from pipelines.context import Piece
 from pipelines.corpus.datasets import TEXTS, Items, conll, from_record, multidogo
-from pipelines.corpus.formats import COLUMNAR, delimiter, format_spec, has_header, is_plugin, is_quoted, row_kind
+from pipelines.corpus.formats import (
+    COLUMNAR,
+    delimiter,
+    file_options,
+    format_spec,
+    has_header,
+    is_plugin,
+    is_quoted,
+    row_kind,
+)
 from pipelines.corpus.hashed_stream import SEGMENT_BYTES
 from pipelines.corpus.items import BadRow, Document, Rejected
 from pipelines.corpus.mail import mail
@@ -49,7 +58,7 @@ def read_documents(piece: Piece, options: ReadOptions) -> Iterator[Document | Re
     Raises:
         InputError: the file cannot be read, or no longer holds the rows that were indexed.
     """
-    options = options.for_file(piece.name)
+    options = file_options(piece.name, piece.format, options)
     if piece.digest == DAMAGED:
         advice = "the file ends too early or has another format: the rest is not read. Copy or create it again."
         yield Rejected(name=piece.name, row=piece.first_row, reason="damaged", detail=advice, num_bytes=0)
@@ -59,9 +68,10 @@ def read_documents(piece: Piece, options: ReadOptions) -> Iterator[Document | Re
         yield Rejected(name=piece.name, row=1, reason="not_a_file", detail=advice, num_bytes=0)
         return
     try:
-        if is_plugin(piece.format) or format_spec(piece.format).reader:
+        kind = row_kind(piece.format, piece.name, options)
+        if is_plugin(piece.format) or (format_spec(piece.format).reader and kind in ("whole", "file")):
             yield from _from_plugin(piece, options)
-        elif row_kind(piece.format, piece.name, options) in COLUMNAR:
+        elif kind in COLUMNAR:
             yield from _from_columns(piece, options)
         else:
             yield from _from_bytes(piece, options)
@@ -217,7 +227,7 @@ def _items(row: Row, source: Source, columns: _Columns, at_file_start: bool) -> 
         return multidogo(source, text, columns.names)
     if kind in TEXTS:
         return TEXTS[kind](source, text)
-    return _json(text, source)
+    return _json(text, source, kind)
 
 
 def _text(text: str, source: Source, is_whole_file: bool) -> Items:
@@ -248,9 +258,9 @@ def _over_long(source: Source, kind: str) -> BadRow:
     return over_long(source.options)
 
 
-def _json(text: str, source: Source) -> Items:
+def _json(text: str, source: Source, kind: str) -> Items:
     advice = "A JSONL file holds one JSON object per line, a JSON file an array of objects."
-    if source.format in ("json", "dart"):
+    if kind == "element" or source.format == "dart":
         text = text.strip(" \t\r\n,[]")
         if not text:
             return []
@@ -258,6 +268,8 @@ def _json(text: str, source: Source) -> Items:
         value: Sequence[Any] | dict[str, Any] = json.loads(text)
     except (ValueError, RecursionError):
         raise BadRow("bad_json", f"not valid JSON. {advice}") from None
+    if isinstance(value, list) and "turns_field" in format_spec(source.format).settings:
+        value = {"": value}  # a line that is a list of turns
     if not isinstance(value, dict):
         raise BadRow("not_an_object", f"not a JSON object. {advice}")
     return from_record(source, value)

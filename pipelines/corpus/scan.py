@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.context import Partition, Piece, pseudonym
-from pipelines.corpus.formats import COLUMNAR, named_fold, row_kind
+from pipelines.corpus.formats import COLUMNAR, file_options, named_fold, row_kind
 from pipelines.corpus.hashed_stream import HashedStream
 from pipelines.corpus.listing import list_files
 from pipelines.corpus.open_input import DamagedFile, NotAFile, open_bytes
@@ -87,7 +87,7 @@ def index_file(
     """
     if partition_documents < 1:
         raise ValueError("partition_documents must be at least 1")
-    options = options.for_file(name)
+    options = file_options(name, format, options)
     try:
         kind = row_kind(format, name, options)
         if kind in COLUMNAR:

@@ -23,6 +23,7 @@ from spacy.language import Language
 
 from pipelines.corpus.boundaries import MAX_TOKENS, load_model, model_boundaries
 from pipelines.corpus.items import Turn
+from pipelines.corpus.roles import ROLE as ROLE
 from pipelines.errors import ConfigError
 from pipelines.mask import MASK
 
@@ -45,12 +46,6 @@ _RUN = re.compile(rf"\S{{1,{MAX_RUN_CHARS}}}")
 _MAX_KNOWN_CHARS = 1_000_000
 _LINE_BREAK = re.compile(r"\r\n|[\n\r\x0b\x0c\x85\u2028\u2029]")
 _TAG = re.compile(r"([A-Z][A-Za-z0-9_ ]{0,15}):(?=\s|$)")
-ROLE = re.compile(
-    r"(?:SYS|SYSTEM|USR|USER|ACT|ACTION|AGENT|ASSISTANT|BOT|ROBOT|HUMAN|CUSTOMER|CLIENT|CALLER|OPERATOR|ADVISOR"
-    r"|SUPPORT|STAFF|PERSONA|PARTNER_PERSONA|PARTNER|SELF|DOCTOR|NURSE|PATIENT|TEACHER|STUDENT|HOST|GUEST|INTERVIEWER"
-    r"|PARTICIPANT|SPEAKER|Q|A)(?:[ _]?[0-9]{1,2})?",
-    re.IGNORECASE,
-)
 _MAX_SPEAKERS = 4
 
 _ENDS = re.compile(r"[.!?…。！？｡؟۔।॥]+")

@@ -30,6 +30,10 @@ class CorpusSource(StageConfig):
     fold_field: str | None = None
     label_field: str | None = None
     gold_field: str | None = None
+    turns_field: str | None = None
+    speaker_field: str | None = None
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"turns_field", "speaker_field"})
 
     @field_validator("format")
     @classmethod
@@ -54,7 +58,7 @@ class CorpusConfig(StageConfig):
         {"inputs", "name_folds", "partition_documents", "max_rejected_fraction"}
     )
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"dialogue_gap_minutes"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"dialogue_gap_minutes", "turns_field", "speaker_field"})
 
     inputs: tuple[str, ...] = Field(
         ("corpus",),
@@ -129,6 +133,18 @@ class CorpusConfig(StageConfig):
         description="Chats: minutes of silence after which a new dialogue, and so a new document, begins in a thread "
         "or channel.",
     )
+    turns_field: str = Field(
+        "",
+        description="Dialogues in JSON: name of the field with the list of turns, such as turns or body.messages. In a "
+        "json file, * stands for all records of a list or object: *.log for an object of dialogues by their ids, "
+        "data.*.turns for records inside of data. A single dot: the file itself is the list. Empty: the usual name of "
+        "the format. text_field is the name of the text in a turn.",
+    )
+    speaker_field: str = Field(
+        "speaker",
+        description="Dialogues in JSON: name of the field with the speaker in a turn; a dot leads into an object, as "
+        "in author.role. A hyphen: two speakers take turns.",
+    )
     max_document_chars: int = Field(
         1_000_000, ge=1, le=2**31, description="Longest document in characters; a longer one is rejected as over_long."
     )
@@ -140,8 +156,8 @@ class CorpusConfig(StageConfig):
         (),
         description="Files of one pattern that are read in another way: tables [[corpus.source]] with pattern, "
         "format, text_field, id_field, domain_field, fold_field, label_field, gold_field, txt_document, quoting, "
-        "delimiter. The first table whose pattern matches a file's name counts (*: any characters, / too). Folders "
-        "are searched for such files as well.",
+        "delimiter, turns_field, speaker_field. The first table whose pattern matches a file's name counts (*: any "
+        "characters, / too). Folders are searched for such files as well.",
     )
 
     options: dict[str, Any] = Field(
@@ -170,6 +186,15 @@ class CorpusConfig(StageConfig):
         if not value or not all(item.strip() for item in value):
             raise ValueError("name at least one file, folder or pattern")
         return value
+
+    def keyed(self, stage: str | None = None) -> dict[str, Any]:
+        """Returns the fields that enter an artifact's key; see `StageConfig`. Sources leave out later fields too."""
+        fields = super().keyed(stage)
+        fields["source"] = [
+            {k: v for k, v in values.items() if k not in source.silent()}
+            for source, values in zip(self.source, fields["source"], strict=True)
+        ]
+        return fields
 
     def separator(self) -> str | None:
         """Returns the separator between the two texts of a row; None if no format has rows of two texts."""

@@ -78,3 +78,39 @@ def test_one_endless_string_takes_no_more_memory_than_the_limit():
     assert found[-1][1].reason == "over_long"
     assert peak < 20 << 20
     assert file.num_bytes < 4 << 20
+
+
+def test_a_value_that_is_no_json_costs_only_itself():
+    values = {
+        "1": 'NaN', "2": '"\\ud800"', "3": '{"a": [}', "4": '{"a" "b"}', "5": "[1, }]", "6": "truth", "7": '"\\x"',
+        "8": "[" * 3_000 + "]" * 3_000, "9": '{"a": {"b": "}"}}',
+    }  # fmt: skip
+    text = "{" + ",".join(f'"{key}": {value}' for key, value in values.items()) + ', "last": 1}'
+    found = dict(parts(text, lambda place: place != ""))
+    reasons = {key: value.reason for key, value in found.items() if isinstance(value, BadRow)}
+    assert reasons == {
+        "3": "bad_json", "4": "bad_json", "5": "bad_json", "6": "bad_json", "7": "bad_json", "8": "over_long"
+    }  # fmt: skip
+    assert found["9"] == {"a": {"b": "}"}}
+    assert found["last"] == 1
+
+
+def test_keys_that_are_nested_without_end_take_no_memory():
+    tracemalloc.start()
+    found = parts('{"key":' * 100_000, lambda place: place.endswith("item"))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert [value.reason for _, value in found] == ["over_long"]
+    assert peak < 4 << 20
+
+
+@given(
+    st.recursive(VALUES, lambda inner: st.dictionaries(st.text(max_size=3), inner, max_size=3), max_leaves=5), st.data()
+)
+def test_a_file_that_ends_anywhere_ends_with_a_reason(value, data):
+    text = json.dumps({"a": value, "b": [value]}).encode()
+    end = data.draw(st.integers(0, len(text) - 1))
+    whole = parts(text.decode(), lambda place: place in ("a", "b.item"))
+    found = list(json_parts(io.BytesIO(text[:end]), lambda place: place in ("a", "b.item"), limit_bytes=1 << 20))
+    assert isinstance(found[-1][1], BadRow)
+    assert found[:-1] == whole[: len(found) - 1] or not isinstance(value, dict | list)  # a number may be cut in two
