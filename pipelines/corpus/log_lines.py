@@ -76,8 +76,12 @@ def read_lines(file: BinaryIO, max_chars: int) -> Iterator[Line]:
                 pass
         try:
             text = data.decode("utf-8")
-        except UnicodeDecodeError:
-            text, fault = data.decode("utf-8", "replace"), fault or "undecodable"
+        except UnicodeDecodeError as error:
+            text = data.decode("utf-8", "replace")
+            if not fault and error.reason == "unexpected end of data":  # the file ends inside of a character
+                text = data[: error.start].decode("utf-8")
+            else:
+                fault = fault or "undecodable"
         if "\0" in text:
             text, fault = text.replace("\0", "\ufffd"), fault or "nul"
         text = text.removesuffix("\n").removesuffix("\r")

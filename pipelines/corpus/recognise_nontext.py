@@ -133,7 +133,7 @@ def program_log(head: Head) -> Reading | None:
     if len(lines) < 2 or head.suffix in (".csv", ".tsv", ".json"):
         return None
     if head.suffix in (".jsonl", ".ndjson", ".log", "") and _share(lines, _is_json_log) >= 0.8:
-        return Reading(None, 0.8, "a program's log (JSON)")
+        return Reading(None, 0.95, "a program's log (JSON)")
     if _share(lines, _ACCESS.match) >= 0.7:
         return Reading(None, 0.95, "a log of a web server")
 

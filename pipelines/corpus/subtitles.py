@@ -50,66 +50,87 @@ def time_of(text: str) -> float | None:
     return int(hours or 0) * 3600 + int(minutes) * 60 + int(seconds) + float(f"0.{fraction or 0}")
 
 
-def cues(lines: Iterable[Line], max_chars: int) -> Iterator[Cue]:
-    """Yields the cues and notes of a file. A block of text without a time continues the cue before it."""
-    row = num_chars = 0
-    start: float | None = None
-    end: float | None = None
-    parts: list[str] = []
-    fault = ""
-    is_open = is_note = False
-    is_header = False
-    is_first = after_blank = True  # the position of the held line in its block
-    held: Line | None = None  # may be the name of the next cue
+class _Open:
+    """A cue or note whose end is not known yet."""
 
-    def take() -> None:
-        nonlocal num_chars, fault, held
-        if held is not None and not is_note:
-            num_chars += len(held.text) + 1
-            fault = fault or held.fault or ("over_long" if num_chars > max_chars else "")
-            if not fault:
-                parts.append(held.text)
-        held = None
+    def __init__(self, row: int, kind: str, timing: re.Match[str] | None = None) -> None:
+        self.row = row
+        self.kind = kind
+        self.times = (time_of(timing["start"]), time_of(timing["end"])) if timing else (None, None)
+        self.parts: list[str] = []
+        self.num_chars = 0
+        self.fault = ""
+
+    def add(self, line: Line, max_chars: int) -> None:
+        """Adds a line of text."""
+        self.num_chars += len(line.text) + 1
+        self.fault = self.fault or line.fault or ("over_long" if self.num_chars > max_chars else "")
+        if self.fault:
+            self.parts.clear()
+        elif self.kind == "cue":
+            self.parts.append(line.text)
+
+    def cue(self) -> Iterator[Cue]:
+        """Yields the cue or note. The header of a file is neither."""
+        if self.kind != "header":
+            fault = self.fault if self.kind == "cue" else ""
+            yield Cue(self.row, *self.times, "\n".join(self.parts), fault, self.kind == "note")
+
+
+def cues(lines: Iterable[Line], max_chars: int) -> Iterator[Cue]:
+    """Yields the cues and notes of a file. A block of text without a time is a cue without a time."""
+    row = 0
+    opened: _Open | None = None
+    held: tuple[Line, bool] | None = None  # may be the name of the next cue; the flag tells if it begins a block
+    after_blank = True
+
+    def end() -> Iterator[Cue]:
+        nonlocal opened
+        if opened is not None:
+            yield from opened.cue()
+        opened = None
+
+    def place() -> Iterator[Cue]:
+        """Adds the held line to the text."""
+        nonlocal held, opened, row
+        if held is not None:
+            line, is_first = held
+            held = None
+            if opened is not None and opened.kind == "cue" and is_first and (opened.parts or opened.fault):
+                yield from end()
+            if opened is None:
+                row += 1
+                opened = _Open(row, "cue")
+            opened.add(line, max_chars)
 
     for line in lines:
-        if line.is_blank:
-            take()
+        if line.is_blank and not line.fault:
+            yield from place()
+            if opened is not None and opened.kind != "cue":
+                yield from end()
             after_blank = True
-            if is_note:
-                if not is_header:
-                    yield Cue(row, None, None, "", "", True)
-                is_note = is_open = False
-                parts, fault = [], ""
             continue
         timing = TIMING.match(line.text)
         if timing is None:
+            yield from place()
             if after_blank and _BLOCK.match(line.text):
-                take()
-                if is_open:
-                    yield Cue(row, start, end, "\n".join(parts), fault)
-                is_header = line.text.startswith("WEBVTT")
-                row += not is_header
-                is_open = is_note = True
-                start = end = None
-                parts, fault, num_chars = [], "", 0
+                yield from end()
+                kind = "header" if line.text.startswith("WEBVTT") else "note"
+                row += kind == "note"
+                opened = _Open(row, kind)
             else:
-                take()
-                held, is_first = line, after_blank
+                held = line, after_blank
             after_blank = False
             continue
-        if held is not None and not is_first and not held.text.strip().isdecimal():
-            take()
-        if (is_open or parts or fault) and not (is_note and is_header):
-            row += not is_open
-            yield Cue(row, start, end, "\n".join(parts), fault, is_note)
-        name_fault = held.fault if held is not None else ""
-        held, is_open, is_note, after_blank = None, True, False, False
+        if held is not None and not held[1] and not held[0].text.strip().isdecimal():
+            yield from place()
+        yield from end()
+        held, after_blank = None, False
         row += 1
-        start, end = time_of(timing["start"]), time_of(timing["end"])
-        parts, fault, num_chars = [], line.fault or name_fault, 0
-    take()
-    if (is_open or parts or fault) and not (is_note and is_header):
-        yield Cue(row + (not is_open), start, end, "\n".join(parts), fault, is_note)
+        opened = _Open(row, "cue", timing)
+        opened.fault = line.fault
+    yield from place()
+    yield from end()
 
 
 def _plain_lines(cue: Cue) -> list[str]:

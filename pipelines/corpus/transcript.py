@@ -118,7 +118,7 @@ def _chat(source: Iterable[Entry]) -> Iterator[Item]:
             yield LeftOut(entry.start.left_out)
         elif entry.fault is not None:
             yield entry.row, entry.fault
-        elif _REACTION.match(entry.text):
+        elif _REACTION.match(entry.text.lstrip()):
             yield LeftOut("reaction")
         else:
             text, start = entry.text.replace("\n\t", "\n").strip(), entry.start

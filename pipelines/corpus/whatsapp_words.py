@@ -16,8 +16,10 @@ AFTERNOON: Final = frozenset({
 
 _DELETED = (
     "this message was deleted", "you deleted this message", "this message was deleted by admin",
-    "diese nachricht wurde gelöscht", "du hast diese nachricht gelöscht", "ce message a été supprimé", "vous avez supprimé ce message",
-    "message supprimé", "se eliminó este mensaje", "este mensaje fue eliminado", "eliminaste este mensaje", "has eliminado este mensaje",
+    "diese nachricht wurde gelöscht", "du hast diese nachricht gelöscht",
+    "ce message a été supprimé", "vous avez supprimé ce message",
+    "message supprimé", "se eliminó este mensaje",
+    "este mensaje fue eliminado", "eliminaste este mensaje", "has eliminado este mensaje",
     "questo messaggio è stato eliminato", "hai eliminato questo messaggio", "mensagem apagada",
     "esta mensagem foi apagada",
     "você apagou esta mensagem", "apagou esta mensagem", "apagaste esta mensagem", "dit bericht is verwijderd",
@@ -28,8 +30,8 @@ _DELETED = (
     "du raderade det här meddelandet", "denne besked blev slettet", "denne meldingen ble slettet",
     "tämä viesti poistettiin",
     "यह संदेश हटाया गया", "تم حذف هذه الرسالة", "لقد حذفت هذه الرسالة", "הודעה זו נמחקה",
-    "このメッセージは削除されました", "此消息已删除", "你已删除此消息", "此訊息已刪除", "你已刪除此訊息", "이 메시지는 삭제되었습니다",
-    "삭제된 메시지입니다",
+    "このメッセージは削除されました", "此消息已删除", "你已删除此消息", "此訊息已刪除", "你已刪除此訊息",
+    "이 메시지는 삭제되었습니다", "삭제된 메시지입니다",
 )  # fmt: skip
 DELETED: Final = re.compile("(?:" + "|".join(map(re.escape, _DELETED)) + r")[.。]?", re.IGNORECASE)
 
@@ -37,7 +39,8 @@ _THING = (
     r"(?:image|photo|picture|video(?: note)?|audio|gif|sticker|document|contact card|media|file|bild|foto|dokument|"
     r"kontaktkarte|visitenkarte|photo|vidéo|imagen|vídeo|documento|tarjeta de contacto|immagine|scheda contatto|imagem|"
     r"figurinha|afbeelding|contactkaart|изображение|видео|аудио|документ|стикер|карточка контакта|görüntü|resim|video|"
-    r"ses|belge|çıkartma|obraz|dokument|naklejka|gambar|dokumen|stiker|メディア|画像|動画|图片|圖片|视频|影片|音频|音訊|貼圖|贴图"
+    r"ses|belge|çıkartma|obraz|dokument|naklejka|gambar|dokumen|stiker|メディア|画像|動画|图片"
+    r"|圖片|视频|影片|音频|音訊|貼圖|贴图"
     r"|文件|사진|동영상)"
 )
 _OMITTED_WORD = (
@@ -46,7 +49,9 @@ _OMITTED_WORD = (
     r"опущен[оаы]?|пропущен[оаы]?|dahil edilmedi|utelämnad|udeladt|utelatt|pominięt[oay]|pominięto|tidak disertakan|"
     r"なし|は含まれていません|已忽略|已略去|忽略|생략됨|생략)"
 )
-OMITTED: Final = re.compile(rf"(?:[^\n]{{1,200}} • )?\W*{_THING} ?{_OMITTED_WORD}\W*", re.IGNORECASE)
+OMITTED: Final = re.compile(
+    rf"(?:[^\n]{{1,200}} • (?:\d{{1,5}} \S{{1,12}} )?)?\W*{_THING} ?{_OMITTED_WORD}\W*", re.IGNORECASE
+)
 """``image omitted``, ``report.pdf • 3 pages document omitted``."""
 
 ATTACHED: Final = re.compile(
