@@ -48,6 +48,7 @@ _DAY: Final = re.compile(
 _DATE: Final = re.compile(r"(?P<name>[A-Z][a-z]{2})\w{0,6} +(?P<day>\d{1,2})\b.{0,20}?(?P<year>\d{4})")
 _COLOURS: Final = re.compile(r"\x03(?:\d{1,2}(?:,\d{1,2})?)?|\x04[0-9A-Fa-f]{0,6}|[\x02\x0f\x11\x16\x1d\x1e\x1f]")
 _MAX_NICKS: Final = 10_000
+_MAX_OTHERS: Final = 10  # of a person
 _DAY_SECONDS: Final = 86_400.0
 
 
@@ -140,10 +141,14 @@ class _Clock:
 
 
 class _Nicks:
-    """Follows changes of nicks, so that a speaker keeps the first nick that the file gives."""
+    """Follows changes of nicks, so that a person stays one speaker, whose name holds all nicks.
+
+    A later person with the same nick may count as the same speaker.
+    """
 
     def __init__(self) -> None:
         self._first: dict[str, str] = {}
+        self._others: dict[str, list[str]] = {}
 
     def see(self, line: str) -> None:
         """Takes a change of nick from a system line, if it says one."""
@@ -151,16 +156,25 @@ class _Nicks:
         if found is None:
             return
         old, new = found["old"].lstrip("@+%&~!"), found["new"].lstrip("@+%&~!").rstrip(".")
-        first = self.of(old)
+        first = self.first(old)
         self._first.pop(new, None)
-        if first != new:
-            if len(self._first) >= _MAX_NICKS:
-                del self._first[next(iter(self._first))]
-            self._first[new] = first
+        if first == new:
+            return
+        for known in (self._first, self._others):
+            if len(known) >= _MAX_NICKS:
+                del known[next(iter(known))]
+        self._first[new] = first
+        others = self._others.setdefault(first, [])
+        if new not in others and len(others) < _MAX_OTHERS:
+            others.append(new)
 
-    def of(self, nick: str) -> str:
-        """Returns the first nick of a speaker."""
+    def first(self, nick: str) -> str:
+        """Returns the first nick of a person."""
         return self._first.get(nick, nick)
+
+    def name(self, first: str | None) -> str | None:
+        """Returns the first nick of a person and all others, because people may be addressed by any of them."""
+        return ", ".join((first, *self._others.get(first, ()))) if first else first
 
 
 class Irc:
@@ -175,12 +189,16 @@ class Irc:
 
     def read(self, file: BinaryIO) -> Iterator[tuple[int, Dialogue | BadRow]]:
         """Yields the dialogues and unusable lines; see `pipelines.corpus.dialogues.dialogues`."""
-        limit = self._options.max_document_chars
-        return dialogues(_items(file, limit), gap_minutes=self._options.dialogue_gap_minutes, max_chars=limit)
+        limit, nicks = self._options.max_document_chars, _Nicks()
+        items = _items(file, limit, nicks)
+        for row, found in dialogues(items, gap_minutes=self._options.dialogue_gap_minutes, max_chars=limit):
+            if isinstance(found, Dialogue):
+                found = found._replace(turns=[(nicks.name(nick), text) for nick, text in found.turns])
+            yield row, found
 
 
-def _items(file: BinaryIO, limit: int) -> Iterator[Message | LeftOut | tuple[int, BadRow]]:
-    clock, nicks = _Clock(), _Nicks()
+def _items(file: BinaryIO, limit: int, nicks: _Nicks) -> Iterator[Message | LeftOut | tuple[int, BadRow]]:
+    clock = _Clock()
     row = 0
     for line in read_lines(file, limit):
         if line.is_blank:
@@ -192,7 +210,7 @@ def _items(file: BinaryIO, limit: int) -> Iterator[Message | LeftOut | tuple[int
         text = _COLOURS.sub("", line.text)
         part = part_of(text)
         if part.kind == "message":
-            yield Message(row, nicks.of(part.nick), part.text, clock.of(part.time))
+            yield Message(row, nicks.first(part.nick), part.text, clock.of(part.time))
             continue
         clock.of(part.time)
         clock.see(text)

@@ -15,7 +15,12 @@ CHAT = [[("arlie", "hi"), ("mo", "waves"), ("mo", "so <b>")]]
 
 def test_an_irssi_log():
     assert turns("irc", IRC_IRSSI) == [
-        [("arlie", "does the pump work again?"), ("mo", "arlie: yes, since noon"), ("mo", "waves"), ("mo", "bye")],
+        [
+            ("arlie", "does the pump work again?"),
+            ("mo, mo_away", "arlie: yes, since noon"),
+            ("mo, mo_away", "waves"),
+            ("mo, mo_away", "bye"),
+        ],
         [("arlie", "good morning")],
     ]
     assert left_out("irc", IRC_IRSSI) == {"system": 4}
@@ -56,11 +61,18 @@ def test_an_action_is_not_taken_for_an_event(text):
     assert turns("irc", f"10:15 * arlie {text}\n") == [[("arlie", text)]]
 
 
-def test_a_change_of_nick_keeps_the_speaker():
+def test_a_change_of_nick_keeps_the_speaker_whose_name_holds_all_nicks():
     log = "10:15 <a> 1\n10:15 -!- a is now known as b\n10:15 <b> 2\n10:15 -!- b is now known as c\n10:15 <c> 3\n"
-    assert turns("irc", log) == [[("a", "1"), ("a", "2"), ("a", "3")]]
+    assert turns("irc", log) == [[("a, b, c", "1"), ("a, b, c", "2"), ("a, b, c", "3")]]
     back = "10:15 -!- c is now known as a\n10:15 -!- d is now known as c\n10:16 <a> 4\n10:16 <c> 5\n"
-    assert turns("irc", log + back)[0][3:] == [("a", "4"), ("d", "5")]
+    assert turns("irc", log + back)[0][3:] == [("a, b, c", "4"), ("d, c", "5")]
+
+
+def test_changes_of_nick_without_end_take_bounded_memory():
+    log = "".join(f"10:15 -!- n{n} is now known as n{n + 1}\n10:15 <n{n + 1}> x\n" for n in range(30_000))
+    found = turns("irc", log)
+    assert sum(map(len, found)) == 30_000
+    assert max(len(name or "") for dialogue in found for name, _ in dialogue) < 200
 
 
 def test_midnight_starts_a_day_and_a_corrected_clock_does_not():
