@@ -19,7 +19,7 @@ _MONTHS: Final = {
 }
 _TIME: Final = re.compile(
     r"(?:\[|\()?(?:(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)[T ,]{1,2}"
-    r"|(?P<name>[A-Z][a-z]{2}) {1,2}(?P<of>\d{1,2}) )?"
+    r"|(?P<name>[A-Za-z][a-z]{2}) {1,2}(?P<of>\d{1,2}) )?"
     r"(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d))?(?:\.\d{1,6})?(?: ?(?P<half>[AaPp])[Mm])?"
     r"(?:Z|[+-]\d\d:?\d\d)?(?:\]|\))?(?P<gap>[ \t]{1,4})"
 )
@@ -46,6 +46,8 @@ _DAY: Final = re.compile(
     re.IGNORECASE,
 )
 _DATE: Final = re.compile(r"(?P<name>[A-Z][a-z]{2})\w{0,6} +(?P<day>\d{1,2})\b.{0,20}?(?P<year>\d{4})")
+_RELAYED: Final = re.compile(r"(?:\[[^\[\]]{1,40}\] )?<(?P<nick>[^<>\s][^<>]{0,63})> ")
+_RELAY: Final = re.compile(r"bridge|relay|discord|gateway|telegram|matrix|slack|xmpp|mattermost", re.IGNORECASE)
 _COLOURS: Final = re.compile(r"\x03(?:\d{1,2}(?:,\d{1,2})?)?|\x04[0-9A-Fa-f]{0,6}|[\x02\x0f\x11\x16\x1d\x1e\x1f]")
 _MAX_NICKS: Final = 10_000
 _MAX_OTHERS: Final = 10  # of a person
@@ -177,6 +179,25 @@ class _Nicks:
         return ", ".join((first, *self._others.get(first, ()))) if first else first
 
 
+class _Relays:
+    """Finds the nicks of programs that relay other chats: ``<bridge> [boats] <mo> hi`` is a message of mo."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}  # of relayed messages; -1 for a person
+
+    def of(self, nick: str, text: str) -> tuple[str, str]:
+        """Returns the nick of the person who speaks, and the text."""
+        found = _RELAYED.match(text)
+        count = self._counts.pop(nick, 0)
+        if len(self._counts) >= _MAX_NICKS:
+            del self._counts[next(iter(self._counts))]
+        is_relay = _RELAY.search(nick) is not None
+        self._counts[nick] = count + 1 if found and count >= 0 else count if count > 2 or is_relay else -1
+        if found and (is_relay or self._counts[nick] > 2):
+            return found["nick"], text[found.end() :]
+        return nick, text
+
+
 class Irc:
     """Reads the log of a channel.
 
@@ -198,7 +219,7 @@ class Irc:
 
 
 def _items(file: BinaryIO, limit: int, nicks: _Nicks) -> Iterator[Message | LeftOut | tuple[int, BadRow]]:
-    clock = _Clock()
+    clock, relays = _Clock(), _Relays()
     row = 0
     for line in read_lines(file, limit):
         if line.is_blank:
@@ -210,7 +231,8 @@ def _items(file: BinaryIO, limit: int, nicks: _Nicks) -> Iterator[Message | Left
         text = _COLOURS.sub("", line.text)
         part = part_of(text)
         if part.kind == "message":
-            yield Message(row, nicks.first(part.nick), part.text, clock.of(part.time))
+            nick, text = relays.of(part.nick, part.text)
+            yield Message(row, nicks.first(nick), text, clock.of(part.time))
             continue
         clock.of(part.time)
         clock.see(text)

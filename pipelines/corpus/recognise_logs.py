@@ -26,6 +26,7 @@ _LEVEL: Final = re.compile(
     r"(?:[\W_].*)?",
     re.IGNORECASE,
 )
+_PICTURE: Final = re.compile(r"\S+\.(?:jpe?g|png|webp|gif)(?:[#?]\S*)?", re.IGNORECASE)
 _PROGRAM: Final = re.compile(
     r"(?:.*\[\d{1,8}\]|.*[/\\].*|.*::.*|[\w-]+(?:\.[\w$-]+){2,}|kernel|systemd|root|cron|sshd|nginx)", re.IGNORECASE
 )
@@ -57,10 +58,9 @@ def whatsapp(head: Head) -> Reading | None:
     num_starts = sum(start is not None for start in starts)
     marked, _, close = layout.style
     is_marked = any("\u200e" in line or "\u202f" in line for line in lines)
-    if close == "-":
-        is_certain = not first["second"]  # Android writes no seconds
-    else:
-        is_certain = bool(marked) and bool(first["second"]) and (is_marked or len(first["a"]) <= 2)
+    is_of_android = close == "-" and not first["second"]
+    is_of_ios = bool(marked) and (is_marked or len(first["a"]) <= 2)  # logs write the year first
+    is_certain = is_of_android or is_of_ios
     speakers = len(set(names))
     score = 0.95 if is_certain else 0.6
     if 10 * num_starts < len(lines) or 2 * len(names) < num_starts - 20 or speakers < 2:
@@ -97,7 +97,10 @@ def subtitles(head: Head) -> Reading | None:
         return None
     form = "vtt" if is_vtt or any("." in match["start"] for match in timings[:1]) else "srt"
     score = 0.97 if is_vtt or len(timings) >= 2 else 0.7
-    texts = [line for line in lines if not TIMING.match(line) and not line.strip().isdecimal()]
+    start = next(at for at, line in enumerate(lines) if TIMING.match(line))
+    texts = [line for line in lines[start:] if not TIMING.match(line) and not line.strip().isdecimal()]
+    if texts and 2 * sum(_PICTURE.fullmatch(line) is not None for line in texts) > len(texts):
+        return Reading(None, score, "places of pictures in a video, without text")
     spoken = "call transcript or subtitles with speakers" if style_of(texts) != "none" else "subtitles without speakers"
     return Reading(form, score, f"{spoken}: {len(timings)} cues at its start")
 

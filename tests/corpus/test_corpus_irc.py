@@ -75,6 +75,13 @@ def test_changes_of_nick_without_end_take_bounded_memory():
     assert max(len(name or "") for dialogue in found for name, _ in dialogue) < 200
 
 
+def test_a_relayed_message_has_the_speaker_of_the_other_chat():
+    log = "10:15 <bridge_> [boats] <mo> hi\n10:15 <bridge_> [boats] mo left\n10:16 <arlie> <mo> is not me\n"
+    assert turns("irc", log) == [[("mo", "hi"), ("bridge_", "[boats] mo left"), ("arlie", "<mo> is not me")]]
+    log = "".join(f"10:15 <tg42> <mo> {n}\n" for n in range(5))
+    assert turns("irc", log)[0][2:] == [("mo", "2"), ("mo", "3"), ("mo", "4")]
+
+
 def test_midnight_starts_a_day_and_a_corrected_clock_does_not():
     assert len(turns("irc", "23:50 <a> 1\n00:10 <b> 2\n")) == 1
     assert len(turns("irc", "22:50 <a> 1\n00:10 <b> 2\n")) == 2
