@@ -38,8 +38,8 @@ def _is_of_machines(names: Sequence[str | None]) -> bool:
     return 5 * sum(bool(_LEVEL.fullmatch(name) or _PROGRAM.fullmatch(name)) for name in found) > len(found)
 
 
-def _lines(head: Head) -> list[str]:
-    if head.suffix in _OTHER_SUFFIXES:
+def _lines(head: Head, *, reads_markdown: bool = False) -> list[str]:
+    if head.suffix in _OTHER_SUFFIXES and not (reads_markdown and head.suffix == ".md"):
         return []
     return [line[:4_000] for line in head_texts(head.data, is_whole=head.is_whole) if line and not line.isspace()]
 
@@ -78,11 +78,11 @@ def irc(head: Head) -> Reading | None:
     names = [part.nick for part in parts if part.kind == "message"]
     if not names or _is_of_machines(names):
         return None
-    if not has_repeated(names) and len(names) > 4:
-        return None
     known = counts["message"] + counts["system"]
     timed = sum(part.time is not None for part in parts if part.kind == "message")
     if known < 0.8 * len(lines):
+        return None
+    if not timed and not has_repeated(names):
         return None
     score = 0.95 if len(names) >= 3 and known >= 0.95 * len(lines) and 2 * timed >= len(names) else 0.75
     return Reading("irc", score, f"a log of IRC: {len(names)} messages of {len(set(names))} nicks at its start")
@@ -107,7 +107,7 @@ def subtitles(head: Head) -> Reading | None:
 
 def transcript(head: Head) -> Reading | None:
     """Recognises a plain transcript with times and names, or the chat of a meeting."""
-    lines = _lines(head)
+    lines = _lines(head, reads_markdown=True)
     if any(TIMING.match(line) for line in lines[:50]) or sum(HEADER.match(line) is not None for line in lines) > 1:
         return None
     layout, names = layout_of(lines)

@@ -19,7 +19,7 @@ _VOICE: Final = re.compile(r"<v(?:\.[^\s<>]{1,80})?[ \t]+(?P<name>[^<>\n]{1,100}
 _TAGS: Final = re.compile(r"</?(?:v|c|i|b|u|s|lang|ruby|rt|font|span|p|br|[0-9][0-9:.]*)(?:[ .][^<>\n]{0,200})?/?>")
 _OVERRIDES: Final = re.compile(r"\{\\[^{}\n]{0,80}\}")
 _COLON: Final = re.compile(r"(?P<name>\+?[^\W_][^\n:;?!<>\[\]{}]{0,60}):(?:\s+|$)")
-_BRACKET: Final = re.compile(r"[\[(](?P<name>[^\W\d_][^\n:<>\[\](){}]{0,60})[\])]:?\s+")
+_BRACKET: Final = re.compile(r"[\[(](?P<name>[^\W\d_][^\n:<>\[\](){}]{0,60})[\])]:?(?:\s+|$)")
 _ARROWS: Final = re.compile(r">{2,3} ?(?:(?P<name>[^\W\d_][^\n:<>]{0,60}):(?:\s+|$))?")
 _SOUND: Final = re.compile(r"(?:[-–>]{0,3} ?[\[(♪♫*][^\n\[\]()]{0,80}[\])♪♫*]|[♪♫\s]+)")
 _DASH: Final = re.compile(r"[-–—] ?(?=[^\s\d-])")
@@ -44,7 +44,10 @@ def style_of(cues: Iterable[str]) -> Style:
         return "voice"
     plain = [plain_text(text) for text in texts]
     for style, pattern in (("colon", _COLON), ("bracket", _BRACKET)):
-        names = [name for text in plain if (name := _name(pattern.match(text)))]
+        tags = [
+            match for text in plain if (match := pattern.match(text)) and (style == "colon" or match.end() < len(text))
+        ]
+        names = [name for tag in tags if (name := _name(tag))]
         distinct = Counter(name.casefold() for name in names)
         repeated = sum(count for count in distinct.values() if count > 1)
         if names and len(names) >= _TAGGED_SHARE * len(plain) and (repeated >= 0.5 * len(names) or len(plain) < 6):
@@ -58,7 +61,8 @@ def _name(match: re.Match[str] | None) -> str | None:
     if match is None or not match["name"]:
         return None
     name = str(match["name"]).strip()
-    return name if is_name(name) else None
+    is_alone = match.end() == len(match.string) and not match[0].rstrip().endswith(":")  # (Ann Lee) or (laughs)
+    return name if is_name(name) and not (is_alone and name[0].islower()) else None
 
 
 def is_name(text: str) -> bool:
@@ -95,7 +99,7 @@ def voices(cue: str, style: Style) -> Iterator[tuple[str | None, bool, str]]:
         if tag is not None and (name or style == "arrows"):
             found.append((name, True, line[tag.end() :]))
         elif found:
-            found[-1] = (*found[-1][:2], f"{found[-1][2]} {line}")
+            found[-1] = (*found[-1][:2], f"{found[-1][2]}\n{line}")
         else:
             found.append((None, False, line))
     yield from found
@@ -141,7 +145,7 @@ class Turns:
         for line in lines:
             dash = None if self._has_speakers else _DASH.match(line)
             line = line[dash.end() :] if dash else line
-            if not line:
+            if not line or line in "-–—":
                 continue
             if is_sound(line):
                 yield LeftOut("sound")

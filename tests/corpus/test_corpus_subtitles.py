@@ -99,6 +99,8 @@ def test_an_answer_that_is_repeated_stays():
         (["[Ann] Hi.", "[Bob] Ho.", "[Ann] Yes.", "[Bob] No."], [("Ann", "Hi."), ("Bob", "Ho."), ("Ann", "Yes."),
                                                                 ("Bob", "No.")]),
         (["- Ann: Hi.\n- Bob: Ho.", "Ann: Yes."], [("Ann", "Hi."), ("Bob", "Ho."), ("Ann", "Yes.")]),
+        (["(Ann Lee)\nHi, I", "(Ann Lee)\nam here.\n-\n(Bob)\nHo.", "(Bob)\nNo.\n(laughs)"],
+         [("Ann Lee", "Hi, I am here."), ("Bob", "Ho. No.")]),
         ([">> ANN: Hi.", ">> Ho.", "you."], [("ANN", "Hi."), (None, "Ho. you.")]),
         (["{\\an8}<font color=red>Note: it is</font>", "over.", "So.", "Or.", "If.", "Me.", "Go."],
          [(None, "Note: it is over."), (None, "So."), (None, "Or."), (None, "If."), (None, "Me."), (None, "Go.")]),
