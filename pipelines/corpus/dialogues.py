@@ -48,6 +48,7 @@ class Dialogue(NamedTuple):
         source_id: the dialogue's own id in the file, if it has one
         left_out: numbers of the parts left out, by kind
         domain, fold, label: values that the file gives for the whole dialogue
+        is_text: flag that the turns are only lines of a text, such as subtitles without speakers
     """
 
     row: int
@@ -57,6 +58,7 @@ class Dialogue(NamedTuple):
     domain: str | None = None
     fold: str | None = None
     label: str | None = None
+    is_text: bool = False
 
 
 def dialogue_document(source: Source, dialogue: Dialogue, record: Record | None = None) -> Document:
@@ -86,8 +88,8 @@ def dialogue_document(source: Source, dialogue: Dialogue, record: Record | None 
         "\n".join(parts),
         {**given, options.label_field: dialogue.label, **(record or {})},
         source_id=dialogue.source_id,
-        num_rows=max(1, len(turns)),
-        turns=tuple(turns),
+        num_rows=1 if dialogue.is_text else max(1, len(turns)),
+        turns=None if dialogue.is_text else tuple(turns),
         left_out=dialogue.left_out,
     )
 

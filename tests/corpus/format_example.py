@@ -1,4 +1,4 @@
-"""An example of a file in its original layout, and what is read of it."""
+"""A short example of a file of one format, and what is read from it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,15 @@ from typing import NamedTuple
 
 
 class Example(NamedTuple):
-    """A short real file of a format: its documents, the rows in them, and all speakers' names in the file."""
+    """An example of a file.
+
+    Attributes:
+        file_name: name of the file, with a folder if the format needs one
+        data: content of the file
+        documents: number of documents
+        rows: number of turns, or of rows
+        speakers: number of different speakers
+    """
 
     file_name: str
     data: bytes
