@@ -54,6 +54,8 @@ class ReadOptions:
     mail_quotes: KeepOrDrop = "drop"
     mail_signatures: KeepOrDrop = "drop"
     dialogue_gap_minutes: float = 60.0
+    mail_text: Literal["basic", "full"] = "basic"
+    encoding: str = "utf-8"
     max_document_chars: int = 1_000_000
     plugin: str = "{}"
     sources: tuple[SourceOptions, ...] = ()

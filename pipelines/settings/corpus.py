@@ -10,10 +10,15 @@ from pydantic import Field, field_validator, model_validator
 
 from pipelines.config import StageConfig
 from pipelines.corpus import formats
+from pipelines.corpus.encodings import checked_encoding
 from pipelines.corpus.options import KeepOrDrop, ReadOptions, SourceOptions
 from pipelines.corpus.plugin import make_reader
 from pipelines.corpus.records import PAIR
 from pipelines.plugins import check_options, nearest, option_references
+
+
+def _checked_encoding(name: str | None) -> str | None:
+    return None if name is None else checked_encoding(name)
 
 
 class CorpusSource(StageConfig):
@@ -24,6 +29,8 @@ class CorpusSource(StageConfig):
     txt_document: Literal["file", "line", "paragraph"] | None = None
     quoting: Literal["auto", "double", "none"] | None = None
     delimiter: Literal["auto", ",", ";", "tab", "|"] | None = None
+    encoding: str | None = None
+    mail_text: Literal["basic", "full"] | None = None
     text_field: str | None = None
     id_field: str | None = None
     domain_field: str | None = None
@@ -41,6 +48,8 @@ class CorpusSource(StageConfig):
             )
         return name
 
+    _known_encoding = field_validator("encoding")(_checked_encoding)
+
     def options(self) -> SourceOptions:
         """Returns these options for readers."""
         fields = self.model_dump(exclude={"pattern", "format"}, exclude_none=True)
@@ -54,7 +63,7 @@ class CorpusConfig(StageConfig):
         {"inputs", "name_folds", "partition_documents", "max_rejected_fraction"}
     )
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"dialogue_gap_minutes"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"dialogue_gap_minutes", "encoding", "mail_text"})
 
     inputs: tuple[str, ...] = Field(
         ("corpus",),
@@ -70,6 +79,12 @@ class CorpusConfig(StageConfig):
         "document per article. dialogue: lines 'SPEAKER: utterance'; a dialogue ends with the file or before a line "
         "that starts with <|endoftext|>. multidogo, personachat: their own files, one document per conversation. e2e, "
         "dart, glue: their own files, one document per row, two texts joined by ' || '.",
+    )
+    encoding: str = Field(
+        "utf-8",
+        description="Character set of the files, by its name in Python: utf-8, windows-1252, utf-16, shift_jis, "
+        "gb18030, … A row with bytes that the character set does not have is rejected. Mails, Parquet and Arrow files "
+        "say it themselves.",
     )
     txt_document: Literal["file", "line", "paragraph"] = Field(
         "file", description="Unit of a txt file that is one document. Blank lines separate paragraphs."
@@ -123,6 +138,12 @@ class CorpusConfig(StageConfig):
     mail_signatures: KeepOrDrop = Field(
         "drop", description="mail, mbox: treatment of the text below the line '-- ', and of 'Sent from my …'."
     )
+    mail_text: Literal["basic", "full"] = Field(
+        "basic",
+        description="mail, mbox: conversion of the text. full: HTML by the library html-text, with the quotes and "
+        "signatures that mail programs mark in it, quoted lines of format=flowed joined, digests and signed texts "
+        "read. basic: as in Reticent 0.3, so that older corpora keep their text. reticent init sets full.",
+    )
     dialogue_gap_minutes: float = Field(
         60.0,
         gt=0,
@@ -140,7 +161,7 @@ class CorpusConfig(StageConfig):
         (),
         description="Files of one pattern that are read in another way: tables [[corpus.source]] with pattern, "
         "format, text_field, id_field, domain_field, fold_field, label_field, gold_field, txt_document, quoting, "
-        "delimiter. The first table whose pattern matches a file's name counts (*: any characters, / too). Folders "
+        "delimiter, encoding, mail_text. The first table whose pattern matches a file's name counts (*: any characters, / too). Folders "
         "are searched for such files as well.",
     )
 
@@ -155,6 +176,8 @@ class CorpusConfig(StageConfig):
     def _known_format(cls, name: str) -> str:
         formats.check_name(name)
         return name
+
+    _known_encoding = field_validator("encoding")(_checked_encoding)
 
     @model_validator(mode="after")
     def _options_fit(self) -> CorpusConfig:
