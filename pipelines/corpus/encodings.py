@@ -21,6 +21,7 @@ WESTERN: Final = "windows-1252"
 _PART_BYTES = 1 << 16
 _SAMPLE_BYTES = 1 << 16
 _BEFORE_BYTES = 2000
+_GOOD_PER_BAD = 6
 _MARK = "reticent.undecodable"
 
 
@@ -162,8 +163,8 @@ def as_utf8(file: BinaryIO, encoding: str) -> BinaryIO:
 def encoding_of(head: bytes) -> str:
     """Guesses the character set of a text.
 
-    A byte order mark decides. Next come UTF-16 and UTF-32 without one, the escapes of ISO-2022, and UTF-8. For
-    everything else, charset-normalizer ranks the candidates. Windows-1252 is preferred if it is about as good as the
+    A byte order mark decides. Next come UTF-16 and UTF-32 without one, the escapes of ISO-2022, and UTF-8, also if a
+    few of its bytes are damaged. For everything else, charset-normalizer ranks the candidates. Windows-1252 is preferred if it is about as good as the
     best candidate, because short texts give little evidence and it is the most frequent one. So the answer for a text
     of a few words is a guess, and never an error.
 
@@ -183,7 +184,11 @@ def encoding_of(head: bytes) -> str:
             return name
     if _decodes(head, UTF8):
         return UTF8
-    return _likeliest(_sample(head))
+    sample = _sample(head)
+    num_bad = sample.decode(UTF8, "replace").count("\ufffd")
+    if num_bad * _GOOD_PER_BAD < sum(byte > 0x7F for byte in sample) - num_bad:
+        return UTF8  # its few bad bytes are damage, and any other character set would change all the good ones
+    return _likeliest(sample)
 
 
 def _decodes(data: bytes, encoding: str) -> bool:

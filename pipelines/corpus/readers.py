@@ -214,7 +214,7 @@ def _items(row: Row, source: Source, columns: _Columns, at_file_start: bool) -> 
     except UnicodeDecodeError as error:
         raise _undecodable(error.start, source.options) from None
     if "\0" in text:
-        raise BadRow("nul", "holds a NUL character: binary data, or UTF-16. Set corpus.encoding = \"utf-16\" for UTF-16.")
+        raise BadRow("nul", 'holds a NUL character: binary data, or UTF-16. Set corpus.encoding = "utf-16" for UTF-16.')
     if source.format == "txt":
         return _text(text, source, kind == "file")
     if kind == "record":

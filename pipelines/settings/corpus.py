@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
 
 from pipelines.config import StageConfig
 from pipelines.corpus import formats
@@ -23,6 +23,8 @@ def _checked_encoding(name: str | None) -> str | None:
 
 class CorpusSource(StageConfig):
     """A table ``[[corpus.source]]``: files read in another way. A field that is left out is as in ``[corpus]``."""
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"encoding", "mail_text"})
 
     pattern: str = Field(min_length=1, description="Pattern of names of files in the corpus; * crosses folders.")
     format: str = Field("auto", description="Their format; auto goes by suffix, with tables in text and mail.")
@@ -49,6 +51,11 @@ class CorpusSource(StageConfig):
         return name
 
     _known_encoding = field_validator("encoding")(_checked_encoding)
+
+    @model_serializer(mode="wrap")
+    def _without_silent(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leaves out fields of a later version that are not set, because tables enter keys as a whole."""
+        return {name: value for name, value in serialise(self).items() if name not in self.silent()}
 
     def options(self) -> SourceOptions:
         """Returns these options for readers."""
@@ -160,9 +167,9 @@ class CorpusConfig(StageConfig):
     source: tuple[CorpusSource, ...] = Field(
         (),
         description="Files of one pattern that are read in another way: tables [[corpus.source]] with pattern, "
-        "format, text_field, id_field, domain_field, fold_field, label_field, gold_field, txt_document, quoting, "
-        "delimiter, encoding, mail_text. The first table whose pattern matches a file's name counts (*: any characters, / too). Folders "
-        "are searched for such files as well.",
+        "format, text_field, id_field, domain_field, fold_field, label_field, gold_field, txt_document, "
+        "quoting, delimiter, encoding, mail_text. The first table whose pattern matches a file's name counts (*: any "
+        "characters, / too). Folders are searched for such files as well.",
     )
 
     options: dict[str, Any] = Field(
