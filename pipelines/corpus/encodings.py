@@ -21,6 +21,7 @@ WESTERN: Final = "windows-1252"
 _PART_BYTES = 1 << 16
 _SAMPLE_BYTES = 1 << 16
 _BEFORE_BYTES = 2000
+_LEAST_CUT_BYTES = 1 << 12
 _GOOD_PER_BAD = 6
 _MARK = "reticent.undecodable"
 
@@ -119,7 +120,8 @@ class _Utf8Stream(io.RawIOBase):
 
     def __init__(self, file: BinaryIO, encoding: str) -> None:
         self._file = file
-        self._decoder = codecs.getincrementaldecoder(encoding)(errors=_MARK)
+        self._encoding = encoding
+        self._decoder: codecs.IncrementalDecoder | None = None
         self._made = b""
         self._is_at_end = False
 
@@ -130,6 +132,10 @@ class _Utf8Stream(io.RawIOBase):
         while not self._made and not self._is_at_end:
             data = cast("io.BufferedReader", self._file).read1(_PART_BYTES)
             self._is_at_end = not data
+            if self._decoder is None:
+                while 0 < len(data) < 4 and (more := self._file.read(1)):
+                    data += more
+                self._decoder = codecs.getincrementaldecoder(_with_order(self._encoding, data))(errors=_MARK)
             self._made = self._decoder.decode(data, self._is_at_end).encode("utf-8", "surrogatepass")
         data = self._made[: len(buffer)]
         self._made = self._made[len(data) :]
@@ -139,6 +145,13 @@ class _Utf8Stream(io.RawIOBase):
     def close(self) -> None:
         self._file.close()
         super().close()
+
+
+def _with_order(encoding: str, start: bytes) -> str:
+    """Returns the order of bytes, too, for UTF-16 and UTF-32 without a mark of it, which most programs write so."""
+    if encoding not in ("utf-16", "utf-32") or any(start.startswith(mark) for mark, name in _BOMS if name == encoding):
+        return encoding
+    return f"{encoding}-le"
 
 
 def _mark_undecodable(error: UnicodeError) -> tuple[str, int]:
@@ -164,12 +177,12 @@ def encoding_of(head: bytes) -> str:
     """Guesses the character set of a text.
 
     A byte order mark decides. Next come UTF-16 and UTF-32 without one, the escapes of ISO-2022, and UTF-8, also if a
-    few of its bytes are damaged. For everything else, charset-normalizer ranks the candidates. Windows-1252 is preferred if it is about as good as the
-    best candidate, because short texts give little evidence and it is the most frequent one. So the answer for a text
-    of a few words is a guess, and never an error.
+    few of its bytes are damaged. Of the others, charset-normalizer names those in which the text is orderly. The one
+    whose languages use most of the letters is taken, and windows-1252 if it is as good, because it is the most frequent
+    one. So the answer for a text of a few words is a guess, and never an error.
 
     Args:
-        head: beginning of the text; the end may cut a character in two
+        head: beginning of the text; from 4 KB on, its end may cut a character in two
 
     Returns:
         A name that `checked_encoding` accepts; ``utf-8`` for a text in ASCII, and for bytes that are no text.
@@ -193,7 +206,7 @@ def encoding_of(head: bytes) -> str:
 
 def _decodes(data: bytes, encoding: str) -> bool:
     try:
-        codecs.getincrementaldecoder(encoding)().decode(data)
+        codecs.getincrementaldecoder(encoding)().decode(data, len(data) < _LEAST_CUT_BYTES)
     except UnicodeDecodeError:
         return False
     return True
@@ -226,6 +239,7 @@ def _likeliest(data: bytes) -> str:
 
     found = from_bytes(data, cp_isolation=[*_CANDIDATES], threshold=0.3, enable_fallback=False)
     names = {name: match for match in reversed(found) for name in match.could_be_from_charset if name in _CANDIDATES}
+    names = {name: match for name, match in names.items() if _decodes(data, name)}
     if not names:
         return WESTERN
     least = min(match.chaos for match in names.values())

@@ -52,6 +52,7 @@ _INLINE: Final = (
 )
 _QUOTE, _QUOTE_END, _SIGNATURE, _SIGNATURE_END, _LINE = "\ue000", "\ue001", "\ue002", "\ue003", "\ue004"
 _NO_MARKS: Final = dict.fromkeys(range(0xE000, 0xE005))
+_NO_TEXT: Final = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MAX_SHOWN_DEPTH: Final = 9
 
 
@@ -96,8 +97,8 @@ def lines_of_page(page: str, signatures: KeepOrDrop, left_out: Counter[str]) -> 
     if root is None:
         return []
     for element in [inner for block in root.iter("pre") for inner in block.iter()]:
-        element.text = element.text and element.text.replace("\n", _LINE)
-        element.tail = element.tail and element.tail.replace("\n", _LINE)
+        element.text = element.text and _NO_TEXT.sub(" ", element.text).replace("\n", _LINE)
+        element.tail = element.tail and _NO_TEXT.sub(" ", element.tail).replace("\n", _LINE)
     text = html_text.etree_to_text(root).replace(_LINE, "\n")
     lines = "\n".join(_marked(text, signatures, left_out)).strip("\n").split("\n")
     return lines if is_plain else [*map(PageLine, lines)]
