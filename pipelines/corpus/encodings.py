@@ -254,6 +254,7 @@ def _fit(text: str, name: str) -> float:
     num_others += sum(_is_odd(a, b) for a, b in pairwise(text))
     alphabets = _CANDIDATES[name][1]
     counted = Counter(letters)
+    fitting: float
     if not alphabets:
         fitting = sum(n for c, n in counted.items() if _is_frequent(c, name))
     else:

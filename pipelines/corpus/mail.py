@@ -39,10 +39,11 @@ _DAMAGED = (
 )
 _MAX_DEPTH = 20
 _MAX_PARTS = 10_000
+_MAX_TYPE_CHARS = 1 << 16
 _KINDS = frozenset({"application", "audio", "font", "image", "message", "model", "multipart", "text", "video"})
 _ESCAPED_FROM = re.compile(rb"^>(>*From )", re.MULTILINE)
-_FROM = re.compile(rb">?From (?![ \t]*:)[^\n]*\n")
-_NEXT_MAIL = re.compile(rb"\n\r?\nFrom \S[^\n]*[0-9]{1,2}:[0-9]{2}[^\n]*\n[!-9;-~]+[ \t]*:")
+_FROM = re.compile(rb"(?:>?From (?![ \t]*:)[^\n]*\n[\r\n]*)+")
+_NEXT_MAIL = re.compile(rb"\n\r?\nFrom \S[^\n]{0,200}?[0-9]:[0-9]{2}[^\n]{0,100}\n[!-9;-~]{1,100}[ \t]*:")
 _HEADER = re.compile(rb"[!-9;-~]+[ \t]*:")
 _EMLX = re.compile(rb"([0-9]{1,12})[ \t]*\r?\n")
 
@@ -105,13 +106,12 @@ def _message_of(data: bytes, *, is_mailbox: bool) -> bytes:
     data = data.lstrip(b"\r\n")
     if size := _EMLX.match(data):  # Apple Mail: the length, the message, and a property list
         data = data[size.end() :][: int(size[1])]
-    if not _FROM.match(data):
+    start = _FROM.match(data)
+    if start is None:
         return data
     if _NEXT_MAIL.search(data):
         raise BadRow("bad_mail", 'holds several mails. Set corpus.format = "mbox" for this file.')
-    while start := _FROM.match(data):
-        data = data[start.end() :].lstrip(b"\r\n")
-    return _ESCAPED_FROM.sub(rb"\1", data)
+    return _ESCAPED_FROM.sub(rb"\1", data[start.end() :])
 
 
 def _parsed(data: bytes) -> Message:
@@ -173,6 +173,8 @@ class _Reading:
         """Yields the lines of a part and of its inner parts, and counts attachments."""
         if depth > _MAX_DEPTH:
             raise BadRow("bad_mail", f"parts are nested more than {_MAX_DEPTH} deep.")
+        if len(str(part.get("Content-Type", ""))) > _MAX_TYPE_CHARS:  # the library's time grows with the square
+            raise BadRow("bad_mail", "a header of it is too long.")
         kind = part.get_content_type()
         if kind.startswith("multipart/"):
             _check(part)

@@ -13,6 +13,7 @@ from pipelines.corpus.items import BadRow
 _SPACES = re.compile(r"\s+")
 _ENCODED = re.compile(r"=\?[^?\s]+\?[bBqQ]\?[^?]*\?=(?:\s+(?==\?))?")
 _META: Final = re.compile(rb"<meta[^>]{1,200}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE)
+_MAX_ENCODED_CHARS: Final = 1 << 16
 _NOT_NAMED: Final = ("us-ascii", "ascii", "unknown-8bit", "default")
 _LARGER: Final = {
     "gb2312": "gb18030",
@@ -96,6 +97,8 @@ def header(message: Message, name: str) -> str:
 
 def _words(value: str) -> str:
     parts: list[str] = []
+    if len(value) > _MAX_ENCODED_CHARS:  # the library's time grows with the square
+        return value
     try:
         for part, charset in decode_header(value):
             parts.append(part if isinstance(part, str) else decoded(part, charset))

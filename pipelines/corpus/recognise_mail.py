@@ -9,8 +9,8 @@ from typing import Final
 from pipelines.corpus.recognition import Head, Reading, Recogniser
 
 _HEADER = re.compile(rb"([!-9;-~]+)[ \t]*:")
-_FROM = re.compile(rb">?From \S[^\n]*[0-9]{1,2}:[0-9]{2}[^\n]*\n")
-_FROM_WITH_HEADER = re.compile(_FROM.pattern + rb"(?:>?From [^\n]*\n)*[!-9;-~]+[ \t]*:")
+_FROM = re.compile(rb">?From \S[^\n]{0,200}?[0-9]:[0-9]{2}[^\n]{0,100}\n")
+_FROM_WITH_HEADER = re.compile(_FROM.pattern + rb"(?:>?From [^\n]{0,300}\n){0,3}[!-9;-~]{1,100}[ \t]*:")
 _NEXT_MAIL = re.compile(rb"\n\r?\n" + _FROM_WITH_HEADER.pattern)
 _EMLX = re.compile(rb"[0-9]{1,12}[ \t]*\r?\n(?=[!-9;-~]+[ \t]*:)")
 _BOM: Final = b"\xef\xbb\xbf"
