@@ -44,7 +44,7 @@ GRAPH: Mapping[str, Stage] = {
             configs=settings_of("corpus", "split"),
             inputs=(Input(SOURCE, partitions="same"),),
             partitioned=True,
-            packages=("spacy", "pyarrow"),
+            packages=("spacy", "pyarrow", "charset-normalizer", "html-text", "lxml"),
             runs=("corpus",),
             tables=(
                 Table("sentences", SENTENCES),

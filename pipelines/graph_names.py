@@ -38,6 +38,9 @@ READ_OPTIONS = (
     "mail_headers",
     "mail_quotes",
     "mail_signatures",
+    "mail_text",
+    "encoding",
+    "dialogue_gap_minutes",
     "max_document_chars",
 )
 """Settings that say how a corpus is read, another one too (`pipelines.corpus.options`)."""

@@ -120,7 +120,8 @@ FORMATS_OF_TEXT: Final = (
         auto=(".eml",),
         names_fold=False,
         has_gold=False,
-        settings=("mail_headers", "mail_quotes", "mail_signatures"),
+        settings=("mail_headers", "mail_quotes", "mail_signatures", "mail_text"),
+        own_encoding=True,
     ),
     FormatSpec(
         name="mbox",
@@ -130,7 +131,8 @@ FORMATS_OF_TEXT: Final = (
         auto=(".mbox", ".mbx"),
         names_fold=False,
         has_gold=False,
-        settings=("mail_headers", "mail_quotes", "mail_signatures"),
+        settings=("mail_headers", "mail_quotes", "mail_signatures", "mail_text"),
+        own_encoding=True,
     ),
     FormatSpec(
         name="conll",

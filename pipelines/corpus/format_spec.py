@@ -34,6 +34,8 @@ class FormatSpec:
         holds_pairs: flag that rows may hold two texts, joined by `pipelines.corpus.records.PAIR`
         has_gold: flag that files may mark words as secrets
         settings: fields of ``[corpus]`` that this format reads and some others do not
+        own_encoding: flag that the files name their character sets themselves, or hold no text as it is (mail, office
+            files), so that ``corpus.encoding`` does not apply
         options: model of a plug-in's ``[corpus.options]``; its method ``references()``, if any, names the modules and
             files that the options select, which count by content
         packages: distributions of a plug-in, whose versions enter keys
@@ -52,6 +54,7 @@ class FormatSpec:
     holds_pairs: bool = False
     has_gold: bool = True
     settings: tuple[str, ...] = ()
+    own_encoding: bool = False
     options: type[BaseModel] | None = None
     packages: tuple[str, ...] = ()
     reader: str = ""

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
+from pipelines.corpus.encodings import UTF8
 from pipelines.corpus.format_list import FORMATS_OF_TEXT
 from pipelines.corpus.format_list_chats import FORMATS_OF_CHATS
 from pipelines.corpus.format_list_web import FORMATS_OF_PAGES
@@ -213,14 +214,23 @@ def draws_folds(files: Iterable[tuple[str, str]], name_folds: NameFolds) -> bool
     )
 
 
+def encoding_of_file(format: str, name: str, options: ReadOptions) -> str:
+    """Returns the character set from which a file is converted to UTF-8; ``utf-8`` for none."""
+    if format_spec(format).own_encoding or row_kind(format, name, options) in COLUMNAR:
+        return UTF8
+    return options.encoding
+
+
 def index_settings(format: str, name: str, options: ReadOptions) -> str:
     """Returns the settings that determine borders and digests of a file's pieces, except the rows per piece."""
     options = file_options(name, format, options)
     kind = row_kind(format, name, options)
     if kind in COLUMNAR:
         return "/".join((kind, *options.columns))
+    encoding = encoding_of_file(format, name, options)
+    suffix = "" if encoding == UTF8 else f"/{encoding}"
     if kind != "record":
-        return kind
+        return kind + suffix
     mark = delimiter(name, format, options)
     usual = delimiter(name, format, replace(options, delimiter="auto"))
-    return f"{kind}/{is_quoted(name, format, options)}" + (f"/{mark}" if mark != usual else "")
+    return f"{kind}/{is_quoted(name, format, options)}" + (f"/{mark}" if mark != usual else "") + suffix

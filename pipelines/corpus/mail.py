@@ -7,18 +7,28 @@ Parts that are left out are counted by kind, never by name, because names of att
 
 from __future__ import annotations
 
-import email
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from email import errors
-from email.header import decode_header
 from email.message import Message
-from email.policy import compat32
-from html.parser import HTMLParser
+from email.parser import BytesParser
+from email.policy import Policy, compat32
+from typing import Final
 
 from pipelines.corpus.items import BadRow, Document
+from pipelines.corpus.mail_decoding import decoded, header
+from pipelines.corpus.mail_html import basic_text, lines_of_page
+from pipelines.corpus.mail_lines import (
+    lines_of,
+    unflowed,
+    unwrapped,
+    without_armour,
+    without_quotes,
+    without_signature,
+)
+from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.records import Source, document
 
 _DAMAGED = (
@@ -28,32 +38,33 @@ _DAMAGED = (
     errors.StartBoundaryNotFoundDefect,
 )
 _MAX_DEPTH = 20
+_MAX_PARTS = 10_000
+_MAX_TYPE_CHARS = 1 << 16
 _KINDS = frozenset({"application", "audio", "font", "image", "message", "model", "multipart", "text", "video"})
 _ESCAPED_FROM = re.compile(rb"^>(>*From )", re.MULTILINE)
+_FROM = re.compile(rb"(?:>?From (?![ \t]*:)[^\n]*\n[\r\n]*)+")
+_NEXT_MAIL = re.compile(rb"\n\r?\nFrom \S[^\n]{0,200}?[0-9]:[0-9]{2}[^\n]{0,100}\n[!-9;-~]{1,100}[ \t]*:")
 _HEADER = re.compile(rb"[!-9;-~]+[ \t]*:")
-_SPACES = re.compile(r"\s+")
+_EMLX = re.compile(rb"([0-9]{1,12})[ \t]*\r?\n")
 
-_QUOTED = re.compile(r"\s{0,3}>")
-_ATTRIBUTION = re.compile(
-    r"(?:On|Am|Le|El|Il|Op|Em|Den|W dniu)\b.{4,300}(?:wrote|schrieb.{0,80}|a écrit|escribió|ha scritto|schreef.{0,80}"
-    r"|escreveu|skrev.{0,80}|napisał\S*)\s*:",
-    re.IGNORECASE,
-)
-_ORIGINAL = re.compile(
-    r"\s*-{2,}\s*(?:Original Message|Original Appointment|Ursprüngliche Nachricht|Message d'origine|Mensaje original"
-    r"|Messaggio originale|Oorspronkelijk bericht)\s*-{2,}\s*",
-    re.IGNORECASE,
-)
-_REPLY_HEADER = re.compile(r"(?:From|Von|De|Da|Van)\s*:\s*\S", re.IGNORECASE)
-_SENT_HEADER = re.compile(r"(?:Sent|Date|Gesendet|Datum|Envoyé|Enviado|Inviato|Verzonden)\s*:\s*\S", re.IGNORECASE)
-_SIGNATURE = re.compile(r"-- ?")
-_SENT_FROM = re.compile(r"(?:Sent from my|Get Outlook for|Von meinem|Envoyé de mon|Enviado desde mi)\b.{0,80}")
-_ITEM = re.compile(r"\s|[-*•–+>]|\(?[0-9a-zA-Z][.)]\s|[-_=*]{3,}")
-_WRAPPED_CHARS = 55
-"""Least length of a line in a paragraph that was broken to fit about 72 columns."""
-
-_BLOCKS = frozenset({"p", "div", "br", "tr", "li", "h1", "h2", "h3", "h4", "h5", "h6", "table", "ul", "ol", "hr"})
-_UNSEEN = frozenset({"script", "style", "head", "title"})
+_ENCRYPTED: Final = "encrypted part"
+_OPAQUE: Final = "signed part (S/MIME)"
+_NAMED_KINDS: Final = {
+    "application/ms-tnef": "winmail.dat (TNEF)",
+    "application/vnd.ms-tnef": "winmail.dat (TNEF)",
+    "text/calendar": "calendar",
+    "application/ics": "calendar",
+    "text/vcard": "vCard",
+    "text/x-vcard": "vCard",
+    "text/directory": "vCard",
+    "application/pgp-signature": "signature (PGP)",
+    "application/pgp-keys": "key (PGP)",
+    "application/pkcs7-signature": "signature (S/MIME)",
+    "application/x-pkcs7-signature": "signature (S/MIME)",
+    "application/pkcs7-mime": _ENCRYPTED,
+    "application/x-pkcs7-mime": _ENCRYPTED,
+}
+_NAMED_SUFFIXES: Final = ((".ics", "calendar"), (".vcf", "vCard"), ("winmail.dat", "winmail.dat (TNEF)"))
 
 
 def mail(source: Source, data: bytes) -> list[Document]:
@@ -61,88 +72,165 @@ def mail(source: Source, data: bytes) -> list[Document]:
 
     Args:
         source: place of the message
-        data: bytes of the message; in a mailbox with its line ``From ``, and with that word escaped in the text
+        data: bytes of the message; in a mailbox with its line ``From ``, and with that word escaped in the text. In a
+            file of its own, that line may be there too, or the number of bytes with which Apple Mail's files start.
 
     Raises:
-        BadRow: the message is damaged, has no text, or is in a character set that it does not name.
+        BadRow: the message is damaged, encrypted, has no text, or is in an unknown character set.
     """
-    options = source.options
-    if source.format == "mbox":
-        data = _ESCAPED_FROM.sub(rb"\1", data.partition(b"\n")[2])
-    if not _HEADER.match(data.lstrip(b"\r\n")):
+    data = _message_of(data, is_mailbox=source.format == "mbox")
+    if not _HEADER.match(data):
         raise BadRow("bad_mail", "does not begin with a header (Name: value): not a mail, or a damaged one.")
+    reading = _Reading(source.options)
     try:
-        message = email.message_from_bytes(data.lstrip(b"\r\n"), policy=compat32)
-        headers = [f"{name}: {value}" for name in options.mail_headers for value in [_header(message, name)] if value]
-        left_out: Counter[str] = Counter()
-        body = "\n".join(part.strip("\n") for part in _texts(message, left_out, 0) if part.strip())
-        source_id = _header(message, "Message-ID").strip("<> ") or None
+        message = _parsed(data)
+        text = reading.text(message, 0)
+        source_id = header(message, "Message-ID").strip("<> ") or None
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         # The library raises various errors for odd headers, and its messages may quote them.
         raise BadRow("bad_mail", f"cannot be parsed ({type(error).__name__}): a damaged mail.") from None
-    lines = _lines(body)
-    if options.mail_quotes == "drop":
-        lines = _without_quotes(lines, left_out)
-    if options.mail_signatures == "drop":
-        lines = _without_signature(lines, left_out)
-    text = "\n".join([*headers, *([""] if headers else []), *_unwrapped(lines)]).strip()
+    left_out = reading.left_out
+    if not reading.has_body and (left_out[_ENCRYPTED] or left_out[_OPAQUE]) and (reading.is_full or not text):
+        how = "encrypted" if left_out[_ENCRYPTED] else "signed in a form that hides its text (S/MIME)"
+        raise BadRow("bad_mail", f"is {how}. Export it decrypted from the mail program, or remove it.")
     if not text:
         raise BadRow("empty", "holds no text except attachments, quotes and signature.")
     made = document(source, text, {}, source_id=source_id)
     return [replace(made, left_out=tuple(sorted((name, n) for name, n in left_out.items() if n)))]
 
 
-def _header(message: Message, name: str) -> str:
-    """Returns a header's value as text on one line. A wrongly encoded value stays as it is."""
-    value = message.get(name)
-    if value is None:
-        return ""
-    parts: list[str] = []
-    try:
-        for part, charset in decode_header(str(value)):
-            parts.append(part if isinstance(part, str) else part.decode(charset or "utf-8"))
-        text = "".join(parts)
-    except (ValueError, LookupError):
-        text = str(value)
-    return _SPACES.sub(" ", text.encode("utf-8", "replace").decode("utf-8")).strip()
+def _message_of(data: bytes, *, is_mailbox: bool) -> bytes:
+    """Returns the bytes of the message alone, from its first header on."""
+    if is_mailbox:
+        return _ESCAPED_FROM.sub(rb"\1", data.partition(b"\n")[2]).lstrip(b"\r\n")
+    data = data.lstrip(b"\r\n")
+    if size := _EMLX.match(data):  # Apple Mail: the length, the message, and a property list
+        data = data[size.end() :][: int(size[1])]
+    start = _FROM.match(data)
+    if start is None:
+        return data
+    if _NEXT_MAIL.search(data):
+        raise BadRow("bad_mail", 'holds several mails. Set corpus.format = "mbox" for this file.')
+    return _ESCAPED_FROM.sub(rb"\1", data[start.end() :])
 
 
-def _texts(part: Message, left_out: Counter[str], depth: int) -> Iterator[str]:
-    """Yields the texts of a part and of its inner parts, and counts attachments."""
-    if depth > _MAX_DEPTH:
-        raise BadRow("bad_mail", f"parts are nested more than {_MAX_DEPTH} deep.")
-    kind = part.get_content_type()
-    if kind.startswith("multipart/"):
-        _check(part)
-        if not part.is_multipart():
-            raise BadRow("bad_mail", "the border between its parts is missing.")
-        inside = [p for p in part.get_payload() if isinstance(p, Message)]
-        if kind == "multipart/alternative":
-            yield from _best_of(inside, left_out, depth)
+def _parsed(data: bytes) -> Message:
+    num_parts = 0
+
+    def part(policy: Policy = compat32) -> Message:
+        nonlocal num_parts
+        num_parts += 1
+        if num_parts > _MAX_PARTS:
+            raise BadRow("bad_mail", f"has more than {_MAX_PARTS} parts.")
+        return Message(policy)
+
+    return BytesParser(part, policy=compat32).parsebytes(data)
+
+
+class _Reading:
+    """Reads the texts of one message, and counts what it leaves out.
+
+    Args:
+        options: options of reading
+
+    Attributes:
+        left_out: numbers of the parts and lines that are left out, by kind
+        has_body: true if a part of the message has text
+        is_full: true for ``corpus.mail_text = "full"``
+    """
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._inner: list[Message] = []  # mails in the mail that is being read
+        self._digest: list[Message] = []  # those of a digest, which is made of them
+        self.left_out: Counter[str] = Counter()
+        self.has_body = False
+        self.is_full = options.mail_text == "full"
+
+    def text(self, message: Message, depth: int) -> str:
+        """Returns the chosen headers and the text of a message. Raises `BadRow`."""
+        names = self._options.mail_headers
+        headers = [f"{name}: {value}" for name in names for value in [header(message, name)] if value]
+        self._inner, self._digest = [], []
+        lines = [line for part in self._texts(message, depth) if any(map(str.strip, part)) for line in part]
+        inner, digest = self._inner, self._digest
+        if self.is_full:
+            lines = without_armour(lines, self.left_out)
+        if self._options.mail_quotes == "drop":
+            lines = without_quotes(lines, self.left_out)
+        if self._options.mail_signatures == "drop":
+            lines = without_signature(lines, self.left_out)
+        body = unwrapped(lines)
+        if any(map(str.strip, body)):
+            self.has_body = True
+        elif self.is_full:  # a mail that only forwards others
+            digest, inner = [*digest, *inner], []
+        self.left_out["attachment (message)"] += len(inner)
+        text = "\n".join([*headers, *([""] if headers else []), *body]).strip()
+        return "\n\n".join(part for part in (text, *(self.text(one, depth + 1) for one in digest)) if part)
+
+    def _texts(self, part: Message, depth: int) -> Iterator[list[str]]:
+        """Yields the lines of a part and of its inner parts, and counts attachments."""
+        if depth > _MAX_DEPTH:
+            raise BadRow("bad_mail", f"parts are nested more than {_MAX_DEPTH} deep.")
+        if len(str(part.get("Content-Type", ""))) > _MAX_TYPE_CHARS:  # the library's time grows with the square
+            raise BadRow("bad_mail", "a header of it is too long.")
+        kind = part.get_content_type()
+        if kind.startswith("multipart/"):
+            _check(part)
+            if not part.is_multipart():
+                raise BadRow("bad_mail", "the border between its parts is missing.")
+            inside = [p for p in part.get_payload() if isinstance(p, Message)]
+            if kind == "multipart/encrypted":
+                self.left_out[_ENCRYPTED] += 1
+                inside = [p for p in inside if p.get_content_maintype() in ("text", "multipart")]
+            if kind == "multipart/alternative":
+                yield from self._best_of(inside, depth)
+            else:
+                for one in inside:
+                    is_digest = kind == "multipart/digest" and self.is_full
+                    if is_digest and one.get_content_type() == "message/rfc822" and one.is_multipart():
+                        self._digest += [p for p in one.get_payload() if isinstance(p, Message)]
+                    else:
+                        yield from self._texts(one, depth + 1)
+        elif kind == "message/rfc822" and part.is_multipart() and part.get_payload():
+            self._inner += [p for p in part.get_payload() if isinstance(p, Message)]
+        elif (
+            kind not in ("text/plain", "text/html")
+            or part.get_content_disposition() == "attachment"
+            or part.get_filename()
+        ):
+            self.left_out[_kind_of(part)] += 1
         else:
-            for one in inside:
-                yield from _texts(one, left_out, depth + 1)
-    elif (
-        kind not in ("text/plain", "text/html") or part.get_content_disposition() == "attachment" or part.get_filename()
-    ):
-        main = part.get_content_maintype()
-        left_out[f"attachment ({main if main in _KINDS else 'other'})"] += 1
-    else:
+            yield self._lines(part, is_page=kind == "text/html")
+
+    def _best_of(self, parts: Sequence[Message], depth: int) -> Iterator[list[str]]:
+        """Yields the plain form of a text with several forms, if it has text. Only calendars count as left out."""
+        self.left_out["calendar"] += sum(part.get_content_type() == "text/calendar" for part in parts)
+        for wanted in ("text/plain", "", "text/html"):
+            for part in parts:
+                kind = part.get_content_type()
+                if kind == wanted or (not wanted and kind.startswith("multipart/")):
+                    texts = [lines for lines in self._texts(part, depth + 1) if any(map(str.strip, lines))]
+                    if texts:
+                        yield from texts
+                        return
+
+    def _lines(self, part: Message, *, is_page: bool) -> list[str]:
         _check(part)
-        text = _decoded(part)
-        yield _of_html(text) if kind == "text/html" else _unflowed(part, text)
-
-
-def _best_of(parts: Sequence[Message], left_out: Counter[str], depth: int) -> Iterator[str]:
-    """Yields the plain form of a text with several forms, if it has text. Other forms do not count as attachments."""
-    for wanted in ("text/plain", "", "text/html"):
-        for part in parts:
-            kind = part.get_content_type()
-            if kind == wanted or (not wanted and kind.startswith("multipart/")):
-                texts = [text for text in _texts(part, left_out, depth + 1) if text.strip()]
-                if texts:
-                    yield from texts
-                    return
+        data = part.get_payload(decode=True)
+        _check(part)  # defects of base64 are known only after decoding
+        if not isinstance(data, bytes):
+            raise BadRow("bad_mail", "a part of it has no content.")
+        text = decoded(data, part.get_content_charset(), is_page=is_page, is_strict=self.is_full)
+        if is_page and self.is_full:
+            return lines_of_page(text, self._options.mail_signatures, self.left_out)
+        if is_page:
+            text = basic_text(text)
+        elif str(part.get_param("format") or "").lower() == "flowed":
+            keeps_blank = str(part.get_param("delsp") or "").lower() != "yes"
+            text = unflowed(text, keeps_blank=keeps_blank, joins_quotes=self.is_full)
+        return lines_of(text.strip("\n"))
 
 
 def _check(part: Message) -> None:
@@ -150,133 +238,12 @@ def _check(part: Message) -> None:
         raise BadRow("bad_mail", "a part of it is damaged: its border is missing, or its encoding is broken.")
 
 
-def _decoded(part: Message) -> str:
-    data = part.get_payload(decode=True)
-    _check(part)  # defects of base64 are known only after decoding
-    if not isinstance(data, bytes):
-        raise BadRow("bad_mail", "a part of it has no content.")
-    charset = part.get_content_charset() or "utf-8"
-    if charset in ("us-ascii", "ascii", "unknown-8bit", "default"):
-        charset = "utf-8"  # includes ASCII; many mails that name no character set use it
-    try:
-        return data.decode(charset)
-    except (LookupError, UnicodeError):
-        raise BadRow(
-            "undecodable", "its text is not in the character set that it names, or that character set is unknown."
-        ) from None
-
-
-def _unflowed(part: Message, text: str) -> str:
-    """Joins lines that ``format=flowed`` broke (RFC 3676), except a signature's mark."""
-    if str(part.get_param("format") or "").lower() != "flowed":
-        return text
-    keeps_blank = str(part.get_param("delsp") or "").lower() != "yes"
-    joined: list[str] = []
-    flows = False
-    for line in text.split("\n"):
-        line = line.removesuffix("\r")
-        line = line[1:] if line.startswith(" ") else line
-        is_quoted = line.startswith(">")
-        if flows and not is_quoted and line != "-- ":
-            joined[-1] += line
-        else:
-            joined.append(line)
-        flows = line.endswith(" ") and line != "-- " and not is_quoted
-        if flows and not keeps_blank:
-            joined[-1] = joined[-1][:-1]
-    return "\n".join(joined)
-
-
-class _Visible(HTMLParser):
-    """Collects the visible text of a page, with line breaks around blocks and ``>`` before quoted mails."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.parts: list[str] = []
-        self._unseen = 0
-        self._quotes = 0
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._unseen += tag in _UNSEEN
-        self._quotes += tag == "blockquote"
-        if tag in _BLOCKS or tag == "blockquote":
-            self._break()
-
-    def handle_endtag(self, tag: str) -> None:
-        self._unseen = max(0, self._unseen - (tag in _UNSEEN))
-        self._quotes = max(0, self._quotes - (tag == "blockquote"))
-        if tag in _BLOCKS or tag == "blockquote":
-            self._break()
-
-    def handle_data(self, data: str) -> None:
-        if not self._unseen:
-            self.parts.append(_SPACES.sub(" ", data))
-
-    def _break(self) -> None:
-        self.parts.append("\n" + "> " * bool(self._quotes))
-
-
-def _of_html(text: str) -> str:
-    page = _Visible()
-    page.feed(text)
-    page.close()
-    lines = (line.strip() for line in "".join(page.parts).split("\n"))
-    return "\n".join(line for line in lines if line not in ("", ">"))
-
-
-def _lines(text: str) -> list[str]:
-    return [line.rstrip("\r") for line in text.replace("\x0b", " ").replace("\x0c", " ").split("\n")]
-
-
-def _without_quotes(lines: Sequence[str], left_out: Counter[str]) -> list[str]:
-    """Removes the lines of other mails: lines after ``>``, their attribution, and everything below an original."""
-    end = next((i for i, _ in enumerate(lines) if _begins_original(lines, i)), len(lines))
-    kept: list[str] = []
-    for line in lines[:end]:
-        if _QUOTED.match(line):
-            _drop_attribution(kept)
-        else:
-            kept.append(line)
-    left_out["quoted line"] += sum(bool(line.strip()) for line in lines) - sum(bool(line.strip()) for line in kept)
-    return kept
-
-
-def _begins_original(lines: Sequence[str], at: int) -> bool:
-    if _ORIGINAL.fullmatch(lines[at]):
-        return True
-    # Outlook's header above the answered mail has no word Original, so its lines identify it.
-    return bool(_REPLY_HEADER.match(lines[at])) and any(_SENT_HEADER.match(line) for line in lines[at + 1 : at + 3])
-
-
-def _drop_attribution(kept: list[str]) -> None:
-    """Removes a final "On … wrote:", on one line or two, which names the person whom the mail answers."""
-    last = len(kept)
-    while last and not kept[last - 1].strip():
-        last -= 1
-    for first in (last - 1, last - 2):
-        if first >= 0 and _ATTRIBUTION.fullmatch(" ".join(line.strip() for line in kept[first:last])):
-            del kept[first:]
-            return
-
-
-def _without_signature(lines: Sequence[str], left_out: Counter[str]) -> list[str]:
-    """Returns the lines above the last mark of a signature (RFC 3676), without a final "Sent from my phone"."""
-    marks = [i for i, line in enumerate(lines) if _SIGNATURE.fullmatch(line)]
-    kept = list(lines[: marks[-1]] if marks else lines)
-    while kept and (not kept[-1].strip() or _SENT_FROM.fullmatch(kept[-1].strip())):
-        kept.pop()
-    left_out["signature line"] += sum(bool(line.strip()) for line in lines) - sum(bool(line.strip()) for line in kept)
-    return kept
-
-
-def _unwrapped(lines: Sequence[str]) -> list[str]:
-    """Joins the lines of a paragraph that was broken to fit a width, because a line break ends a sentence."""
-    joined: list[str] = []
-    before = ""
-    for line in lines:
-        if len(before) >= _WRAPPED_CHARS and line.strip() and not _ITEM.match(line) and not before.endswith(":"):
-            joined[-1] = f"{joined[-1].rstrip()} {line}"
-        else:
-            joined.append(line)
-        before = line
-    return joined
+def _kind_of(part: Message) -> str:
+    """Returns the kind under which a left-out part is counted."""
+    kind = part.get_content_type()
+    if kind.endswith("pkcs7-mime") and str(part.get_param("smime-type") or "").lower() == "signed-data":
+        return _OPAQUE
+    name = str(part.get_filename() or "").lower()
+    by_name = next((named for suffix, named in _NAMED_SUFFIXES if name.endswith(suffix)), None)
+    main = part.get_content_maintype()
+    return _NAMED_KINDS.get(kind) or by_name or f"attachment ({main if main in _KINDS else 'other'})"

@@ -10,6 +10,7 @@ import zlib
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from pipelines.corpus.encodings import UTF8, as_utf8
 from pipelines.corpus.formats import compression_of
 
 _BUFFER_BYTES = 1 << 20
@@ -78,12 +79,20 @@ def open_ordinary(path: Path) -> BinaryIO:
     return io.BufferedReader(_Ordinary(descriptor), _BUFFER_BYTES)
 
 
-def open_bytes(path: Path) -> BinaryIO:
-    """Opens the decompressed bytes of a file, by its suffix.
+def open_bytes(path: Path, encoding: str = UTF8) -> BinaryIO:
+    """Opens the decompressed bytes of a file, by its suffix, in UTF-8.
 
-    Reading raises `DamagedFile`. Opening and reading raise `NotAFile` and `OSError`. The stream of a compressed file
-    cannot seek; see `skip_to`.
+    Reading raises `DamagedFile`. Opening and reading raise `NotAFile` and `OSError`. The stream of a file that is
+    compressed, or in another character set, cannot seek; see `skip_to`.
+
+    Args:
+        path: path of the file
+        encoding: character set of the file, if the stream is to be in UTF-8; see `pipelines.corpus.encodings.as_utf8`
     """
+    return as_utf8(_open_decompressed(path), encoding)
+
+
+def _open_decompressed(path: Path) -> BinaryIO:
     compression = compression_of(path.name)
     file = open_ordinary(path)
     if compression is None:

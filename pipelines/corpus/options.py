@@ -59,6 +59,8 @@ class ReadOptions:
     dialogue_gap_minutes: float = 60.0
     turns_field: str = ""
     speaker_field: str = "speaker"
+    mail_text: Literal["basic", "full"] = "basic"
+    encoding: str = "utf-8"
     max_document_chars: int = 1_000_000
     plugin: str = "{}"
     sources: tuple[SourceOptions, ...] = ()

@@ -15,9 +15,11 @@ from typing import Any
 
 from pipelines.context import Piece
 from pipelines.corpus.datasets import TEXTS, Items, conll, from_record, multidogo
+from pipelines.corpus.encodings import UTF8
 from pipelines.corpus.formats import (
     COLUMNAR,
     delimiter,
+    encoding_of_file,
     file_options,
     format_spec,
     has_header,
@@ -94,7 +96,7 @@ def _from_bytes(piece: Piece, options: ReadOptions) -> Iterator[Document | Rejec
         key = key_of(path, (piece.format, options))
         opened = _BYTES.take(key, piece.start_byte)
         if opened is None:
-            file = stack.enter_context(open_bytes(path))
+            file = stack.enter_context(open_bytes(path, encoding_of_file(piece.format, piece.name, options)))
             reader = RowReader(file, piece.name, piece.format, options)
         else:
             reader = stack.enter_context(closing(opened.reader))
@@ -118,7 +120,7 @@ def _from_bytes(piece: Piece, options: ReadOptions) -> Iterator[Document | Rejec
 def _from_plugin(piece: Piece, options: ReadOptions) -> Iterator[Document | Rejected]:
     from pipelines.corpus.plugin import read_rows
 
-    with open_bytes(Path(piece.path)) as file:
+    with open_bytes(Path(piece.path), encoding_of_file(piece.format, piece.name, options)) as file:
         reader = RowReader(file, piece.name, piece.format, options)
         stream = reader.stream(piece.start_byte, piece.end_byte - piece.start_byte)
         source = Source(piece.name, piece.format, piece.first_row, options, piece.draws_fold)
@@ -212,11 +214,9 @@ def _items(row: Row, source: Source, columns: _Columns, at_file_start: bool) -> 
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise BadRow(
-            "undecodable", f"not UTF-8 (byte {error.start} of the row). Convert the file, for example with iconv."
-        ) from None
+        raise _undecodable(error.start, source.options) from None
     if "\0" in text:
-        raise BadRow("nul", "holds a NUL character: binary data, or UTF-16. Convert the file to UTF-8.")
+        raise BadRow("nul", 'holds a NUL character: binary data, or UTF-16. Set corpus.encoding = "utf-16" for UTF-16.')
     if source.format == "txt":
         return _text(text, source, kind == "file")
     if kind == "record":
@@ -228,6 +228,11 @@ def _items(row: Row, source: Source, columns: _Columns, at_file_start: bool) -> 
     if kind in TEXTS:
         return TEXTS[kind](source, text)
     return _json(text, source, kind)
+
+
+def _undecodable(at_byte: int, options: ReadOptions) -> BadRow:
+    found = "corpus.encoding" if options.encoding != UTF8 else f"UTF-8 (byte {at_byte} of the row)"
+    return BadRow("undecodable", f'not in {found}. Set corpus.encoding to that of the file, such as "windows-1252".')
 
 
 def _text(text: str, source: Source, is_whole_file: bool) -> Items:

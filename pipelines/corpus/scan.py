@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.context import Partition, Piece, pseudonym
-from pipelines.corpus.formats import COLUMNAR, file_options, named_fold, row_kind
+from pipelines.corpus.formats import COLUMNAR, encoding_of_file, file_options, named_fold, row_kind
 from pipelines.corpus.hashed_stream import HashedStream
 from pipelines.corpus.listing import list_files
 from pipelines.corpus.open_input import DamagedFile, NotAFile, open_bytes
@@ -124,7 +124,7 @@ def _index_bytes(
     first_row = 1
     is_damaged = False
     stream: HashedStream | None = None
-    with open_bytes(path) as file:
+    with open_bytes(path, encoding_of_file(format, name, options)) as file:
         try:
             reader = RowReader(file, name, format, options)
             stream = reader.stream()

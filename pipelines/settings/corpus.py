@@ -6,24 +6,33 @@ import json
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
 
 from pipelines.config import StageConfig
 from pipelines.corpus import formats
+from pipelines.corpus.encodings import checked_encoding
 from pipelines.corpus.options import KeepOrDrop, ReadOptions, SourceOptions
 from pipelines.corpus.plugin import make_reader
 from pipelines.corpus.records import PAIR
 from pipelines.plugins import check_options, nearest, option_references
 
 
+def _checked_encoding(name: str | None) -> str | None:
+    return None if name is None else checked_encoding(name)
+
+
 class CorpusSource(StageConfig):
     """A table ``[[corpus.source]]``: files read in another way. A field that is left out is as in ``[corpus]``."""
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"encoding", "mail_text", "turns_field", "speaker_field"})
 
     pattern: str = Field(min_length=1, description="Pattern of names of files in the corpus; * crosses folders.")
     format: str = Field("auto", description="Their format; auto goes by suffix, with tables in text and mail.")
     txt_document: Literal["file", "line", "paragraph"] | None = None
     quoting: Literal["auto", "double", "none"] | None = None
     delimiter: Literal["auto", ",", ";", "tab", "|"] | None = None
+    encoding: str | None = None
+    mail_text: Literal["basic", "full"] | None = None
     text_field: str | None = None
     id_field: str | None = None
     domain_field: str | None = None
@@ -32,8 +41,6 @@ class CorpusSource(StageConfig):
     gold_field: str | None = None
     turns_field: str | None = None
     speaker_field: str | None = None
-
-    LATER: ClassVar[frozenset[str]] = frozenset({"turns_field", "speaker_field"})
 
     @field_validator("format")
     @classmethod
@@ -44,6 +51,13 @@ class CorpusSource(StageConfig):
                 "name a reader of your own in corpus.format"
             )
         return name
+
+    _known_encoding = field_validator("encoding")(_checked_encoding)
+
+    @model_serializer(mode="wrap")
+    def _without_silent(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leaves out fields of a later version that are not set, because tables enter keys as a whole."""
+        return {name: value for name, value in serialise(self).items() if name not in self.silent()}
 
     def options(self) -> SourceOptions:
         """Returns these options for readers."""
@@ -58,7 +72,9 @@ class CorpusConfig(StageConfig):
         {"inputs", "name_folds", "partition_documents", "max_rejected_fraction"}
     )
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"dialogue_gap_minutes", "turns_field", "speaker_field"})
+    LATER: ClassVar[frozenset[str]] = frozenset(
+        {"dialogue_gap_minutes", "turns_field", "speaker_field", "encoding", "mail_text"}
+    )
 
     inputs: tuple[str, ...] = Field(
         ("corpus",),
@@ -74,6 +90,12 @@ class CorpusConfig(StageConfig):
         "document per article. dialogue: lines 'SPEAKER: utterance'; a dialogue ends with the file or before a line "
         "that starts with <|endoftext|>. multidogo, personachat: their own files, one document per conversation. e2e, "
         "dart, glue: their own files, one document per row, two texts joined by ' || '.",
+    )
+    encoding: str = Field(
+        "utf-8",
+        description="Character set of the files, by its name in Python: utf-8, windows-1252, utf-16, shift_jis, "
+        "gb18030, … A row with bytes that the character set does not have is rejected. Mails, Parquet and Arrow files "
+        "say it themselves.",
     )
     txt_document: Literal["file", "line", "paragraph"] = Field(
         "file", description="Unit of a txt file that is one document. Blank lines separate paragraphs."
@@ -127,6 +149,12 @@ class CorpusConfig(StageConfig):
     mail_signatures: KeepOrDrop = Field(
         "drop", description="mail, mbox: treatment of the text below the line '-- ', and of 'Sent from my …'."
     )
+    mail_text: Literal["basic", "full"] = Field(
+        "basic",
+        description="mail, mbox: conversion of the text. full: HTML by the library html-text, with the quotes and "
+        "signatures that mail programs mark in it, quoted lines of format=flowed joined, digests and signed texts "
+        "read. basic: as in Reticent 0.3, so that older corpora keep their text. reticent init sets full.",
+    )
     dialogue_gap_minutes: float = Field(
         60.0,
         gt=0,
@@ -156,8 +184,8 @@ class CorpusConfig(StageConfig):
         (),
         description="Files of one pattern that are read in another way: tables [[corpus.source]] with pattern, "
         "format, text_field, id_field, domain_field, fold_field, label_field, gold_field, txt_document, quoting, "
-        "delimiter, turns_field, speaker_field. The first table whose pattern matches a file's name counts (*: any "
-        "characters, / too). Folders are searched for such files as well.",
+        "delimiter, encoding, mail_text, turns_field, speaker_field. The first table whose pattern matches the name of a "
+        "file counts (*: any characters, / too). Folders are searched for such files as well.",
     )
 
     options: dict[str, Any] = Field(
@@ -171,6 +199,8 @@ class CorpusConfig(StageConfig):
     def _known_format(cls, name: str) -> str:
         formats.check_name(name)
         return name
+
+    _known_encoding = field_validator("encoding")(_checked_encoding)
 
     @model_validator(mode="after")
     def _options_fit(self) -> CorpusConfig:
@@ -186,15 +216,6 @@ class CorpusConfig(StageConfig):
         if not value or not all(item.strip() for item in value):
             raise ValueError("name at least one file, folder or pattern")
         return value
-
-    def keyed(self, stage: str | None = None) -> dict[str, Any]:
-        """Returns the fields that enter an artifact's key; see `StageConfig`. Sources leave out later fields too."""
-        fields = super().keyed(stage)
-        fields["source"] = [
-            {k: v for k, v in values.items() if k not in source.silent()}
-            for source, values in zip(self.source, fields["source"], strict=True)
-        ]
-        return fields
 
     def separator(self) -> str | None:
         """Returns the separator between the two texts of a row; None if no format has rows of two texts."""

@@ -22,9 +22,9 @@ def opened(patch):
     """Files that were read from their start, or from that of a row group; none stands open before."""
     paths = []
 
-    def open_bytes(path):
+    def open_bytes(path, *encoding):
         paths.append(path)
-        return open_input.open_bytes(path)
+        return open_input.open_bytes(path, *encoding)
 
     def read_rows(path, *arguments):
         paths.append(path)
