@@ -184,8 +184,8 @@ class CorpusConfig(StageConfig):
         (),
         description="Files of one pattern that are read in another way: tables [[corpus.source]] with pattern, "
         "format, text_field, id_field, domain_field, fold_field, label_field, gold_field, txt_document, quoting, "
-        "delimiter, encoding, mail_text, turns_field, speaker_field. The first table whose pattern matches the name of a "
-        "file counts (*: any characters, / too). Folders are searched for such files as well.",
+        "delimiter, encoding, mail_text, turns_field, speaker_field. The first table whose pattern matches the name of "
+        "a file counts (*: any characters, / too). Folders are searched for such files as well.",
     )
 
     options: dict[str, Any] = Field(
