@@ -20,7 +20,7 @@ from flows.running.spec import open_store, read_corpus
 from pipelines.context import Progress, pseudonym, silent
 from pipelines.corpus.documents import map_gold
 from pipelines.corpus.forgotten import is_forgotten
-from pipelines.corpus.items import Document
+from pipelines.corpus.items import Document, Rejected
 from pipelines.corpus.languages import other_language
 from pipelines.corpus.readers import read_documents
 from pipelines.corpus.split import Splitter
@@ -135,8 +135,9 @@ def _draw(
     num_read = 0
     for piece in (piece for partition in partitions for piece in partition.pieces):
         for item in read_documents(piece, options):
-            if not isinstance(item, Document):
+            if isinstance(item, Rejected):
                 reasons[item.reason] += 1
+            if not isinstance(item, Document):
                 continue
             if is_forgotten(roots.secret, piece, item):
                 continue

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.corpus.formats import FORMATS
+from pipelines.corpus.format_list import FORMATS_OF_TEXT
 from pipelines.corpus.items import Document
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.readers import read_documents
@@ -105,7 +105,7 @@ def through_every_reader(tmp_path: Path, num_rows: int) -> None:
 
 def test_every_format_is_fuzzed():
     assert NAMES.keys() == GOOD.keys()
-    assert {*NAMES, "parquet", "huggingface", "mail", "mbox"} == set(FORMATS)
+    assert {*NAMES, "parquet", "huggingface", "mail", "mbox"} == {spec.name for spec in FORMATS_OF_TEXT}
 
 
 def test_random_rows_through_every_reader(tmp_path):

@@ -1,0 +1,404 @@
+"""Reads texts with annotations in columns: CoNLL-U, CoNLL-2003 and CoNLL-2012. Only text and entities are kept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, Final, Literal, NamedTuple
+
+from pipelines.corpus.items import BadRow
+from pipelines.corpus.options import ReadOptions
+from pipelines.corpus.records import Record
+
+_BYTES_PER_CHAR: Final = 60  # of text: a line of ten columns for each short word
+_OTHER_BYTES: Final = 1 << 20
+_LINE_BYTES: Final = 1 << 20
+_BREAKS: Final = re.compile(r"[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]+")
+_COMMENT: Final = re.compile(r"#\s*([^=]*?)\s*(?:=\s*(.*))?")
+_TAG: Final = re.compile(r"(O|[BIESLU])(?:-(.+))?")
+_BEGIN: Final = re.compile(r"#begin document\s*(.*?);?\s*")
+_WORD_ID: Final = re.compile(r"([0-9]{1,9})(?:([-.])([0-9]{1,9}))?")
+_BRACKET: Final = re.compile(r"\(([^()*]*)\*?(\))?|([^()*]*)\)")
+_DOCUMENT_LINES: Final = ("-DOCSTART-", "#begin document")
+_NER_KEYS: Final = ("ner", "ne")
+
+Mark = Literal["document", "paragraph", "sentence"]
+_STARTS: Final[Mapping[Mark, tuple[Mark, ...]]] = {
+    "document": ("document",),
+    "paragraph": ("document", "paragraph"),
+    "sentence": ("document", "paragraph", "sentence"),
+}
+
+
+@dataclass
+class _Sentence:
+    """The lines between two blank ones.
+
+    Attributes:
+        lines: lines without their ends; empty if the sentence is unusable
+        first_line: number of the first line in the file
+        mark: largest unit that begins with the sentence
+        num_bytes: size
+        bad: reason why the sentence is unusable
+    """
+
+    first_line: int
+    lines: list[str] = field(default_factory=list)
+    mark: Mark = "sentence"
+    num_bytes: int = 0
+    bad: BadRow | None = None
+
+    def add(self, data: bytes, limit: int) -> None:
+        """Adds a line."""
+        self.num_bytes += len(data)
+        if data.startswith((b"#", b"-DOCSTART-")) and self.mark != "document":
+            self.mark = _mark(data[:200].decode("utf-8", "replace"), self.mark)
+        if self.bad is None and self.num_bytes > limit:
+            self.bad = BadRow("over_long", "longer than corpus.max_document_chars allows. Split it.")
+        if self.bad is None:
+            try:
+                self.lines.append(data.decode("utf-8").rstrip("\r\n"))
+            except UnicodeDecodeError:
+                self.bad = BadRow("undecodable", "not UTF-8. Convert the file, for example with iconv.")
+        if self.bad is not None:
+            self.lines.clear()
+
+
+def _mark(line: str, before: Mark) -> Mark:
+    if line.startswith(_DOCUMENT_LINES):
+        return "document"
+    comment = _COMMENT.match(line.rstrip())
+    name = comment[1].partition(" ")[0] if comment else ""
+    return {"newdoc": "document", "newpar": "paragraph"}.get(name, before)  # type: ignore[return-value]
+
+
+def _sentences(file: BinaryIO, limit: int) -> Iterator[_Sentence]:
+    number = 0
+    current: _Sentence | None = None
+    at_line_start = True
+    while data := file.readline(_LINE_BYTES):
+        number += at_line_start
+        if number == 1 and at_line_start:
+            data = data.removeprefix(b"\xef\xbb\xbf")
+        is_break = at_line_start and (not data.strip() or data.startswith((b"-DOCSTART-", b"#begin document")))
+        if is_break and current is not None:
+            yield current
+            current = None
+        if data.strip():
+            current = current or _Sentence(number)
+            current.add(data, limit if at_line_start else 0)
+        at_line_start = data.endswith(b"\n")
+    if current is not None:
+        yield current
+
+
+class _Annotated:
+    """A reader of sentences, which makes documents of them.
+
+    The first sentence decides on the documents: by marks of documents, else by marks of paragraphs, else each sentence
+    is a document.
+    """
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._limit = options.max_document_chars * _BYTES_PER_CHAR + _OTHER_BYTES
+
+    def read(self, file: BinaryIO) -> Iterator[tuple[int, Record | BadRow]]:
+        """Yields documents, numbered from 1 on, with their entities if the file marks any."""
+        number = num_bytes = 0
+        starts: tuple[Mark, ...] | None = None
+        held: list[_Sentence] = []
+        bad: BadRow | None = None
+        for sentence in _sentences(file, self._limit):
+            if starts is None:
+                starts = _STARTS[sentence.mark]
+            elif sentence.mark in starts:
+                number += 1
+                yield from self._numbered(number, bad, held)
+                held, num_bytes, bad = [], 0, None
+            num_bytes += sentence.num_bytes
+            bad = bad or sentence.bad
+            if bad is None and num_bytes > self._limit:
+                bad = BadRow("over_long", "longer than corpus.max_document_chars allows. Split it.")
+            if bad is None:
+                held.append(sentence)
+            else:
+                held.clear()
+        yield from self._numbered(number + 1, bad, held)
+
+    def _numbered(
+        self, number: int, bad: BadRow | None, sentences: Sequence[_Sentence]
+    ) -> Iterator[tuple[int, Record | BadRow]]:
+        try:
+            if bad is not None:
+                raise bad
+            record = self._record(sentences)
+            if record is not None:
+                yield number, record
+        except BadRow as error:
+            yield number, error
+
+    def _record(self, sentences: Sequence[_Sentence]) -> Record | None:
+        """Joins sentences by line breaks. Returns None if they have no words."""
+        texts: list[str] = []
+        spans: list[dict[str, Any]] = []
+        num_chars = 0
+        has_gold = False
+        for made in self._made(sentences):
+            if made.text:
+                texts.append(made.text)
+                spans += [
+                    {"start": num_chars + start, "end": num_chars + end, "label": label}
+                    for start, end, label in made.spans
+                ]
+                num_chars += len(made.text) + 1
+            has_gold |= made.has_gold
+        if not texts:
+            return None
+        options = self._options
+        record: dict[str, Any] = {options.text_field: "\n".join(texts), options.id_field: _id_of(sentences)}
+        return record | ({options.gold_field: spans} if has_gold else {})
+
+    def _made(self, sentences: Sequence[_Sentence]) -> Iterator[_Made]:
+        raise NotImplementedError
+
+
+class _Made(NamedTuple):
+    """The text of a sentence and its entities: half-open offsets and label."""
+
+    text: str
+    spans: Sequence[tuple[int, int, str]]
+    has_gold: bool
+
+
+def _id_of(sentences: Sequence[_Sentence]) -> str | None:
+    found: dict[str, str] = {}
+    for line in sentences[0].lines if sentences else ():
+        begin = _BEGIN.fullmatch(line)
+        comment = _COMMENT.fullmatch(line)
+        if begin is not None and begin[1]:
+            return str(begin[1])
+        if comment is not None and comment[2]:
+            found.setdefault(comment[1], comment[2].strip())
+    # A sentence's id names a document only if the sentence is all of it.
+    names = ("newdoc id", "newpar id", *["sent_id"] * (len(sentences) == 1))
+    return next((found[name] for name in names if found.get(name)), None)
+
+
+def _bad(sentence: _Sentence, number: int, why: str) -> BadRow:
+    return BadRow("bad_columns", f"line {sentence.first_line + number} of the file {why}")
+
+
+class _Token(NamedTuple):
+    form: str
+    has_space: bool
+    tags: list[str | None]
+
+
+class Conllu(_Annotated):
+    """A reader of CoNLL-U.
+
+    The text of a sentence is its line ``# text = …``. Without one, or if its words are not in that line, the text is
+    the column FORM, with spaces except after ``SpaceAfter=No``. Of a token such as ``1-2 du`` the words inside are not
+    part of the text, and neither are empty nodes such as ``5.1``. Entities come from the column MISC (``NER=B-PER``,
+    ``Entity=(1-person``), or from a column behind it with tags (BIO, BIOES).
+    """
+
+    def _made(self, sentences: Sequence[_Sentence]) -> Iterator[_Made]:
+        return map(_conllu, sentences)
+
+
+def _conllu(sentence: _Sentence) -> _Made:
+    text: str | None = None
+    tokens: list[_Token] = []
+    brackets: list[tuple[int, int, str]] = []
+    has_gold = False
+    inside = 0  # last word of the token on several words
+    for number, line in enumerate(sentence.lines):
+        if line.startswith("#"):
+            comment = _COMMENT.fullmatch(line)
+            if comment is not None and comment[1] == "text" and comment[2]:
+                text = _BREAKS.sub(" ", comment[2]).strip()
+            continue
+        cells = line.split("\t") if "\t" in line else line.split()
+        word = _WORD_ID.fullmatch(cells[0])
+        if word is None or len(cells) < 10 or not cells[1].strip():
+            raise _bad(sentence, number, "is not a word of CoNLL-U: a number and nine more columns.")
+        misc = _misc(cells[9])
+        tag = next((_as_tag(misc[key]) for key in _NER_KEYS if key in misc), None)
+        if len(cells) > 10 and _TAG.fullmatch(cells[10]):
+            tag = cells[10]
+        has_gold |= tag is not None or "entity" in misc
+        if word[2] == ".":
+            brackets.append((len(tokens), len(tokens) - 1, misc.get("entity", "")))
+            continue
+        if word[2] == "-" or int(word[1]) > inside:
+            tokens.append(_Token(_BREAKS.sub(" ", cells[1]).strip(), misc.get("spaceafter") != "No", [tag]))
+            inside = int(word[3]) if word[2] == "-" else 0
+        else:
+            tokens[-1].tags.append(tag)
+        brackets.append((len(tokens) - 1, len(tokens) - 1, misc.get("entity", "")))
+    if tokens and all(token.form == "_" for token in tokens) and text is None:
+        raise BadRow("missing_text", "the words are left out of this file (FORM is _). Get the file with its text.")
+    placed = _placed(tokens, text)
+    if placed is None:
+        text = "".join(token.form + " " * token.has_space for token in tokens).strip()
+        placed = _placed(tokens, text)
+    if text is None or placed is None:
+        raise BadRow("bad_columns", "the words of a sentence are not a text.")
+    tags = [next((tag for tag in token.tags if tag not in (None, "O")), None) for token in tokens]
+    spans = [*_tagged(placed, tags), *_bracketed(placed, brackets)]
+    return _Made(text, spans, has_gold)
+
+
+def _misc(cell: str) -> dict[str, str]:
+    pairs = (part.partition("=") for part in cell.split("|"))
+    return {name.strip().lower(): value.strip() for name, _, value in pairs}
+
+
+def _as_tag(value: str) -> str:
+    if _TAG.fullmatch(value) or value in ("", "_"):
+        return value if value not in ("", "_") else "O"
+    return f"I-{value}"
+
+
+def _placed(tokens: Sequence[_Token], text: str | None) -> list[tuple[int, int]] | None:
+    """Finds the tokens in a text, with only white space between them; None if the text is another one."""
+    if text is None:
+        return None
+    places: list[tuple[int, int]] = []
+    at = 0
+    for token in tokens:
+        start = text.find(token.form, at, at + len(token.form) + 100)
+        if start < 0 or text[at:start].strip():
+            return None
+        at = start + len(token.form)
+        places.append((start, at))
+    return None if text[at:].strip() else places
+
+
+def _tagged(places: Sequence[tuple[int, int]], tags: Iterable[str | None]) -> list[tuple[int, int, str]]:
+    """Returns the entities of tags such as ``B-PER``."""
+    spans: list[tuple[int, int, str]] = []
+    before: str | None = None  # label of an entity that the next token may continue
+    for (start, end), tag in zip(places, tags, strict=True):
+        parts = _TAG.fullmatch(tag or "O")
+        prefix, label = (parts[1], parts[2]) if parts else ("O", None)
+        if label:
+            if prefix in "IEL" and before == label:
+                start = spans.pop()[0]
+            spans.append((start, end, label))
+        before = label if prefix in "BI" else None
+    return spans
+
+
+def _bracketed(
+    places: Sequence[tuple[int, int]], brackets: Iterable[tuple[int, int, str]]
+) -> Iterator[tuple[int, int, str]]:
+    """Yields the entities of brackets such as ``(1-person`` … ``1)``.
+
+    Args:
+        places: offsets of the tokens
+        brackets: first and last token of a word, and its brackets
+
+    Raises:
+        BadRow: an entity does not close in its sentence.
+    """
+    opened: list[tuple[int, str]] = []
+    for first, last, value in brackets:
+        for bracket in _BRACKET.finditer(value):
+            if bracket[1] is not None:
+                opened.append((first, bracket[1]))
+                if bracket[2] is None:
+                    continue
+                index = len(opened) - 1
+            else:
+                close = bracket[3]
+                matches = (
+                    i for i in reversed(range(len(opened))) if not close or f"{opened[i][1]}-".startswith(f"{close}-")
+                )
+                index = next(matches, -1)
+                if index < 0:
+                    raise BadRow(
+                        "bad_spans", "an entity ends that has not begun in its sentence. Correct the brackets."
+                    )
+            start, name = opened.pop(index)
+            if start <= last:
+                fields = name.split("-")
+                label = next((part for part in fields if len(part) > 1 and part.replace("_", "").isalpha()), "ENTITY")
+                yield places[start][0], places[last][1], label
+    if opened:
+        raise BadRow("bad_spans", "an entity does not end in its sentence. Correct the brackets.")
+
+
+class Conll(_Annotated):
+    """A reader of the columns of CoNLL-2003 and CoNLL-2012 (OntoNotes), with whole documents.
+
+    Tokens are joined by spaces, because the files do not say where the text has none. The tokens are the first column,
+    or the second one if the first numbers them, or the fourth one after ``#begin document``. Entities are the last
+    column in which every cell is a tag (the first one if the tokens are numbered), or the brackets of CoNLL-2012.
+    """
+
+    def __init__(self, options: ReadOptions) -> None:
+        super().__init__(options)
+        self._is_numbered: bool | None = None  # by the first document with tokens
+
+    def _columns(self, rows: Sequence[Sequence[str]]) -> tuple[int, int | None]:
+        """Returns the columns of the tokens and of the tags, if there are any."""
+        if self._is_numbered is None and rows:
+            self._is_numbered = _is_numbered(rows)
+        token = int(bool(self._is_numbered))
+        tags = _tag_columns(rows, token + 1)
+        return token, (tags[0 if self._is_numbered else -1] if tags else None)
+
+    def _made(self, sentences: Sequence[_Sentence]) -> Iterator[_Made]:
+        is_2012 = any(line.startswith("#begin document") for line in sentences[0].lines) if sentences else False
+        rows = [list(_rows(sentence)) for sentence in sentences]
+        token, tag = (3, 10) if is_2012 else self._columns([cells for one in rows for cells in one])
+        for sentence, cells in zip(sentences, rows, strict=True):
+            if any(len(row) <= max(token, tag or 0) for row in cells):
+                raise _bad(sentence, 0, "begins a sentence with too few columns.")
+            words = [_BREAKS.sub(" ", row[token]).strip() for row in cells]
+            places: list[tuple[int, int]] = []
+            at = 0
+            for word in words:
+                places.append((at, at + len(word)))
+                at += len(word) + 1
+            spans: list[tuple[int, int, str]] = []
+            if is_2012:
+                spans += _bracketed(places, [(i, i, row[10]) for i, row in enumerate(cells)])
+            elif tag is not None:
+                spans += _tagged(places, [row[tag] for row in cells])
+            yield _Made(" ".join(words), spans, tag is not None)
+
+
+def _rows(sentence: _Sentence) -> Iterator[list[str]]:
+    """Yields the columns of each token. Raises `BadRow`."""
+    lines = [
+        (number, line, line.split("\t") if "\t" in line else line.split())
+        for number, line in enumerate(sentence.lines)
+        if not line.startswith((*_DOCUMENT_LINES, "#end document"))
+    ]
+    if not lines:
+        return
+    _, last, cells_of_last = lines[-1]
+    for number, line, cells in lines:
+        if line.startswith("#") and (len(cells) != len(cells_of_last) or ("\t" in last and "\t" not in line)):
+            continue  # a comment
+        if len(cells) != len(cells_of_last) or not cells[0].strip():
+            raise _bad(sentence, number, "has another number of columns than the last one of its sentence.")
+        yield cells
+
+
+def _is_numbered(rows: Sequence[Sequence[str]]) -> bool:
+    return bool(rows) and all(len(row) > 1 and row[0].isdigit() for row in rows) and rows[0][0] in ("0", "1")
+
+
+def _tag_columns(rows: Sequence[Sequence[str]], first: int) -> list[int]:
+    """Returns the columns from ``first`` on in which every cell is a tag."""
+    return [
+        column
+        for column in range(first, min((len(row) for row in rows), default=0))
+        if all((match := _TAG.fullmatch(row[column])) and (match[1] == "O") == (match[2] is None) for row in rows)
+    ]
