@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Final, Literal, NamedTuple
@@ -68,7 +69,7 @@ class _Sentence:
 def _mark(line: str, before: Mark) -> Mark:
     if line.startswith(_DOCUMENT_LINES):
         return "document"
-    comment = _COMMENT.match(line.rstrip())
+    comment = _COMMENT.fullmatch(line.strip())
     name = comment[1].partition(" ")[0] if comment else ""
     return {"newdoc": "document", "newpar": "paragraph"}.get(name, before)  # type: ignore[return-value]
 
@@ -205,8 +206,13 @@ class Conllu(_Annotated):
     ``Entity=(1-person``), or from a column behind it with tags (BIO, BIOES).
     """
 
+    _declares_entities = False
+
     def _made(self, sentences: Sequence[_Sentence]) -> Iterator[_Made]:
-        return map(_conllu, sentences)
+        for sentence in sentences:
+            self._declares_entities |= any(line.startswith("# global.Entity") for line in sentence.lines)
+            made = _conllu(sentence)
+            yield made._replace(has_gold=made.has_gold or self._declares_entities)
 
 
 def _conllu(sentence: _Sentence) -> _Made:
@@ -380,14 +386,15 @@ def _rows(sentence: _Sentence) -> Iterator[list[str]]:
         for number, line in enumerate(sentence.lines)
         if not line.startswith((*_DOCUMENT_LINES, "#end document"))
     ]
-    if not lines:
-        return
-    _, last, cells_of_last = lines[-1]
+    # Comments may contain any number of columns, and words of comments may be separated by blanks in place of tabs.
+    widths = Counter(len(cells) for _, _, cells in lines)
+    width = max(widths, key=widths.__getitem__, default=0)
+    has_tabs = any("\t" in line for _, line, cells in lines if len(cells) == width)
     for number, line, cells in lines:
-        if line.startswith("#") and (len(cells) != len(cells_of_last) or ("\t" in last and "\t" not in line)):
-            continue  # a comment
-        if len(cells) != len(cells_of_last) or not cells[0].strip():
-            raise _bad(sentence, number, "has another number of columns than the last one of its sentence.")
+        if line.startswith("#") and (len(cells) != width or (has_tabs and "\t" not in line)):
+            continue
+        if len(cells) != width or not cells[0].strip():
+            raise _bad(sentence, number, "has another number of columns than the rest of its sentence.")
         yield cells
 
 

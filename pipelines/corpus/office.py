@@ -25,7 +25,7 @@ MAX_XML_BYTES: Final = 64 << 20
 _MAX_PARTS: Final = 10_000
 _MAX_PAGES: Final = 20_000
 _OLD_OFFICE: Final = b"\xd0\xcf\x11\xe0"
-_FULL_LINE: Final = 0.6
+_FULL_LINE: Final = 0.75
 """Length of a line that the next one continues, as a share of the page's long lines."""
 
 _ITEM: Final = re.compile(r"\s*(?:[-*•–▪◦·]\s|\(?[0-9a-zA-Z]{1,3}[.)]\s)")
@@ -115,7 +115,7 @@ def _damaged(what: str, error: Exception) -> BadRow:
 def joined_lines(lines: Sequence[str]) -> str:
     """Joins the lines of paragraphs on a page.
 
-    A line continues the one before if that one has at least 60 % of the length of the page's long lines (the 90th
+    A line continues the one before if that one has at least 75 % of the length of the page's long lines (the 90th
     percentile), unless it starts a list item. A hyphen after a letter at the end of such a line is removed if the
     next line begins with a small letter.
 

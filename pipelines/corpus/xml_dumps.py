@@ -102,7 +102,7 @@ def wiki_pages(source: Source, text: str) -> list[Document | Rejected | LeftOut]
     if not starts:
         _check_frame(text, "<page>: a dump such as pages-articles.xml")
     items: list[Document | Rejected | LeftOut] = []
-    for number, (start, end) in enumerate(zip(starts, [*starts[1:], len(text)], strict=True)):
+    for number, (start, end) in enumerate(zip(starts, [*starts[1:], len(text)], strict=False)):
         place = source._replace(row=source.row + number)
         close = text.find(_PAGE_END, start, end)
         try:
