@@ -5,93 +5,27 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Final, Literal, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 from pipelines.corpus.items import BadRow
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.records import Record
+from pipelines.corpus.sentences import COMMENT, DOCUMENT_LINES, Mark, Sentence, sentences
 
 _BYTES_PER_CHAR: Final = 60  # of text: a line of ten columns for each short word
 _OTHER_BYTES: Final = 1 << 20
-_LINE_BYTES: Final = 1 << 20
 _BREAKS: Final = re.compile(r"[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]+")
-_COMMENT: Final = re.compile(r"#\s*([^=]*?)\s*(?:=\s*(.*))?")
 _TAG: Final = re.compile(r"(O|[BIESLU])(?:-(.+))?")
 _BEGIN: Final = re.compile(r"#begin document\s*(.*?);?\s*")
 _WORD_ID: Final = re.compile(r"([0-9]{1,9})(?:([-.])([0-9]{1,9}))?")
 _BRACKET: Final = re.compile(r"\(([^()*]*)\*?(\))?|([^()*]*)\)")
-_DOCUMENT_LINES: Final = ("-DOCSTART-", "#begin document")
 _NER_KEYS: Final = ("ner", "ne")
 
-Mark = Literal["document", "paragraph", "sentence"]
 _STARTS: Final[Mapping[Mark, tuple[Mark, ...]]] = {
     "document": ("document",),
     "paragraph": ("document", "paragraph"),
     "sentence": ("document", "paragraph", "sentence"),
 }
-
-
-@dataclass
-class _Sentence:
-    """The lines between two blank ones.
-
-    Attributes:
-        lines: lines without their ends; empty if the sentence is unusable
-        first_line: number of the first line in the file
-        mark: largest unit that begins with the sentence
-        num_bytes: size
-        bad: reason why the sentence is unusable
-    """
-
-    first_line: int
-    lines: list[str] = field(default_factory=list)
-    mark: Mark = "sentence"
-    num_bytes: int = 0
-    bad: BadRow | None = None
-
-    def add(self, data: bytes, limit: int) -> None:
-        """Adds a line."""
-        self.num_bytes += len(data)
-        if data.startswith((b"#", b"-DOCSTART-")) and self.mark != "document":
-            self.mark = _mark(data[:200].decode("utf-8", "replace"), self.mark)
-        if self.bad is None and self.num_bytes > limit:
-            self.bad = BadRow("over_long", "longer than corpus.max_document_chars allows. Split it.")
-        if self.bad is None:
-            try:
-                self.lines.append(data.decode("utf-8").rstrip("\r\n"))
-            except UnicodeDecodeError:
-                self.bad = BadRow("undecodable", "not UTF-8. Convert the file, for example with iconv.")
-        if self.bad is not None:
-            self.lines.clear()
-
-
-def _mark(line: str, before: Mark) -> Mark:
-    if line.startswith(_DOCUMENT_LINES):
-        return "document"
-    comment = _COMMENT.fullmatch(line.strip())
-    name = comment[1].partition(" ")[0] if comment else ""
-    return {"newdoc": "document", "newpar": "paragraph"}.get(name, before)  # type: ignore[return-value]
-
-
-def _sentences(file: BinaryIO, limit: int) -> Iterator[_Sentence]:
-    number = 0
-    current: _Sentence | None = None
-    at_line_start = True
-    while data := file.readline(_LINE_BYTES):
-        number += at_line_start
-        if number == 1 and at_line_start:
-            data = data.removeprefix(b"\xef\xbb\xbf")
-        is_break = at_line_start and (not data.strip() or data.startswith((b"-DOCSTART-", b"#begin document")))
-        if is_break and current is not None:
-            yield current
-            current = None
-        if data.strip():
-            current = current or _Sentence(number)
-            current.add(data, limit if at_line_start else 0)
-        at_line_start = data.endswith(b"\n")
-    if current is not None:
-        yield current
 
 
 class _Annotated:
@@ -109,9 +43,9 @@ class _Annotated:
         """Yields documents, numbered from 1 on, with their entities if the file marks any."""
         number = num_bytes = 0
         starts: tuple[Mark, ...] | None = None
-        held: list[_Sentence] = []
+        held: list[Sentence] = []
         bad: BadRow | None = None
-        for sentence in _sentences(file, self._limit):
+        for sentence in sentences(file, self._limit):
             if starts is None:
                 starts = _STARTS[sentence.mark]
             elif sentence.mark in starts:
@@ -129,7 +63,7 @@ class _Annotated:
         yield from self._numbered(number + 1, bad, held)
 
     def _numbered(
-        self, number: int, bad: BadRow | None, sentences: Sequence[_Sentence]
+        self, number: int, bad: BadRow | None, sentences: Sequence[Sentence]
     ) -> Iterator[tuple[int, Record | BadRow]]:
         try:
             if bad is not None:
@@ -140,7 +74,7 @@ class _Annotated:
         except BadRow as error:
             yield number, error
 
-    def _record(self, sentences: Sequence[_Sentence]) -> Record | None:
+    def _record(self, sentences: Sequence[Sentence]) -> Record | None:
         """Joins sentences by line breaks. Returns None if they have no words."""
         texts: list[str] = []
         spans: list[dict[str, Any]] = []
@@ -161,7 +95,7 @@ class _Annotated:
         record: dict[str, Any] = {options.text_field: "\n".join(texts), options.id_field: _id_of(sentences)}
         return record | ({options.gold_field: spans} if has_gold else {})
 
-    def _made(self, sentences: Sequence[_Sentence]) -> Iterator[_Made]:
+    def _made(self, sentences: Sequence[Sentence]) -> Iterator[_Made]:
         raise NotImplementedError
 
 
@@ -173,11 +107,11 @@ class _Made(NamedTuple):
     has_gold: bool
 
 
-def _id_of(sentences: Sequence[_Sentence]) -> str | None:
+def _id_of(sentences: Sequence[Sentence]) -> str | None:
     found: dict[str, str] = {}
     for line in sentences[0].lines if sentences else ():
         begin = _BEGIN.fullmatch(line)
-        comment = _COMMENT.fullmatch(line)
+        comment = COMMENT.fullmatch(line)
         if begin is not None and begin[1]:
             return str(begin[1])
         if comment is not None and comment[2]:
@@ -187,7 +121,7 @@ def _id_of(sentences: Sequence[_Sentence]) -> str | None:
     return next((found[name] for name in names if found.get(name)), None)
 
 
-def _bad(sentence: _Sentence, number: int, why: str) -> BadRow:
+def _bad(sentence: Sentence, number: int, why: str) -> BadRow:
     return BadRow("bad_columns", f"line {sentence.first_line + number} of the file {why}")
 
 
@@ -208,14 +142,14 @@ class Conllu(_Annotated):
 
     _declares_entities = False
 
-    def _made(self, sentences: Sequence[_Sentence]) -> Iterator[_Made]:
+    def _made(self, sentences: Sequence[Sentence]) -> Iterator[_Made]:
         for sentence in sentences:
             self._declares_entities |= any(line.startswith("# global.Entity") for line in sentence.lines)
             made = _conllu(sentence)
             yield made._replace(has_gold=made.has_gold or self._declares_entities)
 
 
-def _conllu(sentence: _Sentence) -> _Made:
+def _conllu(sentence: Sentence) -> _Made:
     text: str | None = None
     tokens: list[_Token] = []
     brackets: list[tuple[int, int, str]] = []
@@ -223,7 +157,7 @@ def _conllu(sentence: _Sentence) -> _Made:
     inside = 0  # last word of the token on several words
     for number, line in enumerate(sentence.lines):
         if line.startswith("#"):
-            comment = _COMMENT.fullmatch(line)
+            comment = COMMENT.fullmatch(line)
             if comment is not None and comment[1] == "text" and comment[2]:
                 text = _BREAKS.sub(" ", comment[2]).strip()
             continue
@@ -358,7 +292,7 @@ class Conll(_Annotated):
         tags = _tag_columns(rows, token + 1)
         return token, (tags[0 if self._is_numbered else -1] if tags else None)
 
-    def _made(self, sentences: Sequence[_Sentence]) -> Iterator[_Made]:
+    def _made(self, sentences: Sequence[Sentence]) -> Iterator[_Made]:
         is_2012 = any(line.startswith("#begin document") for line in sentences[0].lines) if sentences else False
         rows = [list(_rows(sentence)) for sentence in sentences]
         token, tag = (3, 10) if is_2012 else self._columns([cells for one in rows for cells in one])
@@ -379,12 +313,12 @@ class Conll(_Annotated):
             yield _Made(" ".join(words), spans, tag is not None)
 
 
-def _rows(sentence: _Sentence) -> Iterator[list[str]]:
+def _rows(sentence: Sentence) -> Iterator[list[str]]:
     """Yields the columns of each token. Raises `BadRow`."""
     lines = [
         (number, line, line.split("\t") if "\t" in line else line.split())
         for number, line in enumerate(sentence.lines)
-        if not line.startswith((*_DOCUMENT_LINES, "#end document"))
+        if not line.startswith((*DOCUMENT_LINES, "#end document"))
     ]
     # Comments may contain any number of columns, and words of comments may be separated by blanks in place of tabs.
     widths = Counter(len(cells) for _, _, cells in lines)

@@ -197,8 +197,9 @@ def _blocks(body: Any) -> Iterator[str]:
         if _FALLBACK in inside or (f"{_W}tr" in inside and element.tag == f"{_W}tr"):
             continue
         if element.tag == f"{_W}tr":
-            cells = (" ".join(filter(None, map(_paragraph, cell.iter(f"{_W}p")))) for cell in element.iter(f"{_W}tc"))
-            line = " | ".join(cell for cell in cells if cell)
+            own = (cell for cell in element.iter(f"{_W}tc") if next(cell.iterancestors(f"{_W}tr")) is element)
+            cells = (" ".join(filter(None, map(_paragraph, cell.iter(f"{_W}p")))) for cell in own)
+            line = " | ".join(filter(None, cells))
         elif f"{_W}tr" in inside:
             continue
         else:

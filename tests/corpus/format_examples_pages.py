@@ -152,10 +152,13 @@ Bye UH B-INTJ O
 """
 
 
-def pdf(*pages: str, extra: bytes = b"") -> bytes:
-    """Writes a PDF file with one line of text per line of a page, without compression."""
+def pdf(*pages: str | bytes) -> bytes:
+    """Writes a PDF file with one line of text per line of a page. A page of bytes is drawn as it is."""
     contents = []
     for text in pages:
+        if isinstance(text, bytes):
+            contents.append(text)
+            continue
         lines = "".join(f"({line}) Tj T*\n" for line in text.split("\n"))
         contents.append(f"BT /F1 12 Tf 14 TL 50 750 Td\n{lines}ET".encode("latin-1") if text else b"")
     kids = " ".join(f"{4 + 2 * n} 0 R" for n in range(len(pages)))
@@ -175,7 +178,6 @@ def pdf(*pages: str, extra: bytes = b"") -> bytes:
     for number, body in enumerate(objects, start=1):
         offsets.append(len(data))
         data += b"%d 0 obj\n" % number + body + b"\nendobj\n"
-    data += extra
     table = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
     size = len(objects) + 1
     end = b"xref\n0 %d\n0000000000 65535 f \n" % size + table
