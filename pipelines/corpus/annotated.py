@@ -18,7 +18,7 @@ _BREAKS: Final = re.compile(r"[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]+")
 _TAG: Final = re.compile(r"(O|[BIESLU])(?:-(.+))?")
 _BEGIN: Final = re.compile(r"#begin document\s*(.*?);?\s*")
 _WORD_ID: Final = re.compile(r"([0-9]{1,9})(?:([-.])([0-9]{1,9}))?")
-_BRACKET: Final = re.compile(r"\(([^()*]*)\*?(\))?|([^()*]*)\)")
+_BRACKET: Final = re.compile(r"\(([^()]*)(\))?|([^()]*)\)")
 _NER_KEYS: Final = ("ner", "ne")
 
 _STARTS: Final[Mapping[Mark, tuple[Mark, ...]]] = {
@@ -277,28 +277,34 @@ class Conll(_Annotated):
 
     Tokens are joined by spaces, because the files do not say where the text has none. The tokens are the first column,
     or the second one if the first numbers them, or the fourth one after ``#begin document``. Entities are the last
-    column in which every cell is a tag (the first one if the tokens are numbered), or the brackets of CoNLL-2012.
+    column in which every cell of the first document is a tag (the first such column if the tokens are numbered), or the
+    brackets of CoNLL-2012.
     """
 
     def __init__(self, options: ReadOptions) -> None:
         super().__init__(options)
-        self._is_numbered: bool | None = None  # by the first document with tokens
+        self._columns: tuple[int, int | None] | None = None  # of tokens and tags, by the first document with tokens
 
-    def _columns(self, rows: Sequence[Sequence[str]]) -> tuple[int, int | None]:
-        """Returns the columns of the tokens and of the tags, if there are any."""
-        if self._is_numbered is None and rows:
-            self._is_numbered = _is_numbered(rows)
-        token = int(bool(self._is_numbered))
-        tags = _tag_columns(rows, token + 1)
-        return token, (tags[0 if self._is_numbered else -1] if tags else None)
+    def _columns_of(self, rows: Sequence[Sequence[str]]) -> tuple[int, int | None]:
+        if self._columns is None:
+            is_numbered = _is_numbered(rows)
+            tags = _tag_columns(rows, 1 + is_numbered)
+            if not rows:
+                return 0, None
+            self._columns = int(is_numbered), (tags[0 if is_numbered else -1] if tags else None)
+        token, tag = self._columns
+        if tag is not None and tag not in _tag_columns(rows, tag):
+            raise BadRow("bad_columns", f"a token has no tag (O, B-PER, I-PER, …) in column {tag + 1}.")
+        return token, tag
 
     def _made(self, sentences: Sequence[Sentence]) -> Iterator[_Made]:
         is_2012 = any(line.startswith("#begin document") for line in sentences[0].lines) if sentences else False
         rows = [list(_rows(sentence)) for sentence in sentences]
-        token, tag = (3, 10) if is_2012 else self._columns([cells for one in rows for cells in one])
+        token, tag = (3, 10) if is_2012 else self._columns_of([cells for one in rows for cells in one])
+        width = next((len(one[0]) for one in rows if one), 0)
         for sentence, cells in zip(sentences, rows, strict=True):
-            if any(len(row) <= max(token, tag or 0) for row in cells):
-                raise _bad(sentence, 0, "begins a sentence with too few columns.")
+            if any(len(row) <= max(token, tag or 0) or (len(row) != width and not is_2012) for row in cells):
+                raise _bad(sentence, 0, "begins a sentence with another number of columns.")
             words = [_BREAKS.sub(" ", row[token]).strip() for row in cells]
             places: list[tuple[int, int]] = []
             at = 0
@@ -307,7 +313,7 @@ class Conll(_Annotated):
                 at += len(word) + 1
             spans: list[tuple[int, int, str]] = []
             if is_2012:
-                spans += _bracketed(places, [(i, i, row[10]) for i, row in enumerate(cells)])
+                spans += _bracketed(places, [(i, i, row[10].replace("*", "")) for i, row in enumerate(cells)])
             elif tag is not None:
                 spans += _tagged(places, [row[tag] for row in cells])
             yield _Made(" ".join(words), spans, tag is not None)
@@ -320,8 +326,9 @@ def _rows(sentence: Sentence) -> Iterator[list[str]]:
         for number, line in enumerate(sentence.lines)
         if not line.startswith((*DOCUMENT_LINES, "#end document"))
     ]
-    # Comments may contain any number of columns, and words of comments may be separated by blanks in place of tabs.
-    widths = Counter(len(cells) for _, _, cells in lines)
+    # A line that starts with "#" may be a token or a comment, which has any number of words, or blanks and no tabs.
+    certain = [cells for _, line, cells in lines if not line.startswith("#")]
+    widths = Counter(map(len, certain or [cells for _, _, cells in lines]))
     width = max(widths, key=widths.__getitem__, default=0)
     has_tabs = any("\t" in line for _, line, cells in lines if len(cells) == width)
     for number, line, cells in lines:

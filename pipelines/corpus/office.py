@@ -26,10 +26,11 @@ _MAX_PARTS: Final = 10_000
 _MAX_PAGES: Final = 20_000
 _OLD_OFFICE: Final = b"\xd0\xcf\x11\xe0"
 _FULL_LINE: Final = 0.75
-"""Length of a line that the next one continues, as a share of the page's long lines."""
+"""Length of a line that the next one continues, as a share of the longest line near it."""
 
 _ITEM: Final = re.compile(r"\s*(?:[-*•–▪◦·]\s|\(?[0-9a-zA-Z]{1,3}[.)]\s)")
 _CUT_WORD: Final = re.compile(r"[^\W\d_]-$")
+_LETTERS: Final = {0xAD: "", **dict(enumerate(("ff", "fi", "fl", "ffi", "ffl", "st", "st"), start=0xFB00))}
 _W: Final = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _FALLBACK: Final = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
 
@@ -48,18 +49,19 @@ class Pdf:
 
     def read(self, file: BinaryIO) -> Iterator[tuple[int, Record | LeftOut | BadRow]]:
         """Yields the text of each page, and pages without text as parts left out."""
-        number = num_texts = 0
+        number = 0
+        has_text = False
         try:
             for number, page in enumerate(_pages(file), start=1):
                 text = _page_text(page)
+                has_text = has_text or bool(text)
                 if isinstance(text, BadRow):
                     yield number, text
                 elif text:
-                    num_texts += 1
                     yield number, {self._options.text_field: text, self._options.id_field: f"page {number}"}
                 else:
                     yield number, LeftOut("page without text")
-            if not num_texts:
+            if not has_text:
                 yield (
                     number + 1,
                     BadRow("empty", "no page holds text: a scan? Recognise its text first (OCR), or leave it out."),
@@ -115,32 +117,28 @@ def _damaged(what: str, error: Exception) -> BadRow:
 def joined_lines(lines: Sequence[str]) -> str:
     """Joins the lines of paragraphs on a page.
 
-    A line continues the one before if that one has at least 75 % of the length of the page's long lines (the 90th
-    percentile), unless it starts a list item. A hyphen after a letter at the end of such a line is removed if the
-    next line begins with a small letter.
+    A line continues the one before if that one has at least 75 % of the length of the longest of its neighbours (three
+    lines on either side), unless it starts a list item. A hyphen after a letter at the end of a line is removed if the
+    next line begins with a small letter. Runs of white space become one space, and ligatures their letters.
 
     Args:
         lines: lines of the page in reading order; blank lines end a paragraph
     """
-    stripped = [line.replace("\xad", "").strip() for line in lines]
-    lengths = sorted(len(line) for line in stripped if line)
-    if not lengths:
-        return ""
-    full = _FULL_LINE * lengths[int(0.9 * (len(lengths) - 1))]
+    stripped = [" ".join(line.translate(_LETTERS).split()) for line in lines]
     parts: list[str] = []
-    before = ""
-    for line in stripped:
-        if line and parts and before:
-            if len(before) < full or _ITEM.match(line):
-                parts += ["\n", line]
-            elif _CUT_WORD.search(before) and line[0].islower():
-                parts[-1] = parts[-1][:-1]
-                parts.append(line)
-            else:
-                parts += [" ", line]
-        elif line:
+    for at, line in enumerate(stripped):
+        before = stripped[at - 1] if at else ""
+        if not line:
+            continue
+        if not before:
             parts += ["\n\n", line] if parts else [line]
-        before = line
+        elif _CUT_WORD.search(before) and line[0].islower():
+            parts[-1] = parts[-1][:-1]
+            parts.append(line)
+        elif len(before) < _FULL_LINE * max(map(len, stripped[max(0, at - 4) : at + 3])) or _ITEM.match(line):
+            parts += ["\n", line]
+        else:
+            parts += [" ", line]
     return "".join(parts)
 
 

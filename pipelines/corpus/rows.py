@@ -97,8 +97,9 @@ def iter_rows(
             ``article``: from one WikiText title to the next. ``conversation``: lines with the same first column; a line
             without one belongs to the line before. ``episode``: from one line numbered 1 to the next. ``dialogue``: up
             to a line that starts with `END_OF_TEXT`. ``message``: from one line ``From `` with a time, after a blank
-            line, to the next (RFC 4155). ``post``: from one line that starts with ``<row`` to the next. ``page``: from
-            one line that starts with ``<page>`` to the next. ``element``: an element of a JSON array.
+            line, to the next (RFC 4155). ``post``: from a line that starts with ``<row`` to one that ends with ``/>``,
+            and the lines between two of them. ``page``: the same from ``<page>`` to ``</page>``. ``element``: an
+            element of a JSON array.
         first_row: number of the first row
         limit_bytes: limit above which a row comes without its data; 0 to never keep data
         quoted_after: delimiter of the columns of a ``record``; None if quotes have no meaning
@@ -349,12 +350,15 @@ def _message_starts(stream: HashedStream, after_blank: bool) -> bool:
     return after_blank and _FROM_LINE.match(stream.peek()) is not None
 
 
-def _post_starts(stream: HashedStream, after_blank: bool) -> bool:
-    return _POST.match(stream.peek()) is not None
+def _element_starts(start: re.Pattern[bytes], end: bytes) -> Starts:
+    is_after_end = [True]
 
+    def starts(stream: HashedStream, after_blank: bool) -> bool:
+        is_start = is_after_end[0] or start.match(stream.peek()) is not None
+        is_after_end[0] = stream.peek().rstrip().endswith(end)
+        return is_start
 
-def _page_starts(stream: HashedStream, after_blank: bool) -> bool:
-    return _PAGE.match(stream.peek()) is not None
+    return starts
 
 
 _GROUPS: dict[str, Callable[[], Starts]] = {
@@ -363,6 +367,6 @@ _GROUPS: dict[str, Callable[[], Starts]] = {
     "episode": lambda: _episode_starts,
     "dialogue": lambda: _dialogue_starts,
     "message": lambda: _message_starts,
-    "post": lambda: _post_starts,
-    "page": lambda: _page_starts,
+    "post": lambda: _element_starts(_POST, b"/>"),
+    "page": lambda: _element_starts(_PAGE, b"</page>"),
 }

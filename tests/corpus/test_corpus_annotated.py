@@ -76,6 +76,7 @@ def test_words_that_the_line_of_text_lacks_replace_it(tmp_path):
         ([("a", "Entity=(e1-person-1(e2-place-1)"), ("b", "Entity=e1)")], [("a", "place"), ("a b", "person")]),
         ([("a", "Entity=(person-1"), ("b", "Entity=(place-2)person-1)")], [("b", "place"), ("a b", "person")]),
         ([("a", "Entity=(e1--1)")], [("a", "ENTITY")]),
+        ([("a", "Entity=(2-abstract-giv:act-ss-cf1*-1-coref)")], [("a", "abstract")]),
     ],
 )
 def test_notations_of_entities(tmp_path, rows, expected):
@@ -136,7 +137,7 @@ def test_documents_of_conll_2012(tmp_path):
 def test_numbered_tokens_with_comments(tmp_path):
     data = (
         "#\thttp://x.example\t[2009]\n1\tAnn\tB-PER\tO\n2\truns\tO\tO\n\n"  # two columns of tags: the outer one counts
-        "# text = in Bonn\n1\tin\tO\tO\n2\tBonn\tB-LOC\tO\n"
+        "# sent_id = 7\n# text = in Bonn\n1\tin\tO\tO\n2\tBonn\tB-LOC\tO\n"
     )
     found = documents(read_as(tmp_path, "conll_documents", data))
     assert [(d.text, marked(d)) for d in found] == [("Ann runs", [("Ann", "PER")]), ("in Bonn", [("Bonn", "LOC")])]

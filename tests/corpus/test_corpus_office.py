@@ -80,6 +80,7 @@ def test_scans_and_other_files_are_rejected_with_the_reason(tmp_path):
     assert rejections(read_as(tmp_path, "pdf", pdf("", ""))) == [(3, "empty")]
     (item,) = items(Pdf, pdf(""))[1:]
     assert "OCR" in item.detail
+    assert reasons(items(Pdf, pdf(b"BT /F1 12 Tf (x) Tj ET").replace(b"/FlateDecode", b"/NoSuchThing"))) == ["bad_file"]
     for data in (b"", b"hello", b"%PDF-1.4\n", b"%PDF-1.7 " + bytes(1000)):
         assert reasons(items(Pdf, data)) == ["bad_file"] or reasons(items(Pdf, data)) == ["empty"]
 
@@ -159,6 +160,8 @@ def test_lines_of_a_paragraph_are_joined_and_cut_words_mended():
         == "he met Mary Anne Smith- Jones in the old town"
     )
     assert joined_lines(["the years from 1990-", "1995 were the best"]) == "the years from 1990- 1995 were the best"
+    assert joined_lines(["a long line that fills the column", "of the vis-", "itor."])[-11:] == "the visitor."[-11:]
+    assert joined_lines(["the o\ufb03ce   in  \ufb01ve"]) == "the office in five"
     assert joined_lines(["", " "]) == ""
 
 

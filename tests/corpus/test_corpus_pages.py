@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import importlib.util
+import random
 import sys
 from html import escape
 from importlib import metadata
@@ -289,3 +290,44 @@ def test_words_of_markdown_stay_in_order(words):
 @given(st.text(alphabet="#*_`[]()!<>&|-+1.\\ \n\ta:", max_size=200))
 def test_any_marks_are_read(text):
     markdown_text(text)
+
+
+# --- damage of any kind -----------------------------------------------------------------------------------------
+
+PARTS = [
+    b"<row ", b"<row\n", b'Id="1" ', b'Body="', b'Text="x" ', b'PostId="1"', b'"', b"/>", b">", b"<", b"</row>",
+    b"<page>", b"</page>", b"<title>", b"</title>", b"<ns>0</ns>", b"<revision>", b"<text>", b"</text>", b"</revision>",
+    b"&lt;p&gt;", b"&#0;", b"&x;", b"<![CDATA[", b"]]>", b"<!--", b"-->", b"\n", b"\n\n", b"\x00", b"\xff", b"<?xml?>",
+    b"{{", b"[[", b"]]",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("format", ["stackexchange", pytest.param("mediawiki", marks=has_wiki)])
+def test_rows_between_junk_are_kept(tmp_path, format):
+    rng = random.Random(34)
+    rows = {
+        "stackexchange": '<row Id="{}" Body="good {}" />',
+        "mediawiki": "<page><ns>0</ns><id>{}</id><revision><text>good {}</text></revision></page>",
+    }
+    lines = []
+    for number in range(60):
+        lines += [b"".join(rng.choices(PARTS, k=rng.randrange(15))) for _ in range(3)]
+        lines.append(rows[format].format(number, number).encode())
+    found = texts(read_as(tmp_path, format, b"\n".join(lines), "a.xml"))
+    assert {f"good {number}" for number in range(60)} <= set(found)
+
+
+LAST_WORDS = {
+    "stackexchange": (b'CC BY-SA 4.0" />', b'"bob77" />'),
+    "mediawiki": (b"<sha1>x</sha1>\n    </revision>\n  </page>", b"city.</text></revision>\n  </page>"),
+}
+
+
+@pytest.mark.parametrize("format", ["stackexchange", pytest.param("mediawiki", marks=has_wiki)])
+def test_every_truncation_keeps_the_rows_before(tmp_path, format):
+    data = (POSTS if format == "stackexchange" else WIKI).encode()
+    whole = documents(read_as(tmp_path, format, data, "a.xml"))
+    for end in range(17, len(data), 17):
+        found = documents(read_as(tmp_path, format, data[:end], "a.xml"))
+        assert found == whole[: len(found)]
+        assert len(found) == sum(data[:end].count(text) for text in LAST_WORDS[format])
