@@ -6,6 +6,7 @@ import gzip
 import importlib.util
 import random
 import sys
+import tracemalloc
 from html import escape
 from importlib import metadata
 
@@ -91,6 +92,19 @@ def test_a_bad_post_takes_no_other_with_it(tmp_path, row, reason):
     items = read_as(tmp_path, "stackexchange", data)
     assert texts(items) == ["one", "three"]
     assert rejections(items) == [(3, reason)]
+
+
+def test_a_post_of_any_length_takes_no_memory_and_no_other_with_it(tmp_path):
+    long = '<row Id="2" Body="' + "x" * 30_000_000 + '" />'
+    path = tmp_path / "Posts.xml"
+    path.write_text(f'<posts>\n<row Id="1" Body="one" />\n{long}\n<row Id="3" Body="three" />\n</posts>\n')
+    tracemalloc.start()
+    items = read(path, "stackexchange")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert texts(items) == ["one", "three"]
+    assert rejections(items) == [(3, "over_long")]
+    assert peak < 40 << 20
 
 
 def test_declared_entities_and_external_files_are_not_used(tmp_path):
