@@ -345,3 +345,14 @@ def test_every_truncation_keeps_the_rows_before(tmp_path, format):
         found = documents(read_as(tmp_path, format, data[:end], "a.xml"))
         assert found == whole[: len(found)]
         assert len(found) == sum(data[:end].count(text) for text in LAST_WORDS[format])
+
+
+def test_code_and_libraries_of_a_reader_count_only_if_its_format_is_named():
+    config = CorpusConfig(source=[{"pattern": "*.pdf", "format": "pdf"}, {"pattern": "*.md", "format": "markdown"}])
+    assert config.code_references() == ("pipelines.corpus.office", "pipelines.corpus.pages")
+    assert config.package_references() == ("charset-normalizer", "markdown-it-py", "pypdf")
+    for format in ("auto", "txt", "mail", "conll"):
+        assert (CorpusConfig(format=format).code_references(), CorpusConfig(format=format).package_references()) == (
+            (),
+            (),
+        )
