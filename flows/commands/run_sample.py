@@ -22,7 +22,7 @@ from flows.running.spec import open_store, read_corpus
 from pipelines.context import pseudonym
 from pipelines.corpus.documents import map_gold
 from pipelines.corpus.forgotten import is_forgotten
-from pipelines.corpus.items import Document
+from pipelines.corpus.items import Document, Rejected
 from pipelines.corpus.languages import other_language
 from pipelines.corpus.readers import read_documents
 from pipelines.corpus.split import Splitter
@@ -163,8 +163,9 @@ def _draw(
                 is_read = False
                 break
             console.reading(num_read, None, "documents read")
-            if not isinstance(item, Document):
+            if isinstance(item, Rejected):
                 reasons[item.reason] += 1
+            if not isinstance(item, Document):
                 continue
             if is_forgotten(roots.secret, piece, item):
                 continue

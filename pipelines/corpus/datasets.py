@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from pipelines.corpus.chatgpt_export import chatgpt
+from pipelines.corpus.dialogues import LeftOut
 from pipelines.corpus.diarised import diarised
 from pipelines.corpus.instructions import instructions
 from pipelines.corpus.items import BadRow, Document, GoldSpan, Reason, Rejected
@@ -19,7 +20,7 @@ from pipelines.corpus.records import PAIR, Record, Source, document, named, plai
 from pipelines.corpus.rows import END_OF_TEXT
 from pipelines.corpus.turns import turns
 
-Items = list[Document | Rejected]
+Items = list[Document | Rejected | LeftOut]
 
 _JOINERS = re.compile(r" @([-,.])@ ")
 _BREAKS = re.compile(r"[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
@@ -294,10 +295,26 @@ def glue(source: Source, record: Record) -> Items:
     return [document(source, _BREAKS.sub(" ", single).strip(), mapped, layout="whole")]
 
 
+def stackexchange(source: Source, text: str) -> Items:
+    """Reads a post or a comment of Stack Exchange; see `pipelines.corpus.xml_dumps.posts`."""
+    from pipelines.corpus.xml_dumps import posts
+
+    return posts(source, text)
+
+
+def mediawiki(source: Source, text: str) -> Items:
+    """Reads a page of a dump of Wikipedia; see `pipelines.corpus.xml_dumps.wiki_pages`."""
+    from pipelines.corpus.xml_dumps import wiki_pages
+
+    return wiki_pages(source, text)
+
+
 TEXTS: Mapping[str, Callable[[Source, str], Items]] = {
     "article": wikitext,
     "dialogue": dialogue,
     "episode": personachat,
+    "post": stackexchange,
+    "page": mediawiki,
 }
 """Functions for rows that are texts, by row kind. A conversation needs the table's header too."""
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 RowKind = Literal[
     "file", "line", "paragraph", "record", "article", "conversation", "episode", "dialogue", "element",
-    "parquet", "arrow", "whole", "message",
+    "parquet", "arrow", "whole", "message", "post", "page",
 ]  # fmt: skip
 
 # "whole" is a file whose rows only a plug-in can find. It is one partition, however many rows it has.

@@ -10,6 +10,7 @@ import functools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from importlib import metadata
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
@@ -25,6 +26,8 @@ from pipelines.plugins import load, resolve
 NameFolds = Literal["auto", "always", "never"]
 
 COMPRESSIONS = (".gz", ".zst")
+_XML_BZ2 = re.compile(r"(.*\.xml)[^./]*\.bz2")
+"""Name of a dump of Wikipedia. Other files in bzip2 are not read, so that no upgrade adds files to a corpus."""
 COLUMNAR: tuple[RowKind, ...] = ("parquet", "arrow")
 """Kinds whose pieces are ranges of rows. Pieces of other kinds are ranges of (decompressed) bytes."""
 
@@ -96,14 +99,40 @@ def format_spec(format: str) -> FormatSpec:
 
 def suffix_of(name: str) -> str:
     """Returns the suffix in lower case, without a compression's suffix: ``.csv`` for ``a.CSV.gz``."""
+    dump = _XML_BZ2.fullmatch(name.lower())
+    if dump is not None:
+        return PurePosixPath(dump[1]).suffix
     path = PurePosixPath(name.lower())
     return PurePosixPath(path.stem).suffix if path.suffix in COMPRESSIONS else path.suffix
 
 
 def compression_of(name: str) -> str | None:
-    """Returns ``.gz``, ``.zst``, or None for a file that is not compressed."""
+    """Returns ``.gz``, ``.zst``, ``.bz2`` (of XML only), or None for a file that is not compressed."""
+    if _XML_BZ2.fullmatch(name.lower()):
+        return ".bz2"
     suffix = PurePosixPath(name.lower()).suffix
     return suffix if suffix in COMPRESSIONS else None
+
+
+def check_packages(format: str) -> None:
+    """Checks that the optional libraries of a built-in format are installed.
+
+    Raises:
+        ConfigError: a library is missing. The message says how to install it.
+    """
+    missing = [name for name in FORMATS[format].packages if not _is_installed(name)] if format in FORMATS else []
+    if missing:
+        raise ConfigError(
+            f"corpus.format: {format} needs {', '.join(missing)}. Install it with: pip install 'reticent[documents]'"
+        )
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 def format_of(name: str, format: str) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 Reason = Literal[
     "undecodable", "nul", "over_long", "bad_json", "not_an_object", "missing_text", "wrong_type", "bad_fold",
     "bad_spans", "empty", "bad_columns", "no_turns", "damaged", "not_a_file",
-    "reader_failed", "other_language", "bad_mail",
+    "reader_failed", "other_language", "bad_mail", "bad_markup", "bad_file",
 ]  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import os
@@ -99,6 +100,8 @@ def _open_decompressed(path: Path) -> BinaryIO:
         return file
     if compression == ".gz":
         inner = cast("BinaryIO", gzip.GzipFile(fileobj=file))
+    elif compression == ".bz2":
+        inner = cast("BinaryIO", bz2.BZ2File(file))
     else:
         import pyarrow as pa
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, Protocol, cast
 
 from pipelines.corpus.datasets import Items, from_record
-from pipelines.corpus.dialogues import Dialogue, dialogue_document
+from pipelines.corpus.dialogues import Dialogue, LeftOut, dialogue_document
 from pipelines.corpus.formats import format_spec, reference
 from pipelines.corpus.hashed_stream import HashedStream
 from pipelines.corpus.items import BadRow
@@ -24,7 +24,7 @@ class Reader(Protocol):
     The class has an attribute ``spec``, a `FormatSpec`. The rows must depend on the bytes alone.
     """
 
-    def read(self, file: BinaryIO) -> Iterator[tuple[int, Record | Dialogue | BadRow]]:
+    def read(self, file: BinaryIO) -> Iterator[tuple[int, Record | Dialogue | LeftOut | BadRow]]:
         """Yields the rows of a stream, in order.
 
         Args:
@@ -34,7 +34,8 @@ class Reader(Protocol):
         Yields:
             A pair of the row's number, rising from 1 on (the position among lines or paragraphs), and the row's fields
             by the names that ``[corpus]`` maps (``text``, ``id``, ``domain``, ``fold``, ``label``, ``spans``), or the
-            reason why it cannot be used. You may skip rows without text if they are not an error.
+            reason why it cannot be used, or a part of it that is left out and counted, which needs no number of its
+            own. You may skip rows without text if they are not an error.
         """
         ...
 
@@ -92,8 +93,11 @@ def read_rows(stream: HashedStream, source: Source) -> Iterator[Items]:
     last = 0
     try:
         for number, record in reader.read(file):
-            if type(number) is not int or (number <= last and not isinstance(record, Dialogue)):
+            if type(number) is not int or (number <= last and not isinstance(record, (Dialogue, LeftOut))):
                 raise ValueError("numbers of rows must rise")
+            if isinstance(record, LeftOut):
+                yield [record]
+                continue
             last = max(last, number)
             yield _items(source._replace(row=source.row + number - 1), record)
     except MemoryError:

@@ -15,6 +15,7 @@ from typing import Any
 
 from pipelines.context import Piece
 from pipelines.corpus.datasets import TEXTS, Items, conll, from_record, multidogo
+from pipelines.corpus.dialogues import LeftOut
 from pipelines.corpus.encodings import UTF8
 from pipelines.corpus.formats import (
     COLUMNAR,
@@ -52,8 +53,8 @@ _BYTES: ReaderCache[RowReader] = ReaderCache(at_most=4, reach=1 << 62)
 _CHANGED = "an input file changed while it was being read. Run again when no program writes to it."
 
 
-def read_documents(piece: Piece, options: ReadOptions) -> Iterator[Document | Rejected]:
-    """Yields the documents and rejected rows of one piece, in order. Skips blank lines.
+def read_documents(piece: Piece, options: ReadOptions) -> Iterator[Document | Rejected | LeftOut]:
+    """Yields the documents, the rejected rows and the parts left out of one piece, in order. Skips blank lines.
 
     Memory stays below about 12 bytes for each of ``max_document_chars``, however long a row is.
 
@@ -83,7 +84,7 @@ def read_documents(piece: Piece, options: ReadOptions) -> Iterator[Document | Re
         raise InputError("an input file can no longer be read. Check corpus.inputs, and run again.") from None
 
 
-def _from_bytes(piece: Piece, options: ReadOptions) -> Iterator[Document | Rejected]:
+def _from_bytes(piece: Piece, options: ReadOptions) -> Iterator[Document | Rejected | LeftOut]:
     kind = row_kind(piece.format, piece.name, options)
     is_text = kind in ("file", "line", "paragraph") and piece.format == "txt"
     limit = options.max_document_chars * _TXT_BYTES_PER_CHAR + len(BOM) + len(b"\r\n")
@@ -117,7 +118,7 @@ def _from_bytes(piece: Piece, options: ReadOptions) -> Iterator[Document | Rejec
             _BYTES.keep(key, OpenReader(reader, piece.end_byte))
 
 
-def _from_plugin(piece: Piece, options: ReadOptions) -> Iterator[Document | Rejected]:
+def _from_plugin(piece: Piece, options: ReadOptions) -> Iterator[Document | Rejected | LeftOut]:
     from pipelines.corpus.plugin import read_rows
 
     with open_bytes(Path(piece.path), encoding_of_file(piece.format, piece.name, options)) as file:
@@ -130,7 +131,7 @@ def _from_plugin(piece: Piece, options: ReadOptions) -> Iterator[Document | Reje
             raise InputError(_CHANGED)
 
 
-def _from_columns(piece: Piece, options: ReadOptions) -> Iterator[Document | Rejected]:
+def _from_columns(piece: Piece, options: ReadOptions) -> Iterator[Document | Rejected | LeftOut]:
     from pipelines.corpus.columnar import RowHash, take_rows
 
     hashed = RowHash()

@@ -26,6 +26,9 @@ _IDENTIFIER = re.compile(rb"[0-9A-Za-z_-]{1,64}")
 # " = Title = ": sections have more signs on both sides.
 _HEADING = re.compile(rb" ?= [^=\s][^\n]* = ?\r?\n?")
 _FROM_LINE = re.compile(rb"From \S[^\n]*[0-9]{1,2}:[0-9]{2}")
+# Text of XML holds no "<" of its own, so these can only be tags.
+_POST = re.compile(rb"[ \t]*<row\s")
+_PAGE = re.compile(rb"[ \t]*<page[\s>]")
 
 
 class Row(NamedTuple):
@@ -94,7 +97,9 @@ def iter_rows(
             ``article``: from one WikiText title to the next. ``conversation``: lines with the same first column; a line
             without one belongs to the line before. ``episode``: from one line numbered 1 to the next. ``dialogue``: up
             to a line that starts with `END_OF_TEXT`. ``message``: from one line ``From `` with a time, after a blank
-            line, to the next (RFC 4155). ``element``: an element of a JSON array.
+            line, to the next (RFC 4155). ``post``: from a line that starts with ``<row`` to one that ends with ``/>``,
+            and the lines between two of them. ``page``: the same from ``<page>`` to ``</page>``. ``element``: an
+            element of a JSON array.
         first_row: number of the first row
         limit_bytes: limit above which a row comes without its data; 0 to never keep data
         quoted_after: delimiter of the columns of a ``record``; None if quotes have no meaning
@@ -345,10 +350,23 @@ def _message_starts(stream: HashedStream, after_blank: bool) -> bool:
     return after_blank and _FROM_LINE.match(stream.peek()) is not None
 
 
+def _element_starts(start: re.Pattern[bytes], end: bytes) -> Starts:
+    is_after_end = [True]
+
+    def starts(stream: HashedStream, after_blank: bool) -> bool:
+        is_start = is_after_end[0] or start.match(stream.peek()) is not None
+        is_after_end[0] = stream.peek().rstrip().endswith(end)
+        return is_start
+
+    return starts
+
+
 _GROUPS: dict[str, Callable[[], Starts]] = {
     "article": lambda: _article_starts,
     "conversation": _conversation_starts,
     "episode": lambda: _episode_starts,
     "dialogue": lambda: _dialogue_starts,
     "message": lambda: _message_starts,
+    "post": lambda: _element_starts(_POST, b"/>"),
+    "page": lambda: _element_starts(_PAGE, b"</page>"),
 }

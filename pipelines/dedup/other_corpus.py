@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from pipelines.corpus.items import Document
+from pipelines.corpus.items import Document, Rejected
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.readers import read_documents
 from pipelines.corpus.scan import scan
@@ -93,7 +93,7 @@ def read_keys(
                         counts.num_documents += 1
                         counts.num_rows += item.num_rows
                         yield item
-                    else:
+                    elif isinstance(item, Rejected):
                         counts.num_rejected += 1
         except InputError as error:
             raise of_other(error) from None

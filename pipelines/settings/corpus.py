@@ -233,18 +233,28 @@ class CorpusConfig(StageConfig):
         return ReadOptions(**self.model_dump(include=fields), plugin=json.dumps(self.options, sort_keys=True))
 
     def check(self, stage: str) -> None:
-        """Makes the plug-in reader, if there is one."""
-        if stage == "split" and formats.is_plugin(self.format):
+        """Checks that the libraries of the formats are installed, and makes the plug-in reader, if there is one."""
+        if stage != "split":
+            return
+        for name in self._named_formats():
+            formats.check_packages(name)
+        if formats.is_plugin(self.format):
             make_reader(self.format, self.read_options())
 
+    def _named_formats(self) -> tuple[str, ...]:
+        named = {self.format, *(source.format for source in self.source)} - {"auto"}
+        return tuple(sorted(named))
+
     def code_references(self, stage: str | None = None) -> tuple[str, ...]:
-        """Returns the module of a plug-in reader, and the modules and files that its options select."""
+        """Returns the modules of readers of whole files and of a plug-in, with what the plug-in's options select."""
         del stage
+        readers = (formats.FORMATS[name].reader for name in self._named_formats() if name in formats.FORMATS)
+        modules = tuple(sorted({reader.partition(":")[0] for reader in readers if reader}))
         if not formats.is_plugin(self.format):
-            return ()
+            return modules
         own = check_options(formats.format_spec(self.format).options, self.options, "options")
-        return (formats.reference(self.format).partition(":")[0], *option_references(own))
+        return (*modules, formats.reference(self.format).partition(":")[0], *option_references(own))
 
     def package_references(self) -> tuple[str, ...]:
-        """Returns the packages that a plug-in reader declares."""
-        return formats.format_spec(self.format).packages if formats.is_plugin(self.format) else ()
+        """Returns the packages that the readers of the formats declare, a plug-in's included."""
+        return tuple(sorted({p for name in self._named_formats() for p in formats.format_spec(name).packages}))

@@ -9,9 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.corpus.format_list_chats import FORMATS_OF_CHATS
-from pipelines.corpus.format_list_web import FORMATS_OF_PAGES
-from pipelines.corpus.formats import FORMATS
+from pipelines.corpus.format_list import FORMATS_OF_TEXT
 from pipelines.corpus.items import Document
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.readers import read_documents
@@ -107,8 +105,7 @@ def through_every_reader(tmp_path: Path, num_rows: int) -> None:
 
 def test_every_format_is_fuzzed():
     assert NAMES.keys() == GOOD.keys()
-    apart = {spec.name for spec in (*FORMATS_OF_CHATS, *FORMATS_OF_PAGES)}  # these have fuzz tests of their own
-    assert {*NAMES, "parquet", "huggingface", "mail", "mbox"} | apart == set(FORMATS)
+    assert {*NAMES, "parquet", "huggingface", "mail", "mbox"} == {spec.name for spec in FORMATS_OF_TEXT}
 
 
 def test_random_rows_through_every_reader(tmp_path):

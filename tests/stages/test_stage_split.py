@@ -235,3 +235,11 @@ def test_documents_in_another_language_are_counted_or_held_back(tmp_path):
     assert "Paket" not in str(rows(out, "rejected"))
     both, _ = one(tmp_path, split=SplitConfig(other_languages="hold", languages=("en", "de")))
     assert (both["num_documents"], both["documents_by_other_language"]) == (4, {})
+
+
+def test_rows_that_are_left_out_are_counted_and_not_rejected(tmp_path):
+    rows_of_dump = ['<row Id="1" Body="&lt;p&gt;One.&lt;/p&gt;&lt;pre&gt;x&lt;/pre&gt;" />', '<row Id="2" Body="" />']
+    (tmp_path / "Posts.xml").write_text("<posts>\n" + "\n".join(rows_of_dump) + "\n</posts>\n")
+    figures, _ = one(tmp_path, CorpusConfig(format="stackexchange"), name="Posts.xml")
+    assert figures["parts_left_out"] == {"block of code": 1, "post without text": 1}
+    assert (figures["num_documents"], figures["num_rejected"]) == (1, 0)

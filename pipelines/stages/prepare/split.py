@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from pipelines.context import Piece, StageContext
+from pipelines.corpus.dialogues import LeftOut
 from pipelines.corpus.documents import DocumentNames, fold_of, map_gold
 from pipelines.corpus.forgotten import is_forgotten
 from pipelines.corpus.items import Document, held_back
@@ -51,6 +52,8 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
                                 rejected_rows.append(**held_back(item, language).row_values())
                                 continue
                         yield piece, item
+                    elif isinstance(item, LeftOut):
+                        parts[item.kind] += 1
                     else:
                         reasons[item.reason] += 1
                         rejected_rows.append(**item.row_values())
