@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pipelines.corpus.items import BadRow, Document, Rejected
+from pipelines.corpus.dialogues import Items
+from pipelines.corpus.items import BadRow
 from pipelines.corpus.records import Record, Source
 from pipelines.corpus.turns import Turn, dialogue_of, speaker_of, text_of_parts, value_at
 
@@ -14,7 +15,7 @@ _IDS: Final = ("id", "conversation_id")
 _TEXTS: Final = ("text", "multimodal_text")
 
 
-def chatgpt(source: Source, record: Record) -> list[Document | Rejected]:
+def chatgpt(source: Source, record: Record) -> Items:
     """Returns the conversation of a record: the messages from the first one down to ``current_node``.
 
     System messages, tools and their calls, pictures and thoughts are left out and counted. A conversation without

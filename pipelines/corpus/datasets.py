@@ -12,15 +12,13 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from pipelines.corpus.chatgpt_export import chatgpt
-from pipelines.corpus.dialogues import LeftOut
+from pipelines.corpus.dialogues import Items
 from pipelines.corpus.diarised import diarised
 from pipelines.corpus.instructions import instructions
-from pipelines.corpus.items import BadRow, Document, GoldSpan, Reason, Rejected
+from pipelines.corpus.items import BadRow, Document, GoldSpan, Reason
 from pipelines.corpus.records import PAIR, Record, Source, document, named, plain, rejected
 from pipelines.corpus.rows import END_OF_TEXT
 from pipelines.corpus.turns import turns
-
-Items = list[Document | Rejected | LeftOut]
 
 _JOINERS = re.compile(r" @([-,.])@ ")
 _BREAKS = re.compile(r"[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from pipelines.corpus.items import BadRow, Document, Turn
+from pipelines.corpus.items import BadRow, Document, Rejected, Turn
 from pipelines.corpus.records import Record, Source, document
 
 MAX_OPEN = 1_000
@@ -37,6 +37,10 @@ class LeftOut(NamedTuple):
     """A part of a chat that is not text of a speaker, such as a system line or a picture. It is counted by kind."""
 
     kind: str
+
+
+Items = list[Document | Rejected | LeftOut]
+"""Documents and rejected rows of one row, and its parts that are left out."""
 
 
 class Dialogue(NamedTuple):

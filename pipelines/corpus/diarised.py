@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from pipelines.corpus.items import BadRow, Document, Rejected
+from pipelines.corpus.dialogues import Items
+from pipelines.corpus.items import BadRow
 from pipelines.corpus.records import Record, Source, document
 from pipelines.corpus.turns import ITSELF, Turn, dialogue_of, speaker_of, value_at
 
@@ -34,7 +35,7 @@ _NO_SPACE: Final = re.compile(r"[.,!?;:%)\]’'…]+(?:s\b)?")
 _MAX_DEPTH: Final = 4
 
 
-def diarised(source: Source, record: Record) -> list[Document | Rejected]:
+def diarised(source: Source, record: Record) -> Items:
     """Returns the transcript of a call. Consecutive segments of one speaker make one turn.
 
     A transcript that names no speaker at all is plain text.

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
+from pipelines.corpus.dialogues import Items
 from pipelines.corpus.format_list_chats import ADDITIONS, ANSWERS, PROMPTS, SYSTEMS
-from pipelines.corpus.items import BadRow, Document, Rejected
+from pipelines.corpus.items import BadRow
 from pipelines.corpus.records import Record, Source
 from pipelines.corpus.transcripts import transcript_turns
 from pipelines.corpus.turns import Turn, dialogue_of, list_of_turns
@@ -15,7 +16,7 @@ from pipelines.corpus.turns import Turn, dialogue_of, list_of_turns
 _PAIR: Final = ("user", "assistant")
 
 
-def instructions(source: Source, record: Record) -> list[Document | Rejected]:
+def instructions(source: Source, record: Record) -> Items:
     """Returns a dialogue: the system's text, earlier pairs in ``history``, the prompt with its input, and the answer.
 
     A prompt or an answer may be a list of messages with ``role`` and ``content``.

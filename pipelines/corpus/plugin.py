@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Protocol, cast
 
-from pipelines.corpus.datasets import Items, from_record
-from pipelines.corpus.dialogues import Dialogue, LeftOut, dialogue_document
+from pipelines.corpus.datasets import from_record
+from pipelines.corpus.dialogues import Dialogue, Items, LeftOut, dialogue_document
 from pipelines.corpus.formats import format_spec, reference
 from pipelines.corpus.hashed_stream import HashedStream
 from pipelines.corpus.items import BadRow

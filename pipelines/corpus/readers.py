@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.context import Piece
-from pipelines.corpus.datasets import TEXTS, Items, conll, from_record, multidogo
-from pipelines.corpus.dialogues import LeftOut
+from pipelines.corpus.datasets import TEXTS, conll, from_record, multidogo
+from pipelines.corpus.dialogues import Items, LeftOut
 from pipelines.corpus.encodings import UTF8
 from pipelines.corpus.formats import (
     COLUMNAR,

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Final, NamedTuple
 
-from pipelines.corpus.dialogues import Dialogue, dialogue_document
-from pipelines.corpus.items import BadRow, Document, Reason, Rejected
+from pipelines.corpus.dialogues import Dialogue, Items, dialogue_document
+from pipelines.corpus.items import BadRow, Reason
 from pipelines.corpus.json_stream import json_parts
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.records import Record, Source, rejected
@@ -90,16 +90,14 @@ class TurnsReader:
         return value
 
 
-def turns(source: Source, record: Record) -> list[Document | Rejected]:
+def turns(source: Source, record: Record) -> Items:
     """Returns the dialogue of a record, and a rejection for each turn that cannot be used. Raises `BadRow`."""
     left_out: Counter[str] = Counter()
     found = turns_of(source, record, left_out)
     return dialogue_of(source, record, found, left_out)
 
 
-def dialogue_of(
-    source: Source, record: Record, found: Sequence[Turn], left_out: Counter[str]
-) -> list[Document | Rejected]:
+def dialogue_of(source: Source, record: Record, found: Sequence[Turn], left_out: Counter[str]) -> Items:
     """Makes the document of some turns, and a rejection for each that cannot be used.
 
     Args:
@@ -119,7 +117,7 @@ def dialogue_of(
         advice = "Set corpus.text_field to the name of the text in a turn, and corpus.turns_field to the list of turns."
         raise BadRow(reason if found or left_out.total() else "empty", f"no turn of the dialogue has text. {advice}")
     counts = tuple(sorted((+left_out).items()))
-    items: list[Document | Rejected] = [dialogue_document(source, Dialogue(source.row, texts, left_out=counts), record)]
+    items: Items = [dialogue_document(source, Dialogue(source.row, texts, left_out=counts), record)]
     return items + [
         rejected(source, "wrong_type", f"turn {number} of the dialogue is no text of a speaker.", 0) for number in bad
     ]
