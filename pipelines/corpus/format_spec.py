@@ -37,6 +37,8 @@ class FormatSpec:
             files that the options select, which count by content
         packages: distributions of a plug-in, whose versions enter keys
         reader: ``module:Class`` of a reader that yields the documents of a whole file, if the format has one
+        side_files: names of files that the reader needs too, such as a list of users. The reader is created as
+            ``Class(options, *paths)`` with those that exist in the file's folder or the folder above it.
     """
 
     name: str
@@ -52,3 +54,4 @@ class FormatSpec:
     options: type[BaseModel] | None = None
     packages: tuple[str, ...] = ()
     reader: str = ""
+    side_files: tuple[str, ...] = ()

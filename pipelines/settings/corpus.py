@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from pipelines.config import StageConfig
 from pipelines.corpus import formats
+from pipelines.corpus.format_spec import FormatSpec
 from pipelines.corpus.options import KeepOrDrop, ReadOptions, SourceOptions
 from pipelines.corpus.plugin import make_reader
 from pipelines.corpus.records import PAIR
@@ -192,13 +193,18 @@ class CorpusConfig(StageConfig):
             make_reader(self.format, self.read_options())
 
     def code_references(self, stage: str | None = None) -> tuple[str, ...]:
-        """Returns the module of a plug-in reader, and the modules and files that its options select."""
+        """Returns the modules of readers, and the modules and files that the options of a plug-in select."""
         del stage
+        readers = sorted({spec.reader.partition(":")[0] for spec in self._specs() if spec.reader})
         if not formats.is_plugin(self.format):
-            return ()
+            return tuple(readers)
         own = check_options(formats.format_spec(self.format).options, self.options, "options")
-        return (formats.reference(self.format).partition(":")[0], *option_references(own))
+        return (formats.reference(self.format).partition(":")[0], *option_references(own), *readers)
 
     def package_references(self) -> tuple[str, ...]:
-        """Returns the packages that a plug-in reader declares."""
-        return formats.format_spec(self.format).packages if formats.is_plugin(self.format) else ()
+        """Returns the packages that the readers declare."""
+        return tuple(sorted({package for spec in self._specs() for package in spec.packages}))
+
+    def _specs(self) -> list[FormatSpec]:
+        named = (self.format, *(source.format for source in self.source))
+        return [formats.format_spec(name) for name in named if name != "auto"]
