@@ -105,9 +105,9 @@ def dialogues(
     """Groups messages into dialogues.
 
     A message continues the dialogue of its thread, unless more than ``gap_minutes`` have passed since the last message
-    there (``is_thread``: however many), or the dialogue would have more than ``max_chars`` characters. Messages without a time always continue it.
-    Memory holds the open dialogues, at most `MAX_OPEN`. A file may hold the newest message first: a gap may also
-    lead backwards, and the turns of such a dialogue are put into the order of their times.
+    there (``is_thread``: however many), or the dialogue would have more than ``max_chars`` characters. Messages without
+    a time always continue it. A file may hold the newest message first: a gap may also lead backwards, and the turns of
+    such a dialogue are put into the order of their times. Memory holds the open dialogues, at most `MAX_OPEN`.
 
     Args:
         items: messages, parts that are left out, and unusable messages with their rows, in the order of the file

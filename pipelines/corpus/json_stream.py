@@ -35,6 +35,39 @@ class _TooLong(Exception):
     """One value is longer than the limit, so that no later value can be read either."""
 
 
+class _Places:
+    """The place of each value, as `ijson.parse` names it, down to a depth."""
+
+    def __init__(self) -> None:
+        self._next: list[str] = [""]  # place of the next value in each open container
+        self._too_deep = 0
+
+    def of(self, event: str, value: Any) -> str | None:
+        """Takes an event, and returns the place of the value that it begins; None for other events and below."""
+        is_start, is_end = event in ("start_map", "start_array"), event in ("end_map", "end_array")
+        if self._too_deep or (is_start and len(self._next) > _MAX_DEPTH):
+            self._too_deep += is_start - is_end
+            return None
+        if is_end:
+            self._next.pop()
+            return None
+        if event == "map_key":
+            self._next[-1] = _inside(self._next[-2], value)
+            return None
+        place = self._next[-1]
+        if is_start:
+            self._next.append(_inside(place, "item"))
+        return place
+
+    def skip(self) -> None:
+        """Leaves the container that has just begun, because its end is not passed to `of`."""
+        self._next.pop()
+
+
+def _inside(place: str, name: str) -> str:
+    return f"{place}.{name}" if place else name
+
+
 def json_parts(file: BinaryIO, wants: Callable[[str], bool], *, limit_bytes: int) -> Iterator[tuple[str, Any | BadRow]]:
     """Yields the values at the wanted places of a JSON file, in order, each as soon as it is complete.
 
@@ -53,18 +86,22 @@ def json_parts(file: BinaryIO, wants: Callable[[str], bool], *, limit_bytes: int
     counted = _Counted(file, limit_bytes)
     builder: ObjectBuilder | None = None
     place, depth, num_bytes = "", 0, 0
+    places = _Places()
     try:
-        for prefix, event, value in ijson.parse(counted, buf_size=_READ_BYTES, use_float=True):
+        # `ijson.parse` gives places too, but they take memory in the square of the depth.
+        for event, value in ijson.basic_parse(counted, buf_size=_READ_BYTES, use_float=True):
             num_bytes += counted.num_bytes
             counted.num_bytes = 0
             is_start, is_end = event in ("start_map", "start_array"), event in ("end_map", "end_array")
             if depth == 0:
-                if event == "map_key" or is_end or not wants(prefix):
+                prefix = places.of(event, value)
+                if prefix is None or not wants(prefix):
                     continue
                 if not is_start:
                     yield prefix, value
                     continue
                 builder, place, num_bytes = ObjectBuilder(), prefix, 0
+                places.skip()
             depth += is_start - is_end
             if builder is not None:
                 builder.event(event, value)

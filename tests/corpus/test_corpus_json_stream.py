@@ -6,6 +6,7 @@ import io
 import json
 import tracemalloc
 
+import ijson
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -78,3 +79,26 @@ def test_one_endless_string_takes_no_more_memory_than_the_limit():
     assert found[-1][1].reason == "over_long"
     assert peak < 20 << 20
     assert file.num_bytes < 4 << 20
+
+
+@given(VALUES)
+def test_places_are_those_of_ijson(value):
+    data = json.dumps(value).encode()
+    seen: list[str] = []
+
+    def wants(place: str) -> bool:
+        seen.append(place)
+        return False
+
+    assert not list(json_parts(io.BytesIO(data), wants, limit_bytes=1 << 20))
+    events = ijson.parse(io.BytesIO(data), use_float=True)
+    assert seen == [place for place, event, _ in events if event != "map_key" and not event.startswith("end")]
+
+
+def test_unwanted_depth_takes_no_memory():
+    tracemalloc.start()
+    found = parts('{"a": ' + "[" * 60_000 + "]" * 60_000 + ', "b": 1}', lambda place: place == "b")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found == [("b", 1)]
+    assert peak < 30 << 20

@@ -53,12 +53,6 @@ class _After:
         return data
 
 
-def whole_json(file: BinaryIO, wants: Callable[[str], bool], options: ReadOptions) -> Iterator[tuple[str, Any]]:
-    """Yields the values of a JSON file as `json_parts` does, also behind a byte order mark."""
-    first = file.read(len(BOM)).removeprefix(BOM)
-    return json_parts(cast("BinaryIO", _After(first, file)), wants, limit_bytes=limit_bytes(options))
-
-
 def json_or_lines(
     file: BinaryIO, wants: Callable[[str], bool], options: ReadOptions
 ) -> Iterator[tuple[int | None, str, Any]]:
@@ -137,11 +131,14 @@ class ChatExport:
         """Takes another value that is needed."""
 
     def _wants(self, place: str) -> bool:
-        self._has_list = self._has_list or f"{place}.item".lstrip(".") in self.messages
+        self._has_list = self._has_list or f"{place}.item" in self.messages
         return place in self.messages or place in self.others
 
     def _items(self, file: BinaryIO) -> Iterator[Item]:
-        for place, value in whole_json(file, self._wants, self.options):
+        first = file.read(len(BOM)).removeprefix(BOM)
+        self._has_list = "item" in self.messages and first.strip()[:1] in (b"[", b"")
+        after = cast("BinaryIO", _After(first, file))
+        for place, value in json_parts(after, self._wants, limit_bytes=limit_bytes(self.options)):
             is_bad = isinstance(value, BadRow)
             if place not in self.messages and not is_bad:
                 self.note(place, value)

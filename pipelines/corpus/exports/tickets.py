@@ -138,8 +138,10 @@ class TicketExport:
 def _text(value: dict[str, Any], *keys: str) -> str:
     for key in keys:
         text = text_in(value, key)
+        if text and key == "plain_body":
+            return html.unescape(text).replace("\xa0", " ")
         if text:
-            return html.unescape(text).replace("\xa0", " ") if key == "plain_body" else text_of_html(text) if key in _HTML else text
+            return text_of_html(text) if key in _HTML else text
     return ""
 
 
