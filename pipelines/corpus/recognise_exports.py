@@ -101,7 +101,7 @@ def _is_messenger(value: Mapping[str, Any]) -> bool:
 
 
 def _is_google(value: Mapping[str, Any]) -> bool:
-    return isinstance(value.get("creator"), dict) and "created_date" in value
+    return isinstance(value.get("creator"), dict) and bool({"created_date", "message_state"} & value.keys())
 
 
 def _is_zendesk(value: Mapping[str, Any]) -> bool:

@@ -53,7 +53,7 @@ class DiscordReader(ChatExport):
         parts = [*left_out(value.get("attachments")), *left_out(value.get("stickers"))]
         parts += left_out(value.get("embeds"), LeftOut("embed"))
         yield from parts
-        text = text_in(value, "content") or text_in(inside(value, "forwardedMessage") or {}, "content")
+        text = text_in(value, "content") or text_in(value.get("forwardedMessage"), "content")
         if not text and parts:
             return
         author = value.get("author")
@@ -111,6 +111,8 @@ class DiscordTableReader:
                     yield from _from_cells(row.number, dict(zip(names, cells, strict=True)))
             except BadRow as bad:
                 yield max(1, row.number), bad
+                if not names:  # without the names of columns no row can be read
+                    return
 
 
 def _decoded(data: bytes) -> str:

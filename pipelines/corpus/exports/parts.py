@@ -161,14 +161,14 @@ class ChatExport:
             yield self.row, bad
 
 
-def text_in(value: dict[str, Any], *keys: str) -> str:
-    """Returns the first text that is not empty among some keys; empty without one.
+def text_in(value: Any, *keys: str) -> str:
+    """Returns the first text that is not empty among some keys of an object; empty without one.
 
     Raises:
         BadRow: the value is no text.
     """
     for key in keys:
-        text = value.get(key)
+        text = inside(value, key)
         if text is not None and not isinstance(text, str):
             raise BadRow("wrong_type", "the text of a message is not a string. Export the chat again.")
         if text and not text.isspace():

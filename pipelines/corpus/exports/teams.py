@@ -57,7 +57,7 @@ class TeamsReader(ChatExport):
         if value.get("deletedDateTime"):
             yield DELETED
             return
-        content = text_in(body or {}, "content")
+        content = text_in(body, "content")
         is_html = str(inside(body, "contentType")).lower() != "text"
         parts = [kind for a in objects(value.get("attachments")) if (kind := _kind(a)) is not None]
         text, images = _readable(content) if is_html else (content, [])
