@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from pipelines.corpus.items import BadRow, Document, Turn
@@ -25,6 +26,7 @@ class Message(NamedTuple):
         time: seconds since any fixed moment; None if unknown
         thread: name of the channel or thread; messages of different threads never share a dialogue
         is_thread: flag that ``thread`` is one dialogue, which no pause ends
+        names: names of people who are mentioned in it
     """
 
     row: int
@@ -33,6 +35,7 @@ class Message(NamedTuple):
     time: float | None = None
     thread: str | None = None
     is_thread: bool = False
+    names: tuple[str, ...] = ()
 
 
 class LeftOut(NamedTuple):
@@ -50,6 +53,7 @@ class Dialogue(NamedTuple):
         source_id: the dialogue's own id in the file, if it has one
         left_out: numbers of the parts left out, by kind
         domain, fold, label: values that the file gives for the whole dialogue
+        names: names of people who are mentioned, or whose turns have a role as speaker
     """
 
     row: int
@@ -59,6 +63,7 @@ class Dialogue(NamedTuple):
     domain: str | None = None
     fold: str | None = None
     label: str | None = None
+    names: tuple[str, ...] = ()
 
 
 def dialogue_document(source: Source, dialogue: Dialogue) -> Document:
@@ -78,7 +83,7 @@ def dialogue_document(source: Source, dialogue: Dialogue) -> Document:
             at += len(text) + 1
     options = source.options
     given = {options.domain_field: dialogue.domain, options.fold_field: dialogue.fold}
-    return document(
+    made = document(
         source,
         "\n".join(parts),
         {**given, options.label_field: dialogue.label},
@@ -87,6 +92,7 @@ def dialogue_document(source: Source, dialogue: Dialogue) -> Document:
         turns=tuple(turns),
         left_out=dialogue.left_out,
     )
+    return replace(made, names=tuple(filter(is_unicode, dialogue.names))) if dialogue.names else made
 
 
 class _Open:
@@ -126,7 +132,8 @@ def dialogues(
         nonlocal held
         if held is not None:
             yield held.row, held
-        held = Dialogue(made.row, turns_of(made.messages), left_out=tuple(sorted(left_out.items())))
+        names = dict.fromkeys(name for message in made.messages for name in message.names)
+        held = Dialogue(made.row, turns_of(made.messages), None, tuple(sorted(left_out.items())), names=tuple(names))
         left_out.clear()
 
     for item in items:

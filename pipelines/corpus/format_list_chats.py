@@ -7,7 +7,7 @@ from typing import Final
 from pipelines.corpus.format_spec import FormatSpec
 
 _EXPORTS = "pipelines.corpus.exports"
-_PARSERS = ("ijson", "html-text", "lxml")
+_PARSERS = ("html-text", "lxml")
 
 FORMATS_OF_CHATS: Final[tuple[FormatSpec, ...]] = (
     FormatSpec(

@@ -2,123 +2,129 @@
 
 from __future__ import annotations
 
-import codecs
+import json
 import re
 from collections.abc import Callable, Iterator
-from decimal import Decimal
-from typing import Any, BinaryIO, Final
-
-import ijson
-from ijson.common import ObjectBuilder
+from typing import Any, BinaryIO, Final, NamedTuple
 
 from pipelines.corpus.items import BadRow
+from pipelines.corpus.rows import BOM
 
 _READ_BYTES: Final = 1 << 16
 _MAX_DEPTH: Final = 200
-_MARK: Final = "\ufdd0"
-"""A code point that no text holds. It stands for bytes that are not UTF-8, and for half of a surrogate pair."""
-_CONTROLS: Final = bytes(b if b in b"\0\t\n\r" or b >= 32 else 32 for b in range(256))
-_HALF: Final = re.compile(rb"\\u[dD][89a-fA-F]")
-_PAIR: Final = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F]")
-_ESCAPE: Final = re.compile(
-    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL
+_STRING: Final = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_TOKEN: Final = re.compile(rb'[\s,:]*+(?:(%b)|([{}\[\]])|([^\s"{}\[\],:]++)|("))?' % _STRING, re.DOTALL)
+_MARK: Final = re.compile(rb'%b|["{}\[\]]' % _STRING, re.DOTALL)
+_TEXT, _BRACE, _SCALAR, _UNENDED = 1, 2, 3, 4
+_CLOSERS: Final = {b"{": b"}", b"[": b"]"}
+
+_DAMAGED: Final = BadRow(
+    "bad_json", "the JSON ends too early, or is damaged: the rest of the file is not read. Copy or export it again."
 )
-_TRUNCATED: Final = "the JSON ends too early, or is damaged: the rest of the file is not read. Copy or export it again."
+_ENDLESS: Final = BadRow(
+    "over_long",
+    "holds a value of a length that is not read, or is nested too deeply: the rest of the file is not read.",
+)
+_TOO_LONG: Final = BadRow(
+    "over_long", "is longer than corpus.max_document_chars allows, or nested too deeply. Split it, or leave it out."
+)
 
 
-def _mark(error: UnicodeError) -> tuple[str, int]:
-    if not isinstance(error, UnicodeDecodeError):
-        raise error
-    return _MARK, error.end
+class _Stop(Exception):
+    """A reason why no later value can be read."""
+
+    def __init__(self, bad: BadRow) -> None:
+        super().__init__()
+        self.bad = bad
 
 
-codecs.register_error("reticent.mark", _mark)
+class _Level:
+    """An object or array that is open around the place."""
+
+    def __init__(self, opener: bytes) -> None:
+        self.opener = opener
+        self.key: str | None = None if opener == b"{" else "item"
 
 
-class _Mended:
-    """A file in which a damaged character ends nothing: it becomes a mark inside its string, and the parser goes on.
+class _Token(NamedTuple):
+    kind: int | None
+    data: bytes
 
-    It also counts the bytes read since a mark, and stops at a value of more than the limit.
-    """
+
+class _Text:
+    """The bytes of a file from a position on, with at most one string and one block more than was used."""
 
     def __init__(self, file: BinaryIO, limit_bytes: int) -> None:
         self._file = file
-        self._limit = limit_bytes
-        self._decoder = codecs.getincrementaldecoder("utf-8")("reticent.mark")
-        self._kept = b""
-        self._is_start = True
-        self.num_bytes = 0
-        self.has_marks = False
+        self._limit = limit_bytes + _READ_BYTES
+        self.data = file.read(_READ_BYTES).removeprefix(BOM)
+        self.at = 0
 
-    def read(self, size: int = -1) -> bytes:
-        whole = b""
-        while not whole:
-            data = self._file.read(size)
-            self.num_bytes += len(data)
-            if self.num_bytes > self._limit + _READ_BYTES:
-                raise _TooLong
-            text = self._decoder.decode(data, final=not data)
-            if self._is_start and text:
-                text, self._is_start = text.removeprefix("\ufeff"), False
-            self.has_marks = self.has_marks or _MARK in text
-            whole = self._kept + text.encode().translate(_CONTROLS)
-            self._kept = b""
-            if not data:
-                return self._without_halves(whole)
-            cut = max(whole.rfind(b" "), whole.rfind(b",")) + 1  # neither is a part of an escape
-            if b"\\" in whole[cut:]:
-                whole, self._kept = whole[:cut], whole[cut:]
-        return self._without_halves(whole)
+    def read_on(self) -> bool:
+        """Reads more bytes, and forgets those before the position. Returns false at the end of the file."""
+        rest = self.data[self.at :]
+        if len(rest) > self._limit:
+            raise _Stop(_ENDLESS)
+        more = self._file.read(max(_READ_BYTES, len(rest)))  # twice as much each time, so that no string takes long
+        self.data, self.at = rest + more, 0
+        return bool(more)
 
-    def _without_halves(self, data: bytes) -> bytes:
-        if len(_HALF.findall(data)) == 2 * len(_PAIR.findall(data)):
-            return data
-        self.has_marks = True
-        return _ESCAPE.sub(lambda m: m[0] if m[1] is None else _MARK.encode(), data)
+    def token(self) -> _Token:
+        """Returns the next token, whose kind is None at the end of the file."""
+        while True:
+            match = _TOKEN.match(self.data, self.at)
+            kind, end = (match.lastindex, match.end()) if match else (None, self.at)
+            if kind is None:
+                self.at = end
+            if (kind in (None, _UNENDED) or (kind == _SCALAR and end == len(self.data))) and self.read_on():
+                continue
+            if kind == _UNENDED:
+                raise _Stop(_DAMAGED)
+            self.at = end if kind is not None else self.at
+            return _Token(kind, match[kind] if match and kind else b"")
 
+    def rest_of(self, opener: bytes, limit_bytes: int) -> bytes | None:
+        """Returns an object or array whose start was read, and moves behind its end; None if it is too long or deep.
 
-class _TooLong(Exception):
-    """One value is longer than the limit, so that no later value can be read either."""
-
-
-_OVER_LONG: Final = "is longer than corpus.max_document_chars allows, or nested too deeply. Split it, or leave it out."
-_NOT_UTF8: Final = "holds bytes that are not UTF-8, or half of a surrogate pair. Export the file again as UTF-8."
-
-
-class _Places:
-    """The place of each value, as `ijson.parse` names it, down to a depth."""
-
-    def __init__(self) -> None:
-        self._next: list[str] = [""]  # place of the next value in each open container
-        self._too_deep = 0
-
-    def of(self, event: str, value: Any) -> str | None:
-        """Takes an event, and returns the place of the value that it begins; None for other events and below."""
-        is_start, is_end = event in ("start_map", "start_array"), event in ("end_map", "end_array")
-        if self._too_deep or (is_start and len(self._next) > _MAX_DEPTH):
-            self._too_deep += is_start - is_end
-            return None
-        if is_end:
-            self._next.pop()
-            return None
-        if event == "map_key":
-            self._next[-1] = value if len(self._next) == 2 else f"{self._next[-2]}.{value}"
-            return None
-        place = self._next[-1]
-        if is_start:
-            self._next.append(f"{place}.item" if place else "item")
-        return place
-
-    def skip(self) -> None:
-        """Leaves the container that has just begun, because its end is not passed to `of`."""
-        self._next.pop()
+        Only its own kind of brackets is counted, so that one without a partner inside costs no later value.
+        """
+        closer = _CLOSERS[opener][0]
+        parts, num_bytes = [opener], 1
+        count = depth = deepest = 1
+        while True:
+            start = end = self.at
+            for match in _MARK.finditer(self.data, start):
+                end = match.end()
+                mark = self.data[match.start()]
+                if end - match.start() > 1:
+                    continue
+                if mark == ord('"'):  # the end of the string is not read yet
+                    end -= 1
+                    break
+                depth += 1 if mark in b"{[" else -1
+                deepest = max(deepest, depth)
+                count += (mark == opener[0]) - (mark == closer)
+                if count == 0:
+                    break
+            else:
+                end = len(self.data)
+            num_bytes += end - start
+            if num_bytes <= limit_bytes + _READ_BYTES and deepest <= _MAX_DEPTH:
+                parts.append(self.data[start:end])
+            else:
+                parts.clear()
+            self.at = end
+            if count == 0:
+                return b"".join(parts) or None
+            if not self.read_on():
+                raise _Stop(_DAMAGED)
 
 
 def json_parts(file: BinaryIO, wants: Callable[[str], bool], *, limit_bytes: int) -> Iterator[tuple[str, Any | BadRow]]:
     """Yields the values at the wanted places of a JSON file, in order, each as soon as it is complete.
 
     A value inside a wanted value is a part of it, and is not yielded again. Memory holds one wanted value of at most
-    ``limit_bytes``.
+    ``limit_bytes``. A wanted value that is no JSON becomes a `BadRow`, and those behind it are read.
 
     Args:
         file: bytes of one JSON value
@@ -127,41 +133,62 @@ def json_parts(file: BinaryIO, wants: Callable[[str], bool], *, limit_bytes: int
         limit_bytes: size in the file above which a value is replaced by a `BadRow`
 
     Yields:
-        Pairs of a place and its value, or a `BadRow`. A damaged file ends with a `BadRow`.
+        Pairs of a place and its value, or a `BadRow`. A file that is damaged around the wanted places ends with a
+        `BadRow`.
     """
-    counted = _Mended(file, limit_bytes)
-    builder: ObjectBuilder | None = None
-    is_decoded = True
-    place, depth, num_bytes = "", 0, 0
-    places = _Places()
     try:
-        # `ijson.parse` gives places too, but they take memory in the square of the depth.
-        for event, value in ijson.basic_parse(counted, buf_size=_READ_BYTES, use_float=False):
-            num_bytes += counted.num_bytes
-            counted.num_bytes = 0
-            is_start, is_end = event in ("start_map", "start_array"), event in ("end_map", "end_array")
-            if isinstance(value, Decimal):
-                value = float(value)
-            is_marked = counted.has_marks and isinstance(value, str) and _MARK in value
-            if depth == 0:
-                prefix = places.of(event, value)
-                if prefix is None or not wants(prefix):
-                    continue
-                if not is_start:
-                    yield prefix, BadRow("undecodable", _NOT_UTF8) if is_marked else value
-                    continue
-                builder, place, num_bytes, is_decoded = ObjectBuilder(), prefix, 0, True
-                places.skip()
-            depth += is_start - is_end
-            is_decoded = is_decoded and not is_marked
-            if builder is not None:
-                builder.event(event, value)
-                if num_bytes > limit_bytes + _READ_BYTES or depth > _MAX_DEPTH:
-                    builder = None
-            if depth == 0:
-                bad = BadRow("over_long", _OVER_LONG) if builder is None else BadRow("undecodable", _NOT_UTF8)
-                yield place, builder.value if builder is not None and is_decoded else bad
-    except _TooLong:
-        yield "", BadRow("over_long", "holds a value of a length that is not read: the rest of the file is not read.")
-    except (ijson.JSONError, UnicodeDecodeError, ValueError):
-        yield "", BadRow("bad_json", _TRUNCATED)
+        yield from _parts(_Text(file, limit_bytes), wants, limit_bytes)
+    except _Stop as stop:
+        yield "", stop.bad
+
+
+def _parts(text: _Text, wants: Callable[[str], bool], limit_bytes: int) -> Iterator[tuple[str, Any | BadRow]]:
+    levels: list[_Level] = []
+    is_complete = False
+    while True:
+        kind, token = text.token()
+        if kind is None and is_complete and not levels:
+            return
+        if kind is None or (is_complete and not levels):
+            raise _Stop(_DAMAGED)
+        top = levels[-1] if levels else None
+        if token in (b"}", b"]"):
+            if top is None or _CLOSERS[top.opener] != token:
+                raise _Stop(_DAMAGED)
+            levels.pop()
+            _close(levels)
+            continue
+        if top is not None and top.key is None:
+            if kind != _TEXT:
+                raise _Stop(_DAMAGED)
+            key = _value(token)
+            top.key = key if isinstance(key, str) else ""
+            continue
+        place = ".".join(level.key or "" for level in levels)
+        is_wanted, is_complete = wants(place), True
+        if kind == _BRACE and not is_wanted:
+            levels.append(_Level(token))
+            if len(levels) > _MAX_DEPTH:
+                raise _Stop(_ENDLESS)
+            continue
+        if is_wanted:
+            data = text.rest_of(token, limit_bytes) if kind == _BRACE else token
+            yield place, _TOO_LONG if data is None else _value(data)
+        _close(levels)
+
+
+def _close(levels: list[_Level]) -> None:
+    """Ends the value of a key."""
+    if levels and levels[-1].opener == b"{":
+        levels[-1].key = None
+
+
+def _value(data: bytes) -> Any | BadRow:
+    try:
+        return json.loads(data.decode("utf-8"))
+    except UnicodeDecodeError:
+        return BadRow("undecodable", "not UTF-8. Convert the file, for example with iconv.")
+    except RecursionError:
+        return _TOO_LONG
+    except ValueError:
+        return BadRow("bad_json", "a part of the file is not valid JSON. Correct it, or export it again.")

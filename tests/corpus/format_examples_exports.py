@@ -266,6 +266,6 @@ EXAMPLES: dict[str, Example] = {
     "skype": Example("messages.json", _json(SKYPE), 1, 2, 2),
     "google_chat": Example("DM 1/messages.json", _json(GOOGLE_CHAT), 1, 2, 2),
     "messenger": Example("inbox/benito_1/message_1.json", json.dumps(MESSENGER, indent=1).encode(), 1, 2, 2),
-    "zendesk": Example("tickets.jsonl", b"".join(json.dumps(t).encode() + b"\n" for t in ZENDESK), 2, 3, 3),
+    "zendesk": Example("tickets.jsonl", b"".join(json.dumps(t).encode() + b"\n" for t in ZENDESK), 2, 3, 2),
     "intercom": Example("conversations.json", _json(INTERCOM), 1, 3, 3),
 }

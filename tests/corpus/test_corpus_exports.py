@@ -84,6 +84,7 @@ def test_slack_names_mentions_links_and_entities(tmp_path):
     ]]  # fmt: skip
     assert left == {"system": 1, "deleted": 1, "media": 1, "embed": 1}
     assert bad == []
+    assert documents(read(tmp_path / "general" / "2026-01-01.json", "slack"))[0].names == ("bo-bo", "cy", "U9")
 
 
 def test_slack_without_its_list_of_users(tmp_path):
@@ -289,10 +290,11 @@ def test_layouts_of_zendesk_tickets(tmp_path, data):
 def test_zendesk_names_audits_and_comments_alone(tmp_path):
     users = [{"id": 2, "name": "Eva", "role": "agent"}, {"id": 1, "name": "Paul", "role": "end-user"}]
     alone = {"comments": [{"author_id": 1, "body": "a", "public": True}, {"author_id": 2, "body": "b"}], "users": users}
-    assert said(tmp_path, "zendesk", alone)[0] == [[("Paul", "a"), ("Eva", "b")]]
+    assert said(tmp_path, "zendesk", alone)[0] == [[("CUSTOMER", "a"), ("AGENT", "b")]]
+    assert documents(read(tmp_path / "a.json", "zendesk"))[0].names == ("Paul", "Eva")
     events = [{"type": "Change", "field_name": "x"}, {"type": "Comment", "author_id": 1, "body": "a", "public": True}]
     audits = {"id": 1, "requester": {"id": 1, "name": "Paul"}, "audits": [{"author_id": 1, "events": events}]}
-    assert said(tmp_path, "zendesk", [audits])[0] == [[("Paul", "a")]]
+    assert said(tmp_path, "zendesk", [audits])[0] == [[("CUSTOMER", "a")]]
 
 
 def test_a_bad_line_or_comment_loses_no_neighbour(tmp_path):
@@ -311,7 +313,7 @@ def test_jsonl_tickets_of_several_partitions(tmp_path):
 
 def test_intercom_layouts(tmp_path):
     (one,) = json.loads(example("intercom"))["conversations"]
-    wanted = [[("Nils Abel", "Where is my parcel?"), ("BOT", "I ask a colleague."), ("Eva", "It comes\ntomorrow.")]]
+    wanted = [[("CUSTOMER", "Where is my parcel?"), ("BOT", "I ask a colleague."), ("AGENT", "It comes\ntomorrow.")]]
     old = {"conversation_message": one["source"], "conversation_parts": one["conversation_parts"]["conversation_parts"]}
     for value in (one, [one], {"data": [one]}, old, b"\n".join([json.dumps(one).encode()])):
         assert said(tmp_path, "intercom", value)[0] == wanted

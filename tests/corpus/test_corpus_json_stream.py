@@ -6,8 +6,6 @@ import io
 import json
 import tracemalloc
 
-import ijson
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -80,59 +78,3 @@ def test_one_endless_string_takes_no_more_memory_than_the_limit():
     assert found[-1][1].reason == "over_long"
     assert peak < 20 << 20
     assert file.num_bytes < 4 << 20
-
-
-@given(VALUES)
-def test_places_are_those_of_ijson(value):
-    data = json.dumps(value).encode()
-    seen: list[str] = []
-
-    def wants(place: str) -> bool:
-        seen.append(place)
-        return False
-
-    assert not list(json_parts(io.BytesIO(data), wants, limit_bytes=1 << 20))
-    events = ijson.parse(io.BytesIO(data), use_float=True)
-    assert seen == [place for place, event, _ in events if event != "map_key" and not event.startswith("end")]
-
-
-def test_unwanted_depth_takes_no_memory():
-    tracemalloc.start()
-    found = parts('{"a": ' + "[" * 60_000 + "]" * 60_000 + ', "b": 1}', lambda place: place == "b")
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert found == [("b", 1)]
-    assert peak < 30 << 20
-
-
-@pytest.mark.parametrize(
-    "bad", [b'"\xff"', b'{"a": "\xe9t\xe9"}', b'"\\udc00x"', b'"x\\ud83d"', b'{"\\udc00": 1}', b'["\\\\\\ud83dx"]']
-)
-def test_a_damaged_character_damages_one_value(bad):
-    for start in (0, 65_000, 65_520, 65_530, 65_531, 65_532, 65_533, 65_534):
-        data = b'["' + b"x" * start + b'", ' + bad + b', "\\ud83d\\ude00 \\\\udc00 \xc3\xa9", 2]'
-        found = [value for _, value in json_parts(io.BytesIO(data), lambda p: p == "item", limit_bytes=1 << 20)]
-        assert found[0] == "x" * start
-        assert isinstance(found[1], BadRow)
-        assert found[1].reason == "undecodable"
-        assert found[2:] == ["\U0001f600 \\udc00 é", 2]
-
-
-def test_odd_numbers_and_characters_end_nothing():
-    data = b'\xef\xbb\xbf[1000000000000000000000000000000, 1e999, 1.5, "a\x01b", 2]'
-    found = [value for _, value in json_parts(io.BytesIO(data), lambda p: p == "item", limit_bytes=1 << 20)]
-    assert found == [10**30, float("inf"), 1.5, "a b", 2]
-
-
-@given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=9), st.booleans(), st.integers(0, 70_000))
-def test_sound_text_stays_as_it_is(texts, ascii, start):
-    data = json.dumps(["x" * start, *texts], ensure_ascii=ascii).encode()
-    found = [value for _, value in json_parts(io.BytesIO(data), lambda p: p == "item", limit_bytes=1 << 20)]
-    assert [v for v in found if isinstance(v, str)] == ["x" * start, *texts] or "\ufdd0" in "".join(texts)
-
-
-def test_escapes_without_a_blank_between_them():
-    for start in range(12):
-        text = "x" * start + "\U0001f600" * 30_000
-        found = list(json_parts(io.BytesIO(json.dumps([text, 1]).encode()), lambda p: p == "item", limit_bytes=1 << 20))
-        assert found == [("item", text), ("item", 1)]

@@ -57,9 +57,12 @@ class DiscordReader(ChatExport):
         if not text and parts:
             return
         author = value.get("author")
-        for user in (author, *objects(value.get("mentions"))):
+        mentioned = objects(value.get("mentions"))
+        for user in (author, *mentioned):
             self._remember(user)
-        yield Message(self.row, _name(author), _MARKUP.sub(self._readable, text), seconds(value.get("timestamp")))
+        text, time = _MARKUP.sub(self._readable, text), seconds(value.get("timestamp"))
+        names = [name_of(user.get(key)) for user in mentioned for key in ("nickname", "name")]
+        yield Message(self.row, _name(author), text, time, names=tuple(filter(None, names)))
 
     def _remember(self, user: Any) -> None:
         key, name = name_of(inside(user, "id")), _name(user)

@@ -52,6 +52,7 @@ class SlackReader(ChatExport):
     def __init__(self, options: ReadOptions, *side_files: Path) -> None:
         super().__init__(options)
         self._names: dict[str, str] = {}
+        self._mentioned: list[str] = []
         for path in side_files:
             self._names |= of_file(path, names_in)
 
@@ -80,7 +81,8 @@ class SlackReader(ChatExport):
             return
         speaker, thread = self._speaker(value), name_of(value.get("thread_ts"))
         text = _MARKUP.sub(self._readable, text)
-        yield Message(self.row, speaker, text, seconds(value.get("ts")), thread, is_thread=thread is not None)
+        names, self._mentioned = tuple(dict.fromkeys(self._mentioned)), []
+        yield Message(self.row, speaker, text, seconds(value.get("ts")), thread, thread is not None, names)
 
     def _speaker(self, value: dict[str, Any]) -> str | None:
         user = name_of(value.get("user"), inside(value, "bot_profile", "user_id"))
@@ -96,7 +98,9 @@ class SlackReader(ChatExport):
         target, _, label = found[1].partition("|")
         label = _MARKUP.sub(lambda m: _ENTITIES[m[2]], label)
         if target.startswith("@"):
-            return "@" + (self._names.get(target[1:]) or label.removeprefix("@") or target[1:])
+            name = self._names.get(target[1:]) or label.removeprefix("@") or target[1:]
+            self._mentioned.append(name)
+            return f"@{name}"
         if target.startswith("#"):
             return "#" + (label.removeprefix("#") or self._names.get(target[1:]) or target[1:])
         if target.startswith("!"):

@@ -66,8 +66,9 @@ class TeamsReader(ChatExport):
         if subject:
             text = f"{subject}\n{text}"
         if text.strip() or not (parts or images):
+            names = tuple(filter(None, (name_of(m.get("mentionText")) for m in objects(value.get("mentions")))))
             channel, time = inside(value, "channelIdentity", "channelId"), seconds(value.get("createdDateTime"))
-            yield Message(self.row, _sender(value), text, time, _thread(value), is_thread=bool(channel))
+            yield Message(self.row, _sender(value), text, time, _thread(value), bool(channel), names)
 
 
 def _kind(attachment: dict[str, Any]) -> LeftOut | None:

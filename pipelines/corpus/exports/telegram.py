@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipelines.corpus.dialogues import LeftOut, Message
-from pipelines.corpus.exports.parts import MEDIA, SYSTEM, ChatExport, Item, name_of, seconds
+from pipelines.corpus.exports.parts import MEDIA, SYSTEM, ChatExport, Item, name_of, objects, seconds
 from pipelines.corpus.items import BadRow
 from pipelines.corpus.options import ReadOptions
 
@@ -56,7 +56,7 @@ class TelegramReader(ChatExport):
             time = seconds(value.get("date_unixtime"))
             time = seconds(value.get("date")) if time is None else time
             speaker = name_of(value.get("from"), value.get("actor"), value.get("from_id"))
-            yield Message(self.row, speaker, text, time, f"{self._chat}/{topic or ''}")
+            yield Message(self.row, speaker, text, time, f"{self._chat}/{topic or ''}", names=_mentioned(value))
 
     def _topic(self, value: dict[str, Any]) -> int | None:
         above = value.get("reply_to_message_id")
@@ -70,6 +70,12 @@ class TelegramReader(ChatExport):
                 oldest = next((key for key, root in self._topics.items() if key != root), None)
                 self._topics.pop(next(iter(self._topics)) if oldest is None else oldest)
             self._topics[message] = topic
+
+
+def _mentioned(value: dict[str, Any]) -> tuple[str, ...]:
+    parts = [part for key in ("text", "text_entities") for part in objects(value.get(key))]
+    names = (name_of(part.get("text")) for part in parts if part.get("type") in ("mention", "mention_name"))
+    return tuple(dict.fromkeys(name.removeprefix("@") for name in names if name))
 
 
 def _text(value: Any) -> str:

@@ -1,7 +1,7 @@
 """Reads tickets of Zendesk and conversations of Intercom, from JSON or JSON lines. Each one is a dialogue.
 
-A speaker has the name that the file gives, or else a role: ``CUSTOMER`` for the requester, ``BOT``, and ``AGENT`` for
-the others, with a number from the second one on. Internal notes are left out and counted.
+Speakers have roles: ``CUSTOMER`` for the requester, ``BOT``, and ``AGENT`` for the others, with a number from the
+second one on. Their names become names of the document. Internal notes are left out and counted.
 """
 
 from __future__ import annotations
@@ -35,11 +35,14 @@ class _Ticket:
         self.row = row
         self.left_out = left_out
         self.messages: list[Message] = []
+        self.names: dict[str, None] = {}
         self.problem: BadRow | None = None
         self._speakers: dict[str, dict[str | None, int]] = {}
 
-    def speaker(self, role: str, key: str | None) -> str:
-        """Returns a role, with a number for the second person who has it."""
+    def speaker(self, role: str, key: str | None, name: str | None) -> str:
+        """Returns a role, with a number for the second person who has it, and notes the person's name."""
+        if name is not None:
+            self.names[name] = None
         known = self._speakers.setdefault(role, {})
         number = min(known.setdefault(key, len(known) + 1), _MOST_AGENTS)
         return role if number == 1 else f"{role} {number}"
@@ -60,7 +63,8 @@ class _Ticket:
         if self.problem is not None:
             yield self.row, self.problem
         if self.messages:
-            yield self.row, Dialogue(self.row, turns_of(self.messages), source_id, tuple(sorted(self.left_out.items())))
+            left_out = tuple(sorted(self.left_out.items()))
+            yield self.row, Dialogue(self.row, turns_of(self.messages), source_id, left_out, names=tuple(self.names))
             self.left_out.clear()
         elif self.problem is None and not self.left_out:
             yield self.row, BadRow("missing_text", "the ticket holds no text of anybody. Export comments too.")
@@ -168,8 +172,8 @@ class ZendeskReader(TicketExport):
     def fill(self, ticket: _Ticket, value: dict[str, Any]) -> None:
         """Adds the comments, or the description of a ticket without them. The subject begins the first turn."""
         people = {name_of(p.get("id")): p for p in objects(value.get("users"))}
-        for key in ("submitter", "assignee", "requester"):
-            person = value.get(key)
+        for field in ("submitter", "assignee", "requester"):
+            person = value.get(field)
             if isinstance(person, dict):
                 people[name_of(person.get("id"))] = person
         requester = name_of(value.get("requester_id"), inside(value, "requester", "id"))
@@ -187,12 +191,13 @@ class ZendeskReader(TicketExport):
                 continue
             person = author if isinstance(author, dict) else people.get(key) or {}
             is_customer = key == requester or inside(person, "role") in ("end-user", "end_user")
-            role = ticket.speaker(CUSTOMER if is_customer else AGENT, key)
-            self.turn(ticket, name_of(person.get("name")) or role, comment, title, "plain_body", "body", *_HTML)
+            role = ticket.speaker(CUSTOMER if is_customer else AGENT, key, name_of(person.get("name")))
+            self.turn(ticket, role, comment, title, "plain_body", "body", *_HTML)
             title = title if not ticket.messages else ""
         if not comments and (title or value.get("description")):
             person = people.get(requester, {})
-            self.turn(ticket, name_of(person.get("name")) or CUSTOMER, value, title, "description")
+            role = ticket.speaker(CUSTOMER, requester, name_of(person.get("name")))
+            self.turn(ticket, role, value, title, "description")
 
 
 def _comments(value: dict[str, Any]) -> list[dict[str, Any]]:
@@ -244,7 +249,7 @@ class IntercomReader(TicketExport):
         author = part.get("author")
         kind = inside(author, "type")
         role = BOT if kind == "bot" else AGENT if kind in ("admin", "team") else CUSTOMER
-        tag = ticket.speaker(role, name_of(inside(author, "id")))
         name = None if kind == "bot" else name_of(inside(author, "name"))
+        tag = ticket.speaker(role, name_of(inside(author, "id")), name)
         body = {**part, "body_html": part.get("body")}
-        self.turn(ticket, name or tag, body, title, "body_html")
+        self.turn(ticket, tag, body, title, "body_html")
