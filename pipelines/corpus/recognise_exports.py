@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import functools
 import io
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any, Final
@@ -27,6 +28,11 @@ _FIELDS = (
 _TELEGRAM = ("messages.item", "chats.list.item.messages.item", "left_chats.list.item.messages.item")
 _LISTS = ("item", "members.item", "messages.item", "value.item", "data.item", "conversations.item")
 _PLACES = frozenset((*_TELEGRAM, *_LISTS, *_FIELDS, "tickets.item", "ticket", "results.item"))
+_HINT = re.compile(
+    rb'"(?:ts|author|author_id|from_id|actor|messagetype|messageType|creator|sender_name|senderName|requester|requester_id'
+    rb'|conversation_parts|conversation_message|profile|members|created|team_id|real_name|service_type|app_type)"\s*:'
+)
+"""Keys of which every export has at least one."""
 
 Check = Callable[[Mapping[str, Any]], bool]
 
@@ -35,7 +41,7 @@ Check = Callable[[Mapping[str, Any]], bool]
 def _values(data: bytes, places: frozenset[str]) -> dict[str, list[Any]]:
     """Returns the first values at some places of a JSON file or of JSON lines, with at most a few for each place."""
     found: dict[str, list[Any]] = {}
-    if data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in (b"{", b"["):
+    if data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in (b"{", b"[") or _HINT.search(data) is None:
         return found
     for _, place, value in json_or_lines(io.BytesIO(data), places.__contains__, ReadOptions()):
         if isinstance(value, BadRow):
