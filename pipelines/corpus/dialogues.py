@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from pipelines.corpus.items import BadRow, Document, Rejected, Turn
-from pipelines.corpus.records import Record, Source, document
+from pipelines.corpus.records import Record, Source, document, is_unicode
 
 MAX_OPEN = 1_000
 """Number of threads that may be open at once. The one without a message for the longest time ends first."""
@@ -24,6 +25,8 @@ class Message(NamedTuple):
         text: text of the message
         time: seconds since any fixed moment; None if unknown
         thread: name of the channel or thread; messages of different threads never share a dialogue
+        is_thread: flag that ``thread`` is one dialogue, which no pause ends
+        names: names of people who are mentioned in it
     """
 
     row: int
@@ -31,6 +34,8 @@ class Message(NamedTuple):
     text: str
     time: float | None = None
     thread: str | None = None
+    is_thread: bool = False
+    names: tuple[str, ...] = ()
 
 
 class LeftOut(NamedTuple):
@@ -53,6 +58,7 @@ class Dialogue(NamedTuple):
         left_out: numbers of the parts left out, by kind
         domain, fold, label: values that the file gives for the whole dialogue
         is_text: flag that the turns are only lines of a text, such as subtitles without speakers
+        names: names of people who are mentioned, or whose turns have a role as speaker
     """
 
     row: int
@@ -63,6 +69,7 @@ class Dialogue(NamedTuple):
     fold: str | None = None
     label: str | None = None
     is_text: bool = False
+    names: tuple[str, ...] = ()
 
 
 def dialogue_document(source: Source, dialogue: Dialogue, record: Record | None = None) -> Document:
@@ -87,7 +94,7 @@ def dialogue_document(source: Source, dialogue: Dialogue, record: Record | None 
             at += len(text) + 1
     options = source.options
     given = {options.domain_field: dialogue.domain, options.fold_field: dialogue.fold}
-    return document(
+    made = document(
         source,
         "\n".join(parts),
         {**given, options.label_field: dialogue.label, **(record or {})},
@@ -96,6 +103,7 @@ def dialogue_document(source: Source, dialogue: Dialogue, record: Record | None 
         turns=None if dialogue.is_text else tuple(turns),
         left_out=dialogue.left_out,
     )
+    return replace(made, names=tuple(filter(is_unicode, dialogue.names))) if dialogue.names else made
 
 
 class _Open:
@@ -103,7 +111,7 @@ class _Open:
 
     def __init__(self, row: int) -> None:
         self.row = row
-        self.turns: list[tuple[str | None, str]] = []
+        self.messages: list[Message] = []
         self.num_chars = 0
         self.time: float | None = None
 
@@ -114,8 +122,9 @@ def dialogues(
     """Groups messages into dialogues.
 
     A message continues the dialogue of its thread, unless more than ``gap_minutes`` have passed since the last message
-    there, or the dialogue would have more than ``max_chars`` characters. Messages without a time always continue it.
-    Memory holds the open dialogues, at most `MAX_OPEN`.
+    there (``is_thread``: however many), or the dialogue would have more than ``max_chars`` characters. Messages without
+    a time always continue it. A file may hold the newest message first: a gap may also lead backwards, and the turns of
+    such a dialogue are put into the order of their times. Memory holds the open dialogues, at most `MAX_OPEN`.
 
     Args:
         items: messages, parts that are left out, and unusable messages with their rows, in the order of the file
@@ -134,7 +143,8 @@ def dialogues(
         nonlocal held
         if held is not None:
             yield held.row, held
-        held = Dialogue(made.row, made.turns, left_out=tuple(sorted(left_out.items())))
+        names = dict.fromkeys(name for message in made.messages for name in message.names)
+        held = Dialogue(made.row, turns_of(made.messages), None, tuple(sorted(left_out.items())), names=tuple(names))
         left_out.clear()
 
     for item in items:
@@ -147,6 +157,9 @@ def dialogues(
         if not item.text.strip():
             left_out["empty"] += 1
             continue
+        if (problem := unusable(item.speaker, item.text)) is not None:
+            yield item.row, problem
+            continue
         current = opened.pop(item.thread, None)
         if current is not None and _ends_before(current, item, gap_minutes, max_chars):
             yield from ended(current)
@@ -155,7 +168,7 @@ def dialogues(
             current = _Open(item.row)
             if len(opened) >= MAX_OPEN:
                 yield from ended(opened.pop(next(iter(opened))))
-        current.turns.append((item.speaker, item.text))
+        current.messages.append(item)
         current.num_chars += len(item.text) + 1
         current.time = current.time if item.time is None else item.time
         opened[item.thread] = current
@@ -169,6 +182,24 @@ def dialogues(
 def _ends_before(current: _Open, message: Message, gap_minutes: float, max_chars: int) -> bool:
     if current.num_chars + len(message.text) > max_chars:
         return True
-    if current.time is None or message.time is None:
+    if message.is_thread or current.time is None or message.time is None:
         return False
-    return message.time - current.time > gap_minutes * 60
+    return abs(message.time - current.time) > gap_minutes * 60
+
+
+def unusable(speaker: str | None, text: str) -> BadRow | None:
+    """Returns the reason why one message would make its whole dialogue unusable, or None."""
+    if "\0" in text or "\0" in (speaker or ""):
+        return BadRow("nul", "the message holds a NUL character. Remove it.")
+    if not is_unicode(text) or not is_unicode(speaker or ""):
+        return BadRow("undecodable", "holds half of a surrogate pair as a JSON escape. Write the character whole.")
+    return None
+
+
+def turns_of(messages: list[Message]) -> list[tuple[str | None, str]]:
+    """Returns speakers and texts in the order of the messages, or of their times if the newest message comes first."""
+    times = [message.time for message in messages if message.time is not None]
+    if times and len(times) == len(messages) and times[0] > times[-1]:
+        messages = messages[::-1]  # those of one time
+        messages.sort(key=lambda message: message.time or 0.0)
+    return [(message.speaker, message.text) for message in messages]

@@ -1,4 +1,4 @@
-"""The formats of chats, tickets and call transcripts."""
+"""The formats of dialogues in JSON, chat logs and call transcripts."""
 
 from __future__ import annotations
 

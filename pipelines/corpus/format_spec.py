@@ -42,6 +42,8 @@ class FormatSpec:
         reader: ``module:Class`` of a reader that yields the documents of a whole file, if the format has one. Built-in
             formats use it for the kinds ``whole`` and ``file``.
         presets: values of fields of `pipelines.corpus.options.ReadOptions` that replace their defaults
+        side_files: names of files that the reader needs too, such as a list of users. The reader is created as
+            ``Class(options, *paths)`` with those that exist in the file's folder or the folder above it.
     """
 
     name: str
@@ -59,3 +61,4 @@ class FormatSpec:
     packages: tuple[str, ...] = ()
     reader: str = ""
     presets: Mapping[str, Any] = field(default_factory=dict)
+    side_files: tuple[str, ...] = ()

@@ -17,6 +17,7 @@ from typing import Any, Literal
 from pipelines.corpus.encodings import UTF8
 from pipelines.corpus.format_list import FORMATS_OF_TEXT
 from pipelines.corpus.format_list_chats import FORMATS_OF_CHATS
+from pipelines.corpus.format_list_exports import FORMATS_OF_EXPORTS
 from pipelines.corpus.format_list_web import FORMATS_OF_PAGES
 from pipelines.corpus.format_spec import FormatSpec, RowKind
 from pipelines.corpus.options import ReadOptions
@@ -36,7 +37,7 @@ _FOLD_WORDS = FOLDS | {"val": "valid", "trainset": "train", "devset": "valid", "
 
 
 FORMATS: Mapping[str, FormatSpec] = {
-    spec.name: spec for spec in (*FORMATS_OF_TEXT, *FORMATS_OF_CHATS, *FORMATS_OF_PAGES)
+    spec.name: spec for spec in (*FORMATS_OF_TEXT, *FORMATS_OF_CHATS, *FORMATS_OF_EXPORTS, *FORMATS_OF_PAGES)
 }
 
 AUTO: Mapping[str, str] = {suffix: spec.name for spec in FORMATS.values() for suffix in spec.auto}

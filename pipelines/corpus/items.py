@@ -44,6 +44,7 @@ class Document:
         num_rows: number of rows in the document that can be rejected separately, such as lines of a conversation
         layout: layout for splitting, if the format gives one: ``turns`` of a dialogue, or ``whole`` for one row
         turns: turns of a dialogue, in order, if the format gives them apart from their text
+        names: names that the file gives for people who are mentioned, or whose turns have a role as speaker
     """
 
     name: str
@@ -58,6 +59,7 @@ class Document:
     num_rows: int = 1
     layout: Literal["turns", "whole"] | None = None
     turns: tuple[Turn, ...] | None = None
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
 from pipelines.corpus.datasets import from_record
@@ -55,15 +56,20 @@ class _Bytes(io.RawIOBase):
         return len(data)
 
 
-def make_reader(format: str, options: ReadOptions) -> Reader:
+def make_reader(format: str, options: ReadOptions, side_files: Sequence[Path] = ()) -> Reader:
     """Imports and creates a reader.
+
+    Args:
+        format: name of the format, or import path of a plug-in
+        options: options of reading
+        side_files: paths of the side files that the format declares and that exist
 
     Raises:
         ConfigError: see `format_spec`; or the options are wrong, or the reader cannot be created.
     """
     spec = format_spec(format)
     if spec.reader:
-        return cast("Reader", load(spec.reader)(options))
+        return cast("Reader", load(spec.reader)(options, *side_files))
     try:
         own = check_options(spec.options, json.loads(options.plugin), "corpus.options")
         made = load(reference(format))(own)
@@ -78,7 +84,7 @@ def make_reader(format: str, options: ReadOptions) -> Reader:
     return cast("Reader", made)
 
 
-def read_rows(stream: HashedStream, source: Source) -> Iterator[Items]:
+def read_rows(stream: HashedStream, source: Source, side_files: Sequence[Path] = ()) -> Iterator[Items]:
     """Yields the documents and rejected rows of each row from the reader of ``source.format``.
 
     Dialogues come in the order of their ends, so their numbers need not rise. If the reader fails, the rows from there
@@ -87,8 +93,9 @@ def read_rows(stream: HashedStream, source: Source) -> Iterator[Items]:
     Args:
         stream: bytes of a piece, which are read to their end
         source: place of the piece, with the number of its first row
+        side_files: paths of the side files, as for `make_reader`
     """
-    reader = make_reader(source.format, source.options)
+    reader = make_reader(source.format, source.options, side_files)
     file = io.BufferedReader(_Bytes(stream))
     last = 0
     try:

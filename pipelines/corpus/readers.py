@@ -37,6 +37,7 @@ from pipelines.corpus.reader_cache import OpenReader, ReaderCache, key_of
 from pipelines.corpus.records import Source, over_long, rejected
 from pipelines.corpus.rows import BOM, Row, RowReader
 from pipelines.corpus.scan import DAMAGED, NOT_A_FILE
+from pipelines.corpus.side_files import side_digest, side_files
 from pipelines.errors import InputError
 
 # A character takes at most 4 bytes in UTF-8, and 12 as a pair of JSON escapes; a record also holds other fields.
@@ -121,13 +122,15 @@ def _from_bytes(piece: Piece, options: ReadOptions) -> Iterator[Document | Rejec
 def _from_plugin(piece: Piece, options: ReadOptions) -> Iterator[Document | Rejected | LeftOut]:
     from pipelines.corpus.plugin import read_rows
 
-    with open_bytes(Path(piece.path), encoding_of_file(piece.format, piece.name, options)) as file:
-        reader = RowReader(file, piece.name, piece.format, options)
+    path = Path(piece.path)
+    side = side_digest(path, piece.format)
+    with open_bytes(path, encoding_of_file(piece.format, piece.name, options)) as file:
+        reader = RowReader(file, piece.name, piece.format, options, side)
         stream = reader.stream(piece.start_byte, piece.end_byte - piece.start_byte)
         source = Source(piece.name, piece.format, piece.first_row, options, piece.draws_fold)
-        for items in read_rows(stream, source):
+        for items in read_rows(stream, source, side_files(path, piece.format)):
             yield from items
-        if stream.cut() != piece.digest:
+        if stream.cut() != piece.digest or side_digest(path, piece.format) != side:
             raise InputError(_CHANGED)
 
 

@@ -53,14 +53,16 @@ class RowReader:
         name: name of the file
         format: format of the file
         options: options of reading
+        side: digest of the side files, which counts in every digest
 
     Attributes:
         file: decompressed bytes
         header: first line of a table; empty for other files
     """
 
-    def __init__(self, file: BinaryIO, name: str, format: str, options: ReadOptions) -> None:
+    def __init__(self, file: BinaryIO, name: str, format: str, options: ReadOptions, side: str = "") -> None:
         self.file = file
+        self._side = side.encode()
         self._kind = row_kind(format, name, options)
         self._quoted_after = delimiter(name, format, options).encode() if is_quoted(name, format, options) else None
         self.header = file.readline(SEGMENT_BYTES) if has_header(format, self._kind) else b""
@@ -71,7 +73,7 @@ class RowReader:
         start = len(self.header) if start_byte is None else start_byte
         skip_to(self.file, start, at=self._position)
         self._position = start if num_bytes is None else start + num_bytes
-        return HashedStream(self.file, start, num_bytes, self.header)
+        return HashedStream(self.file, start, num_bytes, self.header + self._side)
 
     def close(self) -> None:
         """Closes the file."""

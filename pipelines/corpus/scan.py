@@ -22,6 +22,7 @@ from pipelines.corpus.listing import list_files
 from pipelines.corpus.open_input import DamagedFile, NotAFile, open_bytes
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.rows import RowReader
+from pipelines.corpus.side_files import side_digest
 from pipelines.errors import InputError
 
 DAMAGED = "damaged"
@@ -124,9 +125,10 @@ def _index_bytes(
     first_row = 1
     is_damaged = False
     stream: HashedStream | None = None
+    side = side_digest(path, format)
     with open_bytes(path, encoding_of_file(format, name, options)) as file:
         try:
-            reader = RowReader(file, name, format, options)
+            reader = RowReader(file, name, format, options, side)
             stream = reader.stream()
             start = end = stream.position
             for row in reader.rows(stream):

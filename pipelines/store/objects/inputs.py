@@ -14,6 +14,7 @@ from pipelines.corpus import scan
 from pipelines.corpus.formats import NameFolds, draws_folds, index_settings
 from pipelines.corpus.listing import EMPTY, FORGOTTEN, InputFile, list_files
 from pipelines.corpus.options import ReadOptions
+from pipelines.corpus.side_files import side_digest
 from pipelines.errors import InputError
 from pipelines.files import canonical_json
 from pipelines.store.objects.code import CodeDigests
@@ -82,6 +83,8 @@ def corpus_state(
     for done, file in enumerate(files):
         settings = index_settings(file.format, file.name, request.options)
         tag = f"corpus:{code}:{file.format}:{settings}:{request.partition_documents}"
+        if side := side_digest(file.path, file.format):
+            tag += f":{side}"
         if not read:
             value = cache.peek(file.path, tag)
             if value is None:

@@ -1,0 +1,1 @@
+"""Readers of the files that chat and ticket tools export, one module for each tool."""

@@ -1,0 +1,241 @@
+"""Common parts of the readers of exports: values of JSON files and JSON lines, times, names and HTML."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any, BinaryIO, Final, cast
+
+import html_text
+from lxml.etree import LxmlError
+
+from pipelines.corpus.dialogues import Dialogue, LeftOut, Message, dialogues
+from pipelines.corpus.hashed_stream import HashedStream
+from pipelines.corpus.items import BadRow
+from pipelines.corpus.json_stream import json_parts
+from pipelines.corpus.options import ReadOptions
+from pipelines.corpus.rows import BOM, iter_rows
+
+Item = Message | LeftOut | tuple[int, BadRow]
+
+MEDIA: Final = LeftOut("media")
+SYSTEM: Final = LeftOut("system")
+DELETED: Final = LeftOut("deleted")
+
+_BYTES_PER_CHAR = 12  # two JSON escapes
+_OTHER_BYTES = 1 << 20
+_MOST_SECONDS = 1e11
+_TAGS = re.compile(r"<[^<>]*>")
+_NO_JSON = "not valid JSON. Export the file again."
+
+
+def limit_bytes(options: ReadOptions) -> int:
+    """Returns the size in a file above which one value is not read."""
+    return options.max_document_chars * _BYTES_PER_CHAR + _OTHER_BYTES
+
+
+class _After:
+    """A file whose first bytes have been read."""
+
+    def __init__(self, first: bytes, file: BinaryIO) -> None:
+        self._first = first
+        self._file = file
+
+    def read(self, size: int = -1) -> bytes:
+        if not self._first:
+            return self._file.read(size)
+        end = len(self._first) if size < 0 else size
+        data, self._first = self._first[:end], self._first[end:]
+        return data
+
+
+def json_or_lines(
+    file: BinaryIO, wants: Callable[[str], bool], options: ReadOptions
+) -> Iterator[tuple[int | None, str, Any]]:
+    """Yields the values of a JSON file, or of a file with one JSON object per line.
+
+    Args:
+        file: bytes of the file, or of a run of whole lines
+        wants: function for `json_parts`
+        options: options of reading
+
+    Yields:
+        The number of the line (None for a JSON file), the place, and the value or a `BadRow`. An object of a line has
+        the place ``item``.
+    """
+    limit = limit_bytes(options)
+    head: list[bytes] = []
+    while len([line for line in head if line.strip()]) < 2 and sum(map(len, head)) <= limit:
+        line = file.readline(limit)
+        if not line:
+            break
+        head.append(line.removeprefix(BOM) if not head else line)
+    full = [line for line in head if line.strip()]
+    after = _After(b"".join(head), file)
+    if len(full) < 2 or full[0].lstrip()[:1] == b"[" or not any(isinstance(_loads(line), dict) for line in full):
+        for place, value in json_parts(cast("BinaryIO", after), wants, limit_bytes=limit):
+            yield None, place, value
+        return
+    for number, line in enumerate(head, start=1):
+        if line.strip():
+            yield number, "item", _loads(line)
+    for row in iter_rows(HashedStream(file), "line", len(head) + 1, limit):
+        if row.data is None:
+            advice = "longer than corpus.max_document_chars allows. Split it, or leave it out."
+            yield row.number, "item", BadRow("over_long", advice)
+        elif row.data.strip():
+            yield row.number, "item", _loads(row.data)
+
+
+def _loads(line: bytes) -> Any | BadRow:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return BadRow("bad_json", _NO_JSON)
+
+
+class ChatExport:
+    """Reader of a JSON export whose messages are elements of lists.
+
+    Args:
+        options: options of reading
+
+    Attributes:
+        messages: places of messages, as `json_parts` names them
+        others: places of other values that the reader needs
+        row: number of the message that is being read
+    """
+
+    messages: frozenset[str]
+    others: frozenset[str] = frozenset()
+
+    def __init__(self, options: ReadOptions) -> None:
+        self.options = options
+        self.row = 0
+        self._has_list = False
+
+    def read(self, file: BinaryIO) -> Iterator[tuple[int, Dialogue | BadRow]]:
+        """Yields the dialogues and unusable messages of a file."""
+        gap = self.options.dialogue_gap_minutes
+        return dialogues(self._items(file), gap_minutes=gap, max_chars=self.options.max_document_chars)
+
+    def message(self, place: str, value: dict[str, Any]) -> Iterator[Item]:
+        """Yields the message of one value, or messages, and what is left out. Raises `BadRow`."""
+        raise NotImplementedError
+
+    def note(self, place: str, value: Any) -> None:
+        """Takes another value that is needed."""
+
+    def _wants(self, place: str) -> bool:
+        self._has_list = self._has_list or f"{place}.item" in self.messages
+        return place in self.messages or place in self.others
+
+    def _items(self, file: BinaryIO) -> Iterator[Item]:
+        first = file.read(len(BOM)).removeprefix(BOM)
+        self._has_list = "item" in self.messages and first.strip()[:1] in (b"[", b"")
+        after = cast("BinaryIO", _After(first, file))
+        for place, value in json_parts(after, self._wants, limit_bytes=limit_bytes(self.options)):
+            is_bad = isinstance(value, BadRow)
+            if place not in self.messages and not is_bad:
+                self.note(place, value)
+                continue
+            self.row += 1
+            if is_bad:
+                yield self.row, value
+                continue
+            yield from self.checked(place, value)
+        if not self._has_list and not self.row:
+            yield 1, BadRow("missing_text", "holds no list of messages of this tool. Set corpus.format for the file.")
+
+    def checked(self, place: str, value: Any) -> Iterator[Item]:
+        """Yields the items of `message`, or the number of the message and the reason why it cannot be used."""
+        try:
+            if not isinstance(value, dict):
+                raise BadRow("not_an_object", "a message is not a JSON object. Export the chat again.")
+            yield from self.message(place, value)
+        except BadRow as bad:
+            yield self.row, bad
+
+
+def text_in(value: Any, *keys: str) -> str:
+    """Returns the first text that is not empty among some keys of an object; empty without one.
+
+    Raises:
+        BadRow: the value is no text.
+    """
+    for key in keys:
+        text = inside(value, key)
+        if text is not None and not isinstance(text, str):
+            raise BadRow("wrong_type", "the text of a message is not a string. Export the chat again.")
+        if text and not text.isspace():
+            return text
+    return ""
+
+
+def name_of(*values: Any) -> str | None:
+    """Returns the first name that is not empty; numbers count as names."""
+    for value in values:
+        if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 64:
+            return str(value)
+        if isinstance(value, str) and value.strip():
+            return value.strip()
+    return None
+
+
+def inside(value: Any, *keys: str) -> Any:
+    """Returns the value behind keys in nested objects, or None."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def objects(value: Any) -> list[dict[str, Any]]:
+    """Returns the objects of a list; none if it is no list."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def left_out(value: Any, kind: LeftOut = MEDIA) -> list[LeftOut]:
+    """Returns one part left out for each element of a list."""
+    return [kind] * len(value) if isinstance(value, list) else []
+
+
+def seconds(value: Any) -> float | None:
+    """Returns the Unix time of a date (ISO 8601, seconds, milliseconds or microseconds); None if it is unknown.
+
+    Dates without a time zone count as UTC.
+    """
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            try:
+                moment = datetime.fromisoformat(value.strip())
+                return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+            except (ValueError, OverflowError):
+                return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    if not math.isfinite(number):
+        return None
+    while abs(number) > _MOST_SECONDS:
+        number /= 1000
+    return number
+
+
+def text_of_html(content: str) -> str:
+    """Returns the text of a piece of HTML, with line breaks between its blocks. Text without markup stays as it is."""
+    if "<" not in content and "&" not in content:
+        return content
+    try:
+        text = cast("str", html_text.extract_text(content))
+    except (ValueError, LxmlError, RecursionError, AssertionError):
+        text = ""
+    return text or html.unescape(_TAGS.sub(" ", content)).strip()

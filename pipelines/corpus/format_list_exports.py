@@ -1,0 +1,122 @@
+"""The formats of exports of chat and ticket tools."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pipelines.corpus.format_spec import FormatSpec
+
+_EXPORTS = "pipelines.corpus.exports"
+_PARSERS = ("html-text", "lxml")
+
+FORMATS_OF_EXPORTS: Final[tuple[FormatSpec, ...]] = (
+    FormatSpec(
+        name="slack",
+        document="a thread, or messages of a channel without a long pause; a file holds a day of a channel",
+        example='`[{"type": "message", "user": "U1", "text": "Hello <@U2>", "ts": "1700000000.1"}]`',
+        kinds={".json": "whole"},
+        names_fold=False,
+        has_gold=False,
+        settings=("dialogue_gap_minutes",),
+        packages=_PARSERS,
+        reader=f"{_EXPORTS}.slack:SlackReader",
+        side_files=("users.json", "org_users.json", "channels.json"),
+    ),
+    FormatSpec(
+        name="discord",
+        document="messages of a channel without a long pause",
+        example='`{"channel": {…}, "messages": [{"type": "Default", "content": "Hello", "author": {…}}]}`',
+        kinds={".json": "whole"},
+        names_fold=False,
+        has_gold=False,
+        settings=("dialogue_gap_minutes",),
+        packages=_PARSERS,
+        reader=f"{_EXPORTS}.discord:DiscordReader",
+    ),
+    FormatSpec(
+        name="discord_csv",
+        document="messages of a channel without a long pause",
+        example="`AuthorID,Author,Date,Content,Attachments,Reactions`, then a message per record",
+        kinds={".csv": "whole"},
+        names_fold=False,
+        has_gold=False,
+        settings=("dialogue_gap_minutes",),
+        packages=_PARSERS,
+        reader=f"{_EXPORTS}.discord:DiscordTableReader",
+    ),
+    FormatSpec(
+        name="telegram",
+        document="messages of a chat or topic without a long pause",
+        example='`{"type": "personal_chat", "messages": [{"type": "message", "from": "Ann", "text": "Hello"}]}`',
+        kinds={".json": "whole"},
+        names_fold=False,
+        has_gold=False,
+        settings=("dialogue_gap_minutes",),
+        packages=_PARSERS,
+        reader=f"{_EXPORTS}.telegram:TelegramReader",
+    ),
+    FormatSpec(
+        name="teams",
+        document="a thread of a channel, or messages of a chat without a long pause",
+        example='`{"value": [{"messageType": "message", "from": {…}, "body": {"content": "<p>Hello</p>"}}]}`',
+        kinds={".json": "whole"},
+        names_fold=False,
+        has_gold=False,
+        settings=("dialogue_gap_minutes",),
+        packages=_PARSERS,
+        reader=f"{_EXPORTS}.teams:TeamsReader",
+    ),
+    FormatSpec(
+        name="skype",
+        document="messages of a conversation without a long pause, from a person's own Teams or Skype export",
+        example='`{"conversations": [{"MessageList": [{"messagetype": "Text", "content": "Hello"}]}]}`',
+        kinds={".json": "whole"},
+        names_fold=False,
+        has_gold=False,
+        settings=("dialogue_gap_minutes",),
+        packages=_PARSERS,
+        reader=f"{_EXPORTS}.teams:SkypeReader",
+    ),
+    FormatSpec(
+        name="google_chat",
+        document="messages of a group without a long pause",
+        example='`{"messages": [{"creator": {"name": "Ann"}, "text": "Hello"}]}`',
+        kinds={".json": "whole"},
+        names_fold=False,
+        has_gold=False,
+        settings=("dialogue_gap_minutes",),
+        packages=_PARSERS,
+        reader=f"{_EXPORTS}.messenger:GoogleChatReader",
+    ),
+    FormatSpec(
+        name="messenger",
+        document="messages of a Facebook or Instagram conversation without a long pause",
+        example='`{"messages": [{"sender_name": "Ann", "timestamp_ms": 1700000000000, "content": "Hello"}]}`',
+        kinds={".json": "whole"},
+        names_fold=False,
+        has_gold=False,
+        settings=("dialogue_gap_minutes",),
+        packages=_PARSERS,
+        reader=f"{_EXPORTS}.messenger:MessengerReader",
+    ),
+    FormatSpec(
+        name="zendesk",
+        document="a ticket with its public comments",
+        example='`{"id": 7, "requester_id": 1, "comments": [{"author_id": 1, "body": "Hello"}]}`',
+        kinds={".json": "whole", ".jsonl": "line", ".ndjson": "line"},
+        names_fold=False,
+        has_gold=False,
+        packages=_PARSERS,
+        reader=f"{_EXPORTS}.tickets:ZendeskReader",
+    ),
+    FormatSpec(
+        name="intercom",
+        document="a conversation without its notes",
+        example='`{"source": {"body": "<p>Hello</p>", …}, "conversation_parts": {…}}`',
+        kinds={".json": "whole", ".jsonl": "line", ".ndjson": "line"},
+        names_fold=False,
+        has_gold=False,
+        packages=_PARSERS,
+        reader=f"{_EXPORTS}.tickets:IntercomReader",
+    ),
+)
