@@ -180,6 +180,7 @@ def _rows(
             break
         num_documents += 1
         labels = map_gold(item.gold or (), sentences)
+        names = tuple(name for _, name in splitter.speakers(item.text, item.turns or item.layout))
         for index, sentence in enumerate(sentences):
             num_tokens += len(sentence.token_starts)
             if (sentence.speaker, sentence.text) in seen or num_tokens > 2 * _MAX_TOKENS:
@@ -198,6 +199,7 @@ def _rows(
                     "fold": "train",
                     "label": item.label,
                     "is_duplicate": False,
+                    "names": names,
                 }
             )
     return rows, gold, num_documents
@@ -213,7 +215,7 @@ def _redacted(redact: Any, corpus: Any, rows: Sequence[Mapping[str, Any]], gold:
         except ConfigError as error:
             warnings.append(str(error))
     figures = RedactionFigures(policies=redact.policies, conservative=redact.conservative)
-    requests = [Request(row["text"], row["token_starts"], row["token_ends"]) for row in rows]
+    requests = [Request(row["text"], row["token_starts"], row["token_ends"], names=row["names"]) for row in rows]
     with Redactor.from_spec(redact.redactor_spec(corpus.separator())) as redactor:
         verdicts = redactor.judge(requests, [row["doc_id"] for row in rows])
     with Redactor.from_spec(RedactorSpec(policies=(_PROXY,), stabilise=False)) as proxy:

@@ -23,6 +23,8 @@ from spacy.language import Language
 
 from pipelines.corpus.boundaries import MAX_TOKENS, load_model, model_boundaries
 from pipelines.corpus.items import Turn
+from pipelines.corpus.speakers import ROLE as ROLE
+from pipelines.corpus.speakers import Tags
 from pipelines.errors import ConfigError
 from pipelines.mask import MASK
 
@@ -45,12 +47,6 @@ _RUN = re.compile(rf"\S{{1,{MAX_RUN_CHARS}}}")
 _MAX_KNOWN_CHARS = 1_000_000
 _LINE_BREAK = re.compile(r"\r\n|[\n\r\x0b\x0c\x85\u2028\u2029]")
 _TAG = re.compile(r"([A-Z][A-Za-z0-9_ ]{0,15}):(?=\s|$)")
-ROLE = re.compile(
-    r"(?:SYS|SYSTEM|USR|USER|ACT|ACTION|AGENT|ASSISTANT|BOT|ROBOT|HUMAN|CUSTOMER|CLIENT|CALLER|OPERATOR|ADVISOR"
-    r"|SUPPORT|STAFF|PERSONA|PARTNER_PERSONA|PARTNER|SELF|DOCTOR|NURSE|PATIENT|TEACHER|STUDENT|HOST|GUEST|INTERVIEWER"
-    r"|PARTICIPANT|SPEAKER|Q|A)(?:[ _]?[0-9]{1,2})?",
-    re.IGNORECASE,
-)
 _MAX_SPEAKERS = 4
 
 _ENDS = re.compile(r"[.!?…。！？｡؟۔।॥]+")
@@ -292,11 +288,17 @@ class Splitter:
                 yield from (at + int(cut) for cut in self._nlp.tokenizer(piece).to_array([IDX]))
             at += len(piece)
 
-    def _blocks(self, text: str, layout: Layout | None) -> list[_Block]:
+    def speakers(self, text: str, layout: Layout | None = None) -> list[tuple[str, str]]:
+        """Returns each tag that replaces a speaker's name in the sentences of a text, with the name. Roles stay out."""
+        tags = Tags()
+        self._blocks(text, layout, tags)
+        return list(tags.names())
+
+    def _blocks(self, text: str, layout: Layout | None, tags: Tags | None = None) -> list[_Block]:
+        tags = tags or Tags()
         if layout == "whole":
             return [_Block(0, len(text), None, True)]
         if layout is not None and layout != "turns":
-            tags = _Tags()
             return [_Block(turn.start, turn.end, tags.of(turn.speaker), True) for turn in layout]
         lines: list[tuple[int, int]] = []
         start = 0
@@ -308,7 +310,7 @@ class Splitter:
         if layout == "turns" or self._mode in ("turns", "auto"):
             matches = [_TAG.match(text, low, high) for low, high in lines]
             if layout == "turns" or self._mode == "turns" or _is_dialogue(matches):
-                return _turns(lines, matches)
+                return _turns(lines, matches, tags)
         return [_Block(low, high, None, False) for low, high in lines]
 
 
@@ -329,21 +331,8 @@ def _is_dialogue(tags: list[re.Match[str] | None]) -> bool:
     return len(distinct) < len(names) or all(ROLE.fullmatch(name) for name in distinct)
 
 
-class _Tags:
-    """Gives each speaker of a document a tag: a role stays, any other name becomes ``SPEAKER_1``, ``SPEAKER_2`` …"""
-
-    def __init__(self) -> None:
-        self._others: dict[str, str] = {}
-
-    def of(self, name: str | None) -> str | None:
-        if name is None or ROLE.fullmatch(name):
-            return name
-        return self._others.setdefault(name, f"SPEAKER_{len(self._others) + 1}")
-
-
-def _turns(lines: list[tuple[int, int]], matches: list[re.Match[str] | None]) -> list[_Block]:
+def _turns(lines: list[tuple[int, int]], matches: list[re.Match[str] | None], tags: Tags) -> list[_Block]:
     blocks: list[_Block] = []
-    tags = _Tags()
     for (low, high), match in zip(lines, matches, strict=True):
         if match is not None:
             blocks.append(_Block(match.end(), high, tags.of(match[1]), True))

@@ -20,6 +20,9 @@ DOCUMENTS: Final = schema(
 )
 """Map from a doc_id to its file and row. Private."""
 
+SPEAKERS: Final = schema("speakers", "doc_id: string, tag: string, name: string")
+"""Names of speakers that tags replace (``SPEAKER_1``), by document. Private. No other table has these names."""
+
 REJECTED: Final = schema(
     "rejected", "source_file: string, source_row: uint64, reason: string, detail: string, num_bytes: uint64"
 )

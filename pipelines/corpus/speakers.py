@@ -1,0 +1,47 @@
+"""Tags of speakers: a role stays as it is, and any other name becomes ``SPEAKER_n`` in every table but one.
+
+The private table ``speakers`` keeps the names, so that the policy ``speakers`` can mask them in the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pipelines.tables import Table
+
+ROLE: Final = re.compile(
+    r"(?:SYS|SYSTEM|USR|USER|ACT|ACTION|AGENT|ASSISTANT|BOT|ROBOT|HUMAN|CUSTOMER|CLIENT|CALLER|OPERATOR|ADVISOR"
+    r"|SUPPORT|STAFF|PERSONA|PARTNER_PERSONA|PARTNER|SELF|DOCTOR|NURSE|PATIENT|TEACHER|STUDENT|HOST|GUEST|INTERVIEWER"
+    r"|PARTICIPANT|SPEAKER|Q|A)(?:[ _]?[0-9]{1,2})?",
+    re.IGNORECASE,
+)
+
+
+class Tags:
+    """Gives each speaker of a document a tag: a role stays, any other name becomes ``SPEAKER_1``, ``SPEAKER_2`` …"""
+
+    def __init__(self) -> None:
+        self._others: dict[str, str] = {}
+
+    def of(self, name: str | None) -> str | None:
+        """Returns the tag of a name, or None without a name."""
+        if name is None or ROLE.fullmatch(name):
+            return name
+        return self._others.setdefault(name, f"SPEAKER_{len(self._others) + 1}")
+
+    def names(self) -> Iterator[tuple[str, str]]:
+        """Yields each tag that replaces a name, with the name."""
+        for name, tag in self._others.items():
+            yield tag, name
+
+
+def names_by_document(speakers: Table) -> dict[str, tuple[str, ...]]:
+    """Reads the table ``speakers`` of one partition, and returns the names of each document that has any."""
+    found: dict[str, list[str]] = {}
+    for batch in speakers.batches(("doc_id", "name")):
+        for doc_id, name in zip(batch.column("doc_id").to_pylist(), batch.column("name").to_pylist(), strict=True):
+            found.setdefault(doc_id, []).append(name)
+    return {doc_id: tuple(names) for doc_id, names in found.items()}
