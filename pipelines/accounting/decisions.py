@@ -197,7 +197,7 @@ DECISIONS: Final[tuple[Decision, ...]] = (
             "redact.options",
             "redact.classifier",
         ),
-        reads="other sentences of the document, or those that a policy learnt from",
+        reads="other sentences of the document and the names of its speakers, or sentences that a policy learnt from",
         changes="what is masked in them",
         says=_about_policies,
     ),
