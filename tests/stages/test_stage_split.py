@@ -16,7 +16,7 @@ from pipelines.settings.split import SplitConfig
 from pipelines.stages.prepare.split import run
 
 SECRET = b"k" * 32
-TABLES = ("sentences", "documents", "rejected", "gold")
+TABLES = ("sentences", "documents", "rejected", "gold", "speakers")
 
 
 def partitions(path: Path, corpus: CorpusConfig) -> list[Partition]:
@@ -114,7 +114,7 @@ def test_a_partition_of_rejected_rows_alone_still_has_all_tables(tmp_path):
     figures, out = one(tmp_path)
     assert figures["num_documents"] == 0
     assert figures["rejected_by_reason"] == {"missing_text": 2}
-    assert [len(rows(out, table)) for table in TABLES] == [0, 0, 2, 0]
+    assert [len(rows(out, table)) for table in TABLES] == [0, 0, 2, 0, 0]
 
 
 def test_the_advice_for_a_long_txt_file_names_both_settings(tmp_path):
@@ -235,3 +235,29 @@ def test_documents_in_another_language_are_counted_or_held_back(tmp_path):
     assert "Paket" not in str(rows(out, "rejected"))
     both, _ = one(tmp_path, split=SplitConfig(other_languages="hold", languages=("en", "de")))
     assert (both["num_documents"], both["documents_by_other_language"]) == (4, {})
+
+
+def test_names_of_speakers_are_in_one_table_alone(tmp_path):
+    """A role is no name, and the same name has the same tag in its document."""
+    (tmp_path / "in.txt").write_text(
+        "Zorvan: hello\nAgent: hi\nQuux: bye\nZorvan: well\n<|endoftext|>\nQuux: again\nSYS: ok\n"
+    )
+    _, out = one(tmp_path, CorpusConfig(format="dialogue"), SplitConfig(valid_fraction=0, test_fraction=0), "in.txt")
+    first, second = (row["doc_id"] for row in rows(out, "documents"))
+    assert [(row["doc_id"], row["tag"], row["name"]) for row in rows(out, "speakers")] == [
+        (first, "SPEAKER_1", "Zorvan"),
+        (first, "SPEAKER_2", "Quux"),
+        (second, "SPEAKER_1", "Quux"),
+    ]
+    assert [row["speaker"] for row in rows(out, "sentences")] == [
+        *("SPEAKER_1", "Agent", "SPEAKER_2", "SPEAKER_1"),
+        *("SPEAKER_1", "SYS"),
+    ]
+    for table in TABLES[:-1]:
+        assert "Zorvan" not in str(rows(out, table))
+
+
+def test_an_unnamed_document_has_no_speakers(tmp_path):
+    (tmp_path / "in.txt").write_text("A story.\nIt has two lines: one, and two.\n")
+    _, out = one(tmp_path, name="in.txt")
+    assert rows(out, "speakers") == []
