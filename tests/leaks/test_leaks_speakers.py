@@ -99,3 +99,10 @@ def test_the_names_are_found_by_the_tag_and_the_document(project: Path) -> None:
     assert set(speakers["tag"]) == {"SPEAKER_1", "SPEAKER_2", "SPEAKER_3"}
     redacted = pl.read_parquet(project / "reticent-store/private/latest/redacted/*.parquet")
     assert set(redacted["speaker"]) == {*speakers["tag"], "Agent"}
+
+
+def test_a_look_at_the_table_shows_no_name(project: Path) -> None:
+    for table in ("speakers", "split"):
+        shown = reticent("inspect", table, "--config", project / "reticent.toml", cwd=project).stdout
+        assert "(10 characters)" in shown
+        assert not any(name.lower() in shown.lower() for name in (TAG_ONLY, *ADDRESSED))
