@@ -6,7 +6,8 @@ The private table ``speakers`` keeps the names, so that the policy ``speakers`` 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -19,6 +20,36 @@ ROLE: Final = re.compile(
     re.IGNORECASE,
 )
 
+TAG: Final = re.compile(r"([A-Z][A-Za-z0-9_ ]{0,15}):(?=\s|$)")
+"""The tag of a speaker at the start of a line."""
+
+_OTHER_TAG: Final = re.compile(r"^[ \t]*([^\W\d_][^\s:]{0,31}(?: [^\s:]{1,31}){0,2}):(?=\s|$)", re.MULTILINE)
+
+
+def is_name(speaker: str | None) -> bool:
+    """Returns true if a speaker is named by something else than a role."""
+    return speaker is not None and ROLE.fullmatch(speaker) is None
+
+
+def has_names(texts: Iterable[str]) -> bool:
+    """Checks if texts are dialogues in lines ``SPEAKER: utterance`` with a speaker whose name is no role.
+
+    In a dialogue at least half of the lines have a tag, and a name occurs twice. So a form with "Name:" is none.
+    """
+    for text in texts:
+        lines = [line for line in text.splitlines() if line.strip()]
+        tags = [match[1] for match in map(TAG.match, lines) if match is not None]
+        counts = Counter(filter(is_name, tags))
+        if 2 * len(tags) >= len(lines) and max(counts.values(), default=0) > 1:
+            return True
+    return False
+
+
+def other_names(text: str) -> Iterator[str]:
+    """Yields names that begin at least two lines of a dialogue, but are not in the form of a tag (``José: hola``)."""
+    counts = Counter(match[1] for match in _OTHER_TAG.finditer(text))
+    yield from (name for name, number in counts.items() if number > 1 and is_name(name) and not TAG.match(f"{name}:"))
+
 
 class Tags:
     """Gives each speaker of a document a tag: a role stays, any other name becomes ``SPEAKER_1``, ``SPEAKER_2`` …"""
@@ -28,7 +59,7 @@ class Tags:
 
     def of(self, name: str | None) -> str | None:
         """Returns the tag of a name, or None without a name."""
-        if name is None or ROLE.fullmatch(name):
+        if name is None or not is_name(name):
             return name
         return self._others.setdefault(name, f"SPEAKER_{len(self._others) + 1}")
 

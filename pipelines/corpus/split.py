@@ -24,7 +24,7 @@ from spacy.language import Language
 from pipelines.corpus.boundaries import MAX_TOKENS, load_model, model_boundaries
 from pipelines.corpus.items import Turn
 from pipelines.corpus.speakers import ROLE as ROLE
-from pipelines.corpus.speakers import Tags
+from pipelines.corpus.speakers import TAG, Tags, other_names
 from pipelines.errors import ConfigError
 from pipelines.mask import MASK
 
@@ -46,7 +46,6 @@ _ZONE_DOCUMENTS = 1_000
 _RUN = re.compile(rf"\S{{1,{MAX_RUN_CHARS}}}")
 _MAX_KNOWN_CHARS = 1_000_000
 _LINE_BREAK = re.compile(r"\r\n|[\n\r\x0b\x0c\x85\u2028\u2029]")
-_TAG = re.compile(r"([A-Z][A-Za-z0-9_ ]{0,15}):(?=\s|$)")
 _MAX_SPEAKERS = 4
 
 _ENDS = re.compile(r"[.!?…。！？｡؟۔।॥]+")
@@ -288,11 +287,17 @@ class Splitter:
                 yield from (at + int(cut) for cut in self._nlp.tokenizer(piece).to_array([IDX]))
             at += len(piece)
 
-    def speakers(self, text: str, layout: Layout | None = None) -> list[tuple[str, str]]:
-        """Returns each tag that replaces a speaker's name in the sentences of a text, with the name. Roles stay out."""
+    def speakers(self, text: str, layout: Layout | None = None) -> list[tuple[str | None, str]]:
+        """Returns the names of a text's speakers, each with the tag that replaces it in the sentences. Roles stay out.
+
+        Names without a tag are those of `pipelines.corpus.speakers.other_names`.
+        """
         tags = Tags()
         self._blocks(text, layout, tags)
-        return list(tags.names())
+        found: list[tuple[str | None, str]] = list(tags.names())
+        if layout == "turns" or (layout is None and (found or self._mode == "turns")):
+            found += [(None, name) for name in other_names(text)]
+        return found
 
     def _blocks(self, text: str, layout: Layout | None, tags: Tags | None = None) -> list[_Block]:
         tags = tags or Tags()
@@ -308,7 +313,7 @@ class Splitter:
         lines.append((start, len(text)))
         lines = [(low, high) for low, high in lines if not text[low:high].isspace() and low < high]
         if layout == "turns" or self._mode in ("turns", "auto"):
-            matches = [_TAG.match(text, low, high) for low, high in lines]
+            matches = [TAG.match(text, low, high) for low, high in lines]
             if layout == "turns" or self._mode == "turns" or _is_dialogue(matches):
                 return _turns(lines, matches, tags)
         return [_Block(low, high, None, False) for low, high in lines]
