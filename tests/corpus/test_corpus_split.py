@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.corpus.documents import map_gold
-from pipelines.corpus.items import GoldSpan
-from pipelines.corpus.items import Turn
+from pipelines.corpus.items import GoldSpan, Turn
 from pipelines.corpus.split import MAX_RUN_CHARS, Sentence, Splitter
 from pipelines.errors import ConfigError
 

@@ -264,8 +264,8 @@ def test_an_unnamed_document_has_no_speakers(tmp_path):
 
 
 def test_a_name_that_is_no_tag_is_known_all_the_same(tmp_path):
-    text = "Zorvan: hello\nJosé: hola\nZorvan: note: this\nJosé: sí\nonce: no name\nagent: hi\nagent: ho\nwei li: a\nwei li: b\n"
-    (tmp_path / "in.txt").write_text(text)
+    more = "once: no name\nagent: hi\nagent: ho\nwei li: a\nwei li: b\n"
+    (tmp_path / "in.txt").write_text(f"Zorvan: hello\nJosé: hola\nZorvan: note: this\nJosé: sí\n{more}")
     _, out = one(tmp_path, CorpusConfig(format="dialogue"), SplitConfig(valid_fraction=0, test_fraction=0), "in.txt")
     found = [(row["tag"], row["name"]) for row in rows(out, "speakers")]
     assert found == [("SPEAKER_1", "Zorvan"), (None, "José"), (None, "wei li")]

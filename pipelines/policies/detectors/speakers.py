@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from pipelines.corpus.speakers import ROLE
 from pipelines.policies.detectors.name_words import Word, fold, parts_of, words_of
@@ -34,7 +34,6 @@ from pipelines.policies.english.common_words import FUNCTION_WORDS
 from pipelines.policies.options import PolicyOptions
 from pipelines.policies.protocol import NamedPolicy, Sentence, Span
 
-Level = Literal[1, 2, 3, 4]
 AT, ADDRESSED, NAMED, ANYWHERE = 1, 2, 3, 4
 """Where a form of a name is masked: after ``@``; if addressed; also if its sentence names somebody; everywhere."""
 
@@ -165,7 +164,8 @@ class NameTable:
 
     def _longest(self, text: str, words: Sequence[Word], first: int) -> int | None:
         """Returns the last word of the longest name that begins at a word and may be masked there."""
-        node, ends = self._tree, []
+        node: dict[str, Any] | None = self._tree
+        ends: list[tuple[int, int]] = []
         for last in range(first, len(words)):
             if last > first and not _are_neighbours(words[last - 1], words[last]):
                 break
