@@ -124,7 +124,7 @@ DECISIONS: Final[tuple[Decision, ...]] = (
         stage="split",
         settings=(
             *("corpus.format", "corpus.source", "corpus.txt_document", "corpus.quoting", "corpus.delimiter"),
-            *("corpus.mail_quotes", "corpus.mail_signatures"),
+            *("corpus.mail_quotes", "corpus.mail_signatures", "corpus.dialogue_gap_minutes"),
         ),
         reads="line breaks, blank lines and quotation marks of a file",
         changes="how the rest of the file is cut into documents; their numbers, and the folds drawn by these",

@@ -145,10 +145,10 @@ class NameTable:
 
     def find(self, text: str) -> Iterator[tuple[int, int, str]]:
         """Yields the characters of every mention of a name, with the label."""
-        words = words_of(text)
+        words, is_shouted = words_of(text), text.isupper()
         at = 0
         while at < len(words):
-            last = self._longest(text, words, at)
+            last = self._longest(text, words, at, is_shouted)
             if last is None:
                 last = self._number(text, words, at)
             if last is None:
@@ -162,25 +162,24 @@ class NameTable:
             yield start, end, LABEL
             at = last + 1
 
-    def _longest(self, text: str, words: Sequence[Word], first: int) -> int | None:
+    def _longest(self, text: str, words: Sequence[Word], first: int, is_shouted: bool) -> int | None:
         """Returns the last word of the longest name that begins at a word and may be masked there."""
-        node: dict[str, Any] | None = self._tree
-        ends: list[tuple[int, int]] = []
+        node, ends = self._tree, list[tuple[int, int]]()
         for last in range(first, len(words)):
             if last > first and not _are_neighbours(words[last - 1], words[last]):
                 break
-            node = node.get(words[last].key)
-            if node is None:
+            if (following := node.get(words[last].key)) is None:
                 break
+            node = following
             if "" in node:
                 ends.append((last, node[""]))
         for last, level in reversed(ends):
             is_one = not any(c.isspace() for c in text[words[first].start : words[last].end]) and last > first
-            if level == ANYWHERE or is_one or self._is_meant(text, words[first], words[last].end, level):
+            if level == ANYWHERE or is_one or self._is_meant(text, words[first], words[last].end, level, is_shouted):
                 return last
         return None
 
-    def _is_meant(self, text: str, word: Word, end: int, level: int) -> bool:
+    def _is_meant(self, text: str, word: Word, end: int, level: int, is_shouted: bool) -> bool:
         """Returns true if a sentence shows that a word is a name in it."""
         start = word.start
         before, behind = text[max(0, start - _MAX_BEFORE) : start], text[end : end + _MAX_BEFORE]
@@ -193,14 +192,14 @@ class NameTable:
         is_grammar = word.key in FUNCTION_WORDS
         if is_first and (_CALLS.match(behind) or (not is_grammar and ASKED.match(behind))):
             return True
-        if is_first and len(word.key) < end - start and does_something(behind):
+        if is_first and end > word.end and does_something(behind):
             return True
         is_end = _ENDS.match(behind) is not None
         if GREETED.search(before):
             return is_capital or is_end or behind.startswith(",") or not is_grammar
         if before.rstrip(" ").endswith(",") and is_end:
             return True
-        if level < NAMED or not is_capital or text.isupper():
+        if level < NAMED or not is_capital or is_shouted:
             return False
         if word.key in MONTHS and OF_TIME.search(before):
             return False
