@@ -15,7 +15,11 @@ _ALONE: Final = (
 
 _WORD: Final = re.compile(rf"[^\W_{_ALONE}]+|[{_ALONE}]")
 _CAMEL: Final = re.compile(r"[^\W\d_][^\W\d_A-Z]*|\d+")
-_NO_LETTERS: Final = frozenset({"M", "C"})
+_ACCENTS: Final = frozenset({*range(10, 36), *range(200, 241)})
+"""Combining classes of accents, and of vowel points that are often left out (Hebrew, Arabic). In other scripts a vowel
+is a mark, too, and distinguishes words."""
+
+_VARIANTS: Final = re.compile("[\ufe00-\ufe0f]")
 _JOINERS: Final = "\u00ad\u200c\u200d\u2060"
 """Soft hyphen, the two joiners of letters, and the joiner of words."""
 
@@ -46,7 +50,8 @@ def fold(text: str) -> str:
         return text.lower()
     for _ in range(2):  # a compatibility form may bring back capitals, and case folding may bring back accents
         text = unicodedata.normalize("NFKD", text).casefold()
-    kept = "".join(c for c in unicodedata.normalize("NFKD", text) if unicodedata.category(c)[0] not in _NO_LETTERS)
+    text = _VARIANTS.sub("", unicodedata.normalize("NFKD", text))
+    kept = "".join(c for c in text if unicodedata.combining(c) not in _ACCENTS and unicodedata.category(c)[0] != "C")
     return unicodedata.normalize("NFC", kept).translate(_STROKES)
 
 
@@ -58,12 +63,13 @@ def words_of(text: str) -> list[Word]:
     found: list[Word] = []
     if text.isascii():
         return [Word(match[0].lower(), *match.span()) for match in _WORD.finditer(text)]
-    at = 0
+    at = run_end = 0
     for match in _WORD.finditer(text):
         found += _symbols(text, at, match.start())
         start, at = match.span()
-        if found and found[-1].end < start and _is_joined(text, found[-1], start, at):
+        if found and run_end < start and _is_joined(text, found[-1], run_end, match):
             start = found.pop().start
+        run_end = at
         while at < len(text) and unicodedata.category(text[at])[0] == "M":
             at += 1  # an accent of its own
         found.append(Word(fold(text[start:at]), start, at, _is_alone(text[start])))
@@ -71,14 +77,20 @@ def words_of(text: str) -> list[Word]:
     return [word for word in found if word.key]
 
 
-def _is_joined(text: str, word: Word, start: int, end: int) -> bool:
-    """Returns true if a run continues the word before it across characters that are not seen."""
+def _is_joined(text: str, word: Word, end: int, match: re.Match[str]) -> bool:
+    """Returns true if a run continues the word before it across characters that are not seen.
+
+    Args:
+        text: text of both.
+        word: word before the run.
+        end: end of the word's last run.
+        match: the run.
+    """
+    between = text[end : match.start()]
     return (
-        all(c in _JOINERS or unicodedata.category(c)[0] == "M" for c in text[word.end : start])
-        and unicodedata.category(text[start]) != "So"
-        and unicodedata.category(text[word.start]) != "So"
-        and not word.is_alone
-        and not _is_alone(text[end - 1])
+        not word.is_alone
+        and not _is_alone(match[0])
+        and all(c in _JOINERS or unicodedata.category(c)[0] == "M" for c in between)
     )
 
 

@@ -2,6 +2,7 @@
 
 import re
 import time
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -236,3 +237,13 @@ def test_settings_name_the_table_that_the_policy_needs():
     assert RedactConfig().files_read("redact") == RedactConfig().files_read("stability") == {}
     with pytest.raises(ValueError, match="cannot vouch"):
         RedactConfig(conservative="speakers")
+
+
+def test_every_letter_in_every_case_is_found():
+    """Also those that are two characters in another case, or lose an accent."""
+    for letter in map(chr, range(0x80, 0x20000)):
+        if unicodedata.category(letter) in ("Ll", "Lu"):
+            name = f"{letter}qz"
+            for written in (name, name.upper(), name.lower(), name.title()):
+                if len(words_of(name)) == 1 and len(fold(name)) >= 3:
+                    assert masked(f"so {written} is", name) == [written], hex(ord(letter))
