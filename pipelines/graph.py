@@ -25,6 +25,7 @@ from pipelines.graph_names import (
     SCORES,
     SCREENED,
     SENTENCES,
+    SPEAKERS,
     STABILITY,
     STAGES,
     TRAINING_PACKAGES,
@@ -49,6 +50,7 @@ GRAPH: Mapping[str, Stage] = {
             tables=(
                 Table("sentences", SENTENCES),
                 Table("documents", "documents.parquet"),
+                Table("speakers", SPEAKERS),
                 Table("rejected", "rejected.parquet"),
                 Table("gold", "gold.parquet"),
             ),

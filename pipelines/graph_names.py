@@ -9,6 +9,7 @@ TRAINING_PACKAGES = (*MODEL_PACKAGES, "dp-accounting")
 
 SENTENCES = "sentences.parquet"
 DOCUMENTS = "documents.parquet"
+SPEAKERS = "speakers.parquet"
 DECISIONS = "decisions.parquet"
 STABILITY = "stability.parquet"
 MASKED = "masked.parquet"

@@ -175,7 +175,9 @@ class Stage:
         own = configs.get(self.table) if self.table in self.configs else None
         if own is None:
             return self.inputs
-        unread, files = own.unread_inputs(self.name), own.files_read(self.name)
+        unread = own.unread_inputs(self.name)
+        given = (configs[table] for table in self.configs if table in configs)
+        files = {name: found for config in given for name, found in config.files_read(self.name).items()}
         read = (edge for edge in self.inputs if edge.stage not in unread)
         return tuple(replace(edge, files=files.get(edge.stage, edge.files)) for edge in read)
 

@@ -29,7 +29,7 @@ from pydantic import ValidationError
 from pipelines.corpus.records import is_unicode
 from pipelines.errors import ConfigError, InputError
 from pipelines.policies.options import PolicyOptions
-from pipelines.policies.protocol import DocumentPolicy, Policy, PolicySpec, Sentence, Span
+from pipelines.policies.protocol import DocumentPolicy, Policy, PolicySpec, Sentence, Span, SpeakerPolicy
 from pipelines.settings.redact import RedactConfig
 
 if TYPE_CHECKING:  # spaCy is slow to import
@@ -51,6 +51,7 @@ __all__ = [
     "Rendering",
     "Sentence",
     "Span",
+    "SpeakerPolicy",
     "redact",
 ]
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from flows.commands.survey import USUAL_EPOCHS, Survey, survey
 from pipelines.corpus.customersim import write_customersim
+from pipelines.corpus.speakers import has_names
 from pipelines.errors import ConfigError
 from pipelines.printable import printable
 
@@ -52,7 +53,7 @@ def write_starter(
     if seen is not None:
         say(seen.text())
         replaced = {
-            'policies = ["customersim", "high_entity"]': f"policies = {json.dumps(OWN_POLICIES)}",
+            'policies = ["customersim", "high_entity"]': f"policies = {json.dumps(_policies(seen))}",
             "replicates = 1  ": "replicates = 10 ",
             "fraction = 1.0   ": f"{_line('min_sentences', 30, _FEWEST)}\nfraction = 0.0001",
             "JFT's design is 10 replicates of 0.0001. The simulator knows all its secrets, so here": "JFT's design",
@@ -76,6 +77,12 @@ def write_starter(
     path.write_text(printable(template), "utf-8")
     (folder / SCHEMA).write_text(schema_text(), "utf-8")
     return path
+
+
+def _policies(seen: Survey) -> tuple[str, ...]:
+    """Returns the default policies, and the policy that masks names of speakers if the files have such names."""
+    texts = (text for group in seen.groups for text in group.texts)
+    return (*OWN_POLICIES, *(("speakers",) if has_names(texts) else ()))
 
 
 def schema_text() -> str:

@@ -19,7 +19,7 @@ from pipelines.store.place.roots import Roots
 from pipelines.store.place.unlocking import is_encrypted
 
 _SECRET_COLUMNS = frozenset(
-    {"text", "given", "references", "source_file", "source_id", "speaker", "label", "domain", "string"}
+    {"text", "given", "references", "source_file", "source_id", "speaker", "label", "domain", "string", "name"}
 )
 """Columns that may hold private text. A sample shows only their lengths."""
 
@@ -50,11 +50,17 @@ def inspect_document(
         ConfigError: the stage or table does not exist, or was not built yet.
     """
     roots = open_store(load_settings(config, environ), create=False)
-    return {"tables": [_describe(config, roots, table, rows, show_text) for table in tables_of(name)]}
+    tables = tables_of(name)
+    built = [table for table in tables if _folder(roots, table).exists()]  # an older store lacks newer tables
+    return {"tables": [_describe(config, roots, table, rows, show_text) for table in built or tables]}
+
+
+def _folder(roots: Roots, table: Table) -> Path:
+    return roots.of(table.root) / "latest" / table.name
 
 
 def _describe(config: Path, roots: Roots, table: Table, rows: int, show_text: bool) -> dict[str, Any]:
-    folder = roots.of(table.root) / "latest" / table.name
+    folder = _folder(roots, table)
     if not folder.exists():
         again = (
             "; if `reticent plan` says that train waits, `reticent run --force train`" if table.root == "public" else ""

@@ -209,6 +209,8 @@ def _rows(
             break
         num_documents += 1
         labels = map_gold(item.gold or (), sentences)
+        speakers = splitter.speakers(item.text, item.turns or item.layout)
+        names = (*(name for _, name in speakers), *item.names)
         for index, sentence in enumerate(sentences):
             num_tokens += len(sentence.token_starts)
             if (sentence.speaker, sentence.text) in seen or num_tokens > 2 * _MAX_TOKENS:
@@ -227,6 +229,7 @@ def _rows(
                     "fold": "train",
                     "label": item.label,
                     "is_duplicate": False,
+                    "names": names,
                 }
             )
     return rows, gold, num_documents
@@ -271,7 +274,9 @@ def _redacted(
         for batch in _batches(rows, redactor.looks_at_documents):
             if verdicts and time.monotonic() > deadline:
                 break
-            requests = [Request(row["text"], row["token_starts"], row["token_ends"]) for row in batch]
+            requests = [
+                Request(row["text"], row["token_starts"], row["token_ends"], names=row["names"]) for row in batch
+            ]
             verdicts += redactor.judge(requests, [row["doc_id"] for row in batch])
             suspicions += proxy.judge(requests)
             console.progress("redact", len(verdicts), len(rows), "rows")

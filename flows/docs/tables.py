@@ -18,7 +18,8 @@ def policies() -> str:
     lines = ["| name | masks | reads | settings |", "|---|---|---|---|"]
     for name, spec in SPECS.items():
         reads = [f"`{component}`" for component in sorted(spec.components)] or ["text"]
-        coupling = ["whole documents"] * spec.reads_documents + ["what it was fitted on"] * spec.is_fitted
+        coupling = ["whole documents"] * spec.reads_documents
+        coupling += ["names of speakers"] * spec.reads_speakers + ["what it was fitted on"] * spec.is_fitted
         coupling += ["couples rows"] * spec.couples_rows
         settings = [f"`{field}`" for field in (spec.options.model_fields if spec.options else ())]
         lines.append(f"| `{name}` | {spec.description} | {', '.join(reads + coupling)} | {', '.join(settings)} |")

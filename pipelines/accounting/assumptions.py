@@ -346,7 +346,7 @@ def elsewhere_refusal(stability: Stability | None) -> str | None:
     return (
         f"{stability.num_unstable_elsewhere:,} of {stability.num_caught:,} reviewed secrets that are masked change "
         "what is masked in other sentences of their document, so one secret changes several records, and may move one "
-        "to the public set; leave policies that look at whole documents (propagate) out of redact.policies"
+        "to the public set; leave policies that look at whole documents (propagate, speakers) out of redact.policies"
     )
 
 

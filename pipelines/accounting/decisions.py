@@ -125,7 +125,7 @@ DECISIONS: Final[tuple[Decision, ...]] = (
         settings=(
             *("corpus.format", "corpus.source", "corpus.txt_document", "corpus.quoting", "corpus.delimiter"),
             *("corpus.mail_quotes", "corpus.mail_signatures", "corpus.mail_text", "corpus.encoding"),
-            "corpus.dialogue_gap_minutes",
+            *("corpus.dialogue_gap_minutes", "corpus.turns_field", "corpus.speaker_field"),
         ),
         reads="line breaks, blank lines and quotation marks of a file",
         changes="how the rest of the file is cut into documents; their numbers, and the folds drawn by these",
@@ -198,7 +198,7 @@ DECISIONS: Final[tuple[Decision, ...]] = (
             "redact.options",
             "redact.classifier",
         ),
-        reads="other sentences of the document, or those that a policy learnt from",
+        reads="other sentences of the document and the names of its speakers, or sentences that a policy learnt from",
         changes="what is masked in them",
         says=_about_policies,
     ),

@@ -16,8 +16,8 @@ from pipelines.corpus.datasets import DIALOGUE_TAG
 from pipelines.corpus.formats import FOLDS
 from pipelines.corpus.languages import has_grammar
 from pipelines.corpus.options import ReadOptions
-from pipelines.corpus.roles import ROLE
 from pipelines.corpus.rows import END_OF_TEXT
+from pipelines.corpus.speakers import ROLE
 
 _MIN_TEXT_WORDS = 3.0
 _LABEL_VALUES = 50

@@ -23,7 +23,8 @@ from spacy.language import Language
 
 from pipelines.corpus.boundaries import MAX_TOKENS, load_model, model_boundaries
 from pipelines.corpus.items import Turn
-from pipelines.corpus.roles import ROLE as ROLE
+from pipelines.corpus.speakers import ROLE as ROLE
+from pipelines.corpus.speakers import TAG, Tags, other_names
 from pipelines.errors import ConfigError
 from pipelines.mask import MASK
 
@@ -45,7 +46,6 @@ _ZONE_DOCUMENTS = 1_000
 _RUN = re.compile(rf"\S{{1,{MAX_RUN_CHARS}}}")
 _MAX_KNOWN_CHARS = 1_000_000
 _LINE_BREAK = re.compile(r"\r\n|[\n\r\x0b\x0c\x85\u2028\u2029]")
-_TAG = re.compile(r"([A-Z][A-Za-z0-9_ ]{0,15}):(?=\s|$)")
 _MAX_SPEAKERS = 4
 
 _ENDS = re.compile(r"[.!?…。！？｡؟۔।॥]+")
@@ -287,11 +287,23 @@ class Splitter:
                 yield from (at + int(cut) for cut in self._nlp.tokenizer(piece).to_array([IDX]))
             at += len(piece)
 
-    def _blocks(self, text: str, layout: Layout | None) -> list[_Block]:
+    def speakers(self, text: str, layout: Layout | None = None) -> list[tuple[str | None, str]]:
+        """Returns the names of a text's speakers, each with the tag that replaces it in the sentences. Roles stay out.
+
+        Names without a tag are those of `pipelines.corpus.speakers.other_names`.
+        """
+        tags = Tags()
+        self._blocks(text, layout, tags)
+        found: list[tuple[str | None, str]] = list(tags.names())
+        if layout == "turns" or (layout is None and (found or self._mode == "turns")):
+            found += [(None, name) for name in other_names(text)]
+        return found
+
+    def _blocks(self, text: str, layout: Layout | None, tags: Tags | None = None) -> list[_Block]:
+        tags = tags or Tags()
         if layout == "whole":
             return [_Block(0, len(text), None, True)]
         if layout is not None and layout != "turns":
-            tags = _Tags()
             return [_Block(turn.start, turn.end, tags.of(turn.speaker), True) for turn in layout]
         lines: list[tuple[int, int]] = []
         start = 0
@@ -301,9 +313,9 @@ class Splitter:
         lines.append((start, len(text)))
         lines = [(low, high) for low, high in lines if not text[low:high].isspace() and low < high]
         if layout == "turns" or self._mode in ("turns", "auto"):
-            matches = [_TAG.match(text, low, high) for low, high in lines]
+            matches = [TAG.match(text, low, high) for low, high in lines]
             if layout == "turns" or self._mode == "turns" or _is_dialogue(matches):
-                return _turns(lines, matches)
+                return _turns(lines, matches, tags)
         return [_Block(low, high, None, False) for low, high in lines]
 
 
@@ -324,21 +336,8 @@ def _is_dialogue(tags: list[re.Match[str] | None]) -> bool:
     return len(distinct) < len(names) or all(ROLE.fullmatch(name) for name in distinct)
 
 
-class _Tags:
-    """Gives each speaker of a document a tag: a role stays, any other name becomes ``SPEAKER_1``, ``SPEAKER_2`` …"""
-
-    def __init__(self) -> None:
-        self._others: dict[str, str] = {}
-
-    def of(self, name: str | None) -> str | None:
-        if name is None or ROLE.fullmatch(name):
-            return name
-        return self._others.setdefault(name, f"SPEAKER_{len(self._others) + 1}")
-
-
-def _turns(lines: list[tuple[int, int]], matches: list[re.Match[str] | None]) -> list[_Block]:
+def _turns(lines: list[tuple[int, int]], matches: list[re.Match[str] | None], tags: Tags) -> list[_Block]:
     blocks: list[_Block] = []
-    tags = _Tags()
     for (low, high), match in zip(lines, matches, strict=True):
         if match is not None:
             blocks.append(_Block(match.end(), high, tags.of(match[1]), True))

@@ -20,6 +20,10 @@ DOCUMENTS: Final = schema(
 )
 """Map from a doc_id to its file and row. Private."""
 
+SPEAKERS: Final = schema("speakers", "doc_id: string, tag: string?, name: string")
+"""Names of speakers by document, with the tag that replaces them (``SPEAKER_1``). Private. A name without a tag begins
+lines of the text, in a form that the split stage takes for no tag."""
+
 REJECTED: Final = schema(
     "rejected", "source_file: string, source_row: uint64, reason: string, detail: string, num_bytes: uint64"
 )

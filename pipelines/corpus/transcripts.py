@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from typing import Final
 
-from pipelines.corpus.roles import ROLE
+from pipelines.corpus.speakers import ROLE
 
 _AT_LINE: Final = re.compile(
     r"^[ \t]*(?:#(?P<number>\w{1,20})#|<(?P<angle>\w{1,20})>|\*\*(?P<bold>[^\W\d_][\w .'’-]{0,30})(?::\*\*|\*\*:)"

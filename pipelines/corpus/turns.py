@@ -12,7 +12,7 @@ from pipelines.corpus.items import BadRow, Reason
 from pipelines.corpus.json_stream import json_parts
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.records import Record, Source, rejected
-from pipelines.corpus.roles import ROLE
+from pipelines.corpus.speakers import ROLE
 from pipelines.corpus.transcripts import transcript_turns
 
 NONE: Final = "-"

@@ -71,7 +71,8 @@ class Scope:
     """Rows that are redacted together, and the caught secrets in them.
 
     Attributes:
-        rows: rows with the columns of the sentences and the redacted table; one row, or a document.
+        rows: rows with the columns of the sentences and the redacted table; one row, or a document. If a policy is
+            told the names of speakers, a row has the ``names`` of its document's speakers, too.
         secrets: pieces of each secret.
     """
 
@@ -194,7 +195,7 @@ def _copies(scope: Scope, number: int) -> Iterator[int]:
 
 
 def _request(row: Mapping[str, Any]) -> Request:
-    return Request(row["text"], row["token_starts"], row["token_ends"])
+    return Request(row["text"], row["token_starts"], row["token_ends"], names=row.get("names", ()))
 
 
 def _difference(scope: Scope, world: _World, texts: Sequence[str], min_tokens: int) -> Reason:

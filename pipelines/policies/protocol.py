@@ -83,6 +83,7 @@ class PolicySpec:
         reference: ``module:Class`` of a built-in policy.
         components: spaCy components whose annotation the policy reads, as in `Policy.needs`.
         reads_documents: flag that the policy reads whole documents, so that it couples their rows (`DocumentPolicy`).
+        reads_speakers: flag that the policy is told the names of a document's speakers (`SpeakerPolicy`).
         is_fitted: flag that the policy was fitted on text, so that it couples rows if that text is the corpus.
         reads_context: flag that its finds depend on the words around them. It holds for every policy with
             ``components``.
@@ -103,6 +104,7 @@ class PolicySpec:
     reference: str = ""
     components: frozenset[str] = frozenset()
     reads_documents: bool = False
+    reads_speakers: bool = False
     is_fitted: bool = False
     reads_context: bool = False
     is_stable: bool = False
@@ -111,6 +113,11 @@ class PolicySpec:
     requires: tuple[str, ...] = ()
     labels: frozenset[str] | None = None
     review_labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def extends_finds(self) -> bool:
+        """True if the policy masks only what other policies found elsewhere in a document."""
+        return self.reads_documents and not self.reads_speakers
 
     @property
     def couples_rows(self) -> bool:
@@ -169,6 +176,23 @@ class DocumentPolicy(Policy, Protocol):
         Args:
             sentences: all sentences of one document, in order.
             found: spans of the other policies in each sentence.
+        """
+        ...
+
+
+@runtime_checkable
+class SpeakerPolicy(DocumentPolicy, Protocol):
+    """A policy that is told the names of a document's speakers. It couples the document's rows.
+
+    It runs before all other policies. With ``redact.stabilise`` they read placeholders in place of its finds.
+    """
+
+    def find_names(self, sentences: Sequence[Sentence], names: Sequence[str]) -> Sequence[Sequence[Span]]:
+        """Returns the spans of the names in each sentence.
+
+        Args:
+            sentences: sentences of one document. The spans in a sentence must not depend on the other sentences.
+            names: names of the document's speakers, as its file writes them, without roles.
         """
         ...
 

@@ -16,7 +16,7 @@ from pipelines.plugins import check_options, installed, load, nearest, resolve
 from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.labels import REVIEW_LABELS, ReviewLabels
 from pipelines.policies.options import PolicyOptions
-from pipelines.policies.protocol import DocumentPolicy, Policy, PolicySpec
+from pipelines.policies.protocol import DocumentPolicy, Policy, PolicySpec, SpeakerPolicy
 
 ENTRY_POINTS: Final = "reticent.policies"
 """The group of entry points in which installed packages offer policies by name."""
@@ -89,6 +89,12 @@ def may_read_documents(name: str) -> bool:
     return declared is None or declared.reads_documents
 
 
+def reads_speakers(name: str) -> bool:
+    """Returns true if a policy is told the names of a document's speakers. Its spec must say so."""
+    declared = spec(name)
+    return declared is not None and declared.reads_speakers
+
+
 def plugin_options(name: str, values: Mapping[str, Any]) -> Any:
     """Returns the options of a plug-in, validated by the model that its spec declares.
 
@@ -142,6 +148,12 @@ def make_policy(options: PolicyOptions, setting: str = "redact.policies") -> Pol
         raise ConfigError(
             f"{setting}: policy '{name}' {has} method find_in_document, but its spec says reads_documents = "
             f"{declared.reads_documents}"
+        )
+    if declared is not None and declared.reads_speakers != isinstance(policy, SpeakerPolicy):
+        has = "has no" if declared.reads_speakers else "has a"
+        raise ConfigError(
+            f"{setting}: policy '{name}' {has} method find_names, but its spec says reads_speakers = "
+            f"{declared.reads_speakers}"
         )
     if declared is not None and not declared.components <= policy.needs:
         raise ConfigError(f"{setting}: policy '{name}': 'needs' lacks components that its spec names")

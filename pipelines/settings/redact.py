@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -118,7 +119,7 @@ class RedactConfig(BuiltInOptions, _Selection):
 
     @model_validator(mode="after")
     def _settings_have_their_policy(self) -> RedactConfig:
-        if all(name in SPECS and SPECS[name].reads_documents for name in self.policies):
+        if all(name in SPECS and SPECS[name].extends_finds for name in self.policies):
             raise ValueError(
                 f"'{self.policies[0]}' extends the finds of other policies: name at least one other policy"
             )
@@ -155,6 +156,18 @@ class RedactConfig(BuiltInOptions, _Selection):
     def may_look_at_documents(self) -> bool:
         """Checks that a policy of the union may look at whole documents, as far as its spec says."""
         return any(map(registry.may_read_documents, self.policies))
+
+    def reads_speakers(self) -> bool:
+        """Checks that a policy of the union is told the names of speakers."""
+        return any(map(registry.reads_speakers, self.policies))
+
+    def files_read(self, stage: str) -> Mapping[str, tuple[str, ...]]:
+        """Adds the table of speakers to what a stage that runs policies reads of the split, if a policy needs it."""
+        files = {
+            "redact": ("sentences.parquet", "speakers.parquet"),
+            "stability": ("sentences.parquet", "gold.parquet", "documents.parquet", "speakers.parquet"),
+        }
+        return {"split": files[stage]} if stage in files and self.reads_speakers() else {}
 
     def plugin_descriptions(self) -> dict[str, str]:
         """Returns the descriptions in the specs of the selected plug-ins."""

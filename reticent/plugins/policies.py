@@ -14,6 +14,6 @@
 """
 
 from pipelines.policies.options import PolicyOptions
-from pipelines.policies.protocol import DocumentPolicy, Policy, PolicySpec, Sentence, Span
+from pipelines.policies.protocol import DocumentPolicy, Policy, PolicySpec, Sentence, Span, SpeakerPolicy
 
-__all__ = ["DocumentPolicy", "Policy", "PolicyOptions", "PolicySpec", "Sentence", "Span"]
+__all__ = ["DocumentPolicy", "Policy", "PolicyOptions", "PolicySpec", "Sentence", "Span", "SpeakerPolicy"]

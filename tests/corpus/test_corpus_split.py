@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.corpus.documents import map_gold
-from pipelines.corpus.items import GoldSpan
+from pipelines.corpus.items import GoldSpan, Turn
 from pipelines.corpus.split import MAX_RUN_CHARS, Sentence, Splitter
 from pipelines.errors import ConfigError
 
@@ -241,3 +241,12 @@ def test_a_span_over_two_sentences_is_one_secret_in_two_rows():
 
 def test_a_span_on_a_speakers_tag_only_gives_no_row():
     assert map_gold([GoldSpan(0, 4, "NAME")], split("Anna: hi\nAnna: bye")) == []
+
+
+def test_the_names_that_tags_replace_are_known_and_roles_are_none():
+    splitter = Splitter(mode="auto")
+    turns = [Turn(0, 2, "arlie"), Turn(3, 5, "Agent 2"), Turn(6, 8, None), Turn(9, 11, "Bo Li")]
+    assert splitter.speakers("hi\nho\nha\nhu", turns) == [("SPEAKER_1", "arlie"), ("SPEAKER_2", "Bo Li")]
+    assert splitter.speakers("Ann: hi\nSYS: ho\nAnn: ha") == [("SPEAKER_1", "Ann")]
+    assert splitter.speakers("Name: Ann\nPhone: 1") == splitter.speakers("a: b. c: d.") == []
+    assert splitter.speakers("Ann: hi\nAnn: ho", "whole") == []

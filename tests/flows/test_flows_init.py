@@ -246,3 +246,11 @@ def test_a_corpus_that_is_known_to_be_damaged_may_lose_more_rows(tmp_path: Path)
         path = write_starter(tmp_path / format, [str(tmp_path / name)], dialogues=0, seed=0)
         corpus = tomllib.loads(path.read_text())["corpus"]
         assert (corpus["format"], corpus["max_rejected_fraction"]) == (format, limit)
+
+
+@pytest.mark.parametrize(("speaker", "masks_names"), [("Arlie", True), ("Customer", False)])
+def test_names_of_speakers_are_masked_if_there_are_any(tmp_path: Path, speaker: str, masks_names: bool) -> None:
+    lines = [f"{name}: hello to you, my good friend {i}" for i in range(4) for name in (speaker, "Agent")]
+    (tmp_path / "chat.txt").write_text("\n".join(lines) + "\n")
+    path = write_starter(tmp_path / "p", [str(tmp_path / "chat.txt")], dialogues=1, seed=0)
+    assert ("speakers" in tomllib.loads(path.read_text())["redact"]["policies"]) == masks_names

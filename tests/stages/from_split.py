@@ -104,6 +104,7 @@ class Pipeline:
     sample: SampleConfig = field(default_factory=lambda: SampleConfig(replicates=1, fraction=1.0))
     processes: int = 1
     secret: bytes = b""
+    names: dict = field(default_factory=dict)  # of speakers, by document
     made: dict = field(default_factory=dict)
 
     def stage(self, name, partition, inputs):
@@ -195,6 +196,10 @@ class Pipeline:
                         **head, start=start, end=end, start_token=tokens[0], end_token=tokens[1], label=label,
                         secret_id=number,
                     )  # fmt: skip
+        with table_writer(out / "speakers.parquet", "speakers") as writer:
+            for doc_id in documents:
+                for number, speaker in enumerate(self.names.get(doc_id, ()), 1):
+                    writer.append(doc_id=doc_id, tag=f"SPEAKER_{number}", name=speaker)
         with table_writer(out / "documents.parquet", "documents") as writer:
             for doc_id, lengths in documents.items():
                 writer.append(

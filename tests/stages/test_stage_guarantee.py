@@ -145,7 +145,9 @@ def test_the_conservative_policy_may_tie_rows_together_too(tmp_path):
     assert any(f"plug-ins: {name};" in text for text in one["assumptions"])
 
 
-@pytest.mark.parametrize("policies", [("digits", "propagate"), ("pipelines.policies.detectors.digits:DigitsPolicy",)])
+@pytest.mark.parametrize(
+    "policies", [("digits", "propagate"), ("digits", "speakers"), ("pipelines.policies.detectors.digits:DigitsPolicy",)]
+)
 def test_policies_that_read_documents_leave_no_claim_before_deduplication(tmp_path, policies):
     """Guards "redaction depends on the sentence alone" in the claims of policies of which that is not known."""
     one = claims(tmp_path, redact={"policies": policies})["confidentiality", 1]

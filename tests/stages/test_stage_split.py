@@ -16,7 +16,7 @@ from pipelines.settings.split import SplitConfig
 from pipelines.stages.prepare.split import run
 
 SECRET = b"k" * 32
-TABLES = ("sentences", "documents", "rejected", "gold")
+TABLES = ("sentences", "documents", "rejected", "gold", "speakers")
 
 
 def partitions(path: Path, corpus: CorpusConfig) -> list[Partition]:
@@ -114,7 +114,7 @@ def test_a_partition_of_rejected_rows_alone_still_has_all_tables(tmp_path):
     figures, out = one(tmp_path)
     assert figures["num_documents"] == 0
     assert figures["rejected_by_reason"] == {"missing_text": 2}
-    assert [len(rows(out, table)) for table in TABLES] == [0, 0, 2, 0]
+    assert [len(rows(out, table)) for table in TABLES] == [0, 0, 2, 0, 0]
 
 
 def test_the_advice_for_a_long_txt_file_names_both_settings(tmp_path):
@@ -243,3 +243,54 @@ def test_rows_that_are_left_out_are_counted_and_not_rejected(tmp_path):
     figures, _ = one(tmp_path, CorpusConfig(format="stackexchange"), name="Posts.xml")
     assert figures["parts_left_out"] == {"block of code": 1, "post without text": 1}
     assert (figures["num_documents"], figures["num_rejected"]) == (1, 0)
+
+
+def test_names_of_speakers_are_in_one_table_alone(tmp_path):
+    """A role is no name, and the same name has the same tag in its document."""
+    (tmp_path / "in.txt").write_text(
+        "Zorvan: hello\nAgent: hi\nQuux: bye\nZorvan: well\n<|endoftext|>\nQuux: again\nSYS: ok\n"
+    )
+    _, out = one(tmp_path, CorpusConfig(format="dialogue"), SplitConfig(valid_fraction=0, test_fraction=0), "in.txt")
+    first, second = (row["doc_id"] for row in rows(out, "documents"))
+    assert [(row["doc_id"], row["tag"], row["name"]) for row in rows(out, "speakers")] == [
+        (first, "SPEAKER_1", "Zorvan"),
+        (first, "SPEAKER_2", "Quux"),
+        (second, "SPEAKER_1", "Quux"),
+    ]
+    assert [row["speaker"] for row in rows(out, "sentences")] == [
+        *("SPEAKER_1", "Agent", "SPEAKER_2", "SPEAKER_1"),
+        *("SPEAKER_1", "SYS"),
+    ]
+    for table in TABLES[:-1]:
+        assert "Zorvan" not in str(rows(out, table))
+
+
+def test_an_unnamed_document_has_no_speakers(tmp_path):
+    (tmp_path / "in.txt").write_text("A story.\nIt has two lines: one, and two.\n")
+    _, out = one(tmp_path, name="in.txt")
+    assert rows(out, "speakers") == []
+
+
+def test_a_name_that_is_no_tag_is_known_all_the_same(tmp_path):
+    more = "once: no name\nagent: hi\nagent: ho\nwei li: a\nwei li: b\n"
+    (tmp_path / "in.txt").write_text(f"Zorvan: hello\nJosé: hola\nZorvan: note: this\nJosé: sí\n{more}")
+    _, out = one(tmp_path, CorpusConfig(format="dialogue"), SplitConfig(valid_fraction=0, test_fraction=0), "in.txt")
+    found = [(row["tag"], row["name"]) for row in rows(out, "speakers")]
+    assert found == [("SPEAKER_1", "Zorvan"), (None, "José"), (None, "wei li")]
+
+
+def test_people_who_are_mentioned_are_in_the_table_of_speakers(tmp_path):
+    """A Slack export names them in its list of users, and a mention in a message is replaced by that name."""
+    channel = tmp_path / "export" / "general"
+    channel.mkdir(parents=True)
+    users = [
+        {"id": "U1", "name": "zorvan", "real_name": "Zorvan Quux"},
+        {"id": "U2", "name": "bo", "real_name": "Bo Marsh"},
+    ]
+    (tmp_path / "export" / "users.json").write_text(json.dumps(users))
+    messages = [{"type": "message", "user": "U1", "text": "ask <@U2> about it", "ts": "1700000000.1"}]
+    (channel / "2024-01-03.json").write_text(json.dumps(messages))
+    _, out = one(tmp_path / "export", CorpusConfig(format="slack"), name="general/2024-01-03.json")
+    assert [row["text"] for row in rows(out, "sentences")] == ["ask @Bo Marsh about it"]
+    assert {row["name"] for row in rows(out, "speakers")} >= {"Zorvan Quux", "Bo Marsh"}
+    assert "Zorvan" not in str(rows(out, "sentences"))

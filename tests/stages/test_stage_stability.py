@@ -269,6 +269,24 @@ def test_policies_that_read_documents_are_given_the_whole_document(tmp_path):
     assert "1 of 4" in refused
 
 
+def test_names_of_speakers_are_masked_stably_in_every_row_of_their_document(tmp_path):
+    """They come from tags, which a mask in a row leaves as they are."""
+    partitions = corpus(
+        [("SPEAKER_1", "thanks [Zorvan]{NAME}"), ("SPEAKER_2", "[Quux]{NAME}: ask [zorvan]{NAME} at [5]{TIME}")],
+        [("SPEAKER_1", "[Quux]{NAME} and [Zorvan]{NAME}"), ("SPEAKER_2", "no")],
+    )
+    redact = RedactConfig(policies=("digits", "propagate", "speakers"), check_language=False)
+    pipeline = Pipeline(tmp_path / "d", redact, names={"d0": ("Zorvan", "Zed Quux"), "d1": ("Quux",)})
+    read = pipeline.shards(partitions)
+    figures = pipeline.measured()
+    found = pipeline.stable()
+    assert (figures["num_unmasked_spans"], figures["num_unstable_spans"]) == (1, 0)  # Zorvan is no speaker of d1
+    assert len(found) == 5
+    for n, (secret, tokens) in enumerate(secrets_of(partitions)):
+        if (*secret[:2], *tokens) in found:
+            assert oracle(tmp_path / str(n), partitions, pipeline, [secret]) == read
+
+
 def test_a_copy_in_the_document_is_overwritten_with_its_sentence(tmp_path):
     """The copy is masked whole, but what stands in it is carried over to the rest of the document."""
     partitions = corpus(["I am [Zed Quux]{NAME}", "I am [Zed Quux]{NAME}", "ask [Quux]{NAME} then"])

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pipelines.corpus.tables import DOCUMENTS, GOLD, REJECTED, SENTENCES
+from pipelines.corpus.tables import DOCUMENTS, GOLD, REJECTED, SENTENCES, SPEAKERS
 from pipelines.dedup.key_tables import FOUND, KEYS
 from pipelines.dedup.tables import DECISIONS, DUPLICATES, MASKED
 from pipelines.gate.tables import GATE_HITS, GATE_INDEX, GATE_STRINGS
@@ -20,7 +20,7 @@ SCHEMAS = {
     for schema in (
         SENTENCES, DOCUMENTS, REJECTED, GOLD, KEYS, FOUND, DUPLICATES, DECISIONS, MASKED, REDACTED, SHARD, PUBLISHED,
         PUBLIC_IDS, SAMPLE, CHOSEN, STABILITY, GATE_STRINGS, GATE_INDEX, GATE_HITS, HELD, TOKEN_SCORES, GENERATED,
-        SURROGATES,
+        SURROGATES, SPEAKERS,
     )
 }  # fmt: skip
 

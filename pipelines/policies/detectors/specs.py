@@ -201,6 +201,15 @@ SPECS: Final[Mapping[str, PolicySpec]] = {
             reads_documents=True,
         ),
         PolicySpec(
+            name="speakers",
+            reference=f"{_HERE}.speakers:SpeakersPolicy",
+            description="names of a document's speakers, and parts of them, in the text of its rows",
+            reads_documents=True,
+            reads_speakers=True,
+            labels=frozenset({"SPEAKER"}),
+            review_labels={"SPEAKER": labels.PERSON},
+        ),
+        PolicySpec(
             name="classifier",
             reference=f"{_HERE}.classifier:ClassifierPolicy",
             description="what a trained classifier takes for sensitive",

@@ -132,6 +132,11 @@ class Redactor:
         """True if `judge` needs whole documents."""
         return self._judge.looks_at_documents
 
+    @property
+    def reads_speakers(self) -> bool:
+        """True if `judge` needs the names of speakers (`Request.names`)."""
+        return self._judge.reads_speakers
+
     def judge(self, requests: Sequence[Request], documents: Sequence[str] | None = None) -> list[Verdict]:
         """Returns one verdict per request, in order.
 
@@ -145,6 +150,7 @@ class Redactor:
             StageError: a worker process died.
             MemoryError: memory ran out. This never counts as a failed policy, because a rerun would give other bytes.
         """
+        requests = self._judge.with_names(requests)
         verdicts = self._judge_rows(requests)
         if not self.looks_at_documents:
             return verdicts
@@ -216,5 +222,6 @@ def _chunks(pending: Iterable[tuple[bytes, Request]], max_sentences: int) -> Ite
 
 
 def _identity(request: Request) -> bytes:
-    """Returns 16 bytes that identify everything that a verdict depends on: text, offsets, and ``redact``."""
-    return digest_of((request.text, request.starts, request.ends), request.redact)
+    """Returns bytes that identify everything that a verdict depends on: text, offsets, ``redact`` and given spans."""
+    given = repr(request.given).encode() if request.given else b""
+    return digest_of((request.text, request.starts, request.ends), request.redact) + given

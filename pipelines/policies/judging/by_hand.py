@@ -58,7 +58,7 @@ def mask_by_hand(sentence: Request, secrets: Iterable[Range], tokenise: Tokenise
         while token < len(sentence.starts) and sentence.starts[token] < high:
             token += 1
     copy(len(text))
-    return Request("".join(parts), starts, ends)
+    return Request("".join(parts), starts, ends, names=sentence.names)
 
 
 def whole_tokens(sentence: Request, secret: Range) -> Range:

@@ -8,28 +8,39 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipelines.errors import ConfigError
 from pipelines.language import Annotator, load_pipeline, make_doc
 from pipelines.policies.detectors.phrases import pieces
+from pipelines.policies.judging.failing import FAILED_LABEL as FAILED_LABEL
+from pipelines.policies.judging.failing import find_names, whole
 from pipelines.policies.judging.stabilise import PLACEHOLDER, Stabiliser, Tokens
-from pipelines.policies.protocol import DocumentPolicy, Policy, Sentence, Span, check_spans
+from pipelines.policies.protocol import DocumentPolicy, Policy, Sentence, Span, SpeakerPolicy, check_spans
 from pipelines.policies.redact import LITERAL_POLICY, literal_mask_spans, token_mask
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
-FAILED_LABEL: Final = "FAILED_CLOSED"
-
 
 class Request(NamedTuple):
-    """A row to judge. ``redact`` is false for a row that is masked whole anyway and needs only the flag."""
+    """A row to judge.
+
+    Attributes:
+        text: original text.
+        starts, ends: character offsets of the tokens.
+        redact: false for a row that is masked whole anyway and needs only the flag.
+        names: names of the speakers of the row's document. Rows of one document share one tuple.
+        given: spans that are masked from the start (`Judge.with_names`).
+    """
 
     text: str
     starts: Sequence[int]
     ends: Sequence[int]
     redact: bool = True
+    names: tuple[str, ...] = ()
+    given: tuple[Span, ...] = ()
 
     def sentence(self, doc: Doc | None = None) -> Sentence:
         """Returns the row as policies read it."""
@@ -145,6 +156,7 @@ class Judge:
         if isinstance(conservative, DocumentPolicy):
             raise ConfigError("redact.conservative: a policy for whole documents cannot vouch for single sentences")
         self._document_policies = {n: p for n, p in self._policies.items() if isinstance(p, DocumentPolicy)}
+        self._speaker_policies = {n: p for n, p in self._policies.items() if isinstance(p, SpeakerPolicy)}
         self._nonmasking = [*self._observed.values(), *([conservative] if conservative else [])]
         used = [*self._policies.values(), *self._nonmasking]
         # Policies that read the original text. Without placeholders, these are all policies.
@@ -170,13 +182,35 @@ class Judge:
         """True if a policy reads whole documents."""
         return bool(self._document_policies)
 
+    @property
+    def reads_speakers(self) -> bool:
+        """True if a policy is told the names of speakers."""
+        return bool(self._speaker_policies)
+
+    def with_names(self, requests: Sequence[Request]) -> list[Request]:
+        """Returns the requests with the finds of the policies that are told the names of speakers."""
+        if not self._speaker_policies:
+            return list(requests)
+        found: list[Request] = []
+        for names, group in groupby(requests, key=lambda request: request.names):
+            rows = list(group)
+            given = find_names(self._speaker_policies, [row.sentence() for row in rows], names)
+            found += [
+                row._replace(names=(), given=tuple(self._kept(spans, row.sentence())))
+                for row, spans in zip(rows, given, strict=True)
+            ]
+        return found
+
     def judge(self, requests: Sequence[Request]) -> list[Verdict]:
         """Returns one verdict per request, in order. Policies for whole documents take no part."""
         sentences = [request.sentence() for request in requests]
         unions: list[set[Span] | str | None] = [None] * len(requests)
         if self._stabiliser is not None:
             redacted = [i for i, request in enumerate(requests) if request.redact]
-            marked = [(s.text, s.starts, s.ends, self._literal(s)) for s in (sentences[i] for i in redacted)]
+            marked = [
+                (s.text, s.starts, s.ends, [*self._literal(s), *requests[i].given])
+                for i, s in ((i, sentences[i]) for i in redacted)
+            ]
             for i, union in zip(redacted, self._stabiliser.find_all(marked), strict=True):
                 unions[i] = union
         reads_all = bool(_needs(self._nonmasking))
@@ -186,7 +220,7 @@ class Judge:
                 sentences[i] = requests[i].sentence(doc)
             _prepare(self._readers, [sentences[i] for i in read])
             return [
-                self._judge_one(sentence, request.redact, union)
+                self._judge_one(sentence, request, union)
                 for sentence, request, union in zip(sentences, requests, unions, strict=True)
             ]
 
@@ -246,7 +280,7 @@ class Judge:
                 raise
             except (Exception, SystemExit):
                 return [
-                    replace(verdict, spans=_whole(len(request.starts), name), failed_closed=True)
+                    replace(verdict, spans=whole(len(request.starts), name), failed_closed=True)
                     for request, verdict in zip(requests, verdicts, strict=True)
                 ]
         return [
@@ -282,21 +316,26 @@ class Judge:
         kept = self._exclusions.kept(spans, sentence)
         return kept if self._separator is None else without_separator(kept, sentence, self._separator)
 
-    def _judge_one(self, sentence: Sentence, redact: bool, union: Collection[Span] | str | None) -> Verdict:
+    def _judge_one(self, sentence: Sentence, request: Request, union: Collection[Span] | str | None) -> Verdict:
         """Returns the verdict on one row.
 
         Args:
             sentence: row to judge.
-            redact: true if the row's spans are wanted.
+            request: the same row, with the spans that are given.
             union: finds of the stabiliser, or the name of the policy that failed. None if policies read the original.
         """
         num_tokens = sentence.num_tokens
         spans: Iterable[Span] = ()
         failed = False
-        if redact:
+        if request.redact:
             union = self._find_union(self._policies, sentence) if union is None else union
+            union = next((span.policy for span in request.given if span.label == FAILED_LABEL), union)
             failed = isinstance(union, str)
-            spans = _whole(num_tokens, union) if isinstance(union, str) else {*union, *self._literal(sentence)}
+            spans = (
+                whole(num_tokens, union)
+                if isinstance(union, str)
+                else {*union, *self._literal(sentence), *request.given}
+            )
         flagged, conservative_failed = True, False
         if self._conservative is not None:
             reasons = _find(self._conservative, sentence)
@@ -342,11 +381,6 @@ def _paused_collector() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-def _whole(num_tokens: int, policy: str) -> tuple[Span, ...]:
-    """Returns the span over a whole row on which a policy failed."""
-    return (Span(0, num_tokens, FAILED_LABEL, policy),) if num_tokens else ()
 
 
 def _coverage(finds: list[Span] | None, num_tokens: int) -> int:

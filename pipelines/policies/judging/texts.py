@@ -55,7 +55,7 @@ class JudgedText:
 
 
 class TextJudge:
-    """Judges whole texts by a `Redactor`. Each text is one document.
+    """Judges whole texts by a `Redactor`. Each text is one document. Lines ``SPEAKER: utterance`` name its speakers.
 
     Args:
         redactor: redactor that judges rows.
@@ -73,6 +73,7 @@ class TextJudge:
         documents: list[str] = []
         cuts: list[list[tuple[int, int]]] = []
         for number, (text, (starts, ends)) in enumerate(zip(texts, tokens, strict=True)):
+            names = tuple(name for _, name in self._splitter.speakers(text)) if self._redactor.reads_speakers else ()
             cuts.append(windows(len(starts), WINDOW_TOKENS, OVERLAP_TOKENS))
             for first, last in cuts[-1]:
                 base = starts[first]
@@ -81,6 +82,7 @@ class TextJudge:
                         text[base : ends[last - 1]],
                         [start - base for start in starts[first:last]],
                         [end - base for end in ends[first:last]],
+                        names=names,
                     )
                 )
                 documents.append(str(number))

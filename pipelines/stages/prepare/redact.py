@@ -10,7 +10,8 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from pipelines.context import StageContext
-from pipelines.corpus.tables import SENTENCES
+from pipelines.corpus.speakers import names_by_document
+from pipelines.corpus.tables import SENTENCES, SPEAKERS
 from pipelines.dedup.tables import MASKED
 from pipelines.errors import StageError
 from pipelines.policies.judging.apply import Redactor
@@ -39,6 +40,7 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
     config: RedactConfig = ctx.configs["redact"]
     sentences = ctx.input("split").table(SENTENCES)
     decisions = ctx.input("dedup_mask").table(MASKED)
+    names = names_by_document(ctx.input("split").table(SPEAKERS)) if config.reads_speakers() else {}
     figures = RedactionFigures(
         policies=config.policies,
         conservative=config.conservative,
@@ -66,6 +68,7 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
                     row["token_starts"],
                     row["token_ends"],
                     redact=whole_documents or not row["is_duplicate"],
+                    names=names.get(row["doc_id"], ()),
                 )
                 for row in rows
             ]

@@ -15,13 +15,13 @@ from pipelines.corpus.items import Document, held_back
 from pipelines.corpus.languages import other_language
 from pipelines.corpus.readers import read_documents
 from pipelines.corpus.split import Splitter
-from pipelines.corpus.tables import DOCUMENTS, GOLD, REJECTED, SENTENCES
+from pipelines.corpus.tables import DOCUMENTS, GOLD, REJECTED, SENTENCES, SPEAKERS
 from pipelines.settings.corpus import CorpusConfig
 from pipelines.settings.split import SplitConfig
 
 
 def run(ctx: StageContext) -> Mapping[str, Any]:
-    """Writes sentences, documents, rejected, gold and figures of one partition."""
+    """Writes sentences, documents, rejected, gold, speakers and figures of one partition."""
     corpus: CorpusConfig = ctx.configs["corpus"]
     settings: SplitConfig = ctx.configs["split"]
     options = corpus.read_options()
@@ -34,8 +34,8 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
     folds: Counter[str] = Counter()
 
     with ExitStack() as stack:
-        sentence_rows, document_rows, rejected_rows, gold_rows = (
-            stack.enter_context(ctx.out.table(schema)) for schema in (SENTENCES, DOCUMENTS, REJECTED, GOLD)
+        sentence_rows, document_rows, rejected_rows, gold_rows, speaker_rows = (
+            stack.enter_context(ctx.out.table(schema)) for schema in (SENTENCES, DOCUMENTS, REJECTED, GOLD, SPEAKERS)
         )
 
         def usable() -> Iterator[tuple[Piece, Document]]:
@@ -80,6 +80,10 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
                     fold=fold,
                     label=document.label,
                 )
+            for tag, name in splitter.speakers(document.text, document.turns or document.layout):
+                speaker_rows.append(doc_id=doc_id, tag=tag, name=name)
+            for name in document.names:
+                speaker_rows.append(doc_id=doc_id, tag=None, name=name)
             for row in gold:
                 gold_rows.append(doc_id=doc_id, **row._asdict())
             document_rows.append(

@@ -14,10 +14,12 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from pipelines.context import StageContext
+from pipelines.corpus.speakers import names_by_document
+from pipelines.corpus.tables import SPEAKERS
 from pipelines.miss_rate.judgements import HumanJudge, tokens_of
 from pipelines.miss_rate.review import StabilityVerdict, worse
 from pipelines.miss_rate.review_log import ballots_of, read_decisions
@@ -90,10 +92,17 @@ def _judged(ctx: StageContext, stack: ExitStack) -> Iterable[tuple[Scope, list[S
         _Reviewers(ctx) if source != "gold" else lambda row: (),
         whole_documents=redact.may_look_at_documents() and policies.look_at_documents(),
     )
+    if redact.reads_speakers():
+        judged_scopes = map(partial(_with_names, names_by_document(ctx.input("split").table(SPEAKERS))), judged_scopes)
     if redact.replacement != "mask":
         judged_scopes = map(_with_masks, judged_scopes)
     tokenise = Splitter(language=split.language, mode=split.mode, model=split.model).tokens
     return judge_all(judged_scopes, policies, tokenise, min_tokens=ctx.configs["dedup"].min_tokens)
+
+
+def _with_names(names: Mapping[str, tuple[str, ...]], scope: Scope) -> Scope:
+    """Returns the scope with the names of the speakers of its documents."""
+    return dataclasses.replace(scope, rows=[{**row, "names": names.get(row["doc_id"], ())} for row in scope.rows])
 
 
 def _with_masks(scope: Scope) -> Scope:
