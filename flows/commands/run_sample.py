@@ -23,6 +23,7 @@ from pipelines.corpus.forgotten import is_forgotten
 from pipelines.corpus.items import Document
 from pipelines.corpus.languages import other_language
 from pipelines.corpus.readers import read_documents
+from pipelines.corpus.rejection import EMPTY
 from pipelines.corpus.split import Splitter
 from pipelines.errors import ConfigError, InputError
 from pipelines.files import write_atomic
@@ -95,6 +96,7 @@ def run_sample(
     documents, num_read = _draw(settings, roots, state, fraction, reasons)
     if not documents:
         raise InputError(f"the sample holds no usable document ({dict(reasons) or 'there is no text'})")
+    num_empty = reasons.pop(EMPTY, 0)
     others: Counter[str] = Counter()
     rows, gold, num_documents = _rows(settings, documents, others)
     found = _redacted(redact, corpus, rows, gold)
@@ -108,6 +110,7 @@ def run_sample(
         "fraction": fraction,
         "num_documents": num_documents,
         "num_documents_read": num_read,
+        "num_empty": num_empty,
         "rejected_by_reason": dict(reasons),
         "is_too_much_rejected": reasons.total() > corpus.max_rejected_fraction * (num_read + reasons.total()),
         "documents_by_other_language": dict(sorted(others.items())),
@@ -279,6 +282,8 @@ def sample_text(found: Mapping[str, Any], config: Path) -> str:
         listed = ", ".join(f"{number:,} {reason}" for reason, number in sorted(reasons.items()))
         stops = ": too many (corpus.max_rejected_fraction), a run would stop" if found["is_too_much_rejected"] else ""
         lines.append(f"  rejected rows        {listed}{stops}")
+    if found["num_empty"]:
+        lines.append(f"  empty rows           {found['num_empty']:,}")
     if others := found["documents_by_other_language"]:
         listed = ", ".join(f"{number:,} {language}" for language, number in others.items())
         lines.append(f"  other languages      {listed} (split.other_languages)")

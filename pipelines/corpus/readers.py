@@ -15,7 +15,16 @@ from typing import Any
 
 from pipelines.context import Piece
 from pipelines.corpus.datasets import TEXTS, Items, conll, from_record, multidogo
-from pipelines.corpus.formats import COLUMNAR, delimiter, format_spec, has_header, is_plugin, is_quoted, row_kind
+from pipelines.corpus.formats import (
+    COLUMNAR,
+    column_names,
+    delimiter,
+    format_spec,
+    has_header,
+    is_plugin,
+    is_quoted,
+    row_kind,
+)
 from pipelines.corpus.hashed_stream import SEGMENT_BYTES
 from pipelines.corpus.items import BadRow, Document, Rejected
 from pipelines.corpus.mail import mail
@@ -170,8 +179,9 @@ class _Columns:
         self.kind = row_kind(piece.format, piece.name, options)
         self._delimiter = delimiter(piece.name, piece.format, options)
         self._is_quoted = is_quoted(piece.name, piece.format, options)
-        self.names: list[str] = []
-        if has_header(piece.format, self.kind):
+        self.names = list(column_names(piece.format, options))
+        self._namer = "corpus.column_names" if self.names else "the first line of the file"
+        if has_header(piece.format, self.kind, options):
             try:
                 line = header.removeprefix(BOM).decode("utf-8", "replace")
                 self.names = self.cut(line) if len(header) < SEGMENT_BYTES else [line]
@@ -186,7 +196,7 @@ class _Columns:
         """Returns a row's values by column name. Raises `BadRow`."""
         cells = self.cut(text)
         if len(cells) != len(self.names):
-            raise BadRow("bad_columns", f"has {len(cells)} columns, the first line of the file has {len(self.names)}.")
+            raise BadRow("bad_columns", f"has {len(cells)} columns, {self._namer} has {len(self.names)}.")
         return dict(zip(self.names, cells, strict=True))
 
 

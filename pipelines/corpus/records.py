@@ -119,6 +119,8 @@ def plain(source: Source, record: Record) -> list[Document]:
 def text_of(record: Record, options: ReadOptions) -> str:
     """Returns the column ``text_field``. Raises `BadRow`."""
     text = _string(record.get(options.text_field))
+    if text is None and options.text_field in record:
+        raise BadRow("empty", "the text is empty.")
     if text is None:
         raise BadRow("missing_text", "has no text. Set corpus.text_field to the name of the field that holds it.")
     if not isinstance(text, str):

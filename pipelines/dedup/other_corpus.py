@@ -18,6 +18,7 @@ import pyarrow as pa
 from pipelines.corpus.items import Document
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.readers import read_documents
+from pipelines.corpus.rejection import EMPTY
 from pipelines.corpus.scan import scan
 from pipelines.dedup.against import is_filter, of_other
 from pipelines.dedup.bloom import BoolArray, ScalableBloomFilter, UInt64Array
@@ -93,14 +94,14 @@ def read_keys(
                         counts.num_documents += 1
                         counts.num_rows += item.num_rows
                         yield item
-                    else:
+                    elif item.reason != EMPTY:
                         counts.num_rejected += 1
         except InputError as error:
             raise of_other(error) from None
 
     texts: list[str] = []
     names: list[str] = []
-    split = splitter.split_each(documents(), lambda item: (item.text, item.layout))
+    split = splitter.split_each(documents(), lambda item: (item.text, item.turns or item.layout))
     for number, (_, sentences) in enumerate(split, start=1):
         texts += [sentence.text for sentence in sentences]
         names += [str(number)] * len(sentences)

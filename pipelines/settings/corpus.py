@@ -6,11 +6,11 @@ import json
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
 
 from pipelines.config import StageConfig
 from pipelines.corpus import formats
-from pipelines.corpus.options import KeepOrDrop, ReadOptions, SourceOptions
+from pipelines.corpus.options import SKIP, KeepOrDrop, ReadOptions, SourceOptions
 from pipelines.corpus.plugin import make_reader
 from pipelines.corpus.records import PAIR
 from pipelines.plugins import check_options, nearest, option_references
@@ -19,11 +19,16 @@ from pipelines.plugins import check_options, nearest, option_references
 class CorpusSource(StageConfig):
     """A table ``[[corpus.source]]``: files read in another way. A field that is left out is as in ``[corpus]``."""
 
+    LATER: ClassVar[frozenset[str]] = frozenset({"column_names"})
+
     pattern: str = Field(min_length=1, description="Pattern of names of files in the corpus; * crosses folders.")
-    format: str = Field("auto", description="Their format; auto goes by suffix, with tables in text and mail.")
+    format: str = Field(
+        "auto", description="Their format; auto goes by suffix, with tables in text and mail. skip: not read, but counted."
+    )
     txt_document: Literal["file", "line", "paragraph"] | None = None
     quoting: Literal["auto", "double", "none"] | None = None
     delimiter: Literal["auto", ",", ";", "tab", "|"] | None = None
+    column_names: tuple[str, ...] | None = None
     text_field: str | None = None
     id_field: str | None = None
     domain_field: str | None = None
@@ -34,12 +39,18 @@ class CorpusSource(StageConfig):
     @field_validator("format")
     @classmethod
     def _known_format(cls, name: str) -> str:
-        if name != "auto" and name not in formats.FORMATS:
+        if name not in ("auto", SKIP) and name not in formats.FORMATS:
             raise ValueError(
-                f"unknown format '{name}'; {nearest(name, formats.FORMATS)}known: auto, {', '.join(formats.FORMATS)}; "
+                f"unknown format '{name}'; {nearest(name, formats.FORMATS)}known: auto, skip, "
+                f"{', '.join(formats.FORMATS)}; "
                 "name a reader of your own in corpus.format"
             )
         return name
+
+    @model_serializer(mode="wrap")
+    def _without_later(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leaves out new fields that are not set, because these tables enter keys."""
+        return {name: value for name, value in dump(self).items() if name not in self.silent()}
 
     def options(self) -> SourceOptions:
         """Returns these options for readers."""
@@ -54,7 +65,7 @@ class CorpusConfig(StageConfig):
         {"inputs", "name_folds", "partition_documents", "max_rejected_fraction"}
     )
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"dialogue_gap_minutes"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"dialogue_gap_minutes", "column_names"})
 
     inputs: tuple[str, ...] = Field(
         ("corpus",),
@@ -81,6 +92,11 @@ class CorpusConfig(StageConfig):
     )
     delimiter: Literal["auto", ",", ";", "tab", "|"] = Field(
         "auto", description="Separator of the columns of a csv or tsv file. auto: commas in csv, tabs in tsv."
+    )
+    column_names: tuple[str, ...] = Field(
+        (),
+        description="Names of the columns of a csv or tsv file whose first line is a record, in order. Empty: the first "
+        "line names them.",
     )
     wikitext_joiners: Literal["keep", "undo"] = Field(
         "keep", description="wikitext: undo turns ' @-@ ', ' @,@ ' and ' @.@ ' back into the characters they stand for."
@@ -140,7 +156,7 @@ class CorpusConfig(StageConfig):
         (),
         description="Files of one pattern that are read in another way: tables [[corpus.source]] with pattern, "
         "format, text_field, id_field, domain_field, fold_field, label_field, gold_field, txt_document, quoting, "
-        "delimiter. The first table whose pattern matches a file's name counts (*: any characters, / too). Folders "
+        "delimiter, column_names. The format skip leaves files out and counts them. The first table whose pattern matches a file's name counts (*: any characters, / too). Folders "
         "are searched for such files as well.",
     )
 
@@ -174,7 +190,7 @@ class CorpusConfig(StageConfig):
     def separator(self) -> str | None:
         """Returns the separator between the two texts of a row; None if no format has rows of two texts."""
         named = (self.format, *(source.format for source in self.source))
-        return PAIR if any(n != "auto" and formats.format_spec(n).holds_pairs for n in named) else None
+        return PAIR if any(n not in ("auto", SKIP) and formats.format_spec(n).holds_pairs for n in named) else None
 
     def read_options(self) -> ReadOptions:
         """Returns the options with which rows become documents."""

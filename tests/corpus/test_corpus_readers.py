@@ -75,7 +75,7 @@ BAD_ROWS = [
     (b'["text"]', "not_an_object"),
     (b'"text"', "not_an_object"),
     (b'{"body": "a"}', "missing_text"),
-    (b'{"text": null}', "missing_text"),
+    (b'{"text": null}', "empty"),
     (b'{"text": 5}', "wrong_type"),
     (b'{"text": "a", "id": [1]}', "wrong_type"),
     (b'{"text": "a", "id": 1.5}', "wrong_type"),
