@@ -76,7 +76,6 @@ class FileList(list[InputFile]):
         is_wanted = not in_folder or suffix_of(name) in suffixes(self._format)
         return format_of(name, self._format) if is_wanted else None
 
-
     def kind_of(self, name: str) -> str:
         """Returns the kind under which a file that is not read is counted."""
         source = source_of(name, self._sources)

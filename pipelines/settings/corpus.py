@@ -23,7 +23,8 @@ class CorpusSource(StageConfig):
 
     pattern: str = Field(min_length=1, description="Pattern of names of files in the corpus; * crosses folders.")
     format: str = Field(
-        "auto", description="Their format; auto goes by suffix, with tables in text and mail. skip: not read, but counted."
+        "auto",
+        description="Their format; auto goes by suffix, with tables in text and mail. skip: not read, but counted.",
     )
     txt_document: Literal["file", "line", "paragraph"] | None = None
     quoting: Literal["auto", "double", "none"] | None = None

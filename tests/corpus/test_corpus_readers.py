@@ -84,7 +84,7 @@ BAD_ROWS = [
     (b'{"text": "a", "fold": "holdout"}', "bad_fold"),
     (b'{"text": "a", "fold": 1}', "bad_fold"),
     (b'{"text": "a", "spans": {}}', "bad_spans"),
-    (b'{"text": "a", "spans": [[0, 1, "X"]]}', "bad_spans"),
+    (b'{"text": "a", "spans": [[0, 1]]}', "bad_spans"),
     (b'{"text": "a", "spans": [{"start": 0, "end": 2, "label": "X"}]}', "bad_spans"),
     (b'{"text": "a", "spans": [{"start": false, "end": true, "label": "X"}]}', "bad_spans"),
     (b'{"text": "a", "spans": [{"start": 0, "end": 1, "label": ""}]}', "bad_spans"),
