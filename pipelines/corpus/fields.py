@@ -59,6 +59,7 @@ class Look:
         doubts: reasons for which a person must confirm the reading
         warnings: problems that the user should look at
         is_table: flag that the file has columns or fields, but no column is clearly text
+        nested: fields that hold lists of texts, perhaps turns, beside the text
         texts: texts at the beginning of a file of plain text
     """
 
@@ -70,6 +71,7 @@ class Look:
     doubts: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     is_table: bool = False
+    nested: tuple[str, ...] = field(default=(), compare=False)
     texts: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     @property
@@ -135,8 +137,12 @@ def _plain(
         score=0.45 if nested else 0.8,
         doubts=tuple(doubts),
         warnings=tuple(warnings),
+        nested=tuple(nested),
     )
     found = [look]
+    if nested and _is_minor(text):
+        hint = f"{', '.join(nested)} holds lists of texts; {text} describes them"
+        found.insert(0, Look(format=None, what=f"{shown}: {hint}", score=0.5, doubts=(hint,)))
     texts = [v for v in values[text] if isinstance(v, str)]
     if form == "jsonl" and texts and sum(is_dialogue(t.split("\n")) for t in texts) >= 0.9 * len(texts):
         what = f"{look.what}, the texts are dialogues, lines SPEAKER: text"

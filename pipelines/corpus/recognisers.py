@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
+from contextlib import suppress
 from typing import Final
 
 from pipelines.corpus.recognition import Head, Reading, Recogniser
@@ -32,10 +33,9 @@ def readings(head: Head) -> list[Reading]:
     """Returns the readings that recognisers find plausible. A recogniser that fails finds nothing."""
     found = []
     for recognise in recognisers():
-        try:
+        reading = None
+        with suppress(Exception):  # a file may hold anything, and the other recognisers may know it
             reading = recognise(head)
-        except Exception:
-            continue
         if reading is not None:
             found.append(reading)
     return found

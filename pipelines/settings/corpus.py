@@ -96,8 +96,8 @@ class CorpusConfig(StageConfig):
     )
     column_names: tuple[str, ...] = Field(
         (),
-        description="Names of the columns of a csv or tsv file whose first line is a record, in order. Empty: the first "
-        "line names them.",
+        description="Names of the columns of a csv or tsv file whose first line is a record, in order. Empty: the "
+        "first line names them.",
     )
     wikitext_joiners: Literal["keep", "undo"] = Field(
         "keep", description="wikitext: undo turns ' @-@ ', ' @,@ ' and ' @.@ ' back into the characters they stand for."
@@ -157,8 +157,8 @@ class CorpusConfig(StageConfig):
         (),
         description="Files of one pattern that are read in another way: tables [[corpus.source]] with pattern, "
         "format, text_field, id_field, domain_field, fold_field, label_field, gold_field, txt_document, quoting, "
-        "delimiter, column_names. The format skip leaves files out and counts them. The first table whose pattern matches a file's name counts (*: any characters, / too). Folders "
-        "are searched for such files as well.",
+        "delimiter, column_names. The format skip leaves files out and counts them. The first table whose pattern "
+        "matches a file's name counts (*: any characters, / too). Folders are searched for such files as well.",
     )
 
     options: dict[str, Any] = Field(
