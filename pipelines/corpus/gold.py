@@ -91,7 +91,8 @@ def annotated(record: Mapping[str, Any]) -> tuple[str, tuple[GoldSpan, ...]]:
             for result in annotation.get("result") or ()
         ]
         values = [result.get("value") for result in results if isinstance(result, dict)]
-        text, value = next(iter(texts), None), [v for v in values if isinstance(v, dict) and "labels" in v]
+        text = next(iter(texts), None)
+        value: Any = [v for v in values if isinstance(v, dict) and "labels" in v]
     else:
         text = next((record[name] for name in ("text", "full_text") if name in record), None)
         value = next((record[name] for name in _FIELDS if isinstance(record.get(name), list)), None)
