@@ -125,6 +125,7 @@ class Measure:
                         found.num_empty += 1
                     else:
                         after[item.reason] += 1
+                if not isinstance(item, Document):
                     continue
                 found.reasons.update(after)
                 after.clear()
