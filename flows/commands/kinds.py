@@ -12,6 +12,7 @@ from pipelines.corpus.detect_format import HEAD_BYTES, is_empty, looks_of, units
 from pipelines.corpus.fields import Look
 from pipelines.corpus.formats import compression_of, suffix_of
 from pipelines.corpus.listing import InputFile
+from pipelines.errors import ConfigError, InputError
 
 EXACT_BYTES: Final = 20_000_000
 """Size of the input up to which every file is read completely."""
@@ -218,7 +219,10 @@ def _confirmed(kind: Kind, looks: dict[str, list[Look]], measure: Measure, is_ex
         if not kind.look.doubts and kind.others and kind.others[0][0].score >= kind.look.score - _CLOSE:
             kind.look = replace(kind.look, doubts=(f"it could also be {kind.others[0][0].format}",))
         return [kind]
-    total, each = _read(kind.files, kind.look, measure, is_exact)
+    try:
+        total, each = _read(kind.files, kind.look, measure, is_exact)
+    except (ConfigError, InputError) as error:  # such as a missing package, or no permission
+        return [replace(kind, look=Look(format=None, what=str(error), score=kind.look.score))]
     limit = DAMAGED.get(kind.look.format, MOST_REJECTED)
     bad = [file for file in kind.files if file.name in each and _is_bad(each[file.name], limit)]
     if not total.num_documents and not bad:
@@ -316,7 +320,10 @@ def _others(kind: Kind, looks: dict[str, list[Look]], measure: Measure) -> list[
             continue
         if other.format == "txt":
             other = _with_unit(other, kind.files, {file.name: size_of(file) for file in kind.files})
-        found = measure.file(largest, other, is_whole=False)
+        try:
+            found = measure.file(largest, other, is_whole=False)
+        except (ConfigError, InputError):
+            continue
         if found.num_documents and found.rejected_share <= _USABLE:
             others.append((other, found))
     return others

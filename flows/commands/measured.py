@@ -9,13 +9,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from pipelines.corpus.fields import Look
-from pipelines.corpus.formats import row_kind
-from pipelines.corpus.head_piece import head_piece
+from pipelines.corpus.head_piece import CUT, head_pieces
 from pipelines.corpus.items import Document, Rejected
 from pipelines.corpus.listing import InputFile
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.readers import read_documents
 from pipelines.corpus.rejection import EMPTY
+from pipelines.errors import InputError
 
 if TYPE_CHECKING:
     from pipelines.context import Piece
@@ -104,22 +104,21 @@ class Measure:
             raise ValueError("nothing reads the file")
         options = ReadOptions(**dict(look.fields))
         rows, size = (_EVERYTHING, _EVERYTHING) if is_whole else (HEAD_ROWS, HEAD_BYTES)
-        piece, is_all = head_piece(file.path, file.name, look.format, options, max_rows=rows, max_bytes=size)
-        found = self._measured(piece, options, is_all, most_texts)
-        is_cut = not is_all and row_kind(look.format, file.name, options) == "whole"
-        if is_cut and not found.num_documents:  # such as a PDF, whose directory is at its end
-            piece, is_all = head_piece(
-                file.path, file.name, look.format, options, max_rows=_EVERYTHING, max_bytes=_EVERYTHING
-            )
-            found = self._measured(piece, options, is_all, most_texts)
+        pieces, is_all = head_pieces(file.path, file.name, look.format, options, max_rows=rows, max_bytes=size)
+        found = self._measured(pieces, options, is_all, most_texts)
+        if not found.num_documents and any(piece.digest == CUT for piece in pieces):
+            # Such as a PDF, whose directory is at its end.
+            every = _EVERYTHING
+            pieces, _ = head_pieces(file.path, file.name, look.format, options, max_rows=every, max_bytes=every)
+            found = self._measured(pieces, options, False, most_texts)
         return found
 
-    def _measured(self, piece: Piece, options: ReadOptions, is_whole: bool, most_texts: int) -> Measured:
-        found = Measured(is_whole=is_whole, num_bytes=max(0, piece.end_byte - piece.start_byte))
+    def _measured(self, pieces: Sequence[Piece], options: ReadOptions, is_whole: bool, most_texts: int) -> Measured:
+        found = Measured(is_whole=is_whole, num_bytes=sum(piece.end_byte - piece.start_byte for piece in pieces))
         after: Counter[str] = Counter()  # rejected after the last document
 
         def documents() -> Iterator[Document]:
-            for item in islice(read_documents(piece, options), None if is_whole else HEAD_ROWS):
+            for item in islice(_items(pieces, options), None if is_whole else HEAD_ROWS):
                 if isinstance(item, Rejected):
                     if item.reason == EMPTY:
                         found.num_empty += 1
@@ -152,6 +151,15 @@ class Measure:
 
             self._splitter = Splitter()
         return self._splitter.split_each(documents, lambda item: (item.text, item.turns or item.layout))
+
+
+def _items(pieces: Sequence[Piece], options: ReadOptions) -> Iterator[Document | Rejected]:
+    for piece in pieces:
+        try:
+            yield from read_documents(piece, options)
+        except InputError:
+            if piece.digest != CUT:
+                raise
 
 
 def _shown(document: Document, sentences: Sequence[Sentence]) -> str:
