@@ -31,6 +31,7 @@ HEAD_BYTES = 1 << 20
 _ROWS = 400
 _ROW_BYTES = 1 << 20
 _CERTAIN = 0.9
+_KNOWN = 0.95
 _TITLE = re.compile(r" ?= [^=\s][^\n]* = ?")
 _MBOX = re.compile(r"From \S.*[0-9]{1,2}:[0-9]{2}")
 _MAIL_HEADERS = {b"return-path", b"received", b"delivered-to", b"message-id", b"mime-version", b"date", b"subject"}
@@ -123,8 +124,8 @@ def _ranked(looks: Sequence[Look]) -> list[Look]:
     if unread is not None and unread.score >= best.score - 0.2 and best.score < _CERTAIN and not unread.is_table:
         doubts.append(f"it could also be no text: {unread.what}")
     flat = next((look for look in ranked[1:] if look.nested and look.format is not None), None)
-    if flat is not None and not best.nested:
-        doubts.append(f"beside {', '.join(flat.nested)}, other fields hold text too ({flat.what})")
+    if flat is not None and not best.nested and best.score < _KNOWN:
+        doubts.append(f"{dict(flat.fields).get('text_field', 'text')} holds text too, beside {', '.join(flat.nested)}")
     ranked = [replace(best, doubts=tuple(doubts)), *(look for look in ranked[1:] if look.format is not None)]
     return ranked
 

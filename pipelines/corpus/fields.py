@@ -146,7 +146,7 @@ def _plain(
     texts = [v for v in values[text] if isinstance(v, str)]
     if form == "jsonl" and texts and sum(is_dialogue(t.split("\n")) for t in texts) >= 0.9 * len(texts):
         what = f"{look.what}, the texts are dialogues, lines SPEAKER: text"
-        found.insert(0, replace(look, format="dialogue", what=what, score=0.9))
+        found.insert(0, replace(look, format="dialogue", what=what, score=0.8 if doubts else 0.9))
         found[1] = _less(look, 0.4)
     second = next((name for name in candidates if name != text and _is_prose(values[name])), None)
     if second is not None:
