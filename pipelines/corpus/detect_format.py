@@ -86,6 +86,8 @@ def looks_of(path: Path, name: str, head_bytes: int = HEAD_BYTES) -> list[Look]:
     if not is_whole:
         text = text[: text.rfind(b"\n") + 1] or text
     own = [*_mail(text, suffix), *_records(text, suffix), *_text(_decoded(text), suffix)]
+    # A recogniser knows the settings of its format better.
+    own = [look for look in own if look.format not in {one.format for one in found} or look.format in (None, "txt")]
     return _ranked(_with_encoding([*found, *own], encoding, text))
 
 
