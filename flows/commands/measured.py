@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 from pipelines.corpus.fields import Look
 from pipelines.corpus.head_piece import CUT, head_pieces
-from pipelines.corpus.items import Document, Rejected
+from pipelines.corpus.items import EMPTY, Document, Rejected
 from pipelines.corpus.listing import InputFile
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.readers import read_documents
-from pipelines.corpus.rejection import EMPTY
 from pipelines.errors import InputError
 
 if TYPE_CHECKING:

@@ -20,10 +20,9 @@ from flows.running.spec import open_store, read_corpus
 from pipelines.context import Progress, pseudonym, silent
 from pipelines.corpus.documents import map_gold
 from pipelines.corpus.forgotten import is_forgotten
-from pipelines.corpus.items import Document
+from pipelines.corpus.items import EMPTY, Document
 from pipelines.corpus.languages import other_language
 from pipelines.corpus.readers import read_documents
-from pipelines.corpus.rejection import EMPTY
 from pipelines.corpus.split import Splitter
 from pipelines.errors import ConfigError, InputError
 from pipelines.files import write_atomic

@@ -6,10 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pipelines.corpus.items import EMPTY
 from pipelines.errors import InputError
-
-EMPTY = "empty"
-"""Reason of rows without text, such as empty cells. They are counted apart from rejected rows."""
 
 
 def check_rejected(figures: Iterable[Mapping[str, Any]], max_rejected_fraction: float) -> None:

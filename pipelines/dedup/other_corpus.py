@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from pipelines.corpus.items import Document
+from pipelines.corpus.items import EMPTY, Document
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.readers import read_documents
-from pipelines.corpus.rejection import EMPTY
 from pipelines.corpus.scan import scan
 from pipelines.dedup.against import is_filter, of_other
 from pipelines.dedup.bloom import BoolArray, ScalableBloomFilter, UInt64Array

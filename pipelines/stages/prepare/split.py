@@ -10,10 +10,9 @@ from typing import Any
 from pipelines.context import Piece, StageContext
 from pipelines.corpus.documents import DocumentNames, fold_of, map_gold
 from pipelines.corpus.forgotten import is_forgotten
-from pipelines.corpus.items import Document, held_back
+from pipelines.corpus.items import EMPTY, Document, held_back
 from pipelines.corpus.languages import other_language
 from pipelines.corpus.readers import read_documents
-from pipelines.corpus.rejection import EMPTY
 from pipelines.corpus.split import Splitter
 from pipelines.corpus.tables import DOCUMENTS, GOLD, REJECTED, SENTENCES
 from pipelines.settings.corpus import CorpusConfig
