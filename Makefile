@@ -88,6 +88,7 @@ docs: setup
 	$(BIN)/python -m flows.docs.reference > docs/settings.md
 	$(BIN)/python -m flows.docs.schema > flows/commands/reticent.schema.json
 	$(BIN)/python -m flows.docs.tables
+	$(BIN)/python -m flows.docs.formats
 	$(BIN)/python -m flows.docs.api > docs/api.md
 	$(BIN)/python -m flows.docs.architecture
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -47,13 +48,31 @@ def init(
         int, typer.Option(min=1, help="Dialogues in the built-in corpus, if you give no --input.")
     ] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the built-in corpus.")] = 0,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Take the first reading of files that could be read in several ways.")
+    ] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Write a commented, runnable reticent.toml, by default with a built-in CustomerSim corpus."""
     from flows.commands.init import write_starter
+    from flows.commands.survey import Decide, Survey, take_best
 
-    path = write_starter(folder, inputs or [], dialogues=dialogues, seed=seed, say=typer.echo)
+    def say(text: str) -> None:
+        typer.echo(text, err=as_json)
+
+    found: list[Survey] = []
+    chosen: Decide = take_best
+    if inputs:
+        from flows.commands.decisions import ask, refuse, take
+
+        is_terminal = sys.stdin.isatty() and sys.stdout.isatty() and not as_json
+        chosen = take(say) if yes else ask(say, typer.prompt) if is_terminal else refuse
+    path = write_starter(
+        folder, inputs or [], dialogues=dialogues, seed=seed, say=say, decide=chosen, keep=found.append
+    )
     first = f"first look: reticent run {path} --sample 1%\n" if inputs else ""
-    typer.echo(f"wrote {path}\n{first}next: reticent run {path}")
+    document = found[0].document() if found else {"sources": [], "not_read": [], "warnings": []}
+    emit(document, as_json, f"wrote {path}\n{first}next: reticent run {path}")
 
 
 @app.command()

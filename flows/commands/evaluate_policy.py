@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from flows.commands.redact import judge_records, opened, records
+from flows.commands.gold_records import gold_records
+from flows.commands.redact import judge_records, opened
 from pipelines.corpus.split import Splitter
 from pipelines.errors import InputError
-from pipelines.policies.judging.scoring import Scores, gold_spans
+from pipelines.policies.judging.scoring import Scores
 
 if TYPE_CHECKING:
     from pipelines.policies.judging.apply import RedactorSpec
@@ -26,7 +27,7 @@ def evaluation_document(
     """Scores policies on labelled text.
 
     Args:
-        gold: path (or ``-``) of JSON lines ``{"text", "spans": [{"start", "end", "label"}]}``
+        gold: path (or ``-``) of records, as `flows.commands.gold_records` reads them
         spec: policies to score
         by_sentence: true to split texts into sentences first, as the split stage does, and judge each one separately
         workers: number of processes
@@ -40,7 +41,7 @@ def evaluation_document(
     scores = Scores(confidence)
     num_texts = 0
     with opened(gold) as lines:
-        found = _gold(records(lines, gold), gold)
+        found = gold_records(lines, gold)
         units = _sentences(found, spec.options.get("language", "en")) if by_sentence else found
         for record, judged in judge_records(units, spec, workers=workers, check_language=check_language):
             scores.add(judged, record["gold"])
@@ -56,15 +57,6 @@ def evaluation_document(
         "unit": "sentence" if by_sentence else "text",
         **scores.document(),
     }
-
-
-def _gold(found: Iterator[dict[str, Any]], name: str) -> Iterator[dict[str, Any]]:
-
-    for number, record in enumerate(found, 1):
-        try:
-            yield {"text": record["text"], "gold": gold_spans(record)}
-        except ValueError as error:
-            raise InputError(f"{name}, record {number}: {error}") from None
 
 
 def _sentences(found: Iterator[dict[str, Any]], language: str) -> Iterator[dict[str, Any]]:

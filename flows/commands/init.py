@@ -9,9 +9,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from flows.commands.survey import USUAL_EPOCHS, Survey, survey
+from flows.commands.patterns import by_name
+from flows.commands.survey import USUAL_EPOCHS, Decide, Survey, survey, take_best
 from pipelines.corpus.customersim import write_customersim
-from pipelines.corpus.speakers import has_names
 from pipelines.errors import ConfigError
 from pipelines.printable import printable
 
@@ -25,7 +25,14 @@ _FEWEST: Final = "in each, at least: 300 in all take an hour or two to review (d
 
 
 def write_starter(
-    folder: Path, inputs: Sequence[str], *, dialogues: int, seed: int, say: Callable[[str], None] = lambda text: None
+    folder: Path,
+    inputs: Sequence[str],
+    *,
+    dialogues: int,
+    seed: int,
+    say: Callable[[str], None] = lambda text: None,
+    decide: Decide = take_best,
+    keep: Callable[[Survey], None] = lambda seen: None,
 ) -> Path:
     """Writes ``reticent.toml``, its schema for editors and, without own inputs, a built-in corpus.
 
@@ -35,6 +42,8 @@ def write_starter(
         dialogues: number of dialogues in the built-in corpus
         seed: seed of the built-in corpus
         say: function that prints the findings in the user's files
+        decide: function that chooses among the readings of files that raise doubts
+        keep: function that gets the findings in the user's files
 
     Raises:
         ConfigError: the settings file exists already, or the folder is a file.
@@ -44,7 +53,7 @@ def write_starter(
     if path.exists():
         raise ConfigError(f"{path} exists already; remove it or choose another folder")
     shown = [_absolute(name) for name in inputs]
-    seen = survey(shown) if inputs else None
+    seen = survey(shown, decide) if inputs else None
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
@@ -52,6 +61,7 @@ def write_starter(
     template = resources.files("flows.commands").joinpath("starter.toml").read_text("utf-8")
     if seen is not None:
         say(seen.text())
+        keep(seen)
         replaced = {
             'policies = ["customersim", "high_entity"]': f"policies = {json.dumps(_policies(seen))}",
             "replicates = 1  ": "replicates = 10 ",
@@ -81,17 +91,12 @@ def write_starter(
 
 def _policies(seen: Survey) -> tuple[str, ...]:
     """Returns the default policies, and the policy that masks names of speakers if the files have such names."""
-    texts = (text for group in seen.groups for text in group.texts)
-    return (*OWN_POLICIES, *(("speakers",) if has_names(texts) else ()))
+    return (*OWN_POLICIES, *(("speakers",) if any(kind.found.has_names for kind in seen.kinds) else ()))
 
 
 def schema_text() -> str:
     """Returns the JSON schema of settings files that the package ships."""
     return resources.files("flows.commands").joinpath(SCHEMA).read_text("utf-8")
-
-
-_DAMAGED: Final = {"multidogo": 0.05}
-"""Rejected fraction to allow for published corpora with known damage: up to 4 % of MultiDoGO's lines are broken."""
 
 
 def _absolute(name: str) -> str:
@@ -105,23 +110,23 @@ def _line(key: str, value: object, comment: str = "") -> str:
 
 def _corpus(inputs: Sequence[str], seen: Survey) -> str:
     """Returns the table ``[corpus]``, with the findings as comments."""
+    settings = seen.settings
     lines = ["[corpus]", *(f"# {line}" for line in seen.text().splitlines())]
     lines.append(_line("inputs", list(inputs)))
-    lines.append(_line("format", seen.format, "docs/corpora.md lists them; auto chooses by suffix"))
-    lines += [_line(key, value) for key, value in seen.fields]
+    lines.append(_line("format", settings.format, "docs/formats.md lists them; auto chooses by suffix"))
+    lines += [_line(key, value) for key, value in settings.fields]
     comment = "documents in a partition, the unit of parallel and repeated work"
     lines.append(_line("partition_documents", seen.partition_documents, comment))
-    damaged = max((_DAMAGED.get(group.look.format or "", 0.0) for group in seen.groups), default=0.0)
-    lines.append(_line("max_rejected_fraction", damaged or 0.01, "stop if more rows than this cannot be used"))
-    for group in seen.groups:
-        for pattern in group.patterns:
-            fields = [_line(key, value) for key, value in group.look.fields]
-            if group.is_source:
-                lines += ["", "[[corpus.source]]"]
-                lines += [_line("pattern", pattern), _line("format", group.look.format), *fields]
-            elif group.look.format is None and group.is_table:
-                lines += ["", "# To read it as well, name its text:", "# [[corpus.source]]"]
-                lines += [f"# {_line('pattern', pattern)}", '# text_field = "…"']
+    comment = "stop if more rows than this cannot be used"
+    lines.append(_line("max_rejected_fraction", seen.max_rejected_fraction, comment))
+    for table in settings.tables:
+        lines += ["", "[[corpus.source]]", _line("pattern", table.pattern), _line("format", table.format)]
+        lines += [_line(key, value) for key, value in table.fields]
+    for kind in seen.kinds:
+        if kind.look.is_table:
+            pattern = _line("pattern", by_name([file.name for file in kind.files])[0])
+            lines += ["", "# To read it as well, name its text:", "# [[corpus.source]]", f"# {pattern}"]
+            lines += ['# text_field = "…"']
     return "\n".join(lines) + "\n\n"
 
 

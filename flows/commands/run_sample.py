@@ -22,7 +22,7 @@ from flows.running.spec import open_store, read_corpus
 from pipelines.context import pseudonym
 from pipelines.corpus.documents import map_gold
 from pipelines.corpus.forgotten import is_forgotten
-from pipelines.corpus.items import Document, Rejected
+from pipelines.corpus.items import EMPTY, Document, Rejected
 from pipelines.corpus.languages import other_language
 from pipelines.corpus.readers import read_documents
 from pipelines.corpus.split import Splitter
@@ -104,6 +104,7 @@ def run_sample(
     documents, num_read, is_read = _draw(settings, roots, state, fraction, reasons, began + _READING_SECONDS, console)
     if not documents:
         raise InputError(f"the sample holds no usable document ({dict(reasons) or 'there is no text'})")
+    num_empty = reasons.pop(EMPTY, 0)
     others: Counter[str] = Counter()
     rows, gold, num_documents = _rows(settings, documents, others)
     found = _redacted(redact, corpus, rows, gold, began + _SECONDS, console)
@@ -119,6 +120,7 @@ def run_sample(
         "num_documents": num_documents,
         "num_documents_read": num_read,
         "is_read_in_part": not is_read,
+        "num_empty": num_empty,
         "rejected_by_reason": dict(reasons),
         "is_too_much_rejected": reasons.total() > corpus.max_rejected_fraction * (num_read + reasons.total()),
         "documents_by_other_language": dict(sorted(others.items())),
@@ -348,6 +350,8 @@ def sample_text(found: Mapping[str, Any], config: Path) -> str:
         listed = ", ".join(f"{number:,} {reason}" for reason, number in sorted(reasons.items()))
         stops = ": too many (corpus.max_rejected_fraction), a run would stop" if found["is_too_much_rejected"] else ""
         lines.append(f"  rejected rows        {listed}{stops}")
+    if found["num_empty"]:
+        lines.append(f"  empty rows           {found['num_empty']:,}")
     if others := found["documents_by_other_language"]:
         listed = ", ".join(f"{number:,} {language}" for language, number in others.items())
         lines.append(f"  other languages      {listed} (split.other_languages)")

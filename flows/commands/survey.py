@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
 
-from pipelines.corpus.detect_format import look, units_of
-from pipelines.corpus.fields import Look
-from pipelines.corpus.formats import AUTO, compression_of, format_spec, suffix_of
+from flows.commands.kinds import DAMAGED, MOST_REJECTED, Kind, decided, kinds_of
+from flows.commands.sources import Settings, settings_of
+from pipelines.corpus.detect_format import is_empty
 from pipelines.corpus.languages import language_of
-from pipelines.corpus.listing import InputFile, left_out_text, list_files
+from pipelines.corpus.listing import left_out_text, list_files
 from pipelines.corpus.options import SourceOptions
 from pipelines.errors import InputError
 
 _EVERYTHING = (SourceOptions(pattern="*", format="txt"),)
-_LOOKED_AT = 40
-_NAMED = 20
-_LARGE_TXT_BYTES = 1_000_000
-_FEW_FILES = 50
-_LINES_A_PARAGRAPH = 50
 _SAMPLED_TEXTS = 500
 _PARTITION_WORDS = 150_000
 _LEAST_SHARE = 0.005
@@ -31,54 +27,33 @@ _WORDS_A_SENTENCE = 12
 USUAL_EPOCHS = 8
 _TRAINED_WORDS = 6_000_000
 """Words, over all epochs, that the tiny model reads in a quarter of an hour on two cores."""
-_IN_FOLDERS = ("txt", "jsonl", "parquet", "huggingface")
-"""Formats that ``auto`` looks for in a folder."""
-
 _NAMES = {"en": "English", "de": "German", "fr": "French", "es": "Spanish", "it": "Italian", "nl": "Dutch"}
+_BY_FIELD: Final = ("jsonl", "json", "csv", "tsv", "parquet", "huggingface")
+"""Formats whose text is a field or a column."""
+
+Decide = Callable[[Sequence[Kind]], Sequence[int]]
+"""Function that chooses a reading for each kind of file that raises doubts; see `flows.commands.kinds.decided`."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Group:
-    """Files of one suffix and one form.
+def take_best(kinds: Sequence[Kind]) -> Sequence[int]:
+    """Takes the best reading of each kind of file."""
+    return [0] * len(kinds)
 
-    Attributes:
-        look: format and findings that they share
-        suffix: suffix of the files
-        num_files, num_bytes: number of the files, and their total size
-        patterns: patterns that match these files and no others
-        is_source: flag that a table ``[[corpus.source]]`` describes them
-        texts: texts of some of their documents
-        num_text_bytes: size of these texts in the files
-    """
 
-    look: Look
-    suffix: str
-    num_files: int
-    num_bytes: int
-    patterns: tuple[str, ...]
-    is_source: bool = False
-    texts: tuple[str, ...] = field(default=(), repr=False)
-    num_text_bytes: int = 0
-
-    @property
-    def is_table(self) -> bool:
-        """Checks if the files have columns or fields, but no column is clearly text."""
-        return self.suffix in (".csv", ".tsv", ".jsonl", ".json", ".parquet") and "none is plainly" in self.look.what
-
-    @property
-    def num_documents(self) -> int:
-        """Approximate number of documents."""
-        return max(1, round(len(self.texts) * self.num_bytes / max(1, self.num_text_bytes))) if self.texts else 0
-
-    def text(self) -> str:
-        """Formats the group in one line, with more lines for other readings and warnings."""
-        files = f"{self.num_files:,} {self.suffix or 'file'}{'' if self.suffix or self.num_files == 1 else 's'}"
-        read = self.look.format or "NOT READ"
-        lines = [f"{files} ({_bytes(self.num_bytes)}): {read}: {self.look.what}"]
-        if self.look.others:
-            lines.append(f"   could also be: {'; '.join(self.look.others)}")
-        lines += [f"   look at this: {warning}" for warning in self.look.warnings]
-        return "\n".join(lines)
+def kind_text(kind: Kind) -> str:
+    """Describes files of one kind in one line, with more lines for other readings and warnings."""
+    number, suffix, look = len(kind.files), kind.suffix, kind.look
+    files = f"{number:,} {suffix or 'file'}{'' if suffix or number == 1 else 's'}"
+    read = look.format or "NOT READ"
+    lines = [f"{files} ({_bytes(kind.num_bytes)}): {read}: {look.what}"]
+    others = [*look.others, *(f'format = "{o.format}" ({o.what})' for o, _ in kind.others if not look.others)]
+    if others:
+        lines.append(f"   could also be: {'; '.join(others)}")
+    lines += [f"   please confirm: {doubt}" for doubt in look.doubts]
+    lines += [f"   look at this: {warning}" for warning in look.warnings]
+    if kind.found.num_empty:
+        lines.append(f"   {kind.found.num_empty:,} rows are empty")
+    return "\n".join(lines)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,17 +61,16 @@ class Survey:
     """The findings of a survey.
 
     Attributes:
-        groups: groups of files, readable ones first
-        format, fields: settings of the table ``[corpus]``
+        kinds: kinds of files, readable ones first
+        settings: settings of ``[corpus]``
         languages: number of sampled documents by language; None for documents that are too short
         num_documents, num_words: approximate numbers
         left_out: files that were not looked at, by suffix or reason
         warnings: problems to look at
     """
 
-    groups: tuple[Group, ...]
-    format: str
-    fields: tuple[tuple[str, str], ...]
+    kinds: tuple[Kind, ...]
+    settings: Settings
     languages: Counter[str | None]
     num_documents: int
     num_words: int
@@ -108,6 +82,26 @@ class Survey:
         """Checks if some documents are not in English."""
         least = _LEAST_SHARE * self.languages.total()
         return any(code not in (None, "en") and number >= least for code, number in self.languages.items())
+
+    @property
+    def max_rejected_fraction(self) -> float:
+        """Share of rejected rows to allow: the usual one, or somewhat more than was found."""
+        worst = max((kind.rejected for kind in self.kinds), default=0.0)
+        known = max((DAMAGED.get(kind.look.format or "", 0.0) for kind in self.kinds), default=0.0)
+        return max(MOST_REJECTED, known, math.ceil(110 * worst) / 100)
+
+    def document(self) -> dict[str, Any]:
+        """Returns the findings for programs. They quote the first texts of each kind."""
+        read = [kind for kind in self.kinds if kind.look.format is not None]
+        unread = [kind for kind in self.kinds if kind.look.format is None and not is_empty(kind.look)]
+        return {
+            "sources": [_source(kind) for kind in read],
+            "not_read": [{"name": file.name, "reason": kind.look.what} for kind in unread for file in kind.files],
+            "warnings": [
+                *(warning for kind in read for warning in (*kind.look.doubts, *kind.look.warnings)),
+                *self.warnings,
+            ],
+        }
 
     @property
     def partition_documents(self) -> int:
@@ -128,7 +122,7 @@ class Survey:
 
     def text(self) -> str:
         """Formats the findings for people and for a comment in the settings file."""
-        lines = [line for group in self.groups for line in group.text().splitlines()]
+        lines = [line for kind in self.kinds for line in kind_text(kind).splitlines()]
         if self.left_out:
             lines.append(f"not looked at: {left_out_text(self.left_out)}")
         lines.append(f"about {self.num_documents:,} documents, {self.num_words:,} words; {self._languages()}")
@@ -144,6 +138,20 @@ class Survey:
         return f"language: {shares}" + (f", unknown {rest / total:.0%}" if rest else "")
 
 
+def _source(kind: Kind) -> dict[str, Any]:
+    fields = dict(kind.look.fields)
+    return {
+        "format": kind.look.format,
+        "files": len(kind.files),
+        "documents": kind.num_documents,
+        "rows": kind.num_sentences,
+        "text_field": fields.get("text_field", "text") if kind.look.format in _BY_FIELD else None,
+        "has_speakers": kind.found.has_speakers,
+        "sample": kind.found.shown,
+        **({"is_estimate": True} if kind.is_estimate else {}),
+    }
+
+
 def _bytes(number: int) -> str:
     for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if number >= size:
@@ -151,160 +159,44 @@ def _bytes(number: int) -> str:
     return f"{number} bytes"
 
 
-def survey(inputs: Sequence[str]) -> Survey:
-    """Looks at some files of each suffix.
+def survey(inputs: Sequence[str], decide: Decide = take_best) -> Survey:
+    """Looks at all files, and reads them, or a part of many.
 
     Args:
         inputs: absolute paths of files and folders, or patterns
+        decide: function that chooses among the readings of files that raise doubts
 
     Raises:
         InputError: an input does not exist, or nothing in the inputs can be read.
     """
     files = list_files(inputs, Path("/"), "auto", _EVERYTHING)
-    by_suffix: dict[str, list[InputFile]] = {}
-    for file in files:
-        by_suffix.setdefault(suffix_of(file.name), []).append(file)
-    groups = [group for suffix, found in sorted(by_suffix.items()) for group in _groups(suffix, found)]
-    readable = [group for group in groups if group.look.format is not None]
+    kinds = kinds_of(files)
+    doubtful = [kind for kind in kinds if kind.look.doubts]
+    chosen = dict(zip(map(id, doubtful), decide(doubtful) if doubtful else (), strict=True))
+    kinds = [decided(kind, chosen.get(id(kind), 0)) for kind in kinds]
+    readable = [kind for kind in kinds if kind.look.format is not None]
     if not readable:
-        seen = "; ".join(line for group in groups for line in group.text().splitlines())
+        seen = "; ".join(line for kind in kinds for line in kind_text(kind).splitlines())
         raise InputError(
-            f"nothing in {', '.join(inputs)} can be read as a corpus: {seen}. docs/corpora.md names the formats. To "
+            f"nothing in {', '.join(inputs)} can be read as a corpus: {seen}. docs/formats.md names the formats. To "
             "write a reader of your own, see docs/extending.md"
         )
-    return _settle(groups, readable, files.left_out)
+    return _settle(inputs, kinds, readable, files.left_out)
 
 
-def _groups(suffix: str, files: Sequence[InputFile]) -> list[Group]:
-    """Groups the files of one suffix by their form."""
-    step = max(1, len(files) // _LOOKED_AT)
-    looks = {file.name: look(file.path) for file in files[::step][:_LOOKED_AT]}
-    kinds = Counter((found.format, found.fields) for found in looks.values() if found.what != "empty")
-    if not kinds:
-        kinds = Counter([(None, ())])
-    main = kinds.most_common(1)[0][0]
-    made: list[Group] = []
-    for kind in kinds:
-        # Files that were not looked at count as the most frequent kind.
-        alike = [f for f in files if _kind(looks.get(f.name), main) == kind]
-        seen = [looks[f.name] for f in alike if f.name in looks] or list(looks.values())[:1]
-        first = max(seen, key=lambda found: found.num_bytes)
-        is_all = len(kinds) == 1
-        patterns = _patterns(suffix, alike) if is_all or len(alike) > _NAMED else tuple(f.name for f in alike)
-        first = replace(first, warnings=_warnings_of({f.name: looks[f.name] for f in alike if f.name in looks}))
-        if first.format == "txt":
-            first = _with_unit(first, alike)
-        made.append(_group(first, suffix, alike, seen, patterns))
-    # Names go before patterns, so that a pattern takes only the files that no name took.
-    return sorted(made, key=lambda group: group.num_files > _NAMED)
-
-
-def _warnings_of(looks: Mapping[str, Look]) -> tuple[str, ...]:
-    """Returns the warnings about files, each with the names of its files."""
-    files: dict[str, list[str]] = {}
-    for name, found in looks.items():
-        for warning in found.warnings:
-            files.setdefault(warning, []).append(name)
-    return tuple(
-        f"{', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}: {warning}"
-        for warning, names in files.items()
-    )
-
-
-def _kind(found: Look | None, main: tuple[str | None, tuple[tuple[str, str], ...]]) -> object:
-    return main if found is None or found.what == "empty" else (found.format, found.fields)
-
-
-def _patterns(suffix: str, files: Sequence[InputFile]) -> tuple[str, ...]:
-    if not suffix:
-        folders = {file.name.rpartition("/")[0] for file in files}
-        is_few = len(files) <= _NAMED or "" in folders
-        return tuple(sorted(file.name for file in files) if is_few else (f"{f}/*" for f in sorted(folders)))
-    ends = {file.name[file.name.lower().rindex(suffix) :] for file in files}
-    return tuple(f"*{end}" for end in sorted(ends))
-
-
-def _group(
-    found: Look, suffix: str, files: Sequence[InputFile], seen: Sequence[Look], patterns: tuple[str, ...]
-) -> Group:
-    unit = dict(found.fields).get("txt_document", "file") if found.format == "txt" else None
-    each = max(1, _SAMPLED_TEXTS // max(1, len(seen)))
-    texts: list[str] = []
-    num_bytes = 0
-    for one in seen:
-        units = units_of(one.texts, unit) if unit else list(one.texts)
-        part = units[:each]
-        texts += part
-        num_bytes += round(one.num_bytes * len(part) / max(1, len(units)))
-    ratio = 3 if any(compression_of(file.name) for file in files) else 1
-    size = sum(file.path.stat().st_size for file in files) * ratio
-    return Group(
-        look=found,
-        suffix=suffix,
-        num_files=len(files),
-        num_bytes=size,
-        patterns=patterns,
-        texts=tuple(texts) if found.format else (),
-        num_text_bytes=num_bytes,
-    )
-
-
-def _with_unit(found: Look, files: Sequence[InputFile]) -> Look:
-    """Chooses the document of plain text: a file if there are many small files, else a paragraph or a line."""
-    if found.fields:
-        return found
-    largest = max(file.path.stat().st_size for file in files)
-    if len(files) >= _FEW_FILES and largest <= _LARGE_TXT_BYTES:
-        return replace(found, what="text, one document per file", others=('txt_document = "paragraph" or "line"',))
-    text = "".join(found.texts)
-    paragraphs = units_of((text,), "paragraph")
-    lines = units_of((text,), "line")
-    if len(paragraphs) == len(lines) == 1:
-        return replace(found, what="text, one document per file")
-    by_line = len(paragraphs) == 1 or len(lines) >= _LINES_A_PARAGRAPH * len(paragraphs)
-    unit, other = ("line", "paragraph") if by_line else ("paragraph", "line")
-    return replace(
-        found,
-        fields=(("txt_document", unit),),
-        what=f"text, one document per {unit}",
-        others=(f'txt_document = "{other}" or "file"',),
-    )
-
-
-def _by_suffix(group: Group) -> bool:
-    """Checks if ``auto`` finds the group's files in a folder and reads them in this format."""
-    return group.look.format in _IN_FOLDERS and AUTO.get(group.suffix) == group.look.format
-
-
-def _settle(groups: Sequence[Group], readable: Sequence[Group], left_out: Counter[str]) -> Survey:
-    """Chooses the group that the table ``[corpus]`` describes, and groups that need a table of their own."""
-    if len(readable) == 1 and readable[0].num_files == sum(
-        g.num_files for g in groups if g.suffix == readable[0].suffix
-    ):
-        (only,) = readable
-        by_suffix = _by_suffix(only)
-        shown = "auto" if by_suffix else str(only.look.format)
-        settled, fields = tuple(groups), only.look.fields
-        # Its format finds files by their suffixes in a folder. Others need a pattern.
-        if not by_suffix and only.suffix not in format_spec(shown).kinds:
-            settled = tuple(replace(g, is_source=g is only) for g in groups)
-            shown, fields = "auto", ()
-    else:
-        shown, fields = "auto", ()
-        settled = tuple(
-            replace(g, is_source=g in readable and (bool(g.look.fields) or not _by_suffix(g))) for g in groups
-        )
-    texts = [text for group in readable for text in group.texts]
-    num_documents = sum(group.num_documents for group in readable)
+def _settle(inputs: Sequence[str], kinds: Sequence[Kind], readable: Sequence[Kind], left_out: Counter[str]) -> Survey:
+    """Finds settings under which a run reads each file in the way that was chosen for it."""
+    settings = settings_of(inputs, kinds)
+    texts = [text for kind in readable for text in kind.found.texts[:_SAMPLED_TEXTS]]
+    num_documents = sum(kind.num_documents for kind in readable)
     words = sum(
-        group.num_documents * sum(len(text.split()) for text in group.texts) / max(1, len(group.texts))
-        for group in readable
+        kind.num_documents * sum(len(t.split()) for t in kind.found.texts) / max(1, len(kind.found.texts))
+        for kind in readable
     )
     languages = Counter(language_of(text) for text in texts)
     return Survey(
-        groups=tuple(sorted(settled, key=lambda group: group.look.format is None)),
-        format=shown,
-        fields=fields,
+        kinds=tuple(sorted(kinds, key=lambda kind: kind.look.format is None)),
+        settings=settings,
         languages=languages,
         num_documents=num_documents,
         num_words=round(words),

@@ -8,15 +8,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from flows.commands.gold_records import gold_records
 from flows.commands.learnt import Noted, note_texts, write_noted
-from flows.commands.redact import opened, records
+from flows.commands.redact import opened
 from flows.commands.review import open_items
 from flows.printing import training_progress
 from flows.running.fetching import fetch
 from pipelines.corpus.tables import DOCUMENTS, GOLD, SENTENCES
 from pipelines.errors import ConfigError, InputError
 from pipelines.miss_rate.review_log import ballots_of, read_decisions, sentence_key
-from pipelines.policies.judging.scoring import gold_spans
 from pipelines.policies.learning.detector import train_detector
 from pipelines.policies.learning.examples import Example, make_example, read_conll
 from pipelines.settings.loading import load_settings
@@ -108,9 +108,9 @@ def _read(name: str) -> Iterator[Example]:
             except UnicodeDecodeError:
                 raise InputError(f"{name} is not UTF-8 text; convert it first") from None
             return
-        for number, record in enumerate(records(lines, name), 1):
+        for number, record in enumerate(gold_records(lines, name), 1):
             try:
-                yield make_example(record["text"], gold_spans(record))
+                yield make_example(record["text"], record["gold"])
             except ValueError as error:
                 raise InputError(f"{name}, record {number}: {error}") from None
 

@@ -44,6 +44,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "Tutorials": ("tutorials/README.md", "tutorials/*"),
     GUIDES: (
         "own-text.md",
+        "formats.md",
         "corpora.md",
         "policies.md",
         "detectors.md",

@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pipelines.corpus.datasets import DIALOGUE_TAG
 from pipelines.corpus.formats import FOLDS
+from pipelines.corpus.gold import is_span
 from pipelines.corpus.languages import has_grammar
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.rows import END_OF_TEXT
@@ -22,15 +23,23 @@ from pipelines.corpus.speakers import ROLE
 _MIN_TEXT_WORDS = 3.0
 _LABEL_VALUES = 50
 _TEXT_NAMES = (
-    "text", "full_text", "body", "content", "message", "utterance", "transcript", "sentence", "comment", "comments",
-    "note", "notes", "description", "review", "feedback", "remark", "question", "answer", "reply", "summary",
-    "subject", "title",
+    "text", "full_text", "body", "content", "message", "utterance", "transcript", "transcription", "sentence",
+    "comment", "comments", "note", "notes", "review", "feedback", "remark", "question", "answer", "reply",
 )  # fmt: skip
+_MINOR = re.compile(
+    r"titles?|subjects?|head(line|ing)s?|names?|descriptions?|summar(y|ies)|abstract|keywords?|tags?|topics?"
+    r"|instructions?|prompts?|scenario|templates?|system|urls?|source|location",
+    re.I,
+)
+"""Names of fields that describe the text, and are rarely the text itself."""
+_CLOSE = 0.5
+_LIST_WORDS = 3
+_FEW_VALUES = 10
 _ID_NAMES = ("id", "idx", "uuid", "guid", "key", "nr", "no", "number", "doc_id", "document_id", "message_id", "ticket")
 _DIALOGUE_IDS = ("dialogue_id", "dialog_id", "conversation_id", "conversationid", "call_id", "session_id")
 
 _FOLD_NAMES = ("fold", "split")
-_GOLD_NAMES = ("spans", "entities", "gold")
+_GOLD_NAMES = ("spans", "entities", "gold", "annotations", "label", "labels")
 _DOMAINS = ("domain", "label")
 _FORM = re.compile(
     r"name|phone|tel|mobile|fax|e-?mail|mail|address|street|city|date|subject|from|to|cc|id|no|dob", re.I
@@ -42,49 +51,74 @@ _Values = Mapping[str, Sequence[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """The guessed form of a file.
+    """A plausible reading of a file.
 
     Attributes:
         format: format that reads the file; None if there is none, or no field is clearly text
         fields: settings of ``[corpus]`` that differ from their defaults
         what: findings in words, without text of the file
-        others: other plausible readings, in words
-        texts: texts of some documents
-        num_bytes: size of the part of the file that holds these texts
+        others: other plausible settings, in words
+        score: confidence from 0 to 1
+        doubts: reasons for which a person must confirm the reading
         warnings: problems that the user should look at
+        is_table: flag that the file has columns or fields, but no column is clearly text
+        nested: fields that hold lists of texts, perhaps turns, beside the text
+        texts: texts at the beginning of a file of plain text
     """
 
     format: str | None
-    fields: tuple[tuple[str, str], ...] = ()
+    fields: tuple[tuple[str, Any], ...] = ()
     what: str = ""
     others: tuple[str, ...] = ()
-    texts: tuple[str, ...] = field(default=(), compare=False, repr=False)
-    num_bytes: int = field(default=0, compare=False)
+    score: float = field(default=0.9, compare=False)
+    doubts: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    is_table: bool = False
+    nested: tuple[str, ...] = field(default=(), compare=False)
+    texts: tuple[str, ...] = field(default=(), compare=False, repr=False)
+
+    @property
+    def kind(self) -> tuple[str | None, tuple[tuple[str, Any], ...]]:
+        """Format and settings."""
+        return self.format, self.fields
 
 
-def choose_fields(form: str, rows: Sequence[Mapping[str, Any]], num_bytes: int) -> Look:
-    """Guesses the roles of records' fields, trying the settings' default names first.
+def choose_fields(form: str, rows: Sequence[Mapping[str, Any]]) -> list[Look]:
+    """Guesses the roles of records' fields. Returns plausible readings, best first.
 
     Args:
         form: format by the file's suffix
         rows: some records
-        num_bytes: size of these records
     """
     names = list(dict.fromkeys(name for row in rows for name in row))
     kind = "fields" if form in ("jsonl", "json") else "columns"
     shown = f"{kind} {', '.join(name or '(no name)' for name in names)}"
     by_name = {name.lower(): name for name in reversed(names)}
-    if (special := _by_name(form, set(by_name))) is not None:
-        known, title, readings = special
-        texts = _texts_of(known, rows, names, by_name)
-        return Look(format=known, what=f"{title}: {shown}", others=readings, texts=texts, num_bytes=num_bytes)
+    plain = _plain(form, rows, names, by_name, shown)
+    if (special := _by_name(form, set(by_name))) is None:
+        return plain
+    known, title, readings = special
+    return [Look(format=known, what=f"{title}: {shown}", others=readings, score=0.95), *(_less(p, 0.4) for p in plain)]
+
+
+def _less(look: Look, score: float) -> Look:
+    return replace(look, score=min(look.score, score))
+
+
+def _plain(
+    form: str, rows: Sequence[Mapping[str, Any]], names: Sequence[str], by_name: Mapping[str, str], shown: str
+) -> list[Look]:
+    """Returns readings of records with one field that holds the text."""
     values = {name: [row[name] for row in rows if row.get(name) not in (None, "")] for name in names}
-    text, candidates = _text_field(names, by_name, values)
+    text, candidates, doubts = _text_field(names, by_name, values)
+    nested = [name for name in names if _holds_texts(values[name])]
     if text is None:
-        return Look(format=None, what=f"{shown}: none is plainly text")
+        hint = f"; {', '.join(nested)} holds lists of texts" if nested else ""
+        return [Look(format=None, what=f"{shown}: none is plainly text{hint}", score=0.5, is_table=True)]
+    if nested:
+        doubts.append(f"{', '.join(nested)} holds lists of texts, perhaps turns, which this reading leaves out")
     roles = _roles(text, by_name, values)
-    domains, warnings = _domains(text, names, values)
+    domains, warnings = _domains({text, roles.get("gold_field")}, names, values)
     fields = {
         "text_field": text,
         **roles,
@@ -96,46 +130,93 @@ def choose_fields(form: str, rows: Sequence[Mapping[str, Any]], num_bytes: int) 
     others = [f"text_field = {json.dumps(name)}" for name in candidates if name != text]
     groups = [n for n in names if n not in fields.values() and n not in _DOMAINS and _is_category(values[n])]
     others += [f"domain_field = {json.dumps(name)} (its values would not be redacted)" for name in groups[:2]]
-    texts = tuple(v for v in values[text] if isinstance(v, str))
-    if form == "jsonl" and texts and sum(is_dialogue(t.split("\n")) for t in texts) >= 0.9 * len(texts):
-        form, said = "dialogue", [*said, "the texts are dialogues, lines SPEAKER: text"]
-        others.append('format = "jsonl"')
     others += ['quoting = "double"'] if form == "tsv" and _has_quotes(values) else []
     defaults = ReadOptions()
-    return Look(
+    look = Look(
         format=form,
         fields=tuple(sorted((key, value) for key, value in fields.items() if value != getattr(defaults, key))),
         what=f"{shown}; {', '.join(said)}",
         others=tuple(others),
-        texts=texts,
-        num_bytes=num_bytes,
+        score=0.45 if nested else 0.8,
+        doubts=tuple(doubts),
         warnings=tuple(warnings),
+        nested=tuple(nested),
     )
+    found = [look]
+    if nested and _is_minor(text):
+        hint = f"{', '.join(nested)} holds lists of texts; {text} describes them"
+        found.insert(0, Look(format=None, what=f"{shown}: {hint}", score=0.5, doubts=(hint,)))
+    texts = [v for v in values[text] if isinstance(v, str)]
+    if form == "jsonl" and texts and sum(is_dialogue(t.split("\n")) for t in texts) >= 0.9 * len(texts):
+        what = f"{look.what}, the texts are dialogues, lines SPEAKER: text"
+        found.insert(0, replace(look, format="dialogue", what=what, score=0.8 if doubts else 0.9))
+        found[1] = _less(look, 0.4)
+    second = next((name for name in candidates if name != text and _is_prose(values[name])), None)
+    if second is not None:
+        other = tuple(sorted({**dict(look.fields), "text_field": second}.items()))
+        kept = tuple((k, v) for k, v in other if v != getattr(defaults, k))
+        found.append(replace(look, fields=kept, what=f"{shown}; text: {second}", others=(), score=0.35, doubts=()))
+    return found
 
 
-def _texts_of(
-    format: str, rows: Sequence[Mapping[str, Any]], names: Sequence[str], by_name: Mapping[str, str]
-) -> tuple[str, ...]:
-    """Returns the texts of a known corpus, with the turns of a conversation joined."""
-    longest = max(names, key=lambda name: _words([row.get(name) for row in rows if row.get(name)]))
-    texts = tuple(str(row.get(by_name.get("utterance", longest)) or "") for row in rows)
-    if format != "multidogo":
-        return texts
-    turns: dict[str, list[str]] = {}
-    for row, turn in zip(rows, texts, strict=True):
-        turns.setdefault(str(row[by_name["conversationid"]]), []).append(turn)
-    return tuple(" ".join(found) for found in turns.values())
+def _text_field(
+    names: Sequence[str], by_name: Mapping[str, str], values: _Values
+) -> tuple[str | None, Sequence[str], list[str]]:
+    """Chooses the field that holds the text.
 
+    The longest prose is the text, unless its name says that it describes the text (a title, a prompt).
 
-def _text_field(names: Sequence[str], by_name: Mapping[str, str], values: _Values) -> tuple[str | None, Sequence[str]]:
-    """Chooses the field that holds the text, and returns all candidates too, those with usual names first."""
-    scores = {name: _words(found) for name, found in values.items()}
+    Returns:
+        The field, or None. All candidates, best first. Reasons to ask.
+    """
+    words = {name: _words(found) for name, found in values.items()}
     prose = [name for name in names if _is_prose(values[name])]
-    named = [by_name[name] for name in _TEXT_NAMES if name in by_name and scores[by_name[name]] > 0]
-    ranked = sorted(prose, key=lambda name: -scores[name])
-    text = next((name for name in named if name in prose or scores[name] >= _MIN_TEXT_WORDS), None)
-    text = text or next(iter(ranked), None) or next(iter(named), None)
-    return text, list(dict.fromkeys([*named, *ranked]))
+    usual = [by_name[name] for name in _TEXT_NAMES if name in by_name]
+    named = [name for name in usual if words[name] > 0]
+
+    def rank(name: str) -> tuple[bool, float]:
+        return not _is_minor(name), words[name] * (2 if name in usual else 1)
+
+    ranked = sorted(prose, key=rank, reverse=True)
+    text = next(iter(ranked), None)
+    text = text or next((name for name in named if words[name] >= _MIN_TEXT_WORDS), None) or next(iter(named), None)
+    candidates = list(dict.fromkeys([*ranked, *named]))
+    if text is None:
+        return None, candidates, []
+    rivals = [name for name in ranked if name != text]
+    longer = [name for name in rivals if words[name] > words[text]]
+    close = [name for name in rivals if name not in longer and words[name] >= _CLOSE * words[text]]
+    doubts = []
+    if longer:
+        shown = ", ".join(f"{name} ({words[name]:,.0f} words)" for name in longer)
+        doubts.append(f"{shown} is longer than {text} ({words[text]:,.0f} words)")
+    if close := [name for name in close if not _is_minor(name) or _is_minor(text)]:
+        doubts.append(f"{', '.join(close)} could be the text as well as {text}")
+    if _is_minor(text) and not longer:
+        doubts.append(f"the name {text} says that it describes a text, but no other field is prose")
+    if _repeats(values[text]):
+        doubts.append(f"most values of {text} repeat, as instructions and templates do")
+    return text, candidates, doubts
+
+
+def _is_minor(name: str) -> bool:
+    return any(_MINOR.fullmatch(word) for word in re.split(r"[^a-zA-Z]+|(?<=[a-z])(?=[A-Z])", name) if word)
+
+
+def _repeats(values: Sequence[Any]) -> bool:
+    texts = [value for value in values if isinstance(value, str)]
+    return len(texts) >= _FEW_VALUES and len(set(texts)) < len(texts) / 2
+
+
+def _holds_texts(values: Sequence[Any]) -> bool:
+    """Checks if most values are lists, or texts of JSON lists, of objects or texts with several words."""
+    lists = [value for value in values if isinstance(value, list) and value]
+    if not lists or 2 * len(lists) < len(values):
+        return False
+    parts = [part for value in lists for part in value[:20]]
+    found = [v for part in parts for v in (part.values() if isinstance(part, dict) else [part])]
+    texts = [v for v in found if isinstance(v, str)]
+    return sum(len(text.split()) >= _LIST_WORDS for text in texts) >= 0.4 * len(parts) and has_grammar(texts)
 
 
 def _roles(text: str, by_name: Mapping[str, str], values: _Values) -> dict[str, str]:
@@ -156,11 +237,13 @@ def _roles(text: str, by_name: Mapping[str, str], values: _Values) -> dict[str, 
     return fields
 
 
-def _domains(text: str, names: Sequence[str], values: _Values) -> tuple[dict[str, str | None], list[str]]:
+def _domains(
+    taken: Collection[str | None], names: Sequence[str], values: _Values
+) -> tuple[dict[str, str | None], list[str]]:
     """Describes the fields domain and label. None for a field with many or long values, which must not be read."""
     found: dict[str, str | None] = {}
     warnings = []
-    for key in (key for key in _DOMAINS if key in names and key != text):
+    for key in (key for key in _DOMAINS if key in names and key not in taken):
         distinct = {str(value) for value in values[key]}
         if len(distinct) <= _LABEL_VALUES and all(len(value) <= 40 for value in distinct):
             found[key] = f"{key}: {key} ({len(distinct)} values)"
@@ -221,10 +304,7 @@ def _is_gold(values: Sequence[Any]) -> bool:
                 value = json.loads(value)
             except ValueError:
                 return False
-        return isinstance(value, list) and all(
-            isinstance(v, dict) and {"start", "start_position"} & v.keys() and {"label", "entity_type"} & v.keys()
-            for v in value
-        )
+        return isinstance(value, list) and all(map(is_span, value))
 
     return bool(values) and all(map(spans, values))
 

@@ -34,12 +34,12 @@ FORMATS_OF_TEXT: Final = (
     ),
     FormatSpec(
         name="csv",
-        document="a record; the first line names the columns",
+        document="a record; the first line or `column_names` name the columns",
         example='`id,text` / `7,"Hello, you."`',
         kinds={".csv": "record"},
         auto=(".csv",),
         names_fold=False,
-        settings=("quoting", "delimiter"),
+        settings=("quoting", "delimiter", "column_names"),
     ),
     FormatSpec(
         name="tsv",
@@ -48,7 +48,7 @@ FORMATS_OF_TEXT: Final = (
         kinds={".tsv": "record"},
         auto=(".tsv",),
         names_fold=False,
-        settings=("quoting", "delimiter"),
+        settings=("quoting", "delimiter", "column_names"),
     ),
     FormatSpec(
         name="parquet",

@@ -39,8 +39,8 @@ class FormatSpec:
         options: model of a plug-in's ``[corpus.options]``; its method ``references()``, if any, names the modules and
             files that the options select, which count by content
         packages: distributions of a plug-in, whose versions enter keys
-        reader: ``module:Class`` of a reader that yields the documents of a whole file, if the format has one. Built-in
-            formats use it for the kinds ``whole`` and ``file``.
+        reader: ``module:Class`` of a reader that yields the documents of a file, if the format has one. Formats whose
+            records are documents (`pipelines.corpus.datasets.RECORDS`) use it for the kinds ``whole`` and ``file``.
         presets: values of fields of `pipelines.corpus.options.ReadOptions` that replace their defaults
         side_files: names of files that the reader needs too, such as a list of users. The reader is created as
             ``Class(options, *paths)`` with those that exist in the file's folder or the folder above it.

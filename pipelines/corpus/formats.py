@@ -186,9 +186,14 @@ def _preset(options: ReadOptions, presets: tuple[tuple[str, Any], ...]) -> ReadO
     return replace(options, **{k: v for k, v in presets if getattr(options, k) == getattr(defaults, k)})
 
 
-def has_header(format: str, kind: RowKind) -> bool:
+def has_header(format: str, kind: RowKind, options: ReadOptions) -> bool:
     """Checks if the file's first line names the columns."""
-    return kind in format_spec(format).has_header
+    return kind in format_spec(format).has_header and not column_names(format, options)
+
+
+def column_names(format: str, options: ReadOptions) -> tuple[str, ...]:
+    """Returns the columns' names in a table whose first line is a record; none if the first line names them."""
+    return options.column_names if "column_names" in format_spec(format).settings else ()
 
 
 def delimiter(name: str, format: str, options: ReadOptions) -> str:
@@ -263,4 +268,5 @@ def index_settings(format: str, name: str, options: ReadOptions) -> str:
         return kind + suffix
     mark = delimiter(name, format, options)
     usual = delimiter(name, format, replace(options, delimiter="auto"))
-    return f"{kind}/{is_quoted(name, format, options)}" + (f"/{mark}" if mark != usual else "") + suffix
+    no_header = "/no header" if column_names(format, options) else ""
+    return f"{kind}/{is_quoted(name, format, options)}" + (f"/{mark}" if mark != usual else "") + no_header + suffix

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 Reason = Literal[
     "undecodable", "nul", "over_long", "bad_json", "not_an_object", "missing_text", "wrong_type", "bad_fold",
     "bad_spans", "empty", "bad_columns", "no_turns", "damaged", "not_a_file",
     "reader_failed", "other_language", "bad_mail", "bad_markup", "bad_file",
 ]  # fmt: skip
+
+EMPTY: Final = "empty"
+"""Reason of rows without text, such as empty cells. They are counted apart from rejected rows."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipelines.corpus.formats import AUTO, format_of, suffix_of, suffixes
-from pipelines.corpus.options import SourceOptions, source_of
+from pipelines.corpus.options import SKIP, SourceOptions, source_of
 from pipelines.errors import InputError
 from pipelines.files import decoded_name
 
@@ -27,6 +27,7 @@ HIDDEN, HIDDEN_FOLDER, ABOUT, CACHE, NO_SUFFIX = "hidden", "hidden folder", "rea
 EMPTY = "empty"
 FORGOTTEN = "forgotten"
 OTHER_SUFFIX = "other suffix"
+SKIPPED = "skipped by corpus.source"
 _SUFFIX = re.compile(r"\.[a-z0-9_+-]{1,12}")
 _SHOWN_SUFFIXES = 8
 
@@ -71,9 +72,14 @@ class FileList(list[InputFile]):
         """
         source = source_of(name, self._sources)
         if source is not None:
-            return format_of(name, source.format)
+            return None if source.format == SKIP else format_of(name, source.format)
         is_wanted = not in_folder or suffix_of(name) in suffixes(self._format)
         return format_of(name, self._format) if is_wanted else None
+
+    def kind_of(self, name: str) -> str:
+        """Returns the kind under which a file that is not read is counted."""
+        source = source_of(name, self._sources)
+        return SKIPPED if source is not None and source.format == SKIP else _suffix(name)
 
 
 def left_out_text(left_out: Mapping[str, int]) -> str:
@@ -158,6 +164,9 @@ def _expand(given: str, base_dir: Path, found: FileList) -> list[tuple[Path, str
     if given.endswith("/"):
         raise InputError(f"corpus.inputs: {given} is a file, but is written as a folder. Drop the final slash.")
     name = decoded_name(path.name)
+    if found.format_of(name) is None and found.kind_of(name) == SKIPPED:
+        found.left_out[SKIPPED] += 1
+        return []
     if found.format_of(name) is None:
         raise InputError(
             f'corpus.inputs: the format of {given} is unknown. Set corpus.format ("txt", "jsonl", "csv", …),'
@@ -179,7 +188,7 @@ def _expand_pattern(given: str, path: Path, found: FileList) -> list[tuple[Path,
             _refuse_dangling(match, given)
     if not files:
         raise InputError(f"corpus.inputs: no file matches {given}. Check the pattern; ** crosses folders.")
-    found.left_out.update(_suffix(file.name) for file in files if found.format_of(names[file]) is None)
+    found.left_out.update(found.kind_of(names[file]) for file in files if found.format_of(names[file]) is None)
     return [(file, names[file]) for file in files if found.format_of(names[file]) is not None]
 
 
@@ -216,7 +225,7 @@ def _walk(given: str, root: Path, found: FileList) -> list[tuple[Path, str]]:
             if spare == ABOUT and _is_own(path):
                 continue
             if hidden or spare or not is_wanted:
-                found.left_out[HIDDEN if hidden else spare or _suffix(entry.name)] += 1
+                found.left_out[HIDDEN if hidden else spare or found.kind_of(name)] += 1
             else:
                 chosen.append((path, name))
     # Sorts before names are made unique, so that the result does not depend on the order of the walk.

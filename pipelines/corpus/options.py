@@ -6,9 +6,12 @@ import functools
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import Any, Literal
 
 KeepOrDrop = Literal["keep", "drop"]
+
+SKIP = "skip"
+"""Format of ``[[corpus.source]]`` for files that are not read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,13 +20,14 @@ class SourceOptions:
 
     Attributes:
         pattern: pattern of file names; see `source_of`
-        format: ``auto`` (by suffix, including text tables and mail), or a name in `pipelines.corpus.formats.FORMATS`
-        fields: fields of `ReadOptions` that differ, with their values
+        format: ``auto`` (by suffix, including text tables and mail), a name in `pipelines.corpus.formats.FORMATS`, or
+            `SKIP` for files that are not read
+        fields: fields of `ReadOptions` that differ, with their values (texts, or tuples of texts)
     """
 
     pattern: str
     format: str = "auto"
-    fields: tuple[tuple[str, str], ...] = ()
+    fields: tuple[tuple[str, Any], ...] = ()
 
 
 def source_of(name: str, sources: Iterable[SourceOptions]) -> SourceOptions | None:
@@ -52,6 +56,7 @@ class ReadOptions:
     gold_field: str = "spans"
     quoting: str = "auto"
     delimiter: str = "auto"
+    column_names: tuple[str, ...] = ()
     wikitext_joiners: str = "keep"
     mail_headers: tuple[str, ...] = ("Subject",)
     mail_quotes: KeepOrDrop = "drop"
@@ -81,4 +86,4 @@ class ReadOptions:
 @functools.lru_cache(maxsize=1024)
 def _for_file(options: ReadOptions, name: str) -> ReadOptions:
     source = source_of(name, options.sources)
-    return replace(options, sources=(), **dict(source.fields if source else ()))  # type: ignore[arg-type]
+    return replace(options, sources=(), **dict(source.fields if source else ()))

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.context import Piece
-from pipelines.corpus.datasets import TEXTS, conll, from_record, multidogo
+from pipelines.corpus.datasets import RECORDS, TEXTS, conll, from_record, multidogo
 from pipelines.corpus.dialogues import Items, LeftOut
 from pipelines.corpus.encodings import UTF8
 from pipelines.corpus.formats import (
     COLUMNAR,
+    column_names,
     delimiter,
     encoding_of_file,
     file_options,
@@ -73,7 +74,8 @@ def read_documents(piece: Piece, options: ReadOptions) -> Iterator[Document | Re
         return
     try:
         kind = row_kind(piece.format, piece.name, options)
-        if is_plugin(piece.format) or (format_spec(piece.format).reader and kind in ("whole", "file")):
+        is_by_row = piece.format in RECORDS and kind not in ("whole", "file")
+        if is_plugin(piece.format) or (format_spec(piece.format).reader and not is_by_row):
             yield from _from_plugin(piece, options)
         elif kind in COLUMNAR:
             yield from _from_columns(piece, options)
@@ -186,8 +188,9 @@ class _Columns:
         self.kind = row_kind(piece.format, piece.name, options)
         self._delimiter = delimiter(piece.name, piece.format, options)
         self._is_quoted = is_quoted(piece.name, piece.format, options)
-        self.names: list[str] = []
-        if has_header(piece.format, self.kind):
+        self.names = list(column_names(piece.format, options))
+        self._namer = "corpus.column_names" if self.names else "the first line of the file"
+        if has_header(piece.format, self.kind, options):
             try:
                 line = header.removeprefix(BOM).decode("utf-8", "replace")
                 self.names = self.cut(line) if len(header) < SEGMENT_BYTES else [line]
@@ -202,7 +205,7 @@ class _Columns:
         """Returns a row's values by column name. Raises `BadRow`."""
         cells = self.cut(text)
         if len(cells) != len(self.names):
-            raise BadRow("bad_columns", f"has {len(cells)} columns, the first line of the file has {len(self.names)}.")
+            raise BadRow("bad_columns", f"has {len(cells)} columns, {self._namer} has {len(self.names)}.")
         return dict(zip(self.names, cells, strict=True))
 
 

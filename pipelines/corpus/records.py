@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from pipelines.corpus.formats import FOLDS, named_fold
+from pipelines.corpus.gold import FORMS, spans_of
 from pipelines.corpus.items import BadRow, Document, GoldSpan, Reason, Rejected, Turn
 from pipelines.corpus.options import ReadOptions
 
@@ -15,8 +15,6 @@ PAIR = " || "
 """Separator of the two texts in a row: a meaning representation and its reference, or two sentences to compare."""
 
 Record = Mapping[str, Any]
-
-_GOLD_KEYS = (("start", "start_position"), ("end", "end_position"), ("label", "entity_type"))
 
 
 class Source(NamedTuple):
@@ -119,6 +117,8 @@ def plain(source: Source, record: Record) -> list[Document]:
 def text_of(record: Record, options: ReadOptions) -> str:
     """Returns the column ``text_field``. Raises `BadRow`."""
     text = _string(record.get(options.text_field))
+    if text is None and options.text_field in record:
+        raise BadRow("empty", "the text is empty.")
     if text is None:
         raise BadRow("missing_text", "has no text. Set corpus.text_field to the name of the field that holds it.")
     if not isinstance(text, str):
@@ -172,26 +172,7 @@ def _gold(value: Any, text: str) -> tuple[GoldSpan, ...] | None:
     value = _string(value)
     if value is None or value == "":
         return None
-    detail = (
-        "corpus.gold_field must be a list of {start, end, label}: character offsets with 0 <= start < end <= length"
-        " of the text, around more than white space, and a label."
-    )
-    if isinstance(value, str):  # a table's column
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            raise BadRow("bad_spans", detail) from None
-    if not isinstance(value, list):
-        raise BadRow("bad_spans", detail)
-    spans: list[GoldSpan] = []
-    for item in value:
-        if not isinstance(item, dict):
-            raise BadRow("bad_spans", detail)
-        start, end, label = (next((item[key] for key in keys if key in item), None) for keys in _GOLD_KEYS)
-        # `type` and not `isinstance`: true and false are integers too.
-        if type(start) is not int or type(end) is not int or not isinstance(label, str) or not label:
-            raise BadRow("bad_spans", detail)
-        if not 0 <= start < end <= len(text) or text[start:end].isspace():
-            raise BadRow("bad_spans", detail)
-        spans.append(GoldSpan(start, end, label))
-    return tuple(spans)
+    try:
+        return spans_of(value, text)
+    except ValueError:
+        raise BadRow("bad_spans", f"corpus.gold_field must be {FORMS}.") from None

@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pipelines.corpus.items import EMPTY
 from pipelines.errors import InputError
 
 
 def check_rejected(figures: Iterable[Mapping[str, Any]], max_rejected_fraction: float) -> None:
-    """Refuses a corpus with too many rejected rows, or with no document at all.
+    """Refuses a corpus with too many rejected rows, or with no document at all. Empty rows are not rejected ones.
 
     Args:
         figures: figures of ``split``, one per partition
@@ -19,18 +20,25 @@ def check_rejected(figures: Iterable[Mapping[str, Any]], max_rejected_fraction: 
     Raises:
         InputError: there are more rejected rows, or no row was usable. The message names reasons and counts.
     """
-    num_rows = num_rejected = 0
+    num_rows = num_rejected = num_empty = 0
     reasons: dict[str, int] = {}
     for part in figures:
         num_rows += part.get("num_rows", part["num_documents"])  # older figures lack num_rows
-        num_rejected += part["num_rejected"]
+        num_empty += part.get("num_empty", 0)
         for reason, count in part["rejected_by_reason"].items():
-            reasons[reason] = reasons.get(reason, 0) + count
+            if reason == EMPTY:  # in older figures
+                num_empty += count
+            else:
+                num_rejected += count
+                reasons[reason] = reasons.get(reason, 0) + count
     num_usable, num_rows = num_rows, num_rows + num_rejected
     listed = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items(), key=lambda r: (-r[1], r[0])))
     advice = "rejected.parquet of the split stage lists each row with its file, reason and what to do."
     if num_usable == 0:
-        found = f"all {num_rejected} rows were rejected ({listed}). {advice}" if num_rejected else "there is no text."
+        found = f"all {num_empty} rows are empty. {advice}" if num_empty else "there is no text."
+        if num_rejected:
+            and_empty = f", and {num_empty} are empty" if num_empty else ""
+            found = f"all {num_rejected} rows were rejected ({listed}){and_empty}. {advice}"
         raise InputError(f"the corpus holds no usable document: {found}")
     if num_rejected > max_rejected_fraction * num_rows:
         raise InputError(

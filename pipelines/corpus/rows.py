@@ -65,7 +65,7 @@ class RowReader:
         self._side = side.encode()
         self._kind = row_kind(format, name, options)
         self._quoted_after = delimiter(name, format, options).encode() if is_quoted(name, format, options) else None
-        self.header = file.readline(SEGMENT_BYTES) if has_header(format, self._kind) else b""
+        self.header = file.readline(SEGMENT_BYTES) if has_header(format, self._kind, options) else b""
         self._position = len(self.header)
 
     def stream(self, start_byte: int | None = None, num_bytes: int | None = None) -> HashedStream:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -29,20 +29,6 @@ _OTHER_TAG: Final = re.compile(r"^[ \t]*([^\W\d_][^\s:]{0,31}(?: [^\s:]{1,31}){0
 def is_name(speaker: str | None) -> bool:
     """Returns true if a speaker is named by something else than a role."""
     return speaker is not None and ROLE.fullmatch(speaker) is None
-
-
-def has_names(texts: Iterable[str]) -> bool:
-    """Checks if texts are dialogues in lines ``SPEAKER: utterance`` with a speaker whose name is no role.
-
-    In a dialogue at least half of the lines have a tag, and a name occurs twice. So a form with "Name:" is none.
-    """
-    for text in texts:
-        lines = [line for line in text.splitlines() if line.strip()]
-        tags = [match[1] for match in map(TAG.match, lines) if match is not None]
-        counts = Counter(filter(is_name, tags))
-        if 2 * len(tags) >= len(lines) and max(counts.values(), default=0) > 1:
-            return True
-    return False
 
 
 def other_names(text: str) -> Iterator[str]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from pipelines.corpus.items import Document, Rejected
+from pipelines.corpus.items import EMPTY, Document, Rejected
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.readers import read_documents
 from pipelines.corpus.scan import scan
@@ -93,14 +93,14 @@ def read_keys(
                         counts.num_documents += 1
                         counts.num_rows += item.num_rows
                         yield item
-                    elif isinstance(item, Rejected):
+                    elif isinstance(item, Rejected) and item.reason != EMPTY:
                         counts.num_rejected += 1
         except InputError as error:
             raise of_other(error) from None
 
     texts: list[str] = []
     names: list[str] = []
-    split = splitter.split_each(documents(), lambda item: (item.text, item.layout))
+    split = splitter.split_each(documents(), lambda item: (item.text, item.turns or item.layout))
     for number, (_, sentences) in enumerate(split, start=1):
         texts += [sentence.text for sentence in sentences]
         names += [str(number)] * len(sentences)

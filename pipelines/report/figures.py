@@ -133,7 +133,7 @@ def build(sources: Sources, *, title: str) -> dict[str, Any]:
 
 
 def _corpus(split: Sequence[Figures]) -> dict[str, Any]:
-    counts = ("num_documents", "num_sentences", "num_tokens", "num_rejected", "num_held_back")
+    counts = ("num_documents", "num_sentences", "num_tokens", "num_rejected", "num_empty", "num_held_back")
     gold = ("num_gold_spans", "num_documents_with_gold")
     return {
         **{key: total(split, key) for key in (*counts, *gold)},

@@ -11,7 +11,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, field_validator, mode
 from pipelines.config import StageConfig
 from pipelines.corpus import formats
 from pipelines.corpus.encodings import checked_encoding
-from pipelines.corpus.options import KeepOrDrop, ReadOptions, SourceOptions
+from pipelines.corpus.options import SKIP, KeepOrDrop, ReadOptions, SourceOptions
 from pipelines.corpus.plugin import make_reader
 from pipelines.corpus.records import PAIR
 from pipelines.plugins import check_options, nearest, option_references
@@ -24,15 +24,21 @@ def _checked_encoding(name: str | None) -> str | None:
 class CorpusSource(StageConfig):
     """A table ``[[corpus.source]]``: files read in another way. A field that is left out is as in ``[corpus]``."""
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"encoding", "mail_text", "turns_field", "speaker_field"})
+    LATER: ClassVar[frozenset[str]] = frozenset(
+        {"encoding", "mail_text", "turns_field", "speaker_field", "column_names"}
+    )
 
     pattern: str = Field(min_length=1, description="Pattern of names of files in the corpus; * crosses folders.")
-    format: str = Field("auto", description="Their format; auto goes by suffix, with tables in text and mail.")
+    format: str = Field(
+        "auto",
+        description="Their format; auto goes by suffix, with tables in text and mail. skip: not read, but counted.",
+    )
     txt_document: Literal["file", "line", "paragraph"] | None = None
     quoting: Literal["auto", "double", "none"] | None = None
     delimiter: Literal["auto", ",", ";", "tab", "|"] | None = None
     encoding: str | None = None
     mail_text: Literal["basic", "full"] | None = None
+    column_names: tuple[str, ...] | None = None
     text_field: str | None = None
     id_field: str | None = None
     domain_field: str | None = None
@@ -45,9 +51,10 @@ class CorpusSource(StageConfig):
     @field_validator("format")
     @classmethod
     def _known_format(cls, name: str) -> str:
-        if name != "auto" and name not in formats.FORMATS:
+        if name not in ("auto", SKIP) and name not in formats.FORMATS:
             raise ValueError(
-                f"unknown format '{name}'; {nearest(name, formats.FORMATS)}known: auto, {', '.join(formats.FORMATS)}; "
+                f"unknown format '{name}'; {nearest(name, formats.FORMATS)}known: auto, skip, "
+                f"{', '.join(formats.FORMATS)}; "
                 "name a reader of your own in corpus.format"
             )
         return name
@@ -73,7 +80,7 @@ class CorpusConfig(StageConfig):
     )
 
     LATER: ClassVar[frozenset[str]] = frozenset(
-        {"dialogue_gap_minutes", "turns_field", "speaker_field", "encoding", "mail_text"}
+        {"dialogue_gap_minutes", "turns_field", "speaker_field", "encoding", "mail_text", "column_names"}
     )
 
     inputs: tuple[str, ...] = Field(
@@ -107,6 +114,11 @@ class CorpusConfig(StageConfig):
     )
     delimiter: Literal["auto", ",", ";", "tab", "|"] = Field(
         "auto", description="Separator of the columns of a csv or tsv file. auto: commas in csv, tabs in tsv."
+    )
+    column_names: tuple[str, ...] = Field(
+        (),
+        description="Names of the columns of a csv or tsv file whose first line is a record, in order. Empty: the "
+        "first line names them.",
     )
     wikitext_joiners: Literal["keep", "undo"] = Field(
         "keep", description="wikitext: undo turns ' @-@ ', ' @,@ ' and ' @.@ ' back into the characters they stand for."
@@ -184,8 +196,9 @@ class CorpusConfig(StageConfig):
         (),
         description="Files of one pattern that are read in another way: tables [[corpus.source]] with pattern, "
         "format, text_field, id_field, domain_field, fold_field, label_field, gold_field, txt_document, quoting, "
-        "delimiter, encoding, mail_text, turns_field, speaker_field. The first table whose pattern matches the name of "
-        "a file counts (*: any characters, / too). Folders are searched for such files as well.",
+        "delimiter, column_names, encoding, mail_text, turns_field, speaker_field. The format skip leaves files out "
+        "and counts them. The first table whose pattern matches a file's name counts (*: any characters, / too). "
+        "Folders are searched for such files as well.",
     )
 
     options: dict[str, Any] = Field(
@@ -220,7 +233,7 @@ class CorpusConfig(StageConfig):
     def separator(self) -> str | None:
         """Returns the separator between the two texts of a row; None if no format has rows of two texts."""
         named = (self.format, *(source.format for source in self.source))
-        return PAIR if any(n != "auto" and formats.format_spec(n).holds_pairs for n in named) else None
+        return PAIR if any(n not in ("auto", SKIP) and formats.format_spec(n).holds_pairs for n in named) else None
 
     def read_options(self) -> ReadOptions:
         """Returns the options with which rows become documents."""

@@ -73,3 +73,11 @@ def test_a_corpus_of_held_out_text_alone_is_refused():
     with pytest.raises(InputError, match=r"no sentence to train on \(7 in test, 4 in valid\).*corpus\.name_folds"):
         check_trainable(parts)
     check_trainable([*parts, {"num_sentences_by_fold": {"train": 1, "valid": 0, "test": 0}}])
+
+
+def test_empty_rows_are_not_rejected_ones():
+    check_rejected([{**figures(5, nul=0), "num_empty": 500}, figures(5, empty=500)], 0.0)
+    with pytest.raises(InputError, match="all 2 rows are empty"):
+        check_rejected([{**figures(0), "num_empty": 2}], 1.0)
+    with pytest.raises(InputError, match=r"all 1 rows were rejected \(1 nul\), and 2 are empty"):
+        check_rejected([{**figures(0, nul=1), "num_empty": 2}], 1.0)

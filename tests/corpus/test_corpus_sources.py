@@ -93,3 +93,38 @@ def test_rows_of_two_texts_are_known_by_their_source() -> None:
 def test_a_wrong_source_is_refused(source: dict[str, str], told: str) -> None:
     with pytest.raises(ValidationError, match=told):
         CorpusConfig(source=[source])
+
+
+def test_skipped_files_are_left_out_and_counted(tmp_path: Path) -> None:
+    corpus(tmp_path)
+    options = CorpusConfig(source=[{"pattern": "*.csv", "format": "skip"}, *SOURCES]).read_options()
+    for inputs in (["in"], ["in/orders/*.csv", "in/log"], ["in/skipped.csv", "in/log"]):
+        files = list_files(inputs, tmp_path, "auto", options.sources)
+        assert not any(file.name.endswith(".csv") for file in files)
+        assert files.left_out["skipped by corpus.source"] in (1, 2, 3)
+    with pytest.raises(InputError, match="nothing to read"):
+        list_files(["in/skipped.csv"], tmp_path, "auto", options.sources)
+
+
+def test_named_columns_make_the_first_line_a_row(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("ham\tSee you.\nspam\tYou won.\nham\t\nham\tone\ttoo many\n")
+    source = {"pattern": "a", "format": "tsv", "column_names": ["label", "text"]}
+    options = CorpusConfig(source=[source]).read_options()
+    for rows in (1, 1000):
+        parts = scan(["a"], base_dir=tmp_path, options=options, partition_documents=rows, secret=b"k")
+        items = [item for part in parts for piece in part.pieces for item in read_documents(piece, options)]
+        found = sorted(items, key=lambda item: item.row)
+        assert [(d.row, d.text, d.label) for d in found if isinstance(d, Document)] == [
+            (1, "See you.", "ham"),
+            (2, "You won.", "spam"),
+        ]
+        assert [item.reason for item in found[2:]] == ["empty", "bad_columns"]
+
+
+def test_new_settings_with_their_defaults_leave_keys_as_they_were() -> None:
+    keyed = CorpusConfig(source=SOURCES).keyed()
+    assert "column_names" not in keyed
+    assert all("column_names" not in source for source in keyed["source"])
+    assert keyed["source"][0]["quoting"] is None
+    named = CorpusConfig(source=[{"pattern": "a", "column_names": ["text"]}], column_names=("text",)).keyed()
+    assert (named["column_names"], named["source"][0]["column_names"]) == (["text"], ["text"])

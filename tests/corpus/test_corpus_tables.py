@@ -100,7 +100,7 @@ def test_columnar_files(tmp_path, format):
         ("four", "4", "d"),
         ("five", "5", "e"),
     ]
-    assert rejections(items) == [(3, "missing_text")]
+    assert rejections(items) == [(3, "empty")]
     for rows in (1, 2, 3):
         assert read(path, rows=rows) == items
     assert rejections(read(path, text_field="absent", id_field="no", label_field="no")) == [

@@ -235,7 +235,7 @@ DATA = REPOSITORY.parent / "shared" / "data"
 def test_real_corpora_are_recognised(name: str, format: str) -> None:
     if not (DATA / name).exists():
         pytest.skip(f"{name} is not below {DATA}")
-    assert survey([str(DATA / name)]).format == format
+    assert survey([str(DATA / name)]).settings.format == format
 
 
 def test_a_corpus_that_is_known_to_be_damaged_may_lose_more_rows(tmp_path: Path) -> None:

@@ -305,3 +305,24 @@ def test_the_settings_and_the_command_that_the_documentation_shows_work(tmp_path
     assert (config.conservative, len(config.policies)) == ("conservative", 5)
     (tmp_path / "in.txt").write_text(shell[1].partition("'")[2].partition("\\n")[0], encoding="utf-8")
     assert lines_of(tmp_path / "in.txt", ["high_entity,digits"])[0]["redacted_text"] == "Ask <MASK> at <MASK>."
+
+
+ANNOTATED = {
+    "spans": '{"text": "Room 12", "spans": [{"start": 5, "end": 7, "label": "N"}]}',
+    "entities with other keys": '{"full_text": "Room 12", "entities": '
+    '[{"start_position": 5, "end_position": 7, "entity_type": "N"}]}',
+    "triples": '{"text": "Room 12", "label": [[5, 7, "N"]]}',
+    "offsets": '{"text": "Room 12", "entities": [{"id": 1, "label": "N", "start_offset": 5, "end_offset": 7}]}',
+    "an array": '\ufeff[{"text": "Room 12",\n "gold": [{"start": 5, "end": 7, "label": "N"}]}]',
+    "an annotated task": '[{"data": {"text": "Room 12"}, "annotations": [{"result": [{"type": "labels", "value": '
+    '{"start": 5, "end": 7, "text": "12", "labels": ["N"]}}]}]}]',
+}
+
+
+@pytest.mark.parametrize("name", ANNOTATED)
+def test_records_of_annotation_tools_are_scored(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "gold.json"
+    path.write_text(ANNOTATED[name], encoding="utf-8")
+    document = evaluation_document(str(path), redactor_spec(["digits"], {}), check_language=False)
+    assert document["by_label"]["N"]["token_recall"]["value"] == 1.0
+    assert document["num_texts"] == 1

@@ -67,6 +67,7 @@ def test_tables_and_figures_agree(tmp_path):
         "num_documents_with_gold": 2,
         "num_gold_spans": 1,
         "num_rejected": 1,
+        "num_empty": 0,
         "num_held_back": 0,
         "documents_by_other_language": {},
         "parts_left_out": {},

@@ -52,7 +52,8 @@ PARTS = {
     "texts": """
         simulate customersim --dialogues 5 --seed 1 --out simulated --template-set B --json
         deploy --init-auth prefect.env
-        init new --input simulated
+        init new --input simulated --yes
+        init newer --input simulated --yes --json
         init built-in --dialogues 5 --seed 2
         redact --policy high_entity,regex,names,keywords --model en_core_web_sm --language en \
             --conservative conservative --pattern TICKET=T-[0-9]{6} --names names.txt --keywords keywords.json \

@@ -10,7 +10,7 @@ F2 grows with both. The interval of the share of missed texts is Clopper and Pea
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -155,22 +155,3 @@ def f2(precision: float | None, recall: float | None) -> float | None:
     if precision is None or recall is None:
         return None
     return 5 * precision * recall / (4 * precision + recall) if precision + recall > 0 else 0.0
-
-
-def gold_spans(record: Mapping[str, Any]) -> Sequence[tuple[int, int, str]]:
-    """Returns the checked spans of a gold record.
-
-    Raises:
-        ValueError: the record is malformed. The message quotes nothing of it.
-    """
-    text, spans = record.get("text"), record.get("spans")
-    if not isinstance(text, str) or not isinstance(spans, list):
-        raise ValueError('a gold record needs "text" and a list "spans"')
-    checked = []
-    for span in spans:
-        if not isinstance(span, dict) or not all(type(span.get(key)) is int for key in ("start", "end")):
-            raise ValueError('a gold span needs whole numbers "start" and "end"')
-        if not isinstance(span.get("label"), str) or not 0 <= span["start"] < span["end"] <= len(text):
-            raise ValueError('a gold span needs a "label" and must lie inside its text')
-        checked.append((span["start"], span["end"], span["label"]))
-    return checked

@@ -11,7 +11,7 @@ from pipelines.context import Piece, StageContext
 from pipelines.corpus.dialogues import LeftOut
 from pipelines.corpus.documents import DocumentNames, fold_of, map_gold
 from pipelines.corpus.forgotten import is_forgotten
-from pipelines.corpus.items import Document, held_back
+from pipelines.corpus.items import EMPTY, Document, held_back
 from pipelines.corpus.languages import other_language
 from pipelines.corpus.readers import read_documents
 from pipelines.corpus.split import Splitter
@@ -109,9 +109,11 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
             )
         ctx.run.progress(len(ctx.outside.pieces), len(ctx.outside.pieces), "files read")
 
+    num_empty = reasons.pop(EMPTY, 0)
     keys = ("num_documents", "num_rows", "num_sentences", "num_tokens", "num_gold_spans", "num_documents_with_gold")
     figures = {key: counts[key] for key in keys} | {
         "num_rejected": reasons.total(),
+        "num_empty": num_empty,
         "rejected_by_reason": dict(reasons),
         "num_held_back": others.total() if settings.other_languages == "hold" else 0,
         "documents_by_other_language": dict(sorted(others.items())),
