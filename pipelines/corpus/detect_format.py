@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pipelines.corpus.detect_tables import looks_of_table
+from pipelines.corpus.encodings import UTF8, encoding_of
 from pipelines.corpus.fields import Look, choose_fields, is_dialogue
 from pipelines.corpus.format_list_web import FORMATS_OF_PAGES
 from pipelines.corpus.format_spec import RowKind
@@ -23,7 +24,7 @@ from pipelines.corpus.formats import suffix_of
 from pipelines.corpus.hashed_stream import HashedStream
 from pipelines.corpus.open_input import DamagedFile, NotAFile, open_bytes
 from pipelines.corpus.options import ReadOptions
-from pipelines.corpus.recognisers import encoding_of, readings
+from pipelines.corpus.recognisers import readings
 from pipelines.corpus.recognition import Head, Reading
 from pipelines.corpus.rows import BOM, END_OF_TEXT, iter_rows
 
@@ -38,10 +39,6 @@ _MAIL_HEADERS = {b"return-path", b"received", b"delivered-to", b"message-id", b"
 _PERSONA = re.compile(r"[0-9]+ (?:your|partner's) persona: ")
 _TAGGED = re.compile(r"\S+[ \t](?:\S+[ \t])*(?:O|[BIESLU]-\S+)")
 _PARAGRAPHS = re.compile(r"\n[ \t]*\n")
-_NOT_UTF8: Final = (
-    "not UTF-8 (from Windows or Excel?): such rows are rejected, and too many stop a run; convert with `iconv -f "
-    "WINDOWS-1252 -t UTF-8 FILE > NEW`"
-)
 _BY_OBJECT: Mapping[str, tuple[str, RowKind]] = {
     ".jsonl": ("jsonl", "line"),
     ".ndjson": ("jsonl", "line"),
@@ -78,7 +75,7 @@ def looks_of(path: Path, name: str, head_bytes: int = HEAD_BYTES) -> list[Look]:
     found = [_look(reading) for reading in readings(head)]
     encoding = encoding_of(head.data)
     text = head.data.removeprefix(BOM)
-    if encoding != "utf-8":
+    if encoding != UTF8:
         text = text.decode(encoding, "replace").removeprefix("\ufeff").encode("utf-8")
     if b"\0" in text[:8192]:
         hint = "UTF-16 text? Convert it to UTF-8" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "binary"
@@ -88,7 +85,7 @@ def looks_of(path: Path, name: str, head_bytes: int = HEAD_BYTES) -> list[Look]:
     own = [*_mail(text, suffix), *_records(text, suffix), *_text(_decoded(text), suffix)]
     # A recogniser knows the settings of its format better.
     own = [look for look in own if look.format not in {one.format for one in found} or look.format in (None, "txt")]
-    return _ranked(_with_encoding([*found, *own], encoding, text))
+    return _ranked(_with_encoding([*found, *own], encoding))
 
 
 def is_empty(look: Look) -> bool:
@@ -136,23 +133,16 @@ def _decoded(data: bytes) -> str:
     return data.decode("utf-8", "replace").replace("\r\n", "\n")
 
 
-def _with_encoding(looks: Sequence[Look], encoding: str, data: bytes) -> list[Look]:
-    """Adds the encoding to the settings of readings of text, or a warning if no setting can give it."""
-    if encoding != "utf-8" and "encoding" in ReadOptions.__dataclass_fields__:
-        return [
-            replace(look, fields=tuple(sorted((*look.fields, ("encoding", encoding)))), what=f"{look.what}; {encoding}")
-            if _takes_encoding(look)
-            else look
-            for look in looks
-        ]
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        if error.start < len(data) - 4:  # otherwise the limit may have cut a character in two
-            return [
-                replace(look, warnings=(*look.warnings, _NOT_UTF8)) if _takes_encoding(look) else look for look in looks
-            ]
-    return list(looks)
+def _with_encoding(looks: Sequence[Look], encoding: str) -> list[Look]:
+    """Adds the encoding to the settings of readings of text."""
+    if encoding == UTF8:
+        return list(looks)
+    return [
+        replace(look, fields=tuple(sorted((*look.fields, ("encoding", encoding)))), what=f"{look.what}; {encoding}")
+        if _takes_encoding(look)
+        else look
+        for look in looks
+    ]
 
 
 def _takes_encoding(look: Look) -> bool:

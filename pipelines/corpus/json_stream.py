@@ -187,7 +187,7 @@ def _value(data: bytes) -> Any | BadRow:
     try:
         return json.loads(data.decode("utf-8"))
     except UnicodeDecodeError:
-        return BadRow("undecodable", "not UTF-8. Convert the file, for example with iconv.")
+        return BadRow("undecodable", "not UTF-8. Set corpus.encoding to the character set of the file.")
     except RecursionError:
         return _TOO_LONG
     except ValueError:

@@ -114,7 +114,7 @@ def bad_row(fault: str) -> BadRow:
         return BadRow("over_long", "longer than corpus.max_document_chars. Raise it, or shorten the message.")
     if fault == "nul":
         return BadRow("nul", "holds a NUL character: binary data, or UTF-16. Convert the file to UTF-8.")
-    return BadRow("undecodable", "a line of it is not UTF-8. Convert the file, for example with iconv.")
+    return BadRow("undecodable", "a line of it is not UTF-8. Set corpus.encoding to the character set of the file.")
 
 
 def entries(lines: Iterable[Line], start_of: Callable[[str], Start | None], max_chars: int) -> Iterator[Entry]:

@@ -48,7 +48,7 @@ class Sentence:
             try:
                 self.lines.append(data.decode("utf-8").rstrip("\r\n"))
             except UnicodeDecodeError:
-                self.bad = BadRow("undecodable", "not UTF-8. Convert the file, for example with iconv.")
+                self.bad = BadRow("undecodable", "not UTF-8. Set corpus.encoding to the character set of the file.")
         if self.bad is not None:
             self.lines.clear()
 

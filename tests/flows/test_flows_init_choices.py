@@ -20,9 +20,9 @@ from flows.arguments import app
 from flows.commands.decisions import ask, refuse
 from flows.commands.patterns import matches, patterns_for
 from flows.commands.survey import Survey, survey
+from pipelines.corpus import recognisers
 from pipelines.corpus.listing import list_files
 from pipelines.corpus.options import SourceOptions, source_of
-from pipelines.corpus.recognisers import readings, recognisers
 from pipelines.corpus.recognition import Head, Reading
 from pipelines.errors import ConfigError, InputError
 
@@ -134,37 +134,25 @@ def test_lists_of_turns_beside_a_text_are_not_passed_over(tmp_path: Path) -> Non
         return [0] * len(kinds)
 
     seen = found(tmp_path, {"a.json": json.dumps(described), "b.txt": f"{PROSE}\n" * 20}, decide=leave)
-    assert any("holds lists of texts" in doubt for kind in asked for doubt in kind.look.doubts)
+    best = next(kind.look for kind in asked if kind.suffix == ".json")
+    assert best.format == "turns"
+    assert "instructions holds text too, beside utterances" in best.doubts
     assert next(kind for kind in seen.kinds if kind.suffix == ".json").look.format is None
 
 
-# --- recognisers of other modules -------------------------------------------------------------------------------
+# --- recognisers ------------------------------------------------------------------------------------------------
 
 
 def _chat(head: Head) -> Reading | None:
     return Reading("dialogue", 0.95, "a toy chat") if head.data.startswith(b"TOY") else None
 
 
-def _script(head: Head) -> Reading | None:
-    return Reading(None, 0.95, "a shell script") if head.data.startswith(b"#!") else None
-
-
 def _broken(head: Head) -> Reading | None:
     raise RuntimeError(head.name)
 
 
-@pytest.fixture
-def toys(patch: Patch) -> None:
-    patch("pipelines.corpus.recognisers", "recognisers", lambda: (_broken, _chat, _script))
-
-
-def test_recognisers_are_collected() -> None:
-    assert isinstance(recognisers(), tuple)
-    head = Head(Path("a.txt"), "a.txt", ".txt", b"#!/bin/sh\n", is_whole=True)
-    assert all(isinstance(reading, Reading) for reading in readings(head))
-
-
-def test_readings_of_recognisers_win(tmp_path: Path, toys: None) -> None:
+def test_readings_of_recognisers_win_and_one_that_fails_costs_nothing(tmp_path: Path, patch: Patch) -> None:
+    patch.constant(recognisers, "RECOGNISERS", (_broken, _chat, *recognisers.RECOGNISERS))
     files = {"a.txt": "TOY: yes.\nOTHER: no.\n" * 5, "build.sh": "#!/bin/sh\necho hello to everybody\n"}
     code, document, made = command(tmp_path, files)
     assert code == 0
