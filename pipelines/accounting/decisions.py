@@ -124,6 +124,7 @@ DECISIONS: Final[tuple[Decision, ...]] = (
         stage="split",
         settings=(
             *("corpus.format", "corpus.source", "corpus.txt_document", "corpus.quoting", "corpus.delimiter"),
+            "corpus.column_names",
             *("corpus.mail_quotes", "corpus.mail_signatures", "corpus.mail_text", "corpus.encoding"),
             *("corpus.dialogue_gap_minutes", "corpus.turns_field", "corpus.speaker_field"),
         ),

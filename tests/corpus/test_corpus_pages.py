@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import importlib.util
 import random
-import sys
 import tracemalloc
 from html import escape
 from importlib import metadata
@@ -174,17 +173,17 @@ def test_a_page_that_would_take_minutes_is_rejected(tmp_path):
     assert [reason for _, reason in rejections(items)] == ["bad_markup", "bad_markup"]
 
 
-def test_a_missing_library_is_named(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "mwparserfromhell", None)
+def test_a_missing_library_is_named(tmp_path, patch):
+    patch.missing_module("mwparserfromhell")
     with pytest.raises(ConfigError, match=r"pip install 'reticent\[documents\]'"):
         read_as(tmp_path, "mediawiki", WIKI, "a.xml")
 
 
-def test_a_missing_library_is_named_before_anything_is_read(monkeypatch):
+def test_a_missing_library_is_named_before_anything_is_read(patch):
     def missing(name):
         raise metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(metadata, "version", missing)
+    patch(metadata, "version", missing)
     for config in ({"format": "pdf"}, {"source": [{"pattern": "*.pdf", "format": "pdf"}]}):
         with pytest.raises(ConfigError, match=r"pypdf.*pip install 'reticent\[documents\]'"):
             CorpusConfig(**config).check("split")

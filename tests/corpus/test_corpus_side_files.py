@@ -109,13 +109,13 @@ def test_other_formats_have_no_side_files(tmp_path):
     assert side_files(path, "slack") == (tmp_path / "users.json",)
 
 
-def test_an_unreadable_list_is_an_error(tmp_path, monkeypatch):
+def test_an_unreadable_list_is_an_error(tmp_path, patch):
     path = export(tmp_path) / "general" / "2026-01-01.json"
 
     def refuse(file, *_):
         raise PermissionError(13, "no", str(file))
 
-    monkeypatch.setattr("pipelines.corpus.side_files.open_ordinary", refuse)
+    patch("pipelines.corpus.side_files", "open_ordinary", refuse)
     with pytest.raises(InputError, match=r"list of names .* cannot be read") as error:
         side_digest(path, "slack")
     assert "users" not in str(error.value)

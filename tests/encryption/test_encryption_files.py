@@ -285,6 +285,7 @@ NOT_PRIVATE = {
     "pipelines/dedup/buckets.py": "Arrow's own writer into what pipelines.tables opened",
     "pipelines/stages/": "methods of those names (tests/test_artifacts.py)",
     "pipelines/files.py": "the one place that opens files",
+    "pipelines/settings/as_installed.py": "files of installed packages",
     "pipelines/memory_files.py": "links to files in memory",
     "pipelines/encryption/": "reads the store key; seals",
     "pipelines/store/upkeep/mirror.py": "what is published",

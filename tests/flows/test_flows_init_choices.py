@@ -131,7 +131,7 @@ def test_lists_of_turns_beside_a_text_are_not_passed_over(tmp_path: Path) -> Non
 
     def leave(kinds: Sequence[Any]) -> list[int]:
         asked.extend(kinds)
-        return [0] * len(kinds)
+        return [-1 if kind.suffix == ".json" else 0 for kind in kinds]
 
     seen = found(tmp_path, {"a.json": json.dumps(described), "b.txt": f"{PROSE}\n" * 20}, decide=leave)
     best = next(kind.look for kind in asked if kind.suffix == ".json")

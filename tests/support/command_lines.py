@@ -42,6 +42,7 @@ PARTS = {
     """,
     "accounts": """
         privacy epsilon --sample-rate 0.01 --noise-multiplier 1 --steps 100 --delta 1e-5 --relation replace_one --json
+        privacy person --sample-rate 0.01 --noise-multiplier 1 --steps 100 --delta 1e-5 --records 4 --json
         privacy calibrate --target-epsilon 3 --target-delta 1e-5 --sample-rate 0.01 --steps 100 \
             --relation add_or_remove_one --accountant rdp --json
         privacy confidentiality --epsilon 3 --delta 1e-5 --gamma 0.01 --delta2 0.001 --group-size 2 --json
