@@ -18,7 +18,7 @@ from pipelines.printable import printable
 SCHEMA: Final = "reticent.schema.json"
 """File of the JSON schema for editors (`flows.docs.schema`). The first line of a starter names it."""
 
-OWN_POLICIES = ("high_entity", "presidio", "addresses", "identifiers")
+OWN_POLICIES = ("high_entity", "presidio", "addresses", "identifiers", "fields")
 """Default policies for the user's own text. ``propagate`` is left out: see docs/policies.md, "The default"."""
 
 _FEWEST: Final = "in each, at least: 300 in all take an hour or two to review (docs/reviewing.md)"
