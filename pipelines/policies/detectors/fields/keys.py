@@ -38,12 +38,17 @@ _THINGS: Final = _list("things")
 _NAME: Final = frozenset({"name", "names", "owner", "id", "by", "address", "key"})
 
 
+def parts_of(key: str) -> list[str]:
+    """Returns the words of a name in camel, snake or kebab case."""
+    return [plain(part) for piece in _CAMEL.split(key) for part in _PARTS.findall(piece)]
+
+
 @functools.lru_cache(maxsize=8192)
 def kinds_of(key: str) -> frozenset[str]:
     """Returns the kinds of a field. Parts of a name in camel, snake or kebab case count from its end."""
     if len(key) > _MAX_KEY:
         return frozenset()
-    parts = [plain(part) for piece in _CAMEL.split(key) for part in _PARTS.findall(piece)]
+    parts = parts_of(key)
     for first in range(max(0, len(parts) - _MOST_PARTS), len(parts)):
         joined = "".join(parts[first:])
         kinds = frozenset(kind for kind, table in _TABLES.items() if joined in table)

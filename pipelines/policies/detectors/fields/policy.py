@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from pipelines.policies.detectors.fields.announced import find_announced
-from pipelines.policies.detectors.fields.scan import Field, find_fields, find_rows
+from pipelines.policies.detectors.fields.scan import Field, find_fields, find_names, find_rows
 from pipelines.policies.detectors.fields.values import judge, judge_row
-from pipelines.policies.detectors.finds import Find
+from pipelines.policies.detectors.finds import Find, Range
 from pipelines.policies.protocol import NamedPolicy, Sentence, Span
 
 _FEW: Final = 2
@@ -20,6 +20,10 @@ class FieldsPolicy(NamedPolicy):
     def find(self, sentence: Sentence) -> list[Span]:
         """Returns all finds, which may overlap."""
         return sentence.spans(find_in_fields(sentence.text), self._name)
+
+    def names_in(self, text: str) -> list[Range]:
+        """Returns the ranges of known names of fields, with the marks around them."""
+        return find_names(text)
 
 
 def find_in_fields(text: str) -> list[Find]:

@@ -9,7 +9,9 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from pipelines.policies.detectors.fields.keys import kinds_of, kinds_of_words
+from pipelines.policies.detectors.fields.keys import kinds_of, kinds_of_words, parts_of
+from pipelines.policies.detectors.finds import Range
+from pipelines.policies.english.name_lists import personal_names
 
 _SEPARATOR: Final = re.compile(r"=>|:=|[:=：＝]")
 _BEFORE: Final = 72
@@ -71,6 +73,33 @@ def find_fields(text: str) -> Iterator[Field]:
         start, end = trimmed(text, *element.span(2))
         if start < end:
             yield Field(kinds_of(name), start, end, "element", name)
+
+
+def find_names(text: str) -> list[Range]:
+    """Returns the ranges of known names of fields, with the quotes and the separator beside them.
+
+    A name in plain words ("Contact: …") is left out, and so is one with the name of a person ("anna_password").
+    """
+    ranges: list[Range] = []
+    for match in _SEPARATOR.finditer(text):
+        if text.startswith("://", match.start()):
+            continue
+        kinds, key = _key_before(text, match.start())
+        if not kinds or not key or not _is_name_alone(key):
+            continue
+        end = match.start()
+        while end > 0 and text[end - 1] in " \t\"'`\\":
+            end -= 1
+        start = end - len(key)
+        is_marked = start > 0 and text[start - 1] in "\"'`"
+        if text[start:end] == key and (is_marked or "=" in match[0] or not key.isalpha() or "secret" in kinds):
+            ranges.append((start - is_marked, match.end() + (text[match.end() : match.end() + 1] in "\"'")))
+    return ranges
+
+
+def _is_name_alone(key: str) -> bool:
+    names = personal_names()
+    return not any(len(part) > 2 and part in names and not kinds_of(part) for part in parts_of(key))
 
 
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
