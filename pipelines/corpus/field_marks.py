@@ -8,7 +8,7 @@ from typing import Final
 _WHOLE: Final = re.compile(r"://|&#?\w{2,8};")
 """An address or an entity of HTML. A run with one is cut at quotes and tags alone."""
 
-_TAG: Final = r"</?[A-Za-z][\w:.-]{0,60}/?>|(?<=[\"'/])>|[\"|]"
+_TAG: Final = r"</?[A-Za-z][\w:.-]{0,60}/?>|(?<=[\"'/])>|\\*\"|[|]"
 _TAGS: Final = re.compile(f"({_TAG})")
 _MARKS: Final = re.compile(
     rf"({_TAG}|[{{}}]|[\[(](?=[\"'{{\[(])|(?<=[\"'}}\])])[\])]|;|(?<=[\w\"'\]])=(?!=)|(?<=[^\W\d_]):(?=[^\W_]|[+(\[{{'])"

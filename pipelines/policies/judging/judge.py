@@ -18,7 +18,7 @@ from pipelines.policies.judging.failing import FAILED_LABEL as FAILED_LABEL
 from pipelines.policies.judging.failing import find_names, whole
 from pipelines.policies.judging.stabilise import PLACEHOLDER, Stabiliser, Tokens
 from pipelines.policies.protocol import DocumentPolicy, FieldNames, Policy, Sentence, Span, SpeakerPolicy, check_spans
-from pipelines.policies.redact import LITERAL_POLICY, literal_mask_spans, token_mask
+from pipelines.policies.redact import literal_mask_spans, token_mask
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc

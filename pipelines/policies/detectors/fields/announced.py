@@ -1,4 +1,4 @@
-"""Finds secrets that words announce ("le mot de passe est …"), phrases of seed words, and words after "secret word is"."""
+"""Finds secrets that words announce ("le mot de passe est …"), and phrases of seed words."""
 
 from __future__ import annotations
 
@@ -17,22 +17,19 @@ _LINK: Final = re.compile(
     rf"(?<!\w)(?:{'|'.join(sorted(_LISTS['links'], key=len, reverse=True))})(?!\w)[ \t:]{{1,3}}(?=\S)", re.I
 )
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
+_PIECE: Final = re.compile(r"[\w'’-]+|[^\w\s]|\n")
 _QUOTED: Final = re.compile(r"[\"“„«'`]([^\"“”„«»'`\n]{1,80})[\"”“»'`]")
 _VALUE: Final = re.compile(r"[^\s,;\"“”<>()]{1,80}")
 _CLAUSE: Final = re.compile(r"[^\n.,;:!?\"“”<>()]{1,120}")
 _SEEDS: Final = re.compile(r"(?<![\w-])[a-z]{3,8}(?:[ ][a-z]{3,8}){11,23}(?![\w-])")
 _BEFORE: Final = 64
-_NUMBERS: Final = frozenset({12, 15, 18, 21, 24})
-_FEW_ANSWER: Final = 4
-_ANSWERS: Final = 3
-_ARTICLES: Final = frozenset({"a", "an", "the", "my", "our"})
 
 
 def find_announced(text: str) -> Iterator[Find]:
     """Yields the values behind the name of a secret and a verb, and seed phrases."""
     for link in _LINK.finditer(text):
         before = text[max(0, link.start() - _BEFORE) : link.start()]
-        words = [word for word in re.findall(r"[\w'’-]+|[^\w\s]|\n", before)[-5:]]
+        words = _PIECE.findall(before)[-5:]
         for at in range(len(words) - 1, -1, -1):
             if not words[at][0].isalnum():
                 words = words[at + 1 :]
@@ -43,10 +40,9 @@ def find_announced(text: str) -> Iterator[Find]:
         value = _value(text, link.end(), is_phrase="phrase" in kinds)
         if value is not None:
             yield value
-    if "seed" in text or " " in text:
-        for run in _SEEDS.finditer(text):
-            if _is_seed(run[0].split()):
-                yield _without_cue(run)
+    for run in _SEEDS.finditer(text):
+        if _is_seed(run[0].split()):
+            yield *run.span(), "PASSWORD"
 
 
 def _value(text: str, at: int, *, is_phrase: bool) -> Find | None:
@@ -70,15 +66,11 @@ def _value(text: str, at: int, *, is_phrase: bool) -> Find | None:
 
 
 def _goes_on(text: str, at: int) -> bool:
-    """Returns true if a small word of grammar does not follow, so that the value may be an adjective of a sentence."""
+    """Returns true if a small word of grammar follows, so that the value may be an adjective of a sentence."""
     following = _WORD.match(text, at + 1)
     return following is not None and following[0].lower() in {"to", "for", "of", "than", "that", "by", "when", "if"}
 
 
 def _is_seed(words: list[str]) -> bool:
     """Returns true if words in small letters hold no word of grammar, as those of BIP-39."""
-    return len(words) >= 12 and sum(word in FUNCTION_WORDS for word in words) <= len(words) // 12
-
-
-def _without_cue(run: re.Match[str]) -> Find:
-    return run.start(), run.end(), "PASSWORD"
+    return len(words) >= 12 and sum(word in FUNCTION_WORDS for word in words) <= len(words) // 6

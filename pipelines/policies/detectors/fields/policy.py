@@ -7,7 +7,7 @@ from typing import Final
 
 from pipelines.policies.detectors.fields.announced import find_announced
 from pipelines.policies.detectors.fields.scan import Field, find_fields, find_names, find_rows
-from pipelines.policies.detectors.fields.values import judge, judge_row
+from pipelines.policies.detectors.fields.values import end_of_cookies, judge, judge_row
 from pipelines.policies.detectors.finds import Find, Range
 from pipelines.policies.protocol import NamedPolicy, Sentence, Span
 
@@ -36,8 +36,12 @@ def find_in_fields(text: str) -> list[Find]:
 
 
 def _all(text: str) -> Iterator[Find]:
+    done = 0
     for field in find_fields(text):
-        yield from judge(text, field)
+        if field.start >= done:
+            yield from judge(text, field)
+            if "cookie" in field.kinds:
+                done = end_of_cookies(text, field)
     yield from find_announced(text)
     if text.count(",") >= _FEW or text.count(";") >= _FEW or "|" in text or "\t" in text or "<t" in text:
         for row in find_rows(text):

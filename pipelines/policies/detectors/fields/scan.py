@@ -28,8 +28,10 @@ _ELEMENT: Final = re.compile(r"<([A-Za-z_][\w:.-]{0,60})(?:\s[^<>]{0,300})?>([^<
 _CELL: Final = re.compile(r"<(?:td|th)(?:\s[^<>]{0,100})?>([^<>]{1,200})</", re.I)
 _ROW_BREAK: Final = re.compile(r"</?tr|</?table", re.I)
 _RULE: Final = re.compile(r"[|\s:+-]{3,}")
-_QUOTED_CELLS: Final = re.compile(
-    r"(?:\"[^\"\n]{0,100}\"|'[^'\n]{0,100}'|-?[\w.]{1,20})(?:[ ]?[,;][ ]?(?:\"[^\"\n]{0,100}\"|'[^'\n]{0,100}'|-?[\w.]{1,20})){2,40}"
+_ONE_CELL: Final = r"(?:\"[^\"\n]{0,100}\"|'[^'\n]{0,100}'|-?[\w.]{1,20})"
+_QUOTED_CELLS: Final = re.compile(rf"{_ONE_CELL}(?:[ ]?[,;][ ]?{_ONE_CELL}){{2,40}}")
+_VERSION: Final = re.compile(
+    r"[ \t]?[\"'^~>=<]{0,4}v?\d{1,9}(?:\.\d{1,9}){1,4}(?:-[a-z]{1,8}\.?\d{0,4})?[\"']?(?![\w@])"
 )
 _PARENTHESES: Final = re.compile(r"\(([^()\n]{5,600})\)")
 _MAX_CELLS: Final = 60
@@ -76,7 +78,7 @@ def find_fields(text: str) -> Iterator[Field]:
 
 
 def find_names(text: str) -> list[Range]:
-    """Returns the ranges of known names of fields, with the quotes and the separator beside them.
+    """Returns the ranges of known names of fields, with the quotes and the separator beside them, and versions.
 
     A name in plain words ("Contact: …") is left out, and so is one with the name of a person ("anna_password").
     """
@@ -93,7 +95,9 @@ def find_names(text: str) -> list[Range]:
         start = end - len(key)
         is_marked = start > 0 and text[start - 1] in "\"'`"
         if text[start:end] == key and (is_marked or "=" in match[0] or not key.isalpha() or "secret" in kinds):
-            ranges.append((start - is_marked, match.end() + (text[match.end() : match.end() + 1] in "\"'")))
+            last = match.end() + (text[match.end() : match.end() + 1] in "\"'")
+            version = _VERSION.match(text, last) if "version" in kinds else None
+            ranges.append((start - is_marked, version.end() if version is not None else last))
     return ranges
 
 
@@ -202,8 +206,10 @@ def find_rows(text: str) -> Iterator[Row | Field]:
                     yield Field(kinds, first, last, "cell", "")
             continue
         names = [kinds_of_words(text[first:last].split())[0] for first, last in cells]
-        is_header = len(cells) >= 2 and sum(map(bool, names)) * 2 >= len(cells) and all(
-            _QUOTED_KEY.fullmatch(text[first:last]) for first, last in cells
+        is_header = (
+            len(cells) >= 2
+            and sum(map(bool, names)) * 2 >= len(cells)
+            and all(_QUOTED_KEY.fullmatch(text[first:last]) for first, last in cells)
         )
         header, separator = (names, used) if is_header else ([], "")
         if not is_header and len(cells) >= 3 and used + " " not in content.replace('", "', "").replace("| ", ""):

@@ -34,6 +34,7 @@ _CODE: Final = re.compile(r"[(\[{]|[A-Za-z_]\w{0,40}(?:\.[A-Za-z_]\w{0,40}){1,5}
 _LITERAL: Final = re.compile(r"[$%]\{|\$\(|\{\{|[<%]|\$[A-Z_]{2,}$|\*+$|x{3,}$|\.{3}", re.I)
 _PLAIN: Final = COMMON_WORDS | FUNCTION_WORDS
 _PASSWORDS: Final = re.compile(r"pass|pwd|senha|clave|parol|kenn|losen|pin$|mdp", re.I)
+_MAX_COOKIES: Final = 4_000
 _MAX_PHRASE: Final = 24
 _MAX_PASSWORD: Final = 5
 _ENDS: Final = ".!?,;:"
@@ -119,12 +120,15 @@ def _header(text: str, field: Field) -> Iterator[Find]:
         yield start, end, "SECRET_KEY"
 
 
+def end_of_cookies(text: str, field: Field) -> int:
+    """Returns the end of a header of cookies: that of its line or its string, or a bound."""
+    stop = min(len(text), field.start + _MAX_COOKIES)
+    stop = min(stop, field.end) if field.style == "quoted" else stop
+    return min([stop, *(at for mark in '\n"' if (at := text.find(mark, field.start, stop)) >= 0)])
+
+
 def _cookies(text: str, field: Field) -> Iterator[Find]:
-    at = field.start
-    # The value of a field ends at a semicolon, that of the header at its line's end.
-    stop = len(text) if field.style != "quoted" else field.end
-    stop = min([i for mark in '\n"' if (i := text.find(mark, at, min(stop, at + 4000))) >= 0] or [min(stop, at + 4000)])
-    for cookie in _COOKIE.finditer(text, at, stop):
+    for cookie in _COOKIE.finditer(text, field.start, end_of_cookies(text, field)):
         if cookie[1].lower() not in _ATTRIBUTES and is_value(cookie[2]) and len(cookie[2]) > 3:
             yield *cookie.span(2), "SECRET_KEY"
 
@@ -153,8 +157,7 @@ def _secret(text: str, field: Field) -> Iterator[Find]:
     if not is_value(word) or (field.style != ":" and _CODE.search(text[start : stop + 1])):
         return
     rest = text[stop:end].strip()
-    scheme = plain(word) in _SCHEMES
-    if scheme and rest:
+    if plain(word) in _SCHEMES and rest:
         if is_value(rest.split()[0]):
             yield first + text[first:end].index(rest), min(end, stop + 1 + len(rest)), label
         return
@@ -193,7 +196,11 @@ def _number(text: str, field: Field) -> Find | None:
             return None
         number = text[field.start : field.end]
         num_digits = sum(map(str.isdigit, number))
-    if not num_digits or (num_digits < 5 and "place" not in field.kinds and field.key.lower() in ("id", "ref", "reference", "order", "case", "uid")):
+    if not num_digits or (
+        num_digits < 5
+        and "place" not in field.kinds
+        and field.key.lower() in ("id", "ref", "reference", "order", "case", "uid")
+    ):
         return None
     return field.start, field.start + len(number), "ID_NUMBER"
 
@@ -215,13 +222,19 @@ def _person(text: str, field: Field) -> Iterator[Find]:
         capital = all(w[0].isupper() or not w[0].islower() or w in _PARTICLES for w in words)
         has_function = any(w in FUNCTION_WORDS for w in words)
         if is_sure:
-            good = (is_marked or capital or listed) and not (everyday and not (is_marked and capital)) and not has_function
+            good = (
+                (is_marked or capital or listed) and not (everyday and not (is_marked and capital)) and not has_function
+            )
         else:
             several = capital and len(words) > 1
-            good = not everyday and not has_function and (
-                several
-                or (capital and (listed or (is_marked and "name" not in plain(field.key)[-4:])))
-                or (listed and words[0].lower() in given_names() and (is_marked or len(words) > 1))
+            good = (
+                not everyday
+                and not has_function
+                and (
+                    several
+                    or (capital and (listed or (is_marked and "name" not in plain(field.key)[-4:])))
+                    or (listed and words[0].lower() in given_names() and (is_marked or len(words) > 1))
+                )
             )
         if good:
             yield start, start + len(value.rstrip("," if value[-2:-1].isupper() else ".,")), "PERSON"
