@@ -154,7 +154,9 @@ def _secret(text: str, field: Field) -> Iterator[Find]:
         return
     first, stop = bare_word(text, field)
     word = text[first:stop].rstrip(_ENDS)
-    if not is_value(word) or (field.style != ":" and _CODE.search(text[start : stop + 1])):
+    if not is_value(word) or word == field.key or text[stop : stop + 3].strip().startswith("="):
+        return  # an argument of its own name, or a type before a value
+    if field.style != ":" and _CODE.search(text[start : stop + 1]):
         return
     rest = text[stop:end].strip()
     if plain(word) in _SCHEMES and rest:
