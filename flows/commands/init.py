@@ -18,9 +18,10 @@ from pipelines.printable import printable
 SCHEMA: Final = "reticent.schema.json"
 """File of the JSON schema for editors (`flows.docs.schema`). The first line of a starter names it."""
 
-OWN_POLICIES = ("high_entity", "presidio", "addresses", "identifiers")
+OWN_POLICIES = ("high_entity", "presidio", "addresses", "identifiers", "fields")
 """Default policies for the user's own text. ``propagate`` is left out: see docs/policies.md, "The default"."""
 
+_CUT_FIELDS: Final = "cut_fields = true                 # tokens end at the marks of JSON, CSV and key=value\n"
 _FEWEST: Final = "in each, at least: 300 in all take an hour or two to review (docs/reviewing.md)"
 
 
@@ -70,7 +71,7 @@ def write_starter(
             "every sentence is reviewed (a census). Without gold": "of the training sentences. Without gold",
             "expected_items = 1_000_000  ": f"expected_items = {seen.expected_items:_}".ljust(28),
             f"epochs = {USUAL_EPOCHS}\n": _epochs(seen),
-            'mode = "auto"  ': f'{_languages(seen)}mode = "auto"  ',
+            'mode = "auto"  ': f'{_languages(seen)}{_CUT_FIELDS}mode = "auto"  ',
         }
         for old, new in replaced.items():
             if old not in template:

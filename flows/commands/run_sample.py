@@ -191,7 +191,7 @@ def _rows(
 ) -> tuple[list[dict[str, Any]], dict[Any, Any], int]:
     """Returns the distinct rows of documents up to the limit, the known secrets in them, and the document count."""
     split: Any = settings.stages["split"]
-    splitter = Splitter(split.language, split.mode, split.max_sentence_tokens, split.model)
+    splitter = Splitter(split.language, split.mode, split.max_sentence_tokens, split.model, split.cut_fields)
     expected = split.languages or (split.language,)
     rows: list[dict[str, Any]] = []
     gold: dict[Any, Any] = {}

@@ -22,6 +22,7 @@ from spacy.attrs import IDX  # type: ignore[import-not-found]
 from spacy.language import Language
 
 from pipelines.corpus.boundaries import MAX_TOKENS, load_model, model_boundaries
+from pipelines.corpus.field_marks import pieces_of
 from pipelines.corpus.items import Turn
 from pipelines.corpus.speakers import ROLE as ROLE
 from pipelines.corpus.speakers import TAG, Tags, other_names
@@ -121,6 +122,7 @@ class Splitter:
             are either all roles or do not all speak just once, and rules otherwise
         max_sentence_tokens: length above which sentences and turns are split, at token borders
         model: spaCy model of ``senter`` and ``parser``, whose language's tokeniser is used
+        cut_fields: flag that tokens end at the marks of JSON, CSV, markup and ``key=value``
 
     Raises:
         ConfigError: spaCy has no tokeniser for the language, or the tokeniser needs a package that is not installed; or
@@ -133,6 +135,7 @@ class Splitter:
         mode: Literal["auto", "rules", "senter", "parser", "turns"] = "auto",
         max_sentence_tokens: int = 256,
         model: str = "en_core_web_sm",
+        cut_fields: bool = False,
     ) -> None:
         if max_sentence_tokens < 1:
             raise ValueError("max_sentence_tokens must be at least 1")
@@ -150,6 +153,7 @@ class Splitter:
         _cut_stops_off_codes(self._nlp)
         self._mode = mode
         self._max_tokens = max_sentence_tokens
+        self._cut_fields = cut_fields
         self._known_runs: dict[str, tuple[int, ...]] = {}
         self._known_chars = 0
 
@@ -283,8 +287,11 @@ class Splitter:
         for piece in _AROUND_MASKS.split(run) if MASK in run else (run,):
             if piece == MASK:
                 yield at
-            elif piece:
-                yield from (at + int(cut) for cut in self._nlp.tokenizer(piece).to_array([IDX]))
+            else:
+                base = at
+                for part in pieces_of(piece) if self._cut_fields else (piece,) * bool(piece):
+                    yield from (base + int(cut) for cut in self._nlp.tokenizer(part).to_array([IDX]))
+                    base += len(part)
             at += len(piece)
 
     def speakers(self, text: str, layout: Layout | None = None) -> list[tuple[str | None, str]]:

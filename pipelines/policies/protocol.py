@@ -155,6 +155,15 @@ class Policy(Protocol):
         ...
 
 
+@runtime_checkable
+class FieldNames(Protocol):
+    """A policy that knows which characters only name a field, so that no policy masks them."""
+
+    def names_in(self, text: str) -> Sequence[tuple[int, int]]:
+        """Returns the sorted half-open ranges of the names of fields, with the marks behind them."""
+        ...
+
+
 class NamedPolicy:
     """A policy that keeps its name. Its spans need the name, and it reads no annotation."""
 

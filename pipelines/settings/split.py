@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -12,6 +12,8 @@ from pipelines.language import model_distribution
 
 class SplitConfig(StageConfig):
     """The division of documents into sentences and folds."""
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"cut_fields"})
 
     mode: Literal["auto", "rules", "senter", "parser", "turns"] = Field(
         "auto",
@@ -35,6 +37,11 @@ class SplitConfig(StageConfig):
     max_sentence_tokens: int = Field(
         256, ge=8, description="Longest sentence in tokens. Longer sentences are cut at token borders and marked."
     )
+    cut_fields: bool = Field(
+        False,
+        description="true: tokens also end at the marks of JSON, CSV, markup and key=value, so that a mask on a value "
+        "leaves the name of its field open. `reticent init` writes true.",
+    )
     valid_fraction: float = Field(
         0.05, ge=0, lt=1, description="Share of documents in the valid fold, if the corpus gives none (0 to 1)."
     )
@@ -57,7 +64,7 @@ class SplitConfig(StageConfig):
         if self.mode in ("senter", "parser") or not has_tokenizer(self.language):
             from pipelines.corpus.split import Splitter  # spaCy is slow to import
 
-            Splitter(self.language, self.mode, self.max_sentence_tokens, self.model)
+            Splitter(self.language, self.mode, self.max_sentence_tokens, self.model, self.cut_fields)
 
     def package_references(self) -> tuple[str, ...]:
         """Returns the distribution of the spaCy model."""

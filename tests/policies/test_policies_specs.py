@@ -23,7 +23,10 @@ from pipelines.settings.redact import RedactConfig
 from pipelines.store.objects.code import CodeDigests
 from pipelines.store.place.statcache import StatCache
 
-TEXT = "mary jones of 12 Main Street, Springfield, is called 5551234567 or ab12 34 one two three four, blue horse"
+TEXT = (
+    "mary jones of 12 Main Street, Springfield, is called 5551234567 or ab12 34 one two three four, blue horse, "
+    "password: xyzzy"
+)
 
 
 class WordOptions(BaseModel):

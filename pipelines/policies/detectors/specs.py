@@ -66,6 +66,15 @@ _IDENTIFIERS: Final[Mapping[str, str]] = {
     "DATE_OF_BIRTH": labels.DATE,
 }
 
+_FIELDS: Final[Mapping[str, str]] = {
+    "PERSON": labels.PERSON,
+    **dict.fromkeys(("PASSWORD", "SECRET_KEY"), labels.CREDENTIAL),
+    **dict.fromkeys(("EMAIL_ADDRESS", "USERNAME"), labels.CONTACT),
+    "ID_NUMBER": labels.ID,
+    "ADDRESS": labels.LOCATION,
+    "DATE": labels.DATE,
+}
+
 _FLAGS: Final = ("BARE", "CAPITAL", "CHARACTER", "NAME_WORD", "NUMBER_WORDS", "TIES", "WORD")
 """Why the conservative policy flags a sentence."""
 
@@ -160,6 +169,14 @@ SPECS: Final[Mapping[str, PolicySpec]] = {
                 }
             ),
             review_labels=_IDENTIFIERS,
+        ),
+        PolicySpec(
+            name="fields",
+            reference=f"{_HERE}.fields.policy:FieldsPolicy",
+            description="values of fields in JSON, tables, markup, logs and settings, by the name of the field, and "
+            "secrets that words announce in many languages",
+            labels=frozenset(_FIELDS),
+            review_labels=_FIELDS,
         ),
         PolicySpec(
             name="regex",

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipelines.errors import ConfigError
 from pipelines.language import Annotator, load_pipeline, make_doc
-from pipelines.policies.detectors.phrases import pieces
+from pipelines.policies.judging.exclusions import Exclusions as Exclusions
 from pipelines.policies.judging.failing import FAILED_LABEL as FAILED_LABEL
 from pipelines.policies.judging.failing import find_names, whole
 from pipelines.policies.judging.stabilise import PLACEHOLDER, Stabiliser, Tokens
-from pipelines.policies.protocol import DocumentPolicy, Policy, Sentence, Span, SpeakerPolicy, check_spans
-from pipelines.policies.redact import LITERAL_POLICY, literal_mask_spans, token_mask
+from pipelines.policies.protocol import DocumentPolicy, FieldNames, Policy, Sentence, Span, SpeakerPolicy, check_spans
+from pipelines.policies.redact import literal_mask_spans, token_mask
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -64,33 +64,6 @@ class Verdict:
     flagged: bool
     conservative_failed: bool
     observed: tuple[tuple[str, int], ...] = ()
-
-
-class Exclusions:
-    """Finds of policies that stay unmasked.
-
-    Args:
-        phrases: phrases to leave unmasked, in any letter case. A find with more words is still masked.
-        labels: labels of finds to leave unmasked.
-    """
-
-    def __init__(self, phrases: Iterable[str] = (), labels: Iterable[str] = ()) -> None:
-        self._phrases = frozenset(pieces(phrase) for phrase in phrases) - {()}
-        self._labels = frozenset(labels)
-
-    def kept(self, spans: Iterable[Span], sentence: Sentence) -> list[Span]:
-        """Returns the spans that no exclusion covers. A failed row, and a mask in the original text, stay masked."""
-        return [
-            s for s in spans if s.label == FAILED_LABEL or s.policy == LITERAL_POLICY or not self._drops(s, sentence)
-        ]
-
-    def _drops(self, span: Span, sentence: Sentence) -> bool:
-        if span.label in self._labels:
-            return True
-        if not self._phrases:
-            return False
-        text = sentence.text[sentence.starts[span.start_token] : sentence.ends[span.end_token - 1]]
-        return pieces(text) in self._phrases
 
 
 def without_separator(spans: Iterable[Span], sentence: Sentence, separator: str) -> list[Span]:
@@ -151,7 +124,8 @@ class Judge:
         self._policies = dict(sorted(policies.items()))
         self._conservative = conservative
         self._observed = dict(sorted((observed or {}).items()))
-        self._exclusions = exclusions or Exclusions()
+        names_in = next((p.names_in for p in self._policies.values() if isinstance(p, FieldNames)), None)
+        self._exclusions = (exclusions or Exclusions()).with_names(names_in)
         self._separator = separator
         if isinstance(conservative, DocumentPolicy):
             raise ConfigError("redact.conservative: a policy for whole documents cannot vouch for single sentences")

@@ -64,7 +64,7 @@ class TextJudge:
 
     def __init__(self, redactor: Redactor, language: str = "en") -> None:
         self._redactor = redactor
-        self._splitter = Splitter(language=language)
+        self._splitter = Splitter(language=language, cut_fields=True)
 
     def judge(self, texts: Sequence[str]) -> list[JudgedText]:
         """Returns one result per text, in order."""

@@ -68,7 +68,7 @@ def _open_other(ctx: StageContext, counts: ReadCounts, kernels: ModuleType | Non
         return read_keys(
             paths,
             corpus.other_options(),
-            Splitter(split.language, split.mode, split.max_sentence_tokens, split.model),
+            Splitter(split.language, split.mode, split.max_sentence_tokens, split.model, split.cut_fields),
             KeyMaker(config.normalise, config.hash_seed, kernels),
             config.unit,
             counts,

@@ -25,7 +25,9 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
     corpus: CorpusConfig = ctx.configs["corpus"]
     settings: SplitConfig = ctx.configs["split"]
     options = corpus.read_options()
-    splitter = Splitter(settings.language, settings.mode, settings.max_sentence_tokens, settings.model)
+    splitter = Splitter(
+        settings.language, settings.mode, settings.max_sentence_tokens, settings.model, settings.cut_fields
+    )
     expected = settings.languages or (settings.language,)
     others: Counter[str] = Counter()
     parts: Counter[str] = Counter()

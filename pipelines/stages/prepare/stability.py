@@ -96,7 +96,7 @@ def _judged(ctx: StageContext, stack: ExitStack) -> Iterable[tuple[Scope, list[S
         judged_scopes = map(partial(_with_names, names_by_document(ctx.input("split").table(SPEAKERS))), judged_scopes)
     if redact.replacement != "mask":
         judged_scopes = map(_with_masks, judged_scopes)
-    tokenise = Splitter(language=split.language, mode=split.mode, model=split.model).tokens
+    tokenise = Splitter(language=split.language, mode=split.mode, model=split.model, cut_fields=split.cut_fields).tokens
     return judge_all(judged_scopes, policies, tokenise, min_tokens=ctx.configs["dedup"].min_tokens)
 
 

@@ -122,7 +122,7 @@ def write_overlay_of_run(
         rows,
         excluded,
         doc_id=lambda name: pseudonym(secret, "added document", name),
-        tokens=Splitter(split.language, split.mode, split.max_sentence_tokens, split.model).tokens,
+        tokens=Splitter(split.language, split.mode, split.max_sentence_tokens, split.model, split.cut_fields).tokens,
         redactor=redactor,
         has_conservative=redact.conservative is not None,
         collapse=redact.collapse,

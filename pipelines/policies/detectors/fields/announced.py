@@ -1,0 +1,78 @@
+"""Finds secrets that words announce ("le mot de passe est …"), and phrases of seed words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from pipelines.policies.detectors.fields.keys import NO_VALUE, kinds_of_words, plain
+from pipelines.policies.detectors.fields.values import is_value
+from pipelines.policies.detectors.finds import Find
+from pipelines.policies.english.common_words import FUNCTION_WORDS
+from pipelines.policies.english.word_lists import word_lists
+
+_LISTS: Final = word_lists("fields")
+_LINK: Final = re.compile(
+    rf"(?<!\w)(?:{'|'.join(sorted(_LISTS['links'], key=len, reverse=True))})(?!\w)[ \t:]{{1,3}}(?=\S)", re.I
+)
+_WORD: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
+_POLISH: Final = frozenset({"hasło", "haslo"})
+_PIECE: Final = re.compile(r"[\w'’-]+|[^\w\s]|\n")
+_QUOTED: Final = re.compile(r"[\"“„«'`]([^\"“”„«»'`\n]{1,80})[\"”“»'`]")
+_VALUE: Final = re.compile(r"[^\s,;\"“”<>()]{1,80}")
+_CLAUSE: Final = re.compile(r"[^\n.,;:!?\"“”<>()]{1,120}")
+_SEEDS: Final = re.compile(r"(?<![\w-])[a-z]{3,8}(?:[ ][a-z]{3,8}){11,23}(?![\w-])")
+_BEFORE: Final = 64
+
+
+def find_announced(text: str) -> Iterator[Find]:
+    """Yields the values behind the name of a secret and a verb, and seed phrases."""
+    for link in _LINK.finditer(text):
+        before = text[max(0, link.start() - _BEFORE) : link.start()]
+        words = _PIECE.findall(before)[-5:]
+        for at in range(len(words) - 1, -1, -1):
+            if not words[at][0].isalnum():
+                words = words[at + 1 :]
+                break
+        kinds, _ = kinds_of_words(words)
+        is_polish = bool(words) and plain(words[-1]) in _POLISH
+        if not kinds & {"secret", "phrase"} or (link[0].strip(" \t:").lower() == "to" and not is_polish):
+            continue
+        value = _value(text, link.end(), is_phrase="phrase" in kinds)
+        if value is not None:
+            yield value
+    for run in _SEEDS.finditer(text):
+        if _is_seed(run[0].split()):
+            yield *run.span(), "PASSWORD"
+
+
+def _value(text: str, at: int, *, is_phrase: bool) -> Find | None:
+    quoted = _QUOTED.match(text, at)
+    if quoted is not None:
+        return *quoted.span(1), "PASSWORD"
+    found = (_CLAUSE if is_phrase else _VALUE).match(text, at)
+    if found is None:
+        return None
+    value = found[0].rstrip(".!?:* ")
+    first = plain(value.split()[0]) if value.split() else ""
+    if not is_value(value) or first in NO_VALUE:
+        return None
+    if not is_phrase:
+        if first in FUNCTION_WORDS or first.endswith(("ed", "ing")) or "’" in value or "'" in value:
+            return None
+        behind = text[at + len(value) : at + len(value) + 2]
+        if behind[:1] == " " and value.islower() and value.isalpha() and _goes_on(text, at + len(value)):
+            return None
+    return at, at + len(value), "PASSWORD"
+
+
+def _goes_on(text: str, at: int) -> bool:
+    """Returns true if a small word of grammar follows, so that the value may be an adjective of a sentence."""
+    following = _WORD.match(text, at + 1)
+    return following is not None and following[0].lower() in {"to", "for", "of", "than", "that", "by", "when", "if"}
+
+
+def _is_seed(words: list[str]) -> bool:
+    """Returns true if words in small letters hold no word of grammar, as those of BIP-39."""
+    return len(words) >= 12 and sum(word in FUNCTION_WORDS for word in words) <= len(words) // 6

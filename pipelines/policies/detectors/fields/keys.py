@@ -1,0 +1,73 @@
+"""Says what a field holds, by its name: a secret, a person, a place, a number, a header or a cookie."""
+
+from __future__ import annotations
+
+import functools
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import Final
+
+from pipelines.policies.english.word_lists import word_lists
+
+_PARTS: Final = re.compile(r"[^\W\d_]+|\d+")
+_CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_MOST_PARTS: Final = 4
+_MAX_KEY: Final = 64
+
+
+@functools.lru_cache(maxsize=4096)
+def plain(word: str) -> str:
+    """Returns a word in small letters without marks on them."""
+    apart = unicodedata.normalize("NFD", word.casefold())
+    return unicodedata.normalize("NFC", "".join(c for c in apart if not unicodedata.combining(c)))
+
+
+def _list(name: str) -> frozenset[str]:
+    return frozenset(map(plain, word_lists("fields")[name]))
+
+
+KINDS: Final = ("header", "cookie", "phrase", "secret", "version", "person", "user", "number", "place", "perhaps")
+"""Kinds of fields. A name may have several, as that of an account that is a person's name."""
+
+NO_VALUE: Final = _list("no_value")
+"""Values that tell nothing."""
+
+_TABLES: Final = {kind: _list(kind) for kind in KINDS}
+_THINGS: Final = _list("things")
+_NAME: Final = frozenset({"name", "names", "owner", "id", "by", "address", "key"})
+
+
+def parts_of(key: str) -> list[str]:
+    """Returns the words of a name in camel, snake or kebab case."""
+    return [plain(part) for piece in _CAMEL.split(key) for part in _PARTS.findall(piece)]
+
+
+@functools.lru_cache(maxsize=8192)
+def kinds_of(key: str) -> frozenset[str]:
+    """Returns the kinds of a field. Parts of a name in camel, snake or kebab case count from its end."""
+    if len(key) > _MAX_KEY:
+        return frozenset()
+    parts = parts_of(key)
+    for first in range(max(0, len(parts) - _MOST_PARTS), len(parts)):
+        joined = "".join(parts[first:])
+        kinds = frozenset(kind for kind, table in _TABLES.items() if joined in table)
+        if not kinds and joined.rstrip("0123456789") != joined:
+            kinds = frozenset({"secret"}) if joined.rstrip("0123456789") in _TABLES["secret"] else kinds
+        if kinds:
+            before = parts[first - 1] if first else ""
+            is_thing = before in _THINGS and parts[first] in _NAME
+            # The last letters of a longer name say nothing: "last_t", "go_to".
+            is_weak = bool(before) and (len(joined) <= 2 and joined not in {"id", "ip"})
+            return frozenset() if is_thing or is_weak else kinds
+    return frozenset()
+
+
+def kinds_of_words(words: Sequence[str]) -> tuple[frozenset[str], int]:
+    """Returns the kinds of a field that is named in words, and the number of the last words that name it."""
+    for number in range(min(_MOST_PARTS, len(words)), 1, -1):
+        joined = "".join(re.sub(r"[\W_]", "", plain(word)) for word in words[-number:])
+        kinds = frozenset(kind for kind, table in _TABLES.items() if joined in table)
+        if kinds:
+            return kinds, number
+    return (kinds_of(words[-1]), 1) if words else (frozenset(), 0)

@@ -1,0 +1,258 @@
+"""Finds the fields of a text: JSON, ``key=value``, ``key: value``, elements, attributes, tables and records.
+
+Each separator is read with a bounded number of characters before and behind it. So the time is linear in the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from pipelines.policies.detectors.fields.keys import kinds_of, kinds_of_words, parts_of
+from pipelines.policies.detectors.finds import Range
+from pipelines.policies.english.name_lists import personal_names
+
+_SEPARATOR: Final = re.compile(r"=>|:=|[:=：＝]")
+_BEFORE: Final = 72
+_TOKEN: Final = re.compile(r"[\w.$'’-]+|[^\w\s]|\n")
+_QUOTES: Final = {'"': '"', "'": "'", "`": "`", "“": "”", "„": "“", "«": "»"}
+_QUOTED_KEY: Final = re.compile(r"[\w .$:/@-]{1,64}")
+_GAP: Final = re.compile(r"[ \t\u00a0\u3000]{0,8}(?:\n[ \t]{0,16}(?=\"))?")
+_MAX_VALUE: Final = 400
+_MAX_ITEMS: Final = 50
+_LINE: Final = re.compile(r"[^\n\r;|{}<>\"]{1,200}")
+_NEXT_KEY: Final = re.compile(r"[ \t,&]+[\w.-]{1,40}[ ]?(?:[=:](?!/)|\()|[ ]{2}|\t|[ ]&&")
+_BARE: Final = re.compile(r"[^\s,;|&<>\"'`{}()\[\]]{1,400}")
+_ELEMENT: Final = re.compile(r"<([A-Za-z_][\w:.-]{0,60})(?:\s[^<>]{0,300})?>([^<>]{1,300})</")
+_CELL: Final = re.compile(r"<(?:td|th)(?:\s[^<>]{0,100})?>([^<>]{1,200})</", re.I)
+_ROW_BREAK: Final = re.compile(r"</?tr|</?table", re.I)
+_RULE: Final = re.compile(r"[|\s:+-]{3,}")
+_ONE_CELL: Final = r"(?:\"[^\"\n]{0,100}\"|'[^'\n]{0,100}'|-?[\w.]{1,20})"
+_QUOTED_CELLS: Final = re.compile(rf"{_ONE_CELL}(?:[ ]?[,;][ ]?{_ONE_CELL}){{2,40}}")
+_VERSION: Final = re.compile(
+    r"[ \t]?[\"'^~>=<]{0,4}v?\d{1,9}(?:\.\d{1,9}){1,4}(?:-[a-z]{1,8}\.?\d{0,4})?[\"']?(?![\w@])"
+)
+_PARENTHESES: Final = re.compile(r"\(([^()\n]{5,600})\)")
+_MAX_CELLS: Final = 60
+_MAX_CELL: Final = 100
+
+
+class Field(NamedTuple):
+    """A value of a text and what names it.
+
+    Attributes:
+        kinds: kinds of the field (`keys.KINDS`). Empty if its name is unknown.
+        start, end: half-open range of the value.
+        style: ``quoted``, ``=``, ``= `` with spaces, ``:``, ``cell`` or ``element``.
+        key: name of the field. Empty for names in words.
+    """
+
+    kinds: frozenset[str]
+    start: int
+    end: int
+    style: str
+    key: str
+
+
+class Row(NamedTuple):
+    """A record without names: the ranges of its cells."""
+
+    cells: tuple[tuple[int, int], ...]
+
+
+def find_fields(text: str) -> Iterator[Field]:
+    """Yields the fields of a text. A value without quotes may reach to the end of its line."""
+    for match in _SEPARATOR.finditer(text):
+        if text.startswith("://", match.start()):
+            continue
+        kinds, key = _key_before(text, match.start())
+        if key is None:
+            continue
+        yield from _values_behind(text, match, kinds, key)
+    for element in _ELEMENT.finditer(text):
+        name = element[1].rpartition(":")[2]
+        start, end = trimmed(text, *element.span(2))
+        if start < end:
+            yield Field(kinds_of(name), start, end, "element", name)
+
+
+def find_names(text: str) -> list[Range]:
+    """Returns the ranges of known names of fields, with the quotes and the separator beside them, and versions.
+
+    A name in plain words ("Contact: …") is left out, and so is one with the name of a person ("anna_password").
+    """
+    ranges: list[Range] = []
+    for match in _SEPARATOR.finditer(text):
+        if text.startswith("://", match.start()):
+            continue
+        kinds, key = _key_before(text, match.start())
+        if not kinds or not key or not _is_name_alone(key):
+            continue
+        end = match.start()
+        while end > 0 and text[end - 1] in " \t\"'`\\":
+            end -= 1
+        start = end - len(key)
+        is_marked = start > 0 and text[start - 1] in "\"'`"
+        if text[start:end] == key and (is_marked or "=" in match[0] or not key.isalpha() or "secret" in kinds):
+            last = match.end() + (text[match.end() : match.end() + 1] in "\"'")
+            version = _VERSION.match(text, last) if "version" in kinds else None
+            ranges.append((start - is_marked, version.end() if version is not None else last))
+    return ranges
+
+
+def _is_name_alone(key: str) -> bool:
+    names = personal_names()
+    return not any(len(part) > 2 and part in names and not kinds_of(part) for part in parts_of(key))
+
+
+def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    """Returns a range without white space at its ends."""
+    while start < end and text[start].isspace():
+        start += 1
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    return start, end
+
+
+def _key_before(text: str, at: int) -> tuple[frozenset[str], str | None]:
+    """Returns the kinds and the name of a field that ends before a separator. The name is None if there is none."""
+    low = max(0, at - _BEFORE)
+    before = text[low:at].rstrip(" \t\u00a0")
+    if before[-1:] in ('"', "'", "`", "”"):
+        closing = before[-1]
+        inside = before[:-1].rstrip("\\")
+        key = inside[inside.rfind("“" if closing == "”" else closing) + 1 :]
+        if _QUOTED_KEY.fullmatch(key):
+            return kinds_of_words(key.split())[0], key
+        return frozenset(), None
+    words: list[str] = []
+    for token in reversed(_TOKEN.findall(before.rstrip("])*"))):
+        if not (token[0].isalnum() or token[0] in "_$-") or len(words) == 4:
+            break
+        words.append(token)
+    if not words:
+        return frozenset(), None
+    kinds, number = kinds_of_words(words[::-1])
+    return kinds, words[0] if number == 1 else ""
+
+
+def _values_behind(text: str, separator: re.Match[str], kinds: frozenset[str], key: str) -> Iterator[Field]:
+    gap = _GAP.match(text, separator.end())
+    at = gap.end() if gap is not None else separator.end()
+    opening = text[at : at + 1]
+    if opening == "\\" and text[at + 1 : at + 2] in ('"', "'"):
+        end = text.find("\\" + text[at + 1], at + 2, at + _MAX_VALUE)
+        yield Field(kinds, at + 2, end if end >= 0 else min(len(text), at + _MAX_VALUE), "quoted", key)
+    elif opening in _QUOTES and opening:
+        yield _quoted(text, at, kinds, key)
+    elif opening == "[":
+        for _ in range(_MAX_ITEMS):
+            at += 1
+            while at < len(text) and text[at] in " \n\t,":
+                at += 1
+            if text[at : at + 1] not in ('"', "'"):
+                break
+            item = _quoted(text, at, kinds, key)
+            yield item
+            at = item.end
+    elif opening and opening not in "{<\n\r":
+        is_spaced = separator[0] != ":" and at > separator.end()
+        style = ":" if separator[0] in ":：" else "= " if is_spaced else "="
+        wide = _LINE.match(text, at)
+        if wide is None:
+            return
+        cut = _NEXT_KEY.search(text, at, wide.end())
+        start, end = trimmed(text, at, cut.start() if cut is not None else wide.end())
+        if start < end:
+            yield Field(kinds, start, end, style, key)
+
+
+def _quoted(text: str, at: int, kinds: frozenset[str], key: str) -> Field:
+    """Returns the field of a string in quotes that begins at a quote. It may lack its end."""
+    closing = _QUOTES[text[at]]
+    end = at + 1
+    limit = min(len(text), at + _MAX_VALUE)
+    while end < limit and text[end] != closing and text[end] != "\n":
+        end += 2 if text[end] == "\\" else 1
+    return Field(kinds, at + 1, min(end, limit), "quoted", key)
+
+
+def bare_word(text: str, field: Field) -> tuple[int, int]:
+    """Returns the first word of a value without quotes."""
+    word = _BARE.match(text, field.start, field.end)
+    return (field.start, word.end()) if word is not None else (field.start, field.start)
+
+
+def find_rows(text: str) -> Iterator[Row | Field]:
+    """Yields the cells of tables with a header as fields, and the rows of other tables."""
+    header: list[frozenset[str]] = []
+    separator = ""
+    at = 0
+    for line in text.splitlines(keepends=True):
+        start, end = trimmed(text, at, at + len(line))
+        at += len(line)
+        content = text[start:end]
+        used = separator or _separator_of(content)
+        if not used or len(content) > _MAX_CELL * _MAX_CELLS:
+            header, separator = [], ""
+            continue
+        if header and _RULE.fullmatch(content):
+            continue
+        cells = _cells(text, start, end, used)
+        if header and len(cells) == len(header):
+            for kinds, (first, last) in zip(header, cells, strict=True):
+                if first < last:
+                    yield Field(kinds, first, last, "cell", "")
+            continue
+        names = [kinds_of_words(text[first:last].split())[0] for first, last in cells]
+        is_header = (
+            len(cells) >= 2
+            and sum(map(bool, names)) * 2 >= len(cells)
+            and all(_QUOTED_KEY.fullmatch(text[first:last]) for first, last in cells)
+        )
+        header, separator = (names, used) if is_header else ([], "")
+        if not is_header and len(cells) >= 3 and used + " " not in content.replace('", "', "").replace("| ", ""):
+            yield Row(tuple(cells))
+    for values in _PARENTHESES.finditer(text):
+        if _QUOTED_CELLS.fullmatch(values[1]) and ("'" in values[1] or '"' in values[1]):
+            yield Row(tuple(_cells(text, *values.span(1), ",")))
+    row: list[tuple[int, int]] = []
+    last_end = 0
+    for cell in _CELL.finditer(text):
+        if row and _ROW_BREAK.search(text, last_end, cell.start()):
+            yield Row(tuple(row))
+            row = []
+        row.append(trimmed(text, *cell.span(1)))
+        last_end = cell.end()
+    if row:
+        yield Row(tuple(row))
+
+
+def _separator_of(content: str) -> str:
+    """Returns the mark that separates the cells of a line, or an empty string."""
+    counts = {mark: content.count(mark) for mark in "\t|;,"}
+    return next((mark for mark, count in counts.items() if count >= (1 if mark in "\t|" else 2)), "")
+
+
+def _cells(text: str, start: int, end: int, separator: str) -> list[tuple[int, int]]:
+    """Returns the cells of a line, without quotes. Empty if there are too many, or one is too long."""
+    if separator == "|":
+        start, end = start + (text[start] == "|"), end - (text[end - 1] == "|" and end - 1 > start)
+    cells: list[tuple[int, int]] = []
+    at = start
+    while at <= end and len(cells) <= _MAX_CELLS:
+        while at < end and text[at] == " ":
+            at += 1
+        quote = text[at] if at < end and text[at] in "\"'" else ""
+        close = text.find(quote, at + 1, end) if quote else -1
+        if close >= 0 and text[close + 1 : end].lstrip(" ")[:1] in ("", separator):
+            cells.append(trimmed(text, at + 1, close))
+            stop = text.find(separator, close, end)
+        else:
+            stop = text.find(separator, at, end)
+            cells.append(trimmed(text, at, stop if stop >= 0 else end))
+        if stop < 0:
+            break
+        at = stop + 1
+    return [] if len(cells) > _MAX_CELLS or any(last - first > _MAX_CELL for first, last in cells) else cells

@@ -1,0 +1,268 @@
+"""Decides which part of a field's value is masked, by the kinds of the field and the form of the value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from pipelines.policies.detectors.fields.keys import NO_VALUE, plain
+from pipelines.policies.detectors.fields.scan import Field, Row, bare_word, trimmed
+from pipelines.policies.detectors.finds import Find
+from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS
+from pipelines.policies.english.name_lists import given_names, personal_names
+from pipelines.policies.english.word_lists import word_lists
+
+_LISTS: Final = word_lists("fields")
+_SCHEMES: Final = _LISTS["schemes"]
+_PARTICLES: Final = _LISTS["particles"]
+_ATTRIBUTES: Final = _LISTS["cookie_attributes"]
+_DATE: Final = re.compile(
+    r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d{2}))"
+    r"(?:[T ]\d{1,2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})?)?"
+    r"|\d{1,2}[ -]?[A-Za-z]{3,9}[ -]?\d{4}|[A-Za-z]{3,9}\.? \d{1,2},? \d{4}"
+)
+_MAIL: Final = re.compile(r"[^\s@,;]{1,64}@[^\s@,;]{1,64}\.[^\s@,;]{1,20}")
+_LONG_NUMBER: Final = re.compile(r"\+?[\d(][\d ().-]{5,20}\d")
+_NAME: Final = re.compile(r"[^\W\d_][^\W\d_.'’-]{0,40}(?:[ .,'’-]{1,3}[^\W\d_]{1,40}){0,5}[.,]?")
+_ACCOUNT: Final = re.compile(r"[\w.@+-]{2,64}")
+_NUMBER: Final = re.compile(r"[+(#]?[^\W_][\w()./:#+-]{0,60}(?:[ ]-?[ ]?[(]?\d[\d()./-]{0,20}){0,6}")
+_PLACE: Final = re.compile(r"[^\W_][^\n\t<>{}=\[\]]{0,120}")
+_COOKIE: Final = re.compile(r"([\w.!#$%&'*+^`|~-]{1,64})=([^\s;,\"']{1,400})")
+_SCHEME: Final = re.compile(r"([A-Za-z0-9-]{3,18})[ \t]{1,3}(?=\S)")
+_CODE: Final = re.compile(r"[(\[{]|[A-Za-z_]\w{0,40}(?:\.[A-Za-z_]\w{0,40}){1,5}$")
+_LITERAL: Final = re.compile(r"[$%]\{|\$\(|\{\{|[<%]|\$[A-Z_]{2,}$|\*+$|x{3,}$|\.{3}", re.I)
+_PLAIN: Final = COMMON_WORDS | FUNCTION_WORDS
+_PASSWORDS: Final = re.compile(r"pass|pwd|senha|clave|parol|kenn|losen|pin$|mdp", re.I)
+_MAX_COOKIES: Final = 4_000
+_MAX_PHRASE: Final = 24
+_MAX_PASSWORD: Final = 5
+_ENDS: Final = ".!?,;:"
+
+
+def judge(text: str, field: Field) -> Iterator[Find]:
+    """Yields the finds in the value of a field."""
+    kinds, value = field.kinds, text[field.start : field.end]
+    if "version" in kinds or not value:
+        return
+    if "cookie" in kinds:
+        yield from _cookies(text, field)
+    elif "header" in kinds:
+        yield from _header(text, field)
+    elif "phrase" in kinds:
+        yield from _phrase(text, field)
+    elif "secret" in kinds:
+        yield from _secret(text, field)
+    elif (date := _date(text, field)) is not None:
+        yield date
+    elif "number" in kinds and (number := _number(text, field)) is not None:
+        yield number
+    elif kinds & {"person", "user", "perhaps"}:
+        yield from _person(text, field)
+    elif "place" in kinds:
+        yield from _place(text, field)
+
+
+def judge_row(text: str, row: Row) -> Iterator[Find]:
+    """Yields the cells of a record without names that are a date, a number or words, if one of them identifies."""
+    cells = [(start, end, text[start:end]) for start, end in row.cells if start < end]
+    identifies = False
+    for start, end, value in cells:
+        if _DATE.fullmatch(value) is not None:
+            yield start, end, "DATE"
+            identifies = True
+        elif _MAIL.fullmatch(value) is not None:
+            yield start, end, "EMAIL_ADDRESS"
+            identifies = True
+        elif _LONG_NUMBER.fullmatch(value) is not None and "." not in value:
+            yield start, end, "ID_NUMBER"
+            identifies = True
+    named = [c for c in cells if any(len(w) > 2 and w in _listed() for w in plain(c[2]).split())]
+    if not identifies and not named:
+        return
+    for start, end, value in cells:
+        words = value.split()
+        if _NAME.fullmatch(value) is None or len(value) < 3 or len(words) > 4:
+            continue
+        is_capital = all(w[0].isupper() or plain(w) in _PARTICLES for w in words)
+        in_small = bool(named) and value.islower() and not any(c[2] != c[2].lower() for c in cells)
+        if (is_capital or in_small) and not all(plain(w) in _PLAIN or plain(w) in NO_VALUE for w in words):
+            yield start, end, "PERSON"
+
+
+def _listed() -> frozenset[str]:
+    return given_names() - _PLAIN
+
+
+def is_value(value: str) -> bool:
+    """Returns true if a secret may be this value: it is no placeholder, no name of a type and no word of a state."""
+    written = value.strip(_ENDS)
+    return (
+        any(map(str.isalnum, written))
+        and len(written) >= (3 if written.isascii() else 2)
+        and plain(written) not in NO_VALUE
+        and _LITERAL.match(value) is None
+    )
+
+
+def _header(text: str, field: Field) -> Iterator[Find]:
+    """Yields the credentials of an ``Authorization`` header, without the scheme."""
+    value = text[field.start : field.end]
+    scheme = _SCHEME.match(value)
+    start = field.start + (scheme.end() if scheme is not None and scheme[1].lower() in _SCHEMES else 0)
+    end = field.end
+    if field.style != "quoted":
+        word = bare_word(text, field._replace(start=start))
+        end = word[1] if word[1] > start else end
+    if scheme is not None and scheme[1].lower() == "digest":
+        end = field.end
+    if is_value(text[start:end]):
+        yield start, end, "SECRET_KEY"
+
+
+def end_of_cookies(text: str, field: Field) -> int:
+    """Returns the end of a header of cookies: that of its line or its string, or a bound."""
+    stop = min(len(text), field.start + _MAX_COOKIES)
+    stop = min(stop, field.end) if field.style == "quoted" else stop
+    return min([stop, *(at for mark in '\n"' if (at := text.find(mark, field.start, stop)) >= 0)])
+
+
+def _cookies(text: str, field: Field) -> Iterator[Find]:
+    for cookie in _COOKIE.finditer(text, field.start, end_of_cookies(text, field)):
+        if cookie[1].lower() not in _ATTRIBUTES and is_value(cookie[2]) and len(cookie[2]) > 3:
+            yield *cookie.span(2), "SECRET_KEY"
+
+
+def _phrase(text: str, field: Field) -> Iterator[Find]:
+    start, end = field.start, field.end
+    value = text[start:end].rstrip(_ENDS)
+    words = value.split()
+    if words and len(words) <= _MAX_PHRASE and is_value(value) and plain(words[0]) not in NO_VALUE:
+        yield start, start + len(value), "PASSWORD"
+
+
+def _secret(text: str, field: Field) -> Iterator[Find]:
+    start, end = field.start, field.end
+    value = text[start:end]
+    label = "PASSWORD" if _PASSWORDS.search(field.key) or not field.key else "SECRET_KEY"
+    if field.style in ("quoted", "cell", "element"):
+        scheme = _SCHEME.match(value)
+        if scheme is not None and scheme[1].lower() in _SCHEMES:
+            start += scheme.end()
+        if is_value(text[start:end]) and not (field.style == "cell" and len(value.split()) > _MAX_PASSWORD):
+            yield start, end, label
+        return
+    first, stop = bare_word(text, field)
+    word = text[first:stop].rstrip(_ENDS)
+    if not is_value(word) or word == field.key or text[stop : stop + 3].strip().startswith("="):
+        return  # an argument of its own name, or a type before a value
+    if field.style != ":" and _CODE.search(text[start : stop + 1]):
+        return
+    rest = text[stop:end].strip()
+    if plain(word) in _SCHEMES and rest:
+        if is_value(rest.split()[0]):
+            yield first + text[first:end].index(rest), min(end, stop + 1 + len(rest)), label
+        return
+    formed = any(map(str.isdigit, word)) or (any(map(str.isupper, word[1:])) and any(map(str.islower, word)))
+    if field.style == "=" or formed or not rest:
+        is_code = field.style == "= " and not formed and ("_" in word or field.key == word)
+        if not is_code:
+            yield first, first + len(word), label
+        return
+    words = text[start:end].rstrip(_ENDS).split()
+    if len(words) <= _MAX_PASSWORD and not any(plain(w.strip(_ENDS)) in FUNCTION_WORDS for w in words):
+        yield start, start + len(text[start:end].rstrip(_ENDS)), label
+    elif rest[0] in ",;&|)" or word != text[first:stop]:
+        yield first, first + len(word), label
+
+
+def _date(text: str, field: Field) -> Find | None:
+    """Returns the date that is a field's whole value, under any name."""
+    start, end = field.start, field.end
+    if field.style in ("=", ":"):
+        found = _DATE.match(text, start, end)
+        if found is None or text[found.end() : found.end() + 1].isalnum():
+            return None
+        return start, found.end(), "DATE"
+    return (start, end, "DATE") if _DATE.fullmatch(text, start, end) else None
+
+
+def _number(text: str, field: Field) -> Find | None:
+    found = _NUMBER.match(text, field.start, field.end)
+    if found is None:
+        return None
+    number = found[0].rstrip(_ENDS)
+    num_digits = sum(map(str.isdigit, number))
+    if field.style in ("quoted", "cell", "element"):
+        if len(text[field.start : field.end]) > 60:
+            return None
+        number = text[field.start : field.end]
+        num_digits = sum(map(str.isdigit, number))
+    if not num_digits or (
+        num_digits < 5
+        and "place" not in field.kinds
+        and field.key.lower() in ("id", "ref", "reference", "order", "case", "uid")
+    ):
+        return None
+    return field.start, field.start + len(number), "ID_NUMBER"
+
+
+def _person(text: str, field: Field) -> Iterator[Find]:
+    start, end = field.start, field.end
+    mail = text.find("<", start, end)
+    start, end = trimmed(text, start, mail if mail >= 0 else end)
+    value = text[start:end]
+    is_sure = "person" in field.kinds
+    is_marked = field.style in ("quoted", "cell", "element", "=")
+    words = [w for w in re.split(r"[\s,]+", value) if w]
+    if not words or len(words) > 5 or plain(value.strip(_ENDS)) in NO_VALUE or _LITERAL.match(value):
+        return
+    is_name = _NAME.fullmatch(value) is not None and plain(words[0]) not in NO_VALUE
+    if is_name and len(value.strip(_ENDS)) > 1:
+        everyday = all(plain(w.strip(".,")) in _PLAIN for w in words)
+        listed = any(len(w) > 2 and w.strip(".,") in personal_names() for w in map(str.lower, words))
+        capital = all(w[0].isupper() or not w[0].islower() or w in _PARTICLES for w in words)
+        has_function = any(w in FUNCTION_WORDS for w in words)
+        if is_sure:
+            good = (
+                (is_marked or capital or listed) and not (everyday and not (is_marked and capital)) and not has_function
+            )
+        else:
+            several = capital and len(words) > 1
+            good = (
+                not everyday
+                and not has_function
+                and (
+                    several
+                    or (capital and (listed or (is_marked and "name" not in plain(field.key)[-4:])))
+                    or (listed and words[0].lower() in given_names() and (is_marked or len(words) > 1))
+                )
+            )
+        if good:
+            yield start, start + len(value.rstrip("," if value[-2:-1].isupper() else ".,")), "PERSON"
+            return
+    first, stop = (start, end) if is_marked and field.style != "=" else bare_word(text, field._replace(end=end))
+    word = text[first:stop].rstrip(_ENDS)
+    if (
+        "user" in field.kinds
+        and _ACCOUNT.fullmatch(word)
+        and any(map(str.isalpha, word))
+        and plain(word) not in NO_VALUE
+        and plain(word) not in _PLAIN
+        and (is_marked or stop == end)
+        and not (field.style == "=" and _CODE.search(text[first : stop + 1]) and "@" not in word)
+    ):
+        yield first, first + len(word), "USERNAME"
+
+
+def _place(text: str, field: Field) -> Iterator[Find]:
+    found = _PLACE.match(text, field.start, field.end)
+    value = found[0].rstrip(_ENDS + " ") if found is not None else ""
+    words = value.replace(",", " ").split()
+    if not words or len(words) > 12 or plain(value) in NO_VALUE or not any(map(str.isalpha, value)):
+        return
+    is_marked = field.style in ("quoted", "cell", "element", "=")
+    if plain(words[0]) in FUNCTION_WORDS or all(plain(w) in _PLAIN for w in words):
+        return
+    if is_marked or not words[0][0].islower():
+        yield field.start, field.start + len(value), "ADDRESS"

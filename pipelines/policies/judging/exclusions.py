@@ -1,0 +1,78 @@
+"""Finds that stay unmasked: phrases and labels of the settings, and the names of fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from pipelines.policies.detectors.finds import Range
+from pipelines.policies.detectors.phrases import pieces
+from pipelines.policies.judging.failing import FAILED_LABEL
+from pipelines.policies.protocol import Sentence, Span
+from pipelines.policies.redact import LITERAL_POLICY
+
+
+class Exclusions:
+    """Finds of policies that stay unmasked.
+
+    Args:
+        phrases: phrases to leave unmasked, in any letter case. A find with more words is still masked.
+        labels: labels of finds to leave unmasked.
+        names_in: function that returns the sorted ranges of a text that name a field. A find of such names and of
+            punctuation stays unmasked.
+    """
+
+    def __init__(
+        self,
+        phrases: Iterable[str] = (),
+        labels: Iterable[str] = (),
+        names_in: Callable[[str], Sequence[Range]] | None = None,
+    ) -> None:
+        self._phrases = frozenset(pieces(phrase) for phrase in phrases) - {()}
+        self._labels = frozenset(labels)
+        self._names_in = names_in
+
+    def with_names(self, names_in: Callable[[str], Sequence[Range]] | None) -> Exclusions:
+        """Returns these exclusions and those of the names of fields."""
+        made = Exclusions((), self._labels, names_in)
+        made._phrases = self._phrases
+        return made
+
+    def kept(self, spans: Iterable[Span], sentence: Sentence) -> list[Span]:
+        """Returns the spans that no exclusion covers. A failed row, and a mask in the original text, stay masked."""
+        spans = list(spans)
+        names = self._names_in(sentence.text) if self._names_in is not None and spans else ()
+        return [
+            span
+            for s in spans
+            if (span := s if _must_stay(s) else _without_names(s, sentence, names)) is not None
+            and (_must_stay(s) or not self._drops(span, sentence))
+        ]
+
+    def _drops(self, span: Span, sentence: Sentence) -> bool:
+        if span.label in self._labels:
+            return True
+        if not self._phrases:
+            return False
+        text = sentence.text[sentence.starts[span.start_token] : sentence.ends[span.end_token - 1]]
+        return pieces(text) in self._phrases
+
+
+def _must_stay(span: Span) -> bool:
+    return span.label == FAILED_LABEL or span.policy == LITERAL_POLICY
+
+
+def _without_names(span: Span, sentence: Sentence, names: Sequence[Range]) -> Span | None:
+    """Returns a span without the names of fields, and marks beside them, at its ends. None if nothing is left."""
+    if not names:
+        return span
+    first, last = span.start_token, span.end_token
+
+    def is_open(token: int) -> bool:
+        start, end = sentence.starts[token], sentence.ends[token]
+        return any(low <= start and end <= high for low, high in names)
+
+    while first < last and is_open(first):
+        first += 1
+    while last > first and is_open(last - 1):
+        last -= 1
+    return span._replace(start_token=first, end_token=last) if first < last else None
