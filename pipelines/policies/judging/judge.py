@@ -157,6 +157,7 @@ class Judge:
             raise ConfigError("redact.conservative: a policy for whole documents cannot vouch for single sentences")
         self._document_policies = {n: p for n, p in self._policies.items() if isinstance(p, DocumentPolicy)}
         self._speaker_policies = {n: p for n, p in self._policies.items() if isinstance(p, SpeakerPolicy)}
+        self._completing = {n: p.complete for n, p in self._policies.items() if hasattr(p, "complete")}
         self._nonmasking = [*self._observed.values(), *([conservative] if conservative else [])]
         used = [*self._policies.values(), *self._nonmasking]
         # Policies that read the original text. Without placeholders, these are all policies.
@@ -242,6 +243,14 @@ class Judge:
             if finds is None:
                 return name
             spans += self._kept(finds, sentence)
+        for name, completing in self._completing.items():
+            try:
+                more = check_spans(completing(sentence, spans), sentence.num_tokens)
+            except MemoryError:
+                raise
+            except (Exception, SystemExit):
+                return name
+            spans += self._kept(more, sentence)
         return spans
 
     @contextmanager
