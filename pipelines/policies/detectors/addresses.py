@@ -102,9 +102,9 @@ _BOX: Final = re.compile(
     r"(?<!\w)(?:\d{1,6}\s+)?(?:p\.?\s?o\.?\s?box|post(?:al)?\s?box|postbox|gpo\s+box)\s*#?\s*\d+\b", re.I
 )
 _RURAL: Final = re.compile(
-    r"(?<!\w)(?:(?:rural|star|highway contract)[ ]route|r\.?[ ]?r\.?|rt\.?|rte\.?|h\.?[ ]?c\.?|r\.?f\.?d\.?|r\.?d\.?)[ ]?(?:no\.?|#)?[ ]?"
-    r"\d{1,4},?[ ](?:p\.?o\.?[ ])?(?:box|bx|lot)\.?[ ]?#?\d{1,6}[a-z]?\b|(?<!\w)rural[ ]route[ ](?:no\.?[ ]?|#)?\d{1,4}\b"
-    r"|(?<!\w)(?-i:RR|R\.R\.)[ ]?#?\d{1,3}\b",
+    r"(?<!\w)(?:(?:rural|star|highway contract)[ ]route|(?:r\.?[ ]?r|rte?|h\.?c|r\.?f\.?d|r\.?d)\b\.?)[ ]?(?:no\.?|#)?[ ]?"
+    r"\d{1,4},?[ ](?:p\.?o\.?[ ])?(?:box|bx|lot)\.?[ ]?#?\d{1,6}[a-z]?\b"
+    r"|(?<!\w)rural[ ]route[ ](?:no\.?[ ]?|#)?\d{1,4}\b|(?<!\w)(?-i:RR|R\.R\.)[ ]?#?\d{1,3}\b",
     re.I,
 )
 _MILITARY_TAIL: Final = rf"(?:{_SEPARATOR}[AFD]PO\b{_SEPARATOR}(?:A[AEP]\b)?{_SEPARATOR}(?:\d{{5}}(?:-\d{{4}})?)?)"
@@ -165,9 +165,8 @@ def _may_hold_address(text: str) -> bool:
 def find_addresses(text: str) -> list[Range]:
     """Returns the addresses of a text as characters, sorted, without overlaps."""
     parts = [(_start_with_number(text, start), _end_of_tail(text, end)) for start, end in set(_cores(text))]
-    parts += [
-        match.span() for pattern in (_POSTCODES, _LOWER_POSTCODES, _CITY_STATE_ZIP) for match in pattern.finditer(text)
-    ]
+    patterns = (_POSTCODES, _LOWER_POSTCODES, _CITY_STATE_ZIP)
+    parts += [match.span() for pattern in patterns for match in pattern.finditer(text)]
     return merge_ranges(parts)
 
 

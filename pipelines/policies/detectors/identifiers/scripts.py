@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pipelines.policies.detectors.finds import Find
-from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS
+from pipelines.policies.english.common_words import COMMON_WORDS
 from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.english.world_names import world_names
 
@@ -27,9 +27,7 @@ _CUE: Final = re.compile(
     re.I,
 )
 # Marks of vowels belong to a word in Indic scripts, Thai, Hebrew and Arabic.
-_MARKS: Final = (
-    "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0900-\u0903\u093a-\u094f\u0981-\u09cd\u0e31-\u0e4e\u200c\u200d"
-)
+_MARKS: Final = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0900-\u0903\u093a-\u094f\u0981-\u09cd\u0e31-\u0e4e\u200c"
 _WORD: Final = re.compile(
     rf"[^\W\d_](?:[^\W\d_]|[{_MARKS}]){{0,40}}(?:['’.׳״-][^\W\d_](?:[^\W\d_]|[{_MARKS}]){{0,40}}){{0,3}}"
 )
@@ -40,9 +38,7 @@ _HAN_CUE: Final = re.compile(
 _HAN_TITLE: Final = re.compile(rf"(?<!お客)([{_CJK}]{{2,4}})[ ]?(?:{_any(_LISTS['after_han'])})")
 _NO_HAN: Final = ("お客", "皆", "王様", "神", "何", "奥", "客")
 _MAX_WORDS: Final = 3
-_STOPS: Final = frozenset(
-    {"है", "हैं", "हूँ", "और", "को", "का", "की", "के", "से", "и", "а", "у", "в", "и", "και", "από", "та"}
-)
+_STOPS: Final = _LISTS["stops"]
 _SHORTEST: Final = 3
 
 

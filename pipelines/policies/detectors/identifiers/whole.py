@@ -4,8 +4,8 @@ Rules:
 
 * A *tight run* is digits with one mark of ``-/.:,`` between them, without spaces. If a find covers a part of it, it is
   masked whole.
-* A *number in groups* is tight runs with one space or bracket between them, and a ``+`` or bracket before them, of up to
-  `MAX_DIGITS` digits. It is masked whole if at least `MIN_DIGITS` of its digits are masked and not all.
+* A *number in groups* is tight runs with one space or bracket between them, and a ``+`` or bracket before them. It has up
+  to `MAX_DIGITS` digits. It is masked whole if at least `MIN_DIGITS` of its digits are masked and not all.
 * A word with a capital beside a found name in Cyrillic, Greek or Armenian belongs to the name.
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pipelines.policies.protocol import Sentence, Span
@@ -42,14 +42,12 @@ def made_whole(sentence: Sentence, finds: Sequence[Span], policy: str) -> list[S
             labels[token] = labels[token] or find.label
     grown: list[Span] = []
     if any(map(str.isdigit, text)):
-        grown += _grown(sentence, labels, _TIGHT.finditer(text), policy)
-        for span in grown:
-            labels[span.start_token : span.end_token] = [span.label] * (span.end_token - span.start_token)
-        groups = (match for match in _GROUPS.finditer(text) if _is_number_in_part(sentence, labels, match))
+        grown += _grown(sentence, labels, list(_TIGHT.finditer(text)), policy)
+        groups = [match for match in _GROUPS.finditer(text) if _is_number_in_part(sentence, labels, match)]
         grown += _grown(sentence, labels, groups, policy)
     if not text.isascii():
         names = [label if label in _NAMES else None for label in labels]
-        grown += _grown(sentence, names, _NAME.finditer(text), policy)
+        grown += _grown(sentence, names, list(_NAME.finditer(text)), policy)
     return grown
 
 
@@ -63,14 +61,19 @@ def _is_number_in_part(sentence: Sentence, labels: Sequence[str | None], match: 
 
 
 def _grown(
-    sentence: Sentence, labels: Sequence[str | None], wholes: Iterable[re.Match[str]], policy: str
+    sentence: Sentence, labels: list[str | None], wholes: Sequence[re.Match[str]], policy: str
 ) -> Iterator[Span]:
-    """Yields one span for each whole of which some tokens have a label, and some have none."""
-    for whole in wholes:
+    """Yields one span for each whole of which some tokens have a label, and some have none. They get the label.
+
+    Two wholes may share a token. So each is looked at from both sides.
+    """
+    for whole in (*wholes, *reversed(wholes)):
         tokens = sentence.widen(*whole.span())
         if tokens is None:
             continue
-        found = labels[slice(*tokens)]
+        first, last = tokens
+        found = labels[first:last]
         label = next((label for label in found if label is not None), None)
         if label is not None and None in found:
-            yield Span(*tokens, label, policy)
+            labels[first:last] = [label] * (last - first)
+            yield Span(first, last, label, policy)
