@@ -68,9 +68,7 @@ def _end_of_name(text: str, start: int) -> int | None:
             break
         if is_cased(word[0]):
             lower = word[0].lower()
-            is_alone = (
-                number == 0 and lower not in COMMON_WORDS and lower not in FUNCTION_WORDS and lower in world_names()
-            )
+            is_alone = number == 0 and lower not in COMMON_WORDS and lower in world_names()
             if not word[0][0].isupper() and not is_alone:
                 break
         elif number and word[0] not in world_names() and (number > 1 or word[0].startswith(("ו", "و"))):

@@ -4,8 +4,8 @@ Rules:
 
 * A *tight run* is digits with one mark of ``-/.:,`` between them, without spaces. If a find covers a part of it, it is
   masked whole.
-* A *number in groups* is tight runs with one space or bracket between them, and a ``+`` or bracket before them. It has up
-  to `MAX_DIGITS` digits. It is masked whole if at least `MIN_DIGITS` of its digits are masked and not all.
+* A *number in groups* is tight runs with one space or bracket between them, and a ``+`` or bracket before them. It has
+  up to `MAX_DIGITS` digits. It is masked whole if at least `MIN_DIGITS` of its digits are masked and not all.
 * A word with a capital beside a found name in Cyrillic, Greek or Armenian belongs to the name.
 """
 
