@@ -70,6 +70,9 @@ _SURNAME_FIRST: Final = re.compile(
 _LISTING: Final = re.compile(
     r"(?:^|[\n:;\"'“|(]|\b(?:with|by|from|to|for|and|of|seen|patient|client|name))[ ]{0,2}\Z", re.I
 )
+_PERSON_AFTER: Final = re.compile(
+    r"[ ](?:was seen|was referred|presented|saw|called|wrote|is an? \d|M\.?D\b|\(?DOB|\(?MRN)"
+)
 _CAMEL: Final = re.compile(r"(?<![\w.])[A-Z][a-z]{2,15}(?:[A-Z][a-z]{2,15}){1,2}(?![\w(])")
 _JOINED: Final = re.compile(r"(?<![\w./@-])[^\W\d_]{3,15}[._][^\W\d_]{3,15}(?![\w(/@-]|\.\w)")
 _HUMP: Final = re.compile(r"[A-Z][a-z]+")
@@ -200,6 +203,8 @@ def _after(
     kept: list[_Unit] = []
     for unit in _chain(text, words, lower, at + 1):
         is_certain = unit.kind == "listed"
+        if is_certain and not takes_words and unit.first == unit.last and words[unit.first][0][0].islower():
+            is_certain = _ends(text, words, lower, unit, strict=True)  # but "to ferry the troops"
         if unit.kind == "word" and takes_words and not (cue in _KIN and lower[unit.first] in _MODALS):
             is_inside = words[unit.first][0][0].isupper() and not text.isupper() and cue not in _GREETINGS
             is_certain = is_inside or _ends(text, words, lower, unit)
@@ -211,14 +216,20 @@ def _after(
     return kept
 
 
-def _ends(text: str, words: Sequence[re.Match[str]], lower: Sequence[str], unit: _Unit) -> bool:
-    """Returns true if no noun or verb follows a name, so that it is no part of a longer phrase."""
+def _ends(
+    text: str, words: Sequence[re.Match[str]], lower: Sequence[str], unit: _Unit, *, strict: bool = False
+) -> bool:
+    """Returns true if no noun or verb follows a name, so that it is no part of a longer phrase.
+
+    A strict answer is false if a pronoun or an article follows, so that it may be a verb.
+    """
+    strict = strict or lower[unit.first] in _MODALS
     if _ENDS.match(text, words[unit.last].end()):
         return True
     if _gap(text, words, unit.last) != " " or unit.last + 1 >= len(words):
         return False
     following = lower[unit.last + 1]
-    return following in _LISTS["after_name"] and not (lower[unit.first] in _MODALS and following in _PRONOUNS)
+    return following in _LISTS["after_name"] and not (strict and following in _PRONOUNS)
 
 
 def _begins_clause(text: str, words: Sequence[re.Match[str]], lower: Sequence[str], at: int) -> bool:
@@ -271,5 +282,5 @@ def _surnames_first(text: str) -> Iterator[Find]:
             continue
         is_known = _is_listed(surname) or _is_listed(given)
         is_place = _LISTING.search(text, max(0, match.start() - _REACH), match.start()) is not None
-        if is_place and (is_known or is_initial):
+        if is_place and (is_known or is_initial or _PERSON_AFTER.match(text, match.end())):
             yield match.start(), match.end(), "PERSON"
