@@ -15,10 +15,10 @@ from pipelines.errors import ConfigError
 from pipelines.language import Annotator, load_pipeline, make_doc
 from pipelines.policies.detectors.phrases import pieces
 from pipelines.policies.judging.failing import FAILED_LABEL as FAILED_LABEL
-from pipelines.policies.judging.failing import find_names, whole
+from pipelines.policies.judging.failing import complete, coverage, find_names, whole
 from pipelines.policies.judging.stabilise import PLACEHOLDER, Stabiliser, Tokens
 from pipelines.policies.protocol import DocumentPolicy, Policy, Sentence, Span, SpeakerPolicy, check_spans
-from pipelines.policies.redact import LITERAL_POLICY, literal_mask_spans, token_mask
+from pipelines.policies.redact import LITERAL_POLICY, literal_mask_spans
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -157,7 +157,6 @@ class Judge:
             raise ConfigError("redact.conservative: a policy for whole documents cannot vouch for single sentences")
         self._document_policies = {n: p for n, p in self._policies.items() if isinstance(p, DocumentPolicy)}
         self._speaker_policies = {n: p for n, p in self._policies.items() if isinstance(p, SpeakerPolicy)}
-        self._completing = {n: p.complete for n, p in self._policies.items() if hasattr(p, "complete")}
         self._nonmasking = [*self._observed.values(), *([conservative] if conservative else [])]
         used = [*self._policies.values(), *self._nonmasking]
         # Policies that read the original text. Without placeholders, these are all policies.
@@ -243,15 +242,8 @@ class Judge:
             if finds is None:
                 return name
             spans += self._kept(finds, sentence)
-        for name, completing in self._completing.items():
-            try:
-                more = check_spans(completing(sentence, spans), sentence.num_tokens)
-            except MemoryError:
-                raise
-            except (Exception, SystemExit):
-                return name
-            spans += self._kept(more, sentence)
-        return spans
+        more = complete(self._policies, sentence, spans)
+        return more if isinstance(more, str) else [*spans, *self._kept(more, sentence)]
 
     @contextmanager
     def _annotated(self, requests: Sequence[Request], policies: Collection[Policy]) -> Iterator[Sequence[Doc | None]]:
@@ -354,7 +346,7 @@ class Judge:
             failed,
             flagged,
             conservative_failed,
-            tuple((name, _coverage(_find(policy, sentence), num_tokens)) for name, policy in self._observed.items()),
+            tuple((name, coverage(_find(policy, sentence), num_tokens)) for name, policy in self._observed.items()),
         )
 
 
@@ -390,10 +382,6 @@ def _paused_collector() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-def _coverage(finds: list[Span] | None, num_tokens: int) -> int:
-    return num_tokens if finds is None else sum(token_mask(num_tokens, finds))
 
 
 def _find(policy: Policy, sentence: Sentence) -> list[Span] | None:
