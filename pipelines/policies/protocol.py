@@ -139,6 +139,10 @@ class Policy(Protocol):
     Another optional method, ``prepare(sentences) -> None``, gets the next sentences of ``find``, so that a model on a
     GPU can read them at once. It changes no find: ``find`` returns the same without it.
 
+    Another optional method, ``complete(sentence, finds) -> Sequence[Span]``, gets the finds of all policies in a
+    sentence, and returns more spans, such as the rest of a number that a find covers in part. It must be a pure
+    function.
+
     With ``redact.stabilise``, ``find`` reads a sentence several times, with a placeholder in place of each find
     (`pipelines.policies.judging.stabilise`). Policies without ``needs`` run first. If the finds of such a policy depend
     on the words around them, as those of a model do, set an attribute ``reads_context = True``, or set it in the spec.

@@ -46,7 +46,7 @@ CAPITALISED: Final = rf"(?:(?-i:[^\W\d_a-zß-ÿ]){_LETTERS}*(?:['’/-]{_LETTERS
 """A word that begins with a capital, even in a pattern that ignores case."""
 
 _CAPITAL: Final = rf"(?:{CAPITALISED}\.?)"
-_NUMBER: Final = r"\d{1,6}(?:[ -]?[A-Za-z]\b|[-/]\d{1,4}[A-Za-z]?\b)?"
+_NUMBER: Final = r"\d{1,6}(?:[ -]?[A-Za-z]\b|[-/]\d{1,4}[A-Za-z]?\b|[ ]?(?:bis|ter|quater)\b)?"
 _GAP: Final = r"[\s>?|*]+"
 """White space, line breaks, and the marks at the start of lines in quoted mail."""
 
@@ -101,6 +101,12 @@ _LINE: Final = re.compile(
 _BOX: Final = re.compile(
     r"(?<!\w)(?:\d{1,6}\s+)?(?:p\.?\s?o\.?\s?box|post(?:al)?\s?box|postbox|gpo\s+box)\s*#?\s*\d+\b", re.I
 )
+_RURAL: Final = re.compile(
+    r"(?<!\w)(?:(?:rural|star|highway contract)[ ]route|(?:r\.?[ ]?r|rte?|h\.?c|r\.?f\.?d|r\.?d)\b\.?)[ ]?(?:no\.?|#)?"
+    r"[ ]?\d{1,4},?[ ](?:p\.?o\.?[ ])?(?:box|bx|lot)\.?[ ]?#?\d{1,6}[a-z]?\b"
+    r"|(?<!\w)rural[ ]route[ ](?:no\.?[ ]?|#)?\d{1,4}\b|(?<!\w)(?-i:RR|R\.R\.)[ ]?#?\d{1,3}\b",
+    re.I,
+)
 _MILITARY_TAIL: Final = rf"(?:{_SEPARATOR}[AFD]PO\b{_SEPARATOR}(?:A[AEP]\b)?{_SEPARATOR}(?:\d{{5}}(?:-\d{{4}})?)?)"
 MILITARY: Final = re.compile(
     rf"(?<!\w)(?:(?:PSC|CMR|Unit)\s+\d+,?\s+Box\s+\d+{_MILITARY_TAIL}?|US(?:S|NS|NV|CGC)\s+{_WORD}(?:\s+{_WORD}){{0,2}}?"
@@ -113,6 +119,13 @@ _POSTCODES: Final = re.compile(
     r"|(?-i:[A-Z]\d[A-Z]\s?\d[A-Z]\d\b)|zip(?:\s*code)?(?:\s+is|\s*:)?\s+\d{5}(?:-\d{4})?\b)",
     re.I,
 )
+_LOWER_POSTCODES: Final = re.compile(
+    rf"(?<![\w.,/-])(?:[abceghj-nprstvxy]\d[abceghj-nprstv-z][ -]?\d[abceghj-nprstv-z]\d"
+    rf"|{_any(_LISTS['uk_areas'])}\d(?:\d|[a-z])?[ ]?\d(?!st\b|nd\b|rd\b|th\b|hr\b|gb\b|lb\b|ft\b|yd\b)"
+    rf"[abd-hjlnp-uw-z]{{2}})(?![\w-])"
+)
+"""Postcodes of Canada and the United Kingdom in small letters, with the letters that they may have."""
+
 _CITY_STATE_ZIP: Final = re.compile(
     rf"(?<!\w)(?:{_CAPITAL}[ ]?){{1,3}},\s*(?-i:{_any(_STATES)})\.?\s+\d{{5}}(?:-\d{{4}})?\b"
 )
@@ -152,12 +165,13 @@ def _may_hold_address(text: str) -> bool:
 def find_addresses(text: str) -> list[Range]:
     """Returns the addresses of a text as characters, sorted, without overlaps."""
     parts = [(_start_with_number(text, start), _end_of_tail(text, end)) for start, end in set(_cores(text))]
-    parts += [match.span() for pattern in (_POSTCODES, _CITY_STATE_ZIP) for match in pattern.finditer(text)]
+    patterns = (_POSTCODES, _LOWER_POSTCODES, _CITY_STATE_ZIP)
+    parts += [match.span() for pattern in patterns for match in pattern.finditer(text)]
     return merge_ranges(parts)
 
 
 def _cores(text: str) -> Iterator[Range]:
-    for pattern in (_BOX, MILITARY, _FOREIGN_AFTER, _CORNER, _NAMED_STREET, _DANGLING):
+    for pattern in (_BOX, _RURAL, MILITARY, _FOREIGN_AFTER, _CORNER, _NAMED_STREET, _DANGLING):
         yield from (match.span() for match in pattern.finditer(text))
     for match in _TYPED.finditer(text):
         if _could_name_a_street(match[2], strong=True):

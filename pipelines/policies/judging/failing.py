@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from pipelines.policies.protocol import Sentence, Span, SpeakerPolicy, check_spans
+from pipelines.policies.redact import token_mask
 
 FAILED_LABEL: Final = "FAILED_CLOSED"
 
@@ -39,3 +40,27 @@ def find_names(
         except (Exception, SystemExit):
             return [whole(sentence.num_tokens, name) for sentence in sentences]
     return found
+
+
+def complete(policies: Mapping[str, Any], sentence: Sentence, finds: Sequence[Span]) -> list[Span] | str:
+    """Returns what policies with a method ``complete`` add to finds, or the name of the policy that failed.
+
+    Raises:
+        MemoryError: memory ran out.
+    """
+    more: list[Span] = []
+    for name, policy in policies.items() if finds else ():
+        if not hasattr(policy, "complete"):
+            continue
+        try:
+            more += check_spans(policy.complete(sentence, finds), sentence.num_tokens)
+        except MemoryError:
+            raise
+        except (Exception, SystemExit):
+            return name
+    return more
+
+
+def coverage(finds: Sequence[Span] | None, num_tokens: int) -> int:
+    """Returns the number of tokens that a policy would mask. A policy that failed counts all tokens."""
+    return num_tokens if finds is None else sum(token_mask(num_tokens, finds))

@@ -15,10 +15,10 @@ from pipelines.errors import ConfigError
 from pipelines.language import Annotator, load_pipeline, make_doc
 from pipelines.policies.judging.exclusions import Exclusions as Exclusions
 from pipelines.policies.judging.failing import FAILED_LABEL as FAILED_LABEL
-from pipelines.policies.judging.failing import find_names, whole
+from pipelines.policies.judging.failing import complete, coverage, find_names, whole
 from pipelines.policies.judging.stabilise import PLACEHOLDER, Stabiliser, Tokens
 from pipelines.policies.protocol import DocumentPolicy, FieldNames, Policy, Sentence, Span, SpeakerPolicy, check_spans
-from pipelines.policies.redact import literal_mask_spans, token_mask
+from pipelines.policies.redact import literal_mask_spans
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -216,7 +216,8 @@ class Judge:
             if finds is None:
                 return name
             spans += self._kept(finds, sentence)
-        return spans
+        more = complete(self._policies, sentence, spans)
+        return more if isinstance(more, str) else [*spans, *self._kept(more, sentence)]
 
     @contextmanager
     def _annotated(self, requests: Sequence[Request], policies: Collection[Policy]) -> Iterator[Sequence[Doc | None]]:
@@ -319,7 +320,7 @@ class Judge:
             failed,
             flagged,
             conservative_failed,
-            tuple((name, _coverage(_find(policy, sentence), num_tokens)) for name, policy in self._observed.items()),
+            tuple((name, coverage(_find(policy, sentence), num_tokens)) for name, policy in self._observed.items()),
         )
 
 
@@ -355,10 +356,6 @@ def _paused_collector() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-def _coverage(finds: list[Span] | None, num_tokens: int) -> int:
-    return num_tokens if finds is None else sum(token_mask(num_tokens, finds))
 
 
 def _find(policy: Policy, sentence: Sentence) -> list[Span] | None:

@@ -148,7 +148,9 @@ def _kind_of_run(run: str, num_digits: int, num_letters: int) -> str | None:
         return "CODE" if num_digits + num_letters >= _ENOUGH else None
     if len(parts) == 2:  # digits, then letters
         word = parts[1].lower()
-        return "CODE" if num_digits + num_letters >= _ENOUGH and word not in COMMON_WORDS and num_digits > 2 else None
+        is_glued = num_digits >= _PHONE  # a number and the word after it
+        is_code = num_digits + num_letters >= _ENOUGH and word not in COMMON_WORDS and num_digits > 2
+        return "CODE" if is_code or is_glued else None
     if len(parts) == 3 and num_digits == 1:  # letters around one digit: words with a digit for a letter, mp3player
         if num_letters < _ENOUGH:
             return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pipelines.policies.detectors.finds import Find
@@ -19,6 +19,10 @@ from pipelines.policies.detectors.identifiers.keys import (
     find_machines,
 )
 from pipelines.policies.detectors.identifiers.persons import find_persons
+from pipelines.policies.detectors.identifiers.places import find_placed
+from pipelines.policies.detectors.identifiers.scripts import find_names_in_scripts
+from pipelines.policies.detectors.identifiers.whole import made_whole
+from pipelines.policies.detectors.identifiers.written import as_it_looks, find_encoded, in_original
 from pipelines.policies.protocol import NamedPolicy, Sentence, Span
 
 _RANKED: Final = (
@@ -42,11 +46,19 @@ class IdentifiersPolicy(NamedPolicy):
         """Returns all finds, which may overlap."""
         return sentence.spans(find_identifiers(sentence.text), self._name)
 
+    def complete(self, sentence: Sentence, finds: Sequence[Span]) -> list[Span]:
+        """Returns the rest of the numbers and names that finds of any policy cover in part."""
+        return made_whole(sentence, finds, self._name)
+
 
 def find_identifiers(text: str) -> list[Find]:
     """Returns the identifiers of a text, sorted. They may overlap, but none lies inside another one."""
     kept: list[Find] = []
-    for find in sorted(_all(text), key=lambda find: (find[0], -find[1], _RANKED.index(find[2]))):
+    finds = list(_all(text))
+    looks = as_it_looks(text)
+    if looks is not None:
+        finds += in_original(list(_all(looks[0])), looks[1])
+    for find in sorted(finds, key=lambda find: (find[0], -find[1], _RANKED.index(find[2]))):
         if not kept or find[1] > kept[-1][1]:
             kept.append(find)
     return kept
@@ -56,6 +68,10 @@ def _all(text: str) -> Iterator[Find]:
     words = list(_WORD.finditer(text))
     lower = {part for word in words for part in _PARTS.split(word[0].lower())}
     yield from find_persons(text, words)
+    yield from find_placed(text, words)
+    yield from find_names_in_scripts(text)
+    if "=?" in text:
+        yield from find_encoded(text)
     yield from find_letter_codes(text, words)
     if not CUES.isdisjoint(lower):
         yield from find_announced(text)

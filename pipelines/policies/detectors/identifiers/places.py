@@ -1,0 +1,286 @@
+"""Finds names of persons by the places where they stand: after "ask", before "said", as speakers, "Surname, Given".
+
+A listed name counts in each of these places. A name that is also a word ("Mark", "may") counts where few other words
+stand, and a word of no list counts after verbs that need a person. All steps are linear in the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from pipelines.corpus.speakers import ROLE
+from pipelines.policies.detectors.finds import Find
+from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS
+from pipelines.policies.english.word_lists import word_lists
+from pipelines.policies.english.world_names import world_names
+
+_LISTS: Final = word_lists("places")
+_WORD_NAMES: Final = _LISTS["word_names"]
+_EVERYDAY: Final = (
+    COMMON_WORDS
+    | NUMBER_WORDS
+    | FUNCTION_WORDS
+    | _WORD_NAMES
+    | _LISTS["no_names"]
+    | _LISTS["no_speakers"]
+    | _LISTS["asks"]
+    | _LISTS["says"]
+    | word_lists("identifiers")["words_too"]
+    | word_lists("identifiers")["no_value"]
+    | word_lists("everyday_use").get("nouns", frozenset())
+)
+_MODALS: Final = frozenset({"will", "may"})
+_PRONOUNS: Final = frozenset({"he", "she", "it", "they", "i", "we", "you", "his", "her", "the", "or", "be", "not"})
+_GREETINGS: Final = frozenset({"thanks", "cheers", "hi", "hey", "hello", "dear"})
+_NOUNS: Final = _LISTS["asks_nouns"]
+_KIN: Final = _LISTS["kin"]
+_COMING: Final = frozenset({"came", "comes", "left", "helped", "stayed", "moved", "arrived", "lived", "lives"})
+"""Verbs of seasons, months and things, too."""
+
+_PARTICLES: Final = _LISTS["particles"]
+_JOINS: Final = re.compile(r" (?:and|or|&) |, (?:and )?")
+_ENDS: Final = re.compile(r"['’]s\b|[ ]?(?:[,.!?;:)\"\n]|\Z)")
+_CLAUSE: Final = re.compile(r"(?:^|[.!?;:,\"(>\n-])[ ]{0,2}\Z")
+_MAX_CHAIN: Final = 6
+_MAX_MORE: Final = 3
+_SHORTEST: Final = 3
+_PLACEHOLDER: Final = "john"
+"""The placeholder of finds (`judging.stabilise`). It shows nothing about the words beside it."""
+
+_NAME: Final = r"[^\W\d_][\w'’.-]{0,30}(?:[ ][^\W\d_][\w'’.-]{0,30}){0,2}"
+_TAG: Final = re.compile(
+    r"^[ \t>*]{0,4}(?P<time>[\[(]?(?:\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4},?[ T]{1,2})?\d{1,2}[:.]\d{2}(?:[:.]\d{2})?"
+    r"(?:[ ]?[ap]\.?m\.?)?[\])]?[ ]?[-–,|]?[ ]?)?"
+    rf"(?:<[@+ ]?(?P<inside>{_NAME})>(?=[ ])|(?P<name>{_NAME})[ ]?:(?=[ ]+\S))",
+    re.M | re.I,
+)
+_SPOKEN: Final = re.compile(
+    r":[ ]+(?:hi|hello|hey|hiya|yo|good|i|i['’]?m|im|i['’]?ve|my|we|you|ur|can|could|would|will|please|pls|plz|thanks"
+    r"|thank|thx|yes|yeah|yep|no|nope|ok|okay|sure|np|lol|haha|sorry|where|what|when|why|how|who|is|are|do|did|does|has|have"
+    r"|it['’]?s|that['’]?s|there|let|not|oh|great|nice|cool|brb|well|so|but|and)\b",
+    re.I,
+)
+_CAPITAL: Final = r"(?-i:[^\W\d_a-zß-öø-ÿ])"
+_SURNAME_FIRST: Final = re.compile(
+    rf"(?<![\w,'’-])({_CAPITAL}[^\W\d_]{{1,30}}(?:['’-][^\W\d_]{{1,30}})?), "
+    rf"({_CAPITAL}(?:[^\W\d_]{{1,30}}(?:[-][^\W\d_]{{1,30}})?|\.))(?!\w)((?:[ ]{_CAPITAL}\.?(?!\w)){{0,2}})"
+)
+_LISTING: Final = re.compile(
+    r"(?:^|[\n:;\"'“|(]|\b(?:with|by|from|to|for|and|of|seen|patient|client|name))[ ]{0,2}\Z", re.I
+)
+_PERSON_AFTER: Final = re.compile(
+    r"[ ](?:was seen|was referred|presented|saw|called|wrote|is an? \d|M\.?D\b|\(?DOB|\(?MRN)"
+)
+_CAMEL: Final = re.compile(r"(?<![\w.])[A-Z][a-z]{2,15}(?:[A-Z][a-z]{2,15}){1,2}(?![\w(])")
+_JOINED: Final = re.compile(r"(?<![\w./@-])[^\W\d_]{3,15}[._][^\W\d_]{3,15}(?![\w(/@-]|\.\w)")
+_HUMP: Final = re.compile(r"[A-Z][a-z]+")
+_REACH: Final = 24
+
+
+class _Unit(NamedTuple):
+    """A name of one person.
+
+    Attributes:
+        first, last: numbers of its words.
+        kind: ``listed``, ``word`` for a name that is also a word, or ``unlisted``.
+    """
+
+    first: int
+    last: int
+    kind: str
+
+
+def find_placed(text: str, words: Sequence[re.Match[str]]) -> Iterator[Find]:
+    """Yields names in the places for names."""
+    lower = [word[0].lower() for word in words]
+    accepted_verb = -1
+    at = 0
+    while at < len(words):
+        if lower[at] in _STARTS and (units := _after(text, words, lower, at, accepted_verb == at)):
+            yield from ((words[unit.first].start(), words[unit.last].end(), "PERSON") for unit in units)
+        if (lower[at] in _WORD_NAMES or _is_listed(lower[at])) and _begins_clause(text, words, lower, at):
+            chain = _chain(text, words, lower, at)
+            verb = chain[-1].last + 1
+            if _is_followed(text, words, lower, chain):
+                yield from ((words[unit.first].start(), words[unit.last].end(), "PERSON") for unit in chain)
+                accepted_verb = verb
+                at = verb - 1
+        at += 1
+    if ":" in text or "<" in text:
+        yield from _speakers(text)
+    if ", " in text:
+        yield from _surnames_first(text)
+    for match in _CAMEL.finditer(text):
+        parts = [part.lower() for part in _HUMP.findall(match[0])]
+        if any(map(_is_listed, (parts[0], parts[-1]))) and all(part not in _EVERYDAY for part in parts):
+            yield match.start(), match.end(), "USERNAME"
+    for match in _JOINED.finditer(text):
+        parts = re.split("[._]", match[0].lower())
+        if _is_listed(parts[0]) and parts[1] not in _EVERYDAY:
+            yield match.start(), match.end(), "USERNAME"
+
+
+_STARTS: Final = _LISTS["asks"] | _LISTS["asks_named"] | _LISTS["asks_join"] | _LISTS["says"]
+
+
+def _is_listed(lower: str) -> bool:
+    return len(lower) >= _SHORTEST and lower in world_names() and lower not in _EVERYDAY
+
+
+def _gap(text: str, words: Sequence[re.Match[str]], at: int) -> str:
+    """Returns the text between a word and the next one. A mark if there is no next one."""
+    return text[words[at].end() : words[at + 1].start()] if at + 1 < len(words) else "."
+
+
+def _unit(text: str, words: Sequence[re.Match[str]], lower: Sequence[str], at: int) -> _Unit | None:
+    """Returns the name that begins at a word, with the words after it that belong to it."""
+    first = words[at][0]
+    if _is_listed(lower[at]):
+        kind = "listed"
+    elif lower[at] in _WORD_NAMES:
+        kind = "word"
+    elif len(lower[at]) > _SHORTEST and lower[at] not in _EVERYDAY and "'" not in first and "’" not in first:
+        kind = "unlisted"
+    else:
+        return None
+    last = at
+    while (
+        lower[at] != _PLACEHOLDER and last - at < _MAX_MORE and last + 1 < len(words) and _gap(text, words, last) == " "
+    ):
+        following = last + 1
+        if lower[following] in _PARTICLES and _gap(text, words, following) in (" ", "-") and following + 1 < len(words):
+            following += 1
+        word = lower[following]
+        is_part = _is_listed(word) or (
+            word not in _EVERYDAY
+            and len(word) > _SHORTEST
+            and (kind != "word" or words[following][0][0].isupper())
+            and words[following][0][0].isupper() == first[0].isupper()
+        )
+        if not is_part:
+            break
+        last = following
+    return _Unit(at, last, kind if last == at or kind != "word" else "listed")
+
+
+def _chain(text: str, words: Sequence[re.Match[str]], lower: Sequence[str], at: int) -> list[_Unit]:
+    """Returns the names from a word on that "and", "or" and commas join."""
+    chain: list[_Unit] = []
+    while at < len(words) and len(chain) < _MAX_CHAIN:
+        unit = _unit(text, words, lower, at)
+        if unit is None or (chain and unit.kind == "unlisted" and not words[unit.first][0][0].isupper()):
+            break
+        chain.append(unit)
+        following = unit.last + 1
+        if following >= len(words):
+            break
+        if _gap(text, words, unit.last) == " " and lower[following] in ("and", "or"):
+            if _gap(text, words, following) != " ":
+                break
+            at = following + 1
+        elif _JOINS.fullmatch(_gap(text, words, unit.last)):
+            at = following + (lower[following] == "and")
+        else:
+            break
+    return chain
+
+
+def _after(
+    text: str, words: Sequence[re.Match[str]], lower: Sequence[str], at: int, after_subject: bool
+) -> list[_Unit]:
+    """Returns the names after a word that a name may follow."""
+    gap = _gap(text, words, at)
+    if at + 1 >= len(words) or not (gap == " " or (gap == ", " and lower[at] in _GREETINGS)):
+        return []
+    cue = lower[at]
+    joins = cue in _LISTS["asks_join"] and at > 0 and lower[at - 1] in _LISTS["asks_with"]
+    takes_words = after_subject or joins or cue in _LISTS["asks"]
+    takes_unlisted = joins or (cue in _LISTS["asks"] and cue not in _GREETINGS | _NOUNS | _KIN)
+    if not takes_words and cue not in _LISTS["asks_named"]:
+        return []
+    kept: list[_Unit] = []
+    for unit in _chain(text, words, lower, at + 1):
+        is_certain = unit.kind == "listed"
+        if is_certain and not takes_words and unit.first == unit.last and words[unit.first][0][0].islower():
+            is_certain = _ends(text, words, lower, unit, strict=True)  # but "to ferry the troops"
+        if unit.kind == "word" and takes_words and not (cue in _KIN and lower[unit.first] in _MODALS):
+            is_inside = words[unit.first][0][0].isupper() and not text.isupper() and cue not in _GREETINGS
+            is_certain = is_inside or _ends(text, words, lower, unit)
+        elif unit.kind == "unlisted" and takes_unlisted:
+            is_certain = _ends(text, words, lower, unit)
+        if not is_certain:
+            break
+        kept.append(unit)
+    return kept
+
+
+def _ends(
+    text: str, words: Sequence[re.Match[str]], lower: Sequence[str], unit: _Unit, *, strict: bool = False
+) -> bool:
+    """Returns true if no noun or verb follows a name, so that it is no part of a longer phrase.
+
+    A strict answer is false if a pronoun or an article follows, so that it may be a verb.
+    """
+    strict = strict or lower[unit.first] in _MODALS
+    if _ENDS.match(text, words[unit.last].end()):
+        return True
+    if _gap(text, words, unit.last) != " " or unit.last + 1 >= len(words):
+        return False
+    following = lower[unit.last + 1]
+    return following in _LISTS["after_name"] and not (strict and following in _PRONOUNS)
+
+
+def _begins_clause(text: str, words: Sequence[re.Match[str]], lower: Sequence[str], at: int) -> bool:
+    start = words[at].start()
+    if at and lower[at - 1] in _LISTS["clause"] and _gap(text, words, at - 1) in (" ", ", "):
+        return True
+    return _CLAUSE.search(text, max(0, start - 3), start) is not None and (start < 3 or not text[start - 1].isalnum())
+
+
+def _is_followed(text: str, words: Sequence[re.Match[str]], lower: Sequence[str], chain: Sequence[_Unit]) -> bool:
+    """Returns true if a verb of persons follows a chain of names."""
+    verb = chain[-1].last + 1
+    if verb >= len(words) or _gap(text, words, verb - 1) != " " or lower[verb] not in _LISTS["says"]:
+        return False
+    if any(unit.kind == "unlisted" for unit in chain):
+        return False
+    return len(chain) > 1 or chain[0].kind == "listed" or lower[verb] not in _COMING
+
+
+def _speakers(text: str) -> Iterator[Find]:
+    for match in _TAG.finditer(text):
+        group = "name" if match["name"] is not None else "inside"
+        name = match[group]
+        parts = name.lower().replace(".", " ").split()
+        if not parts or ROLE.fullmatch(name) or parts[0] in _LISTS["no_speakers"]:
+            continue
+        is_listed = _is_listed(parts[0]) or _is_listed(parts[-1])
+        is_new = all(part not in _EVERYDAY or part in _WORD_NAMES for part in parts) and not (
+            name.isupper() and not is_listed
+        )
+        if match["time"] is not None:
+            is_name = is_listed or is_new
+        elif group == "inside":
+            continue
+        else:
+            is_spoken = _SPOKEN.match(text, match.end() - 1) is not None
+            is_name = (is_listed and all(part not in _EVERYDAY for part in parts)) or (is_new and is_spoken)
+        if is_name:
+            yield *match.span(group), "PERSON"
+
+
+def _surnames_first(text: str) -> Iterator[Find]:
+    """Yields "Surname, Given" and "Surname, G."."""
+    for match in _SURNAME_FIRST.finditer(text):
+        surname, given = match[1].lower(), match[2].lower()
+        if (surname in _EVERYDAY and surname not in _WORD_NAMES) or _PLACEHOLDER in (surname, given):
+            continue
+        is_initial = given.endswith(".")
+        if not is_initial and (len(given) < _SHORTEST or (given in _EVERYDAY and given not in _WORD_NAMES)):
+            continue
+        is_known = _is_listed(surname) or _is_listed(given)
+        is_place = _LISTING.search(text, max(0, match.start() - _REACH), match.start()) is not None
+        if is_place and (is_known or is_initial or _PERSON_AFTER.match(text, match.end())):
+            yield match.start(), match.end(), "PERSON"
