@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pipelines.errors import ConfigError
@@ -25,8 +25,8 @@ _TRANSFORMER_SUFFIX: Final = "_trf"
 _DONE: Final = "reticent_done"
 SPACY_BATCH: Final = 128
 
-_PUNCTUATION: Final = re.compile(r"(?:[^\w\s]|(?<=['’])[sS](?=\W|$)){512,}")
-_PIECE: Final = 64
+_LONG_RUN: Final = re.compile(r"\S{1024}")
+"""Text without white space on which the time of spaCy's tokenizer grows with the square of the length."""
 
 PARSED_ENTITIES: Final = "parsed_entities"
 """A need of policies: ``doc.user_data[PARSED_ENTITIES]`` holds the entities ``(start, end, label)`` of the model's
@@ -166,36 +166,19 @@ def _entities(doc: Doc) -> list[tuple[int, int, str]]:
     return [(entity.start, entity.end, entity.label_) for entity in doc.ents]
 
 
-def token_pieces(text: str) -> Iterator[str]:
-    """Yields the pieces of a text that a spaCy tokenizer should read one by one, so that its time is linear.
-
-    The tokenizer takes off one punctuation mark at a time from both ends of a run without white space, and reads the
-    rest of the run each time. So long runs of punctuation marks are cut. Any other text is one piece.
-    """
-    at = 0
-    for match in _PUNCTUATION.finditer(text):
-        if at < match.start():
-            yield text[at : match.start()]
-        for at in range(match.start(), match.end(), _PIECE):
-            yield text[at : min(at + _PIECE, match.end())]
-        at = match.end()
-    if at < len(text):
-        yield text[at:]
-
-
 def make_doc(nlp: Language, text: str, starts: Sequence[int], ends: Sequence[int]) -> Doc:
     """Makes a Doc whose tokens are exactly ours, one to one. Any gap between two tokens becomes one space.
 
     The model's own tokenizer is tried first, because it also sets the norms of contractions, which the entity
     recogniser reads. Its Doc is used if it cuts the same tokens. Otherwise (for example if a sentence from a longer
-    text ends in an abbreviation) the Doc is built from our words.
+    text ends in an abbreviation, or has a very long run without white space) the Doc is built from our words.
     """
     from spacy.tokens import Doc
 
     words = [text[start:end] for start, end in zip(starts, ends, strict=True)]
     spaces = [end < following for end, following in zip(ends, [*starts[1:], *ends[-1:]], strict=True)]
     plain = "".join([word + " " if space else word for word, space in zip(words, spaces, strict=True)])
-    if _PUNCTUATION.search(plain):
+    if _LONG_RUN.search(plain):
         return Doc(nlp.vocab, words=words, spaces=spaces)
     doc = nlp.tokenizer(plain)
     # Tokens of one text are the same if their lengths and the spaces after them are the same.

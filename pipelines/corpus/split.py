@@ -26,7 +26,6 @@ from pipelines.corpus.items import Turn
 from pipelines.corpus.speakers import ROLE as ROLE
 from pipelines.corpus.speakers import TAG, Tags, other_names
 from pipelines.errors import ConfigError
-from pipelines.language import token_pieces
 from pipelines.mask import MASK
 
 T = TypeVar("T")
@@ -285,10 +284,7 @@ class Splitter:
             if piece == MASK:
                 yield at
             elif piece:
-                for part in token_pieces(piece):
-                    yield from (at + int(cut) for cut in self._nlp.tokenizer(part).to_array([IDX]))
-                    at += len(part)
-                continue
+                yield from (at + int(cut) for cut in self._nlp.tokenizer(piece).to_array([IDX]))
             at += len(piece)
 
     def speakers(self, text: str, layout: Layout | None = None) -> list[tuple[str | None, str]]:
