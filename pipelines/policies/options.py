@@ -203,7 +203,18 @@ class TokenClassifierOptions(BaseModel):
         return thresholds
 
 
+class PrecisionOptions(BaseModel):
+    """Settings of the policies that find entities and identifiers."""
+
+    dates_and_numbers: Literal["careful", "identifying"] = Field(
+        default="careful",
+        description="Dates and numbers that entity policies, presidio and identifiers mask. careful: all that they "
+        "find. identifying: those with a cue (born, account, aged ...), full dates and long numbers.",
+    )
+
+
 class BuiltInOptions(
+    PrecisionOptions,
     TokenClassifierOptions,
     GlinerOptions,
     ClassifierOptions,

@@ -12,6 +12,7 @@ from typing import Final
 
 from pipelines.policies.detectors.finds import Range, merge_ranges
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS
+from pipelines.policies.english.ordinary import without_ordinary
 from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.protocol import NamedPolicy, Sentence, Span
 
@@ -142,7 +143,8 @@ class AddressesPolicy(NamedPolicy):
         """Returns all addresses. Overlapping finds are merged."""
         if not _may_hold_address(sentence.text):
             return []
-        return sentence.spans(((a, b, "ADDRESS") for a, b in find_addresses(sentence.text)), self._name)
+        found = sentence.spans(((a, b, "ADDRESS") for a, b in find_addresses(sentence.text)), self._name)
+        return without_ordinary(found, sentence)
 
 
 def _may_hold_address(text: str) -> bool:

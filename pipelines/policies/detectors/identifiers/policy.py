@@ -19,6 +19,8 @@ from pipelines.policies.detectors.identifiers.keys import (
     find_machines,
 )
 from pipelines.policies.detectors.identifiers.persons import find_persons
+from pipelines.policies.english.ordinary import without_ordinary
+from pipelines.policies.options import PolicyOptions
 from pipelines.policies.protocol import NamedPolicy, Sentence, Span
 
 _RANKED: Final = (
@@ -38,9 +40,14 @@ _MIN_SPELLED: Final = 4
 class IdentifiersPolicy(NamedPolicy):
     """Masks identifiers of one person, account or thing. All finds are by pattern, so every score is 1."""
 
+    def __init__(self, options: PolicyOptions) -> None:
+        super().__init__(options)
+        self._dates_and_numbers = options.dates_and_numbers
+
     def find(self, sentence: Sentence) -> list[Span]:
-        """Returns all finds, which may overlap."""
-        return sentence.spans(find_identifiers(sentence.text), self._name)
+        """Returns all finds, which may overlap, without those that no careful reader would mask."""
+        found = sentence.spans(find_identifiers(sentence.text), self._name)
+        return without_ordinary(found, sentence, self._dates_and_numbers)
 
 
 def find_identifiers(text: str) -> list[Find]:
