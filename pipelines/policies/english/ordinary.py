@@ -30,7 +30,7 @@ _LONGEST: Final = 200
 """Characters of a find above which it stays."""
 
 _WORD: Final = re.compile(r"[^\W\d_]+")
-_HAS_ID: Final = re.compile(r"\d{4}|\d[-/]\d|\d[ ]\d|@")
+_HAS_ID: Final = re.compile(r"\d\.\d{1,3}\.\d|\d{4}|\d[-/]\d|\d[ ]\d|@")
 _CODE: Final = re.compile(r"\w[(\[]\S|[=<>{}\\^|;*+]|::|->|\w\(\)")
 _NOT_CODE: Final = re.compile(r"[\"'“”‘’`#]|\d\[|[^\W\d_][a-z]\]|=[0-9A-F]{2}|(?<![^\W\d_])[A-Z][a-z]")
 _ANNOUNCED: Final = re.compile(
@@ -42,22 +42,22 @@ _NUMBERED: Final = re.compile(
     re.I,
 )
 _STANDARD: Final = re.compile(r"(?<!\w)(?:iso|rfc|pep|ieee|python|http|din|ansi) ?$", re.I)
-_STARTS: Final = re.compile(r"(?:^|[.!?:] )$")
 _STAMP: Final = re.compile(r"1[0-9]{9}(?:[0-9]{3})?(?:\.[0-9]{1,9})?(?: -?[0-9]{1,4}\.[0-9]{1,6})?")
 _KEY: Final = re.compile(r"^[A-Za-z_]{1,16}[=:]")
 _TIME_CUE: Final = re.compile(r"(?:time|stamp|epoch|unix|ts|[-_]at|expires|exp|iat|nbf)[\"']?\W{0,3}$", re.I)
 _VITAL_SIGNS: Final = re.compile(r"(?<!\w)(?:BP|HR|GCS|Apgar|Glasgow [0-9]|SpO2)(?!\w)")
 _EPONYM: Final = re.compile(r"['’]s?(?!\w)")
 _DOSE: Final = re.compile(
-    r"(?:[0-9]{1,5}(?:[.,][0-9]{1,4})?(?: ?(?:-|to|x) ?[0-9]{1,4})? ?)?(?:mg|ml|mcg|µg|ug|kg|g|l|dl|mmol|mmhg|iu|units?|"
-    r"cc|tablets?|tabs?|capsules?|puffs?|drops?|bpm|cups?|tsp|tbsp|oz)(?:/(?:kg|d?l|day|h|min))?",
+    r"(?:[0-9]{1,5}(?:[.,][0-9]{1,4})?(?: ?(?:-|to|x) ?[0-9]{1,4})? ?)?(?:mg|ml|mcg|µg|ug|kg|g|l|dl|mmol|mmhg|iu|"
+    r"units?|cc|tablets?|tabs?|capsules?|puffs?|drops?|bpm|cups?|tsp|tbsp|oz)(?:/(?:kg|d?l|day|h|min))?",
     re.I,
 )
 _UNIT_NEXT: Final = re.compile(
-    r" ?(?:mg|ml|mcg|µg|ug|kg|g|dl|mmol|mmhg|iu|units?|tablets?|capsules?|puffs?|drops?|bpm|cups?|tsp|tbsp|px|ms|kb|mb|"
-    r"gb|tb|kib|mib|gib|hz|khz|mhz|ghz|fps|dpi)(?!\w)",
+    r" ?(?:mg|ml|mcg|µg|ug|kg|g|dl|mmol|mmhg|iu|units?|tablets?|capsules?|puffs?|drops?|bpm|cups?|tsp|tbsp)(?!\w)",
     re.I,
 )
+_SIZE_NEXT: Final = re.compile(r" ?(?:px|ms|[kmgt]i?b|[kmg]?hz|fps|dpi)(?!\w)", re.I)
+_AFTER_DIGIT: Final = re.compile(r"\d ?$")
 _RATIO: Final = re.compile(r"[0-9]{2,3}/[0-9]{2,3}")
 _PRESSURE: Final = re.compile(r"(?:BP|pressure)\W{0,4}(?:\w{1,4} )?$", re.I)
 _SHORT_NUMBER: Final = re.compile(r"[0-9]{1,4}(?:\.[0-9]{1,4}){0,3}[a-z]?")
@@ -142,7 +142,7 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
         return _is_machine_made(find, label, before)
     if not any(map(str.isalnum, find)):
         return True
-    if _is_code(find) or _is_number_of_a_thing(find, before, after):
+    if _is_code(find) or _is_number_of_a_thing(find, before, after, dates_and_numbers):
         return True
     words = _WORD.findall(find)
     lower = find.lower()
@@ -159,9 +159,9 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
             return True
         if _AFTER_NAME.match(after) or (lower in _LISTS["scores"] and _SCORE.match(after)):
             return True
-        is_low = find.islower() or (_STARTS.search(before) is not None and lower.capitalize() == find)
-        words = [word.lower() for word in words]
-        return bool(words) and is_low and all(map(_is_plain, words)) and not _HAS_ID.search(find)
+        if len(find) == 1 or before.rstrip().endswith(PLACEHOLDER):
+            return False
+        return bool(words) and find.islower() and all(map(_is_plain, words)) and not _HAS_ID.search(find)
     if lower in _LISTS["frequencies"]:
         return True
     return dates_and_numbers == "identifying" and not _identifies(find, label, before, after)
@@ -199,18 +199,16 @@ def _is_code(find: str) -> bool:
     return not any(word.lower() in personal_names() for word in _WORD.findall(find) if len(word) > 2)
 
 
-def _is_number_of_a_thing(find: str, before: str, after: str) -> bool:
-    """Returns true for a dose, and for a short number after "version", "section" and the like."""
-    if _DOSE.fullmatch(find) or (
-        _SHORT_NUMBER.fullmatch(find) and (_UNIT_NEXT.match(after) or _TECHNICAL.search(before))
-    ):
+def _is_number_of_a_thing(find: str, before: str, after: str, dates_and_numbers: str) -> bool:
+    """Returns true for a dose, for a short number after "version", "section" and the like, and for a size of data."""
+    follows_digit = _AFTER_DIGIT.search(before) is not None
+    if _DOSE.fullmatch(find) and (find[0].isdigit() or follows_digit):
         return True
-    if _UNIT_NEXT.fullmatch(find) and re.search(r"\d ?$", before):
+    if _SHORT_NUMBER.fullmatch(find) and (_UNIT_NEXT.match(after) or _TECHNICAL.search(before)):
         return True
-    return (
-        _RATIO.fullmatch(find) is not None
-        and re.search(r"(?:BP|pressure)\W{0,4}(?:\w{1,4} )?$", before, re.I) is not None
-    )
+    if dates_and_numbers == "identifying" and follows_digit and _SIZE_NEXT.fullmatch(find):
+        return True
+    return _RATIO.fullmatch(find) is not None and _PRESSURE.search(before) is not None
 
 
 def _identifies(find: str, label: str, before: str, after: str) -> bool:
