@@ -15,7 +15,10 @@ POLICIES = ("high_entity", "presidio", "addresses", "identifiers")
 
 def _masked(text: str, dates_and_numbers: str) -> list[str]:
     found = reticent.redact(
-        [text], policies=POLICIES, check_language=False, dates_and_numbers=dates_and_numbers  # type: ignore[arg-type]
+        [text],
+        policies=POLICIES,
+        check_language=False,
+        dates_and_numbers=dates_and_numbers,  # type: ignore[arg-type]
     )
     return [text[find.start : find.end] for find in found[0].finds]
 
