@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import re
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +24,9 @@ _TRANSFORMER_SUFFIX: Final = "_trf"
 
 _DONE: Final = "reticent_done"
 SPACY_BATCH: Final = 128
+
+_LONG_RUN: Final = re.compile(r"\S{1024}")
+"""Text without white space on which the time of spaCy's tokenizer grows with the square of the length."""
 
 PARSED_ENTITIES: Final = "parsed_entities"
 """A need of policies: ``doc.user_data[PARSED_ENTITIES]`` holds the entities ``(start, end, label)`` of the model's
@@ -167,13 +171,15 @@ def make_doc(nlp: Language, text: str, starts: Sequence[int], ends: Sequence[int
 
     The model's own tokenizer is tried first, because it also sets the norms of contractions, which the entity
     recogniser reads. Its Doc is used if it cuts the same tokens. Otherwise (for example if a sentence from a longer
-    text ends in an abbreviation) the Doc is built from our words.
+    text ends in an abbreviation, or has a very long run without white space) the Doc is built from our words.
     """
     from spacy.tokens import Doc
 
     words = [text[start:end] for start, end in zip(starts, ends, strict=True)]
     spaces = [end < following for end, following in zip(ends, [*starts[1:], *ends[-1:]], strict=True)]
     plain = "".join([word + " " if space else word for word, space in zip(words, spaces, strict=True)])
+    if _LONG_RUN.search(plain):
+        return Doc(nlp.vocab, words=words, spaces=spaces)
     doc = nlp.tokenizer(plain)
     # Tokens of one text are the same if their lengths and the spaces after them are the same.
     if doc.to_array("LENGTH").tolist() == [len(word) for word in words] and doc.to_array("SPACY").tolist() == spaces:

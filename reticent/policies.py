@@ -70,6 +70,7 @@ class RedactOptions(TypedDict, total=False):
     language: str
     check_language: bool
     stabilise: bool
+    dates_and_numbers: Literal["careful", "identifying"]
     patterns: Mapping[str, str]
     pattern_seconds: float
     keywords: Mapping[str, Sequence[str]]

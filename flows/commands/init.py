@@ -21,6 +21,7 @@ SCHEMA: Final = "reticent.schema.json"
 OWN_POLICIES = ("high_entity", "presidio", "addresses", "identifiers", "fields")
 """Default policies for the user's own text. ``propagate`` is left out: see docs/policies.md, "The default"."""
 
+_CAREFUL: Final = 'dates_and_numbers = "careful"   # or "identifying": leaves ordinary dates and numbers open\n'
 _CUT_FIELDS: Final = "cut_fields = true                 # tokens end at the marks of JSON, CSV and key=value\n"
 _FEWEST: Final = "in each, at least: 300 in all take an hour or two to review (docs/reviewing.md)"
 
@@ -64,7 +65,7 @@ def write_starter(
         say(seen.text())
         keep(seen)
         replaced = {
-            'policies = ["customersim", "high_entity"]': f"policies = {json.dumps(_policies(seen))}",
+            'policies = ["customersim", "high_entity"]': f"{_CAREFUL}policies = {json.dumps(_policies(seen))}",
             "replicates = 1  ": "replicates = 10 ",
             "fraction = 1.0   ": f"{_line('min_sentences', 30, _FEWEST)}\nfraction = 0.0001",
             "JFT's design is 10 replicates of 0.0001. The simulator knows all its secrets, so here": "JFT's design",

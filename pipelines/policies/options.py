@@ -203,7 +203,19 @@ class TokenClassifierOptions(BaseModel):
         return thresholds
 
 
+class PrecisionOptions(BaseModel):
+    """Settings of the policies that find entities and identifiers."""
+
+    dates_and_numbers: Literal["all", "careful", "identifying"] = Field(
+        default="all",
+        description="Finds of entity policies, presidio and identifiers that count. all: every one. careful: without "
+        "code, doses, versions, standards and court cases. identifying: also without dates and numbers, unless they "
+        "have a cue (born, account, aged), are a full date or a long number.",
+    )
+
+
 class BuiltInOptions(
+    PrecisionOptions,
     TokenClassifierOptions,
     GlinerOptions,
     ClassifierOptions,

@@ -88,7 +88,7 @@ class RedactConfig(BuiltInOptions, _Selection):
         description="Options that a plug-in declares: a table [redact.options.NAME] for a policy named NAME above.",
     )
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"replacement", "surrogate_scope"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"dates_and_numbers", "replacement", "surrogate_scope"})
     SENSITIVE: ClassVar[frozenset[str]] = frozenset({"patterns", "names", "keywords", "exclude", "options"})
 
     @field_validator("policies", "also_levels")
@@ -149,7 +149,7 @@ class RedactConfig(BuiltInOptions, _Selection):
         """Returns the fields that enter a key. The stage ``estimate`` uses only options of policies, for its proxy."""
         fields = super().keyed(stage)
         if stage == "estimate":
-            fields = {name: fields[name] for name in (*POLICY_FIELDS, "options")}
+            fields = {name: fields[name] for name in (*POLICY_FIELDS, "options") if name in fields}
         models = identity_of("token_classifier", self.token_classifier, self.token_classifier_revision)
         return fields | models | identity_of("gliner", self.gliner, None)
 

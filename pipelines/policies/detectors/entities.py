@@ -9,24 +9,31 @@ from __future__ import annotations
 from typing import ClassVar
 
 from pipelines.policies.detectors.specs import HIGH_LABELS, LOW_LABELS, SPECS
+from pipelines.policies.english.ordinary import without_ordinary
+from pipelines.policies.options import PolicyOptions
 from pipelines.policies.protocol import NamedPolicy, Sentence, Span
 
 
 class HighEntityPolicy(NamedPolicy):
-    """Masks every entity of the 18 OntoNotes types. spaCy gives no confidence, so the score is 1."""
+    """Masks the entities of the 18 OntoNotes types. spaCy gives no confidence, so the score is 1."""
 
     needs: ClassVar[frozenset[str]] = SPECS["high_entity"].components
     labels: ClassVar[frozenset[str]] = HIGH_LABELS
 
+    def __init__(self, options: PolicyOptions) -> None:
+        super().__init__(options)
+        self._dates_and_numbers = options.dates_and_numbers
+
     def find(self, sentence: Sentence) -> list[Span]:
-        """Returns the entities of the policy's types.
+        """Returns the entities of the policy's types, without those that `dates_and_numbers` leaves out.
 
         Raises:
             ValueError: the sentence has no Doc.
         """
         if sentence.doc is None:
             raise ValueError("an entity policy needs a Doc")
-        return [Span(e.start, e.end, e.label_, self._name) for e in sentence.doc.ents if e.label_ in self.labels]
+        found = [Span(e.start, e.end, e.label_, self._name) for e in sentence.doc.ents if e.label_ in self.labels]
+        return without_ordinary(found, sentence, self._dates_and_numbers)
 
 
 class LowEntityPolicy(HighEntityPolicy):

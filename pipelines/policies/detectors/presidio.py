@@ -18,6 +18,7 @@ from typing import Any, Final
 from pipelines.language import PARSED_ENTITIES
 from pipelines.policies.detectors import presidio_engine as engine
 from pipelines.policies.detectors.specs import SPECS
+from pipelines.policies.english.ordinary import without_ordinary
 from pipelines.policies.options import PolicyOptions
 from pipelines.policies.protocol import Sentence, Span
 
@@ -40,6 +41,7 @@ class PresidioPolicy:
             options.model, type(self).needs | engine.CONTEXT, options.language, options.recognizers
         )
         self._language = options.language
+        self._dates_and_numbers = options.dates_and_numbers
         self._entities = self._engine.get_supported_entities(language=options.language)
         self._recognizers = self._engine.registry.get_recognizers(language=options.language, all_fields=True)
         self._spacy = next(r for r in self._recognizers if engine.kind_of(r) == "SpacyRecognizer")
@@ -69,7 +71,7 @@ class PresidioPolicy:
         return wanted
 
     def find(self, sentence: Sentence) -> list[Span]:
-        """Returns the analyzer's finds.
+        """Returns the analyzer's finds, without those that `dates_and_numbers` leaves out.
 
         Raises:
             ValueError: the sentence has no Doc.
@@ -79,7 +81,7 @@ class PresidioPolicy:
         spans: list[Span] = []
         for label, start, end, score in finds:
             spans += of_doc.spans([(start, end, label)], self._name, score)
-        return spans
+        return without_ordinary(spans, sentence, self._dates_and_numbers)
 
     def analyze(self, sentence: Sentence) -> list[engine.Found]:
         """Returns the finds of ``AnalyzerEngine.analyze`` in the Doc's text: (type, start, end, score), as characters.

@@ -12,13 +12,14 @@ import functools
 import importlib
 import importlib.metadata
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+import regex
 import tldextract
-from presidio_analyzer import AnalyzerEngine, EntityRecognizer, PatternRecognizer, RecognizerResult
+from presidio_analyzer import AnalyzerEngine, EntityRecognizer, Pattern, PatternRecognizer, RecognizerResult
 from presidio_analyzer.nlp_engine import NlpArtifacts, SpacyNlpEngine
-from presidio_analyzer.predefined_recognizers import EmailRecognizer
+from presidio_analyzer.predefined_recognizers import EmailRecognizer, UrlRecognizer
 from presidio_analyzer.recognizer_registry import RecognizerRegistryProvider
 from spacy.tokens import Doc
 from spacy.tokens import Span as DocSpan
@@ -88,6 +89,50 @@ GATES: Final[Mapping[str, Callable[[str], bool]]] = {
 
 GATES_MADE_FOR: Final = "2.2.362"
 """The release of presidio-analyzer for whose patterns the gates were made. Another release may have wider patterns."""
+
+
+PATTERN_SECONDS: Final = 10.0
+"""Longest time of one pattern on one text, in seconds. A row on which a pattern takes longer is masked whole."""
+
+_MAIL_CHARACTER: Final = r"[!#$%&'*+\-/=?^_`{|}~\w]"
+_MAIL: Final = (
+    rf"\b(?:{_MAIL_CHARACTER}(?:[!#$%&'*+\-/=?^_`{{|}}~.\w]{{0,254}}{_MAIL_CHARACTER})?"
+    r"@\w+(?:-+\w+)*(?:\.\w+(?:-+\w+)*)+)\b"
+)
+"""Presidio's pattern of mail addresses, in linear time: with a longest local part, and read in one way only."""
+
+_URL_START: Final = r"(?<![a-z0-9.\-])"
+"""Presidio's pattern of hosts matches at the first character of a run of these, or nowhere in the run."""
+
+
+class SlowPatternError(RuntimeError):
+    """A pattern took longer than `PATTERN_SECONDS`. Presidio would skip it, and leave its finds unmasked."""
+
+
+class _Limited:
+    """A compiled pattern that fails if it takes too long, in the place where Presidio keeps compiled patterns."""
+
+    def __init__(self, pattern: str, flags: int) -> None:
+        self._pattern = regex.compile(pattern, flags)
+
+    def finditer(self, text: str, timeout: float | None = None) -> Iterator[Any]:
+        """Yields the matches.
+
+        Raises:
+            SlowPatternError: the pattern took too long.
+        """
+        del timeout
+        try:
+            yield from self._pattern.finditer(text, timeout=PATTERN_SECONDS)
+        except TimeoutError:
+            raise SlowPatternError from None
+
+
+def _limit(recognizer: Any) -> None:
+    """Gives the patterns of a recogniser a time limit after which the row fails."""
+    flags = recognizer.global_regex_flags
+    for pattern in recognizer.patterns:
+        pattern.compiled_regex, pattern.compiled_with_flags = _Limited(pattern.regex, flags), flags
 
 
 def gates() -> Mapping[str, Callable[[str], bool]]:
@@ -168,9 +213,19 @@ def make_analyzer(model: str, needs: frozenset[str], language: str, recognizers:
         """Presidio's recogniser, with domains checked against the suffix list of the package only."""
 
         GATED_AS = "EmailRecognizer"
+        PATTERNS = (Pattern("Email (Medium)", _MAIL, 0.5),)
 
         def validate_result(self, pattern_text: str) -> bool:
             return bool(extract(pattern_text).fqdn)
+
+    class LinearUrlRecognizer(UrlRecognizer):  # type: ignore[misc]
+        """Presidio's recogniser, which looks for a host only where one can begin."""
+
+        GATED_AS = "UrlRecognizer"
+        PATTERNS = tuple(
+            Pattern(p.name, p.regex.replace("(?i)((www", f"(?i){_URL_START}((www", 1), p.score)
+            for p in UrlRecognizer.PATTERNS
+        )
 
     engine: Any = SpacyNlpEngine(models=[{"lang_code": language, "model_name": model}])
     # Without this, load() would try to download the model.
@@ -179,10 +234,14 @@ def make_analyzer(model: str, needs: frozenset[str], language: str, recognizers:
         registry_configuration={"supported_languages": [language]}
     ).create_recognizer_registry()
     registry.add_nlp_recognizer(nlp_engine=engine)
-    registry.remove_recognizer("EmailRecognizer")
-    registry.add_recognizer(OfflineEmailRecognizer(supported_language=language))
+    for own in (OfflineEmailRecognizer, LinearUrlRecognizer):
+        registry.remove_recognizer(own.GATED_AS)
+        registry.add_recognizer(own(supported_language=language))
     for reference in recognizers:
         registry.add_recognizer(_own_recognizer(reference))
+    for recognizer in registry.recognizers:
+        if reads_text_only(recognizer):
+            _limit(recognizer)
     return AnalyzerEngine(registry=registry, nlp_engine=engine, supported_languages=[language])
 
 

@@ -11,7 +11,8 @@ reading.
 
 Formal guarantees, for policies that are functions of the sentence:
 
-* *Termination*: every round of a sentence except the last masks at least one more token.
+* *Termination*: every round of a sentence except the last masks at least one more token. After `MAX_ROUNDS` rounds the
+  sentence is masked whole, as if the policy that found something last had failed on it.
 * *Idempotence*: the result is the set M of tokens that are masked at the end, and no policy finds anything in the
   reading of M. The sentence with all of M masked by hand has this same reading from the start, so M is its result too.
   Masking by hand everything that was masked changes nothing. (The tokens outside M must be the same in both worlds.)
@@ -36,6 +37,9 @@ PLACEHOLDER: Final = "John"
 """The word that replaces a masked run in a reading. docs/policies.md, "Stable redaction", gives the reason for it."""
 
 MAX_REMEMBERED: Final = 100_000
+MAX_ROUNDS: Final = 24
+"""Rounds after which a sentence in which policies still find something is masked whole. Time is then linear in the
+length of the sentence. Ordinary sentences need two or three rounds."""
 
 Tokens = tuple[str, tuple[int, ...], tuple[int, ...]]
 """A text with the offsets of its tokens."""
@@ -119,6 +123,7 @@ class _State:
         self._placeholder = placeholder
         self._mask = bytearray(len(self._starts))
         self.spans = set(given)
+        self.last_policy = ""
         self.failed: str | None = None
         self.read_by: list[bytes | None] = [None] * num_finders
         for span in given:
@@ -148,6 +153,7 @@ class _State:
             if first < last:
                 start, end = self.reading.back[first][0], self.reading.back[last - 1][1]
                 self.spans.add(find._replace(start_token=start, end_token=end))
+                self.last_policy = find.policy
                 self._cover(start, end)
         if self._mask.count(1) > before:
             self._read()
@@ -177,10 +183,14 @@ class Stabiliser:
         """
         states = [_State(sentence, len(self._finders), self._placeholder) for sentence in sentences]
         live = [state for state in states if not state.is_done()]
-        while live:
+        for _ in range(MAX_ROUNDS):
             for number in range(len(self._finders)):
                 self._ask(number, live)
             live = [state for state in live if not state.is_done()]
+            if not live:
+                break
+        for state in live:
+            state.failed = state.last_policy
         return [state.spans if state.failed is None else state.failed for state in states]
 
     def _ask(self, number: int, states: Sequence[_State]) -> None:

@@ -17,7 +17,9 @@ _TLD: Final = (
     r"(?:com|net|org|edu|gov|mil|info|biz|io|co|uk|de|fr|es|it|nl|eu|us|in|ca|au|ch|at|be|se|no|dk|fi|pl|pt|ru|br"
     r"|mx|me)"
 )
-_MAIL: Final = re.compile(r"(?<![^\s<>()\[\],;:\"'])[^\s<>()\[\],;:\"'@＠]{1,128}[@＠][^\s<>()\[\],;:\"'@＠]{1,253}")
+_MAIL: Final = re.compile(
+    r"(?<![^\s<>()\[\],;:\"'])[^\s<>()\[\],;:\"'@＠]{1,128}(?:[@＠][^\s<>()\[\],;:\"'@＠]{1,253})+"
+)
 _SPACED_MAIL: Final = re.compile(
     rf"(?<![\w.+-])[\w.+-]{{1,64}} ?[@＠] ?[\w-]{{1,63}}(?: ?\. ?[\w-]{{1,63}}){{0,3}} ?\. ?{_TLD}(?!\w)", re.I
 )

@@ -23,6 +23,8 @@ from pipelines.policies.detectors.identifiers.places import find_placed
 from pipelines.policies.detectors.identifiers.scripts import find_names_in_scripts
 from pipelines.policies.detectors.identifiers.whole import made_whole
 from pipelines.policies.detectors.identifiers.written import as_it_looks, find_encoded, in_original
+from pipelines.policies.english.ordinary import without_ordinary
+from pipelines.policies.options import PolicyOptions
 from pipelines.policies.protocol import NamedPolicy, Sentence, Span
 
 _RANKED: Final = (
@@ -42,9 +44,14 @@ _MIN_SPELLED: Final = 4
 class IdentifiersPolicy(NamedPolicy):
     """Masks identifiers of one person, account or thing. All finds are by pattern, so every score is 1."""
 
+    def __init__(self, options: PolicyOptions) -> None:
+        super().__init__(options)
+        self._dates_and_numbers = options.dates_and_numbers
+
     def find(self, sentence: Sentence) -> list[Span]:
-        """Returns all finds, which may overlap."""
-        return sentence.spans(find_identifiers(sentence.text), self._name)
+        """Returns all finds, which may overlap, without those that `dates_and_numbers` leaves out."""
+        found = sentence.spans(find_identifiers(sentence.text), self._name)
+        return without_ordinary(found, sentence, self._dates_and_numbers)
 
     def complete(self, sentence: Sentence, finds: Sequence[Span]) -> list[Span]:
         """Returns the rest of the numbers and names that finds of any policy cover in part."""

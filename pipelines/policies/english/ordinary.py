@@ -1,0 +1,223 @@
+"""Finds that no careful reader would mask: code, doses, versions, standards, citations, and words of everyday use.
+
+A find is left out by its own text and the words next to it. The setting ``redact.dates_and_numbers`` decides about
+dates and numbers: with ``identifying`` they stay unless they identify somebody by their form or have a cue.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS, UNITS
+from pipelines.policies.english.name_lists import personal_names
+from pipelines.policies.english.word_lists import word_lists
+from pipelines.policies.judging.stabilise import PLACEHOLDER
+from pipelines.policies.protocol import Sentence, Span
+
+_LISTS: Final = word_lists("ordinary")
+_NUMBERS: Final = frozenset(
+    {"CARDINAL", "DATE", "DATE_TIME", "MONEY", "ORDINAL", "PERCENT", "QUANTITY", "TIME"},
+)
+_MACHINE: Final = frozenset({"ID_NUMBER", "PHONE_NUMBER", "ADDRESS", "URL", "CODE"})
+"""Labels of patterns. Only what is certainly a time stamp, a call of code or a score is left out of them."""
+
+_NEAR: Final = 40
+"""Characters before and after a find in which its cues stand."""
+
+_LONGEST: Final = 200
+"""Characters of a find above which it stays."""
+
+_WORD: Final = re.compile(r"[^\W\d_]+")
+_HAS_ID: Final = re.compile(r"\d\.\d{1,3}\.\d|\d{4}|\d[-/]\d|\d[ ]\d|@")
+_CODE: Final = re.compile(r"\w[(\[]\S|[=<>{}\\^|;*+]|::|->|\w\(\)")
+_NOT_CODE: Final = re.compile(r"[\"'“”‘’`#]|\d\[|[^\W\d_][a-z]\]|=[0-9A-F]{2}|(?<![^\W\d_])[A-Z][a-z]")
+_ANNOUNCED: Final = re.compile(
+    r"(?:pass\w*|secret|pin|words?|phrase|names?|named|called|answer|user|login)\W{1,3}(?:is )?$", re.I
+)
+_CALL: Final = re.compile(r"(?:[A-Za-z_]\w*(?:\.(?!com|org|net|edu|gov|io)[A-Za-z_]\w*)+|\w+\(\w+\.\w+)\(.*", re.S)
+_NUMBERED: Final = re.compile(
+    rf"(?:{'|'.join(sorted(_LISTS['numbered'] | _LISTS['technical']))})[ -]?#?[0-9]{{1,5}}(?:\.[0-9]{{1,4}}){{0,2}}",
+    re.I,
+)
+_STANDARD: Final = re.compile(r"(?<!\w)(?:iso|rfc|pep|ieee|python|http|din|ansi) ?$", re.I)
+_STAMP: Final = re.compile(r"1[0-9]{9}(?:[0-9]{3})?(?:\.[0-9]{1,9})?(?: -?[0-9]{1,4}\.[0-9]{1,6})?")
+_KEY: Final = re.compile(r"^[A-Za-z_]{1,16}[=:]")
+_TIME_CUE: Final = re.compile(r"(?:time|stamp|epoch|unix|ts|[-_]at|expires|exp|iat|nbf)[\"']?\W{0,3}$", re.I)
+_VITAL_SIGNS: Final = re.compile(r"(?<!\w)(?:BP|HR|GCS|Apgar|Glasgow [0-9]|SpO2)(?!\w)")
+_EPONYM: Final = re.compile(r"['’]s?(?!\w)")
+_DOSE: Final = re.compile(
+    r"(?:[0-9]{1,5}(?:[.,][0-9]{1,4})?(?: ?(?:-|to|x) ?[0-9]{1,4})? ?)?(?:mg|ml|mcg|µg|ug|kg|g|l|dl|mmol|mmhg|iu|"
+    r"units?|cc|tablets?|tabs?|capsules?|puffs?|drops?|bpm|cups?|tsp|tbsp|oz)(?:/(?:kg|d?l|day|h|min))?",
+    re.I,
+)
+_UNIT_NEXT: Final = re.compile(
+    r" ?(?:mg|ml|mcg|µg|ug|kg|g|dl|mmol|mmhg|iu|units?|tablets?|capsules?|puffs?|drops?|bpm|cups?|tsp|tbsp)(?!\w)",
+    re.I,
+)
+_SIZE_NEXT: Final = re.compile(r" ?(?:px|ms|[kmgt]i?b|[kmg]?hz|fps|dpi)(?!\w)", re.I)
+_AFTER_DIGIT: Final = re.compile(r"\d ?$")
+_RATIO: Final = re.compile(r"[0-9]{2,3}/[0-9]{2,3}")
+_PRESSURE: Final = re.compile(r"(?:BP|pressure)\W{0,4}(?:\w{1,4} )?$", re.I)
+_SHORT_NUMBER: Final = re.compile(r"[0-9]{1,4}(?:\.[0-9]{1,4}){0,3}[a-z]?")
+_TECHNICAL: Final = re.compile(
+    rf"(?<!\w)(?:{'|'.join(sorted(_LISTS['numbered']))})(?:/[0-9.]{{1,4}})?[ #.:/=-]{{0,2}}$", re.I
+)
+_AFTER_NAME: Final = re.compile(rf"(?:['’]s)? (?:{'|'.join(sorted(_LISTS['after_eponym']))})(?!\w)", re.I)
+_SCORE: Final = re.compile(r" (?:score |of )?[0-9]{1,2}(?![0-9])")
+_CITED: Final = re.compile(
+    r"(?<!\w)[A-Z][\w'’.&-]{0,40}(?: [A-Z][\w'’.&-]{0,40}){0,3} vs?\. "
+    r"[A-Z][\w'’.&-]{0,40}(?: [A-Z][\w'’.&-]{0,40}){0,3}"
+    r",? (?:[0-9]{1,4} [A-Z][\w. ]{0,14}[0-9]{1,5} ?)?(?:\([A-Za-z0-9. ]{0,16}[12][0-9]{3}\)|\[[12][0-9]{3}\])"
+)
+_DATE: Final = re.compile(
+    r"(?<![\d.])(?:\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d{2})|\d{4}[-/.]\d{1,2}[-/.]\d{1,2})(?![\d.])|\d{1,2}[-/]\w{3}[-/]\d{2,4}"
+    rf"|(?=.*\b(?:{'|'.join(_LISTS['months'])}))(?=.*\d{{1,2}}(?!\d))(?=.*(?<!\d)\d{{4}}(?!\d))",
+    re.I | re.S,
+)
+_LONG_NUMBER: Final = re.compile(r"\d(?:[ -]?\d){5,}")
+_MEASURED: Final = re.compile(r"[$€£¥]|\d[.,]\d|%|percent|\d{1,3}(?:,\d{3})+", re.I)
+_CUE_BEFORE: Final = re.compile(rf"(?<!\w)(?:{'|'.join(sorted(_LISTS['cues_before']))})(?!\w)[^.!?;]{{0,24}}$", re.I)
+_CUE_AFTER: Final = re.compile(r"[ -]?(?:years?|yrs?|months?|weeks?|days?)[ -]old(?!\w)|[ -]?y/?o(?!\w)", re.I)
+_CUE_INSIDE: Final = re.compile(
+    r"(?:years?|yrs?|months?|weeks?|days?)[ -]old|\by/?o\b|\baged?\b|\d(?:st|nd|rd|th) birth", re.I
+)
+
+
+def without_ordinary(spans: Iterable[Span], sentence: Sentence, dates_and_numbers: str) -> list[Span]:
+    """Returns the finds that a careful reader would mask.
+
+    Args:
+        spans: finds of a policy.
+        sentence: text that the policy read.
+        dates_and_numbers: ``all``, which leaves out none, ``careful`` or ``identifying``.
+    """
+    found = list(spans)
+    if not found or dates_and_numbers == "all":
+        return found
+    text = sentence.text
+    cited = [match.span() for match in _CITED.finditer(text)] if " v" in text else []
+    kept = []
+    for span in found:
+        start, end = _without_placeholders(span, sentence)
+        if any(first <= start and end <= last for first, last in cited):
+            continue
+        before, after = text[max(0, start - _NEAR) : start], text[end : end + _NEAR]
+        if not is_ordinary(text[start:end], span.label, before, after, dates_and_numbers):
+            kept.append(span)
+    return kept
+
+
+def _without_placeholders(span: Span, sentence: Sentence) -> tuple[int, int]:
+    """Returns the characters of a find without the placeholders at its ends, or all of them if that is all."""
+
+    def is_placeholder(token: int) -> bool:
+        return sentence.text[sentence.starts[token] : sentence.ends[token]] == PLACEHOLDER
+
+    first, last = span.start_token, span.end_token
+    while first < last and is_placeholder(first):
+        first += 1
+    while last > first and is_placeholder(last - 1):
+        last -= 1
+    if first == last:
+        first, last = span.start_token, span.end_token
+    return sentence.starts[first], sentence.ends[last - 1]
+
+
+def is_ordinary(find: str, label: str, before: str, after: str, dates_and_numbers: str = "careful") -> bool:
+    """Returns true if no careful reader would mask a find.
+
+    Args:
+        find: text of the find.
+        label: label of the find.
+        before, after: text next to it.
+        dates_and_numbers: ``careful`` or ``identifying``.
+    """
+    if len(find) > _LONGEST:
+        return False
+    if _is_time_stamp(find, before, dates_and_numbers):
+        return True
+    if label in _MACHINE:
+        return _is_machine_made(find, label, before)
+    if not any(map(str.isalnum, find)):
+        return True
+    if _is_code(find) or _is_number_of_a_thing(find, before, after, dates_and_numbers):
+        return True
+    words = _WORD.findall(find)
+    lower = find.lower()
+    if label not in _NUMBERS:
+        if _ANNOUNCED.search(before):
+            return False
+        if _NUMBERED.fullmatch(find) or (len(words) > 1 and words[-1].lower() in _LISTS["named_after"]):
+            return True
+        if len(find.split()) == 1 and (lower in _LISTS["technical"] or (lower in _LISTS["drugs"])):
+            return True
+        if lower.removesuffix("'s").removesuffix("’s") in _LISTS["eponyms"] and (
+            _EPONYM.match(after) or "s" in lower[-1:]
+        ):
+            return True
+        if _AFTER_NAME.match(after) or (lower in _LISTS["scores"] and _SCORE.match(after)):
+            return True
+        if len(find) == 1 or before.rstrip().endswith(PLACEHOLDER):
+            return False
+        return bool(words) and find.islower() and all(map(_is_plain, words)) and not _HAS_ID.search(find)
+    if lower in _LISTS["frequencies"]:
+        return True
+    return dates_and_numbers == "identifying" and not _identifies(find, label, before, after)
+
+
+def _is_plain(word: str) -> bool:
+    return (word in COMMON_WORDS or word in FUNCTION_WORDS or word in UNITS or word in _LISTS["plain"]) and (
+        word not in personal_names()
+    )
+
+
+def _is_machine_made(find: str, label: str, before: str) -> bool:
+    if label == "CODE":
+        return _NUMBERED.fullmatch(find) is not None
+    if label == "URL":
+        return _CALL.fullmatch(find) is not None
+    if label == "ADDRESS":
+        if _NUMBERED.fullmatch(find) or _STANDARD.search(before):
+            return True
+        return _VITAL_SIGNS.search(before[-12:] + find) is not None and re.search(r"\d{5}", find) is None
+    return False
+
+
+def _is_time_stamp(find: str, before: str, dates_and_numbers: str) -> bool:
+    """Returns true for seconds since 1970: with a fraction or a cue, or in any place with ``identifying``."""
+    if _STAMP.fullmatch(_KEY.sub("", find)) is None or _CUE_BEFORE.search(before):
+        return False
+    return dates_and_numbers == "identifying" or "." in find or _TIME_CUE.search(before) is not None
+
+
+def _is_code(find: str) -> bool:
+    """Returns true for code without a string, a capitalised word, a long number or an address in it."""
+    if _CODE.search(find) is None or _HAS_ID.search(find) or _NOT_CODE.search(find):
+        return False
+    return not any(word.lower() in personal_names() for word in _WORD.findall(find) if len(word) > 2)
+
+
+def _is_number_of_a_thing(find: str, before: str, after: str, dates_and_numbers: str) -> bool:
+    """Returns true for a dose, for a short number after "version", "section" and the like, and for a size of data."""
+    follows_digit = _AFTER_DIGIT.search(before) is not None
+    if _DOSE.fullmatch(find) and (find[0].isdigit() or follows_digit):
+        return True
+    if _SHORT_NUMBER.fullmatch(find) and (_UNIT_NEXT.match(after) or _TECHNICAL.search(before)):
+        return True
+    if dates_and_numbers == "identifying" and follows_digit and _SIZE_NEXT.fullmatch(find):
+        return True
+    return _RATIO.fullmatch(find) is not None and _PRESSURE.search(before) is not None
+
+
+def _identifies(find: str, label: str, before: str, after: str) -> bool:
+    """Returns true if a date or number has a cue, or a form that identifies somebody."""
+    if _CUE_BEFORE.search(before) or _CUE_AFTER.match(after) or _CUE_INSIDE.search(find):
+        return True
+    if _DATE.search(find):
+        return True
+    if _LONG_NUMBER.search(find):
+        return not _MEASURED.search(find) or len(re.sub(r"\D", "", find)) > 9
+    words = [word for word in _WORD.findall(find.lower()) if word in NUMBER_WORDS]
+    return len(words) >= 4
