@@ -188,6 +188,13 @@ def test_parquet(tmp_path: Path) -> None:
     assert "columns body, uuid, n" in said
 
 
+def test_names_of_columns_may_be_empty(tmp_path: Path) -> None:
+    rows = "".join(f"{'good' if i % 2 else 'bad'},{PROSE} {i},,,\n" for i in range(40))
+    corpus, documents, _, said = begun(tmp_path, {"a.csv": f"v1,v2,,,\n{rows}"})
+    assert (corpus.text_field, corpus.column_names, len(documents)) == ("v2", (), 40)
+    assert "columns v1, v2; text: v2" in said
+
+
 @pytest.mark.parametrize(
     ("name", "data", "told"),
     [

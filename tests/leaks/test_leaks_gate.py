@@ -238,6 +238,14 @@ def test_rows_that_stay_private_or_are_held_out_may_hold_it(tmp_path: Path) -> N
         _run_gate(tmp_path / "speaker", [[MASKED, CLEAN]], GateConfig(), speaker="Zebulon Quackenbush")
 
 
+def test_the_number_of_a_speaker_is_no_masked_number(tmp_path: Path) -> None:
+    masked = ("Call room 110 of the Speaker.", "Call room <MASK> of the Speaker.", False)
+    context = _run_gate(tmp_path / "made", [[masked, CLEAN]], GateConfig(), speaker="SPEAKER_110")
+    assert (context.out.folder / "passed.json").exists()
+    with pytest.raises(PrivacyGateError):
+        _run_gate(tmp_path / "other", [[masked, CLEAN]], GateConfig(), domain="SPEAKER_110")
+
+
 def test_tables_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     one, two = _partition(tmp_path, 0, [MASKED, CLEAN]), _partition(tmp_path, 1, [MASKED])
     rows = search.spans_of(one["split"].table(SENTENCES), two["redact"].table(REDACTED))
