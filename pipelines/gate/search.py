@@ -121,7 +121,7 @@ def finds_in_tags(row: dict[str, Any], index: StringIndex, choice: Choice) -> It
 
 
 def _quoted(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yields the column and value of each tag that quotes the corpus. ``SPEAKER_110`` is a number, and quotes nothing."""
+    """Yields the column and value of each tag that quotes the corpus. ``SPEAKER_110`` quotes nothing."""
     for column in TAGS:
         if (value := row[column]) and not (column == "speaker" and MADE.fullmatch(value)):
             yield column, value
