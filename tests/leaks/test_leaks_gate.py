@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,6 +24,7 @@ from pipelines.corpus.tables import SENTENCES
 from pipelines.errors import PrivacyGateError, StageError
 from pipelines.gate import masked_strings as chunks
 from pipelines.gate import search
+from pipelines.gate.files import units_of
 from pipelines.gate.strings import Choice, StringIndex, fragments, masked_strings, words_of
 from pipelines.graph import GRAPH
 from pipelines.policies.tables import REDACTED
@@ -244,6 +247,9 @@ def test_the_number_of_a_speaker_is_no_masked_number(tmp_path: Path) -> None:
     assert (context.out.folder / "passed.json").exists()
     with pytest.raises(PrivacyGateError):
         _run_gate(tmp_path / "other", [[masked, CLEAN]], GateConfig(), domain="SPEAKER_110")
+    table = pa.table({"speaker": ["SPEAKER_110", "Room 110"], "domain": ["SPEAKER_110", None]})
+    pq.write_table(table, tmp_path / "public.parquet")
+    assert [unit.text for unit in units_of(tmp_path / "public.parquet")] == ["Room 110", "SPEAKER_110"]
 
 
 def test_tables_that_do_not_fit_are_refused(tmp_path: Path) -> None:
