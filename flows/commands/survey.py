@@ -12,6 +12,7 @@ from typing import Any, Final
 from flows.commands.kinds import DAMAGED, MOST_REJECTED, Kind, decided, kinds_of
 from flows.commands.sources import Settings, settings_of
 from pipelines.corpus.detect_format import is_empty
+from pipelines.corpus.formats import format_spec
 from pipelines.corpus.languages import language_of
 from pipelines.corpus.listing import left_out_text, list_files
 from pipelines.corpus.options import SourceOptions
@@ -28,6 +29,8 @@ USUAL_EPOCHS = 8
 _TRAINED_WORDS = 6_000_000
 """Words, over all epochs, that the tiny model reads in a quarter of an hour on two cores."""
 _NAMES = {"en": "English", "de": "German", "fr": "French", "es": "Spanish", "it": "Italian", "nl": "Dutch"}
+_OF_DOCUMENTS: Final = frozenset({"txt_document", "dialogue_gap_minutes"})
+"""Settings that say where a document ends."""
 _BY_FIELD: Final = ("jsonl", "json", "csv", "tsv", "parquet", "huggingface")
 """Formats whose text is a field or a column."""
 
@@ -201,11 +204,11 @@ def _settle(inputs: Sequence[str], kinds: Sequence[Kind], readable: Sequence[Kin
         num_documents=num_documents,
         num_words=round(words),
         left_out=left_out,
-        warnings=tuple(_warnings(languages, num_documents)),
+        warnings=tuple(_warnings(languages, num_documents, [kind.look.format or "" for kind in readable])),
     )
 
 
-def _warnings(languages: Counter[str | None], num_documents: int) -> list[str]:
+def _warnings(languages: Counter[str | None], num_documents: int, formats: Sequence[str]) -> list[str]:
     found = []
     judged = languages.total() - languages[None]
     others = judged - languages["en"]
@@ -219,8 +222,10 @@ def _warnings(languages: Counter[str | None], num_documents: int) -> list[str]:
             "split.other_languages"
         )
     if num_documents < 20:
+        chosen = {f"corpus.{name}" for form in formats for name in {*format_spec(form).settings} & _OF_DOCUMENTS}
+        split = f"split the text into more documents ({' or '.join(sorted(chosen))}), or " if chosen else ""
         found.append(
-            f"only about {num_documents} documents, and all sentences of a document are in one fold: split the text "
-            "into more documents (corpus.txt_document), or set split.valid_fraction and split.test_fraction to 0"
+            f"only about {num_documents} documents, and all sentences of a document are in one fold: {split}set "
+            "split.valid_fraction and split.test_fraction to 0"
         )
     return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -39,6 +40,7 @@ _MAIL_HEADERS = {b"return-path", b"received", b"delivered-to", b"message-id", b"
 _PERSONA = re.compile(r"[0-9]+ (?:your|partner's) persona: ")
 _TAGGED = re.compile(r"\S+[ \t](?:\S+[ \t])*(?:O|[BIESLU]-\S+)")
 _PARAGRAPHS = re.compile(r"\n[ \t]*\n")
+_MARK: Final = re.compile(r"(?<=[ \t])[-+$|#@~^*=<>%&:;]{2,12}(?=[ \t])")
 _BY_OBJECT: Mapping[str, tuple[str, RowKind]] = {
     ".jsonl": ("jsonl", "line"),
     ".ndjson": ("jsonl", "line"),
@@ -227,9 +229,19 @@ def _text(text: str, suffix: str) -> list[Look]:
     """Returns readings as text. Files with a suffix of records or mails are never plain text."""
     if suffix in _BY_OBJECT or suffix in (".csv", ".tsv", ".eml", ".mbox", ".mbx"):
         return []
-    plain = Look(format="txt", what="text", texts=(text,), score=0.5)
+    plain = Look(format="txt", what="text", texts=(text,), score=0.5, doubts=_doubts_of_parts(text))
     known = _known_text(text)
     return [plain] if known is None else [known, replace(plain, score=0.3)]
+
+
+def _doubts_of_parts(text: str) -> tuple[str, ...]:
+    """Returns a doubt if a mark cuts nearly all lines into as many parts, as the columns of a table."""
+    lines = [line for line in text.split("\n")[:_ROWS] if line.strip()]
+    found = Counter(tuple(_MARK.findall(line)) for line in lines)
+    marks, most = next(iter(found.most_common(1)), ((), 0))
+    if not marks or len(set(marks)) > 1 or len(lines) < 3 or most < 0.9 * len(lines):
+        return ()
+    return (f"{marks[0]} cuts each line into {len(marks) + 1} parts, and all of them are read as text",)
 
 
 def _known_text(text: str) -> Look | None:

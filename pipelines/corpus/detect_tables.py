@@ -131,7 +131,8 @@ def _looks(table: _Table, form: str) -> list[Look]:
     if names_columns(header, rest):
         if not rest:
             return [Look(format=None, what="a header without rows", score=0.9)]
-        records = [dict(zip(header, cells, strict=True)) for cells in rest if any(cells)]
+        columns = [at for at, name in enumerate(header) if name.strip()]
+        records = [{header[at]: cells[at] for at in columns} for cells in rest if any(cells)]
         return choose_fields(form, records) if records else [Look(format=None, what="only empty rows", score=0.9)]
     names = _names(table.rows)
     looks = choose_fields(form, [dict(zip(names, cells, strict=True)) for cells in table.rows if any(cells)])
@@ -153,7 +154,7 @@ def names_columns(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
         rest: cells of other lines, as many in each
     """
     named = [cell.strip() for cell in first]
-    if len(set(named)) < len(named) or all(_NUMBER.fullmatch(cell) for cell in named if cell):
+    if len({*filter(None, named)}) < sum(map(bool, named)) or all(_NUMBER.fullmatch(cell) for cell in named if cell):
         return False
     if not rest:
         return True

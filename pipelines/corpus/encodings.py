@@ -198,7 +198,7 @@ def encoding_of(head: bytes) -> str:
     if _decodes(head, UTF8):
         return UTF8
     sample = _sample(head)
-    num_bad = sample.decode(UTF8, "replace").count("\ufffd")
+    num_bad = sample.decode(UTF8, "replace").count("\ufffd") - sample.count("\ufffd".encode())
     if num_bad * _GOOD_PER_BAD < sum(byte > 0x7F for byte in sample) - num_bad:
         return UTF8  # its few bad bytes are damage, and any other character set would change all the good ones
     return _likeliest(sample)

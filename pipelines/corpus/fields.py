@@ -40,6 +40,8 @@ _DIALOGUE_IDS = ("dialogue_id", "dialog_id", "conversation_id", "conversationid"
 
 _FOLD_NAMES = ("fold", "split")
 _GOLD_NAMES = ("spans", "entities", "gold", "annotations", "label", "labels")
+_LISTED = re.compile(r"\[(['\"]).*\1(?:,.*)?\]", re.DOTALL)
+"""A list as Python or JSON writes it."""
 _DOMAINS = ("domain", "label")
 _FORM = re.compile(
     r"name|phone|tel|mobile|fax|e-?mail|mail|address|street|city|date|subject|from|to|cc|id|no|dob", re.I
@@ -117,6 +119,8 @@ def _plain(
         return [Look(format=None, what=f"{shown}: none is plainly text{hint}", score=0.5, is_table=True)]
     if nested:
         doubts.append(f"{', '.join(nested)} holds lists of texts, perhaps turns, which this reading leaves out")
+    if 10 * sum(_LISTED.fullmatch(str(value).strip()) is not None for value in values[text]) > 9 * len(values[text]):
+        doubts.append(f"{text} holds lists of words in brackets, and the policies need running text: join the words")
     roles = _roles(text, by_name, values)
     domains, warnings = _domains({text, roles.get("gold_field")}, names, values)
     fields = {

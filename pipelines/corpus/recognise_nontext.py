@@ -119,15 +119,11 @@ def source_code(head: Head) -> Reading | None:
 
 
 def _is_code(line: str) -> bool:
-    if _STRONG.fullmatch(line) is None:
-        return False
-    words = line.split()
-    return not (len(words) >= 6 and _is_sentence(line))
+    return _STRONG.fullmatch(line) is not None and not _is_prose(line)
 
 
-def _is_sentence(line: str) -> bool:
-    letters = sum(char.isalpha() or char == " " for char in line)
-    return len(line.split()) >= 4 and letters >= 0.93 * len(line)
+def _is_prose(line: str) -> bool:
+    return len(line.split()) >= 6 and sum(char.isalpha() or char == " " for char in line) >= 0.93 * len(line)
 
 
 def program_log(head: Head) -> Reading | None:
@@ -150,8 +146,8 @@ def program_log(head: Head) -> Reading | None:
         return Reading(None, 0.95 if entries >= 0.6 else 0.85, "looks like a program's log")
     if levels + traces >= 0.7:
         return Reading(None, 0.9, "looks like a program's log")
-    is_unknown = head.suffix == ".log" and _share(lines, _is_sentence) < 0.5
-    return Reading(None, 0.7, "a log of an unknown layout") if is_unknown else None
+    is_log = head.suffix == ".log" and _share(lines, _is_prose) < 0.5
+    return Reading(None, 0.7, "a log of an unknown layout") if is_log else None
 
 
 def _is_json_log(line: str) -> bool:

@@ -20,6 +20,9 @@ ROLE: Final = re.compile(
     re.IGNORECASE,
 )
 
+MADE: Final = re.compile(r"SPEAKER_[0-9]+")
+"""A tag of `Tags`. No speaker of a corpus has such a name in a table of sentences, except as a role."""
+
 TAG: Final = re.compile(r"([A-Z][A-Za-z0-9_ ]{0,15}):(?=\s|$)")
 """The tag of a speaker at the start of a line."""
 

@@ -13,7 +13,11 @@ from pipelines.corpus.log_lines import Line, bad_row, read_lines
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.speech import Item, Style, Turns, is_sound, plain_text, style_of, voices
 
-TIMING: Final = re.compile(r"[ \t]{0,8}(?P<start>\d[\d:.,]{0,15})[ \t]{0,8}-{1,2}>[ \t]{0,8}(?P<end>[\d:.,]{0,16})")
+TIMING: Final = re.compile(
+    r"[ \t]{0,8}(?P<start>\d[\d:.,]{0,15})(?:[ \t]{0,8}-{1,2}>[ \t]{0,8}|,(?=\d{1,3}:\d\d:\d\d\.\d{3}[ \t]*$))"
+    r"(?P<end>[\d:.,]{0,16})"
+)
+"""The line of a cue's times: ``00:01.000 --> 00:02.000``, or ``0:00:01.000,0:00:02.000`` (YouTube's SBV)."""
 _TIME: Final = re.compile(r"(?:(\d{1,3}):)?(\d{1,2}):(\d{1,2})(?:[.,](\d{1,3}))?")
 _BLOCK: Final = re.compile(r"(?:NOTE|STYLE|REGION|WEBVTT)(?:\s|$)")
 _HEAD_CUES: Final = 300

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipelines.corpus.speakers import MADE
 from pipelines.files import read_file, to_be_read
 from pipelines.filled_in import END, START, filled_ranges, our_names, without_marks
 from pipelines.gate.index import indexes_to_search
@@ -110,9 +111,11 @@ def _cells(path: Path) -> Iterator[Unit]:
         schema = table.schema_arrow
         for field in schema:
             is_text = pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
-            if is_text:  # no column is exempt for its name
+            if is_text:  # no column is exempt for its name, only the numbers that we gave to speakers
+                made = MADE if field.name == "speaker" else None
                 for batch in table.iter_batches(columns=[field.name]):
-                    yield from (Unit(value) for value in batch.column(0).to_pylist() if value)
+                    values = filter(None, batch.column(0).to_pylist())
+                    yield from (Unit(value) for value in values if made is None or not made.fullmatch(value))
 
 
 class _PageText(HTMLParser):

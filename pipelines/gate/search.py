@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.artifacts import Target
+from pipelines.corpus.speakers import MADE
 from pipelines.errors import PrivacyGateError
 from pipelines.gate.strings import Choice, StringIndex, words_of
 from pipelines.gate.tables import GATE_HITS
@@ -112,14 +113,18 @@ def _is_training(batch: pa.RecordBatch) -> pa.BooleanArray:
 
 def finds_in_tags(row: dict[str, Any], index: StringIndex, choice: Choice) -> Iterator[Hit]:
     """Yields the strings that stand in a public row's speaker, domain or label."""
+    for column, value in _quoted(row):
+        words = tag_words(value, choice.case_sensitive)
+        for string in sorted(index.find(words)):
+            place = {"doc_id": row["doc_id"], "sentence_index": row["sentence_index"]}
+            yield Hit(file=f"public.parquet, {column}", string=string, label=index.labels[string], text=value, **place)
+
+
+def _quoted(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yields the column and value of each tag that quotes the corpus. ``SPEAKER_110`` quotes nothing."""
     for column in TAGS:
-        if value := row[column]:
-            words = tag_words(value, choice.case_sensitive)
-            for string in sorted(index.find(words)):
-                place = {"doc_id": row["doc_id"], "sentence_index": row["sentence_index"]}
-                yield Hit(
-                    file=f"public.parquet, {column}", string=string, label=index.labels[string], text=value, **place
-                )
+        if (value := row[column]) and not (column == "speaker" and MADE.fullmatch(value)):
+            yield column, value
 
 
 @functools.lru_cache(maxsize=1_024)
@@ -137,6 +142,5 @@ def row_words(table: Table, choice: Choice) -> Iterator[list[str]]:
 def words_of_row(row: dict[str, Any], choice: Choice) -> Iterator[Sequence[str]]:
     """The words of each text of a public row: what it says, and its speaker, domain and label."""
     yield choice.words(row["redacted_text"])
-    for column in TAGS:
-        if value := row[column]:
-            yield tag_words(value, choice.case_sensitive)
+    for _, value in _quoted(row):
+        yield tag_words(value, choice.case_sensitive)

@@ -255,7 +255,7 @@ class CorpusConfig(StageConfig):
             make_reader(self.format, self.read_options())
 
     def _named_formats(self) -> tuple[str, ...]:
-        named = {self.format, *(source.format for source in self.source)} - {"auto"}
+        named = {self.format, *(source.format for source in self.source)} - {"auto", SKIP}
         return tuple(sorted(named))
 
     def code_references(self, stage: str | None = None) -> tuple[str, ...]:

@@ -192,12 +192,17 @@ def test_the_character_set_is_guessed(encoding):
         ("שלום, החבילה עדיין לא הגיעה.", "windows-1255"),
         ("مرحبا، لم تصل الطرد بعد.", "windows-1256"),
         ("สวัสดีครับ พัสดุยังไม่มาถึง", "cp874"),
+        ("A parcel of \ufffd\ufffd5.00 came, and one of \ufffd\ufffd7.50 did not.", "utf-8"),
         ("plain ASCII", "utf-8"),
         ("", "utf-8"),
     ],
 )
 def test_short_texts(text, encoding):
     assert encoding_of(text.encode(encoding)) == encoding
+
+
+def test_replaced_characters_are_no_damage():
+    assert encoding_of("Parcels of \ufffd\ufffd5 came.\n".encode() * 9 + b"One is w\xfdrn.\n") == "utf-8"
 
 
 @pytest.mark.parametrize("language", ["fr", "de", "es", "it", "pt", "nl", "sv", "da", "nb", "fi", "ca"])

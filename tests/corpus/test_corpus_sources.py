@@ -97,7 +97,9 @@ def test_a_wrong_source_is_refused(source: dict[str, str], told: str) -> None:
 
 def test_skipped_files_are_left_out_and_counted(tmp_path: Path) -> None:
     corpus(tmp_path)
-    options = CorpusConfig(source=[{"pattern": "*.csv", "format": "skip"}, *SOURCES]).read_options()
+    config = CorpusConfig(source=[{"pattern": "*.csv", "format": "skip"}, *SOURCES])
+    assert config.package_references() == CorpusConfig(source=SOURCES).package_references()
+    options = config.read_options()
     for inputs in (["in"], ["in/orders/*.csv", "in/log"], ["in/skipped.csv", "in/log"]):
         files = list_files(inputs, tmp_path, "auto", options.sources)
         assert not any(file.name.endswith(".csv") for file in files)

@@ -68,6 +68,12 @@ def test_subtitles_without_speakers_are_text_whose_sentences_are_whole():
     assert dict(found.left_out) == {"sound": 1}
 
 
+def test_captions_of_youtube_in_sbv():
+    cues = "0:00:01.000,0:00:02.500\nThe pump\nruns at 0:00:09.\n\n0:00:02.500,0:00:04.000\nsince noon.\n"
+    assert turns("vtt", cues) == turns("vtt", "WEBVTT\n\n" + cues.replace(",", " --> "))
+    assert [text for _, text in turns("vtt", cues)[0]] == ["The pump runs at 0:00:09.", "since noon."]
+
+
 def test_notes_styles_and_settings_of_cues_are_left_out():
     text = "WEBVTT - A title\n\nNOTE written\nby hand\n\nSTYLE\n::cue { color: red }\n\nREGION\nid:x\n\n" + (
         "one\n00:01.000 --> 00:02.000 align:start line:0\nHello.\n\nNOTE end\n"

@@ -189,6 +189,13 @@ def test_parquet(tmp_path: Path) -> None:
     assert "columns body, uuid, n" in said
 
 
+def test_names_of_columns_may_be_empty(tmp_path: Path) -> None:
+    rows = "".join(f'{"good" if i % 2 else "bad"},"{PROSE} {i}",,,\n' for i in range(40))
+    corpus, documents, _, said = begun(tmp_path, {"a.csv": f"v1,v2,,,\n{rows}"})
+    assert (corpus.text_field, corpus.column_names, len(documents)) == ("v2", (), 40)
+    assert "columns v1, v2; text: v2" in said
+
+
 @pytest.mark.parametrize(
     ("name", "data", "told"),
     [
@@ -219,7 +226,17 @@ def test_the_encoding_of_text_that_is_not_utf8_is_written(tmp_path: Path) -> Non
 
 
 def test_a_few_documents_are_warned_of(tmp_path: Path) -> None:
-    assert "only about 1 documents" in begun(tmp_path, {"a.txt": PROSE})[3]
+    said = begun(tmp_path, {"a.txt": PROSE})[3]
+    assert "only about 1 documents" in said
+    assert "(corpus.txt_document)" in said
+
+
+def test_lines_of_parts_and_lists_of_words_are_doubted(tmp_path: Path) -> None:
+    lines = "".join(f"L{i} +++$+++ u{i} +++$+++ {PROSE}\n" for i in range(9))
+    assert "+++$+++ cuts each line into 3 parts" in begun(tmp_path / "a", {"a.txt": lines})[3]
+    assert "parts" not in begun(tmp_path / "b", {"a.txt": f"{PROSE}\nA -- B\n" * 9})[3]
+    rows = [{"text": str([*PROSE.split(), str(i)]), "tag": i} for i in range(9)]
+    assert "lists of words" in begun(tmp_path / "c", {"a.jsonl": "".join(json.dumps(row) + "\n" for row in rows)})[3]
 
 
 DATA = REPOSITORY.parent / "shared" / "data"

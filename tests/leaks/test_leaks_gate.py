@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,6 +24,7 @@ from pipelines.corpus.tables import SENTENCES
 from pipelines.errors import PrivacyGateError, StageError
 from pipelines.gate import masked_strings as chunks
 from pipelines.gate import search
+from pipelines.gate.files import units_of
 from pipelines.gate.strings import Choice, StringIndex, fragments, masked_strings, words_of
 from pipelines.graph import GRAPH
 from pipelines.policies.tables import REDACTED
@@ -236,6 +239,17 @@ def test_rows_that_stay_private_or_are_held_out_may_hold_it(tmp_path: Path) -> N
     _run_gate(tmp_path / "fold", [[MASKED, LEAK]], GateConfig(), fold="test")
     with pytest.raises(PrivacyGateError):
         _run_gate(tmp_path / "speaker", [[MASKED, CLEAN]], GateConfig(), speaker="Zebulon Quackenbush")
+
+
+def test_the_number_of_a_speaker_is_no_masked_number(tmp_path: Path) -> None:
+    masked = ("Call room 110 of the Speaker.", "Call room <MASK> of the Speaker.", False)
+    context = _run_gate(tmp_path / "made", [[masked, CLEAN]], GateConfig(), speaker="SPEAKER_110")
+    assert (context.out.folder / "passed.json").exists()
+    with pytest.raises(PrivacyGateError):
+        _run_gate(tmp_path / "other", [[masked, CLEAN]], GateConfig(), domain="SPEAKER_110")
+    table = pa.table({"speaker": ["SPEAKER_110", "Room 110"], "domain": ["SPEAKER_110", None]})
+    pq.write_table(table, tmp_path / "public.parquet")
+    assert [unit.text for unit in units_of(tmp_path / "public.parquet")] == ["Room 110", "SPEAKER_110"]
 
 
 def test_tables_that_do_not_fit_are_refused(tmp_path: Path) -> None:
