@@ -73,8 +73,11 @@ def audited(job: Job) -> dict[str, Any]:
     method, fault, epsilon, seed, num_trials = job
     torch.set_num_threads(1)
     game = game_of(method, epsilon, num_trials)
-    with ALL[fault].put_into(kind_of(method)):
-        played = play_training(game, seed)
+    try:
+        with ALL[fault].put_into(kind_of(method)):
+            played = play_training(game, seed)
+    except Exception as error:
+        raise RuntimeError(f"the game of {method} with {fault!r} at epsilon {epsilon}, round {seed}, failed") from error
     tests = played.p_values(np.random.default_rng(seed))
     p_value = played.p_value(np.random.default_rng(seed))
     return {
