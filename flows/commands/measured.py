@@ -31,7 +31,7 @@ _LONGEST_SHOWN: Final = 10_000
 
 @dataclass(kw_only=True)
 class Measured:
-    """What a reading finds in files.
+    """Findings of a reading in files.
 
     Attributes:
         num_documents: number of documents

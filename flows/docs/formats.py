@@ -80,7 +80,7 @@ def _table() -> list[str]:
     lines = ["| `format` | Files | A document is | Known secrets |", "|" + "---|" * 4]
     for name, spec in FORMATS.items():
         files = ", ".join(f"`{suffix}`" for suffix in spec.kinds)
-        lines.append(f"| [`{name}`](#{name}) | {files} | {spec.document} | {'yes' if spec.has_gold else 'no'} |")
+        lines.append(f"| [`{name}`](#{name}) | {files} | {spec.document} | {'yes' if spec.has_gold else '–'} |")
     return lines
 
 

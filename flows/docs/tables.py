@@ -32,7 +32,7 @@ def formats() -> str:
     for name, spec in FORMATS.items():
         files = ", ".join(f"`{suffix}`" for suffix in spec.kinds)
         settings = ", ".join(f"`{field}`" for field in spec.settings)
-        gold = "yes" if spec.has_gold else "no"
+        gold = "yes" if spec.has_gold else "–"
         lines.append(f"| `{name}` | {files} | {spec.document} | {settings} | {gold} | {spec.example} |")
     return "\n".join(lines)
 
