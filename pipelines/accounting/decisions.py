@@ -162,7 +162,7 @@ DECISIONS: Final[tuple[Decision, ...]] = (
     Decision(
         name="sentences of a document",
         stage="split",
-        settings=("split.mode", "split.model", "split.language", "split.max_sentence_tokens"),
+        settings=("split.mode", "split.model", "split.language", "split.max_sentence_tokens", "split.cut_fields"),
         reads="lines, tags of speakers and full stops of a document",
         changes="where its other sentences begin and end, and how its speakers are numbered",
         says=_before_records(

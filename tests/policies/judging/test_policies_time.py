@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from support.patches import Patch
 
 import reticent
 from pipelines.policies.detectors import presidio_engine
@@ -83,9 +84,9 @@ def test_time_is_linear_to_100_kb(unit: str) -> None:
     assert _seconds(unit, 100_000) <= 12 * max(FLOOR, _seconds(unit, 10_000))
 
 
-def test_a_slow_pattern_masks_the_row_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_pattern_masks_the_row_whole(patch: Patch) -> None:
     limited = presidio_engine._Limited(r"(a+a+)+b", 0)
-    monkeypatch.setattr(presidio_engine, "PATTERN_SECONDS", 0.05)
+    patch.constant(presidio_engine, "PATTERN_SECONDS", 0.05)
     with pytest.raises(SlowPatternError):
         list(limited.finditer("a" * 5_000))
 
