@@ -10,13 +10,17 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, runtime_checkable
 
 from pipelines.policies.options import LABEL_PATTERN, PolicyOptions
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
     from spacy.tokens import Doc
+
+
+PLACEHOLDER: Final = "John"
+"""The word that replaces a masked run in a reading. docs/policies.md, "Stable redaction", gives the reason for it."""
 
 
 class Span(NamedTuple):

@@ -13,8 +13,7 @@ from typing import Final
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS, UNITS
 from pipelines.policies.english.name_lists import personal_names
 from pipelines.policies.english.word_lists import word_lists
-from pipelines.policies.judging.stabilise import PLACEHOLDER
-from pipelines.policies.protocol import Sentence, Span
+from pipelines.policies.protocol import PLACEHOLDER, Sentence, Span
 
 _LISTS: Final = word_lists("ordinary")
 _NUMBERS: Final = frozenset(

@@ -30,11 +30,9 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
+from pipelines.policies.protocol import PLACEHOLDER as PLACEHOLDER
 from pipelines.policies.protocol import Span
 from pipelines.policies.redact import masked_runs
-
-PLACEHOLDER: Final = "John"
-"""The word that replaces a masked run in a reading. docs/policies.md, "Stable redaction", gives the reason for it."""
 
 MAX_REMEMBERED: Final = 100_000
 MAX_ROUNDS: Final = 24
