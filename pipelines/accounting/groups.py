@@ -45,6 +45,9 @@ _ENOUGH: Final = 1e-3
 """Change of epsilon, as a share of it, below which a finer grid is not tried."""
 _TAIL_SHARE: Final = 1e-4
 """Share of delta that the tails outside the grid may take, over all steps."""
+_ROUNDING: Final = 1e-13
+"""Error of delta for each step that the Fourier transform of the composition may make, with room to spare. Measured: up
+to 3e-14 at 1,000 steps and 3e-11 at 100,000. Below it, only the bound without credit for sampling is safe."""
 _NUM_NODES: Final = 100_001
 _MOST_POINTS: Final = 1 << 21
 _CHUNK: Final = 1 << 16
@@ -78,6 +81,8 @@ def group_epsilon(event: Event, delta: float, size: int) -> float:
     if adds_no_noise(event):
         return math.inf
     bound = unsampled = _without_sampling(event, delta, size)
+    if delta < _ROUNDING * sum(count for count, _ in leaves(event)):
+        return unsampled
     for interval in _INTERVALS:
         finer = _on_grid(event, delta, size, interval)
         if finer is None:
@@ -92,6 +97,8 @@ def _without_sampling(event: Event, delta: float, size: int) -> float:
     """Returns the bound without credit for sampling: Gaussians with the full move (Dong et al. 2022, Cor. 3.3)."""
     mu_squared = 0.0
     for count, leaf in leaves(event):
+        if isinstance(leaf, PoissonSampled) and leaf.sample_rate == 0:
+            continue
         noise = leaf.event.noise_multiplier if isinstance(leaf, PoissonSampled) else _noise(leaf)
         mu_squared += count * (2 * size / noise) ** 2
     return gdp_epsilon(math.sqrt(mu_squared), delta)
@@ -105,7 +112,7 @@ def _noise(leaf: Any) -> float:
 
 def _on_grid(event: Event, delta: float, size: int, interval: float) -> float | None:
     """Returns epsilon on one grid of losses; None if the grid has too many points."""
-    parts = list(leaves(event))
+    parts = [(count, leaf) for count, leaf in leaves(event) if getattr(leaf, "sample_rate", 1.0) > 0]
     tail = _TAIL_SHARE * delta / sum(count for count, _ in parts)
     total: Any = None
     for count, leaf in parts:
@@ -130,7 +137,7 @@ class _Pair:
         size: k, the largest number of records.
         rate: q, the sample rate.
         noise: sigma, over the clipping norm.
-        tail: probability that is moved to an infinite loss, at either end.
+        tail: probability that is moved to an infinite loss at the upper end, and to the lowest loss at the lower end.
     """
 
     def __init__(self, size: int, rate: float, noise: float, tail: float) -> None:

@@ -3,12 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 from pipelines.policies.detectors.finds import Range
 from pipelines.policies.detectors.phrases import pieces
 from pipelines.policies.judging.failing import FAILED_LABEL
 from pipelines.policies.protocol import Sentence, Span
 from pipelines.policies.redact import LITERAL_POLICY
+
+_ENTITIES: Final = frozenset(
+    (
+        *(
+            "CARDINAL",
+            "DATE",
+            "DATE_TIME",
+            "EVENT",
+            "FAC",
+            "GPE",
+            "LANGUAGE",
+            "LAW",
+            "LOC",
+            "LOCATION",
+            "MONEY",
+            "NORP",
+        ),
+        *("NRP", "ORDINAL", "ORG", "ORGANIZATION", "PERCENT", "PERSON", "PRODUCT", "QUANTITY", "TIME", "WORK_OF_ART"),
+    )
+)
+"""Labels of entities that a model finds. All other labels are those of patterns."""
+_HANDLE: Final = ("USERNAME", "identifiers")
+"""Label and policy of words in the form of a handle, as most names of fields are."""
 
 
 class Exclusions:
@@ -17,8 +41,9 @@ class Exclusions:
     Args:
         phrases: phrases to leave unmasked, in any letter case. A find with more words is still masked.
         labels: labels of finds to leave unmasked.
-        names_in: function that returns the sorted ranges of a text that name a field. A find of such names and of
-            punctuation stays unmasked.
+        names_in: function that returns the sorted ranges of a text that name a field. Finds end at such names. An
+            entity that a model finds in such names alone stays unmasked, and so does a handle. Any other find stays.
+        models: names of the policies that find entities with a model.
     """
 
     def __init__(
@@ -26,14 +51,16 @@ class Exclusions:
         phrases: Iterable[str] = (),
         labels: Iterable[str] = (),
         names_in: Callable[[str], Sequence[Range]] | None = None,
+        models: Iterable[str] = (),
     ) -> None:
         self._phrases = frozenset(pieces(phrase) for phrase in phrases) - {()}
         self._labels = frozenset(labels)
         self._names_in = names_in
+        self._models = frozenset(models)
 
-    def with_names(self, names_in: Callable[[str], Sequence[Range]] | None) -> Exclusions:
+    def with_names(self, names_in: Callable[[str], Sequence[Range]] | None, models: Iterable[str]) -> Exclusions:
         """Returns these exclusions and those of the names of fields."""
-        made = Exclusions((), self._labels, names_in)
+        made = Exclusions((), self._labels, names_in, models)
         made._phrases = self._phrases
         return made
 
@@ -44,9 +71,14 @@ class Exclusions:
         return [
             span
             for s in spans
-            if (span := s if _must_stay(s) else _without_names(s, sentence, names)) is not None
+            if (span := s if _must_stay(s) else self._without_names(s, sentence, names)) is not None
             and (_must_stay(s) or not self._drops(span, sentence))
         ]
+
+    def _without_names(self, span: Span, sentence: Sentence, names: Sequence[Range]) -> Span | None:
+        """Returns the rest of a find. One of names of fields alone stays, unless a model only guessed it."""
+        is_guess = (span.policy in self._models and span.label in _ENTITIES) or (span.label, span.policy) == _HANDLE
+        return _without_names(span, sentence, names) or (None if is_guess else span)
 
     def _drops(self, span: Span, sentence: Sentence) -> bool:
         if span.label in self._labels:

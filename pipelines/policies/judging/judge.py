@@ -125,7 +125,8 @@ class Judge:
         self._conservative = conservative
         self._observed = dict(sorted((observed or {}).items()))
         names_in = next((p.names_in for p in self._policies.values() if isinstance(p, FieldNames)), None)
-        self._exclusions = (exclusions or Exclusions()).with_names(names_in)
+        models = [name for name, policy in self._policies.items() if policy.needs]
+        self._exclusions = (exclusions or Exclusions()).with_names(names_in, models)
         self._separator = separator
         if isinstance(conservative, DocumentPolicy):
             raise ConfigError("redact.conservative: a policy for whole documents cannot vouch for single sentences")

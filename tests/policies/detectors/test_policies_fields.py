@@ -184,3 +184,29 @@ def test_names_of_fields():
     assert kinds_of("AWS_SECRET_ACCESS_KEY") == kinds_of("refreshToken") == {"secret"}
     assert "person" in kinds_of("customerFirstName")
     assert kinds_of("file_name") == kinds_of("max_tokens") == kinds_of("token_type") == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ('{"4111 1111 1111 1111 pin": "1234"}', "4111 1111 1111 1111"),
+        ('"jkx99@corp.com token": "abcd1234"', "jkx99@corp.com"),
+        ('"0170 1234567 phone": "x"', "0170 1234567"),
+        ("078-05-1120-id: blue", "078-05-1120"),
+        ('"release": "203.0.113.9"', "203.0.113.9"),
+    ],
+)
+def test_a_secret_in_the_place_of_a_name_stays_masked(text, secret):
+    (found,) = reticent.redact([text], policies=["identifiers", "addresses", "presidio", "fields"])
+    assert secret not in found.text
+
+
+@pytest.mark.parametrize("text", ["xylander_password=abc9", '{"xylander_id": 5}', '"Xylander token": "q"'])
+def test_a_listed_name_in_the_name_of_a_field_stays_masked(text):
+    (found,) = reticent.redact([text], policies=["names", "identifiers", "fields"], names=["Xylander"])
+    assert "xylander" not in found.text.casefold()
+
+
+def test_the_name_of_a_key_stays_open_and_its_value_does_not():
+    (found,) = reticent.redact(["API_KEY=abc123def456ghi"], policies=["identifiers", "fields"])
+    assert "abc123def456ghi" not in found.text

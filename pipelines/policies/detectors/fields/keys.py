@@ -34,7 +34,8 @@ NO_VALUE: Final = _list("no_value")
 """Values that tell nothing."""
 
 _TABLES: Final = {kind: _list(kind) for kind in KINDS}
-_THINGS: Final = _list("things")
+THINGS: Final = _list("things")
+"""Words for what a field describes, as in ``order_id``."""
 _NAME: Final = frozenset({"name", "names", "owner", "id", "by", "address", "key"})
 
 
@@ -56,7 +57,7 @@ def kinds_of(key: str) -> frozenset[str]:
             kinds = frozenset({"secret"}) if joined.rstrip("0123456789") in _TABLES["secret"] else kinds
         if kinds:
             before = parts[first - 1] if first else ""
-            is_thing = before in _THINGS and parts[first] in _NAME
+            is_thing = before in THINGS and parts[first] in _NAME
             # The last letters of a longer name say nothing: "last_t", "go_to".
             is_weak = bool(before) and (len(joined) <= 2 and joined not in {"id", "ip"})
             return frozenset() if is_thing or is_weak else kinds

@@ -9,8 +9,9 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from pipelines.policies.detectors.fields.keys import kinds_of, kinds_of_words, parts_of
+from pipelines.policies.detectors.fields.keys import THINGS, kinds_of, kinds_of_words, parts_of
 from pipelines.policies.detectors.finds import Range
+from pipelines.policies.english.common_words import COMMON_WORDS
 from pipelines.policies.english.name_lists import personal_names
 
 _SEPARATOR: Final = re.compile(r"=>|:=|[:=：＝]")
@@ -31,7 +32,26 @@ _RULE: Final = re.compile(r"[|\s:+-]{3,}")
 _ONE_CELL: Final = r"(?:\"[^\"\n]{0,100}\"|'[^'\n]{0,100}'|-?[\w.]{1,20})"
 _QUOTED_CELLS: Final = re.compile(rf"{_ONE_CELL}(?:[ ]?[,;][ ]?{_ONE_CELL}){{2,40}}")
 _VERSION: Final = re.compile(
-    r"[ \t]?[\"'^~>=<]{0,4}v?\d{1,9}(?:\.\d{1,9}){1,4}(?:-[a-z]{1,8}\.?\d{0,4})?[\"']?(?![\w@])"
+    r"[ \t]?[\"'^~>=<]{0,4}v?\d{1,9}(?:\.\d{1,9}){1,2}(?:-[a-z]{1,8}\.?\d{0,4})?[\"']?(?![\w@.])"
+)
+_IDENTIFIER: Final = re.compile(r"@|\d{3}|\d[ -]\d")
+_PROGRAMS: Final = frozenset(
+    {
+        "api",
+        "app",
+        "aws",
+        "azure",
+        "bot",
+        "csrf",
+        "db",
+        "gcp",
+        "github",
+        "gitlab",
+        "google",
+        "openai",
+        "session",
+        "slack",
+    }
 )
 _PARENTHESES: Final = re.compile(r"\(([^()\n]{5,600})\)")
 _MAX_CELLS: Final = 60
@@ -80,14 +100,15 @@ def find_fields(text: str) -> Iterator[Field]:
 def find_names(text: str) -> list[Range]:
     """Returns the ranges of known names of fields, with the quotes and the separator beside them, and versions.
 
-    A name in plain words ("Contact: …") is left out, and so is one with the name of a person ("anna_password").
+    A name in plain words ("Contact: …") is left out, and so is one with the name of a person ("anna_password"), an at
+    sign, or a part with several digits.
     """
     ranges: list[Range] = []
     for match in _SEPARATOR.finditer(text):
         if text.startswith("://", match.start()):
             continue
         kinds, key = _key_before(text, match.start())
-        if not kinds or not key or not _is_name_alone(key):
+        if not kinds or not key or _IDENTIFIER.search(key) or not _is_name_alone(key):
             continue
         end = match.start()
         while end > 0 and text[end - 1] in " \t\"'`\\":
@@ -102,8 +123,14 @@ def find_names(text: str) -> list[Range]:
 
 
 def _is_name_alone(key: str) -> bool:
+    """Checks that each word before the known part of a name is a word of fields, and none may be a person's name."""
+    parts = parts_of(key)
+    known = next((at for at in range(len(parts)) if kinds_of("".join(parts[at:]))), len(parts))
     names = personal_names()
-    return not any(len(part) > 2 and part in names and not kinds_of(part) for part in parts_of(key))
+    return all(
+        kinds_of(part) or part in THINGS or part in _PROGRAMS or (part in COMMON_WORDS and part not in names)
+        for part in parts[:known]
+    )
 
 
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
