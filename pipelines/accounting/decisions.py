@@ -128,12 +128,13 @@ DECISIONS: Final[tuple[Decision, ...]] = (
             *("corpus.mail_quotes", "corpus.mail_signatures", "corpus.mail_text", "corpus.encoding"),
             *("corpus.dialogue_gap_minutes", "corpus.turns_field", "corpus.speaker_field"),
         ),
-        reads="line breaks, blank lines and quotation marks of a file",
-        changes="how the rest of the file is cut into documents; their numbers, and the folds drawn by these",
+        reads="line breaks, blank lines and quotation marks of a file; in chats, times, layout, speakers and names too",
+        changes="how the rest of the file is cut into documents and turns, and who speaks; numbers, and folds by these",
         says=_before_records(
             "reading came out the same in both: where a document begins and ends in its file, so how documents are "
-            "numbered, and which parts of a mail are left out; a secret that holds a line break or a quotation mark "
-            "may change it"
+            "numbered, and which parts of a mail are left out; in chats also the order of dates, who speaks, the names "
+            "that other messages gave, and which messages count as notices; a secret that holds a line break or a "
+            "quotation mark may change it"
         ),
     ),
     Decision(

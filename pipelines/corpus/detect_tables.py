@@ -26,6 +26,7 @@ _LABEL_VALUES: Final = 20
 _SENTENCE_WORDS: Final = 4
 _TEXT_WORDS: Final = 2
 _BLANKS: Final = 0.2
+_ONE_WORD = re.compile(r"[^\W\d][\w.-]{0,40}")
 _NUMBER: Final = re.compile(r"[-+]?[0-9][-+0-9.,:/ ]*%?|true|false|null|nan", re.I)
 _VALUE: Final = re.compile(r"\S+@\S+\.\S+|https?://\S+|[0-9]{4}-[0-9]{2}-[0-9]{2}.*", re.I)
 
@@ -173,7 +174,7 @@ def names_columns(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
             votes += -2 if len(cell.split()) >= _SENTENCE_WORDS else 1
         elif _NUMBER.fullmatch(cell):
             votes -= 1
-    return votes >= 0
+    return votes > 0 or (votes == 0 and all(_ONE_WORD.fullmatch(cell) for cell in named if cell))
 
 
 def _names(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:

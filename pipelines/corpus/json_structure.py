@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -48,6 +49,8 @@ _EXPORTS: Final = (
 
 _MAX_SPEAKER_CHARS: Final = 60
 
+_IS_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z_-]{0,40}[0-9]{0,2}")
+
 
 @dataclass(frozen=True)
 class Structure:
@@ -91,7 +94,8 @@ def structure_of_file(value: Any) -> Structure | None:
     if not isinstance(value, Mapping):
         return None
     inside = [_inside(one, "*") for one in (list(value.values()),) if len(value) > 1]
-    below = {key: _inside(_values(one), f"{key}.*") for key, one in value.items() if "." not in key}
+    # A key that is no usual name may be a name of a person or a number, which no setting may quote.
+    below = {key: _inside(_values(one), f"{key}.*") for key, one in value.items() if _IS_NAME.fullmatch(key)}
     deeper = [found for found in below.values() if found is not None]
     if len(deeper) > 1 and len({found.path.partition(".")[2] for found in deeper}) == 1:
         best = max(deeper, key=lambda found: found.num_turns)

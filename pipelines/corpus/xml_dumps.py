@@ -149,7 +149,10 @@ def wiki_text(wikitext: str) -> str:
         raise ConfigError(
             "corpus.format: mediawiki needs mwparserfromhell. Install it with: pip install 'reticent[documents]'"
         ) from None
-    if wikitext.count("<") + 4 * len(_EXTERNAL.findall(wikitext)) > _MAX_MARKS:
+    num_marks = wikitext.count("<") + 4 * (
+        len(_EXTERNAL.findall(wikitext)) + wikitext.count("[[") + wikitext.count("{{")
+    )
+    if num_marks > _MAX_MARKS:
         raise BadRow("bad_markup", f"more than {_MAX_MARKS} tags and links: such a page is not parsed. Leave it out.")
     code: Any = mwparserfromhell.parse(wikitext)
     unseen = [tag for tag in code.ifilter_tags(recursive=False) if str(tag.tag).strip().lower() == "table"]

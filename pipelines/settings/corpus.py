@@ -205,7 +205,9 @@ class CorpusConfig(StageConfig):
         default_factory=dict, description="Options that a plug-in reader declares: a table [corpus.options]."
     )
 
-    SENSITIVE: ClassVar[frozenset[str]] = frozenset({"options", "source"})
+    SENSITIVE: ClassVar[frozenset[str]] = frozenset(
+        {"options", "source", "turns_field", "speaker_field", "column_names"}
+    )
 
     @field_validator("format")
     @classmethod

@@ -24,12 +24,14 @@ from pipelines.corpus.items import BadRow
 from pipelines.corpus.options import ReadOptions
 
 SPOKEN = ("Text", "RichText", "RichText/Html")
+# Attributes and quotes are bounded, so that the time is linear in the text.
 _QUOTES = re.compile(
-    r"<quote\b.*?</quote>|<blockquote\b[^>]*schema\.skype\.com/(?:Reply|Forward)[^>]*>.*?</blockquote>",
+    r"<quote\b[^<>]{0,500}>(?:(?!<quote\b).){0,20000}?</quote>"
+    r"|<blockquote\b[^<>]{0,500}schema\.skype\.com/(?:Reply|Forward)[^<>]{0,500}>(?:(?!<blockquote\b).){0,20000}?</blockquote>",
     re.DOTALL | re.IGNORECASE,
 )
-_EMOJI = re.compile(r"<(?:emoji|img)\b[^>]*?\balt=\"([^\"]{1,8})\"[^>]*>", re.IGNORECASE)
-_MENTION = re.compile(r"<at\b[^>]*>@?", re.IGNORECASE)
+_EMOJI = re.compile(r"<(?:emoji|img)\b[^<>]{0,1000}?\balt=\"([^\"<>]{1,8})\"[^<>]{0,1000}>", re.IGNORECASE)
+_MENTION = re.compile(r"<at\b[^<>]{0,500}>@?", re.IGNORECASE)
 _IMAGE = re.compile(r"<(?:img|URIObject)\b", re.IGNORECASE)
 
 
