@@ -9,6 +9,8 @@ Public and non-public: the names and numbers of users are left out. The id of a 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from lxml import etree
@@ -57,7 +59,7 @@ def posts(source: Source, text: str) -> list[Document | Rejected | LeftOut]:
     for number, element in enumerate(found):
         place = source._replace(row=source.row + number)
         try:
-            items += _post(place, element)
+            items += _named(_post(place, element), source.row, number)
         except BadRow as bad:
             items.append(rejected(place, bad.reason, bad.detail, len(element.encode("utf-8", "replace"))))
     return items
@@ -85,6 +87,16 @@ def _post(source: Source, element: str) -> list[Document | LeftOut]:
     return [document(source, text, {}, source_id=row.get("Id") or None, left_out=left_out)]
 
 
+def _named(items: Sequence[Document | LeftOut], row: int, number: int) -> list[Document | LeftOut]:
+    """Gives further elements of a line an id of their own, because rows behind the line have their numbers too."""
+    if number == 0:
+        return list(items)
+    return [
+        replace(item, source_id=f"{row}.{number}") if isinstance(item, Document) and item.source_id is None else item
+        for item in items
+    ]
+
+
 def wiki_pages(source: Source, text: str) -> list[Document | Rejected | LeftOut]:
     """Reads the articles in some lines of a MediaWiki dump.
 
@@ -106,7 +118,8 @@ def wiki_pages(source: Source, text: str) -> list[Document | Rejected | LeftOut]
         place = source._replace(row=source.row + number)
         close = text.find(_PAGE_END, start, end)
         try:
-            items.append(_page(place, text[start : close + len(_PAGE_END) if close >= 0 else end]))
+            page = _page(place, text[start : close + len(_PAGE_END) if close >= 0 else end])
+            items += _named([page], source.row, number)
         except BadRow as bad:
             items.append(rejected(place, bad.reason, bad.detail, len(text[start:end].encode("utf-8", "replace"))))
     return items

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from pipelines.corpus.dialogues import LeftOut
 from pipelines.corpus.formats import compression_of, suffix_of
-from pipelines.corpus.items import BadRow, Rejected
+from pipelines.corpus.items import BadRow, Document, Rejected
 from pipelines.corpus.pages import decoded, markdown_text, read_html
 from pipelines.errors import ConfigError
 from pipelines.settings.corpus import CorpusConfig
@@ -355,3 +355,10 @@ def test_code_and_libraries_of_a_reader_count_only_if_its_format_is_named():
             (),
             (),
         )
+
+
+def test_two_posts_in_a_line_and_one_behind_it_have_three_names(tmp_path):
+    data = '<posts>\n<row Body="Ann" /><row Body="Bob" />\n<row Body="Cid" />\n</posts>\n'
+    items = read_as(tmp_path, "stackexchange", data, "Posts.xml")
+    found = [(item.row, item.source_id) for item in items if isinstance(item, Document)]
+    assert len(set(found)) == len(found) == 3
