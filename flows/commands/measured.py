@@ -141,7 +141,7 @@ class Measure:
         for document, sentences in self._split(documents()):
             found.num_sentences += len(sentences)
             found.has_speakers |= any(sentence.speaker for sentence in sentences)
-            found.has_names |= bool(document.names) or self._names_speakers(document)
+            found.has_names = found.has_names or bool(document.names) or self._names_speakers(document)
             if len(found.shown) < SHOWN_TEXTS:
                 found.shown.append(_shown(document, sentences)[:_LONGEST_SHOWN])
         if is_whole or not found.num_documents:  # the cut may have damaged what follows the last document

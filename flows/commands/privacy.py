@@ -59,10 +59,7 @@ def epsilon_document(
     Raises:
         ConfigError: a number is out of range, or the relation is unknown.
     """
-    check_above_zero("--noise-multiplier", noise_multiplier, " (without noise epsilon is infinite)")
-    check_rate(sample_rate)
-    check_steps(steps)
-    check_probability("--delta", delta)
+    check_training(noise_multiplier, sample_rate, steps, delta)
     neighbours = _relation(relation)
     from pipelines.accounting.accountants import all_epsilons
 
@@ -100,10 +97,10 @@ def calibrate_document(
     Raises:
         ConfigError: a number is out of range, the relation or accountant is unknown, or the target is out of reach.
     """
-    check_above_zero("--target-epsilon", target_epsilon)
-    check_probability("--target-delta", target_delta)
-    check_rate(sample_rate)
-    check_steps(steps)
+    _check_above_zero("--target-epsilon", target_epsilon)
+    _check_probability("--target-delta", target_delta)
+    _check_rate(sample_rate)
+    _check_steps(steps)
     neighbours = _relation(relation)
     if accountant not in ("pld", "rdp"):
         raise ConfigError(f"--accountant must be pld or rdp, not {accountant!r}; gdp_clt is no bound")
@@ -286,10 +283,7 @@ def selection_document(
     Raises:
         ConfigError: a number is out of range.
     """
-    check_above_zero("--noise-multiplier", noise_multiplier, " (without noise epsilon is infinite)")
-    check_rate(sample_rate)
-    check_steps(steps)
-    check_probability("--delta", delta)
+    check_training(noise_multiplier, sample_rate, steps, delta)
     if not (math.isfinite(candidates) and candidates > 1):
         raise ConfigError(f"--candidates, the mean number of trainings, must be above 1, not {candidates}")
     if not (math.isfinite(shape) and shape > -1):
@@ -354,26 +348,30 @@ def _loss(epsilon: float, delta: float) -> PrivacyLoss:
     return PrivacyLoss(epsilon, delta)
 
 
-def check_rate(value: float) -> None:
-    """Raises a ConfigError if a sample rate is out of range."""
+def check_training(noise_multiplier: float, sample_rate: float, steps: int, delta: float) -> None:
+    """Raises a ConfigError if a number of a training by DP-SGD is out of range."""
+    _check_above_zero("--noise-multiplier", noise_multiplier, " (without noise epsilon is infinite)")
+    _check_rate(sample_rate)
+    _check_steps(steps)
+    _check_probability("--delta", delta)
+
+
+def _check_rate(value: float) -> None:
     if not 0 < value <= 1:
         raise ConfigError(f"--sample-rate must be above 0 and at most 1, not {value}")
 
 
-def check_steps(value: int) -> None:
-    """Raises a ConfigError if there are no steps."""
+def _check_steps(value: int) -> None:
     if value < 1:
         raise ConfigError(f"--steps must be at least 1, not {value}")
 
 
-def check_probability(name: str, value: float) -> None:
-    """Raises a ConfigError if an option is not strictly between 0 and 1."""
+def _check_probability(name: str, value: float) -> None:
     if not 0 < value < 1:
         raise ConfigError(f"{name} must be strictly between 0 and 1, not {value}")
 
 
-def check_above_zero(name: str, value: float, why: str = "") -> None:
-    """Raises a ConfigError if an option is not a finite number above 0."""
+def _check_above_zero(name: str, value: float, why: str = "") -> None:
     if not (math.isfinite(value) and value > 0):
         raise ConfigError(f"{name} must be a finite number above 0, not {value}{why}")
 

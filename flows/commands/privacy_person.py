@@ -6,15 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-from flows.commands.privacy import (
-    SAMPLING,
-    check_above_zero,
-    check_probability,
-    check_rate,
-    check_steps,
-    number_text,
-    with_assumptions,
-)
+from flows.commands.privacy import SAMPLING, check_training, number_text, with_assumptions
 from pipelines.accounting.events import NeighboringRelation, dp_sgd
 from pipelines.errors import ConfigError
 from pipelines.files import finite
@@ -30,15 +22,12 @@ _PERSON: Final = (
 def person_document(
     *, sample_rate: float, noise_multiplier: float, steps: int, delta: float, records: int
 ) -> dict[str, Any]:
-    """Returns the epsilon of a person, of one record, and of the naive group bound.
+    """Returns the epsilon of a person, and of one record.
 
     Raises:
         ConfigError: a number is out of range.
     """
-    check_above_zero("--noise-multiplier", noise_multiplier, " (without noise epsilon is infinite)")
-    check_rate(sample_rate)
-    check_steps(steps)
-    check_probability("--delta", delta)
+    check_training(noise_multiplier, sample_rate, steps, delta)
     if records < 1:
         raise ConfigError(f"--records must be at least 1, not {records}")
     from pipelines.accounting.accountants import epsilon

@@ -29,14 +29,12 @@ from scipy.stats import binom
 from pipelines.accounting.accountants import epsilon, gdp_epsilon
 from pipelines.accounting.events import (
     Event,
-    Gaussian,
     NeighboringRelation,
-    PoissonSampled,
-    UnsupportedEventError,
     adds_no_noise,
     is_silent,
     leaves,
 )
+from pipelines.accounting.lower_bound import as_sampled
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -93,35 +91,25 @@ def group_epsilon(event: Event, delta: float, size: int) -> float:
     return min(bound, unsampled)
 
 
+def _mechanisms(event: Event) -> list[tuple[int, float, float]]:
+    """Returns (count, rate, noise) of the parts of an event that touch records."""
+    found = [as_sampled(count, leaf) for count, leaf in leaves(event)]
+    return [(count, rate, noise) for count, rate, noise in found if rate > 0]
+
+
 def _without_sampling(event: Event, delta: float, size: int) -> float:
     """Returns the bound without credit for sampling: Gaussians with the full move (Dong et al. 2022, Cor. 3.3)."""
-    mu_squared = 0.0
-    for count, leaf in leaves(event):
-        if isinstance(leaf, PoissonSampled) and leaf.sample_rate == 0:
-            continue
-        noise = leaf.event.noise_multiplier if isinstance(leaf, PoissonSampled) else _noise(leaf)
-        mu_squared += count * (2 * size / noise) ** 2
+    mu_squared = sum(count * (2 * size / noise) ** 2 for count, _, noise in _mechanisms(event))
     return gdp_epsilon(math.sqrt(mu_squared), delta)
-
-
-def _noise(leaf: Any) -> float:
-    if not isinstance(leaf, Gaussian):
-        raise UnsupportedEventError(f"an event of type {type(leaf).__name__} has no figure for a group")
-    return leaf.noise_multiplier
 
 
 def _on_grid(event: Event, delta: float, size: int, interval: float) -> float | None:
     """Returns epsilon on one grid of losses; None if the grid has too many points."""
-    parts = [(count, leaf) for count, leaf in leaves(event) if getattr(leaf, "sample_rate", 1.0) > 0]
-    tail = _TAIL_SHARE * delta / sum(count for count, _ in parts)
+    mechanisms = _mechanisms(event)
+    tail = _TAIL_SHARE * delta / sum(count for count, _, _ in mechanisms)
     total: Any = None
-    for count, leaf in parts:
-        if isinstance(leaf, PoissonSampled) and leaf.sample_rate < 1:
-            pair = _Pair(size, leaf.sample_rate, leaf.event.noise_multiplier, tail)
-        else:
-            noise = leaf.event.noise_multiplier if isinstance(leaf, PoissonSampled) else _noise(leaf)
-            pair = _Pair(1, 1.0, noise / size / math.sqrt(count), tail)
-            count = 1
+    for count, rate, noise in mechanisms:
+        pair = _Pair(size, rate, noise, tail) if rate < 1 else _Pair(1, 1.0, noise / size, tail)
         losses = pair.discretised(interval)
         if losses is None:
             return None

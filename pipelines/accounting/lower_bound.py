@@ -52,7 +52,7 @@ def lower_epsilon(event: Event, delta: float, relation: NeighboringRelation, upp
         A number between 0 and ``upper``; None if delta is too small for the arithmetic, or the losses are too large
         for a table.
     """
-    found = [_as_sampled(count, leaf) for count, leaf in leaves(event)]
+    found = [as_sampled(count, leaf) for count, leaf in leaves(event)]
     mechanisms = [(count, rate, noise) for count, rate, noise in found if rate > 0]
     if delta < _SMALLEST_DELTA or not math.isfinite(upper):
         return None
@@ -67,7 +67,7 @@ def lower_epsilon(event: Event, delta: float, relation: NeighboringRelation, upp
     return min(max(known), upper) if known else None
 
 
-def _as_sampled(count: int, leaf: Leaf) -> tuple[int, float, float]:
+def as_sampled(count: int, leaf: Leaf) -> tuple[int, float, float]:
     """Returns (count, rate, noise). Gaussians without sampling compose to one (Dong, Roth and Su 2022, Cor. 3.3)."""
     if isinstance(leaf, PoissonSampled) and leaf.sample_rate < 1:
         return count, leaf.sample_rate, leaf.event.noise_multiplier

@@ -2,101 +2,75 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from pipelines.corpus.format_spec import FormatSpec
 
 _EXPORTS = "pipelines.corpus.exports"
 _PARSERS = ("html-text", "lxml")
 
+
+def _chat(**fields: Any) -> FormatSpec:
+    """Makes the definition of an export of a chat, whose pauses divide it into dialogues."""
+    own: dict[str, Any] = {
+        "kinds": {".json": "whole"},
+        "names_fold": False,
+        "has_gold": False,
+        "settings": ("dialogue_gap_minutes",),
+        "packages": _PARSERS,
+    }
+    return FormatSpec(**own | fields)
+
+
 FORMATS_OF_EXPORTS: Final[tuple[FormatSpec, ...]] = (
-    FormatSpec(
+    _chat(
         name="slack",
         document="a thread, or messages of a channel without a long pause; a file holds a day of a channel",
         example='`[{"type": "message", "user": "U1", "text": "Hello <@U2>", "ts": "1700000000.1"}]`',
-        kinds={".json": "whole"},
-        names_fold=False,
-        has_gold=False,
-        settings=("dialogue_gap_minutes",),
-        packages=_PARSERS,
         reader=f"{_EXPORTS}.slack:SlackReader",
         side_files=("users.json", "org_users.json", "channels.json"),
     ),
-    FormatSpec(
+    _chat(
         name="discord",
         document="messages of a channel without a long pause",
         example='`{"channel": {…}, "messages": [{"type": "Default", "content": "Hello", "author": {…}}]}`',
-        kinds={".json": "whole"},
-        names_fold=False,
-        has_gold=False,
-        settings=("dialogue_gap_minutes",),
-        packages=_PARSERS,
         reader=f"{_EXPORTS}.discord:DiscordReader",
     ),
-    FormatSpec(
+    _chat(
         name="discord_csv",
         document="messages of a channel without a long pause",
         example="`AuthorID,Author,Date,Content,Attachments,Reactions`, then a message per record",
         kinds={".csv": "whole"},
-        names_fold=False,
-        has_gold=False,
-        settings=("dialogue_gap_minutes",),
-        packages=_PARSERS,
         reader=f"{_EXPORTS}.discord:DiscordTableReader",
     ),
-    FormatSpec(
+    _chat(
         name="telegram",
         document="messages of a chat or topic without a long pause",
         example='`{"type": "personal_chat", "messages": [{"type": "message", "from": "Ann", "text": "Hello"}]}`',
-        kinds={".json": "whole"},
-        names_fold=False,
-        has_gold=False,
-        settings=("dialogue_gap_minutes",),
-        packages=_PARSERS,
         reader=f"{_EXPORTS}.telegram:TelegramReader",
     ),
-    FormatSpec(
+    _chat(
         name="teams",
         document="a thread of a channel, or messages of a chat without a long pause",
         example='`{"value": [{"messageType": "message", "from": {…}, "body": {"content": "<p>Hello</p>"}}]}`',
-        kinds={".json": "whole"},
-        names_fold=False,
-        has_gold=False,
-        settings=("dialogue_gap_minutes",),
-        packages=_PARSERS,
         reader=f"{_EXPORTS}.teams:TeamsReader",
     ),
-    FormatSpec(
+    _chat(
         name="skype",
         document="messages of a conversation without a long pause, from a person's own Teams or Skype export",
         example='`{"conversations": [{"MessageList": [{"messagetype": "Text", "content": "Hello"}]}]}`',
-        kinds={".json": "whole"},
-        names_fold=False,
-        has_gold=False,
-        settings=("dialogue_gap_minutes",),
-        packages=_PARSERS,
         reader=f"{_EXPORTS}.teams:SkypeReader",
     ),
-    FormatSpec(
+    _chat(
         name="google_chat",
         document="messages of a group without a long pause",
         example='`{"messages": [{"creator": {"name": "Ann"}, "text": "Hello"}]}`',
-        kinds={".json": "whole"},
-        names_fold=False,
-        has_gold=False,
-        settings=("dialogue_gap_minutes",),
-        packages=_PARSERS,
         reader=f"{_EXPORTS}.messenger:GoogleChatReader",
     ),
-    FormatSpec(
+    _chat(
         name="messenger",
         document="messages of a Facebook or Instagram conversation without a long pause",
         example='`{"messages": [{"sender_name": "Ann", "timestamp_ms": 1700000000000, "content": "Hello"}]}`',
-        kinds={".json": "whole"},
-        names_fold=False,
-        has_gold=False,
-        settings=("dialogue_gap_minutes",),
-        packages=_PARSERS,
         reader=f"{_EXPORTS}.messenger:MessengerReader",
     ),
     FormatSpec(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from typing import Final
 
 from pipelines.policies.detectors.finds import Range
@@ -11,25 +12,10 @@ from pipelines.policies.judging.failing import FAILED_LABEL
 from pipelines.policies.protocol import Sentence, Span
 from pipelines.policies.redact import LITERAL_POLICY
 
-_ENTITIES: Final = frozenset(
-    (
-        *(
-            "CARDINAL",
-            "DATE",
-            "DATE_TIME",
-            "EVENT",
-            "FAC",
-            "GPE",
-            "LANGUAGE",
-            "LAW",
-            "LOC",
-            "LOCATION",
-            "MONEY",
-            "NORP",
-        ),
-        *("NRP", "ORDINAL", "ORG", "ORGANIZATION", "PERCENT", "PERSON", "PRODUCT", "QUANTITY", "TIME", "WORK_OF_ART"),
-    )
-)
+_ENTITIES: Final = frozenset({
+    "CARDINAL", "DATE", "DATE_TIME", "EVENT", "FAC", "GPE", "LANGUAGE", "LAW", "LOC", "LOCATION", "MONEY", "NORP",
+    "NRP", "ORDINAL", "ORG", "ORGANIZATION", "PERCENT", "PERSON", "PRODUCT", "QUANTITY", "TIME", "WORK_OF_ART",
+})  # fmt: skip
 """Labels of entities that a model finds. All other labels are those of patterns."""
 _HANDLE: Final = ("USERNAME", "identifiers")
 """Label and policy of words in the form of a handle, as most names of fields are."""
@@ -41,27 +27,29 @@ class Exclusions:
     Args:
         phrases: phrases to leave unmasked, in any letter case. A find with more words is still masked.
         labels: labels of finds to leave unmasked.
-        names_in: function that returns the sorted ranges of a text that name a field. Finds end at such names. An
-            entity that a model finds in such names alone stays unmasked, and so does a handle. Any other find stays.
-        models: names of the policies that find entities with a model.
     """
 
     def __init__(
         self,
         phrases: Iterable[str] = (),
         labels: Iterable[str] = (),
-        names_in: Callable[[str], Sequence[Range]] | None = None,
-        models: Iterable[str] = (),
     ) -> None:
         self._phrases = frozenset(pieces(phrase) for phrase in phrases) - {()}
         self._labels = frozenset(labels)
-        self._names_in = names_in
-        self._models = frozenset(models)
+        self._names_in: Callable[[str], Sequence[Range]] | None = None
+        self._models: frozenset[str] = frozenset()
 
     def with_names(self, names_in: Callable[[str], Sequence[Range]] | None, models: Iterable[str]) -> Exclusions:
-        """Returns these exclusions and those of the names of fields."""
-        made = Exclusions((), self._labels, names_in, models)
-        made._phrases = self._phrases
+        """Returns these exclusions and those of the names of fields.
+
+        Args:
+            names_in: function that returns the sorted ranges of a text that name a field. Finds end at such names. An
+                entity that a model finds in such names alone stays unmasked, and so does a handle. Any other find
+                stays masked.
+            models: names of the policies that find entities with a model.
+        """
+        made = copy(self)
+        made._names_in, made._models = names_in, frozenset(models)
         return made
 
     def kept(self, spans: Iterable[Span], sentence: Sentence) -> list[Span]:
@@ -78,7 +66,7 @@ class Exclusions:
     def _without_names(self, span: Span, sentence: Sentence, names: Sequence[Range]) -> Span | None:
         """Returns the rest of a find. One of names of fields alone stays, unless a model only guessed it."""
         is_guess = (span.policy in self._models and span.label in _ENTITIES) or (span.label, span.policy) == _HANDLE
-        return _without_names(span, sentence, names) or (None if is_guess else span)
+        return _trimmed(span, sentence, names) or (None if is_guess else span)
 
     def _drops(self, span: Span, sentence: Sentence) -> bool:
         if span.label in self._labels:
@@ -93,7 +81,7 @@ def _must_stay(span: Span) -> bool:
     return span.label == FAILED_LABEL or span.policy == LITERAL_POLICY
 
 
-def _without_names(span: Span, sentence: Sentence, names: Sequence[Range]) -> Span | None:
+def _trimmed(span: Span, sentence: Sentence, names: Sequence[Range]) -> Span | None:
     """Returns a span without the names of fields, and marks beside them, at its ends. None if nothing is left."""
     if not names:
         return span

@@ -15,6 +15,7 @@ from pipelines.policies.detectors.finds import Find
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS
 from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.english.world_names import world_names
+from pipelines.policies.protocol import PLACEHOLDER
 
 _LISTS: Final = word_lists("places")
 _WORD_NAMES: Final = _LISTS["word_names"]
@@ -46,7 +47,7 @@ _CLAUSE: Final = re.compile(r"(?:^|[.!?;:,\"(>\n-])[ ]{0,2}\Z")
 _MAX_CHAIN: Final = 6
 _MAX_MORE: Final = 3
 _SHORTEST: Final = 3
-_PLACEHOLDER: Final = "john"
+_PLACEHOLDER: Final = PLACEHOLDER.casefold()
 """The placeholder of finds (`judging.stabilise`). It shows nothing about the words beside it."""
 
 _NAME: Final = r"[^\W\d_][\w'’.-]{0,30}(?:[ ][^\W\d_][\w'’.-]{0,30}){0,2}"
