@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import dp_accounting
 from dp_accounting import pld, rdp
@@ -42,6 +42,9 @@ _COARSEST_INTERVAL = 1e-2
 _POINTS_PER_EPSILON = 1e5
 _LARGEST_EXPECTED_LOSS = 1e5
 _LARGEST_TABLE = 1e8
+_ROUNDING: Final = 1e-14
+"""Error of delta for each step that the Fourier transform of a composition may make, with room to spare. Measured: up
+to 3e-14 at 1,000 steps and 3e-11 at 100,000."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +126,11 @@ def _wanted_interval(bound: float) -> float:
     return max(fine, bound / _POINTS_PER_EPSILON)
 
 
+def is_within_rounding(event: Event, delta: float) -> bool:
+    """Returns true if delta is so small that the rounding of a composition's Fourier transform may exceed it."""
+    return delta < _ROUNDING * sum(count for count, _ in leaves(event))
+
+
 def _expected_loss(event: Event) -> float:
     """Returns an upper bound on the mean privacy loss of the event in nats, by convexity of the divergence."""
     total = 0.0
@@ -152,8 +160,11 @@ def _epsilon_without_sampling(event: Event, delta: float, relation: NeighboringR
 
 
 def pld_epsilon(event: Event, delta: float, relation: NeighboringRelation, interval: float) -> float:
-    """Returns epsilon by PLD on one grid of privacy losses (``interval`` in nats): an upper bound for any grid."""
-    if _expected_loss(event) > _LARGEST_TABLE * interval:
+    """Returns epsilon by PLD on one grid of privacy losses (``interval`` in nats): an upper bound for any grid.
+
+    If delta is within the rounding of the Fourier transform, it is the bound without credit for sampling.
+    """
+    if _expected_loss(event) > _LARGEST_TABLE * interval or is_within_rounding(event, delta):
         return _epsilon_without_sampling(event, delta, relation)
     accountant = pld.PLDAccountant(to_dp_relation(relation), value_discretization_interval=interval)
     try:

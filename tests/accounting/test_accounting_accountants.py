@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from dp_accounting import pld
 from scipy.stats import norm
 from support.imports import loaded_after
 
@@ -16,6 +17,8 @@ from pipelines.accounting.accountants import (
     gdp_epsilon,
     pld_epsilon,
     rdp_epsilon,
+    to_dp_event,
+    to_dp_relation,
 )
 from pipelines.accounting.events import (
     Composed,
@@ -88,6 +91,17 @@ def test_a_tiny_epsilon_is_not_swamped_by_rounding():
 def test_hardly_any_noise_gets_a_bound_instead_of_exhausting_memory():
     event = dp_sgd(noise_multiplier=0.01, sample_rate=0.1, num_steps=100_000)
     assert 1e6 < epsilon(event, 1e-5, REPLACE) < math.inf
+
+
+@pytest.mark.parametrize(("num_steps", "mu", "delta"), [(1000, 0.3, 1e-12), (10_000, 0.3, 1e-11), (10_000, 0.3, 1e-13)])
+def test_a_delta_within_the_rounding_of_the_transform_gets_the_bound_in_closed_form(num_steps, mu, delta):
+    """At these deltas the tables of dp-accounting give too little: sampled nearly always, steps are Gaussian ones."""
+    noise = 2 * math.sqrt(num_steps) / mu
+    event = dp_sgd(noise_multiplier=noise, sample_rate=1 - 1e-10, num_steps=num_steps)
+    accountant = pld.PLDAccountant(to_dp_relation(REPLACE), value_discretization_interval=1e-4)
+    accountant.compose(to_dp_event(event))
+    assert accountant.get_epsilon(delta) < gdp_epsilon(mu, delta) * (1 - 1e-6)
+    assert epsilon(event, delta, REPLACE) >= gdp_epsilon(mu, delta) * (1 - 1e-9)
 
 
 def test_rdp_gives_no_figure_where_its_theorem_does_not_reach():
