@@ -44,6 +44,17 @@ REDACTED = [
     ("passphrase: the old mill by the river", "passphrase: <MASK>"),
     ("Security answer: Buttons", "Security answer: <MASK>"),
     ("the secret word is marmalade, ok?", "the secret word is <MASK>, ok?"),
+    ("settings['api_key'] = 'butterblume'", "settings['api_key'] = '<MASK>'"),
+    ('$_ENV["TOKEN"]="butterblume"', '$_ENV["TOKEN"]="<MASK>"'),
+    ('<add key="Password" value="butterblume"/>', '<add key="Password" value="<MASK>"/>'),
+    ('{"name": "DB_PASSWORD", "value": "butterblume"}', '{"name": "DB_PASSWORD", "value": "<MASK>"}'),
+    ('<property name="password">butterblume</property>', '<property name="password"><MASK></property>'),
+    ("restic --password butterblume check", "restic --password <MASK> check"),
+    ("curl -s -u karin:butterblume http://x.example", "curl -s -u karin:<MASK> http://x.example"),
+    ("mysqldump -u root -pbutterblume shop", "mysqldump -u root <MASK> shop"),
+    ("sshpass -p butterblume ssh x", "sshpass -p <MASK> ssh x"),
+    ("CREATE USER k IDENTIFIED BY 'butterblume';", "CREATE USER k IDENTIFIED BY '<MASK>';"),
+    ("machine x login karin password butterblume", "machine x login karin password <MASK>"),
 ]
 
 
@@ -114,6 +125,12 @@ NEAR_MISSES = [
         "user: admin",
         "city: state of the art",
     ),
+    *(
+        "use --no-password mode",
+        "chown -u root:wheel x",
+        "docker login --password-stdin",
+        '{"name": "a", "value": "b"}',
+    ),
     *("send the boarding pass to me", "the secret is out of the bag", "see https://example.com/a?b=c"),
 ]
 
@@ -165,6 +182,7 @@ def test_any_text_is_read_and_cut_without_loss(text):
 
 SLOW = ["a:", "a=", '"a":"', "secret is ", "<a>x", "<td>a</td>", "a,", "('a',", "cookie: ", "cookie: a=b; ", "abc abc "]
 SLOW += ["authorization: a b ", "x:\"'`", "|---", "a,b,c\n", 'key=\n"', "\\", '"', "A.A.", "2021-", "name: ["]
+SLOW += ["--password ", "-a a ", "curl ", "curl -u a:", "mysql ", "mysql -p", "login a ", "identified by '", 'name="x"']
 
 
 @pytest.mark.parametrize("piece", SLOW)

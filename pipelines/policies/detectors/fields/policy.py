@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pipelines.policies.detectors.fields.announced import find_announced
+from pipelines.policies.detectors.fields.commands import find_in_commands
 from pipelines.policies.detectors.fields.scan import Field, find_fields, find_names, find_rows
 from pipelines.policies.detectors.fields.values import end_of_cookies, judge, judge_row
 from pipelines.policies.detectors.finds import Find, Range
@@ -43,6 +44,7 @@ def _all(text: str) -> Iterator[Find]:
             if "cookie" in field.kinds:
                 done = end_of_cookies(text, field)
     yield from find_announced(text)
+    yield from find_in_commands(text)
     if text.count(",") >= _FEW or text.count(";") >= _FEW or "|" in text or "\t" in text or "<t" in text:
         for row in find_rows(text):
             yield from judge(text, row) if isinstance(row, Field) else judge_row(text, row)

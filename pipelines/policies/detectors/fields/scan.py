@@ -25,7 +25,8 @@ _MAX_ITEMS: Final = 50
 _LINE: Final = re.compile(r"[^\n\r;|{}<>\"]{1,200}")
 _NEXT_KEY: Final = re.compile(r"[ \t,&]+[\w.-]{1,40}[ ]?(?:[=:](?!/)|\()|[ ]{2}|\t|[ ]&&")
 _BARE: Final = re.compile(r"[^\s,;|&<>\"'`{}()\[\]]{1,400}")
-_ELEMENT: Final = re.compile(r"<([A-Za-z_][\w:.-]{0,60})(?:\s[^<>]{0,300})?>([^<>]{1,300})</")
+_ELEMENT: Final = re.compile(r"<([A-Za-z_][\w:.-]{0,60})(\s[^<>]{0,300})?>([^<>]{1,300})</")
+_NAMED: Final = re.compile(r"\b(?:name|key|id)=[\"']([\w.-]{1,64})[\"']", re.I)
 _CELL: Final = re.compile(r"<(?:td|th)(?:\s[^<>]{0,100})?>([^<>]{1,200})</", re.I)
 _ROW_BREAK: Final = re.compile(r"</?tr|</?table", re.I)
 _RULE: Final = re.compile(r"[|\s:+-]{3,}")
@@ -53,6 +54,10 @@ _PROGRAMS: Final = frozenset(
         "slack",
     }
 )
+_NAME_KEYS: Final = frozenset({"name", "key", "field", "header", "attribute"})
+_VALUE_KEYS: Final = frozenset({"value", "val", "content"})
+_SECRETS: Final = frozenset({"secret", "phrase", "header", "cookie"})
+_NEAR: Final = 40
 _PARENTHESES: Final = re.compile(r"\(([^()\n]{5,600})\)")
 _MAX_CELLS: Final = 60
 _MAX_CELL: Final = 100
@@ -83,18 +88,30 @@ class Row(NamedTuple):
 
 def find_fields(text: str) -> Iterator[Field]:
     """Yields the fields of a text. A value without quotes may reach to the end of its line."""
+    named: Field | None = None  # the last field with a value that is the name of a field: key="Password" value="…"
     for match in _SEPARATOR.finditer(text):
         if text.startswith("://", match.start()):
             continue
         kinds, key = _key_before(text, match.start())
         if key is None:
             continue
-        yield from _values_behind(text, match, kinds, key)
+        if named is not None and key.lower() in _VALUE_KEYS and match.start() - named.end < _NEAR:
+            kinds = kinds_of(text[named.start : named.end])
+        named = None
+        for field in _values_behind(text, match, kinds, key):
+            if key.lower() in _NAME_KEYS:
+                start, end = field[1:3] if field.style == "quoted" else bare_word(text, field)
+                named = field._replace(start=start, end=end)
+                if kinds_of(text[start:end]) & _SECRETS:
+                    continue
+            yield field
     for element in _ELEMENT.finditer(text):
         name = element[1].rpartition(":")[2]
-        start, end = trimmed(text, *element.span(2))
+        start, end = trimmed(text, *element.span(3))
         if start < end:
-            yield Field(kinds_of(name), start, end, "element", name)
+            attribute = _NAMED.search(element[2]) if element[2] else None
+            kinds = kinds_of(name) or kinds_of(attribute[1] if attribute is not None else "")
+            yield Field(kinds, start, end, "element", name)
 
 
 def find_names(text: str) -> list[Range]:
@@ -111,7 +128,7 @@ def find_names(text: str) -> list[Range]:
         if not kinds or not key or _IDENTIFIER.search(key) or not _is_name_alone(key):
             continue
         end = match.start()
-        while end > 0 and text[end - 1] in " \t\"'`\\":
+        while end > 0 and text[end - 1] in " \t\"'`\\])":
             end -= 1
         start = end - len(key)
         is_marked = start > 0 and text[start - 1] in "\"'`"
@@ -146,6 +163,8 @@ def _key_before(text: str, at: int) -> tuple[frozenset[str], str | None]:
     """Returns the kinds and the name of a field that ends before a separator. The name is None if there is none."""
     low = max(0, at - _BEFORE)
     before = text[low:at].rstrip(" \t\u00a0")
+    if (subscript := before.rstrip("])"))[-1:] in ('"', "'"):  # environ["KEY"] = …
+        before = subscript
     if before[-1:] in ('"', "'", "`", "”"):
         closing = before[-1]
         inside = before[:-1].rstrip("\\")

@@ -1,0 +1,38 @@
+"""Finds passwords and tokens in command lines, in SQL, and in files such as ``.netrc``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from pipelines.policies.detectors.fields.keys import kinds_of
+from pipelines.policies.detectors.fields.values import is_value
+from pipelines.policies.detectors.finds import Find
+
+_OPTION: Final = re.compile(
+    r"(?<![\w-])--?(?!no-)([A-Za-z][\w-]{2,40})[ \t]{1,4}(['\"]?)([^\s'\"<>-][^\s'\"<>]{0,200})\2"
+)
+_PATTERNS: Final = tuple(
+    re.compile(pattern, re.I)
+    for pattern in (
+        r"\b(?:curl|wget|http|svn|ftp)\b[^\n|;]{0,200}?[ ](?:-u|--user)[ =]?['\"]?[\w.@+-]{1,64}:([^\s'\"@]{3,200})",
+        r"\bmysql\w{0,10}\b[^\n|;]{0,100}?[ ]-p(?![ ])['\"]?([^\s'\"]{3,100})",
+        r"\bsshpass[ ]{1,3}-p[ ]?['\"]?([^\s'\"]{3,100})",
+        r"\bidentified[ ]{1,3}by[ ]{1,3}(?:password[ ]{1,3})?'([^'\n]{3,100})'",
+        r"\b(?:encrypted[ ]{1,3})?password[ ]{1,3}'([^'\n]{3,100})'(?![\w'])",
+        r"\blogin[ \t\n]{1,8}\S{1,64}[ \t\n]{1,8}password[ \t\n]{1,8}(\S{3,100})",
+    )
+)
+
+
+def find_in_commands(text: str) -> Iterator[Find]:
+    """Yields the values of options such as ``--password``, and the passwords of ``curl -u``, ``mysql -p`` and SQL."""
+    if "-" in text:
+        for option in _OPTION.finditer(text):
+            if "secret" in kinds_of(option[1]) and is_value(option[3]):
+                yield *option.span(3), "PASSWORD"
+    for pattern in _PATTERNS:
+        for match in pattern.finditer(text):
+            if is_value(match[1]):
+                yield *match.span(1), "PASSWORD"
