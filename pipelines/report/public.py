@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from pipelines.corpus.formats import FORMATS
 from pipelines.filled_in import mark_document, our_names
 from pipelines.policies.detectors.specs import SPECS
 from pipelines.report.claims import normalised
@@ -195,11 +196,19 @@ _CHOICES: Final = frozenset(
 """Keys whose values are fixed words; another value there is searched by the gate."""
 _FREE_SETTINGS: Final = frozenset({"model"})
 """Settings whose value may be a name that users gave."""
+_LANGUAGE_MODELS: Final = frozenset(
+    f"{language}_core_{text}_{size}"
+    for language in ("de", "en", "es", "fr", "it", "nl", "pt")
+    for text in ("news", "web")
+    for size in ("sm", "md", "lg", "trf")
+)
+"""Names of spaCy's models: "core" may be a masked nickname, and a model's name tells nothing of the text."""
 
 
 def marked(public: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the public document with marks around all that is filled in (`pipelines.filled_in`)."""
     policies = dict.fromkeys(("conservative", "policies"), frozenset({*SPECS, "plug-in"}))
+    policies |= {"format": frozenset(FORMATS), "model": _LANGUAGE_MODELS}
     choices = dict.fromkeys(_CHOICES, our_names()) | policies
     settings = {
         table: {

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 from pipelines.config import StageConfig
+from pipelines.filled_in import filled_ranges
+from pipelines.report.public import marked
 from pipelines.report.settings import shown_settings
 from pipelines.settings.corpus import CorpusConfig
 from pipelines.settings.redact import RedactConfig
@@ -107,3 +109,13 @@ def test_free_text_never_changes_what_is_shown_but_its_number(
 def test_a_models_name_is_shown_and_where_it_lies_is_not() -> None:
     for model, shown in (("smollm2", "smollm2"), ("/home/me/x", {"is_set": True})):
         assert shown_settings({"train": TrainConfig(model=model, model_is_public=True)})["train"]["model"] == shown
+
+
+def test_names_of_formats_and_language_models_are_ours_and_a_model_of_the_user_is_not():
+    """A nickname of a chat may be "irc" or "core", which stopped the report of a run over logs of IRC."""
+    settings = {"corpus": {"format": "irc"}, "redact": {"model": "en_core_web_sm"}, "train": {"model": "core"}}
+    shown = marked({"settings": settings})["settings"]
+    assert not filled_ranges(str(shown["corpus"]["format"]))
+    assert not filled_ranges(str(shown["redact"]["model"]))
+    assert filled_ranges(str(shown["train"]["model"])) == [(0, 4)]
+    assert filled_ranges(str(marked({"settings": {"corpus": {"format": "anne"}}})["settings"]["corpus"]["format"]))
