@@ -14,7 +14,7 @@ from charset_normalizer import from_bytes
 from markdown_it import MarkdownIt
 
 from pipelines.corpus.dialogues import LeftOut
-from pipelines.corpus.items import BadRow
+from pipelines.corpus.items import BadRow, as_bad_row
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.records import Record
 
@@ -70,7 +70,9 @@ class Markdown:
             if front is not None:
                 yield 1, LeftOut("front matter")
                 text = text[front.end() :]
-            yield 1, {self._options.text_field: markdown_text(text)}
+            with as_bad_row("bad_markup", "the parser of Markdown fails ({}). Leave the page out."):
+                text = markdown_text(text)
+            yield 1, {self._options.text_field: text}
         except BadRow as bad:
             yield 1, bad
 
@@ -146,21 +148,22 @@ def read_html(html: str, *, drop_code: bool = False) -> tuple[str, int]:
         raise BadRow("bad_markup", f"the page has more than {_MAX_TAGS:,} tags. Split it, or leave it out.")
     if not html.strip():
         return "", 0
-    parser = lxml.html.HTMLParser(recover=True, encoding="utf-8", huge_tree=True, no_network=True)
-    try:
-        root: Any = lxml.etree.fromstring(html.encode("utf-8", "replace"), parser=parser)
-    except lxml.etree.XMLSyntaxError:  # only comments, for example
-        root = None
-    if any(entry.type_name == "ERR_RESOURCE_LIMIT" for entry in parser.error_log):
-        raise BadRow("bad_markup", "elements are nested more than 2,000 deep. Leave the page out.")
-    if root is None:
-        return "", 0
-    num_blocks = 0
-    for block in list(root.iter("pre")) if drop_code else ():
-        if block.getparent() is not None:
-            num_blocks += not any(True for _ in block.iterancestors("pre"))
-            block.drop_tree()
-    return str(html_text.extract_text(root)), num_blocks
+    with as_bad_row("bad_markup", "the parser of HTML fails ({}). Leave the page out."):
+        parser = lxml.html.HTMLParser(recover=True, encoding="utf-8", huge_tree=True, no_network=True)
+        try:
+            root: Any = lxml.etree.fromstring(html.encode("utf-8", "replace"), parser=parser)
+        except lxml.etree.XMLSyntaxError:  # only comments, for example
+            root = None
+        if any(entry.type_name == "ERR_RESOURCE_LIMIT" for entry in parser.error_log):
+            raise BadRow("bad_markup", "elements are nested more than 2,000 deep. Leave the page out.")
+        if root is None:
+            return "", 0
+        num_blocks = 0
+        for block in list(root.iter("pre")) if drop_code else ():
+            if block.getparent() is not None:
+                num_blocks += not any(True for _ in block.iterancestors("pre"))
+                block.drop_tree()
+        return str(html_text.extract_text(root)), num_blocks
 
 
 def markdown_text(text: str) -> str:

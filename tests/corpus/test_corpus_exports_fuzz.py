@@ -22,7 +22,7 @@ from pipelines.corpus.recognise_exports import RECOGNISERS
 from pipelines.corpus.recognition import Head
 from pipelines.plugins import load
 
-JSON = [name for name in EXAMPLES if name != "discord_csv"]
+JSON = [name for name in EXAMPLES if name not in ("discord_csv", "sms")]
 LISTS = {
     "slack": (), "discord": ("messages",), "telegram": ("messages",), "teams": ("value",), "google_chat": ("messages",),
     "skype": ("conversations", 0, "MessageList"), "messenger": ("messages",), "intercom": ("conversations",),
