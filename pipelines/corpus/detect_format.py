@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pipelines.corpus.detect_tables import looks_of_table
-from pipelines.corpus.encodings import UTF8, encoding_of
+from pipelines.corpus.encodings import UTF8, WIDE, encoding_of
 from pipelines.corpus.fields import Look, choose_fields, is_dialogue
 from pipelines.corpus.format_list_web import FORMATS_OF_PAGES
 from pipelines.corpus.format_spec import RowKind
@@ -71,12 +71,12 @@ def looks_of(path: Path, name: str, head_bytes: int = HEAD_BYTES) -> list[Look]:
     if not data.strip():
         return [Look(format=None, what=_EMPTY)]
     is_whole = len(data) <= head_bytes
-    head = Head(path, name, suffix, data[:head_bytes], is_whole)
-    found = [_look(reading) for reading in readings(head)]
-    encoding = encoding_of(head.data)
-    text = head.data.removeprefix(BOM)
+    encoding = encoding_of(data[:head_bytes])
+    text = data[:head_bytes].removeprefix(BOM)
     if encoding != UTF8:
         text = text.decode(encoding, "replace").removeprefix("\ufeff").encode("utf-8")
+    head = Head(path, name, suffix, text if encoding.startswith(WIDE) else data[:head_bytes], is_whole)
+    found = [_look(reading) for reading in readings(head)]
     if b"\0" in text[:8192]:
         hint = "UTF-16 text? Convert it to UTF-8" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "binary"
         return _ranked([*found, Look(format=None, what=hint, score=0.8)])

@@ -27,6 +27,8 @@ _LABEL_VALUES: Final = 20
 _SENTENCE_WORDS: Final = 4
 _TEXT_WORDS: Final = 2
 _BLANKS: Final = 0.2
+_NO_TEXT: Final = 0.6
+"""Confidence that a table without text is none, above that of plain text."""
 _MARKED: Final = 0.9
 """Share of lines that a separator of several characters cuts alike."""
 _MARK: Final = re.compile(r"(?<![-+$|#@~^*=<>%&:;.])([-+$|#@~^*=<>%&:;]{2,12})(?![-+$|#@~^*=<>%&:;.])")
@@ -76,7 +78,8 @@ def looks_of_table(data: bytes, suffix: str) -> list[Look]:
     looks = _looks(best, form)
     if usual is None:
         is_certain = best.delimiter == "\t" and best.share == 1
-        looks = [replace(look, score=look.score * (0.9 if is_certain else 0.7)) for look in looks]
+        share = 0.9 if is_certain else 0.7
+        looks = [replace(k, score=k.score * share if k.format else max(k.score * share, _NO_TEXT)) for k in looks]
     default = "\t" if form == "tsv" else ","
     if best.delimiter == default:
         return looks

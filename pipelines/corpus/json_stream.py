@@ -166,7 +166,7 @@ def _parts(text: _Text, wants: Callable[[str], bool], limit_bytes: int) -> Itera
             key = _value(token)
             top.key = key if isinstance(key, str) else ""
             continue
-        place = ".".join(level.key or "" for level in levels)
+        place = ".".join(level.key or "" for level in levels) or "." * bool(levels)  # an empty key is not the file
         is_wanted, is_complete = wants(place), True
         if kind == _BRACE and not is_wanted:
             levels.append(_Level(token))
