@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pipelines.corpus.detect_tables import looks_of_table
-from pipelines.corpus.encodings import UTF8, encoding_of
+from pipelines.corpus.encodings import UTF8, WIDE, encoding_of
 from pipelines.corpus.fields import Look, choose_fields, is_dialogue
 from pipelines.corpus.format_list_web import FORMATS_OF_PAGES
 from pipelines.corpus.format_spec import RowKind
@@ -40,7 +39,6 @@ _MAIL_HEADERS = {b"return-path", b"received", b"delivered-to", b"message-id", b"
 _PERSONA = re.compile(r"[0-9]+ (?:your|partner's) persona: ")
 _TAGGED = re.compile(r"\S+[ \t](?:\S+[ \t])*(?:O|[BIESLU]-\S+)")
 _PARAGRAPHS = re.compile(r"\n[ \t]*\n")
-_MARK: Final = re.compile(r"(?<=[ \t])[-+$|#@~^*=<>%&:;]{2,12}(?=[ \t])")
 _BY_OBJECT: Mapping[str, tuple[str, RowKind]] = {
     ".jsonl": ("jsonl", "line"),
     ".ndjson": ("jsonl", "line"),
@@ -73,12 +71,12 @@ def looks_of(path: Path, name: str, head_bytes: int = HEAD_BYTES) -> list[Look]:
     if not data.strip():
         return [Look(format=None, what=_EMPTY)]
     is_whole = len(data) <= head_bytes
-    head = Head(path, name, suffix, data[:head_bytes], is_whole)
-    found = [_look(reading) for reading in readings(head)]
-    encoding = encoding_of(head.data)
-    text = head.data.removeprefix(BOM)
+    encoding = encoding_of(data[:head_bytes])
+    text = data[:head_bytes].removeprefix(BOM)
     if encoding != UTF8:
         text = text.decode(encoding, "replace").removeprefix("\ufeff").encode("utf-8")
+    head = Head(path, name, suffix, text if encoding.startswith(WIDE) else data[:head_bytes], is_whole)
+    found = [_look(reading) for reading in readings(head)]
     if b"\0" in text[:8192]:
         hint = "UTF-16 text? Convert it to UTF-8" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "binary"
         return _ranked([*found, Look(format=None, what=hint, score=0.8)])
@@ -176,6 +174,8 @@ def _records(data: bytes, suffix: str) -> list[Look]:
     if suffix in _BY_OBJECT:
         form, kind = _BY_OBJECT[suffix]
         rows = _objects(data, kind)
+        if not rows and form == "jsonl":  # objects that each take several lines
+            form, rows = "json", _objects(data, "element")
         if not rows:
             what = "no array of objects" if form == "json" else "no JSON objects"
             return [Look(format=None, what=what, score=0.6)]
@@ -229,19 +229,9 @@ def _text(text: str, suffix: str) -> list[Look]:
     """Returns readings as text. Files with a suffix of records or mails are never plain text."""
     if suffix in _BY_OBJECT or suffix in (".csv", ".tsv", ".eml", ".mbox", ".mbx"):
         return []
-    plain = Look(format="txt", what="text", texts=(text,), score=0.5, doubts=_doubts_of_parts(text))
+    plain = Look(format="txt", what="text", texts=(text,), score=0.5)
     known = _known_text(text)
     return [plain] if known is None else [known, replace(plain, score=0.3)]
-
-
-def _doubts_of_parts(text: str) -> tuple[str, ...]:
-    """Returns a doubt if a mark cuts nearly all lines into as many parts, as the columns of a table."""
-    lines = [line for line in text.split("\n")[:_ROWS] if line.strip()]
-    found = Counter(tuple(_MARK.findall(line)) for line in lines)
-    marks, most = next(iter(found.most_common(1)), ((), 0))
-    if not marks or len(set(marks)) > 1 or len(lines) < 3 or most < 0.9 * len(lines):
-        return ()
-    return (f"{marks[0]} cuts each line into {len(marks) + 1} parts, and all of them are read as text",)
 
 
 def _known_text(text: str) -> Look | None:

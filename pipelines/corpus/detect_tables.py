@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -26,6 +27,14 @@ _LABEL_VALUES: Final = 20
 _SENTENCE_WORDS: Final = 4
 _TEXT_WORDS: Final = 2
 _BLANKS: Final = 0.2
+_NO_TEXT: Final = 0.6
+"""Confidence that a table without text is none, above that of plain text."""
+_MARKED: Final = 0.9
+"""Share of lines that a separator of several characters cuts alike."""
+_MARK: Final = re.compile(r"(?<![-+$|#@~^*=<>%&:;.])([-+$|#@~^*=<>%&:;]{2,12})(?![-+$|#@~^*=<>%&:;.])")
+_NAME: Final = re.compile(r"[^\W\d_][^\d\n]{1,38}")
+_SPEAKER: Final = "name"
+"""Name of a column with speakers, in a table that names no columns."""
 _ONE_WORD = re.compile(r"[^\W\d][\w.-]{0,40}")
 _NUMBER: Final = re.compile(r"[-+]?[0-9][-+0-9.,:/ ]*%?|true|false|null|nan", re.I)
 _VALUE: Final = re.compile(r"\S+@\S+\.\S+|https?://\S+|[0-9]{4}-[0-9]{2}-[0-9]{2}.*", re.I)
@@ -53,6 +62,8 @@ def looks_of_table(data: bytes, suffix: str) -> list[Look]:
         suffix: suffix of the file
     """
     usual = {".csv": ",", ".tsv": "\t"}.get(suffix)
+    if usual is None and (marked := _looks_of_marked(data)):
+        return marked
     marks = sorted(_DELIMITERS, key=lambda mark: mark != usual)
     tables = [table for mark in marks if (table := _table(data, mark)) is not None]
     if usual is None:
@@ -67,7 +78,8 @@ def looks_of_table(data: bytes, suffix: str) -> list[Look]:
     looks = _looks(best, form)
     if usual is None:
         is_certain = best.delimiter == "\t" and best.share == 1
-        looks = [replace(look, score=look.score * (0.9 if is_certain else 0.7)) for look in looks]
+        share = 0.9 if is_certain else 0.7
+        looks = [replace(k, score=k.score * share if k.format else max(k.score * share, _NO_TEXT)) for k in looks]
     default = "\t" if form == "tsv" else ","
     if best.delimiter == default:
         return looks
@@ -81,6 +93,29 @@ def looks_of_table(data: bytes, suffix: str) -> list[Look]:
             what=f"{look.what}; separated by {mark!r}",
         )
         for look in looks
+    ]
+
+
+def _looks_of_marked(data: bytes) -> list[Look]:
+    """Returns the readings of lines that a separator of several characters cuts into the same number of columns."""
+    lines = [line for line in data.decode("utf-8", "replace").splitlines()[:_ROWS] if line.strip()]
+    found = Counter(tuple(match[1] for match in _MARK.finditer(line)) for line in lines)
+    marks, number = next(iter(found.most_common(1)), ((), 0))
+    is_bare = bool(marks) and not any(f" {marks[0]}" in line for line in lines)
+    if len(set(marks)) != 1 or len(lines) < (_SEVERAL_ROWS if is_bare else _FEW_ROWS) or number < _MARKED * len(lines):
+        return []
+    mark = marks[0]
+    rows = [cells for line in lines if len(cells := cells_of(line, mark, is_quoted=False)) == len(marks) + 1]
+    made = _looks(_Table(mark, rows, len(rows) / len(lines)), "csv")
+    found_by = f"{len(marks) + 1} columns, separated by {mark}"
+    return [
+        replace(
+            look,
+            fields=tuple(sorted((*look.fields, ("delimiter", mark)))) if look.format else (),
+            what=f"{found_by}; {look.what}",
+            score=0.85,
+        )
+        for look in made
     ]
 
 
@@ -135,13 +170,15 @@ def _looks(table: _Table, form: str) -> list[Look]:
         columns = [at for at, name in enumerate(header) if name.strip()]
         records = [{header[at]: cells[at] for at in columns} for cells in rest if any(cells)]
         return choose_fields(form, records) if records else [Look(format=None, what="only empty rows", score=0.9)]
-    names = _names(table.rows)
+    names = _names(table.rows, may_speak=len(table.delimiter) > 1)
     looks = choose_fields(form, [dict(zip(names, cells, strict=True)) for cells in table.rows if any(cells)])
+    more = (("column_names", names), *((("speaker_field", _SPEAKER),) if _SPEAKER in names else ()))
+    said = f"; speaker: {_SPEAKER}" if _SPEAKER in names else ""
     return [
         replace(
             look,
-            fields=tuple(sorted((*look.fields, ("column_names", names)))) if look.format else (),
-            what=f"its first line names no columns; {look.what}",
+            fields=tuple(sorted((*look.fields, *more))) if look.format else (),
+            what=f"its first line names no columns; {look.what}{said if look.format else ''}",
         )
         for look in looks
     ]
@@ -177,8 +214,13 @@ def names_columns(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
     return votes > 0 or (votes == 0 and all(_ONE_WORD.fullmatch(cell) for cell in named if cell))
 
 
-def _names(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """Names columns by their values: the longest prose is the text, the only column of few values the label."""
+def _names(rows: Sequence[Sequence[str]], *, may_speak: bool = False) -> tuple[str, ...]:
+    """Names columns by their values: the longest prose is the text, the only column of few values the label.
+
+    Args:
+        rows: cells of the rows
+        may_speak: true if a column with names that repeat may name the speakers
+    """
     columns = list(zip(*rows, strict=True))
     words = [_mean_words(column) for column in columns]
     text = max(range(len(columns)), key=lambda at: words[at])
@@ -186,6 +228,8 @@ def _names(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
     taken: dict[int, str] = {labels[0]: "label"} if len(labels) == 1 else {}
     if words[text] >= _TEXT_WORDS and not _is_number(columns[text]):
         taken[text] = "text"
+        if may_speak and (speakers := [at for at in range(len(columns)) if at != text and _is_speaker(columns[at])]):
+            taken = {text: "text", max(speakers, key=lambda at: len(set(columns[at]))): _SPEAKER}
     return tuple(taken.get(at, f"column_{at + 1}") for at in range(len(columns)))
 
 
@@ -198,6 +242,14 @@ def _is_label(values: Sequence[str]) -> bool:
         and len(distinct) <= min(_LABEL_VALUES, len(found) / 2)
         and all(len(value) <= 40 and len(value.split()) <= _SENTENCE_WORDS for value in distinct)
     )
+
+
+def _is_speaker(values: Sequence[str]) -> bool:
+    """Checks if values are names that repeat: a few words, without digits, most of them with a capital letter."""
+    found = [value.strip() for value in values if value.strip()]
+    named = [value for value in found if _NAME.fullmatch(value)]
+    capital = sum(value[0].isupper() for value in named)
+    return 1 < len(set(found)) < len(found) and len(named) >= 0.9 * len(found) and capital >= 0.8 * len(named)
 
 
 def _is_number(values: Sequence[str]) -> bool:

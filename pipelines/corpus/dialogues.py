@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pipelines.corpus.items import BadRow, Document, Rejected, Turn
 from pipelines.corpus.records import Record, Source, document, is_unicode
@@ -39,9 +39,22 @@ class Message(NamedTuple):
 
 
 class LeftOut(NamedTuple):
-    """A part of a chat that is not text of a speaker, such as a system line or a picture. It is counted by kind."""
+    """A part of a chat that is not text of a speaker, such as a system line or a picture. It is counted by kind.
+
+    Attributes:
+        kind: kind of the part. From readers of other packages, kinds outside `KINDS` are counted as `OTHER`, because
+            counts are shown, and a kind in free text could hold text of the corpus.
+    """
 
     kind: str
+
+
+OTHER: Final = "other part"
+KINDS: Final = frozenset({
+    "attachment", "code", "deleted", "draft", "embed", "empty", "header", "media", "note", "poll", "quote", "reaction",
+    "reasoning", "signature", "sound", "system", "table", "tool", OTHER,
+})  # fmt: skip
+"""Kinds of parts that a reader of another package may leave out."""
 
 
 Items = list[Document | Rejected | LeftOut]

@@ -93,6 +93,10 @@ _CANDIDATES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
 settings, and for each language the letters that are not ASCII."""
 
 
+WIDE: Final = ("utf-16", "utf-32")
+"""Beginnings of the names of character sets whose text does not look like ASCII."""
+
+
 def checked_encoding(name: str) -> str:
     """Returns the usual spelling of a character set's name: ``utf-8`` for ``UTF8``.
 

@@ -112,15 +112,17 @@ def _plain(
 ) -> list[Look]:
     """Returns readings of records with one field that holds the text."""
     values = {name: [row[name] for row in rows if row.get(name) not in (None, "")] for name in names}
-    text, candidates, doubts = _text_field(names, by_name, values)
+    listed = [name for name in names if _are_lists(values[name])]
+    text, candidates, doubts = _text_field(names, by_name, {**values, **{name: [] for name in listed}})
     nested = [name for name in names if _holds_texts(values[name])]
+    if text is None and listed:
+        hint = f"{', '.join(listed)} holds lists of words in brackets. Write each list as one text, its words joined by"
+        return [Look(format=None, what=f"{shown}; {hint} blanks, and read that", score=0.85, is_table=True)]
     if text is None:
         hint = f"; {', '.join(nested)} holds lists of texts" if nested else ""
         return [Look(format=None, what=f"{shown}: none is plainly text{hint}", score=0.5, is_table=True)]
     if nested:
         doubts.append(f"{', '.join(nested)} holds lists of texts, perhaps turns, which this reading leaves out")
-    if 10 * sum(_LISTED.fullmatch(str(value).strip()) is not None for value in values[text]) > 9 * len(values[text]):
-        doubts.append(f"{text} holds lists of words in brackets, and the policies need running text: join the words")
     roles = _roles(text, by_name, values)
     domains, warnings = _domains({text, roles.get("gold_field")}, names, values)
     fields = {
@@ -210,6 +212,12 @@ def _is_minor(name: str) -> bool:
 def _repeats(values: Sequence[Any]) -> bool:
     texts = [value for value in values if isinstance(value, str)]
     return len(texts) >= _FEW_VALUES and len(set(texts)) < len(texts) / 2
+
+
+def _are_lists(values: Sequence[Any]) -> bool:
+    """Checks if texts are lists of words, as Python and JSON write them."""
+    found = [value.strip() for value in values if isinstance(value, str)]
+    return bool(found) and 10 * sum(_LISTED.fullmatch(value) is not None for value in found) > 9 * len(values)
 
 
 def _holds_texts(values: Sequence[Any]) -> bool:

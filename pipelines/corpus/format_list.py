@@ -39,7 +39,7 @@ FORMATS_OF_TEXT: Final = (
         kinds={".csv": "record"},
         auto=(".csv",),
         names_fold=False,
-        settings=("quoting", "delimiter", "column_names"),
+        settings=("quoting", "delimiter", "column_names", "speaker_field"),
     ),
     FormatSpec(
         name="tsv",
@@ -48,7 +48,7 @@ FORMATS_OF_TEXT: Final = (
         kinds={".tsv": "record"},
         auto=(".tsv",),
         names_fold=False,
-        settings=("quoting", "delimiter", "column_names"),
+        settings=("quoting", "delimiter", "column_names", "speaker_field"),
     ),
     FormatSpec(
         name="parquet",

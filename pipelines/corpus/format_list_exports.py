@@ -73,6 +73,14 @@ FORMATS_OF_EXPORTS: Final[tuple[FormatSpec, ...]] = (
         example='`{"messages": [{"sender_name": "Ann", "timestamp_ms": 1700000000000, "content": "Hello"}]}`',
         reader=f"{_EXPORTS}.messenger:MessengerReader",
     ),
+    _chat(
+        name="sms",
+        document="messages of an Android phone with one person or group without a long pause (SMS Backup & Restore)",
+        example='`<smses><sms address="+14155550100" date="1700000000000" type="1" body="Hello" /></smses>`',
+        kinds={".xml": "whole"},
+        packages=("lxml",),
+        reader=f"{_EXPORTS}.sms:SmsReader",
+    ),
     FormatSpec(
         name="zendesk",
         document="a ticket with its public comments",

@@ -43,7 +43,8 @@ class FormatSpec:
             records are documents (`pipelines.corpus.datasets.RECORDS`) use it for the kinds ``whole`` and ``file``.
         presets: values of fields of `pipelines.corpus.options.ReadOptions` that replace their defaults
         side_files: names of files that the reader needs too, such as a list of users. The reader is created as
-            ``Class(options, *paths)`` with those that exist in the file's folder or the folder above it.
+            ``Class(options, *paths)`` with those that exist in the file's folder, or in the folder above it if that is
+            inside an input.
     """
 
     name: str

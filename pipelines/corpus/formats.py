@@ -206,10 +206,12 @@ def delimiter(name: str, format: str, options: ReadOptions) -> str:
 
 
 def is_quoted(name: str, format: str, options: ReadOptions) -> bool:
-    """Checks if columns may be in double quotes; for ``auto``, unless tabs separate them."""
-    if options.quoting == "auto":
-        return delimiter(name, format, options) != "\t"
-    return options.quoting == "double"
+    """Checks if columns may be in double quotes; for ``auto``, unless tabs separate them.
+
+    Quotes have no meaning between separators of several characters.
+    """
+    mark = delimiter(name, format, options)
+    return len(mark) == 1 and (mark != "\t" if options.quoting == "auto" else options.quoting == "double")
 
 
 def fold_of_name(name: str) -> str | None:

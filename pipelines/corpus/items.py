@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
@@ -93,6 +95,27 @@ class BadRow(Exception):
         super().__init__(reason)
         self.reason: Reason = reason
         self.detail = detail
+
+
+@contextmanager
+def as_bad_row(reason: Reason, detail: str) -> Iterator[None]:
+    """Turns any exception of a library that parses a row into a `BadRow`.
+
+    The exception's message is dropped, because it may quote the row.
+
+    Args:
+        reason: reason of the rejected row
+        detail: what is wrong, and what to do; ``{}`` stands for the exception's class
+
+    Raises:
+        BadRow: the block failed.
+    """
+    try:
+        yield
+    except (BadRow, MemoryError):
+        raise
+    except Exception as error:  # libraries raise various errors for damaged text
+        raise BadRow(reason, detail.format(type(error).__name__)) from None
 
 
 def held_back(document: Document, language: str) -> Rejected:

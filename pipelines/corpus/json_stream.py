@@ -123,11 +123,13 @@ class _Text:
 def json_parts(file: BinaryIO, wants: Callable[[str], bool], *, limit_bytes: int) -> Iterator[tuple[str, Any | BadRow]]:
     """Yields the values at the wanted places of a JSON file, in order, each as soon as it is complete.
 
+    A file may hold several objects or arrays one after another. Their places are the same.
+
     A value inside a wanted value is a part of it, and is not yielded again. Memory holds one wanted value of at most
     ``limit_bytes``. A wanted value that is no JSON becomes a `BadRow`, and those behind it are read.
 
     Args:
-        file: bytes of one JSON value
+        file: bytes of one JSON value, or of several objects and arrays
         wants: function that checks if a place is wanted. A place names keys and array elements, as in
             ``chats.list.item.messages.item`` (``item`` is an element; the file's own value has the place "")
         limit_bytes: size in the file above which a value is replaced by a `BadRow`
@@ -149,7 +151,7 @@ def _parts(text: _Text, wants: Callable[[str], bool], limit_bytes: int) -> Itera
         kind, token = text.token()
         if kind is None and is_complete and not levels:
             return
-        if kind is None or (is_complete and not levels):
+        if kind is None or (is_complete and not levels and token not in (b"{", b"[")):
             raise _Stop(_DAMAGED)
         top = levels[-1] if levels else None
         if token in (b"}", b"]"):
@@ -164,7 +166,7 @@ def _parts(text: _Text, wants: Callable[[str], bool], limit_bytes: int) -> Itera
             key = _value(token)
             top.key = key if isinstance(key, str) else ""
             continue
-        place = ".".join(level.key or "" for level in levels)
+        place = ".".join(level.key or "" for level in levels) or "." * bool(levels)  # an empty key is not the file
         is_wanted, is_complete = wants(place), True
         if kind == _BRACE and not is_wanted:
             levels.append(_Level(token))

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Final
 
 from pipelines.corpus.dialogues import LeftOut
 from pipelines.corpus.formats import check_packages
-from pipelines.corpus.items import BadRow
+from pipelines.corpus.items import BadRow, as_bad_row
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.pages import bounded
 from pipelines.corpus.records import Record
@@ -24,6 +24,7 @@ MAX_UNPACKED_BYTES: Final = 256 << 20
 MAX_XML_BYTES: Final = 64 << 20
 _MAX_PARTS: Final = 10_000
 _MAX_PAGES: Final = 20_000
+_DAMAGED: Final = "a damaged {} ({{}}). Save the file again, or leave it out."
 _OLD_OFFICE: Final = b"\xd0\xcf\x11\xe0"
 _FULL_LINE: Final = 0.75
 """Length of a line that the next one continues, as a share of the longest line near it."""
@@ -52,8 +53,7 @@ class Pdf:
         number = 0
         has_text = False
         try:
-            for number, page in enumerate(_pages(file), start=1):
-                text = _page_text(page)
+            for number, text in enumerate(_pages(file), start=1):
                 has_text = has_text or bool(text)
                 if isinstance(text, BadRow):
                     yield number, text
@@ -70,48 +70,31 @@ class Pdf:
             yield number + 1, bad
 
 
-def _pages(file: BinaryIO) -> Iterator[Any]:
-    """Yields the pages of a PDF file. Raises `BadRow`."""
+def _pages(file: BinaryIO) -> Iterator[str | BadRow]:
+    """Yields the texts of the pages of a PDF file, or the reason why one cannot be used. Raises `BadRow`."""
     import pypdf
 
     data = bounded(file, MAX_BYTES)
     if b"%PDF-" not in data[:1024]:
         raise BadRow("bad_file", "not a PDF file: it does not begin with %PDF.")
-    try:
+    with as_bad_row("bad_file", _DAMAGED.format("PDF file")):
         reader = pypdf.PdfReader(io.BytesIO(data), strict=False)
         is_open = not reader.is_encrypted or bool(reader.decrypt(""))
         num_pages = len(reader.pages) if is_open else 0
-    except (MemoryError, BadRow):
-        raise
-    except Exception as error:  # the library raises various errors for damaged files
-        raise _damaged("PDF file", error) from None
     if not is_open:
         raise BadRow("bad_file", "needs a password. Save it without one.")
     if num_pages > _MAX_PAGES:
         raise BadRow("over_long", f"has more than {_MAX_PAGES:,} pages. Split it.")
     for index in range(num_pages):
-        try:
-            page: Any = reader.pages[index]
-        except MemoryError:
-            raise
-        except Exception as error:
-            page = _damaged("page", error)
-        yield page
+        yield _page_text(reader, index)
 
 
-def _page_text(page: Any) -> str | BadRow:
-    if isinstance(page, BadRow):
-        return page
+def _page_text(reader: Any, index: int) -> str | BadRow:
     try:
-        return joined_lines(str(page.extract_text()).split("\n"))
-    except MemoryError:
-        raise
-    except Exception as error:
-        return _damaged("page", error)
-
-
-def _damaged(what: str, error: Exception) -> BadRow:
-    return BadRow("bad_file", f"a damaged {what} ({type(error).__name__}). Save the file again, or leave it out.")
+        with as_bad_row("bad_file", _DAMAGED.format("page")):
+            return joined_lines(str(reader.pages[index].extract_text()).split("\n"))
+    except BadRow as bad:
+        return bad
 
 
 def joined_lines(lines: Sequence[str]) -> str:
@@ -166,15 +149,11 @@ def _docx_text(data: bytes) -> str:
 
     if data.startswith(_OLD_OFFICE):
         raise BadRow("bad_file", "an old Word file (.doc), or one with a password. Save it as .docx without one.")
-    try:
+    with as_bad_row("bad_file", _DAMAGED.format("Word file")):
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             _check_parts(archive.infolist())
         body: Any = docx.Document(io.BytesIO(data)).element.body
         text = "\n".join(_blocks(body))
-    except (MemoryError, BadRow):
-        raise
-    except Exception as error:  # the library raises various errors for damaged files
-        raise _damaged("Word file", error) from None
     if not text.strip():
         raise BadRow("empty", "the file holds no text.")
     return text

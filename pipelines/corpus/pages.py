@@ -14,7 +14,8 @@ from charset_normalizer import from_bytes
 from markdown_it import MarkdownIt
 
 from pipelines.corpus.dialogues import LeftOut
-from pipelines.corpus.items import BadRow
+from pipelines.corpus.encodings import WIDE, encoding_of
+from pipelines.corpus.items import BadRow, as_bad_row
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.records import Record
 
@@ -26,7 +27,6 @@ _DECLARED: Final = re.compile(
     rb"<meta\b[^>]{0,1000}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})|^\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]{1,40})",
     re.IGNORECASE,
 )
-_MARKS: Final = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 # Browsers read these names as larger character sets (WHATWG Encoding, section 4.2).
 _AS_BROWSERS_READ: Final = {
     "iso8859-1": "cp1252", "ascii": "cp1252", "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932",
@@ -70,7 +70,9 @@ class Markdown:
             if front is not None:
                 yield 1, LeftOut("front matter")
                 text = text[front.end() :]
-            yield 1, {self._options.text_field: markdown_text(text)}
+            with as_bad_row("bad_markup", "the parser of Markdown fails ({}). Leave the page out."):
+                text = markdown_text(text)
+            yield 1, {self._options.text_field: text}
         except BadRow as bad:
             yield 1, bad
 
@@ -84,7 +86,7 @@ def bounded(file: BinaryIO, limit_bytes: int) -> bytes:
 
 
 def decoded(data: bytes, *, is_html: bool = True) -> str:
-    """Decodes a page: by its byte order mark, the character set that it declares, as UTF-8, or as detected.
+    """Decodes a page: as UTF-16 or UTF-32, by its byte order mark, by its declaration, as UTF-8, or as detected.
 
     Args:
         data: bytes of the page
@@ -93,9 +95,11 @@ def decoded(data: bytes, *, is_html: bool = True) -> str:
     Raises:
         BadRow: no character set fits, or the text holds a NUL character.
     """
-    for mark, charset in _MARKS:
-        if data.startswith(mark):
-            return _without_nul(_decode(data[len(mark) :], charset))
+    wide = encoding_of(data[:_HEAD_BYTES])
+    if wide.startswith(WIDE):
+        return _without_nul(_decode(data, wide).removeprefix("\ufeff"))
+    if data.startswith(codecs.BOM_UTF8):
+        return _without_nul(_decode(data[len(codecs.BOM_UTF8) :], "utf-8"))
     declared = _DECLARED.search(data[:_HEAD_BYTES]) if is_html else None
     for name in (_charset_of(declared) if declared else None, "utf-8"):
         if name is not None:
@@ -103,8 +107,6 @@ def decoded(data: bytes, *, is_html: bool = True) -> str:
                 return _without_nul(data.decode(name))
             except (UnicodeError, LookupError):
                 continue
-    if b"\0" in data[:_HEAD_BYTES]:
-        return _without_nul("\0")
     best = from_bytes(data[:_DETECTED_BYTES]).best()
     return _without_nul(_decode(data, best.encoding if best else "utf-8"))
 
@@ -146,21 +148,22 @@ def read_html(html: str, *, drop_code: bool = False) -> tuple[str, int]:
         raise BadRow("bad_markup", f"the page has more than {_MAX_TAGS:,} tags. Split it, or leave it out.")
     if not html.strip():
         return "", 0
-    parser = lxml.html.HTMLParser(recover=True, encoding="utf-8", huge_tree=True, no_network=True)
-    try:
-        root: Any = lxml.etree.fromstring(html.encode("utf-8", "replace"), parser=parser)
-    except lxml.etree.XMLSyntaxError:  # only comments, for example
-        root = None
-    if any(entry.type_name == "ERR_RESOURCE_LIMIT" for entry in parser.error_log):
-        raise BadRow("bad_markup", "elements are nested more than 2,000 deep. Leave the page out.")
-    if root is None:
-        return "", 0
-    num_blocks = 0
-    for block in list(root.iter("pre")) if drop_code else ():
-        if block.getparent() is not None:
-            num_blocks += not any(True for _ in block.iterancestors("pre"))
-            block.drop_tree()
-    return str(html_text.extract_text(root)), num_blocks
+    with as_bad_row("bad_markup", "the parser of HTML fails ({}). Leave the page out."):
+        parser = lxml.html.HTMLParser(recover=True, encoding="utf-8", huge_tree=True, no_network=True)
+        try:
+            root: Any = lxml.etree.fromstring(html.encode("utf-8", "replace"), parser=parser)
+        except lxml.etree.XMLSyntaxError:  # only comments, for example
+            root = None
+        if any(entry.type_name == "ERR_RESOURCE_LIMIT" for entry in parser.error_log):
+            raise BadRow("bad_markup", "elements are nested more than 2,000 deep. Leave the page out.")
+        if root is None:
+            return "", 0
+        num_blocks = 0
+        for block in list(root.iter("pre")) if drop_code else ():
+            if block.getparent() is not None:
+                num_blocks += not any(True for _ in block.iterancestors("pre"))
+                block.drop_tree()
+        return str(html_text.extract_text(root)), num_blocks
 
 
 def markdown_text(text: str) -> str:

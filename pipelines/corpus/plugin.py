@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
 from pipelines.corpus.datasets import from_record
-from pipelines.corpus.dialogues import Dialogue, Items, LeftOut, dialogue_document
-from pipelines.corpus.formats import format_spec, reference
+from pipelines.corpus.dialogues import KINDS, OTHER, Dialogue, Items, LeftOut, dialogue_document
+from pipelines.corpus.formats import format_spec, is_plugin, reference
 from pipelines.corpus.hashed_stream import HashedStream
 from pipelines.corpus.items import BadRow
 from pipelines.corpus.options import ReadOptions
@@ -36,7 +37,8 @@ class Reader(Protocol):
             A pair of the row's number, rising from 1 on (the position among lines or paragraphs), and the row's fields
             by the names that ``[corpus]`` maps (``text``, ``id``, ``domain``, ``fold``, ``label``, ``spans``), or the
             reason why it cannot be used, or a part of it that is left out and counted, which needs no number of its
-            own. You may skip rows without text if they are not an error.
+            own (its kind is one of `pipelines.corpus.dialogues.KINDS`). You may skip rows without text if they are not
+            an error.
         """
         ...
 
@@ -102,6 +104,8 @@ def read_rows(stream: HashedStream, source: Source, side_files: Sequence[Path] =
         for number, record in reader.read(file):
             if type(number) is not int or (number <= last and not isinstance(record, (Dialogue, LeftOut))):
                 raise ValueError("numbers of rows must rise")
+            if is_plugin(source.format):
+                record = _with_known_kinds(record)
             if isinstance(record, LeftOut):
                 yield [record]
                 continue
@@ -117,6 +121,22 @@ def read_rows(stream: HashedStream, source: Source, side_files: Sequence[Path] =
         yield [rejected(source._replace(row=source.row + last), "reader_failed", detail, 0)]
     while stream.readline():
         pass
+
+
+def _with_known_kinds(record: Record | Dialogue | LeftOut | BadRow) -> Record | Dialogue | LeftOut | BadRow:
+    """Replaces kinds of parts left out that are not in `KINDS`."""
+    if isinstance(record, LeftOut):
+        return LeftOut(_known(record.kind))
+    if isinstance(record, Dialogue) and record.left_out:
+        counts: Counter[str] = Counter()
+        for kind, number in record.left_out:
+            counts[_known(kind)] += int(number)
+        return record._replace(left_out=tuple(sorted(counts.items())))
+    return record
+
+
+def _known(kind: object) -> str:
+    return kind if isinstance(kind, str) and kind in KINDS else OTHER
 
 
 def _items(source: Source, record: Record | Dialogue | BadRow) -> Items:

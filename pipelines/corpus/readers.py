@@ -125,14 +125,14 @@ def _from_plugin(piece: Piece, options: ReadOptions) -> Iterator[Document | Reje
     from pipelines.corpus.plugin import read_rows
 
     path = Path(piece.path)
-    side = side_digest(path, piece.format)
+    side = side_digest(path, piece.name, piece.format)
     with open_bytes(path, encoding_of_file(piece.format, piece.name, options)) as file:
         reader = RowReader(file, piece.name, piece.format, options, side)
         stream = reader.stream(piece.start_byte, piece.end_byte - piece.start_byte)
         source = Source(piece.name, piece.format, piece.first_row, options, piece.draws_fold)
-        for items in read_rows(stream, source, side_files(path, piece.format)):
+        for items in read_rows(stream, source, side_files(path, piece.name, piece.format)):
             yield from items
-        if stream.cut() != piece.digest or side_digest(path, piece.format) != side:
+        if stream.cut() != piece.digest or side_digest(path, piece.name, piece.format) != side:
             raise InputError(_CHANGED)
 
 
@@ -156,10 +156,15 @@ def _from_columns(piece: Piece, options: ReadOptions) -> Iterator[Document | Rej
 
 
 def cells_of(text: str, delimiter: str, *, is_quoted: bool) -> list[str]:
-    """Splits a row of a text table into columns. Raises `BadRow`."""
+    """Splits a row of a text table into columns. Blanks around a separator of several characters belong to none.
+
+    Raises:
+        BadRow: the quotes are wrong.
+    """
     text = text.removesuffix("\n").removesuffix("\r")
     if not is_quoted:
-        return text.split(delimiter)
+        cells = text.split(delimiter)
+        return cells if len(delimiter) == 1 else [cell.strip(" \t") for cell in cells]
     csv.field_size_limit(_LARGEST_COLUMN)
     try:
         # Strict: a quote that opens a column by mistake must not join all rows up to the next quote.

@@ -15,6 +15,7 @@ from pipelines.corpus.exports.parts import inside, json_or_lines
 from pipelines.corpus.exports.teams import SPOKEN
 from pipelines.corpus.items import BadRow
 from pipelines.corpus.options import ReadOptions
+from pipelines.corpus.recognise_pages import root_of
 from pipelines.corpus.recognition import Head, Reading, Recogniser
 
 _FEW = 20
@@ -43,7 +44,8 @@ def _values(data: bytes, places: frozenset[str]) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
     if data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in (b"{", b"[") or _HINT.search(data) is None:
         return found
-    for _, place, value in json_or_lines(io.BytesIO(data), places.__contains__, ReadOptions()):
+    lists = places.difference(_FIELDS)
+    for _, place, value in json_or_lines(io.BytesIO(data), places.__contains__, ReadOptions(), lists):
         if isinstance(value, BadRow):
             continue
         found.setdefault(place, []).append(value)
@@ -162,6 +164,16 @@ def discord_table(head: Head) -> Reading | None:
     return Reading("discord_csv", _SURE, "channel of Discord, as a table of DiscordChatExporter") if is_known else None
 
 
+def sms(head: Head) -> Reading | None:
+    """Recognises text messages of an Android phone, and its log of calls, which holds no text."""
+    root = root_of(head)
+    if root == b"smses":
+        return Reading("sms", 0.98, "text messages of a phone, from SMS Backup & Restore")
+    if root == b"calls" and re.search(rb"<call\s[^<]*\bduration=", head.data[:4096]):
+        return Reading(None, 0.98, "a log of calls without their text")
+    return None
+
+
 _ZENDESK, _INTERCOM = "tickets of Zendesk", "conversations of Intercom"
 
 RECOGNISERS: Final[tuple[Recogniser, ...]] = (
@@ -169,6 +181,7 @@ RECOGNISERS: Final[tuple[Recogniser, ...]] = (
     _by_messages("slack", "messages of a Slack channel", ("item", "messages.item"), _is_slack),
     _by_messages("discord", "channel of Discord, from DiscordChatExporter", ("messages.item",), _is_discord),
     discord_table,
+    sms,
     _by_messages("telegram", "chats of Telegram Desktop", _TELEGRAM, _is_telegram),
     _by_messages("teams", "messages of Microsoft Teams", ("item", "value.item", "messages.item"), _is_teams),
     _by_messages("skype", "conversations of Teams or Skype", ("conversations.item.MessageList.item",), _is_skype),

@@ -35,11 +35,12 @@ _SIDE_FILES: Final = (
 
 
 class _Begun(NamedTuple):
-    """The beginning of a file: its value, or its rows if it has many."""
+    """The beginning of a file: its value, or its rows if it has many. A suffix other than .json stands for lines."""
 
     value: Any
     rows: list[Any]
     is_rows: bool
+    is_misnamed: bool = False
 
 
 def _begun(head: Head) -> _Begun | None:
@@ -53,11 +54,11 @@ def _begun(head: Head) -> _Begun | None:
     rows = _lines(data, head.is_whole)
     if rows is not None:
         return _Begun(None, rows, is_rows=True)
-    if head.suffix != ".json":
-        return None
     values = _values(data)
     if len(values) > 1:
-        return _Begun(None, values, is_rows=True)
+        return _Begun(None, values, is_rows=True, is_misnamed=head.suffix != ".json")
+    if head.suffix != ".json":
+        return None
     value = values[0] if values else None
     rows = value if isinstance(value, list) else [value]
     return _Begun(value, rows, is_rows=False) if isinstance(value, list | Mapping) else None
@@ -121,8 +122,13 @@ def _table(head: Head) -> list[Any] | None:
 def recognise(head: Head) -> Reading | None:
     """Recognises a file with dialogues, or a file beside them that is no text; None for any other file."""
     begun = _begun(head)
-    if begun is None:
-        return None
+    found = _recognised(begun) if begun is not None else None
+    if found is None or found.format is None or begun is None or not begun.is_misnamed:
+        return found
+    return Reading(None, 0.95, f"{found.what}; each object takes several lines: rename the file to .json")
+
+
+def _recognised(begun: _Begun) -> Reading | None:
     records = [row for row in begun.rows[:_ROWS] if isinstance(row, Mapping)]
     if records and 2 * len(records) >= len(begun.rows[:_ROWS]):
         for marks, what in _SIDE_FILES:

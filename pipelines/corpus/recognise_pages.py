@@ -8,7 +8,7 @@ from typing import Final
 from pipelines.corpus.recognition import Head, Reading, Recogniser
 
 _START_BYTES: Final = 4096
-_XML: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*\?>\s*)?(?:<!--.*?-->\s*)*<([A-Za-z][\w:.-]*)", re.DOTALL)
+_XML: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:(?:<\?xml[^>]*\?>|<!--.*?-->)\s*)*<([A-Za-z][\w:.-]*)", re.DOTALL)
 _HTML: Final = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*\?>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body|title)\b",
     re.DOTALL | re.IGNORECASE,
@@ -25,7 +25,7 @@ _ARCHIVES: Final = ((b"7z\xbc\xaf\x27\x1c", "7z"), (b"Rar!\x1a\x07", "RAR"), (b"
 
 def stackexchange(head: Head) -> Reading | None:
     """Recognises ``Posts.xml`` and ``Comments.xml``, and the other files of the same dump, which hold no text."""
-    root = _root(head)
+    root = root_of(head)
     if root is None or not _ROW.search(head.data):
         return None
     if root in (b"posts", b"comments"):
@@ -38,7 +38,7 @@ def stackexchange(head: Head) -> Reading | None:
 
 def mediawiki(head: Head) -> Reading | None:
     """Recognises a dump of Wikipedia or another MediaWiki."""
-    if _root(head) != b"mediawiki":
+    if root_of(head) != b"mediawiki":
         return None
     return Reading("mediawiki", 0.98, "articles of a MediaWiki dump, such as Wikipedia")
 
@@ -61,7 +61,7 @@ def markdown(head: Head) -> Reading | None:
 
 def other_xml(head: Head) -> Reading | None:
     """Recognises XML that no format reads."""
-    root = _root(head)
+    root = root_of(head)
     if root is None or not head.data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"<?xml", b"<" + root)):
         return None
     if head.suffix != ".xml" and not head.data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<?xml"):
@@ -119,8 +119,8 @@ def office(head: Head) -> Reading | None:
     return Reading(None, 0.9, "an archive (zip): unpack it")
 
 
-def _root(head: Head) -> bytes | None:
-    """Returns the name of the first element in lower case; None if the file does not begin with one."""
+def root_of(head: Head) -> bytes | None:
+    """Returns the name of the first element of XML in lower case; None if the file does not begin with one."""
     match = _XML.match(head.data[:_START_BYTES])
     return match[1].lower() if match else None
 

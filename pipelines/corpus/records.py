@@ -111,7 +111,16 @@ def plain(source: Source, record: Record) -> list[Document]:
     text = text_of(record, source.options)
     gold = _gold(record.get(source.options.gold_field), text)
     layout: Literal["turns"] | None = "turns" if source.format == "dialogue" else None
-    return [document(source, text, record, gold=gold, layout=layout)]
+    return [document(source, text, record, gold=gold, layout=layout, turns=_turns_of_cell(source, record, text))]
+
+
+def _turns_of_cell(source: Source, record: Record, text: str) -> tuple[Turn, ...] | None:
+    """Returns the text of a table as one turn, if ``speaker_field`` names a column other than by its default."""
+    field = source.options.speaker_field
+    if source.format not in ("csv", "tsv") or field == ReadOptions().speaker_field or field not in record:
+        return None
+    speaker = _scalar(record[field], "speaker_field")
+    return (Turn(0, len(text), (speaker or "").strip() or None),)
 
 
 def text_of(record: Record, options: ReadOptions) -> str:

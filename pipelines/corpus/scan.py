@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.context import Partition, Piece, pseudonym
-from pipelines.corpus.formats import COLUMNAR, encoding_of_file, file_options, named_fold, row_kind
+from pipelines.corpus.formats import COLUMNAR, encoding_of_file, file_options, is_plugin, named_fold, row_kind
 from pipelines.corpus.hashed_stream import HashedStream
 from pipelines.corpus.listing import list_files
 from pipelines.corpus.open_input import DamagedFile, NotAFile, open_bytes
@@ -72,7 +72,8 @@ def index_file(
 ) -> FileIndex:
     """Reads a file once, in bounded memory, and divides it into pieces of ``partition_documents`` rows.
 
-    A damaged file (truncated, or of another format) ends in a piece with the digest `DAMAGED` after its last whole row.
+    A damaged file (truncated, or of another format) ends in a piece with the digest `DAMAGED` after its last whole row,
+    or after the last byte that can be read if the format finds its own rows (`keeps_part`).
     A pipe, a device or the like has one piece with the digest `NOT_A_FILE`.
 
     Args:
@@ -125,7 +126,7 @@ def _index_bytes(
     first_row = 1
     is_damaged = False
     stream: HashedStream | None = None
-    side = side_digest(path, format)
+    side = side_digest(path, name, format)
     with open_bytes(path, encoding_of_file(format, name, options)) as file:
         try:
             reader = RowReader(file, name, format, options, side)
@@ -141,9 +142,19 @@ def _index_bytes(
                     digest = stream.digest()
         except DamagedFile:
             is_damaged = True
+            if stream is not None and stream.position > start and keeps_part(format, name, options):
+                end, digest, num_rows = stream.position, stream.digest(), 1
     if num_rows:
         pieces.append(_piece(start, end, first_row, num_rows, digest))
     return pieces, end if is_damaged or stream is None else stream.position, is_damaged
+
+
+def keeps_part(format: str, name: str, options: ReadOptions) -> bool:
+    """Checks if the rows before a damage are read in files that are one piece, with rows that only a reader can find.
+
+    A reader of another package need not know how to read a part of a file.
+    """
+    return not is_plugin(format) and row_kind(format, name, options) == "whole"
 
 
 def _piece(start: int, end: int, first_row: int, num_rows: int, digest: str) -> PieceIndex:

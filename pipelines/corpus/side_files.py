@@ -25,19 +25,23 @@ _RACY_NS = 50_000_000
 """Age of a change below which a later change could have the same time stamp."""
 
 
-def side_files(path: Path, format: str) -> tuple[Path, ...]:
+def side_files(path: Path, name: str, format: str) -> tuple[Path, ...]:
     """Returns the side files of a file that exist, in its folder and in the folder above it.
+
+    The folder above counts only if it is inside an input: the name of the file in the corpus then has a folder. So no
+    program can change names by a file that is outside the inputs.
 
     Args:
         path: path of the file
+        name: name of the file in the corpus
         format: name of its format
     """
     names = format_spec(format).side_files
-    folders = dict.fromkeys((path.parent.parent, path.parent))
+    folders = dict.fromkeys((path.parent.parent, path.parent) if "/" in name else (path.parent,))
     return tuple(p for folder in folders for name in names if (p := folder / name).is_file() and p != path)
 
 
-def side_digest(path: Path, format: str) -> str:
+def side_digest(path: Path, name: str, format: str) -> str:
     """Returns SHA-256, hexadecimal, of the side files of a file and their names; empty if its format has none.
 
     Raises:
@@ -47,7 +51,7 @@ def side_digest(path: Path, format: str) -> str:
         return ""
     digest = hashlib.sha256()
     try:
-        for number, file in enumerate(side_files(path, format)):
+        for number, file in enumerate(side_files(path, name, format)):
             digest.update(f"{number} {file.name} {of_file(file, _digest)}\n".encode())
     except OSError as error:
         raise InputError(

@@ -16,7 +16,7 @@ from typing import Any, Final
 from lxml import etree
 
 from pipelines.corpus.dialogues import LeftOut
-from pipelines.corpus.items import BadRow, Document, Rejected
+from pipelines.corpus.items import BadRow, Document, Rejected, as_bad_row
 from pipelines.corpus.pages import read_html
 from pipelines.corpus.records import Source, document, rejected
 from pipelines.errors import ConfigError
@@ -67,7 +67,7 @@ def posts(source: Source, text: str) -> list[Document | Rejected | LeftOut]:
 
 def _post(source: Source, element: str) -> list[Document | LeftOut]:
     end = element.rfind(">")
-    row = _parsed(f"{element[:end].removesuffix('/')}/>" if end >= 0 else element)
+    row = parsed(f"{element[:end].removesuffix('/')}/>" if end >= 0 else element)
     body, comment = row.get("Body"), row.get("Text")
     num_blocks = 0
     if body is not None:
@@ -126,7 +126,7 @@ def wiki_pages(source: Source, text: str) -> list[Document | Rejected | LeftOut]
 
 
 def _page(source: Source, element: str) -> Document | LeftOut:
-    page = _parsed(element)
+    page = parsed(element)
     if (page.findtext("ns") or "0").strip() != "0":
         return LeftOut("page that is no article")
     if page.find("redirect") is not None:
@@ -167,20 +167,21 @@ def wiki_text(wikitext: str) -> str:
     )
     if num_marks > _MAX_MARKS:
         raise BadRow("bad_markup", f"more than {_MAX_MARKS} tags and links: such a page is not parsed. Leave it out.")
-    code: Any = mwparserfromhell.parse(wikitext)
-    unseen = [tag for tag in code.ifilter_tags(recursive=False) if str(tag.tag).strip().lower() == "table"]
-    unseen += [link for link in code.ifilter_wikilinks() if _UNSEEN_LINK.match(str(link.title))]
-    for node in unseen:
-        try:
-            code.remove(node)
-        except ValueError:  # inside another that is removed already
-            continue
-    text = _MAGIC_WORD.sub("", str(code.strip_code(normalize=True, collapse=True)))
+    with as_bad_row("bad_markup", "the parser of wikitext fails ({}). Leave the page out."):
+        code: Any = mwparserfromhell.parse(wikitext)
+        unseen = [tag for tag in code.ifilter_tags(recursive=False) if str(tag.tag).strip().lower() == "table"]
+        unseen += [link for link in code.ifilter_wikilinks() if _UNSEEN_LINK.match(str(link.title))]
+        for node in unseen:
+            try:
+                code.remove(node)
+            except ValueError:  # inside another that is removed already
+                continue
+        text = _MAGIC_WORD.sub("", str(code.strip_code(normalize=True, collapse=True)))
     return re.sub(r"\n{3,}", "\n\n", _LINE.sub("\n", text)).strip()
 
 
-def _parsed(element: str) -> Any:
-    """Parses one element. Raises `BadRow`."""
+def parsed(element: str) -> Any:
+    """Parses one element, without declarations and entities. Raises `BadRow`."""
     parser = etree.XMLParser(
         resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, remove_comments=True, remove_pis=True
     )
@@ -188,7 +189,7 @@ def _parsed(element: str) -> Any:
         return etree.fromstring(element, parser)
     except (etree.XMLSyntaxError, ValueError):
         raise BadRow(
-            "bad_markup", "not well-formed XML, or cut off. Copy or unpack the dump again; the other rows are read."
+            "bad_markup", "not well-formed XML, or cut off. Copy or unpack the file again; the other rows are read."
         ) from None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
 
@@ -16,16 +16,27 @@ from pipelines.corpus.plugin import make_reader
 from pipelines.corpus.records import PAIR
 from pipelines.plugins import check_options, nearest, option_references
 
+_MAX_DELIMITER: Final = 12
+
 
 def _checked_encoding(name: str | None) -> str | None:
     return None if name is None else checked_encoding(name)
+
+
+def _checked_delimiter(mark: str | None) -> str | None:
+    if mark in (None, "auto", ",", ";", "tab", "|"):
+        return mark
+    is_long = 2 <= len(mark) <= _MAX_DELIMITER and mark.isprintable() and '"' not in mark
+    if not is_long or any(char.isalnum() or char.isspace() for char in mark):
+        raise ValueError('give "auto", ",", ";", "tab", "|", or two to twelve signs without blanks, letters and quotes')
+    return mark
 
 
 class CorpusSource(StageConfig):
     """A table ``[[corpus.source]]``: files read in another way. A field that is left out is as in ``[corpus]``."""
 
     LATER: ClassVar[frozenset[str]] = frozenset(
-        {"encoding", "mail_text", "turns_field", "speaker_field", "column_names"}
+        {"encoding", "mail_text", "turns_field", "speaker_field", "column_names", "dialogue_gap_minutes"}
     )
 
     pattern: str = Field(min_length=1, description="Pattern of names of files in the corpus; * crosses folders.")
@@ -35,7 +46,7 @@ class CorpusSource(StageConfig):
     )
     txt_document: Literal["file", "line", "paragraph"] | None = None
     quoting: Literal["auto", "double", "none"] | None = None
-    delimiter: Literal["auto", ",", ";", "tab", "|"] | None = None
+    delimiter: str | None = None
     encoding: str | None = None
     mail_text: Literal["basic", "full"] | None = None
     column_names: tuple[str, ...] | None = None
@@ -47,6 +58,7 @@ class CorpusSource(StageConfig):
     gold_field: str | None = None
     turns_field: str | None = None
     speaker_field: str | None = None
+    dialogue_gap_minutes: float | None = Field(None, gt=0)
 
     @field_validator("format")
     @classmethod
@@ -60,6 +72,7 @@ class CorpusSource(StageConfig):
         return name
 
     _known_encoding = field_validator("encoding")(_checked_encoding)
+    _known_delimiter = field_validator("delimiter")(_checked_delimiter)
 
     @model_serializer(mode="wrap")
     def _without_silent(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -112,8 +125,10 @@ class CorpusConfig(StageConfig):
         description="Quotes in a csv or tsv file: double if columns may stand in double quotes. auto: none between "
         "tabs, else double.",
     )
-    delimiter: Literal["auto", ",", ";", "tab", "|"] = Field(
-        "auto", description="Separator of the columns of a csv or tsv file. auto: commas in csv, tabs in tsv."
+    delimiter: str = Field(
+        "auto",
+        description="Separator of the columns of a csv or tsv file: a comma, ;, |, tab, or two to twelve signs such as "
+        "+++$+++ or ::, without quotes around columns. auto: commas in csv, tabs in tsv.",
     )
     column_names: tuple[str, ...] = Field(
         (),
@@ -183,7 +198,8 @@ class CorpusConfig(StageConfig):
     speaker_field: str = Field(
         "speaker",
         description="Dialogues in JSON: name of the field with the speaker in a turn; a dot leads into an object, as "
-        "in author.role. A hyphen: two speakers take turns.",
+        "in author.role. A hyphen: two speakers take turns. csv, tsv: name of the column with the speaker of the text, "
+        "which is read if it has another name than speaker.",
     )
     max_document_chars: int = Field(
         1_000_000, ge=1, le=2**31, description="Longest document in characters; a longer one is rejected as over_long."
@@ -196,9 +212,9 @@ class CorpusConfig(StageConfig):
         (),
         description="Files of one pattern that are read in another way: tables [[corpus.source]] with pattern, "
         "format, text_field, id_field, domain_field, fold_field, label_field, gold_field, txt_document, quoting, "
-        "delimiter, column_names, encoding, mail_text, turns_field, speaker_field. The format skip leaves files out "
-        "and counts them. The first table whose pattern matches a file's name counts (*: any characters, / too). "
-        "Folders are searched for such files as well.",
+        "delimiter, column_names, encoding, mail_text, turns_field, speaker_field, dialogue_gap_minutes. The format "
+        "skip leaves files out and counts them. The first table whose pattern matches a file's name counts (*: any "
+        "characters, / too). Folders are searched for such files as well.",
     )
 
     options: dict[str, Any] = Field(
@@ -216,6 +232,7 @@ class CorpusConfig(StageConfig):
         return name
 
     _known_encoding = field_validator("encoding")(_checked_encoding)
+    _known_delimiter = field_validator("delimiter")(_checked_delimiter)
 
     @model_validator(mode="after")
     def _options_fit(self) -> CorpusConfig:

@@ -257,6 +257,35 @@ INTERCOM = {
     ],
 }  # fmt: skip
 
+SMS = """\
+<?xml version='1.0' encoding='UTF-8' standalone='yes' ?>
+<!--File Created By SMS Backup & Restore v10.20.002 on 05/01/2026 10:30:00-->
+<?xml-stylesheet type="text/xsl" href="sms.xsl"?>
+<smses count="5" backup_set="8f2c" backup_date="1767609000000" type="full">
+  <sms protocol="0" address="+14155550100" date="1767605000000" type="1" subject="null" \
+body="Is the ferry at 3 &gt; or 4? &#55357;&#56997;" toa="null" sc_toa="null" \
+service_center="null" read="1" status="-1" locked="0" readable_date="Jan 5, 2026 09:23:20" contact_name="Ann Lee" />
+  <sms protocol="0" address="(415) 555-0100" date="1767605060000" type="2" subject="null" \
+body="At 4, Ann.&#10;See you." read="1" status="-1" readable_date="Jan 5, 2026 09:24:20" contact_name="Ann Lee" />
+  <sms protocol="0" address="+14155550100" date="1767605090000" type="3" subject="null" body="And br" read="1" \
+contact_name="Ann Lee" />
+  <mms date="1767605100000" msg_box="1" address="+14155550100~+14155550177" m_type="132" sub="null" text_only="0" \
+contact_name="Ann Lee, Bob Ray">
+    <parts>
+      <part seq="-1" ct="application/smil" name="null" text="&lt;smil&gt;&lt;/smil&gt;" />
+      <part seq="0" ct="image/jpeg" name="a.jpg" text="null" data="/9j/4AAQSkZJRg==" />
+      <part seq="0" ct="text/plain" name="null" text="Here is the timetable." />
+    </parts>
+    <addrs>
+      <addr address="+14155550177" type="137" charset="106" />
+      <addr address="+14155550100" type="151" charset="106" />
+    </addrs>
+  </mms>
+  <sms protocol="0" address="TAXI" date="1767605200000" type="1" subject="null" body="Your code is 5512." read="1" \
+contact_name="(Unknown)" />
+</smses>
+"""
+
 EXAMPLES: dict[str, Example] = {
     "slack": Example("general/2026-01-05.json", _json(SLACK), 2, 4, 2),
     "discord": Example("Garden club - seeds [82].json", _json(DISCORD), 1, 2, 2),
@@ -267,5 +296,6 @@ EXAMPLES: dict[str, Example] = {
     "google_chat": Example("DM 1/messages.json", _json(GOOGLE_CHAT), 1, 2, 2),
     "messenger": Example("inbox/benito_1/message_1.json", json.dumps(MESSENGER, indent=1).encode(), 1, 2, 2),
     "zendesk": Example("tickets.jsonl", b"".join(json.dumps(t).encode() + b"\n" for t in ZENDESK), 2, 3, 2),
+    "sms": Example("sms-20260105.xml", SMS.encode(), 3, 4, 4),
     "intercom": Example("conversations.json", _json(INTERCOM), 1, 3, 3),
 }

@@ -7,9 +7,9 @@ import os
 from pathlib import Path
 
 import pytest
-from corpus.corpus_files import documents, read
+from corpus.corpus_files import documents
 
-from pipelines.corpus.options import ReadOptions
+from pipelines.corpus.options import ReadOptions, SourceOptions
 from pipelines.corpus.readers import read_documents
 from pipelines.corpus.scan import scan
 from pipelines.corpus.side_files import of_file, side_digest, side_files
@@ -35,12 +35,14 @@ def rename(folder: Path, name: str | None) -> None:
 
 
 def pieces(folder: Path):
-    found = scan(["general"], base_dir=folder, format="slack", secret=b"k")
+    options = ReadOptions(sources=(SourceOptions(pattern="users.json", format="skip"),))
+    found = scan(["."], base_dir=folder, format="slack", options=options, secret=b"k")
     return [piece for part in found for piece in part.pieces]
 
 
 def speakers(folder: Path) -> list[str | None]:
-    return [item.turns[0].speaker for item in documents(read(folder / "general", "slack")) if item.turns]
+    items = [item for piece in pieces(folder) for item in read_documents(piece, ReadOptions())]
+    return [item.turns[0].speaker for item in documents(items) if item.turns]
 
 
 def test_a_new_name_changes_the_digest_of_every_file(tmp_path):
@@ -60,7 +62,7 @@ def test_a_new_name_changes_the_digest_of_every_file(tmp_path):
 
 
 def test_a_name_that_changes_while_a_file_is_read_is_noticed(tmp_path):
-    (piece, _) = pieces(export(tmp_path))
+    piece = pieces(export(tmp_path))[0]
     reading = read_documents(piece, ReadOptions())
     next(reading)
     rename(tmp_path, "Eva")
@@ -70,9 +72,8 @@ def test_a_name_that_changes_while_a_file_is_read_is_noticed(tmp_path):
 
 def test_the_store_reads_files_again_after_a_new_name(tmp_path):
     folder = export(tmp_path / "in")
-    request = CorpusRequest(
-        inputs=["general"], base_dir=folder, format="slack", options=ReadOptions(), partition_documents=10
-    )
+    options = ReadOptions(sources=(SourceOptions(pattern="users.json", format="skip"),))
+    request = CorpusRequest(inputs=["."], base_dir=folder, format="slack", options=options, partition_documents=10)
     old = os.stat(folder).st_mtime - 100
     for path in (folder / "users.json", *(folder / "general").iterdir()):
         os.utime(path, (old, old))
@@ -104,9 +105,19 @@ def test_names_before_the_damage_count(tmp_path):
 
 def test_other_formats_have_no_side_files(tmp_path):
     path = export(tmp_path) / "general" / "2026-01-01.json"
-    assert side_files(path, "json") == ()
-    assert side_digest(path, "json") == ""
-    assert side_files(path, "slack") == (tmp_path / "users.json",)
+    assert side_files(path, "general/2026-01-01.json", "json") == ()
+    assert side_digest(path, "general/2026-01-01.json", "json") == ""
+    assert side_files(path, "general/2026-01-01.json", "slack") == (tmp_path / "users.json",)
+
+
+def test_a_folder_outside_the_inputs_is_not_read(tmp_path):
+    folder = export(tmp_path / "in")
+    for inputs, name in ((["in/general"], "U1"), (["in/general/*.json"], "U1"), (["in/*/*.json"], "Ann")):
+        parts = scan(inputs, base_dir=tmp_path, format="slack", secret=b"k")
+        found = [item for part in parts for piece in part.pieces for item in read_documents(piece, ReadOptions())]
+        assert {item.turns[0].speaker for item in documents(found) if item.turns} == {name}
+    (folder / "general" / "users.json").write_text(json.dumps([{"id": "U1", "real_name": "Eva"}]))
+    assert side_files(folder / "general" / "2026-01-01.json", "2026-01-01.json", "slack")
 
 
 def test_an_unreadable_list_is_an_error(tmp_path, patch):
@@ -117,7 +128,7 @@ def test_an_unreadable_list_is_an_error(tmp_path, patch):
 
     patch("pipelines.corpus.side_files", "open_ordinary", refuse)
     with pytest.raises(InputError, match=r"list of names .* cannot be read") as error:
-        side_digest(path, "slack")
+        side_digest(path, "general/2026-01-01.json", "slack")
     assert "users" not in str(error.value)
 
 

@@ -231,12 +231,29 @@ def test_a_few_documents_are_warned_of(tmp_path: Path) -> None:
     assert "(corpus.txt_document)" in said
 
 
-def test_lines_of_parts_and_lists_of_words_are_doubted(tmp_path: Path) -> None:
-    lines = "".join(f"L{i} +++$+++ u{i} +++$+++ {PROSE}\n" for i in range(9))
-    assert "+++$+++ cuts each line into 3 parts" in begun(tmp_path / "a", {"a.txt": lines})[3]
-    assert "parts" not in begun(tmp_path / "b", {"a.txt": f"{PROSE}\nA -- B\n" * 9})[3]
+def test_lines_cut_by_a_long_separator_are_a_table_with_speakers(tmp_path: Path) -> None:
+    cut = " +++$+++ "
+    lines = [cut.join((f"L{i}", f"u{i}", "m0", ("ANN", "BOB")[i % 2], f"{PROSE} {i}")) for i in range(9)]
+    lines.append(cut.join(("L9", "u0", "m0", "BOB", "")).rstrip())
+    corpus, found, bad, said = begun(tmp_path / "a", {"lines.txt": "\n".join(lines)})
+    assert "please confirm" not in said
+    assert [item.text for item in found] == [f"{PROSE} {i}" for i in range(9)]
+    assert [turn.speaker for item in found for turn in item.turns or ()] == [("ANN", "BOB")[i % 2] for i in range(9)]
+    assert [item.reason for item in bad] == ["empty"]
+    table = corpus.source[0] if corpus.source else corpus
+    assert (table.delimiter, table.speaker_field) == ("+++$+++", "name")
+    assert table.column_names == ("column_1", "column_2", "column_3", "name", "text")
+    assert begun(tmp_path / "b", {"a.txt": f"{PROSE}\nA -- B\n" * 9})[0].format == "auto"
+
+
+def test_lists_of_words_are_refused_with_the_way_to_read_them(tmp_path: Path) -> None:
     rows = [{"text": str([*PROSE.split(), str(i)]), "tag": i} for i in range(9)]
-    assert "lists of words" in begun(tmp_path / "c", {"a.jsonl": "".join(json.dumps(row) + "\n" for row in rows)})[3]
+    files = {"a.jsonl": "".join(json.dumps(row) + "\n" for row in rows), "b.txt": PROSE}
+    _, found, bad, said = begun(tmp_path, files)
+    assert [item.name for item in found] == ["b.txt"]
+    assert not bad
+    assert "NOT READ" in said
+    assert "Write each list as one text" in said
 
 
 DATA = REPOSITORY.parent / "shared" / "data"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import html
+import io
 import json
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, datetime
 from typing import Any, BinaryIO, Final, cast
 
@@ -28,6 +29,7 @@ DELETED: Final = LeftOut("deleted")
 
 _BYTES_PER_CHAR = 12  # two JSON escapes
 _OTHER_BYTES = 1 << 20
+_HEAD_BYTES: Final = 1 << 16
 _MOST_SECONDS = 1e11
 _TAGS = re.compile(r"<[^<>]*>")
 _NO_JSON = "not valid JSON. Export the file again."
@@ -53,8 +55,28 @@ class _After:
         return data
 
 
+def are_in_a_row(head: bytes, lists: Collection[str]) -> bool:
+    """Checks if a file holds objects one after another, as if they were elements of a list.
+
+    Args:
+        head: beginning of the file
+        lists: places of elements in a file with a list, which such objects do not have
+    """
+    num_values = 0
+
+    def wants(place: str) -> bool:
+        nonlocal num_values
+        num_values += place == ""
+        return place in lists or num_values > 1
+
+    if "item" not in lists or head.removeprefix(BOM).lstrip()[:1] != b"{":
+        return False
+    place, _ = next(json_parts(io.BytesIO(head), wants, limit_bytes=_HEAD_BYTES), ("", None))
+    return place == "" and num_values > 1
+
+
 def json_or_lines(
-    file: BinaryIO, wants: Callable[[str], bool], options: ReadOptions
+    file: BinaryIO, wants: Callable[[str], bool], options: ReadOptions, lists: Collection[str] = ()
 ) -> Iterator[tuple[int | None, str, Any]]:
     """Yields the values of a JSON file, or of a file with one JSON object per line.
 
@@ -62,10 +84,11 @@ def json_or_lines(
         file: bytes of the file, or of a run of whole lines
         wants: function for `json_parts`
         options: options of reading
+        lists: wanted places of elements, for `are_in_a_row`
 
     Yields:
-        The number of the line (None for a JSON file), the place, and the value or a `BadRow`. An object of a line has
-        the place ``item``.
+        The number of the line (None for a JSON file), the place, and the value or a `BadRow`. An object of a line, and
+        one of several in a row, has the place ``item``.
     """
     limit = limit_bytes(options)
     head: list[bytes] = []
@@ -75,10 +98,13 @@ def json_or_lines(
             break
         head.append(line.removeprefix(BOM) if not head else line)
     full = [line for line in head if line.strip()]
-    after = _After(b"".join(head), file)
     if len(full) < 2 or full[0].lstrip()[:1] == b"[" or not any(isinstance(_loads(line), dict) for line in full):
-        for place, value in json_parts(cast("BinaryIO", after), wants, limit_bytes=limit):
-            yield None, place, value
+        data = b"".join(head)
+        data += file.read(max(0, _HEAD_BYTES - len(data)))
+        after = cast("BinaryIO", _After(data, file))
+        is_row = are_in_a_row(data, lists)
+        for place, value in json_parts(after, "".__eq__ if is_row else wants, limit_bytes=limit):
+            yield None, "item" if is_row and not isinstance(value, BadRow) else place, value
         return
     for number, line in enumerate(head, start=1):
         if line.strip():
@@ -117,6 +143,7 @@ class ChatExport:
         self.options = options
         self.row = 0
         self._has_list = False
+        self._num_values = 0
 
     def read(self, file: BinaryIO) -> Iterator[tuple[int, Dialogue | BadRow]]:
         """Yields the dialogues and unusable messages of a file."""
@@ -132,14 +159,18 @@ class ChatExport:
 
     def _wants(self, place: str) -> bool:
         self._has_list = self._has_list or f"{place}.item" in self.messages
+        self._num_values += place == ""
         return place in self.messages or place in self.others
 
     def _items(self, file: BinaryIO) -> Iterator[Item]:
-        first = file.read(len(BOM)).removeprefix(BOM)
-        self._has_list = "item" in self.messages and first.strip()[:1] in (b"[", b"")
-        after = cast("BinaryIO", _After(first, file))
-        for place, value in json_parts(after, self._wants, limit_bytes=limit_bytes(self.options)):
+        head = file.read(_HEAD_BYTES)
+        is_row = are_in_a_row(head, self.messages)
+        self._has_list = is_row or ("item" in self.messages and head.removeprefix(BOM).strip()[:1] in (b"[", b""))
+        after = cast("BinaryIO", _After(head, file))
+        wants = "".__eq__ if is_row else self._wants
+        for place, value in json_parts(after, wants, limit_bytes=limit_bytes(self.options)):
             is_bad = isinstance(value, BadRow)
+            place = "item" if is_row else place
             if place not in self.messages and not is_bad:
                 self.note(place, value)
                 continue
@@ -147,7 +178,11 @@ class ChatExport:
             if is_bad:
                 yield self.row, value
                 continue
-            yield from self.checked(place, value)
+            for item in self.checked(place, value):
+                if isinstance(item, Message) and not item.is_thread and self._num_values > 1:
+                    yield item._replace(thread=f"{self._num_values}/{item.thread}")
+                else:
+                    yield item
         if not self._has_list and not self.row:
             yield 1, BadRow("missing_text", "holds no list of messages of this tool. Set corpus.format for the file.")
 

@@ -93,7 +93,7 @@ class TicketExport:
         row = 0
         single: dict[str, Any] = {}
         places = self.tickets | self.own
-        for line, place, value in json_or_lines(file, places.__contains__, self.options):
+        for line, place, value in json_or_lines(file, places.__contains__, self.options, self.tickets):
             if place in self.own:
                 single[place] = value
                 continue

@@ -83,7 +83,7 @@ def corpus_state(
     for done, file in enumerate(files):
         settings = index_settings(file.format, file.name, request.options)
         tag = f"corpus:{code}:{file.format}:{settings}:{request.partition_documents}"
-        if side := side_digest(file.path, file.format):
+        if side := side_digest(file.path, file.name, file.format):
             tag += f":{side}"
         if not read:
             value = cache.peek(file.path, tag)
