@@ -126,7 +126,7 @@ DECISIONS: Final[tuple[Decision, ...]] = (
             *("corpus.format", "corpus.source", "corpus.txt_document", "corpus.quoting", "corpus.delimiter"),
             "corpus.column_names",
             *("corpus.mail_quotes", "corpus.mail_signatures", "corpus.mail_text", "corpus.encoding"),
-            *("corpus.dialogue_gap_minutes", "corpus.turns_field", "corpus.speaker_field"),
+            *("corpus.dialogue_gap_minutes", "corpus.turns_field", "corpus.speaker_field", "corpus.owner_from"),
         ),
         reads="line breaks, blank lines and quotation marks of a file; in chats, times, layout, speakers and names too",
         changes="how the rest of the file is cut into documents and turns, and who speaks; numbers, and folds by these",
@@ -140,7 +140,7 @@ DECISIONS: Final[tuple[Decision, ...]] = (
     Decision(
         name="rejected documents",
         stage="split",
-        settings=("corpus.max_document_chars",),
+        settings=("corpus.max_document_chars", "corpus.owner_missing"),
         reads="the length and the characters of a document",
         changes="whether all of its sentences are there",
         says=_before_records(

@@ -16,8 +16,9 @@ from pipelines.corpus.fields import fields_around
 from pipelines.corpus.format_list_chats import ADDITIONS, ANSWERS, PROMPTS
 from pipelines.corpus.json_structure import Structure, structure_of_file, structure_of_rows
 from pipelines.corpus.recognition import Head, Reading, Recogniser
+from pipelines.corpus.records import value_at
 from pipelines.corpus.rows import BOM
-from pipelines.corpus.turns import NONE, value_at
+from pipelines.corpus.turns import NONE
 
 _ROWS: Final = 60
 _MAX_DEPTH: Final = 100
