@@ -13,7 +13,14 @@ from typing import Any, Final
 
 from pipelines.accounting import confidentiality_claims, selective_claims
 from pipelines.accounting.accountants import all_epsilons, epsilon
-from pipelines.accounting.claim_builder import FOREIGN_ROWS, LARGE_DELTA, Claim, ClaimBuilder, Review
+from pipelines.accounting.claim_builder import (
+    FOREIGN_ROWS,
+    LARGE_DELTA,
+    OF_THE_PRIVATE_SET,
+    Claim,
+    ClaimBuilder,
+    Review,
+)
 from pipelines.accounting.composition import Publication, together
 from pipelines.accounting.confidentiality import PrivacyLoss
 from pipelines.accounting.events import Event, NeighboringRelation, is_silent
@@ -28,7 +35,12 @@ from pipelines.methods.rule import MethodRule
 __all__ = ["Claim", "Review", "build_claims"]
 
 _ORIGINAL_IS_READ = "training reads the original text, duplicates included, so a secret in k sentences is a group of k."
+OTHER_PEOPLE: Final = (
+    "another release on these files sampled records, or other people (corpus.owner_from, corpus.owner_space), so its "
+    "epsilon for one of these people has no bound here"
+)
 HEADLINES: Final = (
+    "owner_dp",
     "confidentiality",
     "selective_dp",
     "bayesian_confidentiality",
@@ -136,21 +148,23 @@ def _claims_of(
         on_redacted=loss if is_one_part else _loss(training, training.event_on("redacted", "reviewed")),
         on_original=_loss(training, training.event_on("original")),
     )
-    names = list(rule.claims)
+    names = [name for name in rule.claims if name != "owner" or training.by_owner]
     if has_public_rows and not rule.has_public_set and "confidentiality" in names:
         names.insert(names.index("confidentiality") + 1, "caught")
     claims = [claim for name in names for claim in _BUILDERS[name](builder, groups)]
     if corpus.foreign_public_rows:  # they may hold what is masked now
-        claims = [c if c.refused or c.notion == "dp_private_set" else void(c, FOREIGN_ROWS) for c in claims]
+        claims = [c if c.refused or c.notion in OF_THE_PRIVATE_SET else void(c, FOREIGN_ROWS) for c in claims]
     unmet = [reason for name, reason in rule.requires.items() if name not in training.met]
     if unmet:
-        return [claim if claim.notion == "dp_private_set" else refused(claim, "; ".join(unmet)) for claim in claims]
+        return [claim if claim.notion in OF_THE_PRIVATE_SET else refused(claim, "; ".join(unmet)) for claim in claims]
     return claims
 
 
 def _with_all_releases(claim: Claim, composed: Sequence[Claim], num_releases: int) -> Claim:
     """Returns a claim of one model, with the same claim about all releases together."""
     same = [c for c in composed if (c.notion, c.group_size) == (claim.notion, claim.group_size)]
+    if not same and claim.notion == "owner_dp":
+        return refused(claim, OTHER_PEOPLE)
     if not same:
         return claim
     whole = same[0]

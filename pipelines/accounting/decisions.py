@@ -18,7 +18,7 @@ from pipelines.accounting.facts import CorpusFacts
 from pipelines.accounting.held_rows import about_held_rows
 
 Says = Callable[[str, CorpusFacts], Sequence[str]]
-_OF_RECORDS: Final = "dp_private_set"
+_OF_RECORDS: Final = frozenset({"dp_private_set", "owner_dp"})
 """The notion whose neighbours are taken after the preparation, so that decisions before do not concern it."""
 
 
@@ -55,7 +55,7 @@ class Decision:
 
 def _before_records(text: str) -> Says:
     """Returns a function that adds the text to all claims whose neighbours are taken before the preparation."""
-    return lambda notion, _: () if notion == _OF_RECORDS else (text,)
+    return lambda notion, _: () if notion in _OF_RECORDS else (text,)
 
 
 def _always(*texts: str) -> Says:
@@ -63,12 +63,12 @@ def _always(*texts: str) -> Says:
 
 
 def _about_policies(notion: str, corpus: CorpusFacts) -> list[str]:
-    return [] if notion == _OF_RECORDS else about_policies(corpus)
+    return [] if notion in _OF_RECORDS else about_policies(corpus)
 
 
 def _about_held_documents(notion: str, corpus: CorpusFacts) -> list[str]:
     del corpus
-    if notion != _OF_RECORDS:
+    if notion not in _OF_RECORDS:
         return []
     return [
         "documents in another language were left out (split.other_languages = hold), as their text says: the claim is "
@@ -354,6 +354,6 @@ def about_decisions(notion: str, corpus: CorpusFacts) -> list[str]:
 
 def ended_by(notion: str, corpus: CorpusFacts) -> str | None:
     """Returns why decisions allow no such claim; None if they allow it."""
-    if notion == _OF_RECORDS:
+    if notion in _OF_RECORDS:
         return None
     return "; ".join(d.ends for d in DECISIONS if d.ends is not None and d.is_in_force(corpus)) or None

@@ -98,7 +98,7 @@ def events_document(run: FinishedTraining) -> dict[str, Any]:
     document: dict[str, Any] = {
         "schema_version": 1,
         "method": config["method"],
-        "record": config["record"],
+        "record": run.unit,
         "num_private_records": run.num_private,
         "num_public_records": run.num_public,
         "event": to_json(account.event),
@@ -116,6 +116,8 @@ def events_document(run: FinishedTraining) -> dict[str, Any]:
     }
     if run.outcome.num_comparisons is not None:
         document["num_comparisons"] = run.outcome.num_comparisons
+    if corpus.owners is not None:
+        document["owner_records"] = corpus.owners.records_each
     if account.variant is not None:
         document["variant"] = account.variant
     if account.phases:
@@ -143,7 +145,7 @@ def figures_document(run: FinishedTraining) -> dict[str, Any]:
         "method": config["method"],
         "variant": run.account.variant,
         "task": config["task"],
-        "record": config["record"],
+        "record": run.unit,
         "perplexity_at_initialisation": run.before.perplexity,
         "accuracy_at_initialisation": run.before.accuracy,
         "base_model": run.base,

@@ -17,7 +17,7 @@ from pipelines.accounting.claims import Review, build_claims
 from pipelines.accounting.composition import Publication
 from pipelines.accounting.corpus_facts import corpus_facts, stability_of_dedup
 from pipelines.accounting.decisions import made
-from pipelines.accounting.facts import parse_training
+from pipelines.accounting.facts import parse_training, people_of
 from pipelines.accounting.ledger import Release, releases_digest
 from pipelines.accounting.withdrawn import withdrawals
 from pipelines.context import Releases, StageContext
@@ -39,7 +39,8 @@ def run(ctx: StageContext) -> dict[str, Any]:
     config: GuaranteeConfig = ctx.configs["guarantee"]
     redact, report = ctx.configs["redact"], ctx.configs["report"]
     training = parse_training(ctx.input("train").json("events.json"))
-    training = replace(training, is_chosen_by_private_scores=config.chosen_by == "private_scores")
+    people = people_of(ctx.configs["train"], ctx.configs["corpus"])
+    training = replace(training, is_chosen_by_private_scores=config.chosen_by == "private_scores", people=people)
     releases = ctx.outside.releases or Releases()
     if ctx.outside.releases is not None:
         withdrawn = withdrawals(releases.recipe, training.method)

@@ -57,7 +57,12 @@ class TrainingCorpus:
 
     @property
     def num_private(self) -> int:
-        """Number of records that hold private text: those of private steps, or else those of nonprivate steps."""
+        """Number of private records: those of private steps, or else those of nonprivate steps.
+
+        If private steps sample people, it is the number of people.
+        """
+        if self.owners is not None:
+            return self.owners.count
         return len(self.private_examples) or self.num_private_without_noise
 
 
