@@ -74,7 +74,11 @@ def owner_dp(b: ClaimBuilder) -> Claim:
         "Differential privacy of DP-SGD on Poisson-sampled people, accounted with privacy loss distributions",
         extra=(b.neighbours_of_dp, *about_people(b.uses_delta2)),
         corpus="private_set",
-        as_in_paper={"relation": NeighboringRelation.ADD_OR_REMOVE_ONE.value, **json_loss(b.add_or_remove)},
+        as_in_paper={
+            "relation": NeighboringRelation.ADD_OR_REMOVE_ONE.value,
+            "epsilon": finite(b.add_or_remove.epsilon),
+            "delta": b.add_or_remove.delta,
+        },
     )
     return b.issue(claim, b.loss.epsilon, b.loss.delta)
 

@@ -8,7 +8,6 @@ from typing import Any
 from pydantic import BaseModel, model_validator
 
 from pipelines.errors import ConfigError
-from pipelines.graph_names import SENTENCES
 from pipelines.methods import registry as methods
 from pipelines.methods.view import unread_stages
 from pipelines.plugins import LAYER_RULES, installed, nearest
@@ -166,7 +165,7 @@ class TrainConfig(TrainSettings):
         if stage != "train":
             return {}
         files = {"gate": ("held.json",)} if self.view().reads_masks else {}
-        return {**files, "split": (SENTENCES, "documents.parquet")} if self.by_owner() else files
+        return {**files, "split": ("sentences.parquet", "documents.parquet")} if self.by_owner() else files
 
     def code_references(self, stage: str | None = None) -> tuple[str, ...]:
         """Returns the modules of the chosen method and task, and of their specs. Evaluation runs no method."""
