@@ -41,7 +41,11 @@ def write_outputs(run: FinishedTraining, *, private: Target, model: Target, mark
     write_model_folder(model, run, marked)
 
 
-_SAMPLING_NOTES: Final = (
+_PEOPLE_NOTE: Final = (
+    "the number of people is the same in neighbouring data sets (one person's text is replaced), so the sampling rate "
+    "and the number of steps may depend on it"
+)
+_SAMPLING_NOTE: Final = (
     "the number of private records is the same in neighbouring data sets (one record is replaced), so the "
     "sampling rate and the number of steps may depend on it"
 )
@@ -76,7 +80,7 @@ def events_document(run: FinishedTraining) -> dict[str, Any]:
     method = registry.method(config["method"])
     vocabulary = corpus.vocabulary
     notes = [
-        _SAMPLING_NOTES,
+        _SAMPLING_NOTE if corpus.owners is None else _PEOPLE_NOTE,
         *([_PUBLIC_NOTE] if method.trains_on_public_rows else [_PLAIN_NOTE] if len(corpus.nonprivate_examples) else []),
         "of the training, only the final weights are released; checkpoints, losses, figures and curves are not, and "
         "epsilon does not cover them",
