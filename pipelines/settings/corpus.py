@@ -211,7 +211,7 @@ class CorpusConfig(StageConfig):
     )
     owner_space: str = Field(
         "",
-        pattern=r"[a-z0-9][a-z0-9_.-]{0,63}|",
+        pattern=r"^([a-z0-9][a-z0-9_.-]{0,63})?$",
         description="Public name of the set of people, such as customers, for stores in which several corpora have "
         "the same people. Ids of different spaces never meet.",
     )
