@@ -13,9 +13,9 @@ from ijson.common import ObjectBuilder
 
 from pipelines.corpus.diarised import SEGMENTS, segments_of
 from pipelines.corpus.fields import fields_around
-from pipelines.corpus.owner_fields import owner_field
 from pipelines.corpus.format_list_chats import ADDITIONS, ANSWERS, PROMPTS
 from pipelines.corpus.json_structure import Structure, structure_of_file, structure_of_rows
+from pipelines.corpus.owner_fields import owner_field
 from pipelines.corpus.recognition import Head, Reading, Recogniser
 from pipelines.corpus.records import value_at
 from pipelines.corpus.rows import BOM
