@@ -288,7 +288,7 @@ GRAPH: Mapping[str, Stage] = {
             module=f"{STAGES}.train.guarantee",
             configs=settings_of("guarantee", "corpus", "split", "dedup", "redact", "gate", "shard", "train", "report"),
             fields={
-                "corpus": ("owner_from", "owner_field", "owner_space"),
+                "corpus": ("owner_from", "owner_field", "owner_missing", "owner_space"),
                 "split": ("other_languages",),
                 "gate": ("enabled", "on_hit"),
                 "report": ("public", "publish_counts"),
@@ -299,6 +299,8 @@ GRAPH: Mapping[str, Stage] = {
                 Input("estimate", (FIGURES,)),
                 Input("shard", (PUBLIC, PRIVATE), "all"),
                 Input("redact", (REDACTED,), "all"),
+                # With owners, who owns the documents (`CorpusConfig.files_read`).
+                Input("split", (FIGURES,), "all"),
                 Input(RELEASES),
             ),
             packages=("dp-accounting", "numpy", "scipy"),

@@ -26,6 +26,7 @@ from pipelines.accounting.confidentiality import PrivacyLoss
 from pipelines.accounting.events import Event, NeighboringRelation, is_silent
 from pipelines.accounting.facts import CorpusFacts, TrainingFacts
 from pipelines.accounting.ledger import Release
+from pipelines.accounting.people import People, person_document
 from pipelines.accounting.stale import OTHER_TEXT, as_withdrawn, on_other_text, refused, void
 from pipelines.accounting.withdrawn import refusal
 from pipelines.files import finite
@@ -59,6 +60,7 @@ def build_claims(
     groups: Sequence[int],
     publication: Publication | None = None,
     others: Sequence[Release] = (),
+    people: People | None = None,
 ) -> dict[str, Any]:
     """Builds all claims of a run, with the accountants' figures and warnings.
 
@@ -69,11 +71,13 @@ def build_claims(
         groups: sizes of groups of unique secrets, for group confidentiality.
         publication: publications of the run; None: the model and a public report.
         others: other releases of the store that may share a record with this one.
+        people: owners of the records; None if they are unknown.
 
     Returns:
         JSON values: ``claims``, ``headline`` (index of the claim to show first, None if none is issued),
         ``accountants``, ``together`` (all releases, None if there is one: ``num_releases``, ``epsilon``, ``delta``,
-        ``unit``, unamplified, under replace-one), ``warnings``.
+        ``unit``, unamplified, under replace-one), ``person`` (`pipelines.accounting.people.person_document`),
+        ``warnings``.
     """
     publication = publication or Publication()
     if training.is_on_other_text:
@@ -88,11 +92,12 @@ def build_claims(
     if not others:
         corpus = replace(corpus, foreign_public_rows=corpus.foreign_public_rows or publication.foreign_tables)
     claims = _claims_of(training, corpus, review, groups, publication, rule, len(others))
-    whole = None
+    whole = joint = None
     if others:
         joined = together(training, corpus, publication, others)
         theirs = replace(publication, publishes_rows=joined.publishes_rows)
         composed = _claims_of(joined.training, joined.corpus, review, groups, theirs, joined.rule, len(others))
+        joint = (joined.training, composed, len(others) + 1)
         claims = [_with_all_releases(claim, composed, len(others) + 1) for claim in claims]
         whole = {
             "num_releases": len(others) + 1,
@@ -108,6 +113,7 @@ def build_claims(
         "headline": _headline(claims),
         "accountants": [{**asdict(f), "epsilon": finite(f.epsilon), "delta": training.target_delta} for f in figures],
         "together": whole,
+        "person": person_document(training, claims, people, joint),
         "warnings": [*_warnings(training), *_warnings_about(claims)],
     }
 

@@ -122,7 +122,7 @@ def together(
         )
     known = [release.facts for release in others if release.facts is not None]
     is_one_unit = len(known) == len(others) and all(
-        (facts.record, facts.people) == (training.record, training.people) for facts in known
+        (facts.record, facts.owner_space) == (training.record, training.owner_space) for facts in known
     )
     return Together(
         training=replace(

@@ -83,7 +83,7 @@ class TrainingFacts:
             may have been chosen among them.
         is_chosen_by_private_scores: true if it was chosen, among them or others, by scores on private text.
         owner_records: most records that a drawn person brought to a step; None if steps sampled records.
-        people: settings that say who is a person (`people_of`); empty if steps sampled records.
+        owner_space: settings that say who is a person (`owner_space_of`); empty if steps sampled records.
     """
 
     method: str
@@ -111,7 +111,7 @@ class TrainingFacts:
     num_compared: int = 0
     is_chosen_by_private_scores: bool = False
     owner_records: int | None = None
-    people: str = ""
+    owner_space: str = ""
 
     @property
     def by_owner(self) -> bool:
@@ -244,7 +244,7 @@ def parse_training(document: Mapping[str, Any]) -> TrainingFacts:
     return facts
 
 
-def people_of(train: Any, corpus: Any) -> str:
+def owner_space_of(train: Any, corpus: Any) -> str:
     """Returns the settings that say who is a person, as one string; empty if private steps sample records.
 
     Args:
@@ -314,7 +314,7 @@ class ReleaseFacts:
         holds_rows: true if the gate was set to hold rows with a find (`pipelines.accounting.held_rows`). The number of
             held rows depends on the secrets, and no claim uses it.
         decisions: names of decisions beyond a row that the settings asked for (`pipelines.accounting.decisions`).
-        people: settings that say who is a person (`people_of`), if its steps sampled people. Versions without such
+        owner_space: settings that say who is a person (`owner_space_of`), if its steps sampled people. Versions without such
             steps refuse the key.
         recipe: declared versions of the computation (`pipelines.training.recipes`); empty for older releases.
     """
@@ -334,7 +334,7 @@ class ReleaseFacts:
     holds_rows: bool = False
     decisions: frozenset[str] = frozenset()
     recipe: Mapping[str, int] = field(default_factory=dict)
-    people: str = ""
+    owner_space: str = ""
 
     @property
     def records_per_sentence(self) -> int | None:
@@ -363,7 +363,7 @@ class ReleaseFacts:
             **({"holds_rows": True} if self.holds_rows else {}),  # earlier versions did not write this key
             **({"decisions": sorted(self.decisions)} if self.decisions else {}),
             **({"recipe": dict(self.recipe)} if self.recipe else {}),
-            **({"people": self.people} if self.people else {}),
+            **({"owner_space": self.owner_space} if self.owner_space else {}),
         }
 
     @classmethod

@@ -172,6 +172,7 @@ def public_version(full: Mapping[str, Any], claims: Any, *, publishes_counts: bo
         "training": _training(full["training"], publishes_rows=publishes_rows),
         "claims": [_claim(claim, _counted(full), named) for claim in shown],
         "accountants": [{**row, "epsilon": coarse(row["epsilon"], _CLAIM_DIGITS, "up")} for row in accountants],
+        "person": _person((claims or {}).get("person")),
         "warnings": [],
         "settings": full["settings"],
         "lineage": [],
@@ -189,7 +190,7 @@ _CHOICES: Final = frozenset(
     {
         *("accountant", "adaptation", "corpus", "evaluate_fold", "meteor_matching", "method", "mode"),
         *("normalise", "notion", "recommended_method", "record", "relation", "source", "status", "task"),
-        *("theorem", "tokenizer", "unit", "version"),
+        *("theorem", "tokenizer", "unit", "version", "owner_from", "basis", "whose"),
     }
 )
 """Keys whose values are fixed words; another value there is searched by the gate."""
@@ -238,6 +239,18 @@ def _metrics(metrics: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
         kept[key] = coarse(kept.get(key), _CLAIM_DIGITS, "up")
     kept["noise_multiplier"] = coarse(kept.get("noise_multiplier"), _CLAIM_DIGITS, "down")
     return kept
+
+
+def _person(person: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The figures of people, rounded as those of claims."""
+    if person is None:
+        return None
+
+    def rounded(part: Mapping[str, Any]) -> dict[str, Any]:
+        figures = [{**f, "epsilon": coarse(f["epsilon"], _CLAIM_DIGITS, "up")} for f in part["figures"]]
+        return {**part, "figures": figures}
+
+    return rounded({**person, "together": person["together"] and rounded(person["together"])})
 
 
 def _audit(audit: Mapping[str, Any] | None) -> dict[str, Any] | None:

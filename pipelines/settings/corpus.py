@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
@@ -211,7 +212,7 @@ class CorpusConfig(StageConfig):
     )
     owner_space: str = Field(
         "",
-        pattern=r"[a-z0-9][a-z0-9_.-]{0,63}|",
+        pattern=r"^([a-z0-9][a-z0-9_.-]{0,63})?$",
         description="Public name of the set of people, such as customers, for stores in which several corpora have "
         "the same people. Ids of different spaces never meet.",
     )
@@ -313,6 +314,10 @@ class CorpusConfig(StageConfig):
     def _named_formats(self) -> tuple[str, ...]:
         named = {self.format, *(source.format for source in self.source)} - {"auto", SKIP}
         return tuple(sorted(named))
+
+    def files_read(self, stage: str) -> Mapping[str, tuple[str, ...]]:
+        """Returns the table of documents as an input of ``guarantee``, if it names their owners."""
+        return {"split": ("documents.parquet",)} if stage == "guarantee" and self.has_owners else {}
 
     def code_references(self, stage: str | None = None) -> tuple[str, ...]:
         """Returns the modules of readers of whole files and of a plug-in, with what the plug-in's options select."""

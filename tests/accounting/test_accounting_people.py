@@ -43,7 +43,7 @@ def test_delta_counts_people():
 
 
 def of_people(name="crt", people="customers/field/id"):
-    return replace(training(name), record=PERSON, owner_records=1, people=people)
+    return replace(training(name), record=PERSON, owner_records=1, owner_space=people)
 
 
 def claims_beside(own, others):
@@ -52,7 +52,7 @@ def claims_beside(own, others):
 
 def other(people="customers/field/id", record=PERSON):
     made = release("crt", 1)
-    return replace(made, facts=replace(made.facts, record=record, people=people))
+    return replace(made, facts=replace(made.facts, record=record, owner_space=people))
 
 
 def test_releases_on_the_same_people_compose():
@@ -64,11 +64,9 @@ def test_releases_on_the_same_people_compose():
     assert one["together"]["epsilon"] > one["epsilon"] == epsilon(of_people().event, of_people().target_delta)
 
 
-@pytest.mark.parametrize(
-    "others", [[other(people="staff/field/id")], [other(people="", record="sentence")], [release("dpsgd", 2)]]
-)
-def test_beside_a_release_on_records_or_other_people_nothing_is_claimed_about_a_person(others):
-    one = claim(claims_beside(of_people(), others), "owner_dp")
+@pytest.mark.parametrize("found", [other("staff/field/id"), other("", "sentence"), release("dpsgd", 2)])
+def test_beside_a_release_on_records_or_other_people_nothing_is_claimed_about_a_person(found):
+    one = claim(claims_beside(of_people(), [found]), "owner_dp")
     assert one["epsilon"] is None
     assert "another release" in one["refused"]
 
@@ -76,4 +74,4 @@ def test_beside_a_release_on_records_or_other_people_nothing_is_claimed_about_a_
 def test_the_ledger_keeps_who_the_people_are():
     facts = other().facts
     assert ReleaseFacts.from_json(facts.to_json()) == facts
-    assert "people" not in release("crt", 1).facts.to_json()  # as versions before wrote it
+    assert "owner_space" not in release("crt", 1).facts.to_json()  # as versions before wrote it

@@ -131,7 +131,7 @@ def test_a_classifier_learns(tmp_path, families, name, method):
     assert figures["accuracy_at_initialisation"] < 1
     curve = read(ctx, "curves.json")["epochs"]
     loss = "public_loss" if method == "no_dp" else "private_loss"
-    # The smallest, because steps of Adam at a loss near zero throw it up again now and then, with other noise each time.
+    # The smallest, because steps of Adam at a loss near zero throw it up again now and then, each time differently.
     assert min(point[loss] for point in curve) < 0.3 * curve[0][loss]
 
 
