@@ -67,6 +67,7 @@ def ledger_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
                 if guarantee.budget_epsilon is None
                 else (max(guarantee.budget_epsilon - total, 0.0) if math.isfinite(total) else 0.0),
                 "num_more": num_more(counted, guarantee.budget_epsilon, delta) if is_latest else None,
+                "by_owner": by_owner(counted),
                 "person": person_of(counted, delta, claims.get("person") if stale is None else None),
                 "credit": _credit(claims, stale) if is_latest else None,
                 "not_guaranteed_because": too_large(counted, delta),
@@ -88,6 +89,12 @@ def ledger_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
+def by_owner(releases: Sequence[Release]) -> bool:
+    """Checks that the steps of all releases sampled the same people, so that epsilon is that of a person."""
+    spaces = {"" if r.facts is None else r.facts.owner_space for r in releases}
+    return len(spaces) == 1 and "" not in spaces
+
+
 def person_of(
     releases: Sequence[Release], delta: float | None, person: Mapping[str, Any] | None
 ) -> dict[str, Any] | None:
@@ -100,10 +107,11 @@ def person_of(
 
     Returns:
         ``is_known`` (true if it is known whose records they are) and ``figures``, as in
-        `pipelines.accounting.people.figures_of`; None if no bound holds even for a record.
+        `pipelines.accounting.people.figures_of`; None if no bound holds even for a record, or if the releases' own
+        epsilon is that of a person.
     """
     event = composed_event(releases)
-    if delta is None or not releases or adds_no_noise(event):
+    if delta is None or not releases or adds_no_noise(event) or by_owner(releases):
         return None
     is_known = bool(person and person["is_known"] and person["figures"])
     sizes = {f["num_records"]: f["whose"] for f in person["figures"]} if person and is_known else sizes_of(None)
@@ -299,6 +307,8 @@ def ledger_text(document: Mapping[str, Any]) -> str:
             f"{group['num_releases']} release{plural}{share}: epsilon {_number(group['epsilon'])}, delta "
             f"{group['delta']:g}, composed, unamplified, replace-one"
         )
+        if group["by_owner"]:
+            lines.append("  steps sampled people, so this is the epsilon of a person")
         if (person := group["person"]) is not None:
             unknown = "" if person["is_known"] else " (whose text a record is, is not known: corpus.owner_from)"
             in_each = " in each" if plural else ""

@@ -314,8 +314,8 @@ class ReleaseFacts:
         holds_rows: true if the gate was set to hold rows with a find (`pipelines.accounting.held_rows`). The number of
             held rows depends on the secrets, and no claim uses it.
         decisions: names of decisions beyond a row that the settings asked for (`pipelines.accounting.decisions`).
-        owner_space: settings that say who is a person (`owner_space_of`), if its steps sampled people. Versions without such
-            steps refuse the key.
+        owner_space: settings that say who is a person (`owner_space_of`), if its steps sampled people. Older versions
+            refuse the key.
         recipe: declared versions of the computation (`pipelines.training.recipes`); empty for older releases.
     """
 
