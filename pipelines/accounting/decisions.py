@@ -289,7 +289,10 @@ DECISIONS: Final[tuple[Decision, ...]] = (
     Decision(
         name="records of several sentences",
         stage="train",
-        settings=("train.record", "train.sentences_per_block", "train.conversation_tokens"),
+        settings=(
+            *("train.record", "train.sentences_per_block", "train.conversation_tokens"),
+            *("train.unit", "train.owner_records"),
+        ),
         reads="how many sentences a document has, and which are copies",
         changes="which sentences share a record, in the rest of the document",
         paid_by="splitting into sentences came out the same in both",
