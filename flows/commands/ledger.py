@@ -311,8 +311,8 @@ def ledger_text(document: Mapping[str, Any]) -> str:
             lines.append("  steps sampled people, so this is the epsilon of a person")
         if (person := group["person"]) is not None:
             unknown = "" if person["is_known"] else " (whose text a record is, is not known: corpus.owner_from)"
-            in_each = " in each" if plural else ""
-            lines.append(f"  by records of a person{in_each}{unknown}: {figures_text(person['figures'])}")
+            in_each = ", in each of them" if plural else ""
+            lines.append(f"  {figures_text(person['figures'], 'epsilon')}{in_each}{unknown}")
         if group["left"] is not None:
             lines.append(f"  budget {budget['epsilon']:g}: {group['left']:.4g} left (epsilons do not simply add up)")
         if group["num_more"] is not None:

@@ -21,7 +21,8 @@ EXAMPLE: Final = 4
 """Number of records of a person for whom a figure is stated if nobody knows, or may tell, what people have."""
 USELESS: Final = 700.0
 """Epsilon above which no figure is stated: it limits nothing, and is slow to compute for many records."""
-_SLOW: Final = 64
+_FEWER: Final = (1, 4, 16, 64)
+"""Sizes that are computed before a larger one, which takes longer."""
 _OF_RECORDS: Final = ("dp_private_set", "selective_dp", "selective_dp_of_the_policy")
 """Claims about one record, in the order in which the figure of a person rests on them."""
 _NO_FIGURE: Final = "the method makes no claim about a record"
@@ -150,7 +151,7 @@ def person_epsilon(event: Event, delta: float, size: int) -> float | None:
     """Returns the epsilon of a person with so many records; None above `USELESS`, or if there is no noise."""
     from pipelines.accounting.groups import group_epsilon  # dp-accounting is slow to import
 
-    if size > _SLOW and group_epsilon(event, delta, _SLOW) > USELESS:
+    if any(group_epsilon(event, delta, fewer) > USELESS for fewer in _FEWER if fewer < size):
         return None
     found = group_epsilon(event, delta, size)
     return finite(found) if found <= USELESS else None
