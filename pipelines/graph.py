@@ -286,8 +286,9 @@ GRAPH: Mapping[str, Stage] = {
             title="State the guarantees that follow from the training events and the miss rate (CRT Theorem 8).",
             table="guarantee",
             module=f"{STAGES}.train.guarantee",
-            configs=settings_of("guarantee", "split", "dedup", "redact", "gate", "shard", "train", "report"),
+            configs=settings_of("guarantee", "corpus", "split", "dedup", "redact", "gate", "shard", "train", "report"),
             fields={
+                "corpus": ("owner_from", "owner_field", "owner_missing", "owner_space"),
                 "split": ("other_languages",),
                 "gate": ("enabled", "on_hit"),
                 "report": ("public", "publish_counts"),
@@ -298,6 +299,8 @@ GRAPH: Mapping[str, Stage] = {
                 Input("estimate", (FIGURES,)),
                 Input("shard", (PUBLIC, PRIVATE), "all"),
                 Input("redact", (REDACTED,), "all"),
+                # With owners, who owns the documents (`CorpusConfig.files_read`).
+                Input("split", (FIGURES,), "all"),
                 Input(RELEASES),
             ),
             packages=("dp-accounting", "numpy", "scipy"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -35,6 +35,7 @@ class Schema:
         plain: further columns that a dictionary makes larger: counters, and references that occur once or twice.
             ``sentence_index`` is always one of them.
         version: version, raised whenever the columns or their meaning change.
+        optional: columns that a file may have behind the others, all or none of them.
     """
 
     name: str
@@ -42,6 +43,12 @@ class Schema:
     hashes: frozenset[str] = frozenset()
     plain: frozenset[str] = frozenset()
     version: int = 1
+    optional: pa.Schema = field(default_factory=lambda: pa.schema([]))
+
+    @property
+    def whole(self) -> Schema:
+        """The schema with the optional columns."""
+        return replace(self, columns=pa.schema([*self.columns, *self.optional]), optional=pa.schema([]))
 
     @property
     def names(self) -> list[str]:
@@ -59,17 +66,29 @@ ROW = "doc_id: string, sentence_index: uint32"
 
 
 def schema(
-    name: str, columns: str, *, hashes: Sequence[str] = (), plain: Sequence[str] = (), **types: pa.DataType
+    name: str,
+    columns: str,
+    *,
+    hashes: Sequence[str] = (),
+    plain: Sequence[str] = (),
+    optional: str = "",
+    **types: pa.DataType,
 ) -> Schema:
     """Makes a `Schema` from a text: ``text: string, fold: string?, token_starts: uint32[]``.
 
     Args:
         name: name of the table.
         columns: names with Arrow's names of types; ``[]`` makes a list, and ``?`` allows null.
-        hashes, plain: see `Schema`.
+        hashes, plain, optional: see `Schema`; ``optional`` in the form of ``columns``.
         **types: further types that ``columns`` names.
     """
-    return Schema(name, pa.schema(fields(columns, **types)), frozenset(hashes), frozenset(plain))
+    return Schema(
+        name,
+        pa.schema(fields(columns, **types)),
+        frozenset(hashes),
+        frozenset(plain),
+        optional=pa.schema(fields(optional, **types) if optional else []),
+    )
 
 
 def fields(columns: str, **types: pa.DataType) -> list[pa.Field]:
@@ -242,12 +261,22 @@ class Table:
         file = pq.ParquetFile(to_be_read(self.path), read_dictionary=list(as_dictionary), pre_buffer=False)
         columns = file.schema_arrow
         found = (columns.metadata or {}).get(_VERSION_KEY, b"").decode()
-        if found != self.schema.mark or not columns.equals(_with_dictionaries(self.schema.columns, as_dictionary)):
+        expected = (self.schema.columns, self.schema.whole.columns)
+        if found != self.schema.mark or not any(
+            columns.equals(_with_dictionaries(one, [name for name in as_dictionary if name in one.names]))
+            for one in expected
+        ):
             file.close()
             raise StoreError(
                 f"a {self.schema.name} table was expected, found {found or 'an unknown table'} in {self.path.name}"
             )
         return file
+
+    @property
+    def has_optional(self) -> bool:
+        """True if the file has the optional columns of the schema. Raises the errors of `open`."""
+        with self.open() as file:
+            return bool(self.schema.optional.names) and len(file.schema_arrow) > len(self.schema.columns)
 
     @property
     def num_rows(self) -> int:

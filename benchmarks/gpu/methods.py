@@ -30,10 +30,11 @@ from pipelines.training.data.control import ControlTokens
 from pipelines.training.data.ragged import RaggedArray
 from pipelines.training.data.records import Records, target_positions
 from pipelines.training.devices import autocast
-from pipelines.training.loop import Segment, StepSettings, TrainingContext, TrainingOutcome, train
+from pipelines.training.loop import StepSettings, TrainingContext, TrainingOutcome, train
 from pipelines.training.models.adaptation import Adaptation
 from pipelines.training.models.loading import LoadedModel, complete_model, open_model
 from pipelines.training.models.losses import example_losses
+from pipelines.training.programme import Segment
 from pipelines.training.scoring.evaluation import Evaluation
 
 from .cells import Place

@@ -62,7 +62,7 @@ def write_starter(
         raise ConfigError(f"{folder} is a file; give a folder") from None
     template = resources.files("flows.commands").joinpath("starter.toml").read_text("utf-8")
     if seen is not None:
-        say(seen.text())
+        say("\n".join([seen.text(), *seen.owner_line]))
         keep(seen)
         replaced = {
             'policies = ["customersim", "high_entity"]': f"{_CAREFUL}policies = {json.dumps(_policies(seen))}",
@@ -121,6 +121,7 @@ def _corpus(inputs: Sequence[str], seen: Survey) -> str:
     lines.append(_line("partition_documents", seen.partition_documents, comment))
     comment = "stop if more rows than this cannot be used"
     lines.append(_line("max_rejected_fraction", seen.max_rejected_fraction, comment))
+    lines += [f"# {line}" if line else "" for line in _owners(seen)]
     for table in settings.tables:
         lines += ["", "[[corpus.source]]", _line("pattern", table.pattern), _line("format", table.format)]
         lines += [_line(key, value) for key, value in table.fields]
@@ -130,6 +131,23 @@ def _corpus(inputs: Sequence[str], seen: Survey) -> str:
             lines += ["", "# To read it as well, name its text:", "# [[corpus.source]]", f"# {pattern}"]
             lines += ['# text_field = "…"']
     return "\n".join(lines) + "\n\n"
+
+
+def _owners(seen: Survey) -> list[str]:
+    """Returns lines that explain whose text it is, and settings for a person to choose; none if nothing tells."""
+    found = seen.owner
+    if found is None:
+        return []
+    owner_from, name, why = found
+    return [
+        "",
+        "Whose text is it? A guarantee is about a record, and a person may have written many. If Reticent knows the",
+        "owner of each document, it also tells the epsilon of a person, and no person is half in the held-out fold.",
+        f"{why}. To use it, remove the marks (docs/corpora.md):",
+        _line("owner_from", owner_from),
+        *([_line("owner_field", name)] if name else []),
+        _line("owner_missing", "stop", "documents without an owner: stop, drop, or own (each is a person)"),
+    ]
 
 
 def _epochs(seen: Survey) -> str:

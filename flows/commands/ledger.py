@@ -11,10 +11,20 @@ from typing import Any
 from flows.running.spec import open_store, state_folder
 from flows.running.spending import checked_releases, latest_model, spent, trusted_text
 from pipelines.accounting.claim_documents import credit_of
-from pipelines.accounting.ledger import Release, Scope, composed_epsilon, overlapping, releases_digest
+from pipelines.accounting.events import adds_no_noise
+from pipelines.accounting.ledger import (
+    Release,
+    Scope,
+    composed_epsilon,
+    composed_event,
+    overlapping,
+    releases_digest,
+)
+from pipelines.accounting.people import figures_of, sizes_of
 from pipelines.accounting.withdrawn import refusal
 from pipelines.errors import ConfigError, PrivacyGateError
 from pipelines.files import finite
+from pipelines.report.people import figures_text
 from pipelines.settings.loading import ProjectSettings, load_settings
 from pipelines.store.ledger.ledger import copies_of
 from pipelines.store.ledger.recovery import acknowledge_damage
@@ -46,6 +56,7 @@ def ledger_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
     for number, group in enumerate(spent(settings, releases), 1):
         counted, total, delta = group.counted, group.epsilon, group.delta
         is_latest = any(r.key == latest for r in counted)
+        claims, stale = latest_claims(roots, group.members) if is_latest else ({}, None)
         groups.append(
             {
                 "group": number,
@@ -56,7 +67,9 @@ def ledger_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
                 if guarantee.budget_epsilon is None
                 else (max(guarantee.budget_epsilon - total, 0.0) if math.isfinite(total) else 0.0),
                 "num_more": num_more(counted, guarantee.budget_epsilon, delta) if is_latest else None,
-                "credit": _credit(roots, group.members) if is_latest else None,
+                "by_owner": by_owner(counted),
+                "person": person_of(counted, delta, claims.get("person") if stale is None else None),
+                "credit": _credit(claims, stale) if is_latest else None,
                 "not_guaranteed_because": too_large(counted, delta),
             }
         )
@@ -74,6 +87,35 @@ def ledger_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
         },
         "nights": when.nights if (when := settings.stages["train"].when) is not None else None,  # type: ignore[attr-defined]
     }
+
+
+def by_owner(releases: Sequence[Release]) -> bool:
+    """Checks that the steps of all releases sampled the same people, so that epsilon is that of a person."""
+    spaces = {"" if r.facts is None else r.facts.owner_space for r in releases}
+    return len(spaces) == 1 and "" not in spaces
+
+
+def person_of(
+    releases: Sequence[Release], delta: float | None, person: Mapping[str, Any] | None
+) -> dict[str, Any] | None:
+    """Computes what releases cost a person.
+
+    Args:
+        releases: counted releases of a group
+        delta: delta of the group
+        person: part ``person`` of the latest claims about these releases; None if there are none
+
+    Returns:
+        ``is_known`` (true if it is known whose records they are) and ``figures``, as in
+        `pipelines.accounting.people.figures_of`; None if no bound holds even for a record, or if the releases' own
+        epsilon is that of a person.
+    """
+    event = composed_event(releases)
+    if delta is None or not releases or adds_no_noise(event) or by_owner(releases):
+        return None
+    is_known = bool(person and person["is_known"] and person["figures"])
+    sizes = {f["num_records"]: f["whose"] for f in person["figures"]} if person and is_known else sizes_of(None)
+    return {"is_known": is_known, "figures": figures_of(event, delta, sizes)}
 
 
 def num_more(releases: Sequence[Release], budget: float | None, delta: float | None) -> int | None:
@@ -175,16 +217,18 @@ def _row(release: Release, group: int) -> dict[str, Any]:
     }
 
 
-def _credit(roots: Roots, members: Sequence[Release]) -> dict[str, Any]:
+def _credit(claims: Mapping[str, Any], stale: str | None) -> dict[str, Any]:
     """Returns the credit for redaction of all releases of a group, as the latest run's claims decided.
+
+    Args:
+        claims, stale: result of `latest_claims`.
 
     Returns:
         A dictionary of ``epsilon`` and ``delta`` of Bayesian confidentiality, composed first and with credit given
         once; or None for both, and the ``reason`` why no credit is given.
     """
     none: dict[str, Any] = {"epsilon": None, "delta": None}
-    document, stale = latest_claims(roots, members)
-    return {**none, **(credit_of(document) if stale is None else {"reason": stale})}
+    return {**none, **(credit_of(claims) if stale is None else {"reason": stale})}
 
 
 def latest_claims(roots: Roots, members: Sequence[Release]) -> tuple[dict[str, Any], str | None]:
@@ -263,6 +307,12 @@ def ledger_text(document: Mapping[str, Any]) -> str:
             f"{group['num_releases']} release{plural}{share}: epsilon {_number(group['epsilon'])}, delta "
             f"{group['delta']:g}, composed, unamplified, replace-one"
         )
+        if group["by_owner"]:
+            lines.append("  steps sampled people, so this is the epsilon of a person")
+        if (person := group["person"]) is not None:
+            unknown = "" if person["is_known"] else " (whose text a record is, is not known: corpus.owner_from)"
+            in_each = ", in each of them" if plural else ""
+            lines.append(f"  {figures_text(person['figures'], 'epsilon')}{in_each}{unknown}")
         if group["left"] is not None:
             lines.append(f"  budget {budget['epsilon']:g}: {group['left']:.4g} left (epsilons do not simply add up)")
         if group["num_more"] is not None:

@@ -34,6 +34,12 @@ _OF_DOCUMENTS: Final = frozenset({"txt_document", "dialogue_gap_minutes"})
 _BY_FIELD: Final = ("jsonl", "json", "csv", "tsv", "parquet", "huggingface")
 """Formats whose text is a field or a column."""
 
+_WITH_SENDERS: Final = {
+    "mail": "Mails name their senders",
+    "mbox": "Mails name their senders",
+    "stackexchange": "Posts name their authors",
+}
+
 Decide = Callable[[Sequence[Kind]], Sequence[int]]
 """Function that chooses a reading for each kind of file that raises doubts; see `flows.commands.kinds.decided`."""
 
@@ -92,6 +98,31 @@ class Survey:
         worst = max((kind.rejected for kind in self.kinds), default=0.0)
         known = max((DAMAGED.get(kind.look.format or "", 0.0) for kind in self.kinds), default=0.0)
         return max(MOST_REJECTED, known, math.ceil(110 * worst) / 100)
+
+    @property
+    def owner(self) -> tuple[str, str, str] | None:
+        """Setting owner_from, owner_field, and the reason, for the files with the most documents; None if none tells.
+
+        No one sets it silently: only a person knows who a document's owner is.
+        """
+        for kind in sorted(self.kinds, key=lambda kind: -kind.num_documents):
+            form = kind.look.format
+            if form is not None and kind.look.owner:
+                return "field", kind.look.owner, f"The field {kind.look.owner} looks like the id of a person"
+            if form in _WITH_SENDERS:
+                return "sender", "", f"{_WITH_SENDERS[form]}"
+            if form is not None and kind.found.has_names and kind.found.has_speakers:
+                return "sender", "", "Dialogues name their speakers. This fits if one of them in each is the customer"
+        return None
+
+    @property
+    def owner_line(self) -> list[str]:
+        """A line on `owner` for people, if something tells."""
+        if self.owner is None:
+            return []
+        owner_from, name, why = self.owner
+        settings = f"owner_from = {owner_from}" + (f", owner_field = {name}" if name else "")
+        return [f"whose text it is, is not set. {why}: the settings file has a comment on it ({settings})"]
 
     def document(self) -> dict[str, Any]:
         """Returns the findings for programs. They quote the first texts of each kind."""

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flows.environment import apply_defaults, on_server
 from flows.running.artifacts import run_metrics, run_warnings
@@ -20,6 +20,7 @@ from flows.running.signals import ends_promptly
 from flows.running.spec import RELEASED, begin
 from flows.running.temporary import temporary_files
 from flows.server.guard import refuse_foreign_run
+from pipelines.corpus.owners import check_folds, check_owners
 from pipelines.corpus.rejection import check_rejected, check_trainable
 from pipelines.errors import InputError, ReticentError, StoreError
 from pipelines.settings.loading import load_settings
@@ -32,6 +33,9 @@ from pipelines.store.upkeep.public_cleanup import remove_superseded
 from pipelines.store.upkeep.training_schedule import CurrentRelease, current_release
 from pipelines.store.upkeep.views import publish_views
 from tasks.builders import StageProgress, activate, deactivate
+
+if TYPE_CHECKING:
+    from pipelines.settings.corpus import CorpusConfig
 
 _begun: set[str] = set()
 """Specifications of runs that this process has begun."""
@@ -124,15 +128,23 @@ def require_usable_input(run: str) -> None:
     """Stops a run whose input was largely unusable. The rejected table can then be inspected.
 
     Raises:
-        InputError: no usable row, more rejected rows than ``corpus.max_rejected_fraction``, or none to train on.
+        InputError: no usable row, more rejected rows than ``corpus.max_rejected_fraction``, none to train on, or, with
+            ``corpus.owner_from``, a document without an owner, or an owner in several folds.
     """
     session = open_session(run)
-    keys = [o.key for o in session.outcomes if o.stage == "split" and o.key]
-    figures = [session.roots.private_files("split", key).find_json("figures.json") or {} for key in keys]
+    split = [session.roots.private_files("split", o.key) for o in session.outcomes if o.stage == "split" and o.key]
+    figures = [source.find_json("figures.json") or {} for source in split]
     if not figures:
         return
+    corpus: CorpusConfig = session.configs["corpus"]  # type: ignore[assignment]
     try:
-        check_rejected(figures, session.configs["corpus"].max_rejected_fraction)  # type: ignore[attr-defined]
+        if corpus.has_owners:
+            from pipelines.corpus.tables import DOCUMENTS  # pyarrow, which a run with nothing to do does not load
+
+            check_owners(figures, corpus.owner_missing)
+            tables = (source.table(DOCUMENTS) for source in split)
+            check_folds((row["owner"], row["fold"]) for table in tables for row in table.rows(["owner", "fold"]))
+        check_rejected(figures, corpus.max_rejected_fraction)
         if "sample" in session.spec.selected:
             check_trainable(figures)
     except InputError as error:

@@ -113,9 +113,15 @@ def common(
 ) -> list[str]:
     """Returns the assumptions of every claim of a run."""
     found: list[str] = [
-        f"the unit of privacy is one {training.record}; a person or a fact may be spread over many",
-        "neighbours differ by the replacement of one record, so both hold the same number of private records, and "
-        "the sampling rate and number of steps may depend on it",
+        f"the unit of privacy is one {training.record}; a "
+        + ("fact may be spread over many" if training.by_owner else "person or a fact may be spread over many"),
+        "neighbours differ by the replacement of "
+        + (
+            "one person's text, so both hold the same number of people"
+            if training.by_owner
+            else "one record, so both hold the same number of private records"
+        )
+        + ", and the sampling rate and number of steps may depend on it",
         "the trusted side keeps to itself what is not published: learning curves, figures, audits, the full report "
         "and checkpoints are releases of their own, which epsilon does not cover",
         about_others(num_others),
@@ -217,6 +223,18 @@ def about_corpus(corpus: CorpusFacts, training: TrainingFacts, on: str) -> list[
             f"sentences of fewer than {corpus.dedup_min_tokens} tokens are not deduplicated: a secret in k copies of "
             "one is a group of k"
         )
+    return found
+
+
+def about_people(has_public_rows: bool) -> list[str]:
+    """Returns the assumptions of a claim about a person."""
+    found = [
+        "a person is an id in the corpus (corpus.owner_from): somebody with two ids counts as two people",
+        "what others wrote about a person is their text, and agents and others without an id of their own are no units",
+        "the number of people is public; how many records each of them has is not, and is not published",
+    ]
+    if has_public_rows:
+        found.append("only private rows are covered: public rows, of the same person too, are the same in both worlds")
     return found
 
 

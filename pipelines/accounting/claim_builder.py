@@ -30,6 +30,8 @@ from pipelines.files import finite
 from pipelines.methods.rule import MethodRule
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, Stability
 
+OF_THE_PRIVATE_SET: Final = ("dp_private_set", "owner_dp")
+"""Notions of claims about private records, or people, as training reads them."""
 NOT_MEASURED: Final = "not_measured"
 WITHHELD: Final = (
     "not stated here: it rests on rates counted on private text, which are not published (report.publish_counts)"
@@ -49,8 +51,8 @@ class Claim:
     """A statement about a run.
 
     Attributes:
-        notion: kind of promise: ``dp_private_set``, ``confidentiality``, ``confidentiality_of_caught_secrets``,
-            ``confidentiality_of_masked_secrets``, ``group_confidentiality``,
+        notion: kind of promise: ``owner_dp``, ``dp_private_set``, ``confidentiality``,
+            ``confidentiality_of_caught_secrets``, ``confidentiality_of_masked_secrets``, ``group_confidentiality``,
             ``group_confidentiality_at_average_rate`` (never a guarantee), ``bayesian_confidentiality``,
             ``selective_dp``, ``selective_dp_of_the_policy`` or ``light_noise_estimate`` (never a guarantee).
         statement: the promise in words.
@@ -217,7 +219,7 @@ class ClaimBuilder:
     def is_large(self, notion: str, delta: float) -> bool:
         """Returns true if a delta means nothing: it is not below one over the number of its records."""
         num_private = self.training.num_private_records
-        num_records = num_private + (0 if notion == "dp_private_set" else self.training.num_public_records)
+        num_records = num_private + (0 if notion in OF_THE_PRIVATE_SET else self.training.num_public_records)
         # The training's own delta counts too: gamma reduces the figure of an average secret, not the leak.
         return (num_private > 0 and self.loss.delta >= 1 / num_private) or (
             num_records > 0 and delta >= 1 / num_records
@@ -225,7 +227,7 @@ class ClaimBuilder:
 
     def claim(self, notion: str, statement: str, theorem: str, extra: Sequence[str] = (), **values: Any) -> Claim:
         """Makes a claim without numbers. Its own assumptions, ``extra``, come first."""
-        is_dp = notion == "dp_private_set"
+        is_dp = notion in OF_THE_PRIVATE_SET
         rests_on = common(self.training, self.rule, self.publication, self.num_others, self.corpus.has_public_rows)
         on = values.get("corpus", self.on)
         if not is_dp:

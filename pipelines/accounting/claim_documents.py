@@ -50,4 +50,5 @@ def withheld(document: Mapping[str, Any]) -> dict[str, Any]:
         }
         for claim in document["claims"]
     ]
-    return {**document, "claims": claims, "headline": None, "accountants": [], "together": None, "warnings": []}
+    empty: dict[str, Any] = {"headline": None, "accountants": [], "together": None, "person": None, "warnings": []}
+    return {**document, "claims": claims, **empty}

@@ -13,12 +13,20 @@ from typing import Any, Final
 
 from pipelines.accounting import confidentiality_claims, selective_claims
 from pipelines.accounting.accountants import all_epsilons, epsilon
-from pipelines.accounting.claim_builder import FOREIGN_ROWS, LARGE_DELTA, Claim, ClaimBuilder, Review
+from pipelines.accounting.claim_builder import (
+    FOREIGN_ROWS,
+    LARGE_DELTA,
+    OF_THE_PRIVATE_SET,
+    Claim,
+    ClaimBuilder,
+    Review,
+)
 from pipelines.accounting.composition import Publication, together
 from pipelines.accounting.confidentiality import PrivacyLoss
 from pipelines.accounting.events import Event, NeighboringRelation, is_silent
 from pipelines.accounting.facts import CorpusFacts, TrainingFacts
 from pipelines.accounting.ledger import Release
+from pipelines.accounting.people import People, person_document
 from pipelines.accounting.stale import OTHER_TEXT, as_withdrawn, on_other_text, refused, void
 from pipelines.accounting.withdrawn import refusal
 from pipelines.files import finite
@@ -28,7 +36,12 @@ from pipelines.methods.rule import MethodRule
 __all__ = ["Claim", "Review", "build_claims"]
 
 _ORIGINAL_IS_READ = "training reads the original text, duplicates included, so a secret in k sentences is a group of k."
+OTHER_PEOPLE: Final = (
+    "another release on these files sampled records, or other people (corpus.owner_from, corpus.owner_space), so its "
+    "epsilon for one of these people has no bound here"
+)
 HEADLINES: Final = (
+    "owner_dp",
     "confidentiality",
     "selective_dp",
     "bayesian_confidentiality",
@@ -47,6 +60,7 @@ def build_claims(
     groups: Sequence[int],
     publication: Publication | None = None,
     others: Sequence[Release] = (),
+    people: People | None = None,
 ) -> dict[str, Any]:
     """Builds all claims of a run, with the accountants' figures and warnings.
 
@@ -57,11 +71,13 @@ def build_claims(
         groups: sizes of groups of unique secrets, for group confidentiality.
         publication: publications of the run; None: the model and a public report.
         others: other releases of the store that may share a record with this one.
+        people: owners of the records; None if they are unknown.
 
     Returns:
         JSON values: ``claims``, ``headline`` (index of the claim to show first, None if none is issued),
         ``accountants``, ``together`` (all releases, None if there is one: ``num_releases``, ``epsilon``, ``delta``,
-        ``unit``, unamplified, under replace-one), ``warnings``.
+        ``unit``, unamplified, under replace-one), ``person`` (`pipelines.accounting.people.person_document`),
+        ``warnings``.
     """
     publication = publication or Publication()
     if training.is_on_other_text:
@@ -76,11 +92,12 @@ def build_claims(
     if not others:
         corpus = replace(corpus, foreign_public_rows=corpus.foreign_public_rows or publication.foreign_tables)
     claims = _claims_of(training, corpus, review, groups, publication, rule, len(others))
-    whole = None
+    whole = joint = None
     if others:
         joined = together(training, corpus, publication, others)
         theirs = replace(publication, publishes_rows=joined.publishes_rows)
         composed = _claims_of(joined.training, joined.corpus, review, groups, theirs, joined.rule, len(others))
+        joint = (joined.training, composed, len(others) + 1)
         claims = [_with_all_releases(claim, composed, len(others) + 1) for claim in claims]
         whole = {
             "num_releases": len(others) + 1,
@@ -96,6 +113,7 @@ def build_claims(
         "headline": _headline(claims),
         "accountants": [{**asdict(f), "epsilon": finite(f.epsilon), "delta": training.target_delta} for f in figures],
         "together": whole,
+        "person": person_document(training, claims, people, joint),
         "warnings": [*_warnings(training), *_warnings_about(claims)],
     }
 
@@ -136,21 +154,23 @@ def _claims_of(
         on_redacted=loss if is_one_part else _loss(training, training.event_on("redacted", "reviewed")),
         on_original=_loss(training, training.event_on("original")),
     )
-    names = list(rule.claims)
+    names = [name for name in rule.claims if name != "owner" or training.by_owner]
     if has_public_rows and not rule.has_public_set and "confidentiality" in names:
         names.insert(names.index("confidentiality") + 1, "caught")
     claims = [claim for name in names for claim in _BUILDERS[name](builder, groups)]
     if corpus.foreign_public_rows:  # they may hold what is masked now
-        claims = [c if c.refused or c.notion == "dp_private_set" else void(c, FOREIGN_ROWS) for c in claims]
+        claims = [c if c.refused or c.notion in OF_THE_PRIVATE_SET else void(c, FOREIGN_ROWS) for c in claims]
     unmet = [reason for name, reason in rule.requires.items() if name not in training.met]
     if unmet:
-        return [claim if claim.notion == "dp_private_set" else refused(claim, "; ".join(unmet)) for claim in claims]
+        return [claim if claim.notion in OF_THE_PRIVATE_SET else refused(claim, "; ".join(unmet)) for claim in claims]
     return claims
 
 
 def _with_all_releases(claim: Claim, composed: Sequence[Claim], num_releases: int) -> Claim:
     """Returns a claim of one model, with the same claim about all releases together."""
     same = [c for c in composed if (c.notion, c.group_size) == (claim.notion, claim.group_size)]
+    if not same and claim.notion == "owner_dp":
+        return refused(claim, OTHER_PEOPLE)
     if not same:
         return claim
     whole = same[0]

@@ -121,7 +121,9 @@ def together(
             requires={**rule.requires, **{n: why for n, why in theirs.requires.items() if n not in facts.met}},
         )
     known = [release.facts for release in others if release.facts is not None]
-    is_one_unit = len(known) == len(others) and all(facts.record == training.record for facts in known)
+    is_one_unit = len(known) == len(others) and all(
+        (facts.record, facts.owner_space) == (training.record, training.owner_space) for facts in known
+    )
     return Together(
         training=replace(
             training,

@@ -18,7 +18,7 @@ from pipelines.accounting.facts import CorpusFacts
 from pipelines.accounting.held_rows import about_held_rows
 
 Says = Callable[[str, CorpusFacts], Sequence[str]]
-_OF_RECORDS: Final = "dp_private_set"
+_OF_RECORDS: Final = frozenset({"dp_private_set", "owner_dp"})
 """The notion whose neighbours are taken after the preparation, so that decisions before do not concern it."""
 
 
@@ -55,7 +55,7 @@ class Decision:
 
 def _before_records(text: str) -> Says:
     """Returns a function that adds the text to all claims whose neighbours are taken before the preparation."""
-    return lambda notion, _: () if notion == _OF_RECORDS else (text,)
+    return lambda notion, _: () if notion in _OF_RECORDS else (text,)
 
 
 def _always(*texts: str) -> Says:
@@ -63,12 +63,12 @@ def _always(*texts: str) -> Says:
 
 
 def _about_policies(notion: str, corpus: CorpusFacts) -> list[str]:
-    return [] if notion == _OF_RECORDS else about_policies(corpus)
+    return [] if notion in _OF_RECORDS else about_policies(corpus)
 
 
 def _about_held_documents(notion: str, corpus: CorpusFacts) -> list[str]:
     del corpus
-    if notion != _OF_RECORDS:
+    if notion not in _OF_RECORDS:
         return []
     return [
         "documents in another language were left out (split.other_languages = hold), as their text says: the claim is "
@@ -126,7 +126,7 @@ DECISIONS: Final[tuple[Decision, ...]] = (
             *("corpus.format", "corpus.source", "corpus.txt_document", "corpus.quoting", "corpus.delimiter"),
             "corpus.column_names",
             *("corpus.mail_quotes", "corpus.mail_signatures", "corpus.mail_text", "corpus.encoding"),
-            *("corpus.dialogue_gap_minutes", "corpus.turns_field", "corpus.speaker_field"),
+            *("corpus.dialogue_gap_minutes", "corpus.turns_field", "corpus.speaker_field", "corpus.owner_from"),
         ),
         reads="line breaks, blank lines and quotation marks of a file; in chats, times, layout, speakers and names too",
         changes="how the rest of the file is cut into documents and turns, and who speaks; numbers, and folds by these",
@@ -140,7 +140,7 @@ DECISIONS: Final[tuple[Decision, ...]] = (
     Decision(
         name="rejected documents",
         stage="split",
-        settings=("corpus.max_document_chars",),
+        settings=("corpus.max_document_chars", "corpus.owner_missing"),
         reads="the length and the characters of a document",
         changes="whether all of its sentences are there",
         says=_before_records(
@@ -289,7 +289,10 @@ DECISIONS: Final[tuple[Decision, ...]] = (
     Decision(
         name="records of several sentences",
         stage="train",
-        settings=("train.record", "train.sentences_per_block", "train.conversation_tokens"),
+        settings=(
+            *("train.record", "train.sentences_per_block", "train.conversation_tokens"),
+            *("train.unit", "train.owner_records"),
+        ),
         reads="how many sentences a document has, and which are copies",
         changes="which sentences share a record, in the rest of the document",
         paid_by="splitting into sentences came out the same in both",
@@ -354,6 +357,6 @@ def about_decisions(notion: str, corpus: CorpusFacts) -> list[str]:
 
 def ended_by(notion: str, corpus: CorpusFacts) -> str | None:
     """Returns why decisions allow no such claim; None if they allow it."""
-    if notion == _OF_RECORDS:
+    if notion in _OF_RECORDS:
         return None
     return "; ".join(d.ends for d in DECISIONS if d.ends is not None and d.is_in_force(corpus)) or None

@@ -24,6 +24,8 @@ from pipelines.methods.rule import Rows
 from pipelines.miss_rate.rates import MissRate
 
 SCHEMA_VERSION = 1
+PERSON: Final = "person"
+"""The unit of a training whose private steps sample people, in place of the kind of its records."""
 PUBLIC_BASES: Final = ("fixed_beforehand", "public_text")
 """Sources of a rate that sets noise, without reading the private text (`TrainingFacts.noise_basis`)."""
 
@@ -80,6 +82,8 @@ class TrainingFacts:
         num_compared: number of other models on these files that a comparison trained (`reticent compare`). This model
             may have been chosen among them.
         is_chosen_by_private_scores: true if it was chosen, among them or others, by scores on private text.
+        owner_records: most records that a drawn person brought to a step; None if steps sampled records.
+        owner_space: settings that say who is a person (`owner_space_of`); empty if steps sampled records.
     """
 
     method: str
@@ -106,6 +110,13 @@ class TrainingFacts:
     withdrawn: tuple[Withdrawal, ...] = ()
     num_compared: int = 0
     is_chosen_by_private_scores: bool = False
+    owner_records: int | None = None
+    owner_space: str = ""
+
+    @property
+    def by_owner(self) -> bool:
+        """True if private steps sampled people, so that a record is everything of a person."""
+        return self.record == PERSON
 
     def event_on(self, *rows: Rows) -> Event:
         """Returns the event of the phases on private records in these forms."""
@@ -216,6 +227,7 @@ def parse_training(document: Mapping[str, Any]) -> TrainingFacts:
             light_noise_miss_rate=_rate(rate),
             noise_basis=None if rate is None else rate.get("basis"),
             is_noise_from_private_text=is_from_private_text(rate),
+            owner_records=None if (each := document.get("owner_records")) is None else int(each),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise UnsupportedEventError(
@@ -230,6 +242,15 @@ def parse_training(document: Mapping[str, Any]) -> TrainingFacts:
             "events.json counts private records but no event that used them; an epsilon of 0 would be a guess"
         )
     return facts
+
+
+def owner_space_of(train: Any, corpus: Any) -> str:
+    """Returns the settings that say who is a person, as one string; empty if private steps sample records.
+
+    Args:
+        train, corpus: settings of these tables.
+    """
+    return "/".join((corpus.owner_space, corpus.owner_from, corpus.owner_field)) if train.by_owner() else ""
 
 
 def is_from_private_text(rate: Mapping[str, Any] | None) -> bool:
@@ -293,6 +314,8 @@ class ReleaseFacts:
         holds_rows: true if the gate was set to hold rows with a find (`pipelines.accounting.held_rows`). The number of
             held rows depends on the secrets, and no claim uses it.
         decisions: names of decisions beyond a row that the settings asked for (`pipelines.accounting.decisions`).
+        owner_space: settings that say who is a person (`owner_space_of`), if its steps sampled people. Older versions
+            refuse the key.
         recipe: declared versions of the computation (`pipelines.training.recipes`); empty for older releases.
     """
 
@@ -311,6 +334,7 @@ class ReleaseFacts:
     holds_rows: bool = False
     decisions: frozenset[str] = frozenset()
     recipe: Mapping[str, int] = field(default_factory=dict)
+    owner_space: str = ""
 
     @property
     def records_per_sentence(self) -> int | None:
@@ -339,6 +363,7 @@ class ReleaseFacts:
             **({"holds_rows": True} if self.holds_rows else {}),  # earlier versions did not write this key
             **({"decisions": sorted(self.decisions)} if self.decisions else {}),
             **({"recipe": dict(self.recipe)} if self.recipe else {}),
+            **({"owner_space": self.owner_space} if self.owner_space else {}),
         }
 
     @classmethod

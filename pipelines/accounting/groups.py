@@ -43,6 +43,7 @@ _ENOUGH: Final = 1e-3
 """Change of epsilon, as a share of it, below which a finer grid is not tried."""
 _TAIL_SHARE: Final = 1e-4
 """Share of delta that the tails outside the grid may take, over all steps."""
+_LARGEST_EXPONENT: Final = 700.0
 _NUM_NODES: Final = 100_001
 _MOST_POINTS: Final = 1 << 21
 _CHUNK: Final = 1 << 16
@@ -162,7 +163,9 @@ class _Pair:
         for at in range(0, len(levels), _CHUNK):
             level, place = levels[at : at + _CHUNK, None], places[at : at + _CHUNK, None]
             above = ndtr((self._moves - place) / self._noise) @ weights
-            below = np.exp(level + log_ndtr(-(self._moves + place) / self._noise)) @ weights
+            # In logarithms, because a weight of 0 would meet a factor that is infinite.
+            shares = level + log_ndtr(-(self._moves + place) / self._noise) + self._log_weights
+            below = np.exp(np.minimum(shares, _LARGEST_EXPONENT)).sum(axis=1)
             found[at : at + _CHUNK] = above - below
         return found
 
@@ -176,6 +179,8 @@ class _Pair:
         numbers = np.arange(first, last + 1)
         levels = numbers * interval
         divergences = self._divergences(levels, np.interp(levels, losses, nodes)) + self._cut
+        if not np.isfinite(divergences).all():
+            return None
         # Divergences fall with the level. Rounding may break this, and is rounded up.
         falling = np.maximum.accumulate(np.clip(divergences, 0.0, 1.0)[::-1])[::-1]
         return pld_pmf.create_pmf_pessimistic_connect_dots(interval, numbers, falling)

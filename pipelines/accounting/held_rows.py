@@ -19,7 +19,7 @@ from typing import Final
 
 from pipelines.accounting.facts import CorpusFacts
 
-_REPLACE: Final = ("dp_private_set", "selective_dp", "selective_dp_of_the_policy", "light_noise_estimate")
+_REPLACE: Final = ("owner_dp", "dp_private_set", "selective_dp", "selective_dp_of_the_policy", "light_noise_estimate")
 """Claims whose neighbours replace a record, or values in it. All others compare a secret with a mask."""
 _WHY: Final = (
     "the gate holds sentences in which a masked string stands unmasked: it keeps them private, and masks it there, so "

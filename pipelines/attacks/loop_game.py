@@ -68,10 +68,10 @@ def prepared(game: TrainingGame, canaries: Examples, other: Examples) -> LoopTra
         settings = game.settings(seed)
         if game.is_first_phase:
             everything = {"value": 1.0, "upper": 1.0, "confidence": 1.0, "basis": "assumed"}
-            training = prepare_phase_one(corpus_of(canaries, other), settings, settings.epochs, everything)
+            training = prepare_phase_one(corpus_of(canaries, other, game.own), settings, settings.epochs, everything)
         else:
             module = importlib.import_module(registry.method(game.method).module)
-            training = module.prepare(corpus_of(other, canaries), settings)
+            training = module.prepare(corpus_of(other, canaries, game.own), settings)
         if training.num_steps > KILLED_AFTER:
             return training
     raise PrivacyGateError(f"no schedule of {game.method} has more than {KILLED_AFTER} noised steps to play with")

@@ -165,7 +165,7 @@ def play_spans(game: TrainingGame, rng: np.random.Generator, folder: Path) -> Pl
     settings = game.settings(0, max_private_spans=NUM_SPANS)
     witness = _SpanWitness(included, Releases(game.num_canaries, None, rng), game, settings.of(SpanSettings))
     records = _records(included, _base(game.num_canaries))
-    training = sdpsgd_lstm.prepare(corpus_of(records, records), settings)
+    training = sdpsgd_lstm.prepare(corpus_of(records, records, game.own), settings)
     taken = run_three_times(game, training, witness, folder, losses=_no_losses)
     check_steps(taken, training.plan.num_steps)
     return PlayedTraining(

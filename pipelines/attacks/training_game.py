@@ -32,10 +32,11 @@ from pipelines.attacks.epsilon_comparison import ClaimedProfile, claim_p_value
 from pipelines.attacks.epsilon_trials import Trials
 from pipelines.attacks.training_canaries import KILLED_AFTER, SAVED_AFTER, STEP_SIZE, Killed, Witness
 from pipelines.attacks.white_box import ENGINE_PLANS, NUM_MICROBATCHES, RELATION
+from pipelines.dp.owners import Owners
 from pipelines.dp.ranks import Ranks
 from pipelines.errors import PrivacyGateError
 from pipelines.methods import registry, sdpsgd_lstm
-from pipelines.methods.settings import MethodSettings, Optimized
+from pipelines.methods.settings import MethodSettings, Optimized, People
 from pipelines.randomness import PrivateRandomness
 from pipelines.training.checkpoint import Checkpoints
 from pipelines.training.data.corpus import TrainingCorpus
@@ -187,8 +188,14 @@ def run_three_times(
     return taken
 
 
-def corpus_of(nonprivate_examples: Examples, private_examples: Examples) -> TrainingCorpus:
-    """Makes a corpus for a method's plan, without text, vocabulary and held-out fold."""
+def corpus_of(nonprivate_examples: Examples, private_examples: Examples, own: MethodSettings) -> TrainingCorpus:
+    """Makes a corpus for a method's plan, without text, vocabulary and held-out fold.
+
+    If the method samples people, each private record is a person.
+    """
+    owners, number = None, len(private_examples)
+    if isinstance(own, People) and own.unit == "owner":
+        owners = Owners(of_records=np.arange(number), count=number, records_each=own.owner_records)
     nothing = cast(Any, None)
     return TrainingCorpus(
         vocabulary=nothing,
@@ -197,6 +204,7 @@ def corpus_of(nonprivate_examples: Examples, private_examples: Examples) -> Trai
         num_private_without_noise=0,
         private_examples=private_examples,
         held_out=nothing,
+        owners=owners,
     )
 
 

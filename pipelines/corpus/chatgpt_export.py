@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from pipelines.corpus.dialogues import Items
 from pipelines.corpus.items import BadRow
-from pipelines.corpus.records import Record, Source
-from pipelines.corpus.turns import Turn, dialogue_of, speaker_of, text_of_parts, value_at
+from pipelines.corpus.records import Record, Source, value_at
+from pipelines.corpus.turns import Turn, dialogue_of, speaker_of, text_of_parts
 
 _IDS: Final = ("id", "conversation_id")
 _TEXTS: Final = ("text", "multimodal_text")

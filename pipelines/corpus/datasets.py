@@ -16,7 +16,7 @@ from pipelines.corpus.dialogues import Items
 from pipelines.corpus.diarised import diarised
 from pipelines.corpus.instructions import instructions
 from pipelines.corpus.items import BadRow, Document, GoldSpan, Reason
-from pipelines.corpus.records import PAIR, Record, Source, document, named, plain, rejected
+from pipelines.corpus.records import PAIR, Record, Source, document, named, plain, rejected, value_at
 from pipelines.corpus.rows import END_OF_TEXT
 from pipelines.corpus.turns import turns
 
@@ -283,6 +283,8 @@ def glue(source: Source, record: Record) -> Items:
         options.fold_field: record.get(options.fold_field),
         options.domain_field: record.get(options.domain_field),
     }
+    if options.owner_from == "field":
+        mapped[options.owner_field] = value_at(record, options.owner_field)
     for first, second in _GLUE_PAIRS:
         one, two = named(record, (first,)), named(record, (second,))
         if one is not None and two is not None:

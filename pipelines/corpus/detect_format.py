@@ -102,7 +102,7 @@ def units_of(texts: Iterator[str] | Sequence[str], txt_document: str) -> list[st
 
 
 def _look(reading: Reading) -> Look:
-    return Look(format=reading.format, fields=reading.fields, what=reading.what, score=reading.score)
+    return Look(**reading._asdict())
 
 
 def _ranked(looks: Sequence[Look]) -> list[Look]:

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from pipelines.corpus.dialogues import Items
 from pipelines.corpus.items import BadRow
-from pipelines.corpus.records import Record, Source, document
-from pipelines.corpus.turns import ITSELF, Turn, dialogue_of, speaker_of, value_at
+from pipelines.corpus.records import Record, Source, document, value_at
+from pipelines.corpus.turns import ITSELF, Turn, dialogue_of, speaker_of
 
 SEGMENTS: Final = (
     "utterances", "results.utterances", "results.audio_segments", "segments", "monologues", "recognizedPhrases",

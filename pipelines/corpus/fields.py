@@ -17,6 +17,7 @@ from pipelines.corpus.formats import FOLDS
 from pipelines.corpus.gold import is_span
 from pipelines.corpus.languages import has_grammar
 from pipelines.corpus.options import ReadOptions
+from pipelines.corpus.owner_fields import owner_field
 from pipelines.corpus.rows import END_OF_TEXT
 from pipelines.corpus.speakers import ROLE
 
@@ -66,6 +67,7 @@ class Look:
         is_table: flag that the file has columns or fields, but no column is clearly text
         nested: fields that hold lists of texts, perhaps turns, beside the text
         texts: texts at the beginning of a file of plain text
+        owner: field that looks like the id of the person whose text it is; empty if none does
     """
 
     format: str | None
@@ -78,6 +80,7 @@ class Look:
     is_table: bool = False
     nested: tuple[str, ...] = field(default=(), compare=False)
     texts: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    owner: str = field(default="", compare=False)
 
     @property
     def kind(self) -> tuple[str | None, tuple[tuple[str, Any], ...]]:
@@ -100,7 +103,9 @@ def choose_fields(form: str, rows: Sequence[Mapping[str, Any]]) -> list[Look]:
     if (special := _by_name(form, set(by_name))) is None:
         return plain
     known, title, readings = special
-    return [Look(format=known, what=f"{title}: {shown}", others=readings, score=0.95), *(_less(p, 0.4) for p in plain)]
+    owner = owner_field(rows)
+    best = Look(format=known, what=f"{title}: {shown}", others=readings, score=0.95, owner=owner)
+    return [best, *(_less(p, 0.4) for p in plain)]
 
 
 def _less(look: Look, score: float) -> Look:
@@ -134,7 +139,8 @@ def _plain(
     said += [f"{key.removesuffix('_field')}: {name}" for key, name in roles.items() if name != "-"]
     said += [described for described in domains.values() if described is not None]
     others = [f"text_field = {json.dumps(name)}" for name in candidates if name != text]
-    groups = [n for n in names if n not in fields.values() and n not in _DOMAINS and _is_category(values[n])]
+    owner = owner_field(rows, text)
+    groups = [n for n in names if n not in (*fields.values(), *_DOMAINS, owner) and _is_category(values[n])]
     others += [f"domain_field = {json.dumps(name)} (its values would not be redacted)" for name in groups[:2]]
     others += ['quoting = "double"'] if form == "tsv" and _has_quotes(values) else []
     defaults = ReadOptions()
@@ -147,6 +153,7 @@ def _plain(
         doubts=tuple(doubts),
         warnings=tuple(warnings),
         nested=tuple(nested),
+        owner=owner,
     )
     found = [look]
     if nested and _is_minor(text):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
 Reason = Literal[
     "undecodable", "nul", "over_long", "bad_json", "not_an_object", "missing_text", "wrong_type", "bad_fold",
     "bad_spans", "empty", "bad_columns", "no_turns", "damaged", "not_a_file",
     "reader_failed", "other_language", "bad_mail", "bad_markup", "bad_file",
+    "no_owner", "several_owners",
 ]  # fmt: skip
 
 EMPTY: Final = "empty"
@@ -50,6 +51,8 @@ class Document:
         layout: layout for splitting, if the format gives one: ``turns`` of a dialogue, or ``whole`` for one row
         turns: turns of a dialogue, in order, if the format gives them apart from their text
         names: names that the file gives for people who are mentioned, or whose turns have a role as speaker
+        owners: ids of the people whose text it is, as the file writes them (`pipelines.corpus.owners`): secrets. None
+            if the format does not tell.
     """
 
     name: str
@@ -65,6 +68,7 @@ class Document:
     layout: Literal["turns", "whole"] | None = None
     turns: tuple[Turn, ...] | None = None
     names: tuple[str, ...] = ()
+    owners: tuple[str, ...] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,5 +125,10 @@ def as_bad_row(reason: Reason, detail: str) -> Iterator[None]:
 def held_back(document: Document, language: str) -> Rejected:
     """Rejects a document because of its language."""
     detail = f'plainly in another language ({language}) than split.languages. split.other_languages = "name" keeps it.'
+    return rejected_document(document, "other_language", detail)
+
+
+def rejected_document(document: Document, reason: Reason, detail: str) -> Rejected:
+    """Rejects a document that was read."""
     size = len(document.text.encode("utf-8"))
-    return Rejected(name=document.name, row=document.row, reason="other_language", detail=detail, num_bytes=size)
+    return Rejected(name=document.name, row=document.row, reason=reason, detail=detail, num_bytes=size)

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final
 
+from pipelines.corpus.records import value_at
 from pipelines.corpus.transcripts import transcript_turns
-from pipelines.corpus.turns import ITSELF, NONE, is_role, rows_of, text_of_parts, value_at
+from pipelines.corpus.turns import ITSELF, NONE, is_role, rows_of, text_of_parts
 
 _RECORDS: Final = 60
 _TURNS: Final = 400

@@ -18,7 +18,7 @@ from email.policy import Policy, compat32
 from typing import Final
 
 from pipelines.corpus.items import BadRow, Document
-from pipelines.corpus.mail_decoding import decoded, header
+from pipelines.corpus.mail_decoding import addresses, decoded, header
 from pipelines.corpus.mail_html import basic_text, lines_of_page
 from pipelines.corpus.mail_lines import (
     lines_of,
@@ -96,7 +96,14 @@ def mail(source: Source, data: bytes) -> list[Document]:
     if not text:
         raise BadRow("empty", "holds no text except attachments, quotes and signature.")
     made = document(source, text, {}, source_id=source_id)
-    return [replace(made, left_out=tuple(sorted((name, n) for name, n in left_out.items() if n)))]
+    owners = _senders(message) if source.options.owner_from == "sender" else made.owners
+    return [replace(made, left_out=tuple(sorted((name, n) for name, n in left_out.items() if n)), owners=owners)]
+
+
+def _senders(message: Message) -> tuple[str, ...]:
+    """Returns the addresses in From. Of several authors, the one who sent the mail counts, if it is named (Sender)."""
+    authors, sender = addresses(message, "From"), addresses(message, "Sender")
+    return sender if len(authors) != 1 and len(sender) == 1 else authors
 
 
 def _message_of(data: bytes, *, is_mailbox: bool) -> bytes:

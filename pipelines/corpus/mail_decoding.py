@@ -11,6 +11,8 @@ from pipelines.corpus.encodings import encoding_of
 from pipelines.corpus.items import BadRow
 
 _SPACES = re.compile(r"\s+")
+_BRACKETS: Final = re.compile(r"<([^<>]+)>")
+_ADDRESS: Final = re.compile(r"[^\s<>()\[\]\",;:@]+@[^\s<>()\[\]\",;:@]+")
 _ENCODED = re.compile(r"=\?[^?\s]+\?[bBqQ]\?[^?]*\?=(?:\s+(?==\?))?")
 _META: Final = re.compile(rb"<meta[^>]{1,200}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE)
 _MAX_ENCODED_CHARS: Final = 1 << 16
@@ -78,12 +80,20 @@ def _in(data: bytes, charset: str) -> str | None:
         return None
 
 
+def addresses(message: Message, name: str) -> tuple[str, ...]:
+    """Returns the addresses in a header: those in angle brackets, else words with an at sign, else the whole value."""
+    value = _SPACES.sub(" ", _raw(message, name).encode("utf-8", "replace").decode("utf-8")).strip()
+    found = _BRACKETS.findall(value) or _ADDRESS.findall(value) or [value]
+    return tuple(address for address in map(str.strip, found) if address)
+
+
+def _raw(message: Message, name: str) -> str:
+    return next((str(value) for key, value in message.raw_items() if key.lower() == name.lower()), "")
+
+
 def header(message: Message, name: str) -> str:
     """Returns a header's value as text on one line. A value that nothing decodes stays as it is."""
-    raw = next((value for key, value in message.raw_items() if key.lower() == name.lower()), None)
-    if raw is None:
-        return ""
-    value = str(raw)
+    value = _raw(message, name)
     if value.isascii():
         text = _words(value)
     else:  # bytes outside ASCII, which a header must not hold

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 KeepOrDrop = Literal["keep", "drop"]
+OwnerFrom = Literal["none", "field", "document", "file", "folder", "sender"]
 
 SKIP = "skip"
 """Format of ``[[corpus.source]]`` for files that are not read."""
@@ -67,6 +68,8 @@ class ReadOptions:
     mail_text: Literal["basic", "full"] = "basic"
     encoding: str = "utf-8"
     max_document_chars: int = 1_000_000
+    owner_from: OwnerFrom = "none"
+    owner_field: str = ""
     plugin: str = "{}"
     sources: tuple[SourceOptions, ...] = ()
     other_columns: tuple[str, ...] = ()
@@ -76,6 +79,8 @@ class ReadOptions:
         """Columns of a table that are read."""
         names = [self.text_field, self.id_field, self.domain_field, self.fold_field, self.label_field, self.gold_field]
         names += [self.turns_field.partition(".")[0]] if self.turns_field else []
+        if self.owner_from == "field":
+            names += [self.owner_field, self.owner_field.partition(".")[0]]
         return tuple(dict.fromkeys((*names, *self.other_columns)))
 
     def for_file(self, name: str) -> ReadOptions:

@@ -15,9 +15,11 @@ from pipelines.corpus.diarised import SEGMENTS, segments_of
 from pipelines.corpus.fields import fields_around
 from pipelines.corpus.format_list_chats import ADDITIONS, ANSWERS, PROMPTS
 from pipelines.corpus.json_structure import Structure, structure_of_file, structure_of_rows
+from pipelines.corpus.owner_fields import owner_field
 from pipelines.corpus.recognition import Head, Reading, Recogniser
+from pipelines.corpus.records import value_at
 from pipelines.corpus.rows import BOM
-from pipelines.corpus.turns import NONE, value_at
+from pipelines.corpus.turns import NONE
 
 _ROWS: Final = 60
 _MAX_DEPTH: Final = 100
@@ -136,11 +138,12 @@ def _recognised(begun: _Begun) -> Reading | None:
                 return Reading(None, 0.95, what)
         found = _chatgpt(records) or _call(records)
         if found is not None:
-            return found
+            return found._replace(owner=owner_field(records))
     pairs = _pairs(records)
     structure = structure_of_rows(begun.rows) if begun.is_rows else structure_of_file(begun.value)
     nested = _nested(structure) if structure is not None else _flat(begun)
-    return max((one for one in (pairs, nested) if one is not None), key=lambda one: one.score, default=None)
+    best = max((one for one in (pairs, nested) if one is not None), key=lambda one: one.score, default=None)
+    return best and best._replace(owner=owner_field(records if structure is None else structure.records))
 
 
 def _fields(records: Sequence[Mapping[str, Any]], **fields: str) -> tuple[tuple[str, str], ...]:

@@ -33,12 +33,14 @@ class Reading(NamedTuple):
         score: confidence from 0 to 1; below 0.5 for a mere possibility
         what: description in words, without text of the file
         fields: settings of ``[corpus]`` that differ from their defaults
+        owner: field that looks like the id of the person whose text it is; empty if none does
     """
 
     format: str | None
     score: float
     what: str
     fields: tuple[tuple[str, str], ...] = ()
+    owner: str = ""
 
 
 Recogniser = Callable[[Head], Reading | None]

@@ -89,12 +89,21 @@ def document(
         layout=layout,
         turns=turns,
         left_out=left_out,
+        owners=_owners(value_at(record, options.owner_field)) if options.owner_from == "field" else None,
     )
     fields = (text, made.source_id, made.domain, made.label, *(span.label for span in gold or ()))
-    fields += tuple(turn.speaker for turn in turns or ())
+    fields += (*(turn.speaker for turn in turns or ()), *(made.owners or ()))
     if not all(field is None or is_unicode(field) for field in fields):
         raise BadRow("undecodable", "holds half of a surrogate pair as a JSON escape. Write the character whole.")
     return made
+
+
+def value_at(record: Any, path: str) -> Any:
+    """Returns the value of a field, or at a path such as ``author.role``; None if there is none."""
+    if not isinstance(record, Mapping) or path in record:
+        return record.get(path) if isinstance(record, Mapping) else None
+    first, dot, rest = path.partition(".")
+    return value_at(record.get(first), rest) if dot else None
 
 
 def is_unicode(text: str) -> bool:
@@ -167,6 +176,18 @@ def _scalar(value: Any, field: str, allow_fraction: bool = True) -> str | None:
         except ValueError:  # Python writes out no integer of more than 4,300 digits
             pass
     raise BadRow("wrong_type", f"corpus.{field} names a field that is neither a string nor a number.")
+
+
+def _owners(value: Any) -> tuple[str, ...]:
+    """Returns the id of a row's owner, if it has one. A whole number is the same id with and without a fraction."""
+    if isinstance(value, float):
+        if math.isnan(value):  # an empty cell of a column of numbers
+            return ()
+        value = int(value) if value.is_integer() else value
+    if isinstance(value, bool):
+        raise BadRow("wrong_type", "corpus.owner_field names a field with true and false, which are no ids.")
+    found = _scalar(value, "owner_field")
+    return () if found is None else (found,)
 
 
 def _fold(value: Any) -> str | None:

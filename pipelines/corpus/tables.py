@@ -17,8 +17,9 @@ DOCUMENTS: Final = schema(
     "documents",
     "doc_id: string, source_file: string, source_row: uint64, source_id: string?, num_sentences: uint32, "
     "num_tokens: uint64, num_chars: uint64, fold: string, has_gold: bool",
+    optional="owner: string",
 )
-"""Map from a doc_id to its file and row. Private."""
+"""Map from a doc_id to its file and row. Private. With ``corpus.owner_from``, the pseudonym of its owner as well."""
 
 SPEAKERS: Final = schema("speakers", "doc_id: string, tag: string?, name: string")
 """Names of speakers by document, with the tag that replaces them (``SPEAKER_1``). Private. A name without a tag begins

@@ -11,7 +11,7 @@ from pipelines.corpus.dialogues import Dialogue, Items, dialogue_document
 from pipelines.corpus.items import BadRow, Reason
 from pipelines.corpus.json_stream import json_parts
 from pipelines.corpus.options import ReadOptions
-from pipelines.corpus.records import Record, Source, rejected
+from pipelines.corpus.records import Record, Source, rejected, value_at
 from pipelines.corpus.speakers import ROLE
 from pipelines.corpus.transcripts import transcript_turns
 
@@ -163,14 +163,6 @@ def list_of_turns(value: Any, format: str, options: ReadOptions, left_out: Count
 
 def _no_turns(what: str) -> BadRow:
     return BadRow("no_turns", f"has {what}. {_ADVICE}")
-
-
-def value_at(record: Any, path: str) -> Any:
-    """Returns the value of a field, or at a path such as ``author.role``; None if there is none."""
-    if not isinstance(record, Mapping) or path in record:
-        return record.get(path) if isinstance(record, Mapping) else None
-    first, dot, rest = path.partition(".")
-    return value_at(record.get(first), rest) if dot else None
 
 
 def rows_of(value: Mapping[str, Any]) -> list[Any] | None:

@@ -27,6 +27,7 @@ _PAGE_START: Final = re.compile(r"<page[\s>]")
 _PAGE_END: Final = "</page>"
 _FRAME: Final = re.compile(r"(?:\s|<\?[^<>]*\?>|<!DOCTYPE[^<]*>|</?(?:posts|comments|mediawiki)\b[^<>]*>)*")
 
+_AUTHORS: Final = ("OwnerUserId", "UserId", "OwnerDisplayName", "UserDisplayName")
 _TEXT_MODELS: Final = (None, "wikitext")
 _REDIRECT: Final = re.compile(r"\s*#\s*redirect\b", re.IGNORECASE)
 _MAX_MARKS: Final = 20_000
@@ -84,7 +85,13 @@ def _post(source: Source, element: str) -> list[Document | LeftOut]:
     left_out = (("block of code", num_blocks),) if num_blocks else ()
     if not text:
         return [LeftOut("post without text"), *[LeftOut("block of code")] * num_blocks]
-    return [document(source, text, {}, source_id=row.get("Id") or None, left_out=left_out)]
+    made = document(source, text, {}, source_id=row.get("Id") or None, left_out=left_out)
+    return [replace(made, owners=_author(row)) if source.options.owner_from == "sender" else made]
+
+
+def _author(row: Any) -> tuple[str, ...]:
+    """Returns the author of a post or a comment: a number, or the name of one who has left."""
+    return tuple(name for key in _AUTHORS if (name := row.get(key)))[:1]
 
 
 def _named(items: Sequence[Document | LeftOut], row: int, number: int) -> list[Document | LeftOut]:

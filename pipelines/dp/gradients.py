@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, Literal, TypeVar
 
 import torch
@@ -14,7 +13,8 @@ from pipelines.dp.attach import attach
 from pipelines.dp.cancellation import WholeGradients, cancelling
 from pipelines.dp.clipping import ClippingName, Factors, factors_of
 from pipelines.dp.compositions import separating_sets
-from pipelines.dp.errors import LossError, NotFiniteError, UnsupportedLayerError
+from pipelines.dp.errors import LossError, UnsupportedLayerError
+from pipelines.dp.observation import Clipped, Observation, check_finite
 from pipelines.dp.products import full_products
 from pipelines.dp.state import StateGuard
 from pipelines.dp.tape import Phase, Tape
@@ -26,47 +26,6 @@ T = TypeVar("T")
 
 LEAST_MAX_GRAD_NORM: Final = 1e-12
 MOST_MAX_GRAD_NORM: Final = 1e12
-
-
-@dataclass(frozen=True)
-class Clipped:
-    """Norms, factors and losses of a physical batch. Private: they describe single examples.
-
-    Attributes:
-        norms: (B,) float64 gradient norms before clipping.
-        factors: (B,) float64 factor of each gradient; under per-layer clipping the least of an example.
-        losses: (B,) detached losses.
-    """
-
-    norms: torch.Tensor
-    factors: torch.Tensor
-    losses: torch.Tensor
-
-
-@dataclass(frozen=True)
-class Observation:
-    """Losses, norms and projections of a batch's examples, without their gradients. Private.
-
-    Attributes:
-        losses: (B,) float64.
-        norms: (B,) float64 gradient norms.
-        projections: (B,) float64 inner products of the gradients with a fixed random direction.
-        roundoff: unit roundoff of the coarsest gradients on the way.
-    """
-
-    losses: torch.Tensor
-    norms: torch.Tensor
-    projections: torch.Tensor
-    roundoff: float
-
-    def first(self, count: int) -> Observation:
-        """Returns the observation of the first ``count`` examples."""
-        return self.at(range(count))
-
-    def at(self, places: Sequence[int]) -> Observation:
-        """Returns the observation of the examples at these places."""
-        index = torch.tensor(places, dtype=torch.int64)
-        return Observation(self.losses[index], self.norms[index], self.projections[index], self.roundoff)
 
 
 class GradientEngine:
@@ -234,6 +193,53 @@ class GradientEngine:
             return Clipped(empty, empty, losses.detach())
         return self._with_losses(losses, self._clip)
 
+    def add_together(self, losses: Iterable[torch.Tensor], count: int) -> float:
+        """Adds the gradient of the mean of several losses, clipped as the gradient of one example.
+
+        So all of these examples together move the sums by max_grad_norm at most. Autograd computes the gradient. The
+        examples of nobody else may be in these batches.
+
+        Args:
+            losses: (B,) losses of some of the examples, batch after batch, each computed when it is asked for, outside
+                `recording`.
+            count: number of all these examples.
+
+        Returns:
+            The mean loss. Private.
+
+        Raises:
+            LossError: there are not ``count`` losses, or a value is not finite; nothing was added.
+            IsolationError: the forward pass changed a buffer.
+        """
+        held = [(p, p.grad) for p in self.parameters]
+        total, left = 0.0, count
+        try:
+            for parameter in self.parameters:
+                parameter.grad = None
+            self._guard.start(contents=False)
+            for part in losses:
+                check_finite(part.detach())
+                left -= len(part)
+                with torch.autocast(part.device.type, enabled=False), full_products():
+                    (part.sum() / count).backward()  # type: ignore[no-untyped-call]
+                total += float(part.detach().sum())
+            if left:
+                raise LossError(f"{count - left} losses for {count} examples; give one for each")
+            self._guard.check()
+            found = {p: p.grad.to(self._dtype) for p in self.parameters if p.grad is not None}
+            layers = {p: torch.linalg.vector_norm(g.double()).view(1) for p, g in found.items()}
+            if layers:
+                norms: torch.Tensor = torch.linalg.vector_norm(torch.stack(list(layers.values())), dim=0)
+                check_finite(norms)
+                factors = self._factors(norms, layers)
+                for parameter, gradient in found.items():
+                    self._sums.of(parameter).add_(gradient * factors.of(parameter).to(gradient.dtype))
+                self._num_within += float((norms <= self._max_grad_norm).double().sub(0.5).sum())
+        finally:
+            for parameter, before in held:
+                parameter.grad = before
+        return total / count
+
     def observe(self, losses: torch.Tensor) -> Observation:
         """Returns losses, gradient norms and projections of the examples. Adds nothing to the sums.
 
@@ -256,7 +262,7 @@ class GradientEngine:
                 "batch hides the examples. Call optimizer.backward(losses) with losses = cross_entropy(..., "
                 "reduction='none'), averaged inside each example if it has several"
             )
-        _check_finite(losses.detach())
+        check_finite(losses.detach())
         if losses.grad_fn is None:
             raise LossError("the losses carry no gradient: run the model inside `recording`, with gradients enabled")
         tape = self._tape
@@ -328,7 +334,7 @@ class GradientEngine:
             else:
                 self._run(Phase.WHOLE, losses.sum(), retain_graph=True)
             norms[examples] = whole.norms()
-            _check_finite(norms)
+            check_finite(norms)
             found = self._factors(norms[examples], whole.layer_norms())
             factors[examples] = found.whole
             whole.add_weighted(self._sums, found)
@@ -364,7 +370,7 @@ class GradientEngine:
     def _norms_and_factors(self, losses: torch.Tensor) -> tuple[torch.Tensor, Factors]:
         with torch.no_grad():
             norms = self._tape.norms(len(losses), losses.device)
-        _check_finite(norms)
+        check_finite(norms)
         return norms, self._factors(norms, self._tape.layer_norms)
 
     def _factors(self, norms: torch.Tensor, layer_norms: Mapping[torch.nn.Parameter, torch.Tensor]) -> Factors:
@@ -386,11 +392,3 @@ class GradientEngine:
     def num_within(self) -> float:
         """Number of examples within the clipping norm since `take_sums`, less one half for each example. Private."""
         return self._num_within
-
-
-def _check_finite(values: torch.Tensor) -> None:
-    if not bool(torch.isfinite(values).all()):
-        raise NotFiniteError(
-            "the loss or the gradient of an example is not a finite number; nothing was added. Lower the learning "
-            "rate, look for divisions by zero and logarithms of zero in the loss, or use bfloat16 in place of float16"
-        )

@@ -29,7 +29,8 @@ import torch
 
 from pipelines.dp.compositions import Composition, compose, recompose
 from pipelines.dp.errors import IsolationError
-from pipelines.dp.gradients import GradientEngine, Observation
+from pipelines.dp.gradients import GradientEngine
+from pipelines.dp.observation import Observation
 from pipelines.dp.random_states import RandomStates, random_states, random_states_digest, set_random_states
 
 PROBE_SIZE: Final = 10

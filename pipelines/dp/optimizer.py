@@ -14,9 +14,10 @@ from pipelines.dp.batch import Batch
 from pipelines.dp.clipping import AdaptiveClipping
 from pipelines.dp.compositions import Composition
 from pipelines.dp.errors import IsolationError
-from pipelines.dp.gradients import Clipped, GradientEngine
+from pipelines.dp.gradients import GradientEngine
 from pipelines.dp.isolation import IsolationProbe
 from pipelines.dp.noise import add_noise
+from pipelines.dp.observation import Clipped
 from pipelines.dp.optimizer_checks import check_trained
 from pipelines.dp.ranks import ALONE, Ranks
 from pipelines.dp.schedules import RateGuard, StepSchedule

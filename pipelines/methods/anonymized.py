@@ -16,6 +16,7 @@ SPEC: Final = MethodSpec(
     without_noise="the same, and learns to write `<MASK>`",
     with_noise="",
     source="masking baseline",
+    no_people="it adds no noise",
     settings=RedactedSettings,
     view=View(nonprivate="redacted", private="none", asks_for_masks=True),
     rules={None: MethodRule(claims=UNNOISED, is_unnoised=True, rows="redacted")},

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from pipelines.methods.rule import MethodRule
-from pipelines.methods.settings import NonprivateSteps, PrivateSteps
+from pipelines.methods.settings import NonprivateSteps, People, PrivateSteps
 from pipelines.methods.spec import MethodSpec
 from pipelines.methods.view import View
 
 
-class CRTSettings(NonprivateSteps, PrivateSteps):
+class CRTSettings(NonprivateSteps, PrivateSteps, People):
     """Settings of `crt`."""
 
 
@@ -23,5 +23,5 @@ SPEC: Final = MethodSpec(
     source="CRT, Algorithm 1",
     settings=CRTSettings,
     view=View(nonprivate="public_shard", private="private_shard", learns_words=True),
-    rules={None: MethodRule(claims=("dp", "confidentiality", "caught", "group", "bayesian"), rows="redacted")},
+    rules={None: MethodRule(claims=("owner", "dp", "confidentiality", "caught", "group", "bayesian"), rows="redacted")},
 )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from pipelines.methods.rule import MethodRule
-from pipelines.methods.settings import ControlTokensOrNone, Optimized, PrivateSteps
+from pipelines.methods.settings import ControlTokensOrNone, Optimized, People, PrivateSteps
 from pipelines.methods.spec import MethodSpec
 from pipelines.methods.view import View
 
 
-class DPSGDSettings(Optimized, PrivateSteps, ControlTokensOrNone):
+class DPSGDSettings(Optimized, PrivateSteps, People, ControlTokensOrNone):
     """Settings of `dpsgd`."""
 
 
@@ -23,5 +23,5 @@ SPEC: Final = MethodSpec(
     source="Abadi et al. 2016; Li et al. 2022",
     settings=DPSGDSettings,
     view=View(nonprivate="none", private="original"),
-    rules={None: MethodRule(claims=("dp", "confidentiality", "group", "selective"), rows="original")},
+    rules={None: MethodRule(claims=("owner", "dp", "confidentiality", "group", "selective"), rows="original")},
 )

@@ -66,6 +66,7 @@ SPEC: Final = MethodSpec(
     without_noise="redacted text of all rows (phase 1)",
     with_noise="original text (phase 2)",
     source="JFT, section 4",
+    no_people="phase 1 reads the redacted text of all people without noise, or with noise for records",
     settings=JFTSettings,
     view=View(nonprivate="none", private="original"),
     rules={

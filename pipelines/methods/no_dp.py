@@ -21,6 +21,7 @@ SPEC: Final = MethodSpec(
     without_noise="original text",
     with_noise="",
     source="",
+    no_people="it adds no noise",
     settings=NoDPSettings,
     view=View(nonprivate="original", private="none", learns_words=True),
     rules={None: MethodRule(claims=("dp", "confidentiality"), rows="original")},

@@ -21,6 +21,7 @@ SPEC: Final = MethodSpec(
     without_noise="redacted text of all rows",
     with_noise="",
     source="JFT, phase 1 alone",
+    no_people="it adds no noise",
     settings=RedactedSettings,
     view=View(nonprivate="redacted", private="none"),
     rules={None: MethodRule(claims=UNNOISED, is_unnoised=True, rows="redacted")},

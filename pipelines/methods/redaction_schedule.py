@@ -30,6 +30,7 @@ SPEC: Final = MethodSpec(
     without_noise="redacted text, at steps drawn up front",
     with_noise="original text, at the others",
     source="Domain privacy, 5.2",
+    no_people="its first steps read the redacted text of all people without noise",
     settings=ScheduleSettings,
     view=View(nonprivate="redacted", private="original"),
     rules={

@@ -10,6 +10,7 @@ from typing import Final
 from pipelines.errors import ConfigError
 from pipelines.methods import anonymized, crt, dpsgd, jft, no_dp, redacted, redaction_schedule, sdpsgd_lstm
 from pipelines.methods.rule import MethodRule
+from pipelines.methods.settings import MethodSettings
 from pipelines.methods.spec import MethodSpec
 from pipelines.plugins import load_spec, resolve
 
@@ -26,7 +27,13 @@ RULES: Final[Mapping[str, MethodRule]] = {
 }
 """What can be claimed of each of them, by ``method`` or ``method/variant``."""
 
-PROTECTIONS: Final = frozenset(name for spec in METHODS.values() for name in spec.settings.PROTECTIONS)
+PROTECTIONS: Final = frozenset(
+    name
+    for spec in METHODS.values()
+    for kind in spec.settings.__mro__
+    if issubclass(kind, MethodSettings)
+    for name in kind.PROTECTIONS
+)
 """Settings of noise and clipping of any of them."""
 
 ENTRY_POINTS: Final = "reticent.methods"

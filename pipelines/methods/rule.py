@@ -10,7 +10,16 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 ClaimName = Literal[
-    "dp", "confidentiality", "caught", "masked", "group", "bayesian", "selective", "selective_policy", "light_noise"
+    "owner",
+    "dp",
+    "confidentiality",
+    "caught",
+    "masked",
+    "group",
+    "bayesian",
+    "selective",
+    "selective_policy",
+    "light_noise",
 ]
 Rows = Literal["redacted", "reviewed", "original"]
 """What a phase reads of the private records: redacted text, redacted text screened by people, or the original."""

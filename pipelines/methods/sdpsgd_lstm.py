@@ -32,6 +32,7 @@ SPEC: Final = MethodSpec(
     without_noise="public tokens",
     with_noise="private tokens, and the states after them",
     source="Selective DP, Algorithm 1",
+    no_people="hidden states get noise record by record, and sampling earns no credit there",
     settings=SpanSettings,
     view=View(nonprivate="none", private="original", marks_tokens=True),
     rules={

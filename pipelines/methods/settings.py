@@ -86,6 +86,26 @@ class PrivateSteps(MethodSettings):
         return self
 
 
+class People(MethodSettings):
+    """For methods with private steps that may sample people."""
+
+    PROTECTIONS: ClassVar[frozenset[str]] = frozenset({"unit"})
+
+    unit: Literal["record", "owner"] = Field(
+        "record",
+        description="dpsgd, crt: what a private step samples and clips, and so what epsilon protects. owner: people "
+        "(corpus.owner_from). Each enters a step with one rate, whatever their number of records, and "
+        "expected_batch_size counts people.",
+    )
+    owner_records: Size = Field(
+        1,
+        ge=1,
+        le=1_024,
+        description="unit = owner: most records that a drawn person brings. With several, a person's share is the "
+        "gradient of their mean loss, clipped once, which takes a pass for each person.",
+    )
+
+
 class TypedMasks(MethodSettings):
     """For methods that read redacted text of all rows and claim nothing that depends on what a mask tells."""
 

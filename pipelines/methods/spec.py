@@ -66,6 +66,7 @@ class MethodSpec:
             tells of private rows.
         shares_steps: flag that several processes may take its steps together.
         needs_lstm: flag that it trains the LSTM of its paper and no other network.
+        no_people: reason why its private steps cannot sample people (``train.unit = "owner"``), if they cannot.
     """
 
     name: str
@@ -84,6 +85,7 @@ class MethodSpec:
     publishes_model: bool = True
     shares_steps: bool = True
     needs_lstm: bool = False
+    no_people: str = ""
 
     def __post_init__(self) -> None:
         """Raises ConfigError: the rules promise more than what is read allows."""

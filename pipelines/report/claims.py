@@ -12,6 +12,7 @@ from typing import Any, Final
 from pipelines.report.numbers import count, is_number, percent, real
 
 TITLES: Final[Mapping[str, str]] = {
+    "owner_dp": "Differential privacy of a person",
     "dp_private_set": "Differential privacy of the private set",
     "confidentiality": "Confidentiality of a secret",
     "confidentiality_of_caught_secrets": "Confidentiality of caught secrets",

@@ -122,6 +122,7 @@ def build(sources: Sources, *, title: str) -> dict[str, Any]:
         "training": training,
         "claims": claims,
         "accountants": _accountants(sources.claims),
+        "person": (sources.claims or {}).get("person"),
         "warnings": [*_warnings(sources), *data_warnings(corpus, redaction, shards)],
         "settings": {table: dict(values) for table, values in sources.settings.items()},
         "lineage": [{"stage": stage, "partition": partition, "key": key} for stage, partition, key in sources.lineage],

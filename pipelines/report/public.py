@@ -122,6 +122,8 @@ WITHHELD: Final = (
     "perplexity and accuracy on what the policies found in held-out text",
     "warnings, because they quote counts",
 )
+_UNCOUNTED: Final = frozenset({"one", "example"})
+"""People whose number of records nobody counted: it stands in the source (`pipelines.accounting.people`)."""
 _RATE_DIGITS = 3
 _CLAIM_DIGITS = 3
 _DIRECTIONS: Final[Mapping[str, Direction]] = {
@@ -173,6 +175,7 @@ def public_version(full: Mapping[str, Any], claims: Any, *, publishes_counts: bo
         "training": _training(full["training"], publishes_rows=publishes_rows),
         "claims": [_claim(claim, _counted(full), named) for claim in shown],
         "accountants": [{**row, "epsilon": coarse(row["epsilon"], _CLAIM_DIGITS, "up")} for row in accountants],
+        "person": _person((claims or {}).get("person"), publishes_counts=publishes_counts),
         "warnings": [],
         "settings": full["settings"],
         "lineage": [],
@@ -190,7 +193,7 @@ _CHOICES: Final = frozenset(
     {
         *("accountant", "adaptation", "corpus", "evaluate_fold", "meteor_matching", "method", "mode"),
         *("normalise", "notion", "recommended_method", "record", "relation", "source", "status", "task"),
-        *("theorem", "tokenizer", "unit", "version"),
+        *("theorem", "tokenizer", "unit", "version", "owner_from", "basis", "whose"),
     }
 )
 """Keys whose values are fixed words; another value there is searched by the gate."""
@@ -247,6 +250,19 @@ def _metrics(metrics: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
         kept[key] = coarse(kept.get(key), _CLAIM_DIGITS, "up")
     kept["noise_multiplier"] = coarse(kept.get("noise_multiplier"), _CLAIM_DIGITS, "down")
     return kept
+
+
+def _person(person: Mapping[str, Any] | None, *, publishes_counts: bool) -> dict[str, Any] | None:
+    """The figures of people, rounded as those of claims. How many records people have is a private count."""
+    if person is None:
+        return None
+
+    def told(part: Mapping[str, Any]) -> dict[str, Any]:
+        figures = [f for f in part["figures"] if publishes_counts or _UNCOUNTED.issuperset(f["whose"])]
+        return {**part, "figures": [{**f, "epsilon": coarse(f["epsilon"], _CLAIM_DIGITS, "up")} for f in figures]}
+
+    counts = {} if publishes_counts else {"num_people": None}
+    return {**told(person), **counts, "together": person["together"] and told(person["together"])}
 
 
 def _audit(audit: Mapping[str, Any] | None) -> dict[str, Any] | None:

@@ -16,6 +16,7 @@ from pipelines.methods.spec import MethodSpec
 from pipelines.report.cards import NEVER
 from pipelines.report.claims import DP_NOTION, can_be_claimed, headline_claim, not_together, unit_of, whole_of
 from pipelines.report.numbers import count, percent, real
+from pipelines.report.people import person_sentences
 from pipelines.report.render import render_html, render_page
 from pipelines.report.synthetic import signed_for
 from pipelines.report.words import SOURCES
@@ -23,6 +24,7 @@ from pipelines.report.words import SOURCES
 _MOST_CHANGES: Final = 6
 _LARGE_FACTOR: Final = 1e6
 _GUESSES: Final[Mapping[str, str]] = {
+    "owner_dp": "what one person wrote",
     DP_NOTION: "one {unit} of the private side",
     "confidentiality": "a secret that stands in one {unit}",
     "confidentiality_of_caught_secrets": "a secret that redaction caught, in one {unit}",
@@ -32,9 +34,12 @@ _GUESSES: Final[Mapping[str, str]] = {
     "selective_dp_of_the_policy": "what the policies mask in one {unit}",
 }
 """What a claim hides from whoever guesses, by its notion; `pipelines.accounting.claims` may put any of these first."""
-_OPEN: Final[Mapping[str, str]] = dict.fromkeys(
-    (DP_NOTION, "confidentiality_of_caught_secrets"), "Who is named in a row of the public side is not protected."
-)
+_OPEN: Final[Mapping[str, str]] = {
+    "owner_dp": "What others wrote about the person is not protected.",
+    **dict.fromkeys(
+        (DP_NOTION, "confidentiality_of_caught_secrets"), "Who is named in a row of the public side is not protected."
+    ),
+}
 _SILENT: Final = "Of all else that stands in the text it says nothing."
 _BODY: Final = "<body>\n"
 _STYLE_END: Final = "</style>"
@@ -78,6 +83,7 @@ def sign_off_page(report: Mapping[str, Any], signing: Signing) -> str:
             claimed=can_be_claimed(report["claims"]),
             meaning=meaning_of(report["claims"]),
             supposed=supposed(report["claims"]),
+            person=person_sentences(report.get("person")),
             given_away=given_away(report),
             not_claimed="; ".join(not_claimed(report["claims"])),
             missed=missed(report["miss_rate"]),
@@ -111,10 +117,15 @@ def meaning_of(claims: Sequence[Mapping[str, Any]]) -> str:
     by = f"by a factor of at most {real(factor, 3, upper=True)}" if factor < _LARGE_FACTOR else "by more than a million"
     kept = "" if factor < _LARGE_FACTOR else " That is hardly a protection."
     whom = f"whoever wrote or is named in one {unit}" if claim["notion"] == DP_NOTION else f"one {unit}"
+    holds = (
+        "everything that one person wrote"
+        if claim["notion"] == "owner_dp"
+        else f"{whom}; what many of them say together about a person is protected far less"
+    )
     return (
         f"In plain words: whoever guesses {about} may be helped by what is published, but the odds of the guess change "
-        f"{by}; that this fails has a probability of {real(delta, 3, upper=True)}, roughly.{kept} It holds for {whom}; "
-        f"what many of them say together about a person is protected far less. {limit}"
+        f"{by}; that this fails has a probability of {real(delta, 3, upper=True)}, roughly.{kept} It holds for "
+        f"{holds}. {limit}"
     )
 
 

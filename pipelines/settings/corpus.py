@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Literal
 
@@ -11,7 +12,8 @@ from pydantic import Field, SerializerFunctionWrapHandler, field_validator, mode
 from pipelines.config import StageConfig
 from pipelines.corpus import formats
 from pipelines.corpus.encodings import checked_encoding
-from pipelines.corpus.options import SKIP, KeepOrDrop, ReadOptions, SourceOptions
+from pipelines.corpus.options import SKIP, KeepOrDrop, OwnerFrom, ReadOptions, SourceOptions
+from pipelines.corpus.owners import OwnerMissing
 from pipelines.corpus.plugin import make_reader
 from pipelines.corpus.records import PAIR
 from pipelines.plugins import check_options, nearest, option_references
@@ -36,7 +38,10 @@ class CorpusSource(StageConfig):
     """A table ``[[corpus.source]]``: files read in another way. A field that is left out is as in ``[corpus]``."""
 
     LATER: ClassVar[frozenset[str]] = frozenset(
-        {"encoding", "mail_text", "turns_field", "speaker_field", "column_names", "dialogue_gap_minutes"}
+        {
+            *("encoding", "mail_text", "turns_field", "speaker_field", "column_names", "dialogue_gap_minutes"),
+            *("owner_from", "owner_field"),
+        }
     )
 
     pattern: str = Field(min_length=1, description="Pattern of names of files in the corpus; * crosses folders.")
@@ -59,6 +64,8 @@ class CorpusSource(StageConfig):
     turns_field: str | None = None
     speaker_field: str | None = None
     dialogue_gap_minutes: float | None = Field(None, gt=0)
+    owner_from: Literal["field", "document", "file", "folder", "sender"] | None = None
+    owner_field: str | None = None
 
     @field_validator("format")
     @classmethod
@@ -93,7 +100,10 @@ class CorpusConfig(StageConfig):
     )
 
     LATER: ClassVar[frozenset[str]] = frozenset(
-        {"dialogue_gap_minutes", "turns_field", "speaker_field", "encoding", "mail_text", "column_names"}
+        {
+            *("dialogue_gap_minutes", "turns_field", "speaker_field", "encoding", "mail_text", "column_names"),
+            *("owner_from", "owner_field", "owner_missing", "owner_space"),
+        }
     )
 
     inputs: tuple[str, ...] = Field(
@@ -201,6 +211,30 @@ class CorpusConfig(StageConfig):
         "in author.role. A hyphen: two speakers take turns. csv, tsv: name of the column with the speaker of the text, "
         "which is read if it has another name than speaker.",
     )
+    owner_from: OwnerFrom = Field(
+        "none",
+        description="Person whose text a document is, for figures and folds by person. none: unknown. field: value of "
+        "owner_field. document, file: each is a person. folder: first folder of the file's name below the input. "
+        "sender: sender of a mail, author of a post, or the only speaker of a dialogue who is no role. All documents "
+        "of a person are in one fold. Ids are kept as HMACs.",
+    )
+    owner_field: str = Field(
+        "",
+        description="owner_from = field: name of the field or column with the id of the person, such as customer_id; "
+        "a dot leads into an object.",
+    )
+    owner_missing: OwnerMissing = Field(
+        "stop",
+        description="Documents without an owner. stop: the run stops and lists them. drop: they are left out and "
+        "counted. own: each is taken for a person of its own, which is an assumption. Documents of several owners "
+        "are dropped, or stop the run.",
+    )
+    owner_space: str = Field(
+        "",
+        pattern=r"^([a-z0-9][a-z0-9_.-]{0,63})?$",
+        description="Public name of the set of people, such as customers, for stores in which several corpora have "
+        "the same people. Ids of different spaces never meet.",
+    )
     max_document_chars: int = Field(
         1_000_000, ge=1, le=2**31, description="Longest document in characters; a longer one is rejected as over_long."
     )
@@ -212,7 +246,8 @@ class CorpusConfig(StageConfig):
         (),
         description="Files of one pattern that are read in another way: tables [[corpus.source]] with pattern, "
         "format, text_field, id_field, domain_field, fold_field, label_field, gold_field, txt_document, quoting, "
-        "delimiter, column_names, encoding, mail_text, turns_field, speaker_field, dialogue_gap_minutes. The format "
+        "delimiter, column_names, encoding, mail_text, turns_field, speaker_field, dialogue_gap_minutes, owner_from, "
+        "owner_field. The format "
         "skip leaves files out and counts them. The first table whose pattern matches a file's name counts (*: any "
         "characters, / too). Folders are searched for such files as well.",
     )
@@ -235,6 +270,24 @@ class CorpusConfig(StageConfig):
     _known_delimiter = field_validator("delimiter")(_checked_delimiter)
 
     @model_validator(mode="after")
+    def _owners_fit(self) -> CorpusConfig:
+        kinds = [(self.owner_from, self.owner_field)]
+        for source in self.source:
+            if self.owner_from == "none" and (source.owner_from or source.owner_field):
+                raise ValueError("owner_from: set it in [corpus] as well, because every document needs an owner")
+            own = source.owner_field if source.owner_field is not None else self.owner_field
+            kinds.append((source.owner_from or self.owner_from, own))
+        if any(kind == "field" and not name for kind, name in kinds):
+            raise ValueError('owner_from: "field" needs owner_field, the name of the field with the id of the person')
+        if self.owner_field and all(kind != "field" for kind, _ in kinds):
+            raise ValueError('owner_field: it is read with owner_from = "field" only')
+        if any(kind == "folder" for kind, _ in kinds) and len(self.inputs) > 1:
+            raise ValueError(
+                'owner_from: "folder" needs one folder or pattern in inputs, so that names tell people apart'
+            )
+        return self
+
+    @model_validator(mode="after")
     def _options_fit(self) -> CorpusConfig:
         if self.options:
             if not formats.is_plugin(self.format):
@@ -249,6 +302,11 @@ class CorpusConfig(StageConfig):
             raise ValueError("name at least one file, folder or pattern")
         return value
 
+    @property
+    def has_owners(self) -> bool:
+        """True if documents belong to people."""
+        return self.owner_from != "none"
+
     def separator(self) -> str | None:
         """Returns the separator between the two texts of a row; None if no format has rows of two texts."""
         named = (self.format, *(source.format for source in self.source))
@@ -257,11 +315,12 @@ class CorpusConfig(StageConfig):
     def read_options(self) -> ReadOptions:
         """Returns the options with which rows become documents."""
         sources = tuple(source.options() for source in self.source)
-        return replace(self.other_options(), sources=sources)
+        own = replace(self.other_options(), owner_from=self.owner_from, owner_field=self.owner_field)
+        return replace(own, sources=sources)
 
     def other_options(self) -> ReadOptions:
         """Returns the options with which rows of another corpus (``dedup.against``) become documents."""
-        fields = set(ReadOptions.__dataclass_fields__) - {"plugin", "sources"}
+        fields = set(ReadOptions.__dataclass_fields__) - {"plugin", "sources", "owner_from", "owner_field"}
         return ReadOptions(**self.model_dump(include=fields), plugin=json.dumps(self.options, sort_keys=True))
 
     def check(self, stage: str) -> None:
@@ -276,6 +335,10 @@ class CorpusConfig(StageConfig):
     def _named_formats(self) -> tuple[str, ...]:
         named = {self.format, *(source.format for source in self.source)} - {"auto", SKIP}
         return tuple(sorted(named))
+
+    def files_read(self, stage: str) -> Mapping[str, tuple[str, ...]]:
+        """Returns the table of documents as an input of ``guarantee``, if it names their owners."""
+        return {"split": ("documents.parquet",)} if stage == "guarantee" and self.has_owners else {}
 
     def code_references(self, stage: str | None = None) -> tuple[str, ...]:
         """Returns the modules of readers of whole files and of a plug-in, with what the plug-in's options select."""

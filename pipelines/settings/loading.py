@@ -165,6 +165,8 @@ def _with(train: Any) -> str:
 
 def _idle_protection(sources: _Sources, train: Any, name: str) -> str:
     """Returns the error for a setting of noise or clipping that has no effect, because its user relies on it."""
+    if name == "unit" and (why := train.method_spec().no_people):
+        return f"{sources.where('train', name)}: method {train.method!r} cannot sample people: {why}"
     variable = f"{ENV_PREFIX}TRAIN__{name.upper()}="
     return (
         f"{sources.where('train', name)}: train.{name} is set, and method {train.method!r} gives no such protection"

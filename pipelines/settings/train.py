@@ -30,7 +30,7 @@ class TrainConfig(TrainSettings):
                 self.__dict__["record"] = task.record  # the instance is frozen from here on
             self._check_options()
             check_together(self)
-            self.unit()
+            self.record_unit()
         except ConfigError as error:
             raise ValueError(str(error)) from None
         return self
@@ -90,6 +90,7 @@ class TrainConfig(TrainSettings):
 
     def _unused_by_the_model(self) -> set[str]:
         unused = {"model_revision"}  # a commit stands for it
+        unused |= set() if self.by_owner() else {"unit", "owner_records"}
         unused |= {"lora_rank", "lora_alpha"} if self.adaptation != "lora" else set()
         unused |= {"prefix_length"} if self.adaptation != "prefix" else set()
         if not self.is_pretrained():
@@ -156,11 +157,15 @@ class TrainConfig(TrainSettings):
         return unread if phase else unread | {"train_phase1"}
 
     def files_read(self, stage: str) -> Mapping[str, tuple[str, ...]]:
-        """Returns the gate's list of held rows as an input, if the method reads masks outside the shards.
+        """Returns files that only some trainings read.
 
-        If no row is held, the bytes of this file do not change, and so the keys do not change.
+        They are the gate's list of held rows, if the method reads masks outside the shards, and the documents tables,
+        if private steps sample people. If no row is held, the bytes of that list do not change, and so the keys do not.
         """
-        return {"gate": ("held.json",)} if stage == "train" and self.view().reads_masks else {}
+        if stage != "train":
+            return {}
+        files = {"gate": ("held.json",)} if self.view().reads_masks else {}
+        return {**files, "split": ("sentences.parquet", "documents.parquet")} if self.by_owner() else files
 
     def code_references(self, stage: str | None = None) -> tuple[str, ...]:
         """Returns the modules of the chosen method and task, and of their specs. Evaluation runs no method."""

@@ -43,6 +43,19 @@ def check_replacement(config: TrainSettings, replacement: Replacement) -> None:
         )
 
 
+def check_people(config: TrainSettings, *, has_owners: bool) -> None:
+    """Checks that people are known if private steps sample them.
+
+    Raises:
+        ConfigError: nobody knows whose text a document is.
+    """
+    if config.by_owner() and not has_owners:
+        raise ConfigError(
+            "train.unit = 'owner' samples people, and corpus.owner_from = 'none': set corpus.owner_from to what names "
+            "the person of a document (docs/corpora.md)"
+        )
+
+
 def _check_task(config: TrainSettings) -> None:
     task, method = config.task_spec(), config.method_spec()
     if config.record != task.record_of(config.record):

@@ -48,7 +48,7 @@ class TrainSettings(tasks.SettingsOfTasks, methods.SettingsOfMethods, StageConfi
 
     SENSITIVE: ClassVar[frozenset[str]] = frozenset({"options"})
     UNKEYED: ClassVar[frozenset[str]] = frozenset({"when"})
-    LATER: ClassVar[frozenset[str]] = frozenset({"optimizer"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"optimizer", "unit", "owner_records"})
 
     method: str = Field(
         "crt",
@@ -257,7 +257,11 @@ class TrainSettings(tasks.SettingsOfTasks, methods.SettingsOfMethods, StageConfi
             context_length=self.context_length,
         )
 
-    def unit(self) -> RecordUnit:
+    def by_owner(self) -> bool:
+        """Checks that private steps sample people."""
+        return self.unit == "owner" and self.uses("unit")
+
+    def record_unit(self) -> RecordUnit:
         """Returns the unit that is one record."""
         return RecordUnit(kind=self.record, sentences_per_block=self.sentences_per_block)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pipelines.accounting.facts import PERSON
 from pipelines.context import Spent
 from pipelines.methods import registry
 from pipelines.training.data.corpus import TrainingCorpus
@@ -78,8 +79,13 @@ class FinishedTraining:
     network_exchanges: tuple[NetworkExchange, ...] = ()
 
     @property
+    def unit(self) -> str:
+        """Unit of privacy: kind of a record, or a person."""
+        return self.config["record"] if self.corpus.owners is None else PERSON
+
+    @property
     def num_private(self) -> int:
-        """Number of records that hold private text."""
+        """Number of records that hold private text, or of people."""
         return self.corpus.num_private
 
     @property

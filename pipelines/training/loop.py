@@ -1,8 +1,9 @@
 """Training loop of most methods: steps without noise and private steps, in the order that a method plans.
 
 A *nonprivate* step is AdamW (or SGD) on a minibatch, without noise. A *private* step is DP-AdamW (or DP-SGD) on a
-Poisson sample: clip each record's gradient, sum, add noise once, divide by the expected batch size. A method plans the
-order of the steps (`Segment`). This module does everything else, checkpoints included.
+Poisson sample: clip each record's gradient, sum, add noise once, divide by the expected batch size. With `Owners` the
+sample is one of people, and a drawn person's records are clipped as one. A method plans the order of the steps
+(`Segment`). This module does everything else, checkpoints included.
 
 Several processes may take the steps together (`pipelines.dp.ranks`). Each process computes on its share of a minibatch,
 or samples from its share of the private records, and gradients are summed before the one step that all processes take.
@@ -28,33 +29,19 @@ from pipelines.dp.errors import IsolationError, NotFiniteError
 from pipelines.dp.gradients import GradientEngine
 from pipelines.dp.isolation import PROBE_SIZE, check_again, check_isolation
 from pipelines.dp.optimizer import noisy_step
+from pipelines.dp.owners import Owners, OwnerSampler
 from pipelines.dp.ranks import Ranks
 from pipelines.dp.sampling import PrivatePlan, largest_batch, next_check, physical_batches, poisson_sample
 from pipelines.errors import StageError
 from pipelines.randomness import PrivateRandomness
 from pipelines.training.checkpoint import Checkpoints, load_trained, trained_weights
 from pipelines.training.data.records import ExampleBatch, Examples, IntArray
+from pipelines.training.programme import Segment
 from pipelines.training.scoring.curve import Curve, EpsilonSoFar
 from pipelines.training.scoring.evaluation import Evaluation
 
-StepKind = Literal["nonprivate", "private"]
 ExampleLosses = Callable[[torch.nn.Module, ExampleBatch], torch.Tensor]
 """(B,) loss of each example."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Segment:
-    """Consecutive steps of one kind.
-
-    Attributes:
-        kind: kind of the steps, ``nonprivate`` or ``private``.
-        num_steps: number of steps.
-        ends_epoch: true if the model is evaluated, and always saved, after these steps.
-    """
-
-    kind: StepKind
-    num_steps: int
-    ends_epoch: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +130,7 @@ def train(
     context: TrainingContext,
     *,
     epsilon_so_far: EpsilonSoFar,
+    owners: Owners | None = None,
 ) -> TrainingOutcome:
     """Trains ``model`` in place.
 
@@ -168,6 +156,7 @@ def train(
         plan: sampling rate and expected batch size of private steps.
         context: services of the stage.
         epsilon_so_far: bound on epsilon after a number of private steps, for curve and progress. No decision uses it.
+        owners: people of the private records, if private steps sample people; then the plan counts people.
 
     Raises:
         StageError: the loss or a gradient is not finite, the losses are not one per example, the programme and the plan
@@ -178,7 +167,7 @@ def train(
     num_private = sum(s.num_steps for s in programme if s.kind == "private")
     if num_private != plan.num_steps:
         raise StageError(f"the programme has {num_private} private steps, and {plan.num_steps} are accounted for")
-    run = _LoopRun(model, nonprivate_examples, private_examples, settings, plan, context)
+    run = _LoopRun(model, nonprivate_examples, private_examples, settings, plan, context, owners)
     was_resumed = run.restore(context.checkpoints.load(context.progress))
     run.join(programme)
     try:
@@ -208,6 +197,7 @@ class _LoopRun:
         settings: StepSettings,
         plan: PrivatePlan,
         context: TrainingContext,
+        owners: Owners | None,
     ) -> None:
         self.model, self.nonprivate_examples, self.private_examples = model, nonprivate_examples, private_examples
         self.settings, self.plan, self.context = settings, plan, context
@@ -219,6 +209,7 @@ class _LoopRun:
         self.at, self.curve = _Progress(), Curve()
         self.ranks, self.device = Ranks.here(), self.parameters[0].device
         self.own_private_rows = self.ranks.share(np.arange(len(private_examples)))
+        self.people = None if owners is None else OwnerSampler(owners, self.ranks)
         self.compared = self.own_private_rows[private_examples.num_targets[self.own_private_rows] > 0]
         self.num_comparisons = None if self.engine is None or not len(self.compared) else 0
         self.next_check = 0
@@ -230,6 +221,7 @@ class _LoopRun:
         facts = [repr(part) for part in (settings, self.plan, self.at, [asdict(s) for s in programme])]
         examples = (self.nonprivate_examples, self.private_examples)
         facts += [f"{len(part)} {int(part.num_targets.sum())}" for part in examples]
+        facts += [] if self.people is None else [self.people.facts]
         self.ranks.check_agree("/".join(facts), self.device)
         self.ranks.follow_first(parameter.data for parameter in self.model.parameters())
 
@@ -332,24 +324,16 @@ class _LoopRun:
         at.num_plain_steps += 1
 
     def _private_step(self) -> None:
-        at, engine, examples = self.at, self.engine, self.private_examples
+        at, engine = self.at, self.engine
         assert engine is not None  # noqa: S101  # the plan has private steps, so `__init__` made one
         if at.num_private_steps >= self.next_check:
             self.compare_again()
         rng = self.context.randomness(at.num_private_steps)
-        rows = self.own_private_rows[poisson_sample(len(self.own_private_rows), self.plan.sample_rate, rng)]
-        rows = rows[examples.num_targets[rows] > 0]  # the gradients of other rows are zero
-        rows = rows[np.argsort(examples.ids.lengths[rows], kind="stable")]  # less padding; a sum has no order
-        loss_sum = 0.0
-        for part in physical_batches(rows, self.context.microbatch_size):
-            with engine.recording(len(part)):
-                losses = self.context.losses(self.model, self._collate(examples, part))
-            try:
-                engine.backward(losses)
-            except NotFiniteError:
-                raise diverged("a private step") from None
-            loss_sum += float(losses.detach().sum())
-        loss_sum, count = self.ranks.totals([loss_sum, len(rows)], self.device)
+        try:
+            sums = self._sums_of_sample(engine, rng)
+        except NotFiniteError:
+            raise diverged("a private step") from None
+        loss_sum, count = self.ranks.totals(sums, self.device)
         self.curve.add("private", loss_sum, int(count))
         noisy_step(
             self.private_optimizer,
@@ -360,6 +344,34 @@ class _LoopRun:
             ranks=self.ranks,
         )
         at.num_private_steps += 1
+
+    def _sums_of_sample(self, engine: GradientEngine, rng: np.random.Generator) -> tuple[float, int]:
+        """Adds the clipped gradients of a sample to the sums. Returns the sum of its losses, and their number."""
+        examples, rate = self.private_examples, self.plan.sample_rate
+        if self.people is not None:
+            drawn = self.people.draw(rate, rng)
+            if self.people.records_each > 1:
+                return self._sums_of_people(engine, drawn)
+            rows = np.concatenate([np.zeros(0, dtype=np.int64), *drawn])
+        else:
+            rows = self.own_private_rows[poisson_sample(len(self.own_private_rows), rate, rng)]
+        rows = rows[examples.num_targets[rows] > 0]  # the gradients of other rows are zero
+        rows = rows[np.argsort(examples.ids.lengths[rows], kind="stable")]  # less padding; a sum has no order
+        loss_sum = 0.0
+        for part in physical_batches(rows, self.context.microbatch_size):
+            with engine.recording(len(part)):
+                losses = self._losses(part)
+            loss_sum += float(engine.backward(losses).losses.sum())
+        return loss_sum, len(rows)
+
+    def _sums_of_people(self, engine: GradientEngine, drawn: Sequence[IntArray]) -> tuple[float, int]:
+        """Adds the gradient of each person's mean loss, clipped once."""
+        parts = (physical_batches(own, self.context.microbatch_size) for own in drawn)
+        means = [engine.add_together(map(self._losses, p), len(own)) for own, p in zip(drawn, parts, strict=True)]
+        return sum(mean * len(own) for mean, own in zip(means, drawn, strict=True)), sum(map(len, drawn))
+
+    def _losses(self, rows: IntArray) -> torch.Tensor:
+        return self.context.losses(self.model, self._collate(self.private_examples, rows))
 
 
 def _optimizer(

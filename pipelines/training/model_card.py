@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from pipelines.accounting.facts import is_from_private_text
+from pipelines.accounting.facts import PERSON, is_from_private_text
 from pipelines.dp.language import base_of, has_prefix
 from pipelines.filled_in import fill, join, ours
 from pipelines.methods import registry as methods
@@ -55,7 +55,8 @@ def _cost(run: FinishedTraining) -> str:
     if not config["target_epsilon"] or not run.planned_steps:
         return ""
     alone = f"The noise of this training is calibrated for ε = {config['target_epsilon']:g} at δ = "
-    alone += f"{config['target_delta']:g} (one private record replaced). "
+    replaced = "one person's private text" if run.unit == PERSON else "one private record"
+    alone += f"{config['target_delta']:g} ({replaced} replaced). "
     if methods.rule_of(config["method"], run.account.variant).is_unnoised:
         alone += "That is not all: a part of the private records' text was read without noise. "
     if spent is None or not spent.num_earlier:

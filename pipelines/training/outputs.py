@@ -41,7 +41,11 @@ def write_outputs(run: FinishedTraining, *, private: Target, model: Target, mark
     write_model_folder(model, run, marked)
 
 
-_SAMPLING_NOTES: Final = (
+_PEOPLE_NOTE: Final = (
+    "the number of people is the same in neighbouring data sets (one person's text is replaced), so the sampling rate "
+    "and the number of steps may depend on it"
+)
+_SAMPLING_NOTE: Final = (
     "the number of private records is the same in neighbouring data sets (one record is replaced), so the "
     "sampling rate and the number of steps may depend on it"
 )
@@ -76,7 +80,7 @@ def events_document(run: FinishedTraining) -> dict[str, Any]:
     method = registry.method(config["method"])
     vocabulary = corpus.vocabulary
     notes = [
-        _SAMPLING_NOTES,
+        _SAMPLING_NOTE if corpus.owners is None else _PEOPLE_NOTE,
         *([_PUBLIC_NOTE] if method.trains_on_public_rows else [_PLAIN_NOTE] if len(corpus.nonprivate_examples) else []),
         "of the training, only the final weights are released; checkpoints, losses, figures and curves are not, and "
         "epsilon does not cover them",
@@ -98,7 +102,7 @@ def events_document(run: FinishedTraining) -> dict[str, Any]:
     document: dict[str, Any] = {
         "schema_version": 1,
         "method": config["method"],
-        "record": config["record"],
+        "record": run.unit,
         "num_private_records": run.num_private,
         "num_public_records": run.num_public,
         "event": to_json(account.event),
@@ -116,6 +120,8 @@ def events_document(run: FinishedTraining) -> dict[str, Any]:
     }
     if run.outcome.num_comparisons is not None:
         document["num_comparisons"] = run.outcome.num_comparisons
+    if corpus.owners is not None:
+        document["owner_records"] = corpus.owners.records_each
     if account.variant is not None:
         document["variant"] = account.variant
     if account.phases:
@@ -143,7 +149,7 @@ def figures_document(run: FinishedTraining) -> dict[str, Any]:
         "method": config["method"],
         "variant": run.account.variant,
         "task": config["task"],
-        "record": config["record"],
+        "record": run.unit,
         "perplexity_at_initialisation": run.before.perplexity,
         "accuracy_at_initialisation": run.before.accuracy,
         "base_model": run.base,

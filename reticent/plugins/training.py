@@ -4,8 +4,8 @@ from pipelines.dp.sampling import PrivatePlan, plan_private_steps
 from pipelines.training.data.corpus import TrainingCorpus
 from pipelines.training.data.row_store import RecordRows
 from pipelines.training.data.task_examples import Example, causal_example
-from pipelines.training.loop import Segment
 from pipelines.training.methods.base import Account, LoopTraining, TrainingSettings
+from pipelines.training.programme import Segment
 from pipelines.training.tasks.base import GeneratingTask, LanguageTask, Task, TaskModel
 from pipelines.training.tasks.prompts import prompted_example
 

@@ -18,7 +18,7 @@ from pipelines.settings.train import TrainConfig
 # Settings that act on each row by itself, on public rows or figures alone, or only where text is kept and who works.
 PLAIN = {
     "corpus": "inputs wikitext_joiners text_field id_field domain_field fold_field name_folds label_field gold_field "
-    "partition_documents mail_headers options",
+    "partition_documents mail_headers options owner_field owner_space",
     "split": "valid_fraction test_fraction",
     "dedup": "max_rows_in_memory buckets",
     "redact": "model classifier_threshold collapse dates_and_numbers exclude exclude_labels gliner gliner_labels "

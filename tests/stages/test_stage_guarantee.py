@@ -12,6 +12,7 @@ from support.training_events import EVENTS
 
 from pipelines.miss_rate.breakdown import MU_OF_ONE_LABEL
 from pipelines.miss_rate.estimate import MU, not_measured
+from pipelines.settings.corpus import CorpusConfig
 from pipelines.settings.dedup import DedupConfig
 from pipelines.settings.gate import GateConfig
 from pipelines.settings.guarantee import GuaranteeConfig
@@ -71,6 +72,7 @@ def stated(
         tmp_path / "out",
         {
             "guarantee": GuaranteeConfig(**(guarantee or {})),
+            "corpus": CorpusConfig(),
             "split": SplitConfig(**(split or {})),
             "train": TrainConfig(**(train or {})),
             "dedup": DedupConfig(**(dedup or {})),

@@ -37,9 +37,12 @@ def settings(**changes):
     return TrainingSettings(**{**values, **changes})
 
 
-def prepared(public, private, **changes):
+def prepared(public, private, owners=None, **changes):
     corpus = SimpleNamespace(
-        nonprivate_examples=records_of(public), private_examples=records_of(private), num_private_without_noise=0
+        nonprivate_examples=records_of(public),
+        private_examples=records_of(private),
+        num_private_without_noise=0,
+        owners=owners,
     )
     return crt.prepare(corpus, settings(**changes))
 
@@ -56,10 +59,10 @@ def training_context(tmp_path, **changes):
     return TrainingContext(**{**values, **changes})
 
 
-def train(tmp_path, model, public=PUBLIC, private=PRIVATE, batch=8, changes=None, **arguments):
+def train(tmp_path, model, public=PUBLIC, private=PRIVATE, batch=8, changes=None, owners=None, **arguments):
     changes = {"noise_multiplier": 0.3, **(changes or {})}
     noise = changes.pop("noise_multiplier")
-    training = prepared(public, private, expected_batch_size=batch, **changes)
+    training = prepared(public, private, owners, expected_batch_size=batch, **changes)
     return training.train(model, noise, training_context(tmp_path, **arguments))
 
 

@@ -65,7 +65,12 @@ MU = "one kind of secret of a test"
 STABILITY = Stability(num_caught=90, num_unstable=7)
 
 
-def build(
+def build(name, **facts):
+    """The claims of a method by notion, from facts about text and review that decide them."""
+    return {c["notion"]: c for c in build_all(name, **facts)["claims"]}
+
+
+def build_all(
     name,
     clean=False,
     stable=False,
@@ -74,9 +79,10 @@ def build(
     conservative=False,
     stability=STABILITY,
     replacement="mask",
+    people=None,
     **changes,
 ):
-    """The claims of a method by notion, from facts about text and review that decide them."""
+    """What `build_claims` returns for a method."""
     training = parse_training(document(name, preconditions=preconditions, **changes))
     upper = 0.0 if clean else gamma
     rate = FalseNegativeRate(value=0.0, upper=upper, confidence=1.0, mu=MU)
@@ -96,6 +102,6 @@ def build(
         has_conservative=conservative,
         replacement=replacement,
     )
-    found = build_claims(training, corpus, review, (2,))
+    found = build_claims(training, corpus, review, (2,), people=people)
     json.dumps(found, allow_nan=False)
-    return {c["notion"]: c for c in found["claims"]}
+    return found

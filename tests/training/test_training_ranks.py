@@ -21,8 +21,8 @@ from pipelines.dp.sampling import PrivatePlan
 from pipelines.errors import ConfigError, StageError
 from pipelines.randomness import seeded
 from pipelines.training import loop
-from pipelines.training.loop import Segment
 from pipelines.training.machines import launch
+from pipelines.training.programme import Segment
 
 COUNT = 3
 

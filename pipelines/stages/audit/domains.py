@@ -69,7 +69,7 @@ def _prompts(ctx: StageContext, domain: str, rng: Any, models: list[TrainedModel
     """Returns beginnings of held-out conversations of one domain, from as many conversations as possible."""
     config: AuditConfig = ctx.configs["audit"]
     most = config.domain_prompts
-    if ctx.configs["train"].unit().kind == "sentence":
+    if ctx.configs["train"].record_unit().kind == "sentence":
         drawn = sentence_prompts(_held_out_rows(ctx), domain, rng, num=most)
     else:
         drawn = dialogue_prompts(_held_out_rows(ctx), domain, rng, num_conversations=most).spread(most)

@@ -84,7 +84,7 @@ def _stored(ctx: StageContext, fold: str) -> StoredRecords:
     config, split = ctx.configs["train"], ctx.inputs["split"]
     redacted = [artifact.table(REDACTED) for artifact in ctx.inputs["redact"]]
     lengths = document_lengths(a.table(DOCUMENTS) for a in split if config.conversation_tokens)
-    store = RowStore(ctx.out.scratch.below("records"), fold, config.unit(), lengths)
+    store = RowStore(ctx.out.scratch.below("records"), fold, config.record_unit(), lengths)
     rows = original_rows([a.table(SENTENCES) for a in split], fold, redacted if config.view().marks_tokens else None)
     for row, is_private_row in zip(rows, _is_private(ctx, fold), strict=True):
         store.add((row,), is_private=is_private_row, hashed=False)

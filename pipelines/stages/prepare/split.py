@@ -11,8 +11,9 @@ from pipelines.context import Piece, StageContext
 from pipelines.corpus.dialogues import LeftOut
 from pipelines.corpus.documents import DocumentNames, fold_of, map_gold
 from pipelines.corpus.forgotten import is_forgotten
-from pipelines.corpus.items import EMPTY, Document, held_back
+from pipelines.corpus.items import EMPTY, BadRow, Document, held_back, rejected_document
 from pipelines.corpus.languages import other_language
+from pipelines.corpus.owners import LEFT_OUT, NO_OWNER, owner_of, owner_pseudonym
 from pipelines.corpus.readers import read_documents
 from pipelines.corpus.split import Splitter
 from pipelines.corpus.tables import DOCUMENTS, GOLD, REJECTED, SENTENCES, SPEAKERS
@@ -25,6 +26,7 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
     corpus: CorpusConfig = ctx.configs["corpus"]
     settings: SplitConfig = ctx.configs["split"]
     options = corpus.read_options()
+    documents = DOCUMENTS.whole if corpus.has_owners else DOCUMENTS
     splitter = Splitter(
         settings.language, settings.mode, settings.max_sentence_tokens, settings.model, settings.cut_fields
     )
@@ -37,10 +39,21 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
 
     with ExitStack() as stack:
         sentence_rows, document_rows, rejected_rows, gold_rows, speaker_rows = (
-            stack.enter_context(ctx.out.table(schema)) for schema in (SENTENCES, DOCUMENTS, REJECTED, GOLD, SPEAKERS)
+            stack.enter_context(ctx.out.table(schema)) for schema in (SENTENCES, documents, REJECTED, GOLD, SPEAKERS)
         )
 
-        def usable() -> Iterator[tuple[Piece, Document]]:
+        def owner(piece: Piece, document: Document) -> str | None:
+            own = options.for_file(piece.name).owner_from
+            names = (name for _, name in splitter.speakers(document.text, document.turns or document.layout))
+            try:
+                return owner_of(document, own, names)
+            except BadRow as bad:
+                if corpus.owner_missing != "own" or bad.reason != NO_OWNER:
+                    raise
+                counts.update(num_own_owners=1)
+                return None
+
+        def usable() -> Iterator[tuple[Piece, Document, str | None]]:
             for done, piece in enumerate(ctx.outside.pieces):
                 ctx.run.progress(done, len(ctx.outside.pieces), "files read")
                 for item in read_documents(piece, options):
@@ -53,7 +66,16 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
                             if settings.other_languages == "hold":
                                 rejected_rows.append(**held_back(item, language).row_values())
                                 continue
-                        yield piece, item
+                        try:
+                            owner_id = owner(piece, item) if corpus.has_owners else None
+                        except BadRow as bad:
+                            if corpus.owner_missing == "drop":
+                                parts[LEFT_OUT[bad.reason]] += 1
+                                continue
+                            reasons[bad.reason] += 1
+                            rejected_rows.append(**rejected_document(item, bad.reason, bad.detail).row_values())
+                            continue
+                        yield piece, item, owner_id
                     elif isinstance(item, LeftOut):
                         parts[item.kind] += 1
                     else:
@@ -61,11 +83,13 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
                         rejected_rows.append(**item.row_values())
 
         names = DocumentNames(ctx.run.secret)
-        for (piece, document), sentences in splitter.split_each(
+        for (piece, document, owner_id), sentences in splitter.split_each(
             usable(), lambda item: (item[1].text, item[1].turns or item[1].layout)
         ):
             doc_id, base = names.name(document, piece.first_row)
-            fold = document.fold or fold_of(base, settings.valid_fraction, settings.test_fraction)
+            owned_by = owner_pseudonym(ctx.run.secret, corpus.owner_space, owner_id or base)
+            drawn_by = base if owner_id is None else owned_by
+            fold = document.fold or fold_of(drawn_by, settings.valid_fraction, settings.test_fraction)
             num_tokens = sum(len(sentence.token_starts) for sentence in sentences)
             gold = map_gold(document.gold or (), sentences)
             for index, sentence in enumerate(sentences):
@@ -98,6 +122,7 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
                 num_chars=len(document.text),
                 fold=fold,
                 has_gold=document.gold is not None,
+                **({"owner": owned_by} if corpus.has_owners else {}),
             )
             folds[fold] += len(sentences)
             parts.update(dict(document.left_out))
@@ -122,5 +147,7 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
         "parts_left_out": dict(sorted(parts.items())),
         "num_sentences_by_fold": {fold: folds[fold] for fold in ("train", "valid", "test")},
     }
+    if corpus.has_owners:
+        figures["num_own_owners"] = counts["num_own_owners"]
     ctx.out.json("figures.json", figures)
     return {key: figures[key] for key in ("num_documents", "num_sentences", "num_tokens", "num_rejected")}

@@ -69,7 +69,7 @@ def _read(ctx: StageContext, config: TrainConfig, task: Encoder) -> HeldOut:
         [artifact.table(REDACTED) for artifact in redact] if config.view().marks_tokens else None,
         fold=config.evaluate_fold,
         most=config.max_eval_sentences,
-        unit=config.unit(),
+        unit=config.record_unit(),
         encoder=task,
         scratch=ctx.out.scratch,
         lengths=document_lengths(a.table(DOCUMENTS) for a in split if config.conversation_tokens),

@@ -2,13 +2,15 @@
 
 ``claims.json`` has ``schema_version``, ``claims`` (fields: `pipelines.accounting.claims.Claim`), ``headline`` (index of
 the claim to show first, or null), ``accountants`` (every accountant's epsilon under both relations), ``together``
-(all releases that may share records, or null), ``warnings``, ``releases`` (digest of these releases),
-``dedup_stability`` (records that one sentence of the raw corpus can change: ``add_or_remove_one``, ``replace_one``,
-``reason``), and ``public``: the same document for the public, without figures that were counted on private text.
+(all releases that may share records, or null), ``person`` (`pipelines.accounting.people.person_document`),
+``warnings``, ``releases`` (digest of these releases), ``dedup_stability`` (records that one sentence of the raw corpus
+can change: ``add_or_remove_one``, ``replace_one``, ``reason``), and ``public``: the same document for the public,
+without figures that were counted on private text.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -17,15 +19,20 @@ from pipelines.accounting.claims import Review, build_claims
 from pipelines.accounting.composition import Publication
 from pipelines.accounting.corpus_facts import corpus_facts, stability_of_dedup
 from pipelines.accounting.decisions import made
-from pipelines.accounting.facts import parse_training
+from pipelines.accounting.facts import TrainingFacts, owner_space_of, parse_training
 from pipelines.accounting.ledger import Release, releases_digest
+from pipelines.accounting.people import People, add_records, people_of
 from pipelines.accounting.withdrawn import withdrawals
 from pipelines.context import Releases, StageContext
+from pipelines.corpus.tables import DOCUMENTS
 from pipelines.methods.registry import method as described
 from pipelines.methods.registry import rule_of
 from pipelines.miss_rate.rates import delta2_of, false_negative_rate_of, stability_of, worst_label_of
+from pipelines.policies.sharding import SHARD
+from pipelines.settings.corpus import CorpusConfig
 from pipelines.settings.guarantee import GuaranteeConfig
 from pipelines.settings.shard import publishes_rows
+from pipelines.settings.train import TrainConfig
 
 _TRUSTED_SOURCES = frozenset({"gold", "human"})
 
@@ -39,7 +46,8 @@ def run(ctx: StageContext) -> dict[str, Any]:
     config: GuaranteeConfig = ctx.configs["guarantee"]
     redact, report = ctx.configs["redact"], ctx.configs["report"]
     training = parse_training(ctx.input("train").json("events.json"))
-    training = replace(training, is_chosen_by_private_scores=config.chosen_by == "private_scores")
+    space = owner_space_of(ctx.configs["train"], ctx.configs["corpus"])
+    training = replace(training, is_chosen_by_private_scores=config.chosen_by == "private_scores", owner_space=space)
     releases = ctx.outside.releases or Releases()
     if ctx.outside.releases is not None:
         withdrawn = withdrawals(releases.recipe, training.method)
@@ -68,10 +76,12 @@ def run(ctx: StageContext) -> dict[str, Any]:
         num_training_sentences=figures.get("num_population_sentences"),
         stability=stability_of(figures),
     )
-    claims = build_claims(training, corpus, review, config.groups, publication, others)
+    people = _people(ctx, training)
+    claims = build_claims(training, corpus, review, config.groups, publication, others, people)
     public = claims
     if not report.publish_counts:
-        public = build_claims(training, corpus, Review.withheld(), config.groups, publication, others)
+        told = people and people.withheld()
+        public = build_claims(training, corpus, Review.withheld(), config.groups, publication, others, told)
         if training.is_noise_from_private_text:
             public = withheld(public)
     document = {
@@ -84,6 +94,29 @@ def run(ctx: StageContext) -> dict[str, Any]:
     ctx.out.json("claims.json", document)
     num_refused = sum(claim["refused"] is not None for claim in document["claims"])
     return {"num_claims": len(document["claims"]), "num_refused": num_refused}
+
+
+def _people(ctx: StageContext, training: TrainingFacts) -> People | None:
+    """Counts the private records of each owner; None if owners are unknown, or were other ones when it was trained."""
+    corpus: CorpusConfig = ctx.configs["corpus"]
+    train: TrainConfig = ctx.configs["train"]
+    if not corpus.has_owners or training.is_on_other_text:
+        return None
+    size, reads_original = train.record_unit().num_sentences, train.view().private != "private_shard"
+    shards = ctx.inputs.get("shard") or (None,) * len(ctx.inputs["split"])
+    counts: Counter[str] = Counter()
+    for split, shard in zip(ctx.inputs["split"], shards, strict=True):
+        owners: dict[str, str] = {}
+        rows: list[tuple[str, int]] = []
+        for row in split.table(DOCUMENTS).rows(["doc_id", "owner", "fold", "num_sentences"]):
+            owners[row["doc_id"]] = row["owner"]
+            if reads_original and row["fold"] == "train":
+                rows += [(row["doc_id"], index) for index in range(0, row["num_sentences"], size)]
+        if not reads_original and shard is not None:
+            of_shard = shard.table(SHARD, "private").rows(["doc_id", "sentence_index"])
+            rows += [(row["doc_id"], row["sentence_index"]) for row in of_shard]
+        add_records(counts, rows, owners, size)
+    return people_of(corpus.owner_from, counts, has_assumed=corpus.owner_missing == "own")
 
 
 def _table_holds(releases: Releases) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipelines import memory_files
 from pipelines.accounting.events import to_json
-from pipelines.accounting.facts import is_from_private_text
+from pipelines.accounting.facts import PERSON, is_from_private_text
 from pipelines.artifacts import Target
 from pipelines.context import Spent, StageContext
 from pipelines.corpus.tables import DOCUMENTS, SENTENCES
@@ -90,7 +90,7 @@ def release_facts(config: TrainConfig, corpus: TrainingCorpus, account: Account)
     return {
         "method": config.method,
         "variant": account.variant,
-        "record": config.record,
+        "record": config.record if corpus.owners is None else PERSON,
         "num_private_records": corpus.num_private,
         "phases": [{"name": name, "rows": rows, "event": to_json(event)} for name, rows, event in phases],
         "met": sorted(account.preconditions),
@@ -200,12 +200,13 @@ def read(ctx: StageContext, config: TrainConfig, view: View, network: Network) -
         _tables(ctx, config, view),
         CorpusSettings(
             view=view,
-            unit=config.unit(),
+            unit=config.record_unit(),
             speakers=config.speakers or spec.speakers,
             domains=config.domains,
             min_speaker_rows=config.min_speaker_rows,
             evaluate_fold=config.evaluate_fold,
             max_eval_sentences=config.max_eval_sentences,
+            owner_records=config.owner_records if config.by_owner() else None,
         ),
         make_vocabulary=network.vocabulary,
         make_encoder=make_encoder,
@@ -230,7 +231,7 @@ def _tables(ctx: StageContext, config: TrainConfig, view: View) -> TrainingTable
         sentences=[artifact.table(SENTENCES) for artifact in split],
         redacted=[artifact.table(REDACTED) for artifact in redacted],
         screened=[artifact.table(SHARD, "screened") for artifact in estimate],
-        documents=[artifact.table(DOCUMENTS) for artifact in split if config.conversation_tokens],
+        documents=[artifact.table(DOCUMENTS) for artifact in split if config.conversation_tokens or config.by_owner()],
         held=[artifact.table(HELD) for artifact in ctx.inputs.get("gate", ()) if view.reads_masks],
     )
     return tables if ctx.outside.overlay is None else tables.with_overlay(ctx.outside.overlay)

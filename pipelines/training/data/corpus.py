@@ -12,6 +12,7 @@ import numpy as np
 
 from pipelines.artifacts import Source, Target
 from pipelines.corpus.tables import DOCUMENTS, SENTENCES
+from pipelines.dp.owners import Owners
 from pipelines.methods.view import View
 from pipelines.policies.held import held_rows
 from pipelines.policies.sharding import SHARD
@@ -22,7 +23,7 @@ from pipelines.training.data.held_out import Encoder, HeldOut, read_held_out
 from pipelines.training.data.overlay import EXCLUDED, Exclusion
 from pipelines.training.data.record_unit import RecordUnit
 from pipelines.training.data.records import Examples
-from pipelines.training.data.row_store import IntArray, RowStore, StoredRecords, document_lengths
+from pipelines.training.data.row_store import IntArray, RowStore, StoredRecords, document_lengths, owners_of
 from pipelines.training.data.rows import TrainingRow, original_rows, shard_rows, typed_rows
 from pipelines.training.data.vocabulary import Vocabulary
 
@@ -43,6 +44,7 @@ class TrainingCorpus:
         num_private_without_noise: number of ``nonprivate_examples`` that hold a private row.
         private_examples: records that private steps sample, in an order that depends on no text.
         held_out: records to evaluate on.
+        owners: people of ``private_examples``, if private steps sample people.
     """
 
     vocabulary: Vocabulary
@@ -51,10 +53,16 @@ class TrainingCorpus:
     num_private_without_noise: int
     private_examples: Examples
     held_out: HeldOut
+    owners: Owners | None = None
 
     @property
     def num_private(self) -> int:
-        """Number of records that hold private text: those of private steps, or else those of nonprivate steps."""
+        """Number of private records: those of private steps, or else those of nonprivate steps.
+
+        If private steps sample people, it is the number of people.
+        """
+        if self.owners is not None:
+            return self.owners.count
         return len(self.private_examples) or self.num_private_without_noise
 
 
@@ -68,7 +76,7 @@ class TrainingTables:
         sentences: original sentences, for the held-out fold and for methods that train on original text.
         redacted: redacted tables in the order of ``sentences``, for methods that mark tokens.
         screened: rows that people screened, for views of them.
-        documents: documents tables, if a record shows that it ends its conversation.
+        documents: documents tables, if a record shows that it ends its conversation, or private steps sample people.
         excluded: rows that are not trained on (`pipelines.training.data.overlay`). None in a release.
         held: table of rows that the gate holds, for methods that read masks beside the shards.
     """
@@ -110,6 +118,7 @@ class CorpusSettings:
         min_speaker_rows: number of public rows that a speaker, or a domain, needs for its own control token.
         evaluate_fold: fold to evaluate on.
         max_eval_sentences: largest number of records to evaluate on.
+        owner_records: number of records that a drawn person brings; None if private steps sample records.
     """
 
     view: View
@@ -119,6 +128,7 @@ class CorpusSettings:
     min_speaker_rows: int
     evaluate_fold: str
     max_eval_sentences: int
+    owner_records: int | None = None
 
 
 def read_corpus(
@@ -158,6 +168,9 @@ def read_corpus(
     if settings.view.nonprivate != "screened":  # people screened some rows only
         reader.excluded.check()
     private, private_records = _private(settings.view, shards, original)
+    owners = None
+    if settings.owner_records is not None:
+        owners = owners_of(tables.documents, private.document_digests(private_records), settings.owner_records)
     return TrainingCorpus(
         vocabulary=vocabulary,
         nonprivate_order=order,
@@ -174,6 +187,7 @@ def read_corpus(
             scratch=scratch,
             lengths=reader.lengths,
         ),
+        owners=owners,
     )
 
 

@@ -17,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.artifacts import Target
+from pipelines.dp.owners import Owners
+from pipelines.errors import StageError
 from pipelines.tables import Table
 from pipelines.training.data.ragged import RaggedArray, RaggedWriter
 from pipelines.training.data.record_unit import RecordUnit
@@ -69,6 +71,34 @@ def document_lengths(tables: Iterable[Table]) -> dict[bytes, int]:
             ids, counts = (batch.column(name).to_pylist() for name in ("doc_id", "num_sentences"))
             lengths.update(zip(map(_document_digest, ids), counts, strict=True))
     return lengths
+
+
+def owners_of(tables: Iterable[Table], documents: Sequence[bytes], records_each: int) -> Owners:
+    """Returns the people of records, and the number of all people of the training fold.
+
+    Args:
+        tables: documents tables with owners.
+        documents: digest of each record's document.
+        records_each: number of records that a drawn person brings.
+
+    Raises:
+        StageError: a record's document has no owner in the tables.
+    """
+    owner_of: dict[bytes, str] = {}
+    for table in tables:
+        for batch in table.batches(("doc_id", "fold", "owner"), BATCH_ROWS):
+            ids, folds, owners = (batch.column(name).to_pylist() for name in ("doc_id", "fold", "owner"))
+            owner_of.update(
+                (_document_digest(id), owner)
+                for id, fold, owner in zip(ids, folds, owners, strict=True)
+                if fold == "train"
+            )
+    numbers = {owner: number for number, owner in enumerate(sorted(set(owner_of.values())))}
+    try:
+        of_records = np.asarray([numbers[owner_of[document]] for document in documents], dtype=np.int64)
+    except KeyError:
+        raise StageError("a record belongs to a document without an owner; run split again") from None
+    return Owners(of_records=of_records, count=len(numbers), records_each=records_each)
 
 
 def _document_digest(doc_id: str) -> bytes:
@@ -260,6 +290,10 @@ class StoredRecords:
     def is_private(self) -> npt.NDArray[np.bool_]:
         """(records,) true if any row of the record is private."""
         return np.add.reduceat(self.is_private_row, self.borders[:-1]) > 0 if len(self) else np.zeros(0, dtype=bool)
+
+    def document_digests(self, records: IntArray) -> list[bytes]:
+        """Returns the digest of the document of each of these records."""
+        return [self.documents[self.borders[record]].tobytes() for record in records]
 
     @property
     def document_numbers(self) -> IntArray:

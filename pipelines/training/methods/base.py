@@ -13,12 +13,14 @@ from typing import Any, Protocol, TypeVar
 from pipelines.accounting.accountants import epsilon_at_most
 from pipelines.accounting.calibration import calibrate_noise_multiplier
 from pipelines.accounting.events import Composed, Event, NoEvent, NonPrivate, dp_sgd
+from pipelines.dp.owners import Owners
 from pipelines.dp.sampling import PrivatePlan
 from pipelines.methods.settings import MethodSettings, Optimized
 from pipelines.training import loop
 from pipelines.training.data.corpus import TrainingCorpus
 from pipelines.training.data.records import Examples
-from pipelines.training.loop import Segment, StepSettings, TrainingContext, TrainingOutcome
+from pipelines.training.loop import StepSettings, TrainingContext, TrainingOutcome
+from pipelines.training.programme import Segment
 
 M = TypeVar("M", bound=MethodSettings)
 NO_PRIVATE_STEPS = PrivatePlan(sample_rate=0.0, expected_batch_size=0.0, steps_per_epoch=0, num_steps=0)
@@ -133,6 +135,7 @@ class LoopTraining:
         settings: settings of the training.
         describe: function that turns the event of the private steps into the account.
         before: event of noisy steps that ran before these. It counts in the epsilon that people see during training.
+        owners: people of the private records, if private steps sample people. Then the plan counts people.
     """
 
     nonprivate_examples: Examples
@@ -142,6 +145,7 @@ class LoopTraining:
     settings: TrainingSettings
     describe: Callable[[Event], Account] = field(default=lambda event: Account(event=event))
     before: Event = field(default_factory=NoEvent)
+    owners: Owners | None = None
 
     @property
     def num_steps(self) -> int:
@@ -187,6 +191,7 @@ class LoopTraining:
                 Composed(events=(self.before, self.event_after(num_steps, noise_multiplier))),
                 self.settings.target_delta,
             ),
+            owners=self.owners,
         )
 
 

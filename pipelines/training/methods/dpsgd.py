@@ -15,13 +15,15 @@ from __future__ import annotations
 
 from pipelines.dp.sampling import plan_private_steps
 from pipelines.training.data.corpus import TrainingCorpus
-from pipelines.training.loop import Segment
 from pipelines.training.methods.base import LoopTraining, TrainingSettings
+from pipelines.training.programme import Segment
 
 
 def prepare(corpus: TrainingCorpus, settings: TrainingSettings) -> LoopTraining:
     """Plans the private steps of the whole run."""
-    plan = plan_private_steps(len(corpus.private_examples), settings.expected_batch_size, settings.epochs)
+    owners = corpus.owners
+    number = len(corpus.private_examples) if owners is None else owners.count
+    plan = plan_private_steps(number, settings.expected_batch_size, settings.epochs)
     epoch = Segment(kind="private", num_steps=plan.steps_per_epoch, ends_epoch=True)
     return LoopTraining(
         nonprivate_examples=corpus.nonprivate_examples,
@@ -29,4 +31,5 @@ def prepare(corpus: TrainingCorpus, settings: TrainingSettings) -> LoopTraining:
         programme=[epoch] * settings.epochs,
         plan=plan,
         settings=settings,
+        owners=owners,
     )

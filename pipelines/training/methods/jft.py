@@ -18,8 +18,8 @@ from pipelines.accounting.events import Composed, Event, NoEvent, adds_no_noise,
 from pipelines.dp.sampling import plan_private_steps
 from pipelines.errors import StageError
 from pipelines.training.data.corpus import TrainingCorpus
-from pipelines.training.loop import Segment
 from pipelines.training.methods.base import Account, LoopTraining, TrainingSettings
+from pipelines.training.programme import Segment
 
 
 def prepare(corpus: TrainingCorpus, settings: TrainingSettings) -> LoopTraining:

@@ -21,8 +21,8 @@ from pipelines.accounting.calibration import calibrate_noise_multiplier
 from pipelines.accounting.events import Event, NonPrivate
 from pipelines.dp.sampling import plan_private_steps
 from pipelines.training.data.corpus import TrainingCorpus
-from pipelines.training.loop import Segment
 from pipelines.training.methods.base import NO_PRIVATE_STEPS, Account, LoopTraining, TrainingSettings
+from pipelines.training.programme import Segment
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,8 +30,8 @@ from pipelines.dp.sampling import plan_private_steps
 from pipelines.errors import ConfigError
 from pipelines.methods.redaction_schedule import ScheduleSettings
 from pipelines.training.data.corpus import TrainingCorpus
-from pipelines.training.loop import Segment, StepKind
 from pipelines.training.methods.base import Account, LoopTraining, TrainingSettings
+from pipelines.training.programme import Segment, StepKind
 
 ScheduleKind = Literal["step", "linear", "expconcave", "expconvex"]
 KINDS: Final[tuple[ScheduleKind, ...]] = get_args(ScheduleKind)

@@ -30,8 +30,8 @@ from pipelines.methods.registry import METHODS
 from pipelines.randomness import seeded, unpredictable
 from pipelines.training.checkpoint import Checkpoints
 from pipelines.training.data.corpus import HeldOut
-from pipelines.training.loop import Segment
 from pipelines.training.methods.base import Account
+from pipelines.training.programme import Segment
 from pipelines.training.scoring.evaluation import evaluate
 
 

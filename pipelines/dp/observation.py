@@ -1,0 +1,60 @@
+"""Results of a batch: norms, clip factors and losses of its examples. All of them are private."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from pipelines.dp.errors import NotFiniteError
+
+
+@dataclass(frozen=True)
+class Clipped:
+    """Norms, factors and losses of a physical batch. Private: they describe single examples.
+
+    Attributes:
+        norms: (B,) float64 gradient norms before clipping.
+        factors: (B,) float64 factor of each gradient; under per-layer clipping the least of an example.
+        losses: (B,) detached losses.
+    """
+
+    norms: torch.Tensor
+    factors: torch.Tensor
+    losses: torch.Tensor
+
+
+@dataclass(frozen=True)
+class Observation:
+    """Losses, norms and projections of a batch's examples, without their gradients. Private.
+
+    Attributes:
+        losses: (B,) float64.
+        norms: (B,) float64 gradient norms.
+        projections: (B,) float64 inner products of the gradients with a fixed random direction.
+        roundoff: unit roundoff of the coarsest gradients on the way.
+    """
+
+    losses: torch.Tensor
+    norms: torch.Tensor
+    projections: torch.Tensor
+    roundoff: float
+
+    def first(self, count: int) -> Observation:
+        """Returns the observation of the first ``count`` examples."""
+        return self.at(range(count))
+
+    def at(self, places: Sequence[int]) -> Observation:
+        """Returns the observation of the examples at these places."""
+        index = torch.tensor(places, dtype=torch.int64)
+        return Observation(self.losses[index], self.norms[index], self.projections[index], self.roundoff)
+
+
+def check_finite(values: torch.Tensor) -> None:
+    """Raises NotFiniteError if a value is not finite."""
+    if not bool(torch.isfinite(values).all()):
+        raise NotFiniteError(
+            "the loss or the gradient of an example is not a finite number; nothing was added. Lower the learning "
+            "rate, look for divisions by zero and logarithms of zero in the loss, or use bfloat16 in place of float16"
+        )

@@ -1,0 +1,82 @@
+"""What a claim about one record means for a person, in words, for reports, cards, the ledger and the page to sign."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pipelines.report.numbers import count, real
+
+HARDLY: Final = 13.8
+"""Epsilon from which the odds of a guess may change a million-fold."""
+_WHOSE: Final[Mapping[str, str]] = {"median": "the median", "most": "the most of anybody"}
+
+_WHO: Final[Mapping[str, str]] = {
+    "field": "whoever the documents name in the field of corpus.owner_field",
+    "document": "whoever wrote one document",
+    "file": "whoever wrote one file",
+    "folder": "whoever one folder belongs to",
+    "sender": "the sender of a mail, the author of a post, or the one speaker of a dialogue with a name",
+}
+
+
+def person_sentences(person: Mapping[str, Any] | None) -> list[str]:
+    """Returns what holds for a person, in sentences; none for the claims of a version that did not state it.
+
+    Args:
+        person: result of `pipelines.accounting.people.person_document`, perhaps rounded for the public.
+    """
+    if person is None:
+        return []
+    found = [_lead(person)]
+    if person["refused"] is not None:
+        return [*found, f"No figure is stated for a person: {_ended(person['refused'])}"]
+    together = person["together"]
+    at = f"At δ = {real(person['delta'], 3, upper=True)}"
+    if together is not None:
+        releases = f"{count(together['num_releases'])} releases together"
+        if together["refused"] is not None:
+            found.append(f"{releases}: no figure for a person, because {_ended(together['refused'])}")
+        else:
+            each = figures_text(together["figures"])
+            found.append(f"{at} and for {releases}, with so many records in each, {each}.")
+        at = "For this model alone"
+    found.append(f"{at}, {figures_text(person['figures'])}.")
+    shown = [figure["epsilon"] for figure in person["figures"]]
+    if any(epsilon is None or epsilon >= HARDLY for epsilon in shown):
+        found.append("From ε = 13.8 on, the odds of a guess may change a million-fold, which is hardly a protection.")
+    if not person["is_guarantee"]:
+        found.append(f"These figures promise nothing, because {_ended('; '.join(person['not_guaranteed_because']))}")
+    return found
+
+
+def figures_text(figures: Sequence[Mapping[str, Any]], epsilon: str = "ε") -> str:
+    """Lists epsilons: ε is 2.9 for a person with 1 record; 14.4 with 4 records (the median)."""
+    listed = [_figure(figure) for figure in figures]
+    first, *others = [
+        f"{value} {'with' if at else 'for a person with'} {whom}" for at, (value, whom) in enumerate(listed)
+    ]
+    return "; ".join([f"{epsilon} is {first}", *others])
+
+
+def _lead(person: Mapping[str, Any]) -> str:
+    lead = "The ε of one record does not cover a person with several."
+    if not person["is_known"]:
+        return f"{lead} Whose text a record is, is not known (corpus.owner_from)."
+    who = f"A person is {_WHO[person['owner_from']]}. What others wrote about a person is not covered."
+    num = person["num_people"]
+    if num is None:
+        return f"{lead} {who} How many records people have is not told here."
+    return f"{lead} {who} {count(num)} {'person has' if num == 1 else 'people have'} private records."
+
+
+def _figure(figure: Mapping[str, Any]) -> tuple[str, str]:
+    """Returns the epsilon, and the records of the person whom it is for."""
+    size = figure["num_records"]
+    whom = ", ".join(_WHOSE[one] for one in figure["whose"] if one in _WHOSE)
+    records = f"{count(size)} {'record' if size == 1 else 'records'}{f' ({whom})' if whom else ''}"
+    return "without a useful limit" if figure["epsilon"] is None else real(figure["epsilon"], upper=True), records
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith(".") else f"{text}."

@@ -1,0 +1,77 @@
+"""The claim about a person: when it is made, what it says, and what other releases do to it."""
+
+from dataclasses import replace
+
+import pytest
+from built_claims import CONSERVATIVE, build, claim, text
+from built_releases import CORPUS, SAME, release, review, training
+
+from pipelines.accounting.accountants import epsilon
+from pipelines.accounting.claims import build_claims
+from pipelines.accounting.composition import Publication
+from pipelines.accounting.facts import PERSON, ReleaseFacts
+
+OF_PEOPLE = {"record": PERSON, "owner_records": 2, "num_private_records": 900}
+
+
+def test_a_training_on_people_states_the_epsilon_of_a_person_first():
+    found = build(OF_PEOPLE, CONSERVATIVE)
+    one = found["claims"][found["headline"]]
+    assert (one["notion"], one["unit"], one["is_guarantee"]) == ("owner_dp", "person", True)
+    assert one["epsilon"] == claim(found, "dp_private_set")["epsilon"]
+    assert "everything that one person wrote in private rows was replaced" in one["statement"]
+    assert "at most 2 records to a step" in one["statement"]
+    for needed in ("somebody with two ids counts as two people", "only private rows are covered", "what others wrote"):
+        assert needed in text(one), needed
+    assert "a person or a fact may be spread" not in text(one)
+    assert "one person's text" in text(one)
+
+
+def test_without_public_rows_it_covers_all_that_a_person_wrote():
+    one = claim(build(OF_PEOPLE), "owner_dp")
+    assert "everything that one person wrote was replaced" in one["statement"]
+    assert "only private rows are covered" not in text(one)
+
+
+def test_a_training_on_records_makes_no_claim_about_people():
+    assert all(one["notion"] != "owner_dp" for one in build()["claims"])
+
+
+def test_delta_counts_people():
+    found = build({**OF_PEOPLE, "num_private_records": 90_000, "target_delta": 1e-4})
+    assert not claim(found, "owner_dp")["is_guarantee"]
+
+
+def of_people(name="crt", people="customers/field/id"):
+    return replace(training(name), record=PERSON, owner_records=1, owner_space=people)
+
+
+def claims_beside(own, others):
+    return build_claims(own, CORPUS, review(), (2,), Publication(redactions=SAME), others)
+
+
+def other(people="customers/field/id", record=PERSON):
+    made = release("crt", 1)
+    return replace(made, facts=replace(made.facts, record=record, owner_space=people))
+
+
+def test_releases_on_the_same_people_compose():
+    found = claims_beside(of_people(), [other()])
+    one = claim(found, "owner_dp")
+    assert one["refused"] is None
+    assert one["together"]["unit"] == PERSON
+    assert one["together"]["epsilon"] == pytest.approx(found["together"]["epsilon"])
+    assert one["together"]["epsilon"] > one["epsilon"] == epsilon(of_people().event, of_people().target_delta)
+
+
+@pytest.mark.parametrize("found", [other("staff/field/id"), other("", "sentence"), release("dpsgd", 2)])
+def test_beside_a_release_on_records_or_other_people_nothing_is_claimed_about_a_person(found):
+    one = claim(claims_beside(of_people(), [found]), "owner_dp")
+    assert one["epsilon"] is None
+    assert "another release" in one["refused"]
+
+
+def test_the_ledger_keeps_who_the_people_are():
+    facts = other().facts
+    assert ReleaseFacts.from_json(facts.to_json()) == facts
+    assert "owner_space" not in release("crt", 1).facts.to_json()  # as versions before wrote it
