@@ -23,6 +23,7 @@ _TRANSFORMER_SUFFIX: Final = "_trf"
 """The suffix of spaCy's transformer models, the only ones that a GPU makes faster."""
 
 _DONE: Final = "reticent_done"
+_ENTITIES: Final = "reticent_entities"
 SPACY_BATCH: Final = 128
 
 _LONG_RUN: Final = re.compile(r"\S{1024}")
@@ -57,7 +58,7 @@ def load_pipeline(model: str, needs: frozenset[str]) -> Language:
     import spacy
     from thinc.api import prefer_gpu
 
-    from pipelines.thinc_layers import reads_shared_vectors, remember_embeddings
+    from pipelines.thinc_layers import reads_shared_vectors, remember_vectors
 
     module = find_model(model)
     if model.endswith(_TRANSFORMER_SUFFIX):
@@ -75,7 +76,7 @@ def load_pipeline(model: str, needs: frozenset[str]) -> Language:
     if any(reads_shared_vectors(nlp, name) for name in wanted):
         wanted.update(_VECTORS)
     nlp.select_pipes(enable=[name for name in nlp.pipe_names if name in wanted])
-    remember_embeddings(nlp)
+    remember_vectors(nlp)
     return nlp
 
 
@@ -104,9 +105,11 @@ class Annotator:
     """
 
     def __init__(self, nlp: Language) -> None:
+        from pipelines.entity_decoder import decoder_of
         from pipelines.thinc_layers import reads_shared_vectors
 
         self.nlp = nlp
+        self._decoder = decoder_of(nlp)
         names = nlp.pipe_names
         self._order: list[str] = [name for name in (*_VECTORS, "ner") if name in names]
         self._order += [name for name in names if name not in self._order]
@@ -135,8 +138,17 @@ class Annotator:
             self._add_parsed_entities(docs)
 
     def _run(self, name: str, docs: Sequence[Doc]) -> None:
+        from spacy.tokens import Span
+
         # A batch takes as many transitions as its longest document, so documents of equal length go together.
         todo = sorted((doc for doc in docs if name not in doc.user_data.setdefault(_DONE, set())), key=len)
+        if name == "ner" and self._decoder is not None:
+            for doc, entities in zip(todo, self._decoder.find(todo), strict=True):
+                spans = [Span(doc, start, end, label=label) for start, end, label in entities]
+                doc.set_ents(spans, default="outside")
+                doc.user_data[_DONE].add(name)
+                doc.user_data[_ENTITIES] = entities
+            return
         component: Any = self.nlp.get_pipe(name)
         for doc in component.pipe(todo, batch_size=SPACY_BATCH):
             doc.user_data[_DONE].add(name)
@@ -148,11 +160,19 @@ class Annotator:
         lie outside entities, has the same entities with and without the parse. Only the others are recognised again.
         """
         todo = [doc for doc in docs if PARSED_ENTITIES not in doc.user_data]
-        several = [doc for doc in todo if any(len(entity) > 1 for entity in doc.ents)]
+        several = [doc for doc in todo if any(end - start > 1 for start, end, _ in entities_of(doc))]
         self.annotate(several, {"parser"})
-        again = [doc for doc in several if any(token.is_sent_start for entity in doc.ents for token in entity[1:])]
+        again = [
+            doc
+            for doc in several
+            if any(doc[at].is_sent_start for start, end, _ in entities_of(doc) for at in range(start + 1, end))
+        ]
         for doc in todo:
-            doc.user_data[PARSED_ENTITIES] = _entities(doc)
+            doc.user_data[PARSED_ENTITIES] = entities_of(doc)
+        if self._decoder is not None:
+            for doc, entities in zip(again, self._decoder.find(again), strict=True):
+                doc.user_data[PARSED_ENTITIES] = entities
+            return
         before = [list(doc.ents) for doc in again]
         for doc in again:
             doc.set_ents([], default="missing")
@@ -160,6 +180,12 @@ class Annotator:
         for doc, entities in zip(recogniser.pipe(again, batch_size=SPACY_BATCH), before, strict=True):
             doc.user_data[PARSED_ENTITIES] = _entities(doc)
             doc.set_ents(entities, default="outside")
+
+
+def entities_of(doc: Doc) -> list[tuple[int, int, str]]:
+    """Returns the first token, the end token and the label of each entity of a Doc."""
+    known: list[tuple[int, int, str]] | None = doc.user_data.get(_ENTITIES)
+    return known if known is not None else _entities(doc)
 
 
 def _entities(doc: Doc) -> list[tuple[int, int, str]]:
