@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import importlib.util
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 from pipelines.errors import ConfigError
 
@@ -25,8 +26,16 @@ _TRANSFORMER_SUFFIX: Final = "_trf"
 _DONE: Final = "reticent_done"
 _ENTITIES: Final = "reticent_entities"
 SPACY_BATCH: Final = 128
+MAX_PIECES: Final = 65_536
+"""The number of pieces of text between spaces whose tokens a model remembers. That is some 30 MiB."""
 
-_LONG_RUN: Final = re.compile(r"\S{1024}")
+_MAX_PIECE: Final = 32
+_PIECES: Final[WeakKeyDictionary[Language, set[str]]] = WeakKeyDictionary()
+"""The pieces that the tokenizer of each pipeline remembers."""
+
+
+_LONG_RUN_LENGTH: Final = 1024
+_LONG_RUN: Final = re.compile(rf"\S{{{_LONG_RUN_LENGTH}}}")
 """Text without white space on which the time of spaCy's tokenizer grows with the square of the length."""
 
 PARSED_ENTITIES: Final = "parsed_entities"
@@ -77,6 +86,8 @@ def load_pipeline(model: str, needs: frozenset[str]) -> Language:
         wanted.update(_VECTORS)
     nlp.select_pipes(enable=[name for name in nlp.pipe_names if name in wanted])
     remember_vectors(nlp)
+    if hasattr(nlp.tokenizer, "max_cache_size"):
+        nlp.tokenizer.max_cache_size = MAX_PIECES
     return nlp
 
 
@@ -110,6 +121,7 @@ class Annotator:
 
         self.nlp = nlp
         self._decoder = decoder_of(nlp)
+        self._pieces = _PIECES.setdefault(nlp, set())
         names = nlp.pipe_names
         self._order: list[str] = [name for name in (*_VECTORS, "ner") if name in names]
         self._order += [name for name in names if name not in self._order]
@@ -117,6 +129,21 @@ class Annotator:
             name: frozenset({*_ALSO.get(name, ()), *(_VECTORS if reads_shared_vectors(nlp, name) else ())})
             for name in names
         }
+
+    def remember(self, texts: Iterable[str]) -> None:
+        """Lets the tokenizer remember the pieces of texts, up to `MAX_PIECES`. In a memory zone it remembers nothing.
+
+        Args:
+            texts: texts whose Docs are made next. Pieces that are too many or too long are cut each time.
+        """
+        pieces, tokenizer = self._pieces, self.nlp.tokenizer
+        if len(pieces) >= MAX_PIECES or not hasattr(tokenizer, "max_cache_size"):
+            return
+        new = {piece for text in texts for piece in text.split(" ")} - pieces
+        for piece in sorted(new)[: MAX_PIECES - len(pieces)]:
+            pieces.add(piece)
+            if len(piece) <= _MAX_PIECE:
+                tokenizer(piece)
 
     def annotate(self, docs: Sequence[Doc], needs: Collection[str]) -> None:
         """Adds missing annotations to Docs.
@@ -201,13 +228,26 @@ def make_doc(nlp: Language, text: str, starts: Sequence[int], ends: Sequence[int
     """
     from spacy.tokens import Doc
 
+    is_short = len(text) < _LONG_RUN_LENGTH
+    if is_short and starts and not starts[0] and ends[-1] == len(text):
+        doc = nlp.tokenizer(text)
+        if _ranges(doc) == [*starts, *ends]:  # then each gap is one space
+            return doc
     words = [text[start:end] for start, end in zip(starts, ends, strict=True)]
     spaces = [end < following for end, following in zip(ends, [*starts[1:], *ends[-1:]], strict=True)]
     plain = "".join([word + " " if space else word for word, space in zip(words, spaces, strict=True)])
-    if _LONG_RUN.search(plain):
+    if not is_short and _LONG_RUN.search(plain):
         return Doc(nlp.vocab, words=words, spaces=spaces)
     doc = nlp.tokenizer(plain)
     # Tokens of one text are the same if their lengths and the spaces after them are the same.
     if doc.to_array("LENGTH").tolist() == [len(word) for word in words] and doc.to_array("SPACY").tolist() == spaces:
         return doc
     return Doc(nlp.vocab, words=words, spaces=spaces)
+
+
+def _ranges(doc: Doc) -> list[int]:
+    """Returns the starts of a Doc's tokens, then their ends."""
+    offsets = doc.to_array(["IDX", "LENGTH"]).astype("int64")
+    offsets[:, 1] += offsets[:, 0]
+    ranges: list[int] = offsets.T.ravel().tolist()
+    return ranges
