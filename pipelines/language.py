@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import importlib.util
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 from pipelines.errors import ConfigError
 
@@ -23,9 +24,18 @@ _TRANSFORMER_SUFFIX: Final = "_trf"
 """The suffix of spaCy's transformer models, the only ones that a GPU makes faster."""
 
 _DONE: Final = "reticent_done"
+_ENTITIES: Final = "reticent_entities"
 SPACY_BATCH: Final = 128
+MAX_PIECES: Final = 65_536
+"""The number of pieces of text between spaces whose tokens a model remembers. That is some 30 MiB."""
 
-_LONG_RUN: Final = re.compile(r"\S{1024}")
+_MAX_PIECE: Final = 32
+_PIECES: Final[WeakKeyDictionary[Language, set[str]]] = WeakKeyDictionary()
+"""The pieces that the tokenizer of each pipeline remembers."""
+
+
+_LONG_RUN_LENGTH: Final = 1024
+_LONG_RUN: Final = re.compile(rf"\S{{{_LONG_RUN_LENGTH}}}")
 """Text without white space on which the time of spaCy's tokenizer grows with the square of the length."""
 
 PARSED_ENTITIES: Final = "parsed_entities"
@@ -57,7 +67,7 @@ def load_pipeline(model: str, needs: frozenset[str]) -> Language:
     import spacy
     from thinc.api import prefer_gpu
 
-    from pipelines.thinc_layers import reads_shared_vectors, remember_embeddings
+    from pipelines.thinc_layers import reads_shared_vectors, remember_vectors
 
     module = find_model(model)
     if model.endswith(_TRANSFORMER_SUFFIX):
@@ -75,7 +85,9 @@ def load_pipeline(model: str, needs: frozenset[str]) -> Language:
     if any(reads_shared_vectors(nlp, name) for name in wanted):
         wanted.update(_VECTORS)
     nlp.select_pipes(enable=[name for name in nlp.pipe_names if name in wanted])
-    remember_embeddings(nlp)
+    remember_vectors(nlp)
+    if hasattr(nlp.tokenizer, "max_cache_size"):
+        nlp.tokenizer.max_cache_size = MAX_PIECES
     return nlp
 
 
@@ -104,9 +116,12 @@ class Annotator:
     """
 
     def __init__(self, nlp: Language) -> None:
+        from pipelines.entity_decoder import decoder_of
         from pipelines.thinc_layers import reads_shared_vectors
 
         self.nlp = nlp
+        self._decoder = decoder_of(nlp)
+        self._pieces = _PIECES.setdefault(nlp, set())
         names = nlp.pipe_names
         self._order: list[str] = [name for name in (*_VECTORS, "ner") if name in names]
         self._order += [name for name in names if name not in self._order]
@@ -114,6 +129,21 @@ class Annotator:
             name: frozenset({*_ALSO.get(name, ()), *(_VECTORS if reads_shared_vectors(nlp, name) else ())})
             for name in names
         }
+
+    def remember(self, texts: Iterable[str]) -> None:
+        """Lets the tokenizer remember the pieces of texts, up to `MAX_PIECES`. In a memory zone it remembers nothing.
+
+        Args:
+            texts: texts whose Docs are made next. Pieces that are too many or too long are cut each time.
+        """
+        pieces, tokenizer = self._pieces, self.nlp.tokenizer
+        if len(pieces) >= MAX_PIECES or not hasattr(tokenizer, "max_cache_size"):
+            return
+        new = {piece for text in texts for piece in text.split(" ")} - pieces
+        for piece in sorted(new)[: MAX_PIECES - len(pieces)]:
+            pieces.add(piece)
+            if len(piece) <= _MAX_PIECE:
+                tokenizer(piece)
 
     def annotate(self, docs: Sequence[Doc], needs: Collection[str]) -> None:
         """Adds missing annotations to Docs.
@@ -135,8 +165,17 @@ class Annotator:
             self._add_parsed_entities(docs)
 
     def _run(self, name: str, docs: Sequence[Doc]) -> None:
+        from spacy.tokens import Span
+
         # A batch takes as many transitions as its longest document, so documents of equal length go together.
         todo = sorted((doc for doc in docs if name not in doc.user_data.setdefault(_DONE, set())), key=len)
+        if name == "ner" and self._decoder is not None:
+            for doc, entities in zip(todo, self._decoder.find(todo), strict=True):
+                spans = [Span(doc, start, end, label=label) for start, end, label in entities]
+                doc.set_ents(spans, default="outside")
+                doc.user_data[_DONE].add(name)
+                doc.user_data[_ENTITIES] = entities
+            return
         component: Any = self.nlp.get_pipe(name)
         for doc in component.pipe(todo, batch_size=SPACY_BATCH):
             doc.user_data[_DONE].add(name)
@@ -148,11 +187,19 @@ class Annotator:
         lie outside entities, has the same entities with and without the parse. Only the others are recognised again.
         """
         todo = [doc for doc in docs if PARSED_ENTITIES not in doc.user_data]
-        several = [doc for doc in todo if any(len(entity) > 1 for entity in doc.ents)]
+        several = [doc for doc in todo if any(end - start > 1 for start, end, _ in entities_of(doc))]
         self.annotate(several, {"parser"})
-        again = [doc for doc in several if any(token.is_sent_start for entity in doc.ents for token in entity[1:])]
+        again = [
+            doc
+            for doc in several
+            if any(doc[at].is_sent_start for start, end, _ in entities_of(doc) for at in range(start + 1, end))
+        ]
         for doc in todo:
-            doc.user_data[PARSED_ENTITIES] = _entities(doc)
+            doc.user_data[PARSED_ENTITIES] = entities_of(doc)
+        if self._decoder is not None:
+            for doc, entities in zip(again, self._decoder.find(again), strict=True):
+                doc.user_data[PARSED_ENTITIES] = entities
+            return
         before = [list(doc.ents) for doc in again]
         for doc in again:
             doc.set_ents([], default="missing")
@@ -160,6 +207,12 @@ class Annotator:
         for doc, entities in zip(recogniser.pipe(again, batch_size=SPACY_BATCH), before, strict=True):
             doc.user_data[PARSED_ENTITIES] = _entities(doc)
             doc.set_ents(entities, default="outside")
+
+
+def entities_of(doc: Doc) -> list[tuple[int, int, str]]:
+    """Returns the first token, the end token and the label of each entity of a Doc."""
+    known: list[tuple[int, int, str]] | None = doc.user_data.get(_ENTITIES)
+    return known if known is not None else _entities(doc)
 
 
 def _entities(doc: Doc) -> list[tuple[int, int, str]]:
@@ -175,13 +228,26 @@ def make_doc(nlp: Language, text: str, starts: Sequence[int], ends: Sequence[int
     """
     from spacy.tokens import Doc
 
+    is_short = len(text) < _LONG_RUN_LENGTH
+    if is_short and starts and not starts[0] and ends[-1] == len(text):
+        doc = nlp.tokenizer(text)
+        if _ranges(doc) == [*starts, *ends]:  # then each gap is one space
+            return doc
     words = [text[start:end] for start, end in zip(starts, ends, strict=True)]
     spaces = [end < following for end, following in zip(ends, [*starts[1:], *ends[-1:]], strict=True)]
     plain = "".join([word + " " if space else word for word, space in zip(words, spaces, strict=True)])
-    if _LONG_RUN.search(plain):
+    if not is_short and _LONG_RUN.search(plain):
         return Doc(nlp.vocab, words=words, spaces=spaces)
     doc = nlp.tokenizer(plain)
     # Tokens of one text are the same if their lengths and the spaces after them are the same.
     if doc.to_array("LENGTH").tolist() == [len(word) for word in words] and doc.to_array("SPACY").tolist() == spaces:
         return doc
     return Doc(nlp.vocab, words=words, spaces=spaces)
+
+
+def _ranges(doc: Doc) -> list[int]:
+    """Returns the starts of a Doc's tokens, then their ends."""
+    offsets = doc.to_array(["IDX", "LENGTH"]).astype("int64")
+    offsets[:, 1] += offsets[:, 0]
+    ranges: list[int] = offsets.T.ravel().tolist()
+    return ranges

@@ -1,80 +1,207 @@
-"""Remembers the first part of spaCy's token vectors, which depends only on each word.
+"""Remembers token vectors of spaCy's models that depend only on a word, or on a word and its neighbours.
 
 A model's token vectors start with hashed features of the word (its norm, prefix, suffix, shape), which a layer mixes.
-Only then do windows read the neighbours. Words repeat, so the first part is computed once for each set of features and
-looked up afterwards. The bits are the same, because a row of these layers does not depend on other rows. That holds for
-the matrix products of every kernel that we have tried (thinc's default on CPU, blis).
+Then layers of windows read the vectors of the neighbours, one further word on each side per layer. Words repeat, and so
+do windows, most of all when a sentence is read again with placeholders. So each row is computed once for each set of
+features, or for each three rows of the layer below, and looked up afterwards. The bits are the same, because a row of
+these layers does not depend on other rows. That holds for the matrix products of every kernel that we have tried
+(thinc's default on CPU, blis).
 
 Only this module knows thinc's layers inside spaCy's models. It is written for spaCy 3.8 and thinc 8.3. It relies on
-the names of layers (``extract_features`` … ``ragged2list``, ``hashembed``, ``…listener``), on the parts of an
-embedding, and on ``Model.replace_node``. With other names nothing would be remembered, and redaction would be slower.
-``tests/policies/test_policies_thinc_layers.py`` notices that.
+the names of layers (``extract_features`` … ``ragged2list``, ``hashembed``, ``residual``, ``…listener``), on the parts
+of an embedding, on ``Model.replace_node`` and ``Model._func``. With other names nothing would be remembered, and
+redaction would be slower. ``tests/policies/test_policies_thinc_layers.py`` notices that.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from thinc.api import Model
 
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
+    from thinc.api import Model
 
 MAX_ROWS: Final = 32_768
-"""The number of remembered sets of features. With the usual width of 96 that is 12 MiB a model."""
+"""The number of remembered rows of a layer. With the usual width of 96 that is 12 MiB a layer."""
+
+_BATCH_TOKENS: Final = 4_096
+"""The number of tokens that are looked up together."""
+
+_BLOCK: Final = 512
+"""The number of rows that are computed together. They fit in a processor's cache."""
 
 _ROW_WISE: Final = frozenset({"ints-getitem", "hashembed", "maxout", "layernorm", "dropout"})
+_EMBEDDING: Final = ["extract_features", "list2ragged", "with_array", "with_array", "ragged2list"]
+_OUTSIDE: Final = bytes(8)
+_WINDOW: Final = ["expand_window", "maxout", "layernorm", "dropout"]
+
+
+class _Places(dict[Any, int]):
+    """Numbers for keys in the order in which they are first asked for, and the new keys."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.new: list[Any] = []
+
+    def __missing__(self, key: Any) -> int:
+        self[key] = number = len(self)
+        self.new.append(key)
+        return number
 
 
 class RowMemory:
-    """A memory for the results of a function that computes each row from its own features.
+    """A memory for the results of a function that computes each row from its own key.
 
     Args:
-        compute: function of features, shape ``(n, num_features)``, that returns rows, shape ``(n, width)``. Each row
-            depends only on its own features.
-        max_rows: largest number of rows. If more would be held, all are forgotten.
+        compute: function of a list of keys that returns their rows, shape ``(n, width)``. Each row depends only on its
+            own key.
+        max_rows: largest number of rows.
     """
 
-    def __init__(self, compute: Any, max_rows: int = MAX_ROWS) -> None:
+    def __init__(self, compute: Callable[[list[Any]], np.ndarray], max_rows: int = MAX_ROWS) -> None:
         self._compute = compute
         self._max_rows = max_rows
-        self._places: dict[bytes, int] = {}
-        self._rows = np.empty((0, 0), dtype=np.float32)
+        self._places = _Places()
+        self.rows = np.empty((0, 0), dtype=np.float32)
+        """All remembered rows, at the places that `places` returns."""
 
-    def rows(self, features: np.ndarray) -> np.ndarray:
-        """Returns one row for each row of features, shape ``(n, width)``."""
-        num_bytes = features.shape[1] * features.itemsize
-        keys = np.ascontiguousarray(features).view(np.dtype((np.void, num_bytes)))[:, 0].tolist()
-        places = self._places
-        new = {key: i for i, key in enumerate(keys) if key not in places}
-        if len(places) + len(new) > self._max_rows:
-            places.clear()
-            new = {key: i for i, key in enumerate(keys)}
-            if len(new) > self._max_rows:
-                return np.asarray(self._compute(features))
-        if new:
-            computed = self._compute(features[list(new.values())])
-            if not self._rows.size:
-                self._rows = np.empty((self._max_rows, computed.shape[1]), dtype=computed.dtype)
-            self._rows[len(places) : len(places) + len(new)] = computed
-            places.update(zip(new, range(len(places), len(places) + len(new)), strict=True))
-        return self._rows[[places[key] for key in keys]]
+    def has_room(self, num_keys: int) -> bool:
+        """Returns true if so many new keys can be remembered."""
+        return len(self._places) + num_keys <= self._max_rows
+
+    def forget(self) -> None:
+        """Forgets all rows."""
+        self._places = _Places()
+
+    def places(self, keys: Sequence[Any]) -> np.ndarray:
+        """Returns the places of the rows of keys. The caller has made room for them."""
+        known = len(self._places)
+        places = np.fromiter(map(self._places.__getitem__, keys), dtype=np.int64, count=len(keys))
+        if new := self._places.new:
+            computed = self._compute(new)
+            if not self.rows.size:
+                self.rows = np.empty((self._max_rows, computed.shape[1]), dtype=computed.dtype)
+            self.rows[known : known + len(new)] = computed
+            new.clear()
+        return places
 
 
-def remember_embeddings(nlp: Language) -> None:
-    """Adds a memory to every embedding of a pipeline that has only row-wise layers.
+class VectorMemory:
+    """A memory for token vectors: an embedding of features, and layers that each read one neighbour on both sides.
 
-    Other embeddings (transformers, static vectors, characters) and embeddings on a GPU stay as they are.
+    A key of a layer is three places of the layer below, in one integer. What lies outside a text has vectors of zeros
+    below the first layer, and is computed as a token is above it.
+
+    Args:
+        embed: function of features, shape ``(n, num_features)``, that returns vectors, shape ``(n, width)``.
+        layers: functions of three vectors side by side, shape ``(n, 3 * width)``, that return vectors, ``(n, width)``.
+            A layer's result is added to the vector in the middle.
+        num_features: number of features.
+        max_rows: largest number of rows of each layer, below 2²¹.
+    """
+
+    def __init__(
+        self,
+        embed: Callable[[np.ndarray], np.ndarray],
+        layers: Sequence[Callable[[np.ndarray], np.ndarray]],
+        num_features: int,
+        max_rows: int = MAX_ROWS,
+    ) -> None:
+        self._features = np.dtype((np.void, num_features * 8))
+
+        def embedded(keys: list[bytes]) -> np.ndarray:
+            features = np.frombuffer(b"".join(key or _OUTSIDE * num_features for key in keys), dtype=np.uint64)
+            rows = np.asarray(embed(features.reshape(len(keys), num_features)))
+            rows[[number for number, key in enumerate(keys) if not key]] = 0
+            return rows
+
+        self._memories = [RowMemory(embedded, max_rows)]
+        for layer in layers:
+            self._memories.append(RowMemory(self._windows(self._memories[-1], layer), max_rows))
+
+    @staticmethod
+    def _windows(below: RowMemory, layer: Callable[[np.ndarray], np.ndarray]) -> Callable[[list[int]], np.ndarray]:
+        def compute(keys: list[int]) -> np.ndarray:
+            packed = np.array(keys, dtype=np.int64)
+            places = np.stack([packed >> 42, (packed >> 21) & 0x1FFFFF, packed & 0x1FFFFF], axis=1)
+            made = np.empty((len(keys), below.rows.shape[1]), dtype=below.rows.dtype)
+            for at in range(0, len(keys), _BLOCK):
+                rows = below.rows.take(places[at : at + _BLOCK].ravel(), axis=0).reshape(-1, 3 * made.shape[1])
+                made[at : at + _BLOCK] = layer(rows)
+                made[at : at + _BLOCK] += rows[:, made.shape[1] : 2 * made.shape[1]]
+            return made
+
+        return compute
+
+    def vectors(self, features: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Returns the vectors of each text.
+
+        Args:
+            features: features of the tokens of each text, shape ``(num_tokens, num_features)``.
+        """
+        return [vectors for batch in _batches(features) for vectors in self._batch(batch)]
+
+    def _batch(self, features: Sequence[np.ndarray]) -> list[np.ndarray]:
+        reach = len(self._memories) - 1
+        # Texts lie behind each other, with so many places between them that none reaches into another one.
+        ends = list(accumulate(reach + len(text) for text in features))
+        size = ends[-1] + reach
+        if not all(memory.has_room(size + 1) for memory in self._memories):
+            for memory in self._memories:
+                memory.forget()
+        is_token = np.zeros(size, dtype=bool)
+        for end, text in zip(ends, features, strict=True):
+            is_token[end - len(text) : end] = True
+        wanted = [is_token]  # from the last layer to the first
+        for _ in self._memories[2:]:
+            above = wanted[-1]
+            wanted.append(above.copy())
+            wanted[-1][1:] |= above[:-1]
+            wanted[-1][:-1] |= above[1:]
+        outside = int(self._memories[0].places([b""])[0])
+        places = np.full(size, outside, dtype=np.int64)
+        joined = np.ascontiguousarray(np.concatenate(features))
+        places[is_token] = self._memories[0].places(joined.view(self._features)[:, 0].tolist())
+        for memory, needed in zip(self._memories[1:], reversed(wanted), strict=False):
+            at = np.flatnonzero(needed)
+            keys = (places[at - 1] << 42) | (places[at] << 21) | places[at + 1]
+            places = np.zeros(size, dtype=np.int64)
+            places[at] = memory.places(keys.tolist())
+        rows = self._memories[-1].rows
+        return [rows[places[end - len(text) : end]] for end, text in zip(ends, features, strict=True)]
+
+
+def _batches(texts: Sequence[np.ndarray]) -> Iterator[list[np.ndarray]]:
+    """Yields texts with some `_BATCH_TOKENS` tokens together."""
+    batch: list[np.ndarray] = []
+    size = 0
+    for text in texts:
+        if batch and size + len(text) > _BATCH_TOKENS:
+            yield batch
+            batch, size = [], 0
+        batch.append(text)
+        size += len(text)
+    if batch:
+        yield batch
+
+
+def remember_vectors(nlp: Language) -> None:
+    """Adds a memory to the token vectors of a pipeline, if they have only layers that are known here.
+
+    Other vectors (transformers, static vectors, characters) and vectors on a GPU stay as they are.
     """
     for _, component in nlp.pipeline:
         model = getattr(component, "model", None)
         if model is None:
             continue
         for node in list(model.walk()):
-            if _is_row_wise(node):
-                model.replace_node(node, _remembering(node))
+            if _is_embedding_with_windows(node):
+                node._func = _remembering(node, node._func)
 
 
 def reads_shared_vectors(nlp: Language, name: str) -> bool:
@@ -83,27 +210,71 @@ def reads_shared_vectors(nlp: Language, name: str) -> bool:
     return model is not None and any("listener" in node.name.lower() for node in model.walk())
 
 
-def _is_row_wise(node: Model[Any, Any]) -> bool:
-    """Returns True if a node is spaCy's embedding by features: extract, embed each, mix, cut by document."""
-    names = [layer.name.partition("(")[0] for layer in node.layers]
-    if names != ["extract_features", "list2ragged", "with_array", "with_array", "ragged2list"]:
+def _is_embedding_with_windows(node: Model[Any, Any]) -> bool:
+    """Returns True if a node is an embedding by features (extract, embed each, mix), and windows that read it."""
+    if len(node.layers) != 2 or node.ops.name != "numpy":
         return False
-    leaves = (leaf for layer in node.layers[2:4] for leaf in layer.layers[0].walk() if not leaf.layers)
-    return node.ops.name == "numpy" and all(leaf.name in _ROW_WISE for leaf in leaves)
+    embedding, windows = node.layers
+    if _names(embedding) != _EMBEDDING or not windows.name.startswith("with_array(residual("):
+        return False
+    leaves = (leaf for layer in embedding.layers[2:4] for leaf in layer.layers[0].walk() if not leaf.layers)
+    layers = _windows_of(windows)
+    return all(leaf.name in _ROW_WISE for leaf in leaves) and all(
+        layer.name.startswith("residual(")
+        and [leaf.name for leaf in layer.walk(order="dfs_pre") if not leaf.layers] == _WINDOW
+        and layer.layers[0].layers[0].attrs["window_size"] == 1
+        for layer in layers
+    )
 
 
-def _remembering(node: Model[Any, Any]) -> Model[Any, Any]:
-    """Makes a layer with a memory and the same outputs as the embedding ``node``."""
-    columns = node.layers[0].attrs["columns"]
-    embed, mix = node.layers[2].layers[0], node.layers[3].layers[0]
-    memory = RowMemory(lambda features: mix.predict(embed.predict(features)))
+def _names(node: Model[Any, Any]) -> list[str]:
+    return [layer.name.partition("(")[0] for layer in node.layers]
+
+
+def _windows_of(node: Model[Any, Any]) -> list[Model[Any, Any]]:
+    inner = node.layers[0]
+    return [inner] if inner.name.startswith("residual(expand_window") and len(inner.layers) == 1 else inner.layers
+
+
+def _window(layer: Model[Any, Any]) -> Callable[[np.ndarray], np.ndarray]:
+    """Returns the function of a layer: maxout and normalisation, of three vectors side by side."""
+    maxout, norm, _ = [leaf for leaf in layer.layers[0].layers[1].walk(order="dfs_pre") if not leaf.layers]
+    width, pieces, _ = maxout.get_param("W").shape
+    # The pieces of all outputs stand in blocks, so that the largest piece is found by whole blocks.
+    weights = np.ascontiguousarray(maxout.get_param("W").transpose(1, 0, 2)).reshape(width * pieces, -1)
+    bias = np.ascontiguousarray(maxout.get_param("b").reshape(width, pieces).T).ravel()
+    scale, shift, gemm = norm.get_param("G"), norm.get_param("b"), maxout.ops.gemm
+
+    def compute(rows: np.ndarray) -> np.ndarray:
+        outputs = gemm(rows, weights, trans2=True)
+        outputs += bias
+        best = outputs[:, :width]
+        for piece in range(1, pieces):
+            best = np.maximum(best, outputs[:, piece * width : (piece + 1) * width])
+        best = best - best.mean(axis=1, keepdims=True)
+        variance = (best * best).sum(axis=1, keepdims=True) / np.float32(width) + 1e-08
+        best *= variance ** (-1.0 / 2.0)
+        best *= scale
+        best += shift
+        return best
+
+    return compute
+
+
+def _remembering(node: Model[Any, Any], plain: Callable[..., Any]) -> Callable[..., Any]:
+    """Makes the function of a layer with a memory, and the same outputs as the layer ``node``."""
+    embedding, windows = node.layers
+    columns = embedding.layers[0].attrs["columns"]
+    embed, mix = embedding.layers[2].layers[0], embedding.layers[3].layers[0]
+
+    memory = VectorMemory(
+        lambda features: mix.predict(embed.predict(features)), [_window(layer) for layer in _windows_of(windows)], len(columns)
+    )
 
     def forward(model: Model[Any, Any], docs: list[Doc], is_train: bool) -> Any:
-        if is_train:
-            return model.layers[0](docs, is_train=True)
+        if is_train or any(len(doc) > _BATCH_TOKENS for doc in docs):
+            return plain(model, docs, is_train)
         features = [doc.to_array(columns).reshape(len(doc), len(columns)) for doc in docs]
-        rows = memory.rows(np.concatenate(features))
-        ends = np.cumsum([len(doc) for doc in docs])
-        return np.split(rows, ends[:-1]), lambda gradient: []
+        return memory.vectors(features), lambda gradient: []
 
-    return Model("remembered", forward, layers=[node], dims={"nO": node.get_dim("nO")})
+    return forward

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from pipelines.policies.detectors.finds import Range, merge_ranges
+from pipelines.policies.detectors.first_pass import NUMERIC, count, holds, kind, last_runs
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS
 from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.protocol import NamedPolicy, Sentence, Span
@@ -148,6 +149,31 @@ _PARTICLES: Final = _LISTS["particles"]
 """Function words of English that are parts of street names in other languages."""
 
 
+# Words that a match of some patterns needs (`first_pass`).
+_STRONG_WORD: Final = kind(last_runs(_STRONG).__contains__)
+_WEAK_WORD: Final = kind(last_runs(_WEAK).__contains__)
+_FOREIGN_WORD: Final = kind(last_runs(_FOREIGN).__contains__)
+_SUFFIXES: Final = tuple(last_runs(_FOREIGN_SUFFIX))
+_SUFFIXED_WORD: Final = kind(lambda word: word.endswith(_SUFFIXES))
+_STREET_WORD: Final = kind(
+    frozenset(
+        "street road avenue boulevard lane drive ave blvd rd streets terrace parkway highway crescent square".split()
+    ).__contains__
+)
+_CORNER_WORD: Final = kind(frozenset({"corner", "junction", "intersection"}).__contains__)
+_UNIT_WORD: Final = kind(
+    frozenset(
+        "apartment apt suite ste unit flat room rm floor fl bldg building block door house no".split()
+    ).__contains__
+)
+_BOX_WORD: Final = kind(lambda word: "box" in word)
+_RURAL_WORD: Final = kind(lambda word: "box" in word or word.startswith(("bx", "lot", "r")))
+_MILITARY_WORD: Final = kind(
+    lambda word: "box" in word or word.endswith(("apo", "fpo", "dpo")) or word in ("usns", "usnv", "uscgc")
+)
+_POSTCODE_WORD: Final = kind(lambda word: re.search(r"\A\d{5}\Z|\d[a-z]{2}\Z|\d[a-z]\d\Z", word) is not None)
+
+
 class AddressesPolicy(NamedPolicy):
     """Masks street addresses, post boxes and postcodes. All finds are by pattern, so every score is 1."""
 
@@ -159,41 +185,52 @@ class AddressesPolicy(NamedPolicy):
 
 
 def _may_hold_address(text: str) -> bool:
-    return any(c.isdigit() for c in text) or _NAMED_STREET.search(text) is not None
+    return holds(text, NUMERIC) or (holds(text, _STREET_WORD) and _NAMED_STREET.search(text) is not None)
 
 
 def find_addresses(text: str) -> list[Range]:
     """Returns the addresses of a text as characters, sorted, without overlaps."""
     parts = [(_start_with_number(text, start), _end_of_tail(text, end)) for start, end in set(_cores(text))]
-    patterns = (_POSTCODES, _LOWER_POSTCODES, _CITY_STATE_ZIP)
+    patterns = (_POSTCODES, _LOWER_POSTCODES, _CITY_STATE_ZIP) if holds(text, _POSTCODE_WORD) else ()
     parts += [match.span() for pattern in patterns for match in pattern.finditer(text)]
     return merge_ranges(parts)
 
 
 def _cores(text: str) -> Iterator[Range]:
-    for pattern in (_BOX, _RURAL, MILITARY, _FOREIGN_AFTER, _CORNER, _NAMED_STREET, _DANGLING):
-        yield from (match.span() for match in pattern.finditer(text))
-    for match in _TYPED.finditer(text):
+    needed = (
+        (_BOX, _BOX_WORD),
+        (_RURAL, _RURAL_WORD),
+        (MILITARY, _MILITARY_WORD),
+        (_FOREIGN_AFTER, _FOREIGN_WORD),
+        (_CORNER, _CORNER_WORD),
+        (_NAMED_STREET, _STREET_WORD),
+        (_DANGLING, _UNIT_WORD),
+    )
+    for pattern, word in needed:
+        if holds(text, word):
+            yield from (match.span() for match in pattern.finditer(text))
+    for match in _TYPED.finditer(text) if holds(text, _STRONG_WORD) else ():
         if _could_name_a_street(match[2], strong=True):
             yield match.span()
-    for match in _WEAKLY_TYPED.finditer(text):
+    for match in _WEAKLY_TYPED.finditer(text) if holds(text, _WEAK_WORD) else ():
         if _could_name_a_street(match[2], strong=False):
             yield match.span()
-    for match in _BETWEEN.finditer(text):
+    for match in _BETWEEN.finditer(text) if count(text, NUMERIC) > 1 else ():
         if _is_name(match[2]):
             yield match.span()
-    for pattern in (_FOREIGN_TYPED, _SUFFIXED):
-        for match in pattern.finditer(text):
+    for pattern, word in ((_FOREIGN_TYPED, _FOREIGN_WORD), (_SUFFIXED, _SUFFIXED_WORD)):
+        for match in pattern.finditer(text) if holds(text, word) else ():
             start = _first_of_name(match[1], match.start(1))
             if start is not None:
                 yield start, match.end()
-    for match in _CROSSING.finditer(text):
+    for match in _CROSSING.finditer(text) if "and" in text else ():
         if _CUE.search(text, max(0, match.start() - 80), match.start()):
             yield match.span()
-    for match in _UNIT.finditer(text):
+    for match in _UNIT.finditer(text) if "#" in text or holds(text, _UNIT_WORD) else ():
         if match[0][0].isupper() or match[0].lower().startswith(("apt", "suite", "ste")):
             yield match.span()
-    yield from _cued(text)
+    if holds(text, NUMERIC):
+        yield from _cued(text)
     if "\n" in text:
         yield from (match.span(1) for match in _LINE.finditer(text) if not _has_plain_word(match[1]))
 

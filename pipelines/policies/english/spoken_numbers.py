@@ -17,6 +17,14 @@ _RUN: Final = re.compile(rf"(?<![\w'’]){_ITEM}(?:[\s,.-]{{1,3}}{_ITEM}){{3,}}(
 _PIECE: Final = re.compile(r"[^\W_]+")
 _NUMBER: Final = frozenset(f"{_DIGIT}|{_TEEN}|{_TENS}".split("|"))
 _PHONE_DIGITS: Final = 7
+_WORDS: Final = _NUMBER | {"double", "triple", "hundred", "thousand", "dash", "hyphen", "underscore"}
+MIN_ITEMS: Final = 4
+"""The number of words in a run that satisfy `is_item`."""
+
+
+def is_item(word: str) -> bool:
+    """Returns true if a word in small letters may be dictated: a digit, a letter, a number, or a mark."""
+    return len(word) == 1 or word in _WORDS
 
 
 def find_spoken_numbers(text: str) -> Iterator[tuple[int, int, str]]:

@@ -229,6 +229,7 @@ class Judge:
         if self._annotator is None or not _needs(policies):
             yield [None] * len(requests)
             return
+        self._annotator.remember(request.text for request in requests)
         # The memory zone frees the strings of this chunk: memory does not grow with the corpus.
         with _paused_collector(), self._annotator.nlp.memory_zone():
             try:

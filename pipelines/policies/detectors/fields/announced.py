@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from pipelines.policies.detectors.fields.keys import NO_VALUE, kinds_of_words, plain
+from pipelines.policies.detectors.fields.keys import NO_VALUE, kinds_of_words, may_end_secret, plain
 from pipelines.policies.detectors.fields.values import is_value
 from pipelines.policies.detectors.finds import Find
+from pipelines.policies.detectors.first_pass import count, holds, kind
 from pipelines.policies.english.common_words import FUNCTION_WORDS
 from pipelines.policies.english.word_lists import word_lists
 
@@ -26,9 +27,14 @@ _SEEDS: Final = re.compile(r"(?<![\w-])[a-z]{3,8}(?:[ ][a-z]{3,8}){11,23}(?![\w-
 _BEFORE: Final = 64
 
 
+_SECRET_WORD: Final = kind(may_end_secret)
+_SEED_WORD: Final = kind(lambda word: 3 <= len(word) <= 8 and word.isalpha())
+_MIN_SEEDS: Final = 12
+
+
 def find_announced(text: str) -> Iterator[Find]:
     """Yields the values behind the name of a secret and a verb, and seed phrases."""
-    for link in _LINK.finditer(text):
+    for link in _LINK.finditer(text) if holds(text, _SECRET_WORD) else ():
         before = text[max(0, link.start() - _BEFORE) : link.start()]
         words = _PIECE.findall(before)[-5:]
         for at in range(len(words) - 1, -1, -1):
@@ -42,7 +48,7 @@ def find_announced(text: str) -> Iterator[Find]:
         value = _value(text, link.end(), is_phrase="phrase" in kinds)
         if value is not None:
             yield value
-    for run in _SEEDS.finditer(text):
+    for run in _SEEDS.finditer(text) if count(text, _SEED_WORD) >= _MIN_SEEDS else ():
         if _is_seed(run[0].split()):
             yield *run.span(), "PASSWORD"
 

@@ -34,6 +34,8 @@ NO_VALUE: Final = _list("no_value")
 """Values that tell nothing."""
 
 _TABLES: Final = {kind: _list(kind) for kind in KINDS}
+_KNOWN: Final = _TABLES["secret"] | _TABLES["phrase"]
+_ENDS: Final = frozenset(known[at:] for known in _KNOWN for at in range(len(known)))
 THINGS: Final = _list("things")
 """Words for what a field describes, as in ``order_id``."""
 _NAME: Final = frozenset({"name", "names", "owner", "id", "by", "address", "key"})
@@ -62,6 +64,15 @@ def kinds_of(key: str) -> frozenset[str]:
             is_weak = bool(before) and (len(joined) <= 2 and joined not in {"id", "ip"})
             return frozenset() if is_thing or is_weak else kinds
     return frozenset()
+
+
+def may_end_secret(word: str) -> bool:
+    """Returns true if a run of letters and digits may be the last one of a name of a secret or a phrase.
+
+    Either the name's known part ends with it, or it ends with the known part. Digits behind the part do not count.
+    """
+    letters = word.rstrip("0123456789")
+    return letters in _ENDS or any(letters[at:] in _KNOWN or word[at:] in _KNOWN for at in range(len(letters)))
 
 
 def kinds_of_words(words: Sequence[str]) -> tuple[frozenset[str], int]:

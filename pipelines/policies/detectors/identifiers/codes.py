@@ -12,8 +12,9 @@ from itertools import pairwise
 from typing import Final
 
 from pipelines.policies.detectors.finds import Find
+from pipelines.policies.detectors.first_pass import NUMERIC, count, holds, kind
 from pipelines.policies.english.common_words import COMMON_WORDS, UNITS
-from pipelines.policies.english.spoken_numbers import find_spoken_numbers
+from pipelines.policies.english.spoken_numbers import MIN_ITEMS, find_spoken_numbers, is_item
 from pipelines.policies.english.word_lists import word_lists
 
 _LISTS: Final = word_lists("identifiers")
@@ -47,13 +48,19 @@ _MAX_BARE: Final = 40
 _MAX_PIECES: Final = 5
 
 
+_SINGLE: Final = kind(lambda word: len(word) == 1)
+_MIN_SPACED: Final = 4
+_ITEM: Final = kind(is_item)
+
+
 def find_codes(text: str) -> Iterator[Find]:
     """Yields codes with a digit, and codes that are spelled in single letters."""
-    for match in _CHUNK.finditer(text):
+    has_digit = holds(text, NUMERIC)
+    for match in _CHUNK.finditer(text) if has_digit or "_" in text else ():
         chunk = match[0]
         if ("_" in chunk or any(map(str.isdigit, chunk))) and (label := _kind_of_chunk(chunk)):
             yield match.start(), match.end(), label
-    for match in _SPACED.finditer(text):
+    for match in _SPACED.finditer(text) if count(text, _SINGLE) >= _MIN_SPACED else ():
         pieces = re.split("[ -]", match[0])
         num_digits = sum(map(str.isdigit, pieces))
         if num_digits == len(pieces):
@@ -62,12 +69,12 @@ def find_codes(text: str) -> Iterator[Find]:
                 yield match.start(), match.end(), "CODE"
         elif len({piece.lower() for piece in pieces} - {"a", "i", "x"}) >= _ENOUGH_LETTERS - bool(num_digits):
             yield match.start(), match.end(), "CODE"
-    for match in _GROUPED.finditer(text):
+    for match in _GROUPED.finditer(text) if has_digit else ():
         yield from _grouped(match)
     bare = _BARE.fullmatch(text) if len(text) <= _MAX_BARE else None
     if bare is not None and _is_bare_code(re.split("[ -]", bare[1])):
         yield bare.start(1), bare.end(1), "CODE"
-    for start, end, _ in find_spoken_numbers(text):
+    for start, end, _ in find_spoken_numbers(text) if count(text, _ITEM) >= MIN_ITEMS else ():
         if "." not in text[start:end] or any(map(str.isdigit, text[start:end])):  # but "D.I.C.E."
             yield start, end, "CODE"
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pipelines.policies.detectors.finds import Find, find_all
+from pipelines.policies.detectors.first_pass import holds, kind
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS
 
 _PROVIDER: Final = (
@@ -59,6 +60,14 @@ _PLAIN: Final = COMMON_WORDS | FUNCTION_WORDS | NUMBER_WORDS
 _CUES: Final = frozenset({"email", "emil", "mail", "id", "is", "e-mail", "add", "address", "ssn"})
 
 
+_AT_WORD: Final = kind("at".__eq__)
+_DOT_WORD: Final = kind("dot".__eq__)
+_DOT_MARK: Final = re.compile(r"\. ?[A-Za-z]")
+_MARK_WORD: Final = kind(frozenset("dot point underscore dash hyphen minus".split()).__contains__)
+_PROVIDER_WORD: Final = kind(lambda word: re.fullmatch(rf"{_PROVIDER}{_TLD}?", word) is not None)
+_COM_WORD: Final = kind(lambda word: word.endswith("com"))
+
+
 def find_contacts(text: str) -> Iterator[Find]:
     """Yields mail addresses and handles that have their mark."""
     for match in _MAIL.finditer(text):
@@ -76,19 +85,21 @@ def find_pages(text: str) -> Iterator[Find]:
 
 def find_spelled_mail(text: str) -> Iterator[Find]:
     """Yields mail addresses in words, or run together: "jo at gmail dot com", "jo 56 gmailcom"."""
-    for match in _SPELLED.finditer(text):
+    has_at = "@" in text or holds(text, _AT_WORD)
+    has_dot = holds(text, _DOT_WORD) or _DOT_MARK.search(text) is not None
+    for match in _SPELLED.finditer(text) if has_at and has_dot else ():
         has_dot_in_words = "dot" in match[2].lower()
         if has_dot_in_words or not text[match.end(1) : match.end(1) + 4].lstrip().lower().startswith("at "):
             yield _local_start(text, match.start()), match.end(), "EMAIL_ADDRESS"
-    for match in _WORDED.finditer(text):
+    for match in _WORDED.finditer(text) if has_at and holds(text, _MARK_WORD) else ():
         yield _local_start(text, match.start()), match.end(), "EMAIL_ADDRESS"
-    says_mail = _MAIL_CUE.search(text) is not None
-    for match in _AT_PROVIDER.finditer(text):
+    for match in _AT_PROVIDER.finditer(text) if has_at and holds(text, _PROVIDER_WORD) else ():
+        says_mail = _MAIL_CUE.search(text) is not None
         local = match[1].lower()
         is_spelled = re.search(r"[@(\[{<]", match[0]) is not None
         if is_spelled or (local not in _PLAIN and (says_mail or re.search(r"com$|mail$", match[0].lower()))):
             yield _local_start(text, match.start()), match.end(), "EMAIL_ADDRESS"
-    if "com" in text.lower():
+    if holds(text, _COM_WORD):
         yield from _merged(text)
         yield from find_all(text, "EMAIL_ADDRESS", _LOST_MARKS)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pipelines.policies.detectors.finds import Find, find_all
+from pipelines.policies.detectors.first_pass import holds, kind
 
 _PREFIXED: Final = re.compile(
     r"(?<![A-Za-z0-9])(?:"
@@ -55,6 +56,7 @@ _MIN_BITS_PER_CHARACTER: Final = 3.5
 """Entropy of a key's characters. Prose in one word ("honorificabilitudinitatibus") has less."""
 
 _MIN_KEY: Final = 8
+_HEX_WORD: Final = kind(lambda word: re.search("0x[0-9a-f]{4}|[0-9a-f]{8}", word) is not None)
 LONG_WORD: Final = re.compile(r"[^\s]{16}")
 """A part of every key that `find_keys` finds, for a fast first test."""
 
@@ -79,6 +81,8 @@ def find_announced_keys(text: str) -> Iterator[Find]:
 
 def find_hexadecimal(text: str) -> Iterator[Find]:
     """Yields UUIDs, and hexadecimal strings with digits and letters."""
+    if not holds(text, _HEX_WORD):
+        return
     yield from find_all(text, "CODE", _UUID)
     for match in _HEX.finditer(text):
         if match[0][:2].lower() == "0x" or not (match[0].isdigit() or match[0].isalpha()):
@@ -87,13 +91,15 @@ def find_hexadecimal(text: str) -> Iterator[Find]:
 
 def find_machines(text: str) -> Iterator[Find]:
     """Yields IP addresses of both versions, and MAC addresses."""
-    for match in _IPV4.finditer(text):
+    dots, colons = text.count("."), text.count(":")
+    for match in _IPV4.finditer(text) if dots >= 3 else ():
         if all(int(part) < 256 for part in re.split("[/:]", match[0])[0].split(".")):
             yield *match.span(), "IP_ADDRESS"
-    for match in _IPV6.finditer(text):
+    for match in _IPV6.finditer(text) if colons >= 2 else ():
         if match[0].count(":") >= 2 and _is_ipv6(match[0].rstrip(":") if not match[0].endswith("::") else match[0]):
             yield *match.span(), "IP_ADDRESS"
-    yield from find_all(text, "MAC_ADDRESS", _MAC)
+    if colons + text.count("-") >= 5 or dots >= 2:
+        yield from find_all(text, "MAC_ADDRESS", _MAC)
 
 
 def _is_ipv6(written: str) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pipelines.policies.detectors.finds import Find
+from pipelines.policies.detectors.first_pass import holds, kind
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS
 from pipelines.policies.english.name_lists import given_names, personal_names
 from pipelines.policies.english.word_lists import word_lists
@@ -27,6 +28,7 @@ _GREETED: Final = re.compile(
     r"([^\W\d_]{2,20}(?:[ -][^\W\d_]{2,20}){0,2})(?=[ ]{0,2}(?:[,.!<>(:;-]|\n|\Z))",
     re.I,
 )
+_CUE_WORD: Final = kind(frozenset("name names surname surnames nicknamed call".split()).__contains__)
 _GAPS: Final = frozenset({" ", "  ", ". ", ".", "-"})
 _SHORT: Final = 2
 _MIDDLE: Final = 4
@@ -48,23 +50,37 @@ def _lone_names() -> frozenset[str]:
     return frozenset(name for name in listed_names() if len(name) >= (_LONG if name not in given_names() else _MIDDLE))
 
 
-def find_persons(text: str, words: Sequence[re.Match[str]]) -> Iterator[Find]:
-    """Yields names of persons."""
-    names = listed_names()
-    at = 0
-    while at < len(words):
-        lower = words[at][0].lower()
-        is_title = lower in _TITLES
-        if is_title or lower in names:
+@functools.cache
+def _openings() -> frozenset[str]:
+    """Returns the words with which a name may begin without a cue."""
+    return listed_names() | _TITLES
+
+
+def find_persons(text: str, words: Sequence[re.Match[str]], lower_words: Sequence[str]) -> Iterator[Find]:
+    """Yields names of persons.
+
+    Args:
+        text: text to read.
+        words: words of the text.
+        lower_words: the same words in small letters.
+    """
+    names, openings = listed_names(), _openings()
+    after = 0
+    for at in [number for number, lower in enumerate(lower_words) if lower in openings]:
+        if at >= after:
+            lower = lower_words[at]
+            is_title = lower in _TITLES
             last = _run(text, words, at, names, is_title=is_title)
             first = at if is_title else _first(text, words, at)
             if last > first or (not is_title and (words[at][0][0].isupper() or lower in _lone_names())):
                 yield words[first].start(), words[last].end(), "PERSON"
-            at = last
-        at += 1
-    for greeting in _GREETED.finditer(text):
+            after = last + 1
+    greeted = _GREETED.match(text)
+    for greeting in _GREETED.finditer(text) if "\n" in text else [greeted] if greeted is not None else []:
         if _is_greeted(greeting[1]):
             yield *greeting.span(1), "PERSON"
+    if not holds(text, _CUE_WORD):
+        return
     by_start = {word.start(): number for number, word in enumerate(words)}
     for cue in _CUES.finditer(text):
         number = by_start.get(cue.end())

@@ -6,6 +6,7 @@ stand, and a word of no list counts after verbs that need a person. All steps ar
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
@@ -76,6 +77,7 @@ _PERSON_AFTER: Final = re.compile(
 )
 _CAMEL: Final = re.compile(r"(?<![\w.])[A-Z][a-z]{2,15}(?:[A-Z][a-z]{2,15}){1,2}(?![\w(])")
 _JOINED: Final = re.compile(r"(?<![\w./@-])[^\W\d_]{3,15}[._][^\W\d_]{3,15}(?![\w(/@-]|\.\w)")
+_INNER_DOT: Final = re.compile(r"\.[^\W\d_]{3}")
 _HUMP: Final = re.compile(r"[A-Z][a-z]+")
 _REACH: Final = 24
 
@@ -93,12 +95,19 @@ class _Unit(NamedTuple):
     kind: str
 
 
-def find_placed(text: str, words: Sequence[re.Match[str]]) -> Iterator[Find]:
-    """Yields names in the places for names."""
-    lower = [word[0].lower() for word in words]
+def find_placed(text: str, words: Sequence[re.Match[str]], lower: Sequence[str]) -> Iterator[Find]:
+    """Yields names in the places for names.
+
+    Args:
+        text: text to read.
+        words: words of the text.
+        lower: the same words in small letters.
+    """
     accepted_verb = -1
-    at = 0
-    while at < len(words):
+    after = 0
+    for at in [number for number, word in enumerate(lower) if _is_opening(word)]:
+        if at < after:
+            continue
         if lower[at] in _STARTS and (units := _after(text, words, lower, at, accepted_verb == at)):
             yield from ((words[unit.first].start(), words[unit.last].end(), "PERSON") for unit in units)
         if (lower[at] in _WORD_NAMES or _is_listed(lower[at])) and _begins_clause(text, words, lower, at):
@@ -106,9 +115,7 @@ def find_placed(text: str, words: Sequence[re.Match[str]]) -> Iterator[Find]:
             verb = chain[-1].last + 1
             if _is_followed(text, words, lower, chain):
                 yield from ((words[unit.first].start(), words[unit.last].end(), "PERSON") for unit in chain)
-                accepted_verb = verb
-                at = verb - 1
-        at += 1
+                accepted_verb = after = verb
     if ":" in text or "<" in text:
         yield from _speakers(text)
     if ", " in text:
@@ -117,13 +124,19 @@ def find_placed(text: str, words: Sequence[re.Match[str]]) -> Iterator[Find]:
         parts = [part.lower() for part in _HUMP.findall(match[0])]
         if any(map(_is_listed, (parts[0], parts[-1]))) and all(part not in _EVERYDAY for part in parts):
             yield match.start(), match.end(), "USERNAME"
-    for match in _JOINED.finditer(text):
+    for match in _JOINED.finditer(text) if "_" in text or _INNER_DOT.search(text) else ():
         parts = re.split("[._]", match[0].lower())
         if _is_listed(parts[0]) and parts[1] not in _EVERYDAY:
             yield match.start(), match.end(), "USERNAME"
 
 
 _STARTS: Final = _LISTS["asks"] | _LISTS["asks_named"] | _LISTS["asks_join"] | _LISTS["says"]
+
+
+@functools.lru_cache(maxsize=65_536)
+def _is_opening(lower: str) -> bool:
+    """Returns true if a name may follow a word, or begin with it."""
+    return lower in _STARTS or lower in _WORD_NAMES or _is_listed(lower)
 
 
 def _is_listed(lower: str) -> bool:

@@ -73,9 +73,10 @@ def find_identifiers(text: str) -> list[Find]:
 
 def _all(text: str) -> Iterator[Find]:
     words = list(_WORD.finditer(text))
-    lower = {part for word in words for part in _PARTS.split(word[0].lower())}
-    yield from find_persons(text, words)
-    yield from find_placed(text, words)
+    lower_words = [word[0].lower() for word in words]
+    lower = {part for word in lower_words for part in _PARTS.split(word)}
+    yield from find_persons(text, words, lower_words)
+    yield from find_placed(text, words, lower_words)
     yield from find_names_in_scripts(text)
     if "=?" in text:
         yield from find_encoded(text)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pipelines.policies.detectors.finds import Find
+from pipelines.policies.detectors.first_pass import holds, kind, last_runs
 from pipelines.policies.english.common_words import COMMON_WORDS
 from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.english.world_names import world_names
@@ -42,9 +43,12 @@ _STOPS: Final = _LISTS["stops"]
 _SHORTEST: Final = 3
 
 
+_CUE_WORD: Final = kind(last_runs(frozenset(cue.replace("_", " ") for cue in _LISTS["cues"])).__contains__)
+
+
 def find_names_in_scripts(text: str) -> Iterator[Find]:
     """Yields names after cues of other languages, and listed names in other scripts."""
-    for cue in _CUE.finditer(text):
+    for cue in _CUE.finditer(text) if holds(text, _CUE_WORD) else ():
         end = _end_of_name(text, cue.end())
         if end is not None:
             yield cue.end(), end, "PERSON"
