@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS, UNITS
+from pipelines.policies.english.everyday_numbers import is_everyday
 from pipelines.policies.english.name_lists import personal_names
 from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.protocol import PLACEHOLDER, Sentence, Span
@@ -158,12 +159,14 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
             return True
         if _AFTER_NAME.match(after) or (lower in _LISTS["scores"] and _SCORE.match(after)):
             return True
+        if any(map(str.isdigit, find)) and is_everyday(find, before, after) and not _identifies(find, label, before, after):
+            return True
         if len(find) == 1 or before.rstrip().endswith(PLACEHOLDER):
             return False
         return bool(words) and find.islower() and all(map(_is_plain, words)) and not _HAS_ID.search(find)
-    if lower in _LISTS["frequencies"]:
-        return True
-    return dates_and_numbers == "identifying" and not _identifies(find, label, before, after)
+    if dates_and_numbers == "careful" and not is_everyday(find, before, after):
+        return False
+    return not _identifies(find, label, before, after)
 
 
 def _is_plain(word: str) -> bool:
