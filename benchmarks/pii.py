@@ -80,7 +80,9 @@ def sentences_of(texts: TextSet, most: int = 0) -> list[Row]:
     if texts.mode == "whole":
         cut = Splitter(max_sentence_tokens=10**6, cut_fields=True).tokens
         return [(Request(text, *cut(text)), gold, str(number)) for number, (text, gold) in enumerate(chosen)]
-    return [(request, inside, str(number)) for number, request, inside in chunks_of(chosen, texts.mode, cut_fields=True)]
+    return [
+        (request, inside, str(number)) for number, request, inside in chunks_of(chosen, texts.mode, cut_fields=True)
+    ]
 
 
 def scores(rows: Iterable[Row], masks: Iterable[Sequence[int]]) -> dict[str, Any]:

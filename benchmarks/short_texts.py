@@ -53,7 +53,9 @@ def read(path: Path = TEXTS) -> list[ShortText]:
     return texts
 
 
-def score(texts: Sequence[ShortText], masked: Sequence[Sequence[tuple[int, int]]]) -> tuple[dict[str, Counter[str]], list[str]]:
+def score(
+    texts: Sequence[ShortText], masked: Sequence[Sequence[tuple[int, int]]]
+) -> tuple[dict[str, Counter[str]], list[str]]:
     """Counts secrets and texts by kind.
 
     Args:
@@ -115,7 +117,9 @@ def main() -> None:
     }
     print(*heading("kind", "texts", "secrets", "open whole", "in part", "masked though clean"), sep="\n")
     for kind, count in sorted(counts.items()):
-        print(f"| {kind} | " + " | ".join(str(count[c]) for c in ("texts", "secrets", "whole", "part", "masked")) + " |")
+        print(
+            f"| {kind} | " + " | ".join(str(count[c]) for c in ("texts", "secrets", "whole", "part", "masked")) + " |"
+        )
     print({name: document[name] for name in ("whole", "part", "clean_texts_masked")})
     write_json(given.out, document)
 
