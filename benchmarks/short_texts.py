@@ -1,6 +1,6 @@
 """The secrets that the policies of ``reticent init`` leave open in short texts of many kinds.
 
-    python benchmarks/short_texts.py [--texts FILE] [--policies NAMES] [--dates-and-numbers careful] [--show] [--out FILE]
+    python benchmarks/short_texts.py [--texts FILE] [--policies NAMES] [--dates-and-numbers MODE] [--show] [--out FILE]
 
 A secret is open *whole* if none of its letters and digits is masked, and *in part* if some are. A text without a secret
 counts as masked if anything in it is. Intervals: Clopper-Pearson, two-sided 95 %, as if the texts were drawn at random.
@@ -10,7 +10,6 @@ What is unfair: one author made up the texts. Several secrets of a text are coun
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Sequence

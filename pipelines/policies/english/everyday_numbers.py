@@ -23,7 +23,7 @@ _PIECE: Final = re.compile(
 )
 _MARKS: Final = re.compile(r"[\s$€£¥%°'’.,~<>+()–-]*")
 _TOUCHES: Final = re.compile(r"[\w#@/+*_'’-]$|\d[ .,:]$")
-_TOUCHED: Final = re.compile(r"[\w#@/:+*_]|[.,]\w|[ ]\d|-(?![a-z]{3})")
+_TOUCHED: Final = re.compile(r"[\w#@/+*_]|[.,:]\w|[ ]\d|-(?![a-z]{3})")
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _LAST_WORD: Final = re.compile(r"([^\W\d_][\w'’-]*)(\.?)[ ]$")
 _NEXT_WORD: Final = re.compile(r",?[ ]([^\W\d_][\w'’-]*)")

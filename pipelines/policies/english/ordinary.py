@@ -173,10 +173,12 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
         return True
     words = _WORD.findall(find)
     lower = find.lower()
+    if _NUMBERED.fullmatch(find) and not _ANNOUNCED.search(before):
+        return True
     if label not in _NUMBERS:
         if _ANNOUNCED.search(before):
             return False
-        if _NUMBERED.fullmatch(find) or (len(words) > 1 and words[-1].lower() in _LISTS["named_after"]):
+        if len(words) > 1 and words[-1].lower() in _LISTS["named_after"]:
             return True
         if len(find.split()) == 1 and (lower in _LISTS["technical"] or (lower in _LISTS["drugs"])):
             return True

@@ -8,13 +8,14 @@ from typing import Final
 
 from pipelines.policies.detectors.finds import Find, find_all
 from pipelines.policies.detectors.identifiers.places import EVERYDAY, WORD_NAMES, is_listed
-from pipelines.policies.english.common_words import BASE_VERBS, VERB_FORMS
+from pipelines.policies.english.common_words import BASE_VERBS, FUNCTION_WORDS, VERB_FORMS
 
 _CAPITAL: Final = r"(?-i:[^\W\d_a-zß-öø-ÿ])"
 _SIGNED: Final = re.compile(
-    r"(?:^|[\n.!?][ \t]*)(?:(?:(?:best|kind|warm|many|with(?: (?:best|kind|warm))?)[ ])?(?:regards|wishes|thanks)|thank you|thanks"
-    r"(?: again| a lot)?|cheers|best|sincerely|yours(?: (?:sincerely|truly|faithfully))?|love|cordially|respectfully)"
-    rf"[ ]?[,.!]?[ \t]*\n\s{{0,8}}(?:[-–—~][ ]?)?({_CAPITAL}[\w'’-]{{1,20}}(?:[ ]{_CAPITAL}[\w'’.-]{{0,20}}){{0,3}})[ \t]*(?=\n|,|\Z)",
+    r"(?:^|[\n.!?][ \t]{0,8})(?:(?:(?:best|kind|warm|many|with(?: (?:best|kind|warm))?)[ ])?(?:regards|wishes|thanks)"
+    r"|thank you|thanks(?: again| a lot)?|cheers|best|sincerely|yours(?: (?:sincerely|truly|faithfully))?|love"
+    r"|cordially|respectfully)[ ]?[,.!]?[ \t]{0,8}\n\s{0,8}(?:[-–—~][ ]?)?"
+    rf"({_CAPITAL}[\w'’-]{{1,20}}(?:[ ]{_CAPITAL}[\w'’.-]{{0,20}}){{0,3}})[ \t]{{0,8}}(?=\n|,|\Z)",
     re.I,
 )
 _LOGGED_IN: Final = re.compile(
@@ -25,14 +26,16 @@ _LOGGED_IN: Final = re.compile(
 _NOTE: Final = re.compile(r"(?<!\w)(?:TODO|FIXME|XXX|HACK|NOTE)\(@?([a-z][\w.-]{1,40})\)")
 _IRISH: Final = re.compile(r"(?<!\w)(?:O['’][A-Z][a-z]{2,20}|Mc[A-Z][a-z]{2,20}|Fitz[A-Z]?[a-z]{3,20})(?!\w)")
 _LOGIN: Final = re.compile(
-    r"(?<!\w)(?:login|log in|user(?:name)?|usr)[ :=]{1,3}\S{2,64}[ ,;/]{1,3}(?:pass(?:word)?|pwd|pw)[ :=]{1,3}([^\s,;]{3,64})",
+    r"(?<!\w)(?:login|log in|user(?:name)?|usr)[ :=]{1,3}(\S{2,64})[ ,;/]{1,3}"
+    r"(?:pass(?:word)?|pwd|pw)[ :=]{1,3}([^\s,;]{3,64})",
     re.I,
 )
 _ANSWER: Final = re.compile(
     r"security question[^\n]{0,120}?(?:answer|reply)(?:[ ]is|[ ]?[:=])[ ]{0,2}([^\n.;]{2,60})", re.I
 )
 _ARROW: Final = re.compile(
-    r"(?<!\w)(?:secret|password|passwd|passphrase|token|api[ _-]?key|key|pin|credential)s?[ ]?(?:→|->|⇒|–>)[ ]?([^\s,;]{4,80})",
+    r"(?<!\w)(?:secret|password|passwd|passphrase|token|api[ _-]?key|key|pin"
+    r"|credential)s?[ ]?(?:→|->|⇒|–>)[ ]?([^\s,;]{4,80})",
     re.I,
 )
 _INSURANCE: Final = re.compile(r"(?<!\w)[A-Z]{2}[ ]?\d{2}[ ]?\d{2}[ ]?\d{2}[ ]?[A-D](?!\w)")
@@ -43,10 +46,11 @@ _QUESTION: Final = re.compile(
     r"(?<!\w)(?:did|does|didn['’]?t|doesn['’]?t)[ ]([^\W\d_]{3,20})(?=[ ]([a-z]{2,14})(?!\w))", re.I
 )
 _KIN: Final = re.compile(
-    rf"(?:\A|[.!?\n][ ]{{0,2}})({_CAPITAL}[^\W\d_]{{2,20}})[ ](?:is|was)[ ](?:my|our|his|her|their)[ ](?:[a-z]{{2,12}}[ ])?(?:friend|"
-    r"neighbou?r|boss|landlord|landlady|doctor|dentist|teacher|nurse|lawyer|colleague|cousin|brother|sister|wife|husband|"
-    r"mother|father|mum|mom|dad|aunt|uncle|niece|nephew|son|daughter|partner|boyfriend|girlfriend|roommate|flatmate|"
-    r"manager|supervisor|tenant|client|patient)(?!\w)"
+    rf"(?:\A|[.!?\n][ ]{{0,2}})({_CAPITAL}[^\W\d_]{{2,20}})[ ](?:is|was)[ ]"
+    r"(?:my|our|his|her|their)[ ](?:[a-z]{2,12}[ ])?"
+    r"(?:friend|neighbou?r|boss|landlord|landlady|doctor|dentist|teacher|nurse|lawyer|colleague|cousin|brother|sister"
+    r"|wife|husband|mother|father|mum|mom|dad|aunt|uncle|niece|nephew|son|daughter|partner|boyfriend|girlfriend"
+    r"|roommate|flatmate|manager|supervisor|tenant|client|patient)(?!\w)"
 )
 _OF_PERSONS: Final = frozenset(
     {"reply", "answer", "say", "tell", "text", "phone", "agree", "mention", "apologize", "apologise"}
@@ -78,7 +82,10 @@ def find_forms(text: str) -> Iterator[Find]:
                 yield *match.span(1), "PERSON"
     yield from find_all(text, "USERNAME", _LOGGED_IN, _NOTE, group=1)
     yield from find_all(text, "PERSON", _IRISH)
-    yield from find_all(text, "PASSWORD", _LOGIN, _ANSWER, _ARROW, group=1)
+    yield from find_all(text, "PASSWORD", _ANSWER, _ARROW, group=1)
+    for match in _LOGIN.finditer(text):
+        if FUNCTION_WORDS.isdisjoint((match[1].lower(), match[2].lower())):
+            yield *match.span(2), "PASSWORD"
     yield from find_all(text, "ID_NUMBER", _INSURANCE, _PLACE)
     for match in _QUESTION.finditer(text):
         name = match[1].lower()
