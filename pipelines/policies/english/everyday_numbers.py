@@ -17,6 +17,7 @@ from pipelines.policies.protocol import PLACEHOLDER
 
 _LISTS: Final = word_lists("ordinary")
 _EVERYDAY: Final = FUNCTION_WORDS | UNITS | NUMBER_WORDS | _LISTS["measures"] | _LISTS["times"] | _LISTS["counts"]
+_NAMES_TOO: Final = word_lists("places")["word_names"]
 _PIECE: Final = re.compile(
     r"(?<![\w.,:/-])(?:[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?|[0-9]{1,3}(?:\.[0-9]{1,4})?(?:st|nd|rd|th|s)?)"
     r"(?=[a-z°µ]{1,3}(?![\w./:])|[^\w./:]|\.?\Z)|[^\W\d_]+"
@@ -85,6 +86,8 @@ def _is_part(find: str, pieces: list[str], before: str, after: str) -> bool:
 
 def _is_everyday_word(word: str) -> bool:
     lower = word.lower()
+    if word.istitle() and lower in _NAMES_TOO:
+        return False
     return lower in _EVERYDAY or (word.islower() and lower in COMMON_WORDS and lower not in personal_names())
 
 
@@ -92,7 +95,7 @@ def _may_be_name(word: str) -> bool:
     """Returns true for a placeholder, and for a word with a capital that is no word of this module."""
     if word == PLACEHOLDER:
         return True
-    is_loud = word.isupper() and len(word) > _NEAR_WORDS and word.lower() not in COMMON_WORDS
+    is_loud = word.isupper() and len(word) >= _NEAR_WORDS and word.lower() not in COMMON_WORDS
     return (word.istitle() or is_loud) and word.lower() not in _EVERYDAY and not _is_term(word)
 
 

@@ -180,7 +180,7 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
             return False
         if len(words) > 1 and words[-1].lower() in _LISTS["named_after"]:
             return True
-        if len(find.split()) == 1 and (lower in _LISTS["technical"] or (lower in _LISTS["drugs"])):
+        if len(find.split()) == 1 and lower in _LISTS["technical"] | _LISTS["drugs"] and lower not in personal_names():
             return True
         if lower.removesuffix("'s").removesuffix("’s") in _LISTS["eponyms"] and (
             _EPONYM.match(after) or "s" in lower[-1:]
