@@ -127,9 +127,9 @@ def sentences_of(texts: Iterable[Text], mode: str) -> Iterator[tuple[Request, Sp
         yield request, inside
 
 
-def chunks_of(texts: Iterable[Text], mode: str) -> Iterator[tuple[int, Request, Spans]]:
+def chunks_of(texts: Iterable[Text], mode: str, *, cut_fields: bool = False) -> Iterator[tuple[int, Request, Spans]]:
     """Yields sentences as the split stage cuts them, with the number of the text and the parts of secrets in each."""
-    splitter = Splitter(mode=mode, max_sentence_tokens=256)
+    splitter = Splitter(mode=mode, max_sentence_tokens=256, cut_fields=cut_fields)
     for number, ((_, gold), sentences) in enumerate(splitter.split_each(texts, lambda row: (row[0], None))):
         for s in sentences:
             base, end = s.char_start, s.char_start + len(s.text)

@@ -78,9 +78,11 @@ def sentences_of(texts: TextSet, most: int = 0) -> list[Row]:
     if most and len(chosen) > most:
         chosen = [chosen[number * len(chosen) // most] for number in range(most)]
     if texts.mode == "whole":
-        cut = Splitter(max_sentence_tokens=10**6).tokens
+        cut = Splitter(max_sentence_tokens=10**6, cut_fields=True).tokens
         return [(Request(text, *cut(text)), gold, str(number)) for number, (text, gold) in enumerate(chosen)]
-    return [(request, inside, str(number)) for number, request, inside in chunks_of(chosen, texts.mode)]
+    return [
+        (request, inside, str(number)) for number, request, inside in chunks_of(chosen, texts.mode, cut_fields=True)
+    ]
 
 
 def scores(rows: Iterable[Row], masks: Iterable[Sequence[int]]) -> dict[str, Any]:
@@ -223,6 +225,7 @@ def main() -> None:
     parser.add_argument("--rows", default="", help="only these of the built-in rows, separated by semicolons")
     parser.add_argument("--policy", action="append", default=[], help="one more row: a union, comma-separated")
     parser.add_argument("--config", action="append", default=[], type=Path, help="one more row: a settings file")
+    parser.add_argument("--dates-and-numbers", default="careful", help="redact.dates_and_numbers of all rows")
     parser.add_argument("--write-docs", action="store_true", help="also the table of docs/policies.md")
     given = parser.parse_args()
     chosen = {name.strip() for name in given.sets.split(";") if name.strip()}
@@ -233,8 +236,9 @@ def main() -> None:
     plain = plain_texts(given.data_dir) if not chosen else {}
     wanted = {row.strip() for row in given.rows.split(";") if row.strip()}
     specs: dict[str, RedactorSpec | None] = {EVERYTHING: None}
-    specs |= {row: redactor_spec(names, {}) for row, names in BUILT_IN.items() if not wanted or row in wanted}
-    specs |= {names: redactor_spec([names], {}) for names in given.policy}
+    options = {"dates_and_numbers": given.dates_and_numbers}
+    specs |= {row: redactor_spec(names, options) for row, names in BUILT_IN.items() if not wanted or row in wanted}
+    specs |= {names: redactor_spec([names], options) for names in given.policy}
     for path in given.config:
         settings: Any = load_settings(path, {}).stages["redact"]
         specs[path.stem] = settings.redactor_spec()

@@ -70,7 +70,8 @@ class RedactOptions(TypedDict, total=False):
     language: str
     check_language: bool
     stabilise: bool
-    dates_and_numbers: Literal["careful", "identifying"]
+    reads_original: bool
+    dates_and_numbers: Literal["all", "careful", "identifying"]
     patterns: Mapping[str, str]
     pattern_seconds: float
     keywords: Mapping[str, Sequence[str]]
@@ -229,7 +230,11 @@ class Redactor:
         from pipelines.policies.judging.apply import Redactor as Judging
         from pipelines.policies.judging.texts import TextJudge
 
-        settings: dict[str, Any] = {**options, "policies": [_name(policy) for policy in policies]}
+        settings: dict[str, Any] = {
+            "reads_original": True,
+            **options,
+            "policies": [_name(policy) for policy in policies],
+        }
         if conservative is not None:
             settings["conservative"] = _name(conservative)
         try:

@@ -21,7 +21,10 @@ SCHEMA: Final = "reticent.schema.json"
 OWN_POLICIES = ("high_entity", "presidio", "addresses", "identifiers", "fields")
 """Default policies for the user's own text. ``propagate`` is left out: see docs/policies.md, "The default"."""
 
-_CAREFUL: Final = 'dates_and_numbers = "careful"   # or "identifying": leaves ordinary dates and numbers open\n'
+_CAREFUL: Final = """\
+dates_and_numbers = "careful"   # "all": no date or number stays. "identifying": most stay
+reads_original = true           # policies read placeholders, and the original text too
+"""
 _CUT_FIELDS: Final = "cut_fields = true                 # tokens end at the marks of JSON, CSV and key=value\n"
 _FEWEST: Final = "in each, at least: 300 in all take an hour or two to review (docs/reviewing.md)"
 

@@ -42,7 +42,7 @@ def redactor_spec(policies: Sequence[str], options: Mapping[str, Any]) -> Redact
         raise ConfigError("--policy names no policy; give one or several, e.g. --policy regex,names (docs/policies.md)")
     given = {key: value for key, value in options.items() if value is not None}
     try:
-        return RedactConfig.model_validate({"policies": names, **given}).redactor_spec()
+        return RedactConfig.model_validate({"policies": names, "reads_original": True, **given}).redactor_spec()
     except ValidationError as error:
         problems = []
         for found in error.errors():

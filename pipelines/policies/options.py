@@ -208,9 +208,10 @@ class PrecisionOptions(BaseModel):
 
     dates_and_numbers: Literal["all", "careful", "identifying"] = Field(
         default="all",
-        description="Finds of entity policies, presidio and identifiers that count. all: every one. careful: without "
-        "code, doses, versions, standards and court cases. identifying: also without dates and numbers, unless they "
-        "have a cue (born, account, aged), are a full date or a long number.",
+        description="Finds of entity policies, presidio, addresses and identifiers that count. all: every one. "
+        "careful: without code, doses, versions, standards, court cases, and numbers, days and times of everyday use. "
+        "identifying: also without other dates and numbers, unless they have a cue (born, account, aged), are a full "
+        "date or a long number.",
     )
 
 

@@ -66,6 +66,11 @@ class RedactConfig(BuiltInOptions, _Selection):
         description="true: policies read a placeholder in place of each find, until they find nothing new, so that "
         "fewer masks depend on what another mask hides. false: every policy reads the original text, once.",
     )
+    reads_original: bool = Field(
+        default=False,
+        description="With `stabilise`: true if every policy also reads the original text, so that nothing stays open "
+        "that it finds there. false: policies read placeholders only.",
+    )
     collapse: bool = Field(
         default=True,
         description="true: a run of masked tokens becomes one mask. false: the text shows the number of masked tokens.",
@@ -88,7 +93,9 @@ class RedactConfig(BuiltInOptions, _Selection):
         description="Options that a plug-in declares: a table [redact.options.NAME] for a policy named NAME above.",
     )
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"dates_and_numbers", "replacement", "surrogate_scope"})
+    LATER: ClassVar[frozenset[str]] = frozenset(
+        {"dates_and_numbers", "reads_original", "replacement", "surrogate_scope"}
+    )
     SENSITIVE: ClassVar[frozenset[str]] = frozenset({"patterns", "names", "keywords", "exclude", "options"})
 
     @field_validator("policies", "also_levels")
@@ -231,4 +238,5 @@ class RedactConfig(BuiltInOptions, _Selection):
             exclude_labels=self.exclude_labels,
             separator=separator,
             stabilise=self.stabilise,
+            reads_original=self.reads_original,
         )

@@ -13,7 +13,9 @@ from typing import Final
 from pipelines.policies.detectors.finds import Range, merge_ranges
 from pipelines.policies.detectors.first_pass import NUMERIC, count, holds, kind, last_runs
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS
+from pipelines.policies.english.ordinary import without_ordinary
 from pipelines.policies.english.word_lists import word_lists
+from pipelines.policies.options import PolicyOptions
 from pipelines.policies.protocol import NamedPolicy, Sentence, Span
 
 _LISTS: Final = word_lists("street_words")
@@ -177,11 +179,16 @@ _POSTCODE_WORD: Final = kind(lambda word: re.search(r"\A\d{5}\Z|\d[a-z]{2}\Z|\d[
 class AddressesPolicy(NamedPolicy):
     """Masks street addresses, post boxes and postcodes. All finds are by pattern, so every score is 1."""
 
+    def __init__(self, options: PolicyOptions) -> None:
+        super().__init__(options)
+        self._dates_and_numbers = options.dates_and_numbers
+
     def find(self, sentence: Sentence) -> list[Span]:
-        """Returns all addresses. Overlapping finds are merged."""
+        """Returns all addresses, without those that `dates_and_numbers` leaves out. Overlapping finds are merged."""
         if not _may_hold_address(sentence.text):
             return []
-        return sentence.spans(((a, b, "ADDRESS") for a, b in find_addresses(sentence.text)), self._name)
+        found = sentence.spans(((a, b, "ADDRESS") for a, b in find_addresses(sentence.text)), self._name)
+        return without_ordinary(found, sentence, self._dates_and_numbers)
 
 
 def _may_hold_address(text: str) -> bool:

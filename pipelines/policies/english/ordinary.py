@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS, UNITS
+from pipelines.policies.english.common_words import AMBIGUOUS_WORDS, COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS, UNITS
+from pipelines.policies.english.everyday_numbers import is_everyday
 from pipelines.policies.english.name_lists import personal_names
 from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.protocol import PLACEHOLDER, Sentence, Span
@@ -19,22 +20,47 @@ _LISTS: Final = word_lists("ordinary")
 _NUMBERS: Final = frozenset(
     {"CARDINAL", "DATE", "DATE_TIME", "MONEY", "ORDINAL", "PERCENT", "QUANTITY", "TIME"},
 )
-_MACHINE: Final = frozenset({"ID_NUMBER", "PHONE_NUMBER", "ADDRESS", "URL", "CODE"})
+_MACHINE: Final = frozenset({"ID_NUMBER", "PHONE_NUMBER", "ADDRESS", "URL", "CODE", "US_DRIVER_LICENSE"})
 """Labels of patterns. Only what is certainly a time stamp, a call of code or a score is left out of them."""
+
+_CERTAIN: Final = frozenset(
+    {"PASSWORD", "SECRET_KEY", "IBAN_CODE", "CREDIT_CARD", "EMAIL_ADDRESS", "IP_ADDRESS", "DATE_OF_BIRTH"}
+)
+"""Labels of finds that are never left out."""
 
 _NEAR: Final = 40
 """Characters before and after a find in which its cues stand."""
 
+_TOO_SHORT: Final = 2
 _LONGEST: Final = 200
 """Characters of a find above which it stays."""
 
+_MIXED: Final = re.compile(r"[^\W\d_]\d|\d[^\W\d_]")
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _HAS_ID: Final = re.compile(r"\d\.\d{1,3}\.\d|\d{4}|\d[-/]\d|\d[ ]\d|@")
-_CODE: Final = re.compile(r"\w[(\[]\S|[=<>{}\\^|;*+]|::|->|\w\(\)")
+_CODE: Final = re.compile(r"\w[(\[]\S|&&|\w~\d|[=<>{}\\^|;*+]|::|->|\w\(\)")
 _NOT_CODE: Final = re.compile(r"[\"'“”‘’`#]|\d\[|[^\W\d_][a-z]\]|=[0-9A-F]{2}|(?<![^\W\d_])[A-Z][a-z]")
 _ANNOUNCED: Final = re.compile(
     r"(?:pass\w*|secret|pin|words?|phrase|names?|named|called|answer|user|login)\W{1,3}(?:is )?$", re.I
 )
+_SHORT_CODE: Final = re.compile(r"-?[A-Za-z][0-9]{1,2}")
+_AMOUNT: Final = re.compile(r"[A-Z]{3} ?[0-9]{1,3}(?:[.,][0-9]{3})*(?:[.,][0-9]{2})?")
+_FLAG: Final = re.compile(r"(?:-[A-Za-z]{1,2}|--[a-z][a-z-]{0,20})(?: [0-9]{1,5}(?::[0-9]{1,5})?)?")
+_EXCEPTION: Final = re.compile(r"[A-Z]\w{0,60}(?:Error|Exception|Warning|Interrupt)")
+_ATTRIBUTE: Final = re.compile(r"[a-z_]\w{0,60}(?:\.[a-z_]\w{0,60}){1,4}")
+_FILE: Final = re.compile(
+    r"[./\w-]{1,80}\.(?:sh|py|rs|md|pl|so|cc|ps|js|ts|go|java|rb|php|tf|zip|cpp|hpp|css|json|ya?ml)"
+)
+_CALLED: Final = re.compile(r"\s?(?:\(|=(?!=)|\+=)")
+_OPERATOR: Final = re.compile(r"(?:[-+*/%<>=&|(\[]|return)\s?$")
+_ASSIGNED: Final = re.compile(r" ?=(?!=) ?[\w\"'\[({-]|\(|\[|: ?(?:[0-9.]+|true|false|null|none)(?!\w)", re.I)
+_STEM: Final = re.compile(
+    r"[a-z]{3,12}(?:mab|tinib|pril|sartan|statin|azole|cillin|cycline|mycin|olol|oxetine|prazole|tidine|gliptin|gliflozin"
+    r"|parin|xaban|caine|setron|triptan|zepam|zolam|dronate|profen|floxacin)",
+    re.I,
+)
+"""Stems of the names of drugs (WHO, international nonproprietary names)."""
+
 _CALL: Final = re.compile(r"(?:[A-Za-z_]\w*(?:\.(?!com|org|net|edu|gov|io)[A-Za-z_]\w*)+|\w+\(\w+\.\w+)\(.*", re.S)
 _NUMBERED: Final = re.compile(
     rf"(?:{'|'.join(sorted(_LISTS['numbered'] | _LISTS['technical']))})[ -]?#?[0-9]{{1,5}}(?:\.[0-9]{{1,4}}){{0,2}}",
@@ -78,7 +104,7 @@ _DATE: Final = re.compile(
 _LONG_NUMBER: Final = re.compile(r"\d(?:[ -]?\d){5,}")
 _MEASURED: Final = re.compile(r"[$€£¥]|\d[.,]\d|%|percent|\d{1,3}(?:,\d{3})+", re.I)
 _CUE_BEFORE: Final = re.compile(rf"(?<!\w)(?:{'|'.join(sorted(_LISTS['cues_before']))})(?!\w)[^.!?;]{{0,24}}$", re.I)
-_CUE_AFTER: Final = re.compile(r"[ -]?(?:years?|yrs?|months?|weeks?|days?)[ -]old(?!\w)|[ -]?y/?o(?!\w)", re.I)
+_CUE_AFTER: Final = re.compile(r"[ -]?(?:years?|yrs?|months?|weeks?|days?)[ -]old|[ -]old|[ -]?y/?o(?!\w)", re.I)
 _CUE_INSIDE: Final = re.compile(
     r"(?:years?|yrs?|months?|weeks?|days?)[ -]old|\by/?o\b|\baged?\b|\d(?:st|nd|rd|th) birth", re.I
 )
@@ -133,24 +159,28 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
         before, after: text next to it.
         dates_and_numbers: ``careful`` or ``identifying``.
     """
-    if len(find) > _LONGEST:
+    if len(find) > _LONGEST or label in _CERTAIN:
         return False
     if _is_time_stamp(find, before, dates_and_numbers):
         return True
     if label in _MACHINE:
-        return _is_machine_made(find, label, before)
+        return _is_machine_made(find, label, before, after)
     if not any(map(str.isalnum, find)):
         return True
-    if _is_code(find) or _is_number_of_a_thing(find, before, after, dates_and_numbers):
+    if _EXCEPTION.fullmatch(find) or _FLAG.fullmatch(find) or _SHORT_CODE.fullmatch(find):
+        return _ANNOUNCED.search(before) is None
+    if (label != "USERNAME" and _is_code(find)) or _is_number_of_a_thing(find, before, after, dates_and_numbers):
         return True
     words = _WORD.findall(find)
     lower = find.lower()
+    if _NUMBERED.fullmatch(find) and not _ANNOUNCED.search(before):
+        return True
     if label not in _NUMBERS:
         if _ANNOUNCED.search(before):
             return False
-        if _NUMBERED.fullmatch(find) or (len(words) > 1 and words[-1].lower() in _LISTS["named_after"]):
+        if len(words) > 1 and words[-1].lower() in _LISTS["named_after"]:
             return True
-        if len(find.split()) == 1 and (lower in _LISTS["technical"] or (lower in _LISTS["drugs"])):
+        if len(find.split()) == 1 and lower in _LISTS["technical"] | _LISTS["drugs"] and lower not in personal_names():
             return True
         if lower.removesuffix("'s").removesuffix("’s") in _LISTS["eponyms"] and (
             _EPONYM.match(after) or "s" in lower[-1:]
@@ -158,12 +188,26 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
             return True
         if _AFTER_NAME.match(after) or (lower in _LISTS["scores"] and _SCORE.match(after)):
             return True
+        if label == "USERNAME" and "_" in find and _ASSIGNED.match(after) and not _has_name(find):
+            return True
+        if _STEM.fullmatch(find) and not _has_name(find):
+            return True
+        if (
+            (any(map(str.isdigit, find)) or label == "EVENT")
+            and is_everyday(find, before, after)
+            and not _identifies(find, label, before, after)
+        ):
+            return True
         if len(find) == 1 or before.rstrip().endswith(PLACEHOLDER):
             return False
-        return bool(words) and find.islower() and all(map(_is_plain, words)) and not _HAS_ID.search(find)
-    if lower in _LISTS["frequencies"]:
+        if _MIXED.search(find) or _HAS_ID.search(find):
+            return False
+        return bool(words) and find.islower() and all(map(_is_plain, words))
+    if _ATTRIBUTE.fullmatch(find) and not _has_name(find):
         return True
-    return dates_and_numbers == "identifying" and not _identifies(find, label, before, after)
+    if dates_and_numbers == "careful" and not is_everyday(find, before, after):
+        return False
+    return not _identifies(find, label, before, after)
 
 
 def _is_plain(word: str) -> bool:
@@ -172,13 +216,31 @@ def _is_plain(word: str) -> bool:
     )
 
 
-def _is_machine_made(find: str, label: str, before: str) -> bool:
+def _is_attribute(find: str, before: str, after: str) -> bool:
+    """Returns true for a file or an attribute in code: ``os.system(``, ``+ b.price``, ``./build.sh``. A name stays."""
+    if _has_name(find):
+        return False
+    if _FILE.fullmatch(find):
+        return True
+    if _ATTRIBUTE.fullmatch(find.rstrip("(")) is None:
+        return False
+    return find.endswith("(") or _CALLED.match(after) is not None or _OPERATOR.search(before) is not None
+
+
+def _is_machine_made(find: str, label: str, before: str, after: str) -> bool:
     if label == "CODE":
         return _NUMBERED.fullmatch(find) is not None
     if label == "URL":
-        return _CALL.fullmatch(find) is not None
+        return _CALL.fullmatch(find) is not None or _is_attribute(find, before, after)
+    if label == "US_DRIVER_LICENSE":
+        return _SHORT_CODE.fullmatch(find) is not None and _CUE_BEFORE.search(before) is None
     if label == "ADDRESS":
-        if _NUMBERED.fullmatch(find) or _STANDARD.search(before):
+        if (
+            _SHORT_CODE.fullmatch(find)
+            or _AMOUNT.fullmatch(find)
+            or _NUMBERED.fullmatch(find)
+            or _STANDARD.search(before)
+        ):
             return True
         return _VITAL_SIGNS.search(before[-12:] + find) is not None and re.search(r"\d{5}", find) is None
     return False
@@ -195,7 +257,13 @@ def _is_code(find: str) -> bool:
     """Returns true for code without a string, a capitalised word, a long number or an address in it."""
     if _CODE.search(find) is None or _HAS_ID.search(find) or _NOT_CODE.search(find):
         return False
-    return not any(word.lower() in personal_names() for word in _WORD.findall(find) if len(word) > 2)
+    return not _has_name(find)
+
+
+def _has_name(find: str) -> bool:
+    """Returns true if a word of a find is a listed name, and no other word."""
+    words = (word.lower() for word in _WORD.findall(find) if len(word) > _TOO_SHORT)
+    return any(word in personal_names() and (word in AMBIGUOUS_WORDS or word not in COMMON_WORDS) for word in words)
 
 
 def _is_number_of_a_thing(find: str, before: str, after: str, dates_and_numbers: str) -> bool:

@@ -44,7 +44,7 @@ class RedactorSpec:
         options: options of all policies.
         own: options of single policies, by policy name (`PolicyOptions.own`).
         exclude, exclude_labels: arguments of `Exclusions`.
-        separator, stabilise: arguments of `Judge`.
+        separator, stabilise, reads_original: arguments of `Judge`.
     """
 
     policies: tuple[str, ...]
@@ -56,6 +56,7 @@ class RedactorSpec:
     exclude_labels: tuple[str, ...] = ()
     separator: str | None = None
     stabilise: bool = False
+    reads_original: bool = False
 
     def make(self) -> Judge:
         """Makes the policies and loads the model.
@@ -77,6 +78,7 @@ class RedactorSpec:
             exclusions=Exclusions(self.exclude, self.exclude_labels),
             separator=self.separator,
             stabilise=self.stabilise,
+            reads_original=self.reads_original,
         )
         if judge.language not in (None, language, _MANY_LANGUAGES):
             raise ConfigError(

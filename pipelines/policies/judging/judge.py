@@ -102,6 +102,7 @@ class Judge:
         exclusions: finds to leave unmasked.
         separator: text between the two texts of a row, which is never masked. None if a row is one text.
         stabilise: true if policies read placeholders in place of finds (`pipelines.policies.judging.stabilise`).
+        reads_original: true if, besides, all policies read the original text.
         placeholder: word that replaces finds.
 
     Raises:
@@ -119,6 +120,7 @@ class Judge:
         exclusions: Exclusions | None = None,
         separator: str | None = None,
         stabilise: bool = False,
+        reads_original: bool = False,
         placeholder: str = PLACEHOLDER,
     ) -> None:
         self._policies = dict(sorted(policies.items()))
@@ -145,7 +147,9 @@ class Judge:
             groups = [
                 {n: p for n, p in self._policies.items() if _reads_context(p) == reads} for reads in (False, True)
             ]
-            self._stabiliser = Stabiliser([partial(self._find_in, group) for group in groups if group], placeholder)
+            finders = [partial(self._find_in, group) for group in groups if group]
+            original = partial(self._find_in, self._policies) if reads_original else None
+            self._stabiliser = Stabiliser(finders, placeholder, original)
 
     @property
     def language(self) -> str | None:

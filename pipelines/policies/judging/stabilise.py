@@ -28,6 +28,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Final, NamedTuple
 
 from pipelines.policies.protocol import PLACEHOLDER as PLACEHOLDER
@@ -114,7 +115,12 @@ def digest_of(tokens: tuple[str, Sequence[int], Sequence[int]], *flags: bool) ->
 
 
 class _State:
-    """The masks of one sentence so far, and the readings that each finder has seen."""
+    """The masks of one sentence so far, and the readings that each finder has seen.
+
+    Attributes:
+        original, first_digest: reading before any find, and its digest.
+        missed_original: flag that some finder has not seen the original, because others had found something.
+    """
 
     def __init__(self, sentence: Marked, num_finders: int, placeholder: str) -> None:
         self._text, self._starts, self._ends, given = sentence
@@ -123,10 +129,12 @@ class _State:
         self.spans = set(given)
         self.last_policy = ""
         self.failed: str | None = None
+        self.missed_original = False
         self.read_by: list[bytes | None] = [None] * num_finders
         for span in given:
             self._cover(span.start_token, span.end_token)
         self._read()
+        self.original, self.first_digest = self.reading, self.digest
 
     def _cover(self, start: int, end: int) -> None:
         self._mask[start:end] = b"\x01" * (end - start)
@@ -141,20 +149,38 @@ class _State:
 
     def add(self, finds: Sequence[Span]) -> None:
         """Masks the finds in the current reading. A placeholder is no find."""
+        read = self.reading
         before = self._mask.count(1)
         for find in finds:
             first, last = find.start_token, find.end_token
-            while first < last and self.reading.is_placeholder[first]:
+            while first < last and read.is_placeholder[first]:
                 first += 1
-            while last > first and self.reading.is_placeholder[last - 1]:
+            while last > first and read.is_placeholder[last - 1]:
                 last -= 1
             if first < last:
-                start, end = self.reading.back[first][0], self.reading.back[last - 1][1]
-                self.spans.add(find._replace(start_token=start, end_token=end))
-                self.last_policy = find.policy
-                self._cover(start, end)
+                self._add(find, read.back[first][0], read.back[last - 1][1])
         if self._mask.count(1) > before:
             self._read()
+
+    def add_original(self, finds: Sequence[Span]) -> None:
+        """Masks what finds in the original have beside the masks. Marks alone, as in "Ann -", say nothing and stay."""
+        read = self.original
+        before = self._mask.count(1)
+        for find in finds:
+            tokens = range(read.back[find.start_token][0], read.back[find.end_token - 1][1])
+            for is_open, run in groupby(tokens, key=lambda token: not self._mask[token]):
+                words = [
+                    t for t in run if is_open and any(map(str.isalnum, self._text[self._starts[t] : self._ends[t]]))
+                ]
+                if words:
+                    self._add(find, words[0], words[-1] + 1)
+        if self._mask.count(1) > before:
+            self._read()
+
+    def _add(self, find: Span, start: int, end: int) -> None:
+        self.spans.add(find._replace(start_token=start, end_token=end))
+        self.last_policy = find.policy
+        self._cover(start, end)
 
 
 class Stabiliser:
@@ -163,12 +189,15 @@ class Stabiliser:
     Args:
         finders: functions to call in turn, patterns first. Each must be a function of the text alone.
         placeholder: single word.
+        original: function of all policies that also reads the original text, so that nothing stays open that they find
+            there. None if the policies read placeholders only.
     """
 
-    def __init__(self, finders: Sequence[Find], placeholder: str = PLACEHOLDER) -> None:
+    def __init__(self, finders: Sequence[Find], placeholder: str = PLACEHOLDER, original: Find | None = None) -> None:
         self._finders = tuple(finders)
         self._placeholder = placeholder
-        self._known: tuple[dict[bytes, list[Span] | str], ...] = tuple({} for _ in self._finders)
+        self._original = original
+        self._known: tuple[dict[bytes, list[Span] | str], ...] = tuple({} for _ in (*self._finders, original))
 
     def find_all(self, sentences: Sequence[Marked]) -> list[set[Span] | str]:
         """Finds the spans to mask in each sentence.
@@ -180,31 +209,48 @@ class Stabiliser:
             For each sentence the spans, including the given ones, or the name of the policy that failed on it.
         """
         states = [_State(sentence, len(self._finders), self._placeholder) for sentence in sentences]
+        self._settle(states)
+        if self._original is not None:
+            unread = [state for state in states if state.failed is None and state.missed_original]
+            readings = [(state, state.original, state.first_digest) for state in unread]
+            for (state, _, _), finds in zip(readings, self._finds(-1, self._original, readings), strict=True):
+                if isinstance(finds, str):
+                    state.failed = finds
+                else:
+                    state.add_original(finds)
+            self._settle(unread)
+        return [state.spans if state.failed is None else state.failed for state in states]
+
+    def _settle(self, states: Sequence[_State]) -> None:
+        """Asks all finders until none of them finds anything new."""
         live = [state for state in states if not state.is_done()]
         for _ in range(MAX_ROUNDS):
-            for number in range(len(self._finders)):
-                self._ask(number, live)
+            for number, finder in enumerate(self._finders):
+                todo = [s for s in live if s.failed is None and s.read_by[number] != s.digest]
+                readings = [(state, state.reading, state.digest) for state in todo]
+                for state, finds in zip(todo, self._finds(number, finder, readings), strict=True):
+                    state.missed_original |= state.read_by[number] is None and state.digest != state.first_digest
+                    state.read_by[number] = state.digest
+                    if isinstance(finds, str):
+                        state.failed = finds
+                    else:
+                        state.add(finds)
             live = [state for state in live if not state.is_done()]
             if not live:
                 break
         for state in live:
             state.failed = state.last_policy
-        return [state.spans if state.failed is None else state.failed for state in states]
 
-    def _ask(self, number: int, states: Sequence[_State]) -> None:
-        """Lets one finder read the readings that it has not seen yet. Equal readings are read once."""
-        todo = [s for s in states if s.failed is None and s.read_by[number] != s.digest]
+    def _finds(
+        self, number: int, finder: Find, readings: Sequence[tuple[_State, Reading, bytes]]
+    ) -> list[list[Span] | str]:
+        """Returns what a finder finds in each reading. Equal readings are read once."""
         known = self._known[number]
-        unread = {s.digest: s.reading.tokens for s in todo if s.digest not in known}
-        new = dict(zip(unread, self._finders[number](list(unread.values())), strict=True)) if unread else {}
-        for state in todo:
-            finds = new[state.digest] if state.digest in new else known[state.digest]
-            state.read_by[number] = state.digest
-            if isinstance(finds, str):
-                state.failed = finds
-            else:
-                state.add(finds)
+        unread = {digest: reading.tokens for _, reading, digest in readings if digest not in known}
+        new = dict(zip(unread, finder(list(unread.values())), strict=True)) if unread else {}
+        found = [new[digest] if digest in new else known[digest] for _, _, digest in readings]
         for digest, finds in new.items():
             if len(known) >= MAX_REMEMBERED:
                 break
             known[digest] = finds
+        return found

@@ -37,7 +37,7 @@ def test_no_mode_masks_code_doses_standards_and_eponyms(text: str) -> None:
     assert _masked(text, "careful") == _masked(text, "identifying") == []
 
 
-@pytest.mark.parametrize("text", ["See you on Friday at 3 pm.", "We sold 1,200 tickets in two weeks."])
+@pytest.mark.parametrize("text", ["We met in July.", "We sold 1,200 tickets."])
 def test_identifying_leaves_dates_and_numbers_without_a_cue(text: str) -> None:
     assert _masked(text, "careful")
     assert not _masked(text, "identifying")
@@ -54,6 +54,38 @@ def test_identifying_leaves_dates_and_numbers_without_a_cue(text: str) -> None:
 )
 def test_identifying_masks_dates_and_numbers_with_a_cue_or_form(text: str, secret: str) -> None:
     assert any(secret in find for find in _masked(text, "identifying"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "See you on Friday at 3 pm, I'll bring 4 friends.",
+        "It takes 20 minutes, or half an hour.",
+        "TypeError: expected str",
+        "os.remove(path) and ./run.sh --verbose",
+        "WBC 7.1, BP 130/85, given 500 mg amoxicillin for 7 days",
+        "while n > 5: n -= 2",
+    ],
+)
+def test_careful_leaves_numbers_and_times_of_everyday_use(text: str) -> None:
+    assert _masked(text, "careful") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("I'm 29 and still in school.", "29"),
+        ("She turned eighty last week.", "eighty"),
+        ("Deliver it to 9 Rosehip Cottage.", "9"),
+        ("It is five five oh one two.", "five"),
+        ("The wedding was in nineteen ninety four.", "nineteen"),
+        ("The code for room 14 is 3.", "14"),
+        ("We met on 4 March.", "4"),
+        ("TODO(jhollis): remove", "jhollis"),
+    ],
+)
+def test_careful_masks_numbers_that_may_be_part_of_more(text: str, secret: str) -> None:
+    assert any(secret in find for find in _masked(text, "careful"))
 
 
 def test_the_default_stays_out_of_keys() -> None:

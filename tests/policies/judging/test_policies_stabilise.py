@@ -6,9 +6,10 @@ import random
 from collections.abc import Callable, Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import reticent
 from pipelines.corpus.split import Splitter
 from pipelines.mask import MASK
 from pipelines.policies.judging.by_hand import mask_by_hand, whole_tokens
@@ -108,6 +109,67 @@ def test_a_model_never_reads_what_patterns_find(words: list[str], others: list[s
         Stabiliser([finder(always, "p"), finder(model, "m", seen)]).find_all([(*sentence(world), [])])
     assert read[0] == read[1]
     assert not any("d9" in text for text in read[0])
+
+
+def unions(*finders: Callable[..., list[list[Span] | str]]) -> Callable[..., list[list[Span] | str]]:
+    def find(readings: Sequence[Tokens]) -> list[list[Span] | str]:
+        each = [found(readings) for found in finders]
+        return [
+            [span for spans in of_one if isinstance(spans, list) for span in spans]
+            for of_one in zip(*each, strict=True)
+        ]
+
+    return find
+
+
+@given(patterns=pairs, model=pairs, words=lines)
+def test_reading_the_original_too_leaves_no_more_open_than_reading_it_alone(
+    patterns: Pairs, model: Pairs, words: list[str]
+) -> None:
+    """Every word that policies find in the original is masked, and the result is still a fixed point."""
+    marked = sentence(words)
+    finders = [finder(patterns, "p"), finder(model, "m")]
+    alone = unions(*finders)
+    (plain,) = alone([marked])
+    (found,) = Stabiliser(finders, original=alone).find_all([(*marked, [])])
+    tokens = masked(found)
+    assert isinstance(plain, list)
+    assert masked(set(plain)) <= tokens
+    given_all = [Span(token, token + 1, "HAND", "hand") for token in tokens]
+    (again,) = Stabiliser(finders, original=alone).find_all([(*marked, given_all)])
+    assert masked(again) == tokens
+
+
+REAL = (
+    '{"born":"1990-02-11","ssn":"219099999"}',
+    "emidio p lombardo lives at 12 Elm Rd, Iceland 80296",
+    "passport X4RTBPFW4 expires soon, ask Usamov and Bowers",
+    "landlord lindqvist won't fix it; call 020 7946 0018 or mail jo@example.org on 3 May 2021",
+    '<contact name="Bilal Chaudhry" tel="0161 496 0752"/>',
+    "RT @ ManUtd : Ready for Louis van Gaal 's first press conference , at Old Trafford",
+)
+POLICIES = ("high_entity", "presidio", "addresses", "identifiers", "fields")
+
+
+@pytest.fixture(scope="module")
+def both_ways() -> tuple[reticent.Redactor, reticent.Redactor]:
+    return tuple(
+        reticent.Redactor(POLICIES, stabilise=way, check_language=False, dates_and_numbers="careful")
+        for way in (True, False)
+    )  # type: ignore[return-value]
+
+
+@settings(max_examples=40, deadline=None)
+@given(parts=st.lists(st.sampled_from(REAL), min_size=1, max_size=3), joint=st.sampled_from((" ", "\n", ", ")))
+def test_real_policies_leave_no_letter_open_that_they_find_in_the_original(
+    both_ways: tuple[reticent.Redactor, reticent.Redactor], parts: list[str], joint: str
+) -> None:
+    text = joint.join(parts)
+    stable, plain = (
+        {at for find in redactor.redact([text])[0].finds for at in range(find.start, find.end) if text[at].isalnum()}
+        for redactor in both_ways
+    )
+    assert plain <= stable
 
 
 def test_several_sentences_share_what_was_read_and_keep_their_own_answers() -> None:

@@ -19,12 +19,12 @@ from pipelines.policies.english.world_names import world_names
 from pipelines.policies.protocol import PLACEHOLDER
 
 _LISTS: Final = word_lists("places")
-_WORD_NAMES: Final = _LISTS["word_names"]
-_EVERYDAY: Final = (
+WORD_NAMES: Final = _LISTS["word_names"]
+EVERYDAY: Final = (
     COMMON_WORDS
     | NUMBER_WORDS
     | FUNCTION_WORDS
-    | _WORD_NAMES
+    | WORD_NAMES
     | _LISTS["no_names"]
     | _LISTS["no_speakers"]
     | _LISTS["asks"]
@@ -110,7 +110,7 @@ def find_placed(text: str, words: Sequence[re.Match[str]], lower: Sequence[str])
             continue
         if lower[at] in _STARTS and (units := _after(text, words, lower, at, accepted_verb == at)):
             yield from ((words[unit.first].start(), words[unit.last].end(), "PERSON") for unit in units)
-        if (lower[at] in _WORD_NAMES or _is_listed(lower[at])) and _begins_clause(text, words, lower, at):
+        if (lower[at] in WORD_NAMES or is_listed(lower[at])) and _begins_clause(text, words, lower, at):
             chain = _chain(text, words, lower, at)
             verb = chain[-1].last + 1
             if _is_followed(text, words, lower, chain):
@@ -122,11 +122,11 @@ def find_placed(text: str, words: Sequence[re.Match[str]], lower: Sequence[str])
         yield from _surnames_first(text)
     for match in _CAMEL.finditer(text):
         parts = [part.lower() for part in _HUMP.findall(match[0])]
-        if any(map(_is_listed, (parts[0], parts[-1]))) and all(part not in _EVERYDAY for part in parts):
+        if any(map(is_listed, (parts[0], parts[-1]))) and all(part not in EVERYDAY for part in parts):
             yield match.start(), match.end(), "USERNAME"
     for match in _JOINED.finditer(text) if "_" in text or _INNER_DOT.search(text) else ():
         parts = re.split("[._]", match[0].lower())
-        if _is_listed(parts[0]) and parts[1] not in _EVERYDAY:
+        if is_listed(parts[0]) and parts[1] not in EVERYDAY:
             yield match.start(), match.end(), "USERNAME"
 
 
@@ -136,11 +136,12 @@ _STARTS: Final = _LISTS["asks"] | _LISTS["asks_named"] | _LISTS["asks_join"] | _
 @functools.lru_cache(maxsize=65_536)
 def _is_opening(lower: str) -> bool:
     """Returns true if a name may follow a word, or begin with it."""
-    return lower in _STARTS or lower in _WORD_NAMES or _is_listed(lower)
+    return lower in _STARTS or lower in WORD_NAMES or is_listed(lower)
 
 
-def _is_listed(lower: str) -> bool:
-    return len(lower) >= _SHORTEST and lower in world_names() and lower not in _EVERYDAY
+def is_listed(lower: str) -> bool:
+    """Returns true for a listed name, in lower case, that is no ordinary word."""
+    return len(lower) >= _SHORTEST and lower in world_names() and lower not in EVERYDAY
 
 
 def _gap(text: str, words: Sequence[re.Match[str]], at: int) -> str:
@@ -151,11 +152,11 @@ def _gap(text: str, words: Sequence[re.Match[str]], at: int) -> str:
 def _unit(text: str, words: Sequence[re.Match[str]], lower: Sequence[str], at: int) -> _Unit | None:
     """Returns the name that begins at a word, with the words after it that belong to it."""
     first = words[at][0]
-    if _is_listed(lower[at]):
+    if is_listed(lower[at]):
         kind = "listed"
-    elif lower[at] in _WORD_NAMES:
+    elif lower[at] in WORD_NAMES:
         kind = "word"
-    elif len(lower[at]) > _SHORTEST and lower[at] not in _EVERYDAY and "'" not in first and "’" not in first:
+    elif len(lower[at]) > _SHORTEST and lower[at] not in EVERYDAY and "'" not in first and "’" not in first:
         kind = "unlisted"
     else:
         return None
@@ -167,8 +168,8 @@ def _unit(text: str, words: Sequence[re.Match[str]], lower: Sequence[str], at: i
         if lower[following] in _PARTICLES and _gap(text, words, following) in (" ", "-") and following + 1 < len(words):
             following += 1
         word = lower[following]
-        is_part = _is_listed(word) or (
-            word not in _EVERYDAY
+        is_part = is_listed(word) or (
+            word not in EVERYDAY
             and len(word) > _SHORTEST
             and (kind != "word" or words[following][0][0].isupper())
             and words[following][0][0].isupper() == first[0].isupper()
@@ -270,17 +271,17 @@ def _speakers(text: str) -> Iterator[Find]:
         parts = name.lower().replace(".", " ").split()
         if not parts or ROLE.fullmatch(name) or parts[0] in _LISTS["no_speakers"]:
             continue
-        is_listed = _is_listed(parts[0]) or _is_listed(parts[-1])
-        is_new = all(part not in _EVERYDAY or part in _WORD_NAMES for part in parts) and not (
-            name.isupper() and not is_listed
+        is_known = is_listed(parts[0]) or is_listed(parts[-1])
+        is_new = all(part not in EVERYDAY or part in WORD_NAMES for part in parts) and not (
+            name.isupper() and not is_known
         )
         if match["time"] is not None:
-            is_name = is_listed or is_new
+            is_name = is_known or is_new
         elif group == "inside":
             continue
         else:
             is_spoken = _SPOKEN.match(text, match.end() - 1) is not None
-            is_name = (is_listed and all(part not in _EVERYDAY for part in parts)) or (is_new and is_spoken)
+            is_name = (is_known and all(part not in EVERYDAY for part in parts)) or (is_new and is_spoken)
         if is_name:
             yield *match.span(group), "PERSON"
 
@@ -289,12 +290,12 @@ def _surnames_first(text: str) -> Iterator[Find]:
     """Yields "Surname, Given" and "Surname, G."."""
     for match in _SURNAME_FIRST.finditer(text):
         surname, given = match[1].lower(), match[2].lower()
-        if (surname in _EVERYDAY and surname not in _WORD_NAMES) or _PLACEHOLDER in (surname, given):
+        if (surname in EVERYDAY and surname not in WORD_NAMES) or _PLACEHOLDER in (surname, given):
             continue
         is_initial = given.endswith(".")
-        if not is_initial and (len(given) < _SHORTEST or (given in _EVERYDAY and given not in _WORD_NAMES)):
+        if not is_initial and (len(given) < _SHORTEST or (given in EVERYDAY and given not in WORD_NAMES)):
             continue
-        is_known = _is_listed(surname) or _is_listed(given)
+        is_known = is_listed(surname) or is_listed(given)
         is_place = _LISTING.search(text, max(0, match.start() - _REACH), match.start()) is not None
         if is_place and (is_known or is_initial or _PERSON_AFTER.match(text, match.end())):
             yield match.start(), match.end(), "PERSON"

@@ -10,6 +10,7 @@ from pipelines.policies.detectors.finds import Find
 from pipelines.policies.detectors.identifiers.announced import CUES, find_announced
 from pipelines.policies.detectors.identifiers.codes import find_codes, find_letter_codes, find_numbers, find_plates
 from pipelines.policies.detectors.identifiers.contacts import find_contacts, find_pages, find_spelled_mail
+from pipelines.policies.detectors.identifiers.forms import find_forms
 from pipelines.policies.detectors.identifiers.ibans import find_ibans
 from pipelines.policies.detectors.identifiers.keys import (
     LONG_WORD,
@@ -78,6 +79,7 @@ def _all(text: str) -> Iterator[Find]:
     yield from find_persons(text, words, lower_words)
     yield from find_placed(text, words, lower_words)
     yield from find_names_in_scripts(text)
+    yield from find_forms(text)
     if "=?" in text:
         yield from find_encoded(text)
     yield from find_letter_codes(text, words)

@@ -1,0 +1,97 @@
+"""Finds secrets in fixed phrases: signatures, log lines, notes in code, "did rajesh reply", and numbers of one form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from pipelines.policies.detectors.finds import Find, find_all
+from pipelines.policies.detectors.identifiers.places import EVERYDAY, WORD_NAMES, is_listed
+from pipelines.policies.english.common_words import BASE_VERBS, FUNCTION_WORDS, VERB_FORMS
+
+_CAPITAL: Final = r"(?-i:[^\W\d_a-zß-öø-ÿ])"
+_SIGNED: Final = re.compile(
+    r"(?:^|[\n.!?][ \t]{0,8})(?:(?:(?:best|kind|warm|many|with(?: (?:best|kind|warm))?)[ ])?(?:regards|wishes|thanks)"
+    r"|thank you|thanks(?: again| a lot)?|cheers|best|sincerely|yours(?: (?:sincerely|truly|faithfully))?|love"
+    r"|cordially|respectfully)[ ]?[,.!]?[ \t]{0,8}\n\s{0,8}(?:[-–—~][ ]?)?"
+    rf"({_CAPITAL}[\w'’-]{{1,20}}(?:[ ]{_CAPITAL}[\w'’.-]{{0,20}}){{0,3}})[ \t]{{0,8}}(?=\n|,|\Z)",
+    re.I,
+)
+_LOGGED_IN: Final = re.compile(
+    r"(?:(?:failed|accepted) \S{1,24} for|invalid user|session (?:opened|closed) for user|authentication failure for|"
+    r"connection closed by(?: authenticating)? user) (?!invalid user )([\w.@+-]{2,64})",
+    re.I,
+)
+_NOTE: Final = re.compile(r"(?<!\w)(?:TODO|FIXME|XXX|HACK|NOTE)\(@?([a-z][\w.-]{1,40})\)")
+_IRISH: Final = re.compile(r"(?<!\w)(?:O['’][A-Z][a-z]{2,20}|Mc[A-Z][a-z]{2,20}|Fitz[A-Z]?[a-z]{3,20})(?!\w)")
+_LOGIN: Final = re.compile(
+    r"(?<!\w)(?:login|log in|user(?:name)?|usr)[ :=]{1,3}(\S{2,64})[ ,;/]{1,3}"
+    r"(?:pass(?:word)?|pwd|pw)[ :=]{1,3}([^\s,;]{3,64})",
+    re.I,
+)
+_ANSWER: Final = re.compile(
+    r"security question[^\n]{0,120}?(?:answer|reply)(?:[ ]is|[ ]?[:=])[ ]{0,2}([^\n.;]{2,60})", re.I
+)
+_ARROW: Final = re.compile(
+    r"(?<!\w)(?:secret|password|passwd|passphrase|token|api[ _-]?key|key|pin"
+    r"|credential)s?[ ]?(?:→|->|⇒|–>)[ ]?([^\s,;]{4,80})",
+    re.I,
+)
+_INSURANCE: Final = re.compile(r"(?<!\w)[A-Z]{2}[ ]?\d{2}[ ]?\d{2}[ ]?\d{2}[ ]?[A-D](?!\w)")
+_PLACE: Final = re.compile(
+    r"(?<![\w.])[-+]?\d{1,3}\.\d{3,12}°?[ ]?[NS]?[,;/ ][ ]?[-+]?\d{1,3}\.\d{3,12}°?(?![\w.]|[ ]?\d)"
+)
+_QUESTION: Final = re.compile(
+    r"(?<!\w)(?:did|does|didn['’]?t|doesn['’]?t)[ ]([^\W\d_]{3,20})(?=[ ]([a-z]{2,14})(?!\w))", re.I
+)
+_KIN: Final = re.compile(
+    rf"(?:\A|[.!?\n][ ]{{0,2}})({_CAPITAL}[^\W\d_]{{2,20}})[ ](?:is|was)[ ]"
+    r"(?:my|our|his|her|their)[ ](?:[a-z]{2,12}[ ])?"
+    r"(?:friend|neighbou?r|boss|landlord|landlady|doctor|dentist|teacher|nurse|lawyer|colleague|cousin|brother|sister"
+    r"|wife|husband|mother|father|mum|mom|dad|aunt|uncle|niece|nephew|son|daughter|partner|boyfriend|girlfriend"
+    r"|roommate|flatmate|manager|supervisor|tenant|client|patient)(?!\w)"
+)
+_OF_PERSONS: Final = frozenset(
+    {"reply", "answer", "say", "tell", "text", "phone", "agree", "mention", "apologize", "apologise"}
+)
+_TEAMS: Final = frozenset(
+    {
+        "team",
+        "support",
+        "sales",
+        "service",
+        "customer",
+        "office",
+        "department",
+        "staff",
+        "group",
+        "sent",
+        "the",
+        "please",
+    }
+)
+
+
+def find_forms(text: str) -> Iterator[Find]:
+    """Yields secrets in fixed phrases."""
+    if "\n" in text:
+        for match in _SIGNED.finditer(text):
+            words = match[1].lower().replace(".", " ").split()
+            if _TEAMS.isdisjoint(words) and any(word not in EVERYDAY or word in WORD_NAMES for word in words):
+                yield *match.span(1), "PERSON"
+    yield from find_all(text, "USERNAME", _LOGGED_IN, _NOTE, group=1)
+    yield from find_all(text, "PERSON", _IRISH)
+    yield from find_all(text, "PASSWORD", _ANSWER, _ARROW, group=1)
+    for match in _LOGIN.finditer(text):
+        if FUNCTION_WORDS.isdisjoint((match[1].lower(), match[2].lower())):
+            yield *match.span(2), "PASSWORD"
+    yield from find_all(text, "ID_NUMBER", _INSURANCE, _PLACE)
+    for match in _QUESTION.finditer(text):
+        name = match[1].lower()
+        is_name = is_listed(name) or (name in WORD_NAMES and match[1][0].isupper())
+        if (is_name and match[2] in BASE_VERBS | VERB_FORMS) or (match[2] in _OF_PERSONS and name not in EVERYDAY):
+            yield *match.span(1), "PERSON"
+    for match in _KIN.finditer(text):
+        if is_listed(match[1].lower()) or match[1].lower() in WORD_NAMES:
+            yield *match.span(1), "PERSON"

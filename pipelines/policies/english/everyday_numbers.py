@@ -1,0 +1,112 @@
+"""Dates and numbers of everyday use that identify nobody: "2 pizzas", "on Tuesday", "45 minutes", "9 am to 5 pm".
+
+Such a find consists of numbers of up to three digits, number words, units, days, times and words of grammar. It stays
+a find if it touches letters or digits, or stands beside a name, as in an address, or is a part of a dictated number.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import Final
+
+from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS, UNITS
+from pipelines.policies.english.name_lists import personal_names
+from pipelines.policies.english.word_lists import word_lists
+from pipelines.policies.protocol import PLACEHOLDER
+
+_LISTS: Final = word_lists("ordinary")
+_EVERYDAY: Final = FUNCTION_WORDS | UNITS | NUMBER_WORDS | _LISTS["measures"] | _LISTS["times"] | _LISTS["counts"]
+_NAMES_TOO: Final = word_lists("places")["word_names"]
+_PIECE: Final = re.compile(
+    r"(?<![\w.,:/-])(?:[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?|[0-9]{1,3}(?:\.[0-9]{1,4})?(?:st|nd|rd|th|s)?)"
+    r"(?=[a-z°µ]{1,3}(?![\w./:])|[^\w./:]|\.?\Z)|[^\W\d_]+"
+)
+_MARKS: Final = re.compile(r"[\s$€£¥%°'’.,~<>+()–-]*")
+_TOUCHES: Final = re.compile(r"[\w#@/+*_'’-]$|\d[ .,:]$")
+_TOUCHED: Final = re.compile(r"[\w#@/+*_]|[.,:]\w|[ ]\d|-(?![a-z]{3})")
+_WORD: Final = re.compile(r"[^\W\d_]+")
+_LAST_WORD: Final = re.compile(r"([^\W\d_][\w'’-]*)(\.?)[ ]$")
+_NEXT_WORD: Final = re.compile(r",?[ ]([^\W\d_][\w'’-]*)")
+_SENTENCE: Final = re.compile(r"(?:\A|[.!?:;\n(\"“][ ]?)\Z")
+_AGE: Final = re.compile(
+    r"(?<!\w)(?:i['’]?m|i am|(?:he|she|they|who|it)(?:['’]?s| is| was| are| were))(?: (?:now|only|just|almost|about|"
+    r"nearly))?[ ]$|[^\W\d_], $",
+    re.I,
+)
+_NEAR_WORDS: Final = 4
+_DICTATED: Final = 3
+_LONG: Final = 2
+
+
+def is_everyday(find: str, before: str, after: str) -> bool:
+    """Returns true if a find is a date or number of everyday use.
+
+    Args:
+        find: text of the find.
+        before, after: text next to it.
+    """
+    pieces = _PIECE.findall(find)
+    if not pieces or _MARKS.fullmatch(_PIECE.sub("", find)) is None:
+        return False
+    words = [piece for piece in pieces if piece[0].isalpha()]
+    if not all(map(_is_everyday_word, words)):
+        return False
+    if len(words) == len(pieces) and not any(word.lower() in NUMBER_WORDS for word in words):
+        return True
+    return not (_is_dictated(words, before, after) or _is_part(find, pieces, before, after))
+
+
+def _is_dictated(words: list[str], before: str, after: str) -> bool:
+    """Returns true for a year or a large number in words, and if several words for digits stand near each other."""
+    lower = [word.lower() for word in words]
+    if "thousand" in lower or sum(word in NUMBER_WORDS for word in lower) > _LONG:
+        return True
+    if any(a in _LISTS["centuries"] and b in _LISTS["tens"] for a, b in pairwise(lower)):
+        return True
+    near = [*_WORD.findall(before)[-_NEAR_WORDS:], *words, *_WORD.findall(after)[:_NEAR_WORDS]]
+    digits = [word.lower() in _LISTS["digit_words"] for word in near]
+    return sum(digits) >= _DICTATED or any(first and second for first, second in pairwise(digits))
+
+
+def _is_part(find: str, pieces: list[str], before: str, after: str) -> bool:
+    """Returns true if a number touches letters or digits, stands beside a name, or may be an age or a date."""
+    if _TOUCHES.search(before) or _TOUCHED.match(after):
+        return True
+    if any(piece.lower() in ("may", "march") for piece in pieces):
+        return True
+    if all(piece[0].isdigit() or piece.lower() in NUMBER_WORDS for piece in pieces) and _AGE.search(before):
+        return True
+    last, following = _LAST_WORD.search(before), _NEXT_WORD.match(after)
+    is_last = find[-1].isdigit() or pieces[-1].lower() in NUMBER_WORDS
+    if following and is_last and _may_be_name(following[1]):
+        return True
+    return last is not None and not _begins(last, before) and (_may_be_name(last[1]) or _is_unknown(last[1]))
+
+
+def _is_everyday_word(word: str) -> bool:
+    lower = word.lower()
+    if word.istitle() and lower in _NAMES_TOO:
+        return False
+    return lower in _EVERYDAY or (word.islower() and lower in COMMON_WORDS and lower not in personal_names())
+
+
+def _may_be_name(word: str) -> bool:
+    """Returns true for a placeholder, and for a word with a capital that is no word of this module."""
+    if word == PLACEHOLDER:
+        return True
+    is_loud = word.isupper() and len(word) >= _NEAR_WORDS and word.lower() not in COMMON_WORDS
+    return (word.istitle() or is_loud) and word.lower() not in _EVERYDAY and not _is_term(word)
+
+
+def _is_unknown(word: str) -> bool:
+    return word.islower() and word not in _EVERYDAY and word not in COMMON_WORDS and not _is_term(word)
+
+
+def _is_term(word: str) -> bool:
+    return any(word.lower() in _LISTS[name] for name in ("numbered", "technical", "drugs", "eponyms"))
+
+
+def _begins(word: re.Match[str], before: str) -> bool:
+    """Returns true for a common word that begins a sentence: "Print 200"."""
+    return not word[2] and word[1].lower() in COMMON_WORDS and _SENTENCE.search(before[: word.start()]) is not None
