@@ -89,5 +89,5 @@ def open_reader(options: PolicyOptions) -> SpacyReader | EncoderReader:
         described=described.get("thresholds", {}),
         device=options.token_classifier_device,
         onnx=options.token_classifier_onnx,
-        joint=options.token_classifier_aggregation == "any",
+        joint=options.token_classifier_aggregation == "any",  # noqa: S105 - no password
     )
