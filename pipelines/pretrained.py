@@ -20,10 +20,19 @@ def is_hub_name(name: str) -> bool:
 
 def hub_commit(name: str, revision: str | None) -> str | None:
     """Returns the commit of a hub model in the local Hugging Face cache; None if the cache lacks that revision."""
+    folder = hub_folder(name, revision)
+    return folder.name if folder is not None else None
+
+
+def hub_folder(name: str, revision: str | None) -> Path | None:
+    """Returns the folder with a hub model's files at a commit, in the local cache. None if it lacks that revision."""
     from huggingface_hub import try_to_load_from_cache
 
-    path = try_to_load_from_cache(name, "config.json", revision=revision)
-    return Path(path).parent.name if isinstance(path, str) else None
+    for file in ("config.json", "gliner_config.json"):
+        path = try_to_load_from_cache(name, file, revision=revision)
+        if isinstance(path, str):
+            return Path(path).parent
+    return None
 
 
 def folder_files(folder: Path) -> list[Path]:

@@ -86,7 +86,10 @@ class RedactOptions(TypedDict, total=False):
     token_classifier_threshold: float
     token_classifier_thresholds: Mapping[str, float]
     token_classifier_device: str
+    token_classifier_onnx: str
+    token_classifier_aggregation: Literal["label", "any"]
     gliner: str
+    gliner_revision: str
     gliner_labels: Mapping[str, str]
     gliner_threshold: float
     exclude: Sequence[str]

@@ -13,7 +13,9 @@ from pipelines.errors import ConfigError
 
 PolicyOption = Annotated[
     list[str],
-    typer.Option("--policy", "-p", help="Policies, separated by commas. Text that any of them finds is masked."),
+    typer.Option(
+        "--policy", "-p", help="Policies or presets, separated by commas. Text that any of them finds is masked."
+    ),
 ]
 ModelOption = Annotated[str | None, typer.Option(help="An installed spaCy model; default en_core_web_sm.")]
 LanguageOption = Annotated[str | None, typer.Option(help="Language code of the text; default en.")]
@@ -38,7 +40,9 @@ TokenClassifierOption = Annotated[
     str | None,
     typer.Option(help="Token-classification model, a folder or a cached hub model, for the policy token_classifier."),
 ]
-GlinerOption = Annotated[Path | None, typer.Option(help="Folder of a GLiNER model, for the policy gliner.")]
+GlinerOption = Annotated[
+    str | None, typer.Option(help="GLiNER or GLiNER2 model, a folder or a cached hub model, for the policy gliner.")
+]
 WorkersOption = Annotated[int, typer.Option(min=1, max=256, help="Worker processes.")]
 OnceOption = Annotated[
     bool,

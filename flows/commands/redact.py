@@ -57,7 +57,7 @@ def settings_options(
     names: Path | None,
     classifier: Path | None = None,
     token_classifier: str | None = None,
-    gliner: Path | None = None,
+    gliner: str | None = None,
 ) -> dict[str, Any]:
     """Returns fields of the ``[redact]`` table for options that need conversion.
 
@@ -65,19 +65,19 @@ def settings_options(
         pattern: texts ``LABEL=REGEX``
         keywords: JSON file ``{DOMAIN: [keyword, ...]}``
         names: file with one name per line
-        classifier, gliner: folders of models
-        token_classifier: folder of a model, or the name of a model on the hub
+        classifier: folder of a model
+        token_classifier, gliner: folder of a model, or the name of a model on the hub
 
     Raises:
         ConfigError, InputError: an option cannot be used.
     """
     options: dict[str, Any] = {}
-    for name, folder in (("classifier", classifier), ("gliner", gliner), ("names_file", names)):
+    for name, folder in (("classifier", classifier), ("names_file", names)):
         if folder is not None:
             options[name] = str(folder.absolute())
-    if token_classifier is not None:
-        is_folder = Path(token_classifier).is_dir()
-        options["token_classifier"] = str(Path(token_classifier).absolute()) if is_folder else token_classifier
+    for name, model in (("token_classifier", token_classifier), ("gliner", gliner)):
+        if model is not None:
+            options[name] = str(Path(model).absolute()) if Path(model).is_dir() else model
     for given in pattern:
         label, separator, regex = given.partition("=")
         if not separator:

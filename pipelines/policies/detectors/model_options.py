@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import ConfigError
-from pipelines.pretrained import folder_files, hub_commit
+from pipelines.pretrained import folder_files, hub_commit, hub_folder
 
 
 def identity_of(field: str, name: str | None, revision: str | None) -> dict[str, Any]:
@@ -46,3 +46,9 @@ def location_of(field: str, name: str, revision: str | None) -> tuple[str, str |
             f"and redaction asks no network; fetch it once with `hf download {name}{which}`, or name a folder"
         )
     return name, commit
+
+
+def folder_of(field: str, name: str, revision: str | None) -> Path:
+    """Returns the folder of a model, which is in the local cache for a hub model. Raises as `location_of`."""
+    location, commit = location_of(field, name, revision)
+    return Path(location) if commit is None else hub_folder(name, commit) or Path(location)

@@ -75,6 +75,8 @@ def open_reader(options: PolicyOptions) -> SpacyReader | EncoderReader:
                 "redact.token_classifier_threshold: a spaCy pipeline gives no probabilities; its recall is set when "
                 "it is trained (`reticent train-detector --recall`)"
             )
+        if options.token_classifier_onnx is not None:
+            raise ConfigError("redact.token_classifier_onnx: the folder holds a spaCy pipeline, which has no ONNX file")
         return SpacyReader(Path(location), options.token_classifier_labels)
     from pipelines.policies.detectors.token_encoder import EncoderReader
 
@@ -86,4 +88,6 @@ def open_reader(options: PolicyOptions) -> SpacyReader | EncoderReader:
         thresholds=options.token_classifier_thresholds,
         described=described.get("thresholds", {}),
         device=options.token_classifier_device,
+        onnx=options.token_classifier_onnx,
+        joint=options.token_classifier_aggregation == "any",  # noqa: S105 - no password
     )

@@ -14,9 +14,10 @@ from transformers import AutoConfig, AutoModelForTokenClassification, AutoTokeni
 from pipelines.errors import ConfigError
 from pipelines.policies.detectors.token_compact import load_compact
 from pipelines.policies.detectors.token_labels import choose_thresholds, group_classes
+from pipelines.policies.detectors.token_onnx import OnnxModel, onnx_file
 from pipelines.policies.detectors.trained_folder import COMPACT
 from pipelines.policies.protocol import Sentence
-from pipelines.pretrained import first_position
+from pipelines.pretrained import first_position, hub_folder
 from pipelines.quiet import quiet_transformers
 
 MAX_PIECES: Final = 256
@@ -30,6 +31,9 @@ UNREAD: Final = "UNREAD"
 
 CPU_WINDOWS: Final = (8, 2)
 """Windows in a batch on the CPU, if that changes no bit. Otherwise the CPU reads single windows."""
+
+_ANY: Final = ""
+"""Key of the probability that a token has any label."""
 
 _SHAPES: Final = (*range(8, 65, 8), 96, 128, 192, MAX_PIECES)
 
@@ -50,6 +54,8 @@ class EncoderReader:
         threshold, thresholds: thresholds of the settings, for all labels and for single labels.
         described: thresholds in the model's folder.
         device: ``cpu``, ``cuda``, or ``auto``.
+        onnx: ONNX file in the folder that runs instead of the weights.
+        joint: true to mask a token also if all labels together reach the threshold of its most probable label.
 
     Raises:
         ConfigError: the model cannot be loaded, is no token classifier, or its tokenizer gives no offsets.
@@ -65,25 +71,35 @@ class EncoderReader:
         thresholds: Mapping[str, float],
         described: Mapping[str, float],
         device: str,
+        onnx: str | None = None,
+        joint: bool = False,
     ) -> None:
-        self._tokenizer, self._model = _load(location, commit)
+        self._tokenizer, self._model = _load(location, commit, onnx)
         config = self._model.config
         self._groups = group_classes({int(i): str(name) for i, name in config.id2label.items()}, labels)
         self.labels = frozenset({*self._groups, UNREAD})
         self.thresholds = choose_thresholds(
             frozenset(self._groups), given=threshold, by_label=thresholds, described=described
         )
+        if joint:
+            self._groups[_ANY] = sorted(index for classes in self._groups.values() for index in classes)
         if device == "cuda" and not torch.cuda.is_available():
             raise ConfigError("redact.token_classifier_device = 'cuda', but torch sees no GPU; set cpu or auto")
-        self._device = "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
-        self._model.to(self._device)
+        if isinstance(self._model, OnnxModel):
+            if device == "cuda":
+                raise ConfigError("redact.token_classifier_device = 'cuda', but an ONNX file runs on the CPU")
+            self._device, alone = "cpu", self._model.reads_alone
+        else:
+            self._device = "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
+            self._model.to(self._device)
+            alone = bool(getattr(config, "num_local_experts", None))  # the text decides the sizes of their products
         positions = getattr(config, "max_position_embeddings", None)
         reads = min(MAX_PIECES, positions - first_position(config) if positions else MAX_PIECES)
         self._num_marks = self._tokenizer.num_special_tokens_to_add()
         self._reads = int(min(reads, self._tokenizer.model_max_length))
         if self._reads - self._num_marks < 4:
             raise ConfigError(f"redact.token_classifier: the model reads {self._reads} word pieces; that is too few")
-        self._rows = GPU_WINDOWS if self._device == "cuda" else None
+        self._rows = 1 if alone else GPU_WINDOWS if self._device == "cuda" else None
         self._windows: dict[str, list[Window]] = {}
         self._seen: dict[tuple[int, ...], Probabilities] = {}
         self._exact: dict[tuple[int, int, bool], bool] = {}
@@ -102,9 +118,12 @@ class EncoderReader:
             ValueError: the model returned a value that is not a finite number.
         """
         scores, unread = self.scores(sentence)
-        runs = []
-        for label, threshold in self.thresholds.items():
-            runs += _runs([p if p >= threshold else None for p in scores[label]], label)
+        found = {label: [p if p >= limit else None for p in scores[label]] for label, limit in self.thresholds.items()}
+        for token, score in enumerate(scores.get(_ANY, ())):
+            likely = max(self.thresholds, key=lambda label: scores[label][token])
+            if score >= self.thresholds[likely] and found[likely][token] is None:
+                found[likely][token] = score
+        runs = [run for label, values in found.items() for run in _runs(values, label)]
         return [*runs, *_runs([1.0 if flag else None for flag in unread], UNREAD)]
 
     def scores(self, sentence: Sentence) -> tuple[dict[str, list[float]], list[bool]]:
@@ -230,7 +249,7 @@ def one_thread(device: str) -> Iterator[None]:
             torch.set_num_threads(before)
 
 
-def _load(location: str, commit: str | None) -> tuple[Any, Any]:
+def _load(location: str, commit: str | None, onnx: str | None) -> tuple[Any, Any]:
     if commit is None and (Path(location) / COMPACT).is_file():
         try:
             return load_compact(Path(location))
@@ -239,13 +258,19 @@ def _load(location: str, commit: str | None) -> tuple[Any, Any]:
                 f"redact.token_classifier: the files of the model do not fit together ({type(error).__name__}); copy "
                 "it again, or train it anew"
             ) from None
+    folder = Path(location) if commit is None else hub_folder(location, commit) or Path(location)
     try:
         with quiet_transformers():
             config = AutoConfig.from_pretrained(location, revision=commit, local_files_only=True)
             tokenizer: Any = AutoTokenizer.from_pretrained(location, revision=commit, local_files_only=True)
+            file = onnx_file(folder, onnx)
+            if file is not None:
+                return _with_offsets(tokenizer), OnnxModel(file, config)
             model, report = AutoModelForTokenClassification.from_pretrained(
                 location, config=config, revision=commit, local_files_only=True, output_loading_info=True
             )
+    except ConfigError:
+        raise
     except Exception as error:
         raise ConfigError(
             f"redact.token_classifier: the model cannot be loaded ({type(error).__name__}); name what save_pretrained "
@@ -256,9 +281,14 @@ def _load(location: str, commit: str | None) -> tuple[Any, Any]:
             "redact.token_classifier: the model has no weights for its head, so it is no trained token classifier; "
             "name one that was trained to label tokens"
         )
+    return _with_offsets(tokenizer), model.float().eval()
+
+
+def _with_offsets(tokenizer: Any) -> Any:
+    """Returns the tokenizer. Raises ConfigError if it gives no offsets."""
     if not tokenizer.is_fast:
         raise ConfigError("redact.token_classifier: its tokenizer does not tell offsets; it needs a tokenizer.json")
-    return tokenizer, model.float().eval()
+    return tokenizer
 
 
 def _runs(scores: Sequence[float | None], label: str) -> list[tuple[int, int, str, float]]:
