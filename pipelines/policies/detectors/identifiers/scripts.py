@@ -40,6 +40,7 @@ _NO_HAN: Final = ("お客", "皆", "王様", "神", "何", "奥", "客")
 _MAX_WORDS: Final = 3
 _STOPS: Final = _LISTS["stops"]
 _SHORTEST: Final = 3
+_PARTICLES: Final = frozenset("de da do dos das del della di du la le van von der den ten ter zu y".split())
 
 
 def find_names_in_scripts(text: str) -> Iterator[Find]:
@@ -68,6 +69,8 @@ def _end_of_name(text: str, start: int) -> int | None:
             break
         if is_cased(word[0]):
             lower = word[0].lower()
+            if number and lower in _PARTICLES and (after := _after_particle(text, word.end())) is not None:
+                return after
             is_alone = number == 0 and lower not in COMMON_WORDS and lower in world_names()
             if not word[0][0].isupper() and not is_alone:
                 break
@@ -78,6 +81,17 @@ def _end_of_name(text: str, start: int) -> int | None:
             break
         at = end + 1
     return end
+
+
+def _after_particle(text: str, at: int) -> int | None:
+    """Returns the end of a family name after "de", "van" and the like; None if no name follows."""
+    for _ in range(2):
+        word = _WORD.match(text, at + 1) if text[at : at + 1] == " " else None
+        if word is None or word[0].lower() not in _PARTICLES:
+            break
+        at = word.end()
+    is_name = word is not None and (word[0][0].isupper() or word[0].lower() in world_names())
+    return word.end() if word is not None and is_name else None
 
 
 def is_cased(word: str) -> bool:
