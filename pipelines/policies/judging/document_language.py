@@ -70,7 +70,12 @@ def languages_in(text: str, known: Sequence[str]) -> Languages:
     count = counts_of(words)
     plain = [word for word in given if word.islower()]
     is_english = sum(word in _ENGLISH for word in plain) >= _ENGLISH_SHARE * len(plain)
-    may_be_english = told is None and (is_english or count["en"] >= max(count.values(), default=0))
+    is_clear = not is_english and any(
+        len(word) >= _CLEAR_LETTERS and word not in _ENGLISH and any(code in MODELS for code in of.get(word, ()))
+        for word in words
+    )
+    is_weak = not is_clear and max(counts_of({*words}).values(), default=0) < 2  # noqa: PLR2004
+    may_be_english = told is None and (is_english or is_weak or count["en"] >= max(count.values()))
     possible = [code for code in known if code != "en" or may_be_english]
     foreign = [word for word in words if not any(code in possible for code in of.get(word, ()))]
     other, number = max(counts_of(foreign).items(), key=lambda item: (item[1], item[0]), default=(None, 0))
@@ -80,10 +85,6 @@ def languages_in(text: str, known: Sequence[str]) -> Languages:
     if strange > 1 and number >= max(_MANY, _FOREIGN_SHARE * len(words)):
         return Languages((), other)
     if len(foreign) == len(words):
-        is_clear = not is_english and any(
-            len(word) >= _CLEAR_LETTERS and word not in _ENGLISH and any(code in MODELS for code in of.get(word, ()))
-            for word in foreign
-        )
         if strange >= 2 - is_clear:
             return Languages((), other)
         return Languages(tuple(known[:1] if is_english and known[0] == "en" else possible or known))
@@ -91,4 +92,6 @@ def languages_in(text: str, known: Sequence[str]) -> Languages:
     others = [word for word in words if main not in of.get(word, ())]  # a word of both speaks for the main one
     among = counts_of(others)
     least = max(2, _PART_SHARE * len(words))
-    return Languages(tuple(code for code in possible if code == main or among[code] >= least))
+    return Languages(
+        tuple(c for c in possible if c == main or among[c] >= least or (c == "en" and is_weak and not count["en"]))
+    )

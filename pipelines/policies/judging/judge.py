@@ -144,7 +144,7 @@ class Judge:
         self._annotator: Annotator | None = None
         if needs := _needs(used):
             on_demand = frozenset({"tagger", "attribute_ruler", "lemmatizer"}) if _with_wants(used) else frozenset()
-            self._annotator = Annotator(load_pipeline(model, needs | on_demand))
+            self._annotator = Annotator(load_pipeline(model, needs, on_demand))
         self._stabiliser: Stabiliser | None = None
         if stabilise:
             groups = [
