@@ -80,13 +80,14 @@ def without_model_text(rows: Mapping[str, int], unit: str = "row") -> str:
     """
     listed = ", ".join(f"{number:,} {language}" for language, number in sorted(rows.items()))
     number = sum(rows.values())
-    then = ", then redact.models = {{{0} = \"{1}\"}}" if unit != "text" else ""  # a command uses what is installed
+    then = ', then redact.models = {{{0} = "{1}"}}' if unit != "text" else ""  # a command uses what is installed
     steps = [
         f"`{how_to_install(MODELS[code])}`{then.format(code, MODELS[code])}." for code in sorted(rows) if code in MODELS
     ]
     return (
         f"{number:,} {unit}{'s' * (number != 1)} in a language without a model ({listed}) "
-        f"{'are' if number != 1 else 'is'} masked whole. {' '.join(steps) or 'redact.models names models of languages.'}"
+        f"{'are' if number != 1 else 'is'} masked whole. "
+        f"{' '.join(steps) or 'redact.models names models of languages.'}"
     )
 
 

@@ -49,7 +49,9 @@ OnceOption = Annotated[
         "--no-stabilise", help="Let every policy read the original text once, as with redact.stabilise = false."
     ),
 ]
-AnyLanguageOption = Annotated[bool, typer.Option("--any-language", help="Read text in another language with the same model.")]
+AnyLanguageOption = Annotated[
+    bool, typer.Option("--any-language", help="Read text in another language with the same model.")
+]
 
 
 @app.command()

@@ -66,7 +66,7 @@ def write_starter(
         say(seen.text())
         keep(seen)
         replaced = {
-            'policies = ["customersim", "high_entity"]': f"{_languages(seen)}{_CAREFUL}policies = {json.dumps(_policies(seen))}",
+            'policies = ["customersim", "high_entity"]': f"{_redact(seen)}policies = {json.dumps(_policies(seen))}",
             "replicates = 1  ": "replicates = 10 ",
             "fraction = 1.0   ": f"{_line('min_sentences', 30, _FEWEST)}\nfraction = 0.0001",
             "JFT's design is 10 replicates of 0.0001. The simulator knows all its secrets, so here": "JFT's design",
@@ -144,8 +144,8 @@ def _epochs(seen: Survey) -> str:
     return f"{_line('epochs', seen.epochs, few if seen.epochs < USUAL_EPOCHS else '')}\n"
 
 
-def _languages(seen: Survey) -> str:
-    """Returns the lines of ``[redact]`` about languages."""
+def _redact(seen: Survey) -> str:
+    """Returns lines of ``[redact]``: about languages, and about dates and numbers."""
     comment = "each document is read with the model of its language, or masked whole without one"
     lines = [_line("language_of", "document", comment)]
     if seen.language != "en":
@@ -156,6 +156,6 @@ def _languages(seen: Survey) -> str:
     models = {code: model for code, model in seen.other_models.items() if model is not None}
     if models:
         lines.append(f"models = {{{', '.join(f'{code} = {json.dumps(model)}' for code, model in models.items())}}}")
-    for code in seen.other_models.keys() - models.keys() & MODELS.keys():
+    for code in sorted((seen.other_models.keys() - models.keys()) & MODELS.keys()):
         lines.append(f'# For {code}: {how_to_install(MODELS[code])}, then models = {{{code} = "{MODELS[code]}"}}')
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, _CAREFUL])

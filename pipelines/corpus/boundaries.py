@@ -29,9 +29,7 @@ def load_model(model: str, component: Literal["senter", "parser"]) -> Language:
     """
     module = model_module(model)
     if importlib.util.find_spec(module) is None:
-        raise ConfigError(
-            f"split.model: spaCy model '{model}' is not installed; run '{how_to_install(model)}'"
-        )
+        raise ConfigError(f"split.model: spaCy model '{model}' is not installed; run '{how_to_install(model)}'")
     nlp = spacy.load(module)
     if component not in nlp.component_names:
         raise ConfigError(f"split.model: '{model}' has no component {component}; set split.mode to another one")

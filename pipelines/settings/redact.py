@@ -59,8 +59,9 @@ class _Selection(StageConfig):
         '"de_core_news_sm"}.',
     )
     check_language: bool = Field(
-        default=True, description="true refuses text that is plainly in another language than `language`, unless language_of = "
-        "document."
+        default=True,
+        description="true refuses text that is plainly in another language than `language`, unless language_of = "
+        "document.",
     )
 
 
@@ -136,7 +137,7 @@ class RedactConfig(BuiltInOptions, _Selection):
     def _languages_fit(self) -> RedactConfig:
         if self.language_of == "corpus":
             if self.models:
-                raise ValueError('\'models\' needs language_of = "document"')
+                raise ValueError("'models' needs language_of = \"document\"")
             return self
         for language in (self.language, *self.models):
             if language not in LANGUAGES:

@@ -1,4 +1,4 @@
-"""Small models of other languages, trained on made-up text and installed in a folder like those that spaCy publishes."""
+"""Small models of other languages, trained on made-up text and installed as spaCy's own are."""
 
 import json
 import random
@@ -9,13 +9,14 @@ from pipelines.policies.learning.spacy_ner import train_spacy
 
 WORDS = {
     "de": {
-        "PER": "Anne Keller, Jonas Vogt, Petra Lindner, Uwe Brandt, Katrin Engel, Lukas Sommer, Heike Franke, Olaf Busch",
+        "PER": "Anne Keller, Jonas Vogt, Petra Lindner, Uwe Brandt, Katrin Engel, Lukas Sommer",
         "LOC": "Berlin, Hamburg, Leipzig, Bremen, Kassel, Dresden, Freiburg, Rostock",
         "ORG": "Siemens, Lufthansa, Bosch, Allianz, Commerzbank, Telekom",
         "MISC": "Tatort, Oktoberfest, Bambi",
         "texts": "Gestern hat PER in LOC angerufen.|Ich habe mit PER gesprochen und dann war ich bei ORG.|"
-        "Wir wohnen seit Jahren in LOC und das ist schön.|PER arbeitet bei ORG in LOC.|Am Abend haben wir MISC gesehen.|"
-        "Das ist nicht meine Rechnung.|Bitte schicken Sie mir die Unterlagen noch einmal zu.|Das Wetter war heute gut.|"
+        "Wir wohnen seit Jahren in LOC und das ist schön.|PER arbeitet bei ORG in LOC.|"
+        "Am Abend haben wir MISC gesehen.|Das ist nicht meine Rechnung.|"
+        "Bitte schicken Sie mir die Unterlagen noch einmal zu.|Das Wetter war heute gut.|"
         "Die neue Wohnung hat einen großen Garten und eine Küche.|Können Sie PER fragen, ob das so richtig ist?",
     }
 }

@@ -62,7 +62,7 @@ _PRESIDIO: Final[Mapping[str, str]] = {
     **dict.fromkeys(("AGE", "DATE_TIME"), labels.DATE),
     "NRP": labels.OTHER,
 }
-"""Of Presidio's recognisers for English, Spanish and Italian; one of your own, and of another country, is named in the settings."""
+"""Of Presidio's recognisers for seven languages; one of your own, and of another country, is named in the settings."""
 
 _IDENTIFIERS: Final[Mapping[str, str]] = {
     "PERSON": labels.PERSON,

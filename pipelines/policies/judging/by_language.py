@@ -80,7 +80,9 @@ class LanguageJudge:
         """Returns one verdict per request, in order: the union over the languages of its document."""
         verdicts: list[Verdict | None] = [None] * len(requests)
         for language in self._known:
-            rows = [i for i, request in enumerate(requests) if request.languages and language in request.languages.known]
+            rows = [
+                i for i, request in enumerate(requests) if request.languages and language in request.languages.known
+            ]
             if not rows:
                 continue
             for i, verdict in zip(rows, self._of(language).judge([requests[i] for i in rows]), strict=True):

@@ -74,7 +74,7 @@ def languages_in(text: str, known: Sequence[str]) -> Languages:
         len(word) >= _CLEAR_LETTERS and word not in _ENGLISH and any(code in MODELS for code in of.get(word, ()))
         for word in words
     )
-    is_weak = not is_clear and max(counts_of({*words}).values(), default=0) < 2  # noqa: PLR2004
+    is_weak = not is_clear and max(counts_of({*words}).values(), default=0) < 2
     may_be_english = told is None and (is_english or is_weak or count["en"] >= max(count.values()))
     possible = [code for code in known if code != "en" or may_be_english]
     foreign = [word for word in words if not any(code in possible for code in of.get(word, ()))]

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipelines.errors import ConfigError
 from pipelines.language import Annotator, load_pipeline, make_doc
-from pipelines.policies.judging.document_language import Languages
 from pipelines.policies.judging.exclusions import Exclusions as Exclusions
 from pipelines.policies.judging.failing import FAILED_LABEL as FAILED_LABEL
 from pipelines.policies.judging.failing import complete, coverage, find_names, whole
@@ -23,6 +22,8 @@ from pipelines.policies.redact import literal_mask_spans
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
+
+    from pipelines.policies.judging.document_language import Languages
 
 
 class Request(NamedTuple):

@@ -40,7 +40,10 @@ _NO_HAN: Final = ("お客", "皆", "王様", "神", "何", "奥", "客")
 _MAX_WORDS: Final = 3
 _STOPS: Final = _LISTS["stops"]
 _SHORTEST: Final = 3
-_PARTICLES: Final = frozenset("de da do dos das del della di du la le van von der den ten ter zu y".split())
+_PARTICLES: Final = frozenset({
+    "da", "das", "de", "del", "della", "den", "der", "di", "do", "dos", "du", "la", "le", "ten", "ter", "van", "von",
+    "y", "zu",
+})  # fmt: skip
 
 
 def find_names_in_scripts(text: str) -> Iterator[Find]:
