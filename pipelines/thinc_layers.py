@@ -268,7 +268,9 @@ def _remembering(node: Model[Any, Any], plain: Callable[..., Any]) -> Callable[.
     embed, mix = embedding.layers[2].layers[0], embedding.layers[3].layers[0]
 
     memory = VectorMemory(
-        lambda features: mix.predict(embed.predict(features)), [_window(layer) for layer in _windows_of(windows)], len(columns)
+        lambda features: mix.predict(embed.predict(features)),
+        [_window(layer) for layer in _windows_of(windows)],
+        len(columns),
     )
 
     def forward(model: Model[Any, Any], docs: list[Doc], is_train: bool) -> Any:

@@ -68,6 +68,8 @@ class RedactOptions(TypedDict, total=False):
 
     model: str
     language: str
+    language_of: Literal["corpus", "document"]
+    models: Mapping[str, str]
     check_language: bool
     stabilise: bool
     reads_original: bool
@@ -248,7 +250,7 @@ class Redactor:
         self._config = config
         self._judging = Judging.from_spec(config.redactor_spec(), workers)
         self._judge = TextJudge(self._judging, config.language)
-        self._is_checked = not config.check_language
+        self._is_checked = not config.check_language or config.language_of == "document"
 
     def redact(self, texts: Iterable[str], *, rendering: Rendering = "collapsed") -> list[RedactedText]:
         """Returns the texts with masks, in order.

@@ -18,7 +18,10 @@ PolicyOption = Annotated[
     ),
 ]
 ModelOption = Annotated[str | None, typer.Option(help="An installed spaCy model; default en_core_web_sm.")]
-LanguageOption = Annotated[str | None, typer.Option(help="Language code of the text; default en.")]
+LanguageOption = Annotated[
+    str | None,
+    typer.Option(help="Language code of all texts. Without it, `redact` reads each text in its own language."),
+]
 PatternOption = Annotated[
     list[str] | None, typer.Option("--pattern", help="LABEL=REGEX for the policy regex; repeat for several.")
 ]
@@ -50,7 +53,9 @@ OnceOption = Annotated[
         "--no-stabilise", help="Let every policy read the original text once, as with redact.stabilise = false."
     ),
 ]
-AnyLanguageOption = Annotated[bool, typer.Option("--any-language", help="Accept text in another language.")]
+AnyLanguageOption = Annotated[
+    bool, typer.Option("--any-language", help="Read text in another language with the same model.")
+]
 
 
 @app.command()
@@ -92,13 +97,13 @@ def redact(
     as_json: Annotated[bool, typer.Option("--json", help="Put schema_version into every line.")] = False,
 ) -> None:
     """Redact text with any policies. Writes one JSON line per text: id, redacted_text, spans."""
-    from flows.commands.redact import redact_lines, redactor_spec, settings_options
+    from flows.commands.redact import by_language, redact_lines, redactor_spec, settings_options
     from flows.commands.restore import replacing
     from flows.running.temporary import temporary_files
 
     options = settings_options(pattern or [], keywords, names, classifier, token_classifier, gliner)
     options |= {"model": model, "language": language, "conservative": conservative, "stabilise": not no_stabilise}
-    spec = redactor_spec(policy, options)
+    spec = redactor_spec(policy, options if any_language else by_language(options))
     if replacement != "mask" and rendering != "collapsed":
         raise ConfigError("--rendering says how masks are written; leave it out with --replacement")
     with temporary_files(), replacing(replacement, spec, surrogate_key, surrogate_map, consistent) as replace:

@@ -118,7 +118,7 @@ def _settings(settings: ProjectSettings) -> Iterator[Finding]:
     checks = [partial(settings.stages[table].check, name) for name in enabled for table in GRAPH[name].configs]
     redact: Any = settings.stages["redact"]
     problems = []
-    for check in (*checks, redact.redactor_spec().make):  # `check` may load no model
+    for check in (*checks, redact.redactor_spec().check):  # `check` may load no model
         try:
             check()
         except ReticentError as error:

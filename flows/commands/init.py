@@ -13,6 +13,7 @@ from flows.commands.patterns import by_name
 from flows.commands.survey import USUAL_EPOCHS, Decide, Survey, survey, take_best
 from pipelines.corpus.customersim import write_customersim
 from pipelines.errors import ConfigError
+from pipelines.language import MODELS, how_to_install, installed_model
 from pipelines.printable import printable
 
 SCHEMA: Final = "reticent.schema.json"
@@ -68,14 +69,14 @@ def write_starter(
         say("\n".join([seen.text(), *seen.owner_line]))
         keep(seen)
         replaced = {
-            'policies = ["customersim", "high_entity"]': f"{_CAREFUL}policies = {json.dumps(_policies(seen))}",
+            'policies = ["customersim", "high_entity"]': f"{_redact(seen)}policies = {json.dumps(_policies(seen))}",
             "replicates = 1  ": "replicates = 10 ",
             "fraction = 1.0   ": f"{_line('min_sentences', 30, _FEWEST)}\nfraction = 0.0001",
             "JFT's design is 10 replicates of 0.0001. The simulator knows all its secrets, so here": "JFT's design",
             "every sentence is reviewed (a census). Without gold": "of the training sentences. Without gold",
             "expected_items = 1_000_000  ": f"expected_items = {seen.expected_items:_}".ljust(28),
             f"epochs = {USUAL_EPOCHS}\n": _epochs(seen),
-            'mode = "auto"  ': f'{_languages(seen)}{_CUT_FIELDS}mode = "auto"  ',
+            'mode = "auto"  ': f'{_split_language(seen)}{_CUT_FIELDS}mode = "auto"  ',
         }
         for old, new in replaced.items():
             if old not in template:
@@ -97,6 +98,11 @@ def write_starter(
 def _policies(seen: Survey) -> tuple[str, ...]:
     """Returns the default policies, and the policy that masks names of speakers if the files have such names."""
     return (*OWN_POLICIES, *(("speakers",) if any(kind.found.has_names for kind in seen.kinds) else ()))
+
+
+def _split_language(seen: Survey) -> str:
+    """Returns the line of ``[split]`` about the language, if it is not English."""
+    return "" if seen.language == "en" else f"{_line('language', seen.language)}\n"
 
 
 def schema_text() -> str:
@@ -159,9 +165,18 @@ def _epochs(seen: Survey) -> str:
     return f"{_line('epochs', seen.epochs, few if seen.epochs < USUAL_EPOCHS else '')}\n"
 
 
-def _languages(seen: Survey) -> str:
-    """Returns lines for ``[split]`` if a part of the text is in another language."""
-    if not seen.has_other_languages:
-        return ""
-    comment = "documents in another language than English: name (counts them), or hold (leaves them out)"
-    return f"{_line('other_languages', 'name', comment)}\n"
+def _redact(seen: Survey) -> str:
+    """Returns lines of ``[redact]``: about languages, and about dates and numbers."""
+    comment = "each document is read with the model of its language, or masked whole without one"
+    lines = [_line("language_of", "document", comment)]
+    if seen.language != "en":
+        model = installed_model(seen.language)
+        if model is None:
+            lines.append(f"# The model is not installed yet: {how_to_install(MODELS[seen.language])}")
+        lines += [_line("language", seen.language), _line("model", model or MODELS[seen.language])]
+    models = {code: model for code, model in seen.other_models.items() if model is not None}
+    if models:
+        lines.append(f"models = {{{', '.join(f'{code} = {json.dumps(model)}' for code, model in models.items())}}}")
+    for code in sorted((seen.other_models.keys() - models.keys()) & MODELS.keys()):
+        lines.append(f'# For {code}: {how_to_install(MODELS[code])}, then models = {{{code} = "{MODELS[code]}"}}')
+    return "\n".join([*lines, _CAREFUL])

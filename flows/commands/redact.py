@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import chain, islice
@@ -15,6 +16,7 @@ from pydantic import ValidationError
 
 from pipelines.corpus.records import is_unicode
 from pipelines.errors import ConfigError, InputError
+from pipelines.language import MODELS, installed_model, without_model_text
 from pipelines.policies.english.wrong_language import check_text
 from pipelines.policies.judging.apply import Redactor, RedactorSpec
 from pipelines.settings.redact import RedactConfig
@@ -49,6 +51,14 @@ def redactor_spec(policies: Sequence[str], options: Mapping[str, Any]) -> Redact
             option = f"--{'.'.join(map(str, found['loc']))}: " if found["loc"] else ""
             problems.append(option + found["msg"].removeprefix("Value error, "))
         raise ConfigError("; ".join(problems).replace("--policies", "--policy")) from None
+
+
+def by_language(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Adds that each text is read with the installed model of its language, if no language and no model is named."""
+    if options.get("language") is not None or options.get("model") is not None:
+        return dict(options)
+    models = {code: model for code in MODELS if code != "en" and (model := installed_model(code)) is not None}
+    return {**options, "language_of": "document", "models": models}
 
 
 def settings_options(
@@ -125,9 +135,13 @@ def redact_lines(
     if rendering not in RENDERINGS:
         raise ConfigError(f"--rendering must be one of {', '.join(RENDERINGS)}")
     num_failed = num_unvouched = 0
+    without_model: Counter[str] = Counter()
     with opened(file) as lines:
         for record, judged in judge_records(records(lines, file), spec, workers=workers, check_language=check_language):
-            num_failed += judged.failed_closed
+            if judged.other_language is not None:
+                without_model[judged.other_language] += 1
+            else:
+                num_failed += judged.failed_closed
             num_unvouched += judged.conservative_failed
             document: dict[str, Any] = {"id": record["id"]}
             if replace is not None:
@@ -135,6 +149,8 @@ def redact_lines(
                 document["redacted_text"] = replace(str(record["id"]), judged)
             else:
                 document |= {"redacted_text": judged.rendered(rendering), "spans": _spans(judged)}
+            if judged.other_language is not None:
+                document["language_without_model"] = judged.other_language
             if spec.conservative is not None:
                 document["flagged_by_conservative"] = judged.flagged
             yield json.dumps({"schema_version": 1, **document} if as_json else document, ensure_ascii=False)
@@ -144,6 +160,8 @@ def redact_lines(
     ):
         if count:
             print(f"reticent: {name} failed on {count:,} text{'s' * (count > 1)}; {what_then}", file=sys.stderr)
+    if without_model:
+        print(f"reticent: {without_model_text(without_model, 'text')}", file=sys.stderr)
 
 
 def _spans(judged: JudgedText) -> list[dict[str, Any]]:
@@ -171,7 +189,7 @@ def judge_records(
         source = iter(found)
         is_first = True
         while batch := list(islice(source, _BATCH_RECORDS)):
-            if is_first and check_language:
+            if is_first and check_language and spec.models is None:
                 check_text((record["text"] for record in batch), language)
             is_first = False
             yield from zip(batch, judge.judge([record["text"] for record in batch]), strict=True)

@@ -29,6 +29,7 @@ from pipelines.corpus.split import Splitter
 from pipelines.errors import ConfigError, InputError
 from pipelines.files import write_atomic
 from pipelines.intervals import clopper_pearson_upper
+from pipelines.language import without_model_text
 from pipelines.policies.english.wrong_language import check_text
 from pipelines.policies.judging.apply import Redactor, RedactorSpec
 from pipelines.policies.judging.judge import Request, Verdict
@@ -262,12 +263,15 @@ def _redacted(
     key = secrets.token_bytes(32)  # not the surrogates of a run: a sample needs no store
     replace = replacement_writer(redact.replacement, redact.surrogate_scope, redact.policies, key)
     warnings: list[str] = []
-    if redact.check_language:
+    if redact.check_language and redact.language_of == "corpus":
         try:
             check_text([row["text"] for row in rows], redact.language)
         except ConfigError as error:
             warnings.append(str(error))
-    figures = RedactionFigures(policies=redact.policies, conservative=redact.conservative)
+    without_model: Counter[str] = Counter()
+    figures = RedactionFigures(
+        policies=redact.policies, conservative=redact.conservative, rows_without_model=without_model
+    )
     console.say(f"redacting {len(rows):,} rows; loading the models first")
     verdicts: list[Verdict] = []
     suspicions: list[Verdict] = []
@@ -300,6 +304,8 @@ def _redacted(
         if len(lines) < 4 * _MAX_EXAMPLES:
             labels = ", ".join(sorted({span.label for span in verdict.spans})) or "nothing"
             lines += [f"masked: {labels}", f"  original: {row['text']}", f"  redacted: {out['redacted_text']}", ""]
+    if without_model:
+        warnings.append(without_model_text(without_model))
     return {
         "num_rows": len(rows),
         "num_rows_left": num_left,

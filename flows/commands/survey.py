@@ -13,10 +13,11 @@ from flows.commands.kinds import DAMAGED, MOST_REJECTED, Kind, decided, kinds_of
 from flows.commands.sources import Settings, settings_of
 from pipelines.corpus.detect_format import is_empty
 from pipelines.corpus.formats import format_spec
-from pipelines.corpus.languages import language_of
+from pipelines.corpus.languages import LANGUAGES, language_of
 from pipelines.corpus.listing import left_out_text, list_files
 from pipelines.corpus.options import SourceOptions
 from pipelines.errors import InputError
+from pipelines.language import MODELS, how_to_install, installed_model, without_model_text
 
 _EVERYTHING = (SourceOptions(pattern="*", format="txt"),)
 _SAMPLED_TEXTS = 500
@@ -28,7 +29,10 @@ _WORDS_A_SENTENCE = 12
 USUAL_EPOCHS = 8
 _TRAINED_WORDS = 6_000_000
 """Words, over all epochs, that the tiny model reads in a quarter of an hour on two cores."""
-_NAMES = {"en": "English", "de": "German", "fr": "French", "es": "Spanish", "it": "Italian", "nl": "Dutch"}
+_NAMES = {
+    **{"en": "English", "de": "German", "fr": "French", "es": "Spanish", "it": "Italian", "nl": "Dutch"},
+    "pt": "Portuguese",
+}
 _OF_DOCUMENTS: Final = frozenset({"txt_document", "dialogue_gap_minutes"})
 """Settings that say where a document ends."""
 _BY_FIELD: Final = ("jsonl", "json", "csv", "tsv", "parquet", "huggingface")
@@ -87,10 +91,14 @@ class Survey:
     warnings: tuple[str, ...]
 
     @property
-    def has_other_languages(self) -> bool:
-        """Checks if some documents are not in English."""
-        least = _LEAST_SHARE * self.languages.total()
-        return any(code not in (None, "en") and number >= least for code, number in self.languages.items())
+    def language(self) -> str:
+        """Code of the language of most documents. English if it is unknown, or one without a usual model."""
+        return _main_language(self.languages)
+
+    @property
+    def other_models(self) -> dict[str, str | None]:
+        """Installed model of each further language that some documents are in; None without one."""
+        return {code: installed_model(code) for code in _others(self.languages)}
 
     @property
     def max_rejected_fraction(self) -> float:
@@ -172,6 +180,17 @@ class Survey:
         return f"language: {shares}" + (f", unknown {rest / total:.0%}" if rest else "")
 
 
+def _main_language(languages: Counter[str | None]) -> str:
+    known = [(number, code) for code, number in languages.items() if code in MODELS and code is not None]
+    return max(known, default=(0, "en"))[1]
+
+
+def _others(languages: Counter[str | None]) -> list[str]:
+    """Returns the further languages of at least `_LEAST_SHARE` of the documents, without text in other scripts."""
+    least, main = _LEAST_SHARE * languages.total(), _main_language(languages)
+    return sorted(c for c, n in languages.items() if c in LANGUAGES and c != main and n >= least and c is not None)
+
+
 def _source(kind: Kind) -> dict[str, Any]:
     fields = dict(kind.look.fields)
     return {
@@ -241,17 +260,17 @@ def _settle(inputs: Sequence[str], kinds: Sequence[Kind], readable: Sequence[Kin
 
 def _warnings(languages: Counter[str | None], num_documents: int, formats: Sequence[str]) -> list[str]:
     found = []
-    judged = languages.total() - languages[None]
-    others = judged - languages["en"]
-    if judged and others > 0.5 * judged:
+    main, judged = _main_language(languages), languages.total() - languages[None]
+    if judged and languages[main] < 0.5 * judged and languages.most_common(1)[0][0] != main:
         found.append(
-            "most of the text is not English: set split.language, redact.language and a model for it (redact.model)"
+            "most of the text is in a language without a usual model: set split.language, redact.language and a model "
+            "for it (redact.model)"
         )
-    elif others > 0.02 * max(1, judged):
-        found.append(
-            f"about {others / judged:.0%} of the documents are not English, and the policies find little in them: see "
-            "split.other_languages"
-        )
+    if judged and installed_model(main) is None:
+        found.append(f"there is no model of the text's language: run `{how_to_install(MODELS[main])}`")
+    for code in _others(languages):
+        if languages[code] > 0.02 * judged and installed_model(code) is None:
+            found.append(without_model_text({code: languages[code]}, "looked-at document"))
     if num_documents < 20:
         chosen = {f"corpus.{name}" for form in formats for name in {*format_spec(form).settings} & _OF_DOCUMENTS}
         split = f"split the text into more documents ({' or '.join(sorted(chosen))}), or " if chosen else ""

@@ -205,6 +205,19 @@ DECISIONS: Final[tuple[Decision, ...]] = (
         says=_about_policies,
     ),
     Decision(
+        name="language of a document",
+        stage="redact",
+        settings=("redact.language_of", "redact.models", "redact.language"),
+        reads="the first 400 words of a document",
+        changes="which models read its sentences, and whether all of them are masked",
+        says=_before_records(
+            "the languages of each document came out the same in both (redact.language_of = document): a secret may "
+            "change them by its words, and so which models read the document's other sentences, or whether they are "
+            "masked whole"
+        ),
+        is_made=lambda configs: configs["redact"].language_of == "document",
+    ),
+    Decision(
         name="surrogates by document",
         stage="redact",
         settings=("redact.replacement", "redact.surrogate_scope"),
@@ -215,7 +228,7 @@ DECISIONS: Final[tuple[Decision, ...]] = (
     Decision(
         name="stop by language",
         stage="redact",
-        settings=("redact.check_language", "redact.language"),
+        settings=("redact.check_language",),
         reads="the words of a partition",
         changes="whether the run ends; then it publishes nothing",
         paid_by="for another reason that lies in the text",
@@ -345,7 +358,7 @@ def made(configs: Mapping[str, Any]) -> frozenset[str]:
     """Returns the names of the decisions that settings ask for and that not every run makes.
 
     Args:
-        configs: settings tables ``split`` and ``train``.
+        configs: settings tables ``split``, ``redact`` and ``train``.
     """
     return frozenset(d.name for d in DECISIONS if d.is_made is not None and d.is_made(configs))
 

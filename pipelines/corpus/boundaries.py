@@ -10,7 +10,7 @@ import spacy
 from spacy.tokens import Doc
 
 from pipelines.errors import ConfigError
-from pipelines.language import model_distribution, model_module
+from pipelines.language import how_to_install, model_module
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -29,9 +29,7 @@ def load_model(model: str, component: Literal["senter", "parser"]) -> Language:
     """
     module = model_module(model)
     if importlib.util.find_spec(module) is None:
-        raise ConfigError(
-            f"split.model: spaCy model '{model}' is not installed; run 'pip install {model_distribution(model)}'"
-        )
+        raise ConfigError(f"split.model: spaCy model '{model}' is not installed; run '{how_to_install(model)}'")
     nlp = spacy.load(module)
     if component not in nlp.component_names:
         raise ConfigError(f"split.model: '{model}' has no component {component}; set split.mode to another one")

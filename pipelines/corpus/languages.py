@@ -37,7 +37,8 @@ def stop_words(language: str) -> frozenset[str]:
 
 
 @functools.cache
-def _languages_of_words() -> dict[str, tuple[str, ...]]:
+def languages_by_word() -> dict[str, tuple[str, ...]]:
+    """Returns the languages of each stop word."""
     found: dict[str, tuple[str, ...]] = {}
     for language in LANGUAGES:
         for word in stop_words(language):
@@ -62,7 +63,7 @@ def is_latin(words: Collection[str]) -> bool:
 
 def counts_of(words: Iterable[str]) -> Counter[str]:
     """Counts the stop words of each language among the words."""
-    known = _languages_of_words()
+    known = languages_by_word()
     return Counter(language for word in words for language in known.get(word, ()))
 
 

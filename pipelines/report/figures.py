@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from pipelines.language import without_model_text
 from pipelines.report.claims import DP_NOTION, headline_claim, normalised, not_together, whole_of
 from pipelines.report.numbers import is_number
 from pipelines.report.synthetic import section
@@ -167,6 +168,7 @@ def _redaction(redact: Sequence[Figures]) -> dict[str, Any]:
     )
     found: dict[str, Any] = {key: total(redact, key) for key in counts} | {key: totals(redact, key) for key in mappings}
     first = redact[0] if redact else {}
+    without = totals(redact, "rows_without_model")
     read, left_out = found["num_tokens"], found["num_duplicate_tokens"]
     num_judged = None if read is None or left_out is None else read - left_out
     return {
@@ -174,6 +176,7 @@ def _redaction(redact: Sequence[Figures]) -> dict[str, Any]:
         "policies": list(first["policies"]) if first.get("policies") is not None else None,
         "conservative": first.get("conservative"),
         **({"descriptions": first["descriptions"]} if first.get("descriptions") else {}),
+        **({"rows_without_model": without} if without is not None else {}),
         "num_judged_tokens": num_judged,
         "coverage": ratio(found["num_masked_tokens"], num_judged),
     }
@@ -234,6 +237,10 @@ def data_warnings(corpus: Figures, redaction: Figures, shards: Figures) -> list[
     """Returns warnings for readers who never saw the text: other languages, and a very small public side."""
     found = []
     others, num_documents = corpus["documents_by_other_language"] or {}, corpus["num_documents"]
+    without = redaction.get("rows_without_model")
+    if without is not None:  # each document was read in its language
+        others = {}
+        found += [without_model_text(without)] if without else []
     number, num_held = sum(others.values()), corpus["num_held_back"] or 0
     share = ratio(number, None if num_documents is None else num_documents + num_held)
     if share is not None and share >= _MANY_OTHERS:

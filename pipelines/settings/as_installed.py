@@ -70,6 +70,8 @@ def can_make(spec: RedactorSpec) -> bool:
     }
     if any(name not in SPECS or "torch" in SPECS[name].packages for name in settings):
         return False
+    if spec.models:
+        return False
     needs: set[str] = set()
     for name, setting in settings.items():
         if name == "presidio":

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from pipelines.config import StageConfig
+from pipelines.corpus.languages import LANGUAGES
 from pipelines.language import model_distribution
 from pipelines.mask import Replacement
 from pipelines.plugins import nearest, option_references
@@ -47,8 +48,21 @@ class _Selection(StageConfig):
         pattern=r"^[a-z]{2,3}$",
         description="Language code of the text; the model and Presidio's recognisers must be for it.",
     )
+    language_of: Literal["corpus", "document"] = Field(
+        default="corpus",
+        description="Text whose language decides on the model. corpus: all text is in `language`. document: each "
+        "document is read with the models of its languages, `language` and those of `models`. A document that is "
+        "plainly in another language is masked whole and counted. `reticent init` writes document.",
+    )
+    models: dict[str, str] = Field(
+        default={},
+        description='With language_of = "document": installed spaCy models of further languages, {de = '
+        '"de_core_news_sm"}.',
+    )
     check_language: bool = Field(
-        default=True, description="true refuses text that is plainly in another language than `language`."
+        default=True,
+        description="true refuses text that is plainly in another language than `language`, unless language_of = "
+        "document.",
     )
 
 
@@ -95,8 +109,8 @@ class RedactConfig(BuiltInOptions, _Selection):
     )
 
     LATER: ClassVar[frozenset[str]] = frozenset(
-        {"dates_and_numbers", "gliner_revision", "reads_original", "replacement", "surrogate_scope"}
-        | {"token_classifier_aggregation", "token_classifier_onnx"}
+        {"dates_and_numbers", "gliner_revision", "language_of", "models", "reads_original", "replacement"}
+        | {"surrogate_scope", "token_classifier_aggregation", "token_classifier_onnx"}
     )
     SENSITIVE: ClassVar[frozenset[str]] = frozenset({"patterns", "names", "keywords", "exclude", "options"})
 
@@ -129,6 +143,19 @@ class RedactConfig(BuiltInOptions, _Selection):
             raise ValueError("'collapse' changes masks only: leave it out with replacement = label or surrogate")
         if self.replacement != "surrogate" and self.surrogate_scope != "document":
             raise ValueError("'surrogate_scope' needs replacement = surrogate")
+        return self
+
+    @model_validator(mode="after")
+    def _languages_fit(self) -> RedactConfig:
+        if self.language_of == "corpus":
+            if self.models:
+                raise ValueError("'models' needs language_of = \"document\"")
+            return self
+        for language in (self.language, *self.models):
+            if language not in LANGUAGES:
+                raise ValueError(f"language_of = document tells these languages apart: {', '.join(LANGUAGES)}")
+        if self.language in self.models:
+            raise ValueError("'model' is the model of 'language'; 'models' names those of further languages")
         return self
 
     @model_validator(mode="after")
@@ -169,7 +196,7 @@ class RedactConfig(BuiltInOptions, _Selection):
 
     def may_look_at_documents(self) -> bool:
         """Checks that a policy of the union may look at whole documents, as far as its spec says."""
-        return any(map(registry.may_read_documents, self.policies))
+        return self.language_of == "document" or any(map(registry.may_read_documents, self.policies))
 
     def reads_speakers(self) -> bool:
         """Checks that a policy of the union is told the names of speakers."""
@@ -194,7 +221,7 @@ class RedactConfig(BuiltInOptions, _Selection):
             from pipelines.settings.as_installed import can_make  # other commands do not need it
 
             if not can_make(self.redactor_spec()):
-                self.redactor_spec().make()
+                self.redactor_spec().check()
 
     def code_references(self, stage: str | None = None) -> tuple[str, ...]:
         """Returns the modules of the selected policies, their registry, and the files that they read."""
@@ -225,7 +252,7 @@ class RedactConfig(BuiltInOptions, _Selection):
     def package_references(self) -> tuple[str, ...]:
         """Returns the distributions of the spaCy model and of the libraries of the selected policies."""
         more = (package for spec in registry.specs(self._selected()) for package in spec.packages)
-        return (model_distribution(self.model), *more)
+        return (*map(model_distribution, (self.model, *self.models.values())), *more)
 
     def redactor_spec(self, separator: str | None = None) -> RedactorSpec:
         """Returns the specification of a redactor.
@@ -246,4 +273,5 @@ class RedactConfig(BuiltInOptions, _Selection):
             separator=separator,
             stabilise=self.stabilise,
             reads_original=self.reads_original,
+            models=self.models if self.language_of == "document" else None,
         )

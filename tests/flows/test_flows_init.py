@@ -157,7 +157,7 @@ def test_a_folder_of_several_kinds_gets_a_source_for_each(tmp_path: Path) -> Non
     assert "New York" not in said
     text = (tmp_path / "out" / "reticent.toml").read_text()
     assert '# pattern = "people.csv"' in text
-    assert 'other_languages = "name"' in text
+    assert 'language_of = "document"' in text
 
 
 def test_sizes_fit(tmp_path: Path) -> None:

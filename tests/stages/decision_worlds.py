@@ -149,6 +149,13 @@ def propagated(folder):
     return of_pipeline(folder, [["I am Kim", *rest]], [[f"I am {MASK}", *rest]], redact)
 
 
+def language_of_document(folder):
+    """A secret that makes a document German, for which there is no model."""
+    redact = RedactConfig(policies=("digits",), language_of="document")
+    rest = [f"{name} {at}" for at, name in enumerate(NAMES.split())]
+    return of_pipeline(folder, [["und der das nicht wir", *rest]], [[MASK, *rest]], redact)
+
+
 def remembered(folder):
     redact = RedactConfig(policies=(f"{__name__}:Remembers",), stabilise=False, check_language=False)
     rest = [[f"{word} Kim"] for word in ("see", "call", "ask")]
@@ -270,6 +277,7 @@ WORLDS = {
     "stop by rejected rows": rejected_rows,
     "copies": copies,
     "what policies read beyond a sentence": propagated,
+    "language of a document": language_of_document,
     "surrogates by document": surrogates,
     "stop by language": wrong_language,
     "noise by a measured rate": measured_noise,

@@ -11,6 +11,7 @@ from pipelines.accounting.claims import Review, build_claims
 from pipelines.accounting.decisions import DECISIONS, NO_DECISIONS, made
 from pipelines.accounting.facts import CorpusFacts, parse_training
 from pipelines.graph import GRAPH, config_references
+from pipelines.settings.redact import RedactConfig
 from pipelines.settings.split import SplitConfig
 from pipelines.settings.tables import config_class
 from pipelines.settings.train import TrainConfig
@@ -122,7 +123,8 @@ def test_what_settings_ask_for():
     """Guards the way from settings to claims."""
 
     def asked(split=None, **train):
-        return made({"split": SplitConfig(**(split or {})), "train": TrainConfig(**train)})
+        tables = {"split": SplitConfig(**(split or {})), "redact": RedactConfig(), "train": TrainConfig(**train)}
+        return made(tables)
 
     assert asked(method="dpsgd") == frozenset()
     assert asked() == frozenset()

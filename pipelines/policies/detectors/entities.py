@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pipelines.policies.detectors.specs import HIGH_LABELS, LOW_LABELS, SPECS
+from pipelines.policies.detectors.specs import HIGH_LABELS, LOW_LABELS, OTHER_CORPORA, SPECS
 from pipelines.policies.english.ordinary import without_ordinary
 from pipelines.policies.options import PolicyOptions
 from pipelines.policies.protocol import NamedPolicy, Sentence, Span
 
 
 class HighEntityPolicy(NamedPolicy):
-    """Masks the entities of the 18 OntoNotes types. spaCy gives no confidence, so the score is 1."""
+    """Masks the entities of the 18 OntoNotes types, and of the types of models for other languages.
+
+    spaCy gives no confidence, so the score is 1.
+    """
 
     needs: ClassVar[frozenset[str]] = SPECS["high_entity"].components
     labels: ClassVar[frozenset[str]] = HIGH_LABELS
@@ -32,7 +35,8 @@ class HighEntityPolicy(NamedPolicy):
         """
         if sentence.doc is None:
             raise ValueError("an entity policy needs a Doc")
-        found = [Span(e.start, e.end, e.label_, self._name) for e in sentence.doc.ents if e.label_ in self.labels]
+        typed = [(e, OTHER_CORPORA.get(e.label_, e.label_)) for e in sentence.doc.ents]
+        found = [Span(e.start, e.end, label, self._name) for e, label in typed if label in self.labels]
         return without_ordinary(found, sentence, self._dates_and_numbers)
 
 

@@ -199,7 +199,7 @@ def last_steps(
     ]
 
 
-@functools.lru_cache(maxsize=2)
+@functools.lru_cache(maxsize=8)
 def make_analyzer(model: str, needs: frozenset[str], language: str, recognizers: tuple[str, ...]) -> AnalyzerEngine:
     """Makes the analyzer of a process on the run's model, with an e-mail recogniser that uses no network.
 
@@ -229,7 +229,7 @@ def make_analyzer(model: str, needs: frozenset[str], language: str, recognizers:
 
     engine: Any = SpacyNlpEngine(models=[{"lang_code": language, "model_name": model}])
     # Without this, load() would try to download the model.
-    engine.nlp = {language: load_pipeline(model, needs)}
+    engine.nlp = {language: load_pipeline(model, needs - CONTEXT, needs & CONTEXT)}
     registry = RecognizerRegistryProvider(
         registry_configuration={"supported_languages": [language]}
     ).create_recognizer_registry()

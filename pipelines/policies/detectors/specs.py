@@ -27,8 +27,12 @@ LOW_LABELS: Final = frozenset({"PERSON", "ORG", "DATE", "GPE", "LOC"})
 HIGH_LABELS: Final = LOW_LABELS | {
     *("CARDINAL", "EVENT", "FAC", "LANGUAGE", "LAW", "MONEY", "NORP", "ORDINAL"),
     *("PERCENT", "PRODUCT", "QUANTITY", "TIME", "WORK_OF_ART"),
+    "MISC",
 }
-"""All 18 entity types of OntoNotes 5."""
+"""All 18 entity types of OntoNotes 5, and the type MISC of spaCy's models for other languages than English."""
+
+OTHER_CORPORA: Final[Mapping[str, str]] = {"PER": "PERSON"}
+"""Our label for types of entities in other corpora, such as WikiNER, which the models of most languages learnt."""
 
 _ENTITIES: Final[Mapping[str, str]] = {
     "PERSON": labels.PERSON,
@@ -36,7 +40,7 @@ _ENTITIES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("GPE", "LOC", "FAC"), labels.LOCATION),
     **dict.fromkeys(("DATE", "TIME"), labels.DATE),
     **dict.fromkeys(("CARDINAL", "MONEY", "ORDINAL", "PERCENT", "QUANTITY"), labels.NUMBER),
-    **dict.fromkeys(("EVENT", "LANGUAGE", "LAW", "NORP", "PRODUCT", "WORK_OF_ART"), labels.OTHER),
+    **dict.fromkeys(("EVENT", "LANGUAGE", "LAW", "MISC", "NORP", "PRODUCT", "WORK_OF_ART"), labels.OTHER),
 }
 """The label of reviews that each of them counts as."""
 
@@ -51,12 +55,14 @@ _PRESIDIO: Final[Mapping[str, str]] = {
     **dict.fromkeys(("ABA_ROUTING_NUMBER", "CREDIT_CARD", "CRYPTO", "IBAN_CODE", "ID", "MEDICAL_LICENSE"), labels.ID),
     **dict.fromkeys(("UK_NHS", "UK_NINO", "UK_PASSPORT", "UK_VEHICLE_REGISTRATION", "US_BANK_NUMBER"), labels.ID),
     **dict.fromkeys(("US_DRIVER_LICENSE", "US_ITIN", "US_MBI", "US_NPI", "US_PASSPORT", "US_SSN"), labels.ID),
+    **dict.fromkeys(("ES_NIE", "ES_NIF", "IT_DRIVER_LICENSE", "IT_FISCAL_CODE", "IT_IDENTITY_CARD"), labels.ID),
+    **dict.fromkeys(("IT_PASSPORT", "IT_VAT_CODE"), labels.ID),
     **dict.fromkeys(("LOCATION", "UK_POSTCODE"), labels.LOCATION),
     "ORGANIZATION": labels.ORGANISATION,
     **dict.fromkeys(("AGE", "DATE_TIME"), labels.DATE),
     "NRP": labels.OTHER,
 }
-"""Of Presidio's recognisers for English; one of your own, and of another country, is named in the settings."""
+"""Of Presidio's recognisers for seven languages; one of your own, and of another country, is named in the settings."""
 
 _IDENTIFIERS: Final[Mapping[str, str]] = {
     "PERSON": labels.PERSON,

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from pipelines.errors import ConfigError, StageError
 from pipelines.policies import registry
+from pipelines.policies.judging.by_language import LanguageJudge
 from pipelines.policies.judging.judge import Exclusions, Judge, Request, Verdict
 from pipelines.policies.judging.stabilise import digest_of
 from pipelines.policies.options import PolicyOptions
@@ -45,6 +46,8 @@ class RedactorSpec:
         own: options of single policies, by policy name (`PolicyOptions.own`).
         exclude, exclude_labels: arguments of `Exclusions`.
         separator, stabilise, reads_original: arguments of `Judge`.
+        models: spaCy model of each further language, if each document is judged in its language. None if all text
+            counts as in one language.
     """
 
     policies: tuple[str, ...]
@@ -57,19 +60,37 @@ class RedactorSpec:
     separator: str | None = None
     stabilise: bool = False
     reads_original: bool = False
+    models: Mapping[str, str] | None = None
 
-    def make(self) -> Judge:
-        """Makes the policies and loads the model.
+    @property
+    def language(self) -> str:
+        """The language of the text, or the main one of several."""
+        return str(self.options.get("language", PolicyOptions.model_fields["language"].default))
+
+    def make(self) -> Judge | LanguageJudge:
+        """Makes the policies and loads the model; those of further languages when their first document comes.
 
         Raises:
             ConfigError: a policy or the model cannot be loaded, or the model is for another language.
         """
+        model = self.options.get("model", PolicyOptions.model_fields["model"].default)
+        if self.models is None:
+            return self._make(self.language, model)
+        models = {self.language: model, **self.models}
+        return LanguageJudge(models, lambda language: self._make(language, models[language]))
+
+    def check(self) -> None:
+        """Makes the policies and loads the models of all languages. Raises the errors of `make`."""
+        judge = self.make()
+        if isinstance(judge, LanguageJudge):
+            judge.make_all()
+
+    def _make(self, language: str, model: str) -> Judge:
+        options = {**self.options, "language": language, "model": model}
 
         def make_policy(name: str, setting: str) -> Policy:
-            return registry.make_policy(PolicyOptions(name=name, own=self.own.get(name), **self.options), setting)
+            return registry.make_policy(PolicyOptions(name=name, own=self.own.get(name), **options), setting)
 
-        model = self.options.get("model", PolicyOptions.model_fields["model"].default)
-        language = self.options.get("language", PolicyOptions.model_fields["language"].default)
         judge = Judge(
             {name: make_policy(name, "redact.policies") for name in self.policies},
             make_policy(self.conservative, "redact.conservative") if self.conservative is not None else None,
@@ -88,7 +109,7 @@ class RedactorSpec:
         return judge
 
 
-_judge: Judge | None = None
+_judge: Judge | LanguageJudge | None = None
 """The judge of a worker process."""
 
 
@@ -114,7 +135,7 @@ class Redactor:
         workers: number of processes that judge. With 1, this process judges.
     """
 
-    def __init__(self, judge: Judge, spec: RedactorSpec | None = None, workers: int = 1) -> None:
+    def __init__(self, judge: Judge | LanguageJudge, spec: RedactorSpec | None = None, workers: int = 1) -> None:
         self._judge = judge
         self._seen: dict[bytes, Verdict] = {}
         self._pool: ProcessPoolExecutor | None = None
@@ -135,6 +156,11 @@ class Redactor:
         return self._judge.looks_at_documents
 
     @property
+    def carries_finds(self) -> bool:
+        """True if finds in a row may mask text in other rows."""
+        return self._judge.carries_finds
+
+    @property
     def reads_speakers(self) -> bool:
         """True if `judge` needs the names of speakers (`Request.names`)."""
         return self._judge.reads_speakers
@@ -152,11 +178,13 @@ class Redactor:
             StageError: a worker process died.
             MemoryError: memory ran out. This never counts as a failed policy, because a rerun would give other bytes.
         """
+        numbers = documents if documents is not None else list(map(str, range(len(requests))))
         requests = self._judge.with_names(requests)
+        if isinstance(self._judge, LanguageJudge):
+            requests = self._judge.with_languages(requests, numbers)
         verdicts = self._judge_rows(requests)
         if not self.looks_at_documents:
             return verdicts
-        numbers = documents if documents is not None else list(map(str, range(len(requests))))
         whole: list[Verdict] = []
         for _, group in groupby(range(len(requests)), key=numbers.__getitem__):
             rows = list(group)
@@ -224,6 +252,7 @@ def _chunks(pending: Iterable[tuple[bytes, Request]], max_sentences: int) -> Ite
 
 
 def _identity(request: Request) -> bytes:
-    """Returns bytes that identify everything that a verdict depends on: text, offsets, ``redact`` and given spans."""
+    """Returns bytes that identify all that a verdict depends on: text, offsets, ``redact``, given spans, languages."""
     given = repr(request.given).encode() if request.given else b""
-    return digest_of((request.text, request.starts, request.ends), request.redact) + given
+    languages = repr(request.languages).encode() if request.languages is not None else b""
+    return digest_of((request.text, request.starts, request.ends), request.redact) + given + languages

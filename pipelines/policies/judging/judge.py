@@ -23,6 +23,8 @@ from pipelines.policies.redact import literal_mask_spans
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
+    from pipelines.policies.judging.document_language import Languages
+
 
 class Request(NamedTuple):
     """A row to judge.
@@ -33,6 +35,7 @@ class Request(NamedTuple):
         redact: false for a row that is masked whole anyway and needs only the flag.
         names: names of the speakers of the row's document. Rows of one document share one tuple.
         given: spans that are masked from the start (`Judge.with_names`).
+        languages: languages of the row's document (`LanguageJudge.with_languages`).
     """
 
     text: str
@@ -41,6 +44,7 @@ class Request(NamedTuple):
     redact: bool = True
     names: tuple[str, ...] = ()
     given: tuple[Span, ...] = ()
+    languages: Languages | None = None
 
     def sentence(self, doc: Doc | None = None) -> Sentence:
         """Returns the row as policies read it."""
@@ -57,6 +61,7 @@ class Verdict:
         flagged: flag that the conservative policy found something, or failed, or that there is none.
         conservative_failed: flag that the conservative policy failed on this row.
         observed: number of tokens that each observed policy would mask. A policy that failed counts all tokens.
+        other_language: language of the row's document if there is no model for it, so that the row is masked whole.
     """
 
     spans: tuple[Span, ...]
@@ -64,6 +69,7 @@ class Verdict:
     flagged: bool
     conservative_failed: bool
     observed: tuple[tuple[str, int], ...] = ()
+    other_language: str | None = None
 
 
 def without_separator(spans: Iterable[Span], sentence: Sentence, separator: str) -> list[Span]:
@@ -141,7 +147,7 @@ class Judge:
         self._annotator: Annotator | None = None
         if needs := _needs(used):
             on_demand = frozenset({"tagger", "attribute_ruler", "lemmatizer"}) if _with_wants(used) else frozenset()
-            self._annotator = Annotator(load_pipeline(model, needs | on_demand))
+            self._annotator = Annotator(load_pipeline(model, needs, on_demand))
         self._stabiliser: Stabiliser | None = None
         if stabilise:
             groups = [
@@ -157,8 +163,18 @@ class Judge:
         return self._annotator.nlp.lang if self._annotator is not None else None
 
     @property
+    def observed(self) -> tuple[str, ...]:
+        """Names of the policies whose coverage is measured."""
+        return tuple(self._observed)
+
+    @property
     def looks_at_documents(self) -> bool:
         """True if a policy reads whole documents."""
+        return bool(self._document_policies)
+
+    @property
+    def carries_finds(self) -> bool:
+        """True if finds in a row may mask text in other rows, so that duplicates are read too."""
         return bool(self._document_policies)
 
     @property

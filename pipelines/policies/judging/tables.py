@@ -145,12 +145,15 @@ class RedactionFigures:
     Masked tokens are those that the policies mask on rows that are no duplicates. A token under two labels counts once
     for each label and once in the total. Observed tokens are those that each policy of ``also_levels`` would have
     masked on the same rows. ``descriptions`` holds the descriptions in the specs of plug-ins, by name.
+    ``rows_without_model`` counts rows that are masked whole because of their document's language, by language; None if
+    all text counts as in one language. Rows on which a policy failed are counted apart.
     """
 
     policies: tuple[str, ...]
     conservative: str | None
     also_levels: tuple[str, ...] = ()
     descriptions: Mapping[str, str] = field(default_factory=dict)
+    rows_without_model: Counter[str] | None = None
     num_sentences: int = 0
     num_tokens: int = 0
     num_duplicates: int = 0
@@ -183,7 +186,10 @@ class RedactionFigures:
             self.masked_tokens_by_domain[out["domain"]] += out["num_masked_tokens"]
         for name, count in verdict.observed:
             self.observed_tokens_by_policy[name] += count
-        self.num_failed_closed += out["failed_closed"]
+        if verdict.other_language is not None and self.rows_without_model is not None:
+            self.rows_without_model[verdict.other_language] += 1
+        else:
+            self.num_failed_closed += out["failed_closed"]
         by_label: dict[str, list[Any]] = {}
         by_policy: dict[str, list[Any]] = {}
         for span in verdict.spans:
@@ -193,6 +199,11 @@ class RedactionFigures:
         for counter, groups in ((self.masked_tokens_by_label, by_label), (self.masked_tokens_by_policy, by_policy)):
             for name, spans in groups.items():
                 counter[name] += sum(token_mask(num_tokens, spans))
+
+    def document(self) -> dict[str, Any]:
+        """Returns all counts for the figures of the stage."""
+        left_out = {"rows_without_model"} if self.rows_without_model is None else set()
+        return {name: value for name, value in vars(self).items() if name not in left_out}
 
     def counts(self) -> dict[str, int]:
         """Returns the counts that are single numbers, for display."""

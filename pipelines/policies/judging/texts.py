@@ -33,6 +33,7 @@ class JudgedText:
         failed_closed: flag that a policy failed on a part of the text, which is masked whole.
         flagged: flag that the conservative policy would keep some part of the text private.
         conservative_failed: flag that the conservative policy failed on a part of the text.
+        other_language: language of the text if there is no model for it, so that the text is masked whole.
     """
 
     text: str
@@ -42,6 +43,7 @@ class JudgedText:
     failed_closed: bool
     flagged: bool
     conservative_failed: bool
+    other_language: str | None = None
 
     def mask(self) -> bytearray:
         """Returns one byte per token, 1 if it is masked."""
@@ -98,5 +100,7 @@ class TextJudge:
             failed = any(verdict.failed_closed for verdict in of_windows)
             flagged = any(verdict.flagged for verdict in of_windows)
             conservative_failed = any(verdict.conservative_failed for verdict in of_windows)
-            judged.append(JudgedText(text, starts, ends, tuple(sorted(spans)), failed, flagged, conservative_failed))
+            other = next((verdict.other_language for verdict in of_windows), None)
+            ordered = tuple(sorted(spans))
+            judged.append(JudgedText(text, starts, ends, ordered, failed, flagged, conservative_failed, other))
         return judged

@@ -5,6 +5,7 @@ Confidentially Redacted Training, Algorithm 1, lines 2 and 3.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
@@ -46,8 +47,9 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
         conservative=config.conservative,
         also_levels=config.also_levels,
         descriptions=config.plugin_descriptions(),
+        rows_without_model=Counter() if config.language_of == "document" else None,
     )
-    if config.check_language:
+    if config.check_language and config.language_of == "corpus":
         check_language(sentences, config.language)
     workers = max(1, min(ctx.run.processes, sentences.num_rows // _ROWS_WORTH_A_PROCESS))
     with ExitStack() as stack:
@@ -67,7 +69,7 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
                     row["text"],
                     row["token_starts"],
                     row["token_ends"],
-                    redact=whole_documents or not row["is_duplicate"],
+                    redact=redactor.carries_finds or not row["is_duplicate"],
                     names=names.get(row["doc_id"], ()),
                 )
                 for row in rows
@@ -81,7 +83,7 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
                 figures.add(out, verdict)
                 writer.append(**out)
             ctx.run.progress(writer.num_rows, total, "sentences redacted")
-    ctx.out.json("figures.json", vars(figures))
+    ctx.out.json("figures.json", figures.document())
     return figures.counts()
 
 

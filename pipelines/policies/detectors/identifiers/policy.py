@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pipelines.policies.detectors.finds import Find
+from pipelines.policies.detectors.identifiers.abroad import find_announced_abroad
 from pipelines.policies.detectors.identifiers.announced import CUES, find_announced
 from pipelines.policies.detectors.identifiers.codes import find_codes, find_letter_codes, find_numbers, find_plates
 from pipelines.policies.detectors.identifiers.contacts import find_contacts, find_pages, find_spelled_mail
@@ -99,6 +100,7 @@ def _all(text: str) -> Iterator[Find]:
     if has_digit:
         yield from find_numbers(text)
         yield from find_plates(text)
+        yield from find_announced_abroad(text)
         yield from find_ibans(text)
         yield from find_hexadecimal(text)
     if has_digit or ":" in text:

@@ -41,6 +41,10 @@ _NO_HAN: Final = ("お客", "皆", "王様", "神", "何", "奥", "客")
 _MAX_WORDS: Final = 3
 _STOPS: Final = _LISTS["stops"]
 _SHORTEST: Final = 3
+_PARTICLES: Final = frozenset({
+    "da", "das", "de", "del", "della", "den", "der", "di", "do", "dos", "du", "la", "le", "ten", "ter", "van", "von",
+    "y", "zu",
+})  # fmt: skip
 
 
 _CUE_WORD: Final = kind(last_runs(frozenset(cue.replace("_", " ") for cue in _LISTS["cues"])).__contains__)
@@ -72,6 +76,8 @@ def _end_of_name(text: str, start: int) -> int | None:
             break
         if is_cased(word[0]):
             lower = word[0].lower()
+            if number and lower in _PARTICLES and (after := _after_particle(text, word.end())) is not None:
+                return after
             is_alone = number == 0 and lower not in COMMON_WORDS and lower in world_names()
             if not word[0][0].isupper() and not is_alone:
                 break
@@ -82,6 +88,17 @@ def _end_of_name(text: str, start: int) -> int | None:
             break
         at = end + 1
     return end
+
+
+def _after_particle(text: str, at: int) -> int | None:
+    """Returns the end of a family name after "de", "van" and the like; None if no name follows."""
+    for _ in range(2):
+        word = _WORD.match(text, at + 1) if text[at : at + 1] == " " else None
+        if word is None or word[0].lower() not in _PARTICLES:
+            break
+        at = word.end()
+    is_name = word is not None and (word[0][0].isupper() or word[0].lower() in world_names())
+    return word.end() if word is not None and is_name else None
 
 
 def is_cased(word: str) -> bool:
