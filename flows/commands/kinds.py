@@ -34,6 +34,8 @@ _FEW_FILES: Final = 50
 _LARGE_TXT_BYTES: Final = 1_000_000
 _LINES_A_PARAGRAPH: Final = 50
 _COMPRESSION: Final = 3
+_BY_FILE: Final = frozenset({"html", "markdown", "docx", "mail"})
+"""Formats of which each file is a document."""
 _OTHERS: Final = 2
 LEFT_OUT: Final = "left out by your decision"
 
@@ -74,6 +76,8 @@ class Kind:
     @property
     def num_documents(self) -> int:
         """Number of documents, an estimate if `is_estimate`."""
+        if self.is_estimate and self.look.format in _BY_FILE:
+            return len(self.files)
         return round(self.found.num_documents * self.scale)
 
     @property

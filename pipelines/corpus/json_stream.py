@@ -194,3 +194,46 @@ def _value(data: bytes) -> Any | BadRow:
         return _TOO_LONG
     except ValueError:
         return BadRow("bad_json", "a part of the file is not valid JSON. Correct it, or export it again.")
+
+
+def begun_values(data: bytes, at_most: int) -> list[Any]:
+    """Returns the objects and arrays at the beginning of a JSON text, the last one up to a cut or to damage.
+
+    Args:
+        data: beginning of a file that holds values one after another, with commas or without
+        at_most: number of values to return at most
+    """
+    values: list[Any] = []
+    levels: list[_Level] = []
+    start = end = at = 0
+    closers = b""  # of what is open behind the last complete part
+    while len(values) < at_most and len(levels) <= _MAX_DEPTH:
+        match = _TOKEN.match(data, at)
+        kind = match.lastindex if match else None
+        if match is None or kind in (None, _UNENDED) or (kind == _SCALAR and match.end() == len(data)):
+            break
+        token, at = match[kind], match.end()
+        top = levels[-1] if levels else None
+        if token in (b"}", b"]"):
+            if top is None or _CLOSERS[top.opener] != token:
+                break
+            levels.pop()
+            _close(levels)
+        elif top is not None and top.key is None:
+            if kind != _TEXT:
+                break
+            top.key = "key"
+            continue
+        elif kind == _BRACE:
+            start = match.start(kind) if top is None else start
+            levels.append(_Level(token))
+        elif top is None:
+            break
+        else:
+            _close(levels)
+        end, closers = at, b"".join(_CLOSERS[level.opener] for level in reversed(levels))
+        if not levels:
+            values.append(_value(data[start:end]))
+    if levels and len(values) < at_most:
+        values.append(_value(data[start:end] + closers))
+    return [value for value in values if not isinstance(value, BadRow)]

@@ -17,7 +17,7 @@ from email.parser import BytesParser
 from email.policy import Policy, compat32
 from typing import Final
 
-from pipelines.corpus.items import BadRow, Document
+from pipelines.corpus.items import BadRow, Document, as_bad_row
 from pipelines.corpus.mail_decoding import addresses, decoded, header
 from pipelines.corpus.mail_html import basic_text, lines_of_page
 from pipelines.corpus.mail_lines import (
@@ -231,7 +231,8 @@ class _Reading:
             raise BadRow("bad_mail", "a part of it has no content.")
         text = decoded(data, part.get_content_charset(), is_page=is_page, is_strict=self.is_full)
         if is_page and self.is_full:
-            return lines_of_page(text, self._options.mail_signatures, self.left_out)
+            with as_bad_row("bad_mail", "the parser of its page fails ({}). Leave the mail out."):
+                return lines_of_page(text, self._options.mail_signatures, self.left_out)
         if is_page:
             text = basic_text(text)
         elif str(part.get_param("format") or "").lower() == "flowed":

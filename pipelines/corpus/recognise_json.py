@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-import ijson
-from ijson.common import ObjectBuilder
-
 from pipelines.corpus.diarised import SEGMENTS, segments_of
 from pipelines.corpus.fields import fields_around
 from pipelines.corpus.format_list_chats import ADDITIONS, ANSWERS, PROMPTS
+from pipelines.corpus.json_stream import begun_values
 from pipelines.corpus.json_structure import Structure, structure_of_file, structure_of_rows
 from pipelines.corpus.owner_fields import owner_field
 from pipelines.corpus.recognition import Head, Reading, Recogniser
@@ -22,7 +19,6 @@ from pipelines.corpus.rows import BOM
 from pipelines.corpus.turns import NONE
 
 _ROWS: Final = 60
-_MAX_DEPTH: Final = 100
 _TIMES: Final = (
     "start", "end", "start_time", "end_time", "startTime", "offset", "offsetInTicks", "timestamp", "ts",
     "BeginOffsetMillis", "elements", "duration",
@@ -56,7 +52,7 @@ def _begun(head: Head) -> _Begun | None:
     rows = _lines(data, head.is_whole)
     if rows is not None:
         return _Begun(None, rows, is_rows=True)
-    values = _values(data)
+    values = begun_values(data.decode("utf-8", "replace").encode(), _ROWS)
     if len(values) > 1:
         return _Begun(None, values, is_rows=True, is_misnamed=head.suffix != ".json")
     if head.suffix != ".json":
@@ -80,26 +76,6 @@ def _lines(data: bytes, is_whole: bool) -> list[Any] | None:
     is_array = len(lines) == 1 and isinstance(values[0] if values else None, list)
     enough = len(values) >= 0.8 * len(lines[:_ROWS]) and all(isinstance(value, list | dict) for value in values)
     return values if values and enough and not is_array and (len(values) > 1 or isinstance(values[0], dict)) else None
-
-
-def _values(data: bytes) -> list[Any]:
-    """Returns the values at the beginning of a JSON file, the last one perhaps cut off."""
-    values: list[Any] = []
-    builder, depth = ObjectBuilder(), 0
-    try:
-        for event, value in ijson.basic_parse(io.BytesIO(data), multiple_values=True, use_float=True):
-            builder.event(event, value)
-            depth += (event in ("start_map", "start_array")) - (event in ("end_map", "end_array"))
-            if depth == 0:
-                values.append(builder.value)
-                builder = ObjectBuilder()
-            if depth > _MAX_DEPTH or len(values) >= _ROWS:
-                break
-    except (ijson.JSONError, UnicodeDecodeError, ValueError):
-        pass
-    if depth and hasattr(builder, "value"):
-        values.append(builder.value)
-    return values
 
 
 def _table(head: Head) -> list[Any] | None:

@@ -109,6 +109,7 @@ def test_wrong_types_anywhere(format):
         if round_ < 60:
             for recognise in RECOGNISERS:
                 recognise(Head(None, "a.json", ".json", data, True))  # type: ignore[arg-type]
+    assert kept > 100
 
 
 @pytest.mark.parametrize("format", LISTS)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.corpus.items import BadRow
-from pipelines.corpus.json_stream import json_parts
+from pipelines.corpus.json_stream import begun_values, json_parts
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.text(max_size=9),
@@ -114,3 +114,29 @@ def test_a_file_that_ends_anywhere_ends_with_a_reason(value, data):
     found = list(json_parts(io.BytesIO(text[:end]), lambda place: place in ("a", "b.item"), limit_bytes=1 << 20))
     assert isinstance(found[-1][1], BadRow)
     assert found[:-1] == whole[: len(found) - 1] or not isinstance(value, dict | list)  # a number may be cut in two
+
+
+@given(VALUES, st.data())
+def test_the_beginning_of_a_text_gives_what_came_before_the_cut(value, data):
+    text = json.dumps([value, {"a": value}]).encode()
+    assert begun_values(text * 2, 9) == [[value, {"a": value}]] * 2
+    cut = data.draw(st.integers(0, len(text)))
+    for found in begun_values(text[:cut], 9):
+        assert isinstance(found, list)
+        assert _is_beginning(found, [value, {"a": value}])
+    assert begun_values(text[:1], 9) == [[]]
+    assert begun_values(text[:cut] + b"}]x" + text, 9) is not None
+
+
+def _is_beginning(part, whole) -> bool:
+    if isinstance(part, list) and isinstance(whole, list):
+        return len(part) <= len(whole) and all(map(_is_beginning, part, whole))
+    if isinstance(part, dict) and isinstance(whole, dict):
+        return all(key in whole and _is_beginning(inner, whole[key]) for key, inner in part.items())
+    return part == whole
+
+
+@given(st.binary(max_size=60) | st.text('{}[]":,\\nul 1', max_size=60).map(str.encode))
+def test_any_bytes_begin_with_some_values(data):
+    assert len(begun_values(data, 3)) <= 3
+    assert len(begun_values(b"[" * 100_000 + data, 3)) == 1

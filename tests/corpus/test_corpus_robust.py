@@ -79,6 +79,18 @@ def test_a_parser_that_fails_rejects_the_page(tmp_path, patch, module, name, fil
     assert "secret" not in str(items)
 
 
+def test_a_parser_of_a_mail_s_page_that_fails_loses_one_mail(tmp_path, patch):
+    import html_text
+
+    real = html_text.etree_to_text
+    patch("html_text", "etree_to_text", lambda root: fail() if "bad" in root.text_content() else real(root))
+    mail = "From a@b.c Mon Jan  5 10:00:00 2026\nFrom: a@b.c\nContent-Type: text/html\n\n<p>{} text</p>\n\n"
+    (tmp_path / "a.mbox").write_text("".join(map(mail.format, ("good", "bad", "good"))))
+    items = read(tmp_path / "a.mbox", "mbox", mail_text="full")
+    assert [item.text for item in documents(items)] == ["good text"] * 2
+    assert rejections(items) == [(2, "bad_mail")]
+
+
 # --- files that are cut
 
 
