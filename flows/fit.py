@@ -15,11 +15,10 @@ def fit(run: str, prepared: dict[str, Outputs] | None = None) -> dict[str, Outpu
         prepared: outputs of the preparation; looked up in the store if not given
     """
     p = prepared or prepare.fn(run)
-    redacted = {name: p[name] for name in ("shard", "redact")}
-    rows = {"split": p["split"], **redacted}
+    rows = {name: p[name] for name in ("split", "shard", "redact")}
     first = whole(train_phase1, run, **rows, estimate=p["estimate"])  # JFT, section 4.1; skipped for other methods
     model = whole(train, run, train_phase1=first, **rows, gate=p["gate"])  # lines 5 to 8
     scores = whole(evaluate, run, train=model, split=p["split"], redact=p["redact"])
     utility = whole(train_utility, run, evaluate=scores, redact=p["redact"])
-    claims = whole(guarantee, run, train=model, estimate=p["estimate"], **redacted)  # Theorem 8
+    claims = whole(guarantee, run, train=model, estimate=p["estimate"], **rows)  # Theorem 8
     return {**p, "train": model, "evaluate": scores, "train_utility": utility, "guarantee": claims}

@@ -29,12 +29,22 @@ def simulate_customersim(
     seed: Annotated[int, typer.Option(min=0, help="Seed. Dialogue i depends on the seed and on i only.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder to write dialogues-*.jsonl into.")] = Path("corpus"),
     template_set: Annotated[str, typer.Option(help="A, or B (other wordings and value formats).")] = "A",
+    dialogues_per_customer: Annotated[
+        float | None,
+        typer.Option(
+            min=1,
+            help="Mean number of dialogues of a customer; a few have very many. Each dialogue then names its "
+            "customer_id, for corpus.owner_field.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write customer-service dialogues after CustomerSim, with gold spans for every secret."""
     from pipelines.corpus.customersim import write_customersim
 
-    files = write_customersim(out, dialogues, seed, template_set=template_set.upper())
+    files = write_customersim(
+        out, dialogues, seed, template_set=template_set.upper(), dialogues_per_customer=dialogues_per_customer
+    )
     emit({"dialogues": dialogues, "files": [str(f) for f in files]}, as_json, f"wrote {dialogues} dialogues to {out}")
 
 

@@ -42,6 +42,8 @@ _WITH_SENDERS: Final = {
     "mail": "Mails name their senders",
     "mbox": "Mails name their senders",
     "stackexchange": "Posts name their authors",
+    "zendesk": "Tickets name their customers",
+    "intercom": "Conversations name their customers",
 }
 
 Decide = Callable[[Sequence[Kind]], Sequence[int]]

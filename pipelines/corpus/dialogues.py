@@ -72,6 +72,7 @@ class Dialogue(NamedTuple):
         domain, fold, label: values that the file gives for the whole dialogue
         is_text: flag that the turns are only lines of a text, such as subtitles without speakers
         names: names of people who are mentioned, or whose turns have a role as speaker
+        owners: ids of the customers in it; None if the format does not tell who is one
     """
 
     row: int
@@ -83,6 +84,7 @@ class Dialogue(NamedTuple):
     label: str | None = None
     is_text: bool = False
     names: tuple[str, ...] = ()
+    owners: tuple[str, ...] | None = None
 
 
 def dialogue_document(source: Source, dialogue: Dialogue, record: Record | None = None) -> Document:
@@ -116,6 +118,8 @@ def dialogue_document(source: Source, dialogue: Dialogue, record: Record | None 
         turns=None if dialogue.is_text else tuple(turns),
         left_out=dialogue.left_out,
     )
+    if options.owner_from == "sender" and dialogue.owners is not None:
+        made = replace(made, owners=tuple(filter(is_unicode, dialogue.owners)))
     return replace(made, names=tuple(filter(is_unicode, dialogue.names))) if dialogue.names else made
 
 

@@ -176,3 +176,37 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path):
     with pytest.raises(ConfigError):
         write_customersim(tmp_path / "x", 0, 7)
     assert [p.name for p in tmp_path.iterdir()] == ["mine.jsonl"]
+
+
+def test_customers_with_several_dialogues_are_named_and_have_a_heavy_tail():
+    plain, named = list(simulate(600, 3)), list(simulate(600, 3, dialogues_per_customer=1.25))
+    assert [{k: v for k, v in row.items() if k != "customer_id"} for row in named] == plain
+    many = list(simulate(3000, 3, dialogues_per_customer=4))
+    counts = Counter(row["customer_id"] for row in many)
+    assert 3000 / len(counts) == pytest.approx(4, rel=0.1)
+    median = sorted(counts.values())[len(counts) // 2]
+    assert median <= 2
+    assert max(counts.values()) > 50  # a light tail, such as a geometric one, would end near 25
+    names = {}
+    for row in many[:300]:  # one customer keeps name and phone
+        name = next(row["text"][s["start"] : s["end"]] for s in row["spans"] if s["label"] == "NAME")
+        names.setdefault(row["customer_id"], set()).add(name.lower())
+    assert all(len(found) == 1 for found in names.values())
+    assert not any(row["customer_id"] in row["text"] for row in many)
+
+
+def test_no_customer_has_several_dialogues_if_each_has_one():
+    rows = list(simulate(200, 3, dialogues_per_customer=1))
+    assert len({row["customer_id"] for row in rows}) == 200
+
+
+@pytest.mark.parametrize("mean_number", [0.5, float("nan"), float("inf")])
+def test_a_mean_below_one_is_refused(mean_number):
+    with pytest.raises(ConfigError, match="at least 1"):
+        simulate(1, 0, dialogues_per_customer=mean_number)
+
+
+def test_the_files_say_that_customers_are_named(tmp_path):
+    (path,) = write_customersim(tmp_path / "out", 5, 0, dialogues_per_customer=2.5)
+    assert all("customer_id" in json.loads(line) for line in path.read_text().splitlines())
+    assert "dialogues per customer (customer_id): 2.5" in (tmp_path / "out/README.txt").read_text()

@@ -293,3 +293,61 @@ def test_names_of_speakers_are_masked_if_there_are_any(tmp_path: Path, speaker: 
     (tmp_path / "chat.txt").write_text("\n".join(lines) + "\n")
     path = write_starter(tmp_path / "p", [str(tmp_path / "chat.txt")], dialogues=1, seed=0)
     assert ("speakers" in tomllib.loads(path.read_text())["redact"]["policies"]) == masks_names
+
+
+def owner_lines(config: Path) -> list[str]:
+    lines = config.read_text().splitlines()
+    return [line for line in lines if line.lstrip("# ").startswith("owner_")]
+
+
+ROWS = [{"id": i, "text": f"{PROSE} {i}"} for i in range(40)]
+CHAT = [{"role": "user", "content": PROSE}, {"role": "assistant", "content": "It is on its way."}]
+OWNERS: dict[str, tuple[dict[str, str | bytes], list[str]]] = {
+    "a field": (
+        {"a.jsonl": lines(*({**row, "customer_id": f"c{row['id'] % 7}"} for row in ROWS))},
+        ["field", "customer_id"],
+    ),
+    "the likelier field": (
+        {"a.csv": "id,body,author,userid\n" + "".join(f'{i},"{PROSE} {i}",Ann {i % 5},{i % 9}\n' for i in range(40))},
+        ["field", "userid"],
+    ),
+    "a field inside an object": (
+        {"a.jsonl": lines(*({**row, "user": {"id": row["id"] % 7, "name": "x"}} for row in ROWS))},
+        ["field", "user.id"],
+    ),
+    "dialogues with a customer": (
+        {"a.jsonl": lines(*({"messages": [*CHAT, *CHAT], "user_id": f"u{i % 9}"} for i in range(40)))},
+        ["field", "user_id"],
+    ),
+    "mails": ({f"{i}.eml": f"From: a@b.c\nSubject: Parcel {i}\n\n{PROSE}\n" for i in range(3)}, ["sender"]),
+    "speakers with names": ({"a.txt": "Ann: Hello.\nBob: Hi.\nAnn: Well?\nBob: No.\n"}, ["sender"]),
+    "one value for all": ({"a.jsonl": lines(*({**row, "customer_id": "x"} for row in ROWS))}, []),
+    "prose": ({"a.jsonl": lines(*({**row, "user": f"{PROSE} {row['id']}"} for row in ROWS))}, []),
+    "nobody": ({"a.jsonl": lines(*ROWS)}, []),
+}
+
+
+@pytest.mark.parametrize("name", OWNERS)
+def test_whose_text_it_is_is_suggested_in_a_comment_and_never_set(tmp_path: Path, name: str) -> None:
+    files, wanted = OWNERS[name]
+    corpus, _, _, said = begun(tmp_path, files)
+    assert corpus.owner_from == "none"
+    found = owner_lines(tmp_path / "out/reticent.toml")
+    assert all(line.startswith("# ") for line in found)
+    assert ("whose text it is, is not set" in said) == bool(wanted)
+    settings = tomllib.loads("\n".join(line.removeprefix("# ") for line in found))
+    assert settings == (
+        dict(zip(("owner_from", "owner_field"), wanted, strict=False)) | {"owner_missing": "stop"} if wanted else {}
+    )
+
+
+def test_the_suggested_settings_are_settings(tmp_path: Path) -> None:
+    """The comment says "remove the marks": then the file still loads, and the reader finds the owners."""
+    begun(tmp_path, OWNERS["a field"][0])
+    path = tmp_path / "out/reticent.toml"
+    path.write_text(path.read_text().replace("# owner_", "owner_"))
+    corpus: Any = load_settings(path, {}).stages["corpus"]
+    assert (corpus.owner_from, corpus.owner_field) == ("field", "customer_id")
+    parts = scan(corpus.inputs, base_dir=tmp_path, options=corpus.read_options(), secret=b"k")
+    items = [item for part in parts for piece in part.pieces for item in read_documents(piece, corpus.read_options())]
+    assert {item.owners for item in items if isinstance(item, Document)} == {(f"c{i}",) for i in range(7)}

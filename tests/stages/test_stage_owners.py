@@ -98,6 +98,12 @@ WAYS: dict[str, tuple[dict[str, str | bytes], dict[str, Any], list[str]]] = {
         ["ann@example.com"] * 5,
     ),
     "posts": ({"Posts.xml": POSTS}, {"owner_from": "sender", "format": "stackexchange"}, ["7"]),
+    "tickets": (
+        {"t.json": json.dumps({"id": 1, "requester_id": 7, "comments": [
+            {"author_id": 7, "body": "Where is it?"}, {"author_id": 9, "body": "It is late."}]})},
+        {"owner_from": "sender", "format": "zendesk"},
+        ["7"],
+    ),
     "the only speaker who is no role": (
         {"a.txt": "Agent: Hello.\nAnn Lee: Hi.\nAgent: Well?\nAnn Lee: No.\n"},
         {"owner_from": "sender", "format": "dialogue"},

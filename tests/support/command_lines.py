@@ -51,7 +51,7 @@ PARTS = {
             --shape 1 --json
     """,
     "texts": """
-        simulate customersim --dialogues 5 --seed 1 --out simulated --template-set B --json
+        simulate customersim --dialogues 5 --seed 1 --out simulated --template-set B --dialogues-per-customer 3 --json
         deploy --init-auth prefect.env
         init new --input simulated --yes
         init newer --input simulated --yes --json

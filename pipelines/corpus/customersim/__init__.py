@@ -9,6 +9,7 @@ and rarely twice in the same words. The original simulator has no such turns. Fa
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 import tempfile
@@ -22,7 +23,7 @@ from pipelines.corpus.listing import OWN_README
 from pipelines.errors import ConfigError, InputError
 
 RECURRING_SHARE = 0.2
-"""Share of dialogues whose customer has called before."""
+"""Share of dialogues whose customer has called before, unless a number of dialogues per customer is given."""
 _LEFT_OUT_SHARE = 0.04  # share of dialogues in which the agent skips the second check
 _DETOUR_SHARE = 0.04  # share in which the customer gives another detail instead of a goodbye
 _FAREWELL_SHARE = 0.5
@@ -36,7 +37,9 @@ class Customer(NamedTuple):
     phone: str
 
 
-def simulate(num_dialogues: int, seed: int, template_set: str = "A") -> Iterator[dict[str, Any]]:
+def simulate(
+    num_dialogues: int, seed: int, template_set: str = "A", dialogues_per_customer: float | None = None
+) -> Iterator[dict[str, Any]]:
     """Simulates dialogues.
 
     Dialogue ``i`` depends only on ``seed``, ``template_set`` and ``i``, so more dialogues do not change earlier ones.
@@ -45,29 +48,37 @@ def simulate(num_dialogues: int, seed: int, template_set: str = "A") -> Iterator
         num_dialogues: number of dialogues
         seed: any integer
         template_set: ``A``, or ``B`` with other wordings and formats
+        dialogues_per_customer: mean number of dialogues of a customer, at least 1. Each dialogue is that of a new
+            customer, or of the customer of a random earlier dialogue (a Yule-Simon process), so that a few customers
+            have very many. None: 1.25, and dialogues do not name their customer.
 
     Yields:
         A dictionary ``{"id", "text", "spans", "template_set"}``. ``text`` has one turn per line, which begins with
         ``SYS: `` or ``USR: ``. ``spans`` lists every secret in order, as ``{"start", "end", "label"}`` with half-open
-        character offsets in ``text``. Labels are NAME, ADDRESS, PHONE, ORDER and TRACKING.
+        character offsets in ``text``. Labels are NAME, ADDRESS, PHONE, ORDER and TRACKING. With
+        ``dialogues_per_customer`` there is also ``customer_id``.
 
     Raises:
-        ConfigError: the template set does not exist, or the number of dialogues is negative.
+        ConfigError: the template set does not exist, or a number is out of range.
     """
     if template_set not in TEMPLATE_SETS:
         raise ConfigError(f"there is no template set {template_set!r}; choose one of {', '.join(TEMPLATE_SETS)}.")
     if num_dialogues < 0:
         raise ConfigError("the number of dialogues must not be negative.")
-    return _simulate(num_dialogues, seed, template_set)
+    if dialogues_per_customer is not None and not 1 <= dialogues_per_customer < math.inf:
+        raise ConfigError("the number of dialogues per customer must be at least 1.")
+    return _simulate(num_dialogues, seed, template_set, dialogues_per_customer)
 
 
-def _simulate(num_dialogues: int, seed: int, template_set: str) -> Iterator[dict[str, Any]]:
+def _simulate(
+    num_dialogues: int, seed: int, template_set: str, dialogues_per_customer: float | None
+) -> Iterator[dict[str, Any]]:
     from faker import Faker
 
     faker = Faker("en_US")
     for number in range(num_dialogues):
         rng = Random(f"customersim/{seed}/{template_set}/dialogue/{number}")  # noqa: S311 (no secret depends on it)
-        caller = _customer_number(seed, template_set, number)
+        caller = _customer_number(seed, template_set, number, dialogues_per_customer)
         faker.seed_instance(f"customersim/{seed}/{template_set}/customer/{caller}")
         customer = Customer(
             name=f"{faker.first_name()} {faker.last_name()}",
@@ -78,19 +89,23 @@ def _simulate(num_dialogues: int, seed: int, template_set: str) -> Iterator[dict
         # A separate random source, so that the talk does not change secrets or the turns around them.
         talk = Random(f"customersim/{seed}/{template_set}/talk/{number}")  # noqa: S311
         turns.play(talk)
-        yield {
+        row: dict[str, Any] = {
             "id": f"customersim-{template_set.lower()}-{seed}-{number}",
             "text": turns.text,
             "spans": turns.spans,
             "template_set": template_set,
         }
+        if dialogues_per_customer is not None:
+            row["customer_id"] = f"customer-{template_set.lower()}-{seed}-{caller}"
+        yield row
 
 
-def _customer_number(seed: int, template_set: str, number: int) -> int:
+def _customer_number(seed: int, template_set: str, number: int, dialogues_per_customer: float | None) -> int:
     """Returns the caller of a dialogue: a new customer, named after the dialogue, or the caller of an earlier one."""
+    recurring = RECURRING_SHARE if dialogues_per_customer is None else 1 - 1 / dialogues_per_customer
     while number:
         rng = Random(f"customersim/{seed}/{template_set}/caller/{number}")  # noqa: S311
-        if rng.random() >= RECURRING_SHARE:
+        if rng.random() >= recurring:
             break
         number = rng.randrange(number)
     return number
@@ -174,7 +189,12 @@ template set: {template_set}
 
 
 def write_customersim(
-    out_dir: Path, num_dialogues: int, seed: int, template_set: str = "A", file_dialogues: int = 1000
+    out_dir: Path,
+    num_dialogues: int,
+    seed: int,
+    template_set: str = "A",
+    file_dialogues: int = 1000,
+    dialogues_per_customer: float | None = None,
 ) -> list[Path]:
     """Writes dialogues as ``dialogues-00000.jsonl`` … and a ``README.txt``. Equal arguments give the same bytes.
 
@@ -183,7 +203,7 @@ def write_customersim(
     Args:
         out_dir: folder to create
         num_dialogues: number of dialogues, at least 1
-        seed, template_set: arguments of `simulate`
+        seed, template_set, dialogues_per_customer: arguments of `simulate`
         file_dialogues: number of dialogues per file
 
     Returns:
@@ -195,7 +215,7 @@ def write_customersim(
     """
     if num_dialogues < 1 or file_dialogues < 1:
         raise ConfigError("the number of dialogues, and of dialogues in a file, must be at least 1.")
-    dialogues = simulate(num_dialogues, seed, template_set)
+    dialogues = simulate(num_dialogues, seed, template_set, dialogues_per_customer)
     out_dir = Path(out_dir)
     _refuse_foreign(out_dir)
     try:
@@ -211,6 +231,8 @@ def write_customersim(
                     for _ in range(start, min(start + file_dialogues, num_dialogues)):
                         file.write(json.dumps(next(dialogues), ensure_ascii=False) + "\n")
             readme = _README.format(head=OWN_README, num_dialogues=num_dialogues, seed=seed, template_set=template_set)
+            if dialogues_per_customer is not None:
+                readme += f"dialogues per customer (customer_id): {dialogues_per_customer:g}\n"
             (new / "README.txt").write_text(readme, encoding="utf-8")
             if out_dir.exists():
                 out_dir.rename(building / "old")

@@ -64,7 +64,9 @@ class _Ticket:
             yield self.row, self.problem
         if self.messages:
             left_out = tuple(sorted(self.left_out.items()))
-            yield self.row, Dialogue(self.row, turns_of(self.messages), source_id, left_out, names=tuple(self.names))
+            customers = tuple(key for key in self._speakers.get(CUSTOMER, {}) if key is not None)
+            turns, names = turns_of(self.messages), tuple(self.names)
+            yield self.row, Dialogue(self.row, turns, source_id, left_out, names=names, owners=customers)
             self.left_out.clear()
         elif self.problem is None and not self.left_out:
             yield self.row, BadRow("missing_text", "the ticket holds no text of anybody. Export comments too.")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipelines.accounting.claim_documents import withheld
 from pipelines.accounting.claims import Review, build_claims
@@ -29,10 +29,12 @@ from pipelines.methods.registry import method as described
 from pipelines.methods.registry import rule_of
 from pipelines.miss_rate.rates import delta2_of, false_negative_rate_of, stability_of, worst_label_of
 from pipelines.policies.sharding import SHARD
-from pipelines.settings.corpus import CorpusConfig
 from pipelines.settings.guarantee import GuaranteeConfig
 from pipelines.settings.shard import publishes_rows
-from pipelines.settings.train import TrainConfig
+
+if TYPE_CHECKING:
+    from pipelines.settings.corpus import CorpusConfig
+    from pipelines.settings.train import TrainConfig
 
 _TRUSTED_SOURCES = frozenset({"gold", "human"})
 
