@@ -31,9 +31,12 @@ _NEXT_WORD: Final = re.compile(r",?[ ]([^\W\d_][\w'’-]*)")
 _SENTENCE: Final = re.compile(r"(?:\A|[.!?:;\n(\"“][ ]?)\Z")
 _AGE: Final = re.compile(
     r"(?<!\w)(?:i['’]?m|i am|(?:he|she|they|who|it)(?:['’]?s| is| was| are| were))(?: (?:now|only|just|almost|about|"
-    r"nearly))?[ ]$|[^\W\d_], $",
+    r"nearly))?[ ]$|(?<!\w)(?:kid|son|daughter|mom|mum|mother|dad|father|wife|husband|brother|sister|baby|child"
+    r"|boy|girl|patient|pt)(?:['’]?s| is| was)[ ]$|[^\W\d_], $|(?:summer|spring|winter|autumn|fall|class|year)[ ]of[ ]['’]?$",
     re.I,
 )
+_STREETS: Final = frozenset({"avenue", "ave", "street", "st", "road", "rd"})
+_OF_YEAR: Final = re.compile(r"(?:summer|spring|winter|autumn|fall|class) of (?:the )?\w", re.I)
 _NEAR_WORDS: Final = 4
 _DICTATED: Final = 3
 _LONG: Final = 2
@@ -77,7 +80,11 @@ def _is_part(find: str, pieces: list[str], before: str, after: str) -> bool:
         return True
     if all(piece[0].isdigit() or piece.lower() in NUMBER_WORDS for piece in pieces) and _AGE.search(before):
         return True
+    if _OF_YEAR.search(find):
+        return True
     last, following = _LAST_WORD.search(before), _NEXT_WORD.match(after)
+    if following and following[1].lower() in _STREETS:
+        return True
     is_last = find[-1].isdigit() or pieces[-1].lower() in NUMBER_WORDS
     if following and is_last and _may_be_name(following[1]):
         return True

@@ -44,6 +44,8 @@ _ANNOUNCED: Final = re.compile(
     r"(?:pass\w*|secret|pin|words?|phrase|names?|named|called|answer|user|login)\W{1,3}(?:is )?$", re.I
 )
 _SHORT_CODE: Final = re.compile(r"-?[A-Za-z][0-9]{1,2}")
+_AFTER_CODE: Final = re.compile(rf"(?:\d\w*|{PLACEHOLDER})[ -]$")
+_BEFORE_CODE: Final = re.compile(rf"\.?[ -](?:\w*\d|{PLACEHOLDER})")
 _AMOUNT: Final = re.compile(r"[A-Z]{3} ?[0-9]{1,3}(?:[.,][0-9]{3})*(?:[.,][0-9]{2})?")
 _FLAG: Final = re.compile(r"(?:-[A-Za-z]{1,2}|--[a-z][a-z-]{0,20})(?: [0-9]{1,5}(?::[0-9]{1,5})?)?")
 _EXCEPTION: Final = re.compile(r"[A-Z]\w{0,60}(?:Error|Exception|Warning|Interrupt)")
@@ -51,7 +53,8 @@ _ATTRIBUTE: Final = re.compile(r"[a-z_]\w{0,60}(?:\.[a-z_]\w{0,60}){1,4}")
 _FILE: Final = re.compile(
     r"[./\w-]{1,80}\.(?:sh|py|rs|md|pl|so|cc|ps|js|ts|go|java|rb|php|tf|zip|cpp|hpp|css|json|ya?ml)"
 )
-_CALLED: Final = re.compile(r"\s?(?:\(|=(?!=)|\+=)")
+_CALLED: Final = re.compile(r"\(| ?(?:=(?!=)|\+=)")
+_SITE: Final = re.compile(r".*\.(?:com|org|net|edu|gov|io|info|biz|[a-z]{2})", re.I | re.S)
 _OPERATOR: Final = re.compile(r"(?:[-+*/%<>=&|(\[]|return)\s?$")
 _ASSIGNED: Final = re.compile(r" ?=(?!=) ?[\w\"'\[({-]|\(|\[|: ?(?:[0-9.]+|true|false|null|none)(?!\w)", re.I)
 _STEM: Final = re.compile(
@@ -167,7 +170,7 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
         return _is_machine_made(find, label, before, after)
     if not any(map(str.isalnum, find)):
         return True
-    if _EXCEPTION.fullmatch(find) or _FLAG.fullmatch(find) or _SHORT_CODE.fullmatch(find):
+    if _EXCEPTION.fullmatch(find) or _FLAG.fullmatch(find) or _is_short_code(find, before, after):
         return _ANNOUNCED.search(before) is None
     if (label != "USERNAME" and _is_code(find)) or _is_number_of_a_thing(find, before, after, dates_and_numbers):
         return True
@@ -180,7 +183,11 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
             return False
         if len(words) > 1 and words[-1].lower() in _LISTS["named_after"]:
             return True
-        if len(find.split()) == 1 and lower in _LISTS["technical"] | _LISTS["drugs"] and lower not in personal_names():
+        if (
+            len(find.split()) == 1
+            and lower in _LISTS["technical"] | _LISTS["drugs"]
+            and (find.isupper() or lower not in personal_names())
+        ):
             return True
         if lower.removesuffix("'s").removesuffix("’s") in _LISTS["eponyms"] and (
             _EPONYM.match(after) or "s" in lower[-1:]
@@ -216,13 +223,18 @@ def _is_plain(word: str) -> bool:
     )
 
 
+def _is_short_code(find: str, before: str, after: str) -> bool:
+    """Returns true for a letter and one or two digits, such as "A4", that are no part of a longer code."""
+    return _SHORT_CODE.fullmatch(find) is not None and not (_AFTER_CODE.search(before) or _BEFORE_CODE.match(after))
+
+
 def _is_attribute(find: str, before: str, after: str) -> bool:
     """Returns true for a file or an attribute in code: ``os.system(``, ``+ b.price``, ``./build.sh``. A name stays."""
     if _has_name(find):
         return False
     if _FILE.fullmatch(find):
         return True
-    if _ATTRIBUTE.fullmatch(find.rstrip("(")) is None:
+    if _ATTRIBUTE.fullmatch(find.rstrip("(")) is None or _SITE.fullmatch(find):
         return False
     return find.endswith("(") or _CALLED.match(after) is not None or _OPERATOR.search(before) is not None
 
@@ -233,10 +245,10 @@ def _is_machine_made(find: str, label: str, before: str, after: str) -> bool:
     if label == "URL":
         return _CALL.fullmatch(find) is not None or _is_attribute(find, before, after)
     if label == "US_DRIVER_LICENSE":
-        return _SHORT_CODE.fullmatch(find) is not None and _CUE_BEFORE.search(before) is None
+        return _is_short_code(find, before, after) and _CUE_BEFORE.search(before) is None
     if label == "ADDRESS":
         if (
-            _SHORT_CODE.fullmatch(find)
+            _is_short_code(find, before, after)
             or _AMOUNT.fullmatch(find)
             or _NUMBERED.fullmatch(find)
             or _STANDARD.search(before)
