@@ -225,7 +225,7 @@ class AddressesPolicy(NamedPolicy):
 
 
 def _may_hold_address(text: str) -> bool:
-    return holds(text, NUMERIC) or (holds(text, _STREET_WORD) and _NAMED_STREET.search(text) is not None)
+    return any(map(str.isdigit, text)) or (holds(text, _STREET_WORD) and _NAMED_STREET.search(text) is not None)
 
 
 def find_addresses(text: str) -> list[Range]:

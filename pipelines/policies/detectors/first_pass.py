@@ -14,7 +14,9 @@ from typing import Final
 
 _TOKEN: Final = re.compile(r"[^\W_]+")
 _MAX_WORDS: Final = 65_536
-_EVERY: Final = -1
+EVERY: Final = -1
+"""All kinds."""
+
 _MANY: Final = 1 << 30
 
 _kinds: list[Callable[[str], bool]] = []
@@ -44,7 +46,7 @@ def holds(text: str, kind: int) -> bool:
 def count(text: str, kind: int) -> int:
     """Returns the number of words of a kind. It is very large if it is not known."""
     kinds, words = _words_of(text)
-    if kinds == _EVERY:
+    if kinds == EVERY:
         return _MANY
     return sum(of_word & kind != 0 for of_word in words) if kinds & kind else 0
 
@@ -53,7 +55,7 @@ def count(text: str, kind: int) -> int:
 def _words_of(text: str) -> tuple[int, list[int]]:
     """Returns the kinds of a text, and those of each word."""
     if not text.isascii():
-        return _EVERY, []
+        return EVERY, []
     words = []
     kinds = 0
     for word in _TOKEN.findall(text.lower()):

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import regex
 import tldextract
+from phonenumbers import phonenumberutil
 from presidio_analyzer import AnalyzerEngine, EntityRecognizer, Pattern, PatternRecognizer, RecognizerResult
 from presidio_analyzer.nlp_engine import NlpArtifacts, SpacyNlpEngine
 from presidio_analyzer.predefined_recognizers import EmailRecognizer, UrlRecognizer
@@ -36,22 +37,52 @@ CONTEXT: Final = frozenset({"tagger", "attribute_ruler", "lemmatizer"})
 
 _DIGIT: Final = re.compile(r"\d")
 _LETTER_AND_DIGIT: Final = re.compile(r"[^\W\d_]\d|\d[^\W\d_]|\]\d|\d{6}")
-_DATE: Final = re.compile(r"\d[-/.]|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)-", re.I)
-_IP: Final = re.compile(r"::|[0-9A-Fa-f]:|\d\.\d")
+_DATE: Final = re.compile(r"\d[-/.]")
+_MONTH: Final = re.compile(r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)-", re.I)
+_IP: Final = re.compile(r"::|[0-9A-Fa-f]:")
+_IP_DIGITS: Final = re.compile(r"\d\.\d")
 _MAC: Final = re.compile(r"[0-9A-Fa-f]{2}[:-]|[0-9A-Fa-f]{4}\.")
-_CRYPTO: Final = re.compile(r"\w{26}")
-_IBAN: Final = re.compile(r"\w\w\d\d")
+_CRYPTO_LENGTH: Final = 26
+_CRYPTO: Final = re.compile(rf"\w{{{_CRYPTO_LENGTH}}}")
+_IBAN: Final = re.compile(r"[^\W\d_]{2}\d\d")
+_AT: Final = re.compile(r"\S@\w")
 _URL: Final = re.compile(r"[\w.-]\.\w")
-_DIGIT_RUN: Final = re.compile(r"\d(?:\D{0,6}\d){3,}")
+# Marks that may stand between the digits of a telephone number, up to four of them.
+_PHONE_MARKS: Final = getattr(phonenumberutil, "_VALID_PUNCTUATION", None)
+_DIGIT_RUN: Final = re.compile(
+    rf"\d(?:[{_PHONE_MARKS}]{{0,4}}\d){{3,}}" if _PHONE_MARKS is not None else r"\d(?:\D{0,6}\d){3,}"
+)
 _SHORT_NUMBERS: Final = re.compile(r"16[489]")
 
 
+@functools.lru_cache(maxsize=4)
+def _num_digits(text: str) -> int:
+    return len(_DIGIT.findall(text))
+
+
 def _digits(count: int) -> Callable[[str], bool]:
-    return lambda text: len(_DIGIT.findall(text)) >= count
+    return lambda text: _num_digits(text) >= count
+
+
+def _may_hold_license(text: str) -> bool:
+    return _num_digits(text) > 0 and _LETTER_AND_DIGIT.search(text) is not None
+
+
+def _may_hold_date(text: str) -> bool:
+    return (_num_digits(text) > 0 and _DATE.search(text) is not None) or ("-" in text and _MONTH.search(text) is not None)
+
+
+def _may_hold_address_of_machine(text: str) -> bool:
+    has_digits = "." in text and _num_digits(text) > 1 and _IP_DIGITS.search(text) is not None
+    return has_digits or (":" in text and _IP.search(text) is not None)
+
+
+def _may_hold_crypto(text: str) -> bool:
+    return any(len(piece) >= _CRYPTO_LENGTH for piece in text.split()) and _CRYPTO.search(text) is not None
 
 
 def _may_hold_phone(text: str) -> bool:
-    """Returns true if digits that are at most a few characters apart could be a telephone number of a default region.
+    """Returns true if digits with few marks between them could be a telephone number of a default region.
 
     The shortest valid numbers have four digits and are German. Only a few numbers of four digits are valid, and years
     are not, so the first digits of a run of exactly four decide. With a ``+`` in the text, every run counts.
@@ -70,20 +101,20 @@ def _found_by(pattern: re.Pattern[str]) -> Callable[[str], bool]:
 GATES: Final[Mapping[str, Callable[[str], bool]]] = {
     "CreditCardRecognizer": _digits(12),
     "UsBankRecognizer": _digits(8),
-    "UsLicenseRecognizer": _found_by(_LETTER_AND_DIGIT),
+    "UsLicenseRecognizer": _may_hold_license,
     "UsItinRecognizer": _digits(9),
     "UsPassportRecognizer": _digits(8),
     "UsSsnRecognizer": _digits(9),
     "NhsRecognizer": _digits(10),
     "MedicalLicenseRecognizer": _digits(7),
-    "CryptoRecognizer": _found_by(_CRYPTO),
-    "DateRecognizer": _found_by(_DATE),
+    "CryptoRecognizer": _may_hold_crypto,
+    "DateRecognizer": _may_hold_date,
     "IbanRecognizer": _found_by(_IBAN),
-    "IpRecognizer": _found_by(_IP),
+    "IpRecognizer": _may_hold_address_of_machine,
     "MacAddressRecognizer": _found_by(_MAC),
     "PhoneRecognizer": _may_hold_phone,
     "UrlRecognizer": _found_by(_URL),
-    "EmailRecognizer": lambda text: "@" in text,
+    "EmailRecognizer": _found_by(_AT),
 }
 """Necessary conditions by class of recogniser. Text that fails the test cannot hold a find of the recogniser."""
 

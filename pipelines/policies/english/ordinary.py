@@ -71,6 +71,7 @@ _NUMBERED: Final = re.compile(
 )
 _STANDARD: Final = re.compile(r"(?<!\w)(?:iso|rfc|pep|ieee|python|http|din|ansi) ?$", re.I)
 _STAMP: Final = re.compile(r"1[0-9]{9}(?:[0-9]{3})?(?:\.[0-9]{1,9})?(?: -?[0-9]{1,4}\.[0-9]{1,6})?")
+_SHORTEST_STAMP: Final = 10
 _KEY: Final = re.compile(r"^[A-Za-z_]{1,16}[=:]")
 _TIME_CUE: Final = re.compile(r"(?:time|stamp|epoch|unix|ts|[-_]at|expires|exp|iat|nbf)[\"']?\W{0,3}$", re.I)
 _VITAL_SIGNS: Final = re.compile(r"(?<!\w)(?:BP|HR|GCS|Apgar|Glasgow [0-9]|SpO2)(?!\w)")
@@ -260,7 +261,7 @@ def _is_machine_made(find: str, label: str, before: str, after: str) -> bool:
 
 def _is_time_stamp(find: str, before: str, dates_and_numbers: str) -> bool:
     """Returns true for seconds since 1970: with a fraction or a cue, or in any place with ``identifying``."""
-    if _STAMP.fullmatch(_KEY.sub("", find)) is None or _CUE_BEFORE.search(before):
+    if len(find) < _SHORTEST_STAMP or _STAMP.fullmatch(_KEY.sub("", find)) is None or _CUE_BEFORE.search(before):
         return False
     return dates_and_numbers == "identifying" or "." in find or _TIME_CUE.search(before) is not None
 
@@ -280,7 +281,7 @@ def _has_name(find: str) -> bool:
 
 def _is_number_of_a_thing(find: str, before: str, after: str, dates_and_numbers: str) -> bool:
     """Returns true for a dose, for a short number after "version", "section" and the like, and for a size of data."""
-    follows_digit = _AFTER_DIGIT.search(before) is not None
+    follows_digit = _AFTER_DIGIT.search(before[-3:]) is not None
     if _DOSE.fullmatch(find) and (find[0].isdigit() or follows_digit):
         return True
     if _SHORT_NUMBER.fullmatch(find) and (_UNIT_NEXT.match(after) or _TECHNICAL.search(before)):

@@ -75,21 +75,24 @@ def reading_of(
         mask: one byte per token, 1 if it is masked.
         placeholder: single word.
     """
+    if not any(mask):
+        back = tuple(zip(range(len(starts)), range(1, len(starts) + 1), strict=True))
+        return Reading((text, tuple(starts), tuple(ends)), back, (False,) * len(starts))
     pieces: list[str] = []
     new_starts: list[int] = []
     new_ends: list[int] = []
-    back: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     is_placeholder: list[bool] = []
     at = length = token = 0  # characters read, characters written, tokens read
 
     def copy_tokens(until: int) -> None:
         nonlocal token
-        while token < until:
-            new_starts.append(starts[token] - at + length)
-            new_ends.append(ends[token] - at + length)
-            back.append((token, token + 1))
-            is_placeholder.append(False)
-            token += 1
+        shift = length - at
+        new_starts.extend([start + shift for start in starts[token:until]])
+        new_ends.extend([end + shift for end in ends[token:until]])
+        ranges.extend(zip(range(token, until), range(token + 1, until + 1), strict=True))
+        is_placeholder.extend([False] * (until - token))
+        token = until
 
     for first, last in masked_runs(text, starts, ends, mask):
         copy_tokens(first)
@@ -99,12 +102,12 @@ def reading_of(
         new_starts.append(length)
         length += len(placeholder)
         new_ends.append(length)
-        back.append((first, last))
+        ranges.append((first, last))
         is_placeholder.append(True)
         at, token = ends[last - 1], last
     copy_tokens(len(starts))
     pieces.append(text[at:])
-    return Reading(("".join(pieces), tuple(new_starts), tuple(new_ends)), tuple(back), tuple(is_placeholder))
+    return Reading(("".join(pieces), tuple(new_starts), tuple(new_ends)), tuple(ranges), tuple(is_placeholder))
 
 
 def digest_of(tokens: tuple[str, Sequence[int], Sequence[int]], *flags: bool) -> bytes:
