@@ -37,7 +37,9 @@ _READ_BY_ATTACKS_ON_ROWS = (
 _ATTACKED = settings_of("audit", "train")
 _RECIPE = settings_of("audit", "train", "split", "redact")
 _CANARIES = ("num_canaries", "num_detected_canaries", "num_public_canaries")
-_REDACTED_ROWS = ("conservative", "collapse", "replacement", "surrogate_scope")
+_REDACTED_ROWS = (
+    *("conservative", "collapse", "replacement", "surrogate_scope", "surrogate_persons", "shift_dates", "day_first"),
+)
 _JUDGED_DOMAINS = ("policies", "keywords", "classifier")
 AUDIT_STAGES = (
     Stage(

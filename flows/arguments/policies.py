@@ -91,6 +91,15 @@ def redact(
     consistent: Annotated[
         str, typer.Option(help="With surrogates: document or corpus, the scope in which a secret keeps one surrogate.")
     ] = "document",
+    surrogate_persons: Annotated[
+        str,
+        typer.Option(
+            help="With surrogates: neutral or gendered names for all mentions of a person, or apart for each mention."
+        ),
+    ] = "neutral",
+    shift_dates: Annotated[
+        int, typer.Option(help="With surrogates: greatest shift of the dates of a text, in days; 0 draws others.")
+    ] = 0,
     workers: WorkersOption = 1,
     no_stabilise: OnceOption = False,
     any_language: AnyLanguageOption = False,
@@ -106,7 +115,12 @@ def redact(
     spec = redactor_spec(policy, options if any_language else by_language(options))
     if replacement != "mask" and rendering != "collapsed":
         raise ConfigError("--rendering says how masks are written; leave it out with --replacement")
-    with temporary_files(), replacing(replacement, spec, surrogate_key, surrogate_map, consistent) as replace:
+    with (
+        temporary_files(),
+        replacing(
+            replacement, spec, surrogate_key, surrogate_map, consistent, surrogate_persons, shift_dates
+        ) as replace,
+    ):
         for line in redact_lines(
             file,
             spec,

@@ -14,12 +14,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
+from pydantic import ValidationError
+
 from flows.commands.redact import Replace, opened
 from pipelines.errors import ConfigError, InputError
 from pipelines.mask import Replacement
-from pipelines.policies.surrogates import Replaced, Surrogates, typed_text
+from pipelines.policies.replacement import make_surrogates
+from pipelines.policies.surrogates import Replaced, typed_text
 from pipelines.policies.surrogates import restored as restored_text
 from pipelines.settings.estimate import EstimateConfig
+from pipelines.settings.redact import RedactConfig
 
 if TYPE_CHECKING:
     from pipelines.policies.judging.apply import RedactorSpec
@@ -31,7 +35,13 @@ _KEY_BYTES: Final = 32
 
 @contextlib.contextmanager
 def replacing(
-    replacement: str, spec: RedactorSpec, key: Path | None, table: Path | None, consistent: str
+    replacement: str,
+    spec: RedactorSpec,
+    key: Path | None,
+    table: Path | None,
+    consistent: str,
+    persons: str = "apart",
+    shift_dates: int = 0,
 ) -> Iterator[Replace | None]:
     """Opens a function that writes the replacement of a text; None for masks.
 
@@ -41,6 +51,7 @@ def replacing(
         key: file of the surrogates' key; created if missing, readable by its owner only
         table: new file for the originals of surrogates
         consistent: scope in which a secret keeps one surrogate, ``document`` or ``corpus``
+        persons, shift_dates: fields ``surrogate_persons`` and ``shift_dates`` of ``[redact]``
 
     Raises:
         ConfigError: an option is unknown, missing or useless here, or a file cannot be used.
@@ -61,7 +72,13 @@ def replacing(
         return
     if key is None or table is None:
         raise ConfigError("--replacement surrogate needs --surrogate-key FILE and --surrogate-map FILE")
-    maker = Surrogates(_key(key), EstimateConfig().review_labels(spec.policies), consistent)
+    try:
+        asked = {"replacement": replacement, "surrogate_persons": persons, "shift_dates": shift_dates}
+        linking = RedactConfig.model_validate({**asked, "day_first": spec.language != "en"}).linking()
+    except ValidationError as error:
+        problems = "; ".join(problem["msg"].removeprefix("Value error, ") for problem in error.errors())
+        raise ConfigError(f"--surrogate-persons, --shift-dates: {problems}") from None
+    maker = make_surrogates(_key(key), EstimateConfig().review_labels(spec.policies), consistent, linking)
     try:
         descriptor = os.open(table, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
@@ -73,7 +90,8 @@ def replacing(
         def replace(document: str, judged: JudgedText) -> str:
             text, rows = maker.text(document, judged.text, judged.starts, judged.ends, judged.spans)
             for row in rows:
-                out.write(json.dumps({"id": document, **row._asdict()}, ensure_ascii=False) + "\n")
+                noted = {"id": document, **row._asdict(), **({"any_case": True} if linking is not None else {})}
+                out.write(json.dumps(noted, ensure_ascii=False) + "\n")
             out.flush()  # before the text is written, so that every text can be restored
             return text
 
@@ -98,11 +116,15 @@ def _key(path: Path) -> bytes:
 class Known:
     """The originals of surrogates by text, held in memory.
 
+    Args:
+        any_case: true if surrogates were written so that they can be found in any case.
+
     In a run, a text is a document or one of its sentences. Two sentences of a document may use one surrogate for two
     secrets, so that only the sentence decides between them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, any_case: bool = False) -> None:
+        self.any_case = any_case
         self._of: dict[tuple[str, int | None], dict[str, Replaced]] = {}
         self._unclear: dict[str, set[str]] = {}
 
@@ -118,9 +140,10 @@ class Known:
 
     def restored(self, text_id: str, sentence: int | None, text: str) -> str | None:
         """Replaces surrogates by their originals; returns None if that needs the sentence, which is unknown."""
-        if sentence is None and any(surrogate in text for surrogate in self._unclear.get(text_id, ())):
+        given = text.casefold()
+        if sentence is None and any(surrogate.casefold() in given for surrogate in self._unclear.get(text_id, ())):
             return None
-        return restored_text(text, self._of.get((text_id, sentence), {}).values())
+        return restored_text(text, self._of.get((text_id, sentence), {}).values(), any_case=self.any_case)
 
 
 def restored_lines(file: str, source: Path, environ: Mapping[str, str] | None = None) -> Iterator[str]:
@@ -164,6 +187,7 @@ def _known_of_map(table: Path) -> Known:
     with opened(str(table)) as lines:
         for number, line in enumerate(lines, 1):
             row = _object(line, f"{table}, line {number}", ("id", "surrogate", "original", "label"))
+            known.any_case = row.get("any_case") is True
             if not known.add(row["id"], None, Replaced(row["surrogate"], row["original"], row["label"])):
                 raise InputError(
                     f"{table}, line {number}: two texts have the same id, and one surrogate for two secrets; redact "
@@ -179,14 +203,15 @@ def _known_of_run(config: Path, environ: Mapping[str, str]) -> Known:
     from pipelines.settings.loading import load_settings
     from pipelines.store.objects import runs
 
-    roots = open_store(load_settings(config, environ, refuses_idle=False), create=False)
+    settings: Any = load_settings(config, environ, refuses_idle=False)
+    roots = open_store(settings, create=False)
     artifacts: Iterable[tuple[str, str | None, str]] = (runs.latest(roots) or {}).get("artifacts", ())
     sources = [roots.private_files("redact", key) for stage, _, key in artifacts if stage == "redact"]
     if not sources:
         raise ConfigError(f"{config}: nothing was redacted yet; `reticent run {config}`")
     if not all(source.blob(f"{SURROGATES.name}.parquet").is_file() for source in sources):
         raise ConfigError(f"{config}: its last run wrote no surrogates (redact.replacement)")
-    known = Known()
+    known = Known(settings.stages["redact"].linking() is not None)
     for source in sources:
         for row in source.table(SURROGATES).rows():
             replaced = Replaced(row["surrogate"], row["original"], row["label"])

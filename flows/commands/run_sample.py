@@ -261,7 +261,8 @@ def _redacted(
     console: Console,
 ) -> dict[str, Any]:
     key = secrets.token_bytes(32)  # not the surrogates of a run: a sample needs no store
-    replace = replacement_writer(redact.replacement, redact.surrogate_scope, redact.policies, key)
+    scope, linking = redact.surrogate_scope, redact.linking()
+    replace = replacement_writer(redact.replacement, scope, redact.policies, key, linking=linking)
     warnings: list[str] = []
     if redact.check_language and redact.language_of == "corpus":
         try:

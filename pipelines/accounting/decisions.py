@@ -220,7 +220,10 @@ DECISIONS: Final[tuple[Decision, ...]] = (
     Decision(
         name="surrogates by document",
         stage="redact",
-        settings=("redact.replacement", "redact.surrogate_scope"),
+        settings=(
+            *("redact.replacement", "redact.surrogate_scope", "redact.surrogate_persons", "redact.shift_dates"),
+            "redact.day_first",
+        ),
         reads="which copy of a sentence is the first",
         changes="which document's surrogate stands in the copy that is kept",
         paid_by="the claim is about the corpus",

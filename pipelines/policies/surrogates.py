@@ -52,7 +52,7 @@ _PLACES: Final = _words(
 _MONTHS: Final = _words("January February March April May June July August September October November December")
 _LETTERS: Final = "ABCDEFGHJKLMNPQRSTUVWXYZ"
 _ALPHABET: Final = _LETTERS + _LETTERS.lower() + "23456789"
-_ATTEMPTS: Final = 64
+ATTEMPTS: Final = 64
 _UNNAMED: Final = frozenset({"FAILED_CLOSED", "LITERAL_MASK"})
 """Labels of text in which no policy found a secret. Such text stays a mask."""
 
@@ -93,7 +93,7 @@ def _mail(draws: Draws) -> str:
     return f"{draws.one(_FIRST)}.{draws.one(_LAST)}{_digits(draws, 3)}@example.com".lower()
 
 
-_BY_LABEL: Final[Mapping[str, Maker]] = {
+BY_LABEL: Final[Mapping[str, Maker]] = {
     **dict.fromkeys(("EMAIL", "EMAIL_ADDRESS"), _mail),
     **dict.fromkeys(("PHONE", "PHONE_NUMBER"), lambda d: f"({200 + d.below(800)}) 555-01{_digits(d, 2)}"),
     "URL": lambda d: f"https://www.example.com/{d.some(_LETTERS.lower(), 8)}",
@@ -141,7 +141,7 @@ def typed_text(
     """Returns the text with ``<LABEL>`` of reviews for every masked run, and ``<MASK>`` for a run without a label."""
     pieces = [
         (start, end, MASK if is_unnamed else f"<{review_label_of(inside, names)[0]}>")
-        for start, end, inside, is_unnamed in _runs(text, starts, ends, spans)
+        for start, end, inside, is_unnamed in runs_of(text, starts, ends, spans)
     ]
     return replace_ranges(text, pieces)
 
@@ -176,8 +176,8 @@ class Surrogates:
             starts, ends: character offsets of its tokens.
             spans: spans that policies found.
         """
-        runs = list(_runs(text, starts, ends, spans))
-        for attempt in range(_ATTEMPTS):
+        runs = list(runs_of(text, starts, ends, spans))
+        for attempt in range(ATTEMPTS):
             table: dict[str, Replaced] = {}
             pieces = []
             for start, end, inside, is_unnamed in runs:
@@ -197,26 +197,66 @@ class Surrogates:
 
     def _draw(self, document: str, label: str, own: str, original: str, attempt: int) -> str:
         scope = document if self._consistent == "document" else None
-        message = json.dumps([scope, label, own if own in _BY_LABEL else "", original, attempt])
+        message = json.dumps([scope, label, own if own in BY_LABEL else "", original, attempt])
         draws = Draws(hmac.digest(self._key, message.encode(), "sha256"))
-        return (_BY_LABEL.get(own) or _BY_REVIEW_LABEL.get(label) or _BY_REVIEW_LABEL[labels.OTHER])(draws)
+        return make_surrogate(label, own, draws)
 
 
-def restored(text: str, table: Iterable[Replaced]) -> str:
+def make_surrogate(label: str, own: str, draws: Draws) -> str:
+    """Makes a surrogate for a label of reviews, and of the policy, from the numbers of a draw."""
+    return (BY_LABEL.get(own) or _BY_REVIEW_LABEL.get(label) or _BY_REVIEW_LABEL[labels.OTHER])(draws)
+
+
+def restored(text: str, table: Iterable[Replaced], *, any_case: bool = False) -> str:
     """Returns the text with the original for every surrogate. If two begin at one place, the longer one counts.
 
     Args:
         text: text with surrogates. It may be edited, or written by a model.
         table: surrogates of the document.
+        any_case: true if a surrogate counts in any case, as a whole word. Its original is written in that case if it
+            is of letters alone. With false, only a surrogate of which the text has no exact copy counts in any case.
     """
     known = {row.surrogate: row.original for row in table}
     if not known:
         return text
+    folded: dict[str, str] = {}
+    for surrogate in sorted(known, key=lambda name: (not name.istitle(), name)):
+        if any_case or surrogate not in text:
+            folded.setdefault(surrogate.casefold(), known[surrogate])
     longest_first = sorted(known, key=lambda surrogate: (-len(surrogate), surrogate))
-    return re.sub("|".join(map(re.escape, longest_first)), lambda match: known[match[0]], text)
+
+    def original(match: re.Match[str]) -> str:
+        found = match[0]
+        if found in known:
+            return known[found]
+        other = folded.get(found.casefold())
+        return found if other is None else _in_case(other, found)
+
+    if not any_case:
+        text = re.sub("|".join(map(re.escape, longest_first)), lambda match: known[match[0]], text)
+        longest_first = [name for name in longest_first if name.casefold() in folded]
+        if not longest_first:
+            return text
+    return re.sub("|".join(map(_whole, longest_first)), original, text, flags=re.I)
 
 
-def _runs(
+def _whole(surrogate: str) -> str:
+    before, after = ("(?<!\\w)" * surrogate[:1].isalnum(), "(?!\\w)" * surrogate[-1:].isalnum())
+    return f"{before}{re.escape(surrogate)}{after}"
+
+
+def _in_case(original: str, like: str) -> str:
+    """Returns the original in the case of its surrogate. Codes and the like keep theirs."""
+    if not all(char.isalpha() or char in " .'’,-" for char in original):
+        return original
+    if like.isupper():
+        return original.upper()
+    if like.islower():
+        return original.lower()
+    return original.title() if original.isupper() or original.islower() else original
+
+
+def runs_of(
     text: str, starts: Sequence[int], ends: Sequence[int], spans: Sequence[Span]
 ) -> Iterable[tuple[int, int, list[Span], bool]]:
     """Yields masked runs: their characters, the spans in them, and true if no policy labelled them."""

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from pipelines.policies.judging.apply import RedactorSpec
 
 
+_WEEK = 7
+
+
 class _Selection(StageConfig):
     """The fields that the documentation lists before the options of policies."""
 
@@ -103,14 +106,32 @@ class RedactConfig(BuiltInOptions, _Selection):
         "mentions of the secret.",
     )
 
+    surrogate_persons: Literal["apart", "neutral", "gendered"] = Field(
+        default="apart",
+        description="With surrogates: names of persons. apart: each different mention has a surrogate of its own. "
+        "neutral: word by word, so that all mentions of a person name one person; titles and upper case stay, and "
+        "first names show no gender. gendered: the same, and listed first names keep their gender.",
+    )
+    shift_dates: int = Field(
+        default=0,
+        ge=0,
+        le=36_525,
+        description="With surrogates: greatest shift of the dates of a document, in days. All dates of a document move "
+        "by one number of whole weeks, which the key decides, and keep their format. 0 draws other dates.",
+    )
+    day_first: bool = Field(default=False, description="With shift_dates: true if 3/5/2020 is in May.")
+
     options: dict[str, dict[str, Any]] = Field(
         default_factory=dict,
         description="Options that a plug-in declares: a table [redact.options.NAME] for a policy named NAME above.",
     )
 
     LATER: ClassVar[frozenset[str]] = frozenset(
-        {"dates_and_numbers", "gliner_revision", "language_of", "models", "reads_original", "replacement"}
-        | {"surrogate_scope", "token_classifier_aggregation", "token_classifier_onnx"}
+        {
+            *("dates_and_numbers", "gliner_revision", "language_of", "models", "reads_original", "replacement"),
+            *("day_first", "shift_dates", "surrogate_persons", "surrogate_scope"),
+            *("token_classifier_aggregation", "token_classifier_onnx"),
+        }
     )
     SENSITIVE: ClassVar[frozenset[str]] = frozenset({"patterns", "names", "keywords", "exclude", "options"})
 
@@ -141,8 +162,11 @@ class RedactConfig(BuiltInOptions, _Selection):
     def _replacement_fits(self) -> RedactConfig:
         if self.replacement != "mask" and not self.collapse:
             raise ValueError("'collapse' changes masks only: leave it out with replacement = label or surrogate")
-        if self.replacement != "surrogate" and self.surrogate_scope != "document":
-            raise ValueError("'surrogate_scope' needs replacement = surrogate")
+        for name in ("surrogate_scope", "surrogate_persons", "shift_dates", "day_first"):
+            if self.replacement != "surrogate" and getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(f"'{name}' needs replacement = surrogate")
+        if 0 < self.shift_dates < _WEEK:
+            raise ValueError("'shift_dates' is a number of days of at least a week")
         return self
 
     @model_validator(mode="after")
@@ -253,6 +277,16 @@ class RedactConfig(BuiltInOptions, _Selection):
         """Returns the distributions of the spaCy model and of the libraries of the selected policies."""
         more = (package for spec in registry.specs(self._selected()) for package in spec.packages)
         return (*map(model_distribution, (self.model, *self.models.values())), *more)
+
+    def linking(self) -> dict[str, Any] | None:
+        """Returns arguments of `LinkedSurrogates` about persons and dates; None if every mention is on its own."""
+        if self.surrogate_persons == "apart" and not self.shift_dates:
+            return None
+        return {
+            "persons": self.surrogate_persons,
+            "shift_dates": self.shift_dates,
+            "day_first": self.day_first,
+        }
 
     def redactor_spec(self, separator: str | None = None) -> RedactorSpec:
         """Returns the specification of a redactor.

@@ -74,7 +74,7 @@ def test_rows_of_a_run_come_back(config: Path) -> None:
 
 
 def test_what_only_a_sentence_tells_apart_is_refused_without_it(config: Path, patch: Patch) -> None:
-    patch("flows.commands.restore", "restored_text", lambda text, table: f"{text}: {len(list(table))}")
+    patch("flows.commands.restore", "restored_text", lambda text, table, **how: f"{text}: {len(list(table))}")
     from flows.commands.restore import Known
     from pipelines.policies.surrogates import Replaced
 

@@ -60,7 +60,9 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
         note = None
         if config.replacement == "surrogate":
             note = _noting(stack.enter_context(ctx.out.table(SURROGATES)))
-        replace = replacement_writer(config.replacement, config.surrogate_scope, config.policies, ctx.run.secret, note)
+        replace = replacement_writer(
+            config.replacement, config.surrogate_scope, config.policies, ctx.run.secret, note, config.linking()
+        )
         whole_documents = redactor.looks_at_documents
         for rows, total in lockstep(sentences, decisions, _BATCH_ROWS, whole_documents=whole_documents):
             requests = [

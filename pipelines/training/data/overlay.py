@@ -126,7 +126,9 @@ def write_overlay_of_run(
         redactor=redactor,
         has_conservative=redact.conservative is not None,
         collapse=redact.collapse,
-        replace=replacement_writer(redact.replacement, redact.surrogate_scope, redact.policies, secret),
+        replace=replacement_writer(
+            redact.replacement, redact.surrogate_scope, redact.policies, secret, linking=redact.linking()
+        ),
     )
 
 
