@@ -69,7 +69,9 @@ def _may_hold_license(text: str) -> bool:
 
 
 def _may_hold_date(text: str) -> bool:
-    return (_num_digits(text) > 0 and _DATE.search(text) is not None) or ("-" in text and _MONTH.search(text) is not None)
+    return (_num_digits(text) > 0 and _DATE.search(text) is not None) or (
+        "-" in text and _MONTH.search(text) is not None
+    )
 
 
 def _may_hold_address_of_machine(text: str) -> bool:
