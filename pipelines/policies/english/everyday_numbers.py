@@ -32,7 +32,8 @@ _SENTENCE: Final = re.compile(r"(?:\A|[.!?:;\n(\"“][ ]?)\Z")
 _AGE: Final = re.compile(
     r"(?<!\w)(?:i['’]?m|i am|(?:he|she|they|who|it)(?:['’]?s| is| was| are| were))(?: (?:now|only|just|almost|about|"
     r"nearly))?[ ]$|(?<!\w)(?:kid|son|daughter|mom|mum|mother|dad|father|wife|husband|brother|sister|baby|child"
-    r"|boy|girl|patient|pt)(?:['’]?s| is| was)[ ]$|[^\W\d_], $|(?:summer|spring|winter|autumn|fall|class|year)[ ]of[ ]['’]?$",
+    r"|boy|girl|patient|pt)(?:['’]?s| is| was)[ ]$|[^\W\d_], $|(?:summer|spring|winter|autumn|fall|class|year)[ ]of"
+    r"[ ]['’]?$",
     re.I,
 )
 _STREETS: Final = frozenset({"avenue", "ave", "street", "st", "road", "rd"})
