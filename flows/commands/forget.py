@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flows.running.spec import open_store
-from pipelines.accounting.confidentiality import PrivacyLoss, group_loss
 from pipelines.corpus.listing import list_files
 from pipelines.errors import ConfigError, InputError
 from pipelines.settings.loading import ProjectSettings, load_settings
@@ -149,9 +149,11 @@ def _says(release: Release | None, num_sentences: int) -> str:
     record = "record" if release.facts is None else release.facts.record
     text = f"epsilon {release.epsilon:.4g}, delta {release.delta:g}, unamplified, for one {record} of it"
     if record == "sentence" and num_sentences > 1:
-        whole = group_loss(PrivacyLoss(release.epsilon, release.delta), num_sentences)
+        from pipelines.accounting.groups import group_epsilon  # dp-accounting is slow to import
+
+        whole = group_epsilon(release.charged_event, release.delta, num_sentences)
         text += f"; for all {num_sentences} sentences of it together " + (
-            f"epsilon {whole.epsilon:.4g}, delta {whole.delta:.3g}" if whole.delta < 1 else "no bound"
+            f"epsilon {whole:.4g}, delta {release.delta:.3g}" if math.isfinite(whole) else "no bound"
         )
     if release.facts is None or release.facts.trains_on_public_rows:
         text += "; no bound for sentences of it that were on the public side, which are trained on without noise"

@@ -21,9 +21,9 @@ from pipelines.accounting.assumptions import (
     voids,
 )
 from pipelines.accounting.composition import Publication
-from pipelines.accounting.confidentiality import AmplifiedLoss, PrivacyLoss, group_loss
+from pipelines.accounting.confidentiality import AmplifiedLoss, PrivacyLoss
 from pipelines.accounting.decisions import about_decisions, ended_by
-from pipelines.accounting.events import NeighboringRelation
+from pipelines.accounting.events import Event, NeighboringRelation, is_silent
 from pipelines.accounting.facts import CorpusFacts, TrainingFacts
 from pipelines.accounting.replaced_text import no_credit, relabelling_refusal
 from pipelines.files import finite
@@ -166,7 +166,6 @@ class ClaimBuilder:
     num_others: int  # other releases that may share a record
     loss: PrivacyLoss  # of one record, replace_one, no credit for anything
     add_or_remove: PrivacyLoss
-    on_redacted: PrivacyLoss  # the part of the loss that read redacted text
     on_original: PrivacyLoss  # the part that read original text
 
     @property
@@ -179,7 +178,15 @@ class ClaimBuilder:
     @property
     def sentence_loss(self) -> PrivacyLoss:
         """The loss of one sentence of the claims' corpus."""
-        return group_loss(self.loss, self.records_per_sentence)
+        return self.group_loss(self.training.event, self.records_per_sentence)
+
+    def group_loss(self, event: Event, size: int) -> PrivacyLoss:
+        """Returns the loss of a group of records at the training's delta (`pipelines.accounting.groups`)."""
+        from pipelines.accounting.groups import group_epsilon  # dp-accounting is slow to import
+
+        if size == 0 or is_silent(event):
+            return PrivacyLoss(0.0, 0.0)
+        return PrivacyLoss(group_epsilon(event, self.training.target_delta, size), self.training.target_delta)
 
     @property
     def records_per_sentence(self) -> int:

@@ -140,7 +140,6 @@ def _claims_of(
             dedup_min_tokens=0,
             reads_redacted=False,
         )
-    is_one_part = not training.reads_any_original
     loss = _loss(training, training.event)
     builder = ClaimBuilder(
         training=training,
@@ -151,7 +150,6 @@ def _claims_of(
         num_others=num_others,
         loss=loss,
         add_or_remove=_loss(training, training.event, NeighboringRelation.ADD_OR_REMOVE_ONE),
-        on_redacted=loss if is_one_part else _loss(training, training.event_on("redacted", "reviewed")),
         on_original=_loss(training, training.event_on("original")),
     )
     names = [name for name in rule.claims if name != "owner" or training.by_owner]

@@ -25,7 +25,6 @@ from pipelines.accounting.confidentiality import (
     bayesian_confidentiality,
     bayesian_with_original,
     group_confidentiality,
-    group_loss,
     num_missed_of_group,
 )
 from pipelines.accounting.events import NeighboringRelation
@@ -171,7 +170,8 @@ def bayesian(b: ClaimBuilder) -> Claim:
     refusal = b.escape_refusal(escape)
     if refusal is not None:
         return replace(claim, refused=refusal)
-    on_redacted = group_loss(b.on_redacted, b.records_per_sentence)
+    event = b.training.event_on("redacted", "reviewed") if b.training.reads_any_original else b.training.event
+    on_redacted = b.group_loss(event, b.records_per_sentence)
     amplified = bayesian_with_original(on_redacted, worst_gamma, escape, b.on_original)
     if b.training.reads_any_original:
         claim = replace(claim, assumptions=(_SPLIT_CREDIT, *claim.assumptions))
@@ -225,7 +225,8 @@ def _group_claim(b: ClaimBuilder, notion: str, size: int, num_missed: int, share
         notion,
         f"As confidentiality, for {size} unique secrets together"
         + (", if the policy misses no larger share of them than of all secrets." if is_average else "."),
-        "CRT, Theorem 8.2, with the missed share (Proposition 5) in the place of the detected one",
+        "CRT, Theorem 8.2, with the missed share (Proposition 5) in the place of the detected one, and the epsilon of "
+        "a group of records (docs/groups.md)",
         extra=(
             *share,
             one_sentence(b.training, "each secret"),
@@ -248,7 +249,7 @@ def _group_claim(b: ClaimBuilder, notion: str, size: int, num_missed: int, share
     refusal = b.worst_case_refusal()
     if refusal is not None:
         return replace(claim, refused=refusal, not_guaranteed_because=())
-    loss = group_confidentiality(b.loss, num_missed * b.records_per_sentence)
+    loss = b.group_loss(b.training.event, num_missed * b.records_per_sentence)
     issued = b.issue(claim, loss.epsilon, loss.delta)
     return issued if issued.refused is None else replace(issued, not_guaranteed_because=())
 

@@ -11,6 +11,7 @@ from support.training_events import STEP
 from pipelines.accounting.confidentiality import amplify_epsilon
 from pipelines.accounting.events import UnsupportedEventError
 from pipelines.accounting.facts import parse_training
+from pipelines.accounting.groups import group_epsilon
 from pipelines.miss_rate.rates import Stability
 
 
@@ -103,8 +104,8 @@ def test_every_secret_of_a_group_counts_as_missed(usual):
     total = claim(usual, "dp_private_set")["epsilon"]
     one = claim(usual, "group_confidentiality", 2)
     assert one["num_missed"] == 2
-    assert one["epsilon"] == pytest.approx(2 * total)
-    assert one["delta"] == pytest.approx(2 * math.exp(2 * total) * 1e-5)
+    assert one["epsilon"] == group_epsilon(parse_training(EVENTS).event, 1e-5, 2) > total
+    assert one["delta"] == 1e-5  # (2 epsilon, 2 e^(2 epsilon) delta) has a larger one
     assert one["is_guarantee"]
     assert (one["mu"], one["confidence"]) == (None, None)
     assert "each secret stands in one kept sentence" in text(one)
@@ -132,15 +133,15 @@ def test_what_leaks_beside_epsilon_is_no_guarantee(events, word):
 
 def test_a_stability_above_one_is_a_group(usual):
     found = build(events={"target_delta": 1e-8}, corpus={"dedup_stability": 3, "dedup_reason": "mask_all."})
-    total = claim(found, "dp_private_set")["epsilon"]
     one = claim(found, "confidentiality")
     assert one["corpus"] == "raw"
     assert one["dedup_stability"] == 3
-    assert one["epsilon"] == pytest.approx(3 * total)
-    assert one["delta"] == pytest.approx(3 * math.exp(3 * total) * 1e-8)
-    assert claim(found, "group_confidentiality_at_average_rate", 2)["epsilon"] == pytest.approx(3 * total)
+    three = group_epsilon(parse_training(EVENTS).event, 1e-8, 3)
+    assert (one["epsilon"], one["delta"]) == (three, 1e-8)
+    assert three > claim(found, "dp_private_set")["epsilon"]
+    assert claim(found, "group_confidentiality_at_average_rate", 2)["epsilon"] == three
     bayesian = claim(found, "bayesian_confidentiality")
-    assert bayesian["epsilon"] == pytest.approx(amplify_epsilon(3 * total, 0.4))
+    assert bayesian["epsilon"] == pytest.approx(amplify_epsilon(three, 0.4))
 
 
 @pytest.mark.parametrize(
@@ -286,15 +287,8 @@ def test_a_large_delta_is_warned_of_loudly_and_is_no_guarantee():
     assert build(events={"target_delta": 1e-5})["warnings"] == []
 
 
-def test_a_delta_that_grew_too_large_is_never_shown_first():
-    # One record in 1,500: a group's delta passes it although the target delta is far below.
-    found = build(events={"target_delta": 2e-4})
-    group = claim(found, "group_confidentiality", 2)
-    assert 1 / 1500 <= group["delta"] < 1
-    assert not group["is_guarantee"]
-    assert any("group confidentiality (2 secrets)" in warning for warning in found["warnings"])
-    assert found["claims"][found["headline"]]["notion"] == "confidentiality"
-    # delta below 1 / 1000 private records, but not below 1 / 1500 records: about the private set only.
+def test_a_delta_that_is_too_large_is_never_shown_first():
+    # Delta is below 1 / 1000 private records, but not below 1 / 1500 records: about the private set only.
     found = build(events={"target_delta": 8e-4})
     assert [c["notion"] for c in found["claims"] if c["is_guarantee"]] == ["dp_private_set", "bayesian_confidentiality"]
     assert found["claims"][found["headline"]]["notion"] == "bayesian_confidentiality"

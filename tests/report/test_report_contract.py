@@ -21,7 +21,7 @@ def test_estimate_figures(raw: dict[str, Any]) -> None:
 
 
 def test_redaction_figures(raw: dict[str, Any]) -> None:
-    written = json.loads(json.dumps(vars(RedactionFigures(policies=("digits",), conservative=None))))
+    written = json.loads(json.dumps(RedactionFigures(policies=("digits",), conservative=None).document()))
     assert all(set(part) == set(written) for part in raw["redact"])
     summed = _redaction([written, written])
     assert None not in {value for key, value in summed.items() if key.startswith("num_")}

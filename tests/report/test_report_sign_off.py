@@ -123,8 +123,10 @@ def test_the_plain_words_are_about_no_more_than_the_claim(full: dict[str, Any], 
     assert re.search(r"guesses about (a secret|what the policies mask)", text) is None if is_dp else True
     assert ("whoever wrote or is named in one sentence" in text) is (is_dp and epsilon > 0)
     limit = "Who is named in a row of the public side is not protected."
-    is_of_private_side = is_dp or notion == "confidentiality_of_caught_secrets"
-    assert text.endswith(limit if is_of_private_side else "Of all else that stands in the text it says nothing.")
+    limits = dict.fromkeys(("dp_private_set", "confidentiality_of_caught_secrets"), limit)
+    limits["owner_dp"] = "What others wrote about the person is not protected."
+    assert text.endswith(limits.get(notion, "Of all else that stands in the text it says nothing."))
+    assert ("what many of them say together about a person" in text) is (notion != "owner_dp" and epsilon > 0)
 
 
 @pytest.mark.parametrize(
