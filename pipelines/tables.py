@@ -273,12 +273,6 @@ class Table:
         return file
 
     @property
-    def has_optional(self) -> bool:
-        """True if the file has the optional columns of the schema. Raises the errors of `open`."""
-        with self.open() as file:
-            return bool(self.schema.optional.names) and len(file.schema_arrow) > len(self.schema.columns)
-
-    @property
     def num_rows(self) -> int:
         """The number of rows. Raises the errors of `open`."""
         with self.open() as file:

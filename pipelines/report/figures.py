@@ -137,8 +137,10 @@ def build(sources: Sources, *, title: str) -> dict[str, Any]:
 def _corpus(split: Sequence[Figures]) -> dict[str, Any]:
     counts = ("num_documents", "num_sentences", "num_tokens", "num_rejected", "num_empty", "num_held_back")
     gold = ("num_gold_spans", "num_documents_with_gold")
+    own = total(split, "num_own_owners")  # only if owners are known
     return {
         **{key: total(split, key) for key in (*counts, *gold)},
+        **({} if own is None else {"num_own_owners": own}),
         "num_partitions": len(split),
         "rejected_by_reason": totals(split, "rejected_by_reason"),
         "documents_by_other_language": totals(split, "documents_by_other_language"),

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from public_reports import published
 
 from pipelines.report.figures import Sources, build, ratio, total, totals
+from pipelines.report.render import render_html
 
 GOLDEN = Path(__file__).parent / "golden"
 Make = Callable[..., dict[str, Any]]
@@ -131,3 +132,11 @@ def test_other_languages_and_a_handful_of_public_rows_are_warned_of(raw: dict[st
     for part in raw["redact"]:
         part["conservative"] = None
     assert not any("rows are public" in w for w in make_report(raw)["warnings"])
+
+
+def test_documents_that_are_people_by_assumption_are_counted(raw: dict[str, Any], make_report: Make) -> None:
+    assert "num_own_owners" not in make_report(raw)["corpus"]
+    split = [{**part, "num_own_owners": 3} for part in raw["split"]]
+    report = make_report({**raw, "split": split})
+    assert report["corpus"]["num_own_owners"] == 3 * len(split)
+    assert "Documents without an owner, each taken for a person" in render_html(report)

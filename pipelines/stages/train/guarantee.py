@@ -99,11 +99,13 @@ def run(ctx: StageContext) -> dict[str, Any]:
 
 
 def _people(ctx: StageContext, training: TrainingFacts) -> People | None:
-    """Counts the private records of each owner; None if owners are unknown, or were other ones when it was trained."""
+    """Counts the private records of each owner. None if owners are unknown; no counts if it read other text."""
     corpus: CorpusConfig = ctx.configs["corpus"]
     train: TrainConfig = ctx.configs["train"]
-    if not corpus.has_owners or training.is_on_other_text:
+    if not corpus.has_owners:
         return None
+    if training.is_on_other_text:
+        return People(owner_from=corpus.owner_from)
     size, reads_original = train.record_unit().num_sentences, train.view().private != "private_shard"
     shards = ctx.inputs.get("shard") or (None,) * len(ctx.inputs["split"])
     counts: Counter[str] = Counter()
