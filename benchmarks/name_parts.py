@@ -96,7 +96,10 @@ def main() -> None:
                     hidden = set[int]().union(*(parts[part][number] for part in chosen)) & letters
                     gold, caught = gold + len(names), caught + len(names & hidden)
                     found, right = found + len(hidden), right + len(hidden & every)
-                shown[" + ".join(chosen)] = {"recall": round(caught / gold, 3), "precision": round(right / found, 3)}
+                shown[" + ".join(chosen)] = {
+                    "recall": round(caught / max(1, gold), 3),
+                    "precision": round(right / max(1, found), 3),
+                }
     print(*heading("parts", *SETS), sep="\n")
     for chosen in document["sets"][SETS[0]]:
         cells = (

@@ -21,6 +21,9 @@ _WRITTEN: Final = re.compile(r"[a-z]\w*_|_|[a-z][A-Z]|\w\.\w|\w\(|[a-z]\d|^[a-z]
 _SITE: Final = re.compile(r"\.(?:com|org|net|edu|gov|io|info|biz|local|[a-z]{2})(?![\w.])", re.I)
 _SECRET: Final = re.compile(r"\d{3}|@")
 _WORD: Final = re.compile(r"[^\W\d_]+")
+_NEAR: Final = 300
+"""Characters of the line before and after a find that are read."""
+
 _QUOTES: Final = frozenset("\"'`“”")
 _COMMENT: Final = re.compile(
     r"#|(?<!:)//|/\*|--\s|(?:user|login|owner|author|name|by|assignee|password|secret|token)\W{0,3}$", re.I
@@ -38,10 +41,10 @@ def is_identifier_of_code(text: str, start: int, end: int, label: str) -> bool:
     find = text[start:end]
     if label not in _LABELS or _IDENTIFIER.fullmatch(find) is None or _WRITTEN.search(find) is None:
         return False
-    first = text.rfind("\n", 0, start) + 1
-    last = text.find("\n", end)
-    line = text[first : last if last >= 0 else len(text)][:1_000]
-    if _LINE.search(line) is None or _SECRET.search(find) or _SITE.search(find) or _COMMENT.search(text[first:start]):
+    before = text[max(0, start - _NEAR) : start]
+    before = before[before.rfind("\n") + 1 :]
+    line = before + find + text[end : end + _NEAR].partition("\n")[0]
+    if _LINE.search(line) is None or _SECRET.search(find) or _SITE.search(find) or _COMMENT.search(before):
         return False
     if not _QUOTES.isdisjoint((text[start - 1 : start], text[end : end + 1])):
         return False
