@@ -196,7 +196,7 @@ def tables(document: Mapping[str, Any]) -> str:
         before, after = (document["rows"][row]["sets"]["mails B"]["missed_by_kind"] for row in (shown[1], DEFAULT))
         lines += [
             "",
-            "Secrets of the mails (B, held out) that are not masked whole, with the default of 0.2.0 and of now:",
+            "Secrets of the mails (B, held out) that are not masked whole, with `high_entity` and with the default:",
             "",
             *heading("kind", "secrets", "`high_entity`", "default"),
             *(f"| {k.lower()} | {after[k][1]:,} | {before[k][0]:,} | {after[k][0]:,} |" for k in sorted(after)),

@@ -98,7 +98,7 @@ def main() -> None:
     }
     plain = tuple(name for name in OWN_POLICIES if name != "propagate")
     for name, corpus in corpora.items():
-        splitter = Splitter(mode=corpus.mode, max_sentence_tokens=256)
+        splitter = Splitter(mode=corpus.mode, max_sentence_tokens=256, cut_fields=True)
         rows = rows_of(corpus, splitter)
         document["corpora"][name] = {
             "without": measure(rows, redactor_of(plain, True), splitter),

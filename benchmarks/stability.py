@@ -8,9 +8,9 @@ caught secret of four labelled corpora is masked by hand (its characters, then i
 of its sentence's secrets) and its sentence redacted again, by the functions that the stages use:
 
 * the built-in simulator's dialogues, with the policies of the built-in job;
-* MultiDoGO, test part (FOLDER/multidogo), with the same policies;
-* presidio-research (FOLDER/presidio_research/synth_dataset_v2.json), with ``addresses``, ``high_entity``, ``presidio``;
-* WNUT-17, development part (FOLDER/ner/wnut17_dev.conll), with ``high_entity``.
+* with the policies and settings that ``reticent init`` writes for other text: MultiDoGO, test part
+  (FOLDER/multidogo), presidio-research (FOLDER/presidio_research/synth_dataset_v2.json), and WNUT-17, development part
+  (FOLDER/ner/wnut17_dev.conll).
 
 gamma counts a secret that is not masked, and one that is masked and unstable. Recall and precision are over tokens of
 sentences that are no exact copy of an earlier one. Then, each secret alone, the same with the tokens of spaCy's own
@@ -105,12 +105,12 @@ def conversations(folder: Path) -> Iterator[Labelled]:
 
 
 def corpora(folder: Path, num_dialogues: int, seed: int) -> dict[str, Corpus]:
-    job, of_words = ("customersim", "high_entity"), ("addresses", "high_entity", "presidio")
+    job = ("customersim", "high_entity")
     return {
         "built-in simulator": Corpus("auto", job, lambda: simulated(num_dialogues, seed)),
-        "MultiDoGO test": Corpus("turns", job, lambda: conversations(folder / "multidogo")),
-        "presidio-research synth_v2": Corpus("rules", of_words, lambda: presidio_research(folder)),
-        "WNUT-17 dev": Corpus("turns", ("high_entity",), lambda: ner(folder, "wnut17_dev")),
+        "MultiDoGO test": Corpus("turns", OWN_POLICIES, lambda: conversations(folder / "multidogo")),
+        "presidio-research synth_v2": Corpus("rules", OWN_POLICIES, lambda: presidio_research(folder)),
+        "WNUT-17 dev": Corpus("turns", OWN_POLICIES, lambda: ner(folder, "wnut17_dev")),
     }
 
 
@@ -137,8 +137,13 @@ def rows_of(corpus: Corpus, splitter: Splitter) -> list[Row]:
 
 
 def redactor_of(policies: Sequence[str], stabilise: bool, placeholder: str = PLACEHOLDER) -> Redactor:
-    made = {name: make_policy(PolicyOptions(name=name, model=MODEL)) for name in policies}
-    return Redactor(Judge(made, None, MODEL, stabilise=stabilise, placeholder=placeholder))
+    """Returns a redactor with the settings of ``reticent init``, if the policies are those that it writes."""
+    own = set(OWN_POLICIES) <= set(policies)
+    options = {"model": MODEL, "dates_and_numbers": "careful" if own else "all"}
+    made = {name: make_policy(PolicyOptions(name=name, **options)) for name in policies}
+    return Redactor(
+        Judge(made, None, MODEL, stabilise=stabilise, reads_original=own and stabilise, placeholder=placeholder)
+    )
 
 
 def requests_of(rows: Iterable[Row]) -> list[Request]:
@@ -220,7 +225,8 @@ def shares(known: set[Secret], unmasked: set[Secret], unstable: set[Secret]) -> 
 def of_corpus(name: str, folder: Path, num_dialogues: int, seed: int) -> dict[str, Any]:
     """Returns all figures of one corpus."""
     corpus = corpora(folder, num_dialogues, seed)[name]
-    splitter = Splitter(mode=corpus.mode, max_sentence_tokens=256)
+    own = corpus.policies == OWN_POLICIES
+    splitter = Splitter(mode=corpus.mode, max_sentence_tokens=256, cut_fields=own)
     rows = rows_of(corpus, splitter)
     known: dict[str, Any] = {"policies": corpus.policies, "num_sentences": len(rows)}
     for key, stabilise in (("without", False), ("with", True)):
@@ -229,7 +235,7 @@ def of_corpus(name: str, folder: Path, num_dialogues: int, seed: int) -> dict[st
     with patching() as patch:
         patch(split, "_cut_stops_off_codes", lambda nlp: None)
         patch.constant(split, "_rules", type(split._rules)())
-        as_spacy = Splitter(mode=corpus.mode, max_sentence_tokens=256)
+        as_spacy = Splitter(mode=corpus.mode, max_sentence_tokens=256, cut_fields=own)
     known["without, tokens of spaCy"] = measure(
         rows_of(corpus, as_spacy), redactor_of(corpus.policies, False), as_spacy, together=False
     )

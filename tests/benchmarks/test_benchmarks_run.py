@@ -115,6 +115,7 @@ TOYS = {
         writes=(*results("methods.json"), "docs/methods.md"),
     ),
     "miss_rate_coverage": Toy("benchmarks/miss_rate_coverage.py --repetitions 20 --out {work}/out.svg"),
+    "name_parts": Toy("benchmarks/name_parts.py --data-dir {data} --texts 4 --out {work}/out.json"),
     "nights": Toy("benchmarks/nights.py --nights 3 --files 2 --dialogues 3 --work {work}/nights --out {work}/out.json"),
     "miss_rate_worlds": Toy("benchmarks/miss_rate_worlds.py --repetitions 5 --out {work}/out.json"),
     "opacus_examples": Toy(
@@ -141,6 +142,7 @@ TOYS = {
     ),
     "scale_plan": Toy("benchmarks/scale_plan.py", says="sentences"),
     "schedule": Toy("benchmarks/schedule.py --partitions 40 --workers 4", says="all of it"),
+    "short_texts": Toy("benchmarks/short_texts.py --out {work}/out.json"),
     "split": Toy("benchmarks/split.py --characters 20000 --repeats 1 --out {work}/out.json"),
     "stability": Toy(
         "benchmarks/stability.py --data-dir {data} --dialogues 3 --lines 5 --rounds 1 --workers 1"

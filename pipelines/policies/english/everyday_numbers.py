@@ -11,7 +11,6 @@ from itertools import pairwise
 from typing import Final
 
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS, UNITS
-from pipelines.policies.english.name_lists import personal_names
 from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.protocol import PLACEHOLDER
 
@@ -31,13 +30,14 @@ _NEXT_WORD: Final = re.compile(r",?[ ]([^\W\d_][\w'’-]*)")
 _SENTENCE: Final = re.compile(r"(?:\A|[.!?:;\n(\"“][ ]?)\Z")
 _AGE: Final = re.compile(
     r"(?<!\w)(?:i['’]?m|i am|(?:he|she|they|who|it)(?:['’]?s| is| was| are| were))(?: (?:now|only|just|almost|about|"
-    r"nearly))?[ ]$|(?<!\w)(?:kid|son|daughter|mom|mum|mother|dad|father|wife|husband|brother|sister|baby|child"
-    r"|boy|girl|patient|pt)(?:['’]?s| is| was)[ ]$|[^\W\d_], $|(?:summer|spring|winter|autumn|fall|class|year)[ ]of"
-    r"[ ]['’]?$",
+    r"nearly))?[ ]$|(?<!\w)(?:kid|son|daughter|mom|mum|mother|dad|father|wife|husband|brother|sister|baby|child|boy"
+    r"|girl|patient|pt)(?:['’]?s| is| was)[ ]$|[^\W\d_], $"
+    r"|(?:summer|spring|winter|autumn|fall|class|year)[ ]of[ ]['’]?$",
     re.I,
 )
 _STREETS: Final = frozenset({"avenue", "ave", "street", "st", "road", "rd"})
 _OF_YEAR: Final = re.compile(r"(?:summer|spring|winter|autumn|fall|class) of (?:the )?\w", re.I)
+_SHORT: Final = 2
 _NEAR_WORDS: Final = 4
 _DICTATED: Final = 3
 _LONG: Final = 2
@@ -96,7 +96,7 @@ def _is_everyday_word(word: str) -> bool:
     lower = word.lower()
     if word.istitle() and lower in _NAMES_TOO:
         return False
-    return lower in _EVERYDAY or (word.islower() and lower in COMMON_WORDS and lower not in personal_names())
+    return lower in _EVERYDAY or (word.islower() and lower in COMMON_WORDS and lower not in _NAMES_TOO)
 
 
 def _may_be_name(word: str) -> bool:
@@ -108,7 +108,13 @@ def _may_be_name(word: str) -> bool:
 
 
 def _is_unknown(word: str) -> bool:
-    return word.islower() and word not in _EVERYDAY and word not in COMMON_WORDS and not _is_term(word)
+    return (
+        word.islower()
+        and len(word) > _SHORT
+        and word not in _EVERYDAY
+        and word not in COMMON_WORDS
+        and not _is_term(word)
+    )
 
 
 def _is_term(word: str) -> bool:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from pipelines.policies.english.code import is_identifier_of_code
 from pipelines.policies.english.common_words import AMBIGUOUS_WORDS, COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS, UNITS
 from pipelines.policies.english.everyday_numbers import is_everyday
 from pipelines.policies.english.name_lists import personal_names
@@ -108,6 +109,9 @@ _DATE: Final = re.compile(
 _LONG_NUMBER: Final = re.compile(r"\d(?:[ -]?\d){5,}")
 _MEASURED: Final = re.compile(r"[$€£¥]|\d[.,]\d|%|percent|\d{1,3}(?:,\d{3})+", re.I)
 _CUE_BEFORE: Final = re.compile(rf"(?<!\w)(?:{'|'.join(sorted(_LISTS['cues_before']))})(?!\w)[^.!?;]{{0,24}}$", re.I)
+_PERCENT: Final = re.compile(r"[0-9]{1,3}(?:[.,][0-9]{1,3})? ?(?:%|percent|per cent)", re.I)
+_COUNTS: Final = re.compile(rf"\d|(?<!\w)(?:{'|'.join(sorted(NUMBER_WORDS))})(?!\w)", re.I)
+_DATE_CUE: Final = re.compile(rf"(?<!\w)(?:{'|'.join(sorted(_LISTS['date_cues']))})(?!\w)[^.!?;]{{0,24}}$", re.I)
 _CUE_AFTER: Final = re.compile(r"[ -]?(?:years?|yrs?|months?|weeks?|days?)[ -]old|[ -]old|[ -]?y/?o(?!\w)", re.I)
 _CUE_INSIDE: Final = re.compile(
     r"(?:years?|yrs?|months?|weeks?|days?)[ -]old|\by/?o\b|\baged?\b|\d(?:st|nd|rd|th) birth", re.I
@@ -133,7 +137,9 @@ def without_ordinary(spans: Iterable[Span], sentence: Sentence, dates_and_number
         if any(first <= start and end <= last for first, last in cited):
             continue
         before, after = text[max(0, start - _NEAR) : start], text[end : end + _NEAR]
-        if not is_ordinary(text[start:end], span.label, before, after, dates_and_numbers):
+        if is_ordinary(text[start:end], span.label, before, after, dates_and_numbers):
+            continue
+        if not is_identifier_of_code(text, start, end, span.label):
             kept.append(span)
     return kept
 
@@ -212,6 +218,8 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
             return False
         return bool(words) and find.islower() and all(map(_is_plain, words))
     if _ATTRIBUTE.fullmatch(find) and not _has_name(find):
+        return True
+    if _PERCENT.fullmatch(find):
         return True
     if dates_and_numbers == "careful" and not is_everyday(find, before, after):
         return False
@@ -293,6 +301,8 @@ def _is_number_of_a_thing(find: str, before: str, after: str, dates_and_numbers:
 
 def _identifies(find: str, label: str, before: str, after: str) -> bool:
     """Returns true if a date or number has a cue, or a form that identifies somebody."""
+    if not _COUNTS.search(find):
+        return _DATE_CUE.search(before) is not None
     if _CUE_BEFORE.search(before) or _CUE_AFTER.match(after) or _CUE_INSIDE.search(find):
         return True
     if _DATE.search(find):

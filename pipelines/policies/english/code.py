@@ -1,0 +1,52 @@
+"""Names of variables, functions and attributes in a line of code, which are no names of persons."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from pipelines.policies.english.common_words import AMBIGUOUS_WORDS, COMMON_WORDS
+from pipelines.policies.english.name_lists import personal_names
+
+_LABELS: Final = frozenset(
+    {"USERNAME", "URL", "PERSON", "ORG", "ORGANIZATION", "GPE", "LOCATION", "PRODUCT", "WORK_OF_ART", "NORP", "NRP"}
+)
+_LINE: Final = re.compile(
+    r"^\s*(?:def|class|import|from [\w.]+ import|return|elif|raise|assert|except|while|with|yield|lambda|const|let|var"
+    r"|public|private|static|function|func|void|int|if|for)\b.*[\w)\]\"']\s*[:;{(,]?$|[A-Za-z_]\w*\(|\w\[|[=!<>]=|[-=]>|::"
+    r"| = |\+=|&&|\|\||self\.|;\s*$|^[a-z_]\w* ?[:=] ?[\d\"'\[{]"
+)
+_IDENTIFIER: Final = re.compile(r"[\w.()\[\],*~-]{1,120}")
+_WRITTEN: Final = re.compile(r"[a-z]\w*_|_|[a-z][A-Z]|\w\.\w|\w\(|[a-z]\d|^[a-z]{2,}$")
+_SITE: Final = re.compile(r"\.(?:com|org|net|edu|gov|io|info|biz|local|[a-z]{2})(?![\w.])", re.I)
+_SECRET: Final = re.compile(r"\d{3}|@")
+_WORD: Final = re.compile(r"[^\W\d_]+")
+_NEAR: Final = 300
+"""Characters of the line before and after a find that are read."""
+
+_QUOTES: Final = frozenset("\"'`“”")
+_COMMENT: Final = re.compile(
+    r"#|(?<!:)//|/\*|--\s|(?:user|login|owner|author|name|by|assignee|password|secret|token)\W{0,3}$", re.I
+)
+
+
+def is_identifier_of_code(text: str, start: int, end: int, label: str) -> bool:
+    """Returns true for a variable, function or attribute in code. Strings, comments and listed names are none.
+
+    Args:
+        text: text of the row.
+        start, end: characters of the find.
+        label: label of the find.
+    """
+    find = text[start:end]
+    if label not in _LABELS or _IDENTIFIER.fullmatch(find) is None or _WRITTEN.search(find) is None:
+        return False
+    before = text[max(0, start - _NEAR) : start]
+    before = before[before.rfind("\n") + 1 :]
+    line = before + find + text[end : end + _NEAR].partition("\n")[0]
+    if _LINE.search(line) is None or _SECRET.search(find) or _SITE.search(find) or _COMMENT.search(before):
+        return False
+    if not _QUOTES.isdisjoint((text[start - 1 : start], text[end : end + 1])):
+        return False
+    words = [word.lower() for word in _WORD.findall(re.sub(r"([a-z])([A-Z])", r"\1 \2", find)) if len(word) > 2]
+    return not any(word in personal_names() and (word in AMBIGUOUS_WORDS or word not in COMMON_WORDS) for word in words)
