@@ -101,14 +101,14 @@ def _is_particle(word: str) -> bool:
 
 
 def around(text: str, letters: Iterator[str]) -> str:
-    """Returns the text beside a main word with other letters for initials, and without words such as "van"."""
+    """Returns the text beside a main word with other letters for initials, and "de" for words such as "van der"."""
 
     def other(match: re.Match[str]) -> str:
         if len(match[0]) > 1:
-            return ""
+            return "de"
         return next(letters).upper() if match[0].isupper() else next(letters).lower()
 
-    return re.sub(r"\s{2,}", " ", re.sub(_WORD, other, text)).lstrip()
+    return re.sub(r"de(?:\s+de)+(?!\w)", "de", re.sub(_WORD, other, text))
 
 
 @functools.cache
