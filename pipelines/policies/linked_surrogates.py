@@ -93,12 +93,12 @@ class LinkedSurrogates(Surrogates):
             else:
                 units += self._units(text, start, end, *review_label_of(inside, self._names))
         table: dict[str, Replaced] = {}
-        keys: dict[str, str] = {}
+        originals: dict[str, str] = {}
         pieces = list(masks)
         present = text.casefold()
         for unit in units:
             original = text[unit.start : unit.end]
-            found = self._surrogate(document, unit, original, present, table, keys)
+            found = self._surrogate(document, unit, original, present, table, originals)
             if found is None:
                 break
             pieces.append((unit.start, unit.end, found))
@@ -125,7 +125,7 @@ class LinkedSurrogates(Surrogates):
         original: str,
         present: str,
         table: dict[str, Replaced],
-        keys: dict[str, str],
+        originals: dict[str, str],
     ) -> str | None:
         """Returns the first draw that is no text of the row and stands for one secret; None without one."""
         if unit.label == labels.DATE and (moved := self._moved(document, original)) is not None:
@@ -145,7 +145,8 @@ class LinkedSurrogates(Surrogates):
             known = table.get(made)
             if made.casefold() in present or (known is not None and known.original != original):
                 continue
-            if keys.setdefault(made.casefold(), unit.key) == unit.key:
+            folded = original.casefold()
+            if originals.setdefault(made.casefold(), folded) == folded:
                 return made
         return None
 

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS
 from pipelines.policies.english.name_lists import LOCALES, given_names, names_of
+from pipelines.policies.english.word_lists import word_lists
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -29,8 +30,13 @@ _NEUTRAL: Final = _words(
 )
 """First names in use for all genders that are no ordinary words."""
 
-_SHORTEST: Final = 4
-_LONGEST: Final = 10
+_GIVEN: Final = re.compile("[A-Z][a-z]{3,9}")
+_FAMILY: Final = re.compile(
+    "(?:Mc[a-z]{2,7}|[A-Z][a-z]{1,7}(?:son|sen|ez|ley|[^t]ton|well|ham|ford|ett|ington|ahan|erty|ney|ado|ero|wright|kins"
+    "|more|illo|illa|oza|ales|ster|ards|iams|inson|dge|nell))"
+)
+"""Family names in forms that ordinary words seldom have."""
+
 _MOST_WORDS: Final = 6
 _WORD: Final = r"[^\W\d_]+(?:['’](?!s(?!\w))[^\W\d_]+)*"
 _NAME: Final = re.compile(rf"{_WORD}(?:['’]s)?(?:[ \t\n.,-]{{1,3}}{_WORD}(?:['’]s)?)*\.?")
@@ -101,14 +107,14 @@ def _is_particle(word: str) -> bool:
 
 
 def around(text: str, letters: Iterator[str]) -> str:
-    """Returns the text beside a main word with other letters for initials, and without words such as "van"."""
+    """Returns the text beside a main word with other letters for initials, and "de" for words such as "van der"."""
 
     def other(match: re.Match[str]) -> str:
         if len(match[0]) > 1:
-            return ""
+            return "de"
         return next(letters).upper() if match[0].isupper() else next(letters).lower()
 
-    return re.sub(r"\s{2,}", " ", re.sub(_WORD, other, text)).lstrip()
+    return re.sub(r"de(?:\s+de)+(?!\w)", "de", re.sub(_WORD, other, text))
 
 
 @functools.cache
@@ -134,15 +140,15 @@ def kind_of(word: str, *, gendered: bool) -> str:
 @functools.cache
 def names(kind: str) -> tuple[str, ...]:
     """Returns the surrogates of a kind: single names that are no ordinary words, in no other kind."""
-    plain = COMMON_WORDS | FUNCTION_WORDS | NUMBER_WORDS | {name.lower() for name in _NEUTRAL}
+    plain = COMMON_WORDS | FUNCTION_WORDS | NUMBER_WORDS | word_lists("identifiers")["words_too"]
+    plain |= {name.lower() for name in _NEUTRAL}
     if kind == "neutral":
         return _NEUTRAL
     plain |= given_names() if kind == "family" else _words_of("male" if kind == "female" else "female")
     attribute = "last_names" if kind == "family" else f"first_names_{kind}"
     listed = {name for locale in _ENGLISH for name in names_of(locale, attribute) if name.lower() not in plain}
-    return tuple(
-        sorted(n for n in listed if n.isascii() and n.isalpha() and n.istitle() and _SHORTEST <= len(n) <= _LONGEST)
-    )
+    form = _FAMILY if kind == "family" else _GIVEN
+    return tuple(sorted(name for name in listed if form.fullmatch(name) is not None))
 
 
 def in_case_of(surrogate: str, original: str) -> str:

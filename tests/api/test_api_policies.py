@@ -28,7 +28,8 @@ class Shouting:
 def test_options_are_the_settings_of_redact() -> None:
     assert get_args(Rendering) == RENDERINGS
     # Arguments, of a run alone, and how finds are rendered.
-    own = {"policies", "conservative", "also_levels", "collapse", "replacement", "surrogate_scope"}
+    own = {"policies", "conservative", "also_levels", "collapse", "replacement"}
+    own |= {"surrogate_scope", "surrogate_persons", "shift_dates", "day_first"}
     assert set(RedactOptions.__annotations__) == set(RedactConfig.model_fields) - own
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -119,3 +120,27 @@ def test_a_whole_run_with_surrogates(tmp_path: Path) -> None:
     assert surrogates.height > 20
     assert texts
     assert not any(s in text for text in texts for s in surrogates["surrogate"].to_list())
+
+
+def test_a_run_links_the_mentions_of_a_person_and_shifts_dates(tmp_path: Path) -> None:
+    turns = "USR: I am Anne Keller\nSYS: Hello Mrs Keller\nUSR: ANNE KELLER, born 1985-03-04\nSYS: so not 1985-03-14"
+    (tmp_path / "a.jsonl").write_text(json.dumps({"id": "x", "text": turns}) + "\n")
+    path = tmp_path / "reticent.toml"
+    path.write_text(
+        '[corpus]\ninputs = ["a.jsonl"]\n[redact]\npolicies = ["names", "regex"]\n'
+        'names = ["Anne Keller", "Mrs Keller"]\npatterns = {DATE = "[0-9-]{10}"}\n'
+        'replacement = "surrogate"\nsurrogate_persons = "gendered"\nshift_dates = 100\n'
+    )
+    finished(path, {}, *REDACTION)
+    rows = rows_of(path, "redacted")
+    one, two, three, four = (row["redacted_text"] for row in rows)
+    first, last = one.removeprefix("I am ").split()
+    assert two == f"Hello Mrs {last}"
+    assert three.startswith(f"{first.upper()} {last.upper()}, born ")
+    born, other = (date.fromisoformat(text[-10:]) for text in (three, four))
+    assert (other - born).days == 10
+    assert born != date(1985, 3, 4)
+    found = back(path, [{**row, "redacted_text": row["redacted_text"].upper()} for row in rows])
+    assert [row["text"].upper() for row in found] == [turn[5:].upper() for turn in turns.split("\n")]
+    answer = {"doc_id": rows[0]["doc_id"], "text": f"so {first.lower()} is {last}"}
+    assert back(path, [answer])[0]["text"] == "so anne is Keller"

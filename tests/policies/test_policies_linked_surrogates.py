@@ -5,7 +5,7 @@ import json
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from flows.commands.redact import redact_lines, redactor_spec
@@ -150,6 +150,7 @@ FORMATS = [
 
 @given(date=DATES, form=st.sampled_from(FORMATS), weeks=st.integers(-500, 500))
 def test_dates_move_by_whole_weeks_and_keep_their_format(date, form, weeks):
+    assume("%b" not in form or date.month != 5)  # May is short and long
     one, other = (day.strftime(form) for day in (date, date + datetime.timedelta(weeks=weeks)))
     if re.search("%[AbB]", form):  # beside the name of a month, days have no zero before them
         one, other = (re.sub(r"\b0", "", text) for text in (one, other))

@@ -60,7 +60,7 @@ PARTS = {
             --conservative conservative --pattern TICKET=T-[0-9]{6} --names names.txt --keywords keywords.json \
             --rendering jft --workers 2 --no-stabilise --any-language --json mail.jsonl
         redact --policy names --names names.txt --replacement surrogate --surrogate-key key --surrogate-map map.jsonl \
-            --consistent corpus mail.jsonl
+            --surrogate-persons gendered --shift-dates 60 --consistent corpus mail.jsonl
         restore map.jsonl mail.jsonl
         evaluate-policy --policy regex,names,keywords --gold gold.jsonl --model en_core_web_sm --language en \
             --pattern TICKET=T-[0-9]{6} --names names.txt --keywords keywords.json --confidence 0.9 --workers 2 \

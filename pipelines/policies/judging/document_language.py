@@ -29,6 +29,12 @@ _INTRODUCED: Final[Mapping[str, str]] = {
 
 _CUE: Final = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, _INTRODUCED))})(?!\w)", re.I)
 _MAX_WORDS: Final = 400
+_MAX_CHARACTERS: Final = 10 * _MAX_WORDS
+_PARTICLES: Final = re.compile(
+    r"(?<!\w)([A-ZÀ-Þ][\w'’-]{0,30}\.?) (?:(?:da|de|del|den|der|di|dos|du|la|ten|ter|van|von) ){1,3}(?=[A-ZÀ-Þ])"
+)
+"""Words inside names ("Mr. van der Berg"). In running text other words tell the language too."""
+
 _MIN_WORDS: Final = 8
 _FOREIGN_SHARE: Final = 0.15
 _PART_SHARE: Final = 0.1
@@ -60,6 +66,7 @@ def languages_in(text: str, known: Sequence[str]) -> Languages:
         text: text to judge by its first 400 words.
         known: codes of `LANGUAGES`, the main one first.
     """
+    text = _PARTICLES.sub(r"\1 ", text[:_MAX_CHARACTERS])
     given = [match[1] for match in islice(_WORD.finditer(text), _MAX_WORDS)]
     cue = _CUE.search(text)
     told = _INTRODUCED[cue[0].lower()] if cue is not None else None

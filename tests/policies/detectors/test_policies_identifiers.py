@@ -46,6 +46,13 @@ EXACT = [
     ("to gb82 west 1234 5698 7654 32 please", [("IBAN_CODE", "gb82 west 1234 5698 7654 32")]),
     ("to DE89 3704 0044 0532 0130 0 please", [("IBAN_CODE", "DE89 3704 0044 0532 0130 0")]),
     ("to DE89-3704-0044-0532-0130-99 now", [("IBAN_CODE", "DE89-3704-0044-0532-0130-99")]),
+    # announced in other languages
+    ("mi teléfono es 612 345 678", [("PHONE_NUMBER", "612 345 678")]),
+    ("a matrícula é AA-00-BB", [("LICENSE_PLATE", "AA-00-BB")]),
+    ("mijn kenteken is AB-12-CD", [("LICENSE_PLATE", "AB-12-CD")]),
+    ("numéro de sécurité sociale : 1 85 05 78 006 084 36", [("ID_NUMBER", "1 85 05 78 006 084 36")]),
+    ("mijn naam is jan de vries", [("PERSON", "jan de vries")]),
+    ("mijn naam is Sanne van der Meer", [("PERSON", "Sanne van der Meer")]),
     # who
     ("my username is kowalski_84", [("USERNAME", "kowalski_84")]),
     ("user id: jsmith", [("USERNAME", "jsmith")]),

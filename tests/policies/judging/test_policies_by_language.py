@@ -62,6 +62,7 @@ def test_short_texts_of_six_languages_are_told_apart(language, text):
         "电话",
         "Ask Mary Jones at 5.",
         "la la la, sang Tom",
+        "Dear Mr. van der Berg, Jan van der Berg was born in Berlin. Dr. de la Cruz",
     ],
 )
 def test_english_and_code_stay_english(text):
