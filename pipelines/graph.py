@@ -21,6 +21,7 @@ from pipelines.graph_names import (
     PUBLIC,
     READ_OPTIONS,
     REDACTED,
+    REIDENTIFICATION,
     SCORED_WITH,
     SCORES,
     SCREENED,
@@ -296,7 +297,7 @@ GRAPH: Mapping[str, Stage] = {
             # Shards and masks show if the model was trained on the text as it is redacted now (`Releases.is_current`).
             inputs=(
                 Input("train", ("events.json",)),
-                Input("estimate", (FIGURES,)),
+                Input("estimate", (FIGURES, REIDENTIFICATION)),
                 Input("shard", (PUBLIC, PRIVATE), "all"),
                 Input("redact", (REDACTED,), "all"),
                 # With owners, who owns the documents (`CorpusConfig.files_read`).

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from flows.running.fetching import figures_of
+from flows.running.fetching import fetch
 from pipelines.errors import ConfigError, InputError
+from pipelines.graph_names import FIGURES, REIDENTIFICATION
 from pipelines.settings.loading import load_settings
 
 _METHODS = ("student_t", "student_t_clipped", "clopper_pearson", "cluster_robust", "bootstrap", "recommended")
@@ -61,18 +62,24 @@ def _interval(pair: Any) -> str:
 
 
 def estimate_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
-    """Returns the figures of the estimate stage, brought up to date with the newest reviews.
+    """Returns the figures of the estimate stage, brought up to date with the newest reviews, and those of links.
 
     Raises:
         ReticentError: a stage failed.
     """
-    return figures_of(load_settings(config, environ), "estimate")
+    session, keys = fetch(load_settings(config, environ), "estimate")
+    ((_, key),) = keys["estimate"]
+    files = session.roots.private_files("estimate", key)
+    figures: dict[str, Any] = files.json(FIGURES)
+    links = {name: value for name, value in files.json(REIDENTIFICATION).items() if name != "links"}
+    return figures | ({"reidentification": links} if links else {})
 
 
 def estimate_text(document: Mapping[str, Any]) -> str:
     """Formats the three rates and their bounds for people."""
+    links = _links(document["reidentification"]) if "reidentification" in document else []
     if document["source"] == "not_measured":
-        return "\n".join(["not measured", *(f"warning: {warning}" for warning in document["warnings"])])
+        return "\n".join(["not measured", *links, *(f"warning: {warning}" for warning in document["warnings"])])
     sentences = f"{document['num_sampled_sentences']:,} sentences"
     judged = f"judged by {document['source']}" + (" (a census)" if document["is_census"] else "")
     lines = [f"{sentences}, {document['num_secret_spans']:,} secrets in them, {judged}"]
@@ -99,8 +106,24 @@ def estimate_text(document: Mapping[str, Any]) -> str:
         )
     lines += [f"  {label}: {_row(row)}" for label, row in document["by_label"].items()]
     lines += [f"  domain {domain}: {_row(row)}" for domain, row in document.get("by_domain", {}).items()]
-    lines += [f"warning: {warning}" for warning in document["warnings"]]
+    lines += [*links, *(f"warning: {warning}" for warning in document["warnings"])]
     return "\n".join(lines)
+
+
+def _links(links: Mapping[str, Any]) -> list[str]:
+    """Formats how many documents could be linked to a table of people."""
+    number, confidence = links["num_documents"], f"{links['confidence']:.0%}"
+    lines = [f"links of {number:,} documents to a table of {links['num_rows']:,} rows (an estimate; no claim uses it)"]
+    for name, key in (("one row fits best", "best"), ("its lead exceeds chance", "linked"), ("correct", "correct")):
+        if links["original"][key] is not None:
+            counts = (
+                f"{links[text][f'num_{key}']:,} {text} ({confidence} {_interval(links[text][key])})"
+                for text in ("original", "redacted")
+            )
+            lines.append(f"  {name:<24} {', '.join(counts)}")
+    shares = ", ".join(f"{links[text]['false_links']:.3f} {text}" for text in ("original", "redacted"))
+    lines.append(f"  {'share with such a lead in shuffled tables':<24} {shares}")
+    return lines
 
 
 def _row(row: Mapping[str, Any]) -> str:

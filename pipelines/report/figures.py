@@ -28,6 +28,7 @@ class Sources:
     Attributes:
         split, redact, shard: figures by partition, in corpus order.
         dedup, estimate, train: figures of the whole corpus.
+        reidentification: figures on links to a table of people; None or empty without a table.
         events: events of the mechanism, as the train stage wrote them.
         curves: the learning curves, as the train stage wrote them.
         utility: figures on what the policies found in held-out text, and on the rest.
@@ -47,6 +48,7 @@ class Sources:
     shard: Sequence[Figures] = ()
     dedup: Figures = field(default_factory=dict)
     estimate: Figures = field(default_factory=dict)
+    reidentification: Figures | None = None
     train: Figures = field(default_factory=dict)
     events: Any = None
     curves: Any = None
@@ -106,6 +108,8 @@ def build(sources: Sources, *, title: str) -> dict[str, Any]:
     shards = _shards(sources.shard, sources.dedup) | {"num_held_by_label": dict(sorted(sources.held_by_label.items()))}
     all_private = bool(sources.redact) and redaction["conservative"] is None and shards["num_public"] == 0
     miss_rate = _miss_rate(sources.estimate, all_private=all_private)
+    if sources.reidentification:
+        miss_rate["reidentification"] = {k: v for k, v in sources.reidentification.items() if k != "links"}
     training = _training(sources)
     claims = normalised(sources.claims)
     return {

@@ -283,6 +283,9 @@ def _rates(miss_rate: Mapping[str, Any]) -> dict[str, Any]:
     kept = _only(miss_rate, _MISS_RATE)
     if kept.get("worst_label"):
         kept["worst_label"] = _only(kept["worst_label"], ("mu", "false_negative_rate", "delta2"))
+    if links := miss_rate.get("reidentification"):  # neither counts nor anything of the table
+        texts = {name: _only(links[name], ("best", "linked", "correct")) for name in ("original", "redacted")}
+        kept["reidentification"] = {"confidence": links["confidence"], **texts}
     rounded: dict[str, Any] = _coarse_rates(kept)
     return rounded
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from pathlib import Path
+from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from pipelines.config import StageConfig
+from pipelines.errors import ConfigError
 from pipelines.policies import registry
 from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.labels import REVIEW_LABELS, ReviewLabels
-from pipelines.policies.options import LABEL_PATTERN
+from pipelines.policies.options import LABEL_PATTERN, absolute
 
 
 class EstimateConfig(StageConfig):
@@ -44,6 +46,35 @@ class EstimateConfig(StageConfig):
         description="Label in `labels` that another label counts as, by that label, if you differ from the default: "
         "labels of a policy, a pattern or an earlier review. Gold labels keep their names unless they are listed here.",
     )
+
+    reidentification_table: str | None = Field(
+        default=None,
+        description="Absolute path of a CSV file (UTF-8, a header, a row for each person). The estimate then counts "
+        "how many documents of a sample could be linked to one row, in the original and in the redacted text. The "
+        "file is private: no report shows any of it.",
+    )
+    reidentification_id: str | None = Field(
+        default=None,
+        description="Column of the table that names the document of a row, by its id or its file's name. The estimate "
+        "then counts correct links too. The column is no part of the attack.",
+    )
+    reidentification_documents: int = Field(
+        default=200, ge=1, le=100_000, description="Training documents in the sample that is linked to the table."
+    )
+
+    LATER: ClassVar[frozenset[str]] = frozenset(
+        {"reidentification_table", "reidentification_id", "reidentification_documents"}
+    )
+    UNKEYED: ClassVar[frozenset[str]] = frozenset({"reidentification_table"})  # its content is, in code_references
+    SENSITIVE: ClassVar[frozenset[str]] = frozenset({"reidentification_table", "reidentification_id"})
+
+    _absolute_table = field_validator("reidentification_table")(absolute)
+
+    @model_validator(mode="after")
+    def _table_is_given(self) -> EstimateConfig:
+        if self.reidentification_table is None and self.silent() < self.LATER:
+            raise ValueError("'reidentification_id' and 'reidentification_documents' need 'reidentification_table'")
+        return self
 
     @model_validator(mode="after")
     def _labels_are_listed(self) -> EstimateConfig:
@@ -88,9 +119,14 @@ class EstimateConfig(StageConfig):
         return self
 
     def code_references(self, stage: str | None = None) -> tuple[str, ...]:
-        """Returns the modules of the proxy policies."""
-        del stage
-        return (*registry.policy_modules(self.proxy), "pipelines.policies.registry") if self.proxy else ()
+        """Returns the modules of the proxy policies, and the table of people."""
+        table = (self.reidentification_table,) if self.reidentification_table and stage == "estimate" else ()
+        return (*table, *((*registry.policy_modules(self.proxy), "pipelines.policies.registry") if self.proxy else ()))
+
+    def check(self, stage: str) -> None:
+        """Checks that the table of people is there. Raises the ConfigError that the stage would raise."""
+        if stage == "estimate" and self.reidentification_table and not Path(self.reidentification_table).is_file():
+            raise ConfigError("estimate.reidentification_table: there is no file where it says")
 
     def package_references(self) -> tuple[str, ...]:
         """Returns the packages that the proxy policies may use."""

@@ -36,3 +36,32 @@ def test_unstable_secrets_are_shown_to_the_trusted_side_only(
         ("num_unstable_spans", "num_unstable_together_spans", "num_unstable_elsewhere_spans")
     )
     assert "masked, but not redacted stably not measured" in said(render_html(make_report(raw)), " ")
+
+
+def test_links_to_a_table_stand_side_by_side_and_the_public_sees_no_count(
+    raw: dict[str, Any], make_report: Make
+) -> None:
+    text = {"num_best": 9, "best": [0.4, 0.9], "num_linked": 7, "linked": [0.123456, 0.8]}
+    more = {"num_correct": None, "correct": None, "least_lead": 1.5, "false_links": 0.04}
+    links = {
+        **{"num_documents": 12, "num_rows": 4_321, "num_in_table": None, "confidence": 0.95},
+        **{"original": text | more, "redacted": text | more | {"num_linked": 0, "linked": [0.0, 0.265]}},
+        "links": [{"doc_id": "secret document", "row": 4, "is_correct": None}],
+    }
+    full = make_report(raw, reidentification=links)
+    assert "secret document" not in json.dumps(full)
+    page = said(render_html(full), " ")
+    assert "Its lead exceeds chance 7 of 12, 12.3 % to 80 % 0 of 12, 0 % to 26.5 %" in page
+    assert "The best row is the document's own" not in page
+    shown = published(full)
+    assert shown["miss_rate"]["reidentification"]["redacted"] == {
+        "best": [0.4, 0.9],
+        "linked": [0.0, 0.265],
+        "correct": None,
+    }
+    assert "4321" not in json.dumps(shown)
+    assert "Its lead exceeds chance 12.3 % to 80 %" in said(render_html(shown), " ")
+    withheld = published(full, publishes_counts=False)
+    assert "reidentification" not in json.dumps(withheld)
+    assert "table of people" not in said(render_html(withheld), " ")
+    assert "reidentification" not in json.dumps(make_report(raw, reidentification={}))

@@ -1,7 +1,9 @@
 """Estimate: rates of missed secrets, from the sample and reviews, gold labels or a proxy.
 
 ``screened.parquet`` (a ``shard`` table) holds the reviewed part of JFT's manual-screening set, with every secret masked
-that a reviewer saw. ``figures.json`` is flat:
+that a reviewer saw. ``reidentification.json`` says how many documents could be linked to a table of people
+(`pipelines.miss_rate.reidentification`). It is empty without a table. No other stage but the report reads it.
+``figures.json`` is flat:
 
 - ``source``: ``human``, ``gold``, ``proxy`` (no guarantee rests on it), or ``not_measured`` (every measured figure is
   null).
@@ -54,6 +56,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipelines.context import StageContext
@@ -64,6 +67,7 @@ from pipelines.miss_rate.gold_labels import Coverage, coverage, review_all
 from pipelines.miss_rate.judgements import HumanJudge, review_judged, screened_rows
 from pipelines.miss_rate.large import Large, find_large
 from pipelines.miss_rate.learnt import DRAW_ANEW, Learnt, read_learnt
+from pipelines.miss_rate.reidentification import reidentification
 from pipelines.miss_rate.review import ReviewTable, SecretSpan
 from pipelines.miss_rate.review_log import Ballot, ballots_of, read_decisions, sentence_key
 from pipelines.miss_rate.sampling import TRAIN_FOLD, Partition
@@ -77,7 +81,7 @@ from pipelines.settings.estimate import EstimateConfig
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
-    """Writes ``figures.json`` and ``screened.parquet``.
+    """Writes ``figures.json``, ``reidentification.json`` and ``screened.parquet``.
 
     Raises:
         InputError: the settings ask for gold labels or reviews, and none exist.
@@ -131,6 +135,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
         judge = HumanJudge(ctx.run.secret, decisions)
         for row in screened_rows(sample.table(SAMPLE, "screening"), partitions, judge) if decisions else ():
             writer.append(**row)
+    ctx.out.json("reidentification.json", _links(ctx, config))
     figures["num_screened_sentences"] = writer.num_rows
     figures["num_learnt_sentences"] = len(known)
     figures["num_population_sentences"] = sampling.get("num_population_sentences")
@@ -142,6 +147,20 @@ def run(ctx: StageContext) -> dict[str, Any]:
         "num_secret_spans": figures["num_secret_spans"],
         "num_screened_sentences": writer.num_rows,
     }
+
+
+def _links(ctx: StageContext, config: EstimateConfig) -> dict[str, Any]:
+    if config.reidentification_table is None:
+        return {}
+    return reidentification(
+        Path(config.reidentification_table),
+        config.reidentification_id,
+        ctx.inputs["split"],
+        ctx.inputs["redact"],
+        num_documents=config.reidentification_documents,
+        confidence=config.confidence,
+        seed=ctx.seed,
+    )
 
 
 class _Judged(NamedTuple):

@@ -40,6 +40,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
             shard=[artifact.json("figures.json") for artifact in ctx.inputs["shard"]],
             dedup=ctx.input("dedup_resolve").json("figures.json"),
             estimate=ctx.input("estimate").json("figures.json"),
+            reidentification=ctx.input("estimate").find_json("reidentification.json"),
             train=train.json("figures.json") | ctx.input("evaluate").json("figures.json"),
             events=train.json("events.json"),
             curves=train.json("curves.json"),
