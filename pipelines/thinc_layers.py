@@ -238,7 +238,8 @@ def _windows_of(node: Model[Any, Any]) -> list[Model[Any, Any]]:
 
 def _window(layer: Model[Any, Any]) -> Callable[[np.ndarray], np.ndarray]:
     """Returns the function of a layer: maxout and normalisation, of three vectors side by side."""
-    maxout, norm, _ = [leaf for leaf in layer.layers[0].layers[1].walk(order="dfs_pre") if not leaf.layers]
+    leaves: list[Any] = [leaf for leaf in layer.layers[0].layers[1].walk(order="dfs_pre") if not leaf.layers]
+    maxout, norm, _ = leaves
     width, pieces, _ = maxout.get_param("W").shape
     # The pieces of all outputs stand in blocks, so that the largest piece is found by whole blocks.
     weights = np.ascontiguousarray(maxout.get_param("W").transpose(1, 0, 2)).reshape(width * pieces, -1)
@@ -248,7 +249,7 @@ def _window(layer: Model[Any, Any]) -> Callable[[np.ndarray], np.ndarray]:
     def compute(rows: np.ndarray) -> np.ndarray:
         outputs = gemm(rows, weights, trans2=True)
         outputs += bias
-        best = outputs[:, :width]
+        best: np.ndarray = outputs[:, :width]
         for piece in range(1, pieces):
             best = np.maximum(best, outputs[:, piece * width : (piece + 1) * width])
         best = best - best.mean(axis=1, keepdims=True)

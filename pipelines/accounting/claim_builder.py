@@ -21,7 +21,7 @@ from pipelines.accounting.assumptions import (
     voids,
 )
 from pipelines.accounting.composition import Publication
-from pipelines.accounting.confidentiality import AmplifiedLoss, PrivacyLoss
+from pipelines.accounting.confidentiality import PrivacyLoss
 from pipelines.accounting.decisions import about_decisions, ended_by
 from pipelines.accounting.events import Event, NeighboringRelation, is_silent
 from pipelines.accounting.facts import CorpusFacts, TrainingFacts
@@ -39,7 +39,6 @@ WITHHELD: Final = (
 LARGE_DELTA: Final = (
     "delta is not below one over the number of records: a run that publishes one random record whole would satisfy it"
 )
-
 FOREIGN_ROWS: Final = (
     "no work on this run can mend this: an earlier release trained on rows, or published rows, that another redaction "
     "took for public, or nothing is known of it; a secret may stand in them"
@@ -394,11 +393,6 @@ class ClaimBuilder:
 def joint(first: float, second: float) -> float:
     """Returns a lower bound on the probability that two bounds hold at once (Bonferroni)."""
     return max(0.0, 1.0 - (1.0 - first) - (1.0 - second))
-
-
-def json_loss(loss: AmplifiedLoss) -> dict[str, Any]:
-    """Returns a loss as JSON values; None for infinite ones."""
-    return {"epsilon": finite(loss.epsilon), "delta": finite(loss.delta)}
 
 
 Builder = Callable[[ClaimBuilder, Sequence[int]], list[Claim]]

@@ -20,6 +20,7 @@ from pipelines.accounting.events import (
     SelfComposed,
     UnsupportedEventError,
 )
+from pipelines.files import finite
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, MissRate, require
 
 
@@ -51,6 +52,10 @@ class AmplifiedLoss:
     delta: float
     unamplified: PrivacyLoss
     is_guarantee: bool = True
+
+    def as_json(self) -> dict[str, float | None]:
+        """Returns the figures as JSON values; None for infinite ones."""
+        return {"epsilon": finite(self.epsilon), "delta": finite(self.delta)}
 
     @property
     def is_vacuous(self) -> bool:

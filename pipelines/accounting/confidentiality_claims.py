@@ -20,7 +20,7 @@ from pipelines.accounting.assumptions import (
     epsilon_is,
     one_sentence,
 )
-from pipelines.accounting.claim_builder import NOT_MEASURED, WITHHELD, Builder, Claim, ClaimBuilder, joint, json_loss
+from pipelines.accounting.claim_builder import NOT_MEASURED, WITHHELD, Builder, Claim, ClaimBuilder, joint
 from pipelines.accounting.confidentiality import (
     bayesian_confidentiality,
     bayesian_with_original,
@@ -179,7 +179,7 @@ def bayesian(b: ClaimBuilder) -> Claim:
         point = FalseNegativeRate(value=gamma.value, upper=gamma.value, confidence=gamma.confidence, mu=gamma.mu)
         paper = bayesian_confidentiality(b.add_or_remove, point, Delta2.zero(gamma.mu))
         claim = replace(
-            claim, as_in_paper=json_loss(paper) | {"gamma": gamma.value, "mu": f"averaged over all labels: {gamma.mu}"}
+            claim, as_in_paper=paper.as_json() | {"gamma": gamma.value, "mu": f"averaged over all labels: {gamma.mu}"}
         )
     return b.issue(claim, amplified.epsilon, amplified.delta)
 
@@ -244,7 +244,7 @@ def _group_claim(b: ClaimBuilder, notion: str, size: int, num_missed: int, share
         )
         if is_average
         else (),
-        as_in_paper=json_loss(group_confidentiality(b.add_or_remove, num_missed)),
+        as_in_paper=group_confidentiality(b.add_or_remove, num_missed).as_json(),
     )
     refusal = b.worst_case_refusal()
     if refusal is not None:
