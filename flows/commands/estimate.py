@@ -71,7 +71,7 @@ def estimate_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any
     ((_, key),) = keys["estimate"]
     files = session.roots.private_files("estimate", key)
     figures: dict[str, Any] = files.json(FIGURES)
-    links = {name: value for name, value in files.json(REIDENTIFICATION).items() if name != "links"}
+    links = {name: value for name, value in (files.find_json(REIDENTIFICATION) or {}).items() if name != "links"}
     return figures | ({"reidentification": links} if links else {})
 
 
