@@ -33,13 +33,12 @@ from redaction import MODEL, presidio_engine
 from flows.commands.init import OWN_POLICIES
 from pipelines import entity_decoder, language, thinc_layers
 from pipelines.corpus.split import Splitter
-from pipelines.policies.detectors import first_pass, presidio_engine as engine_parts
+from pipelines.policies.detectors import first_pass
+from pipelines.policies.detectors import presidio_engine as engine_parts
 from pipelines.policies.judging.apply import Redactor, RedactorSpec
 from pipelines.policies.judging.judge import Request, Verdict
 
-SPEC = RedactorSpec(
-    policies=OWN_POLICIES, options={"model": MODEL, "dates_and_numbers": "careful"}, stabilise=True
-)
+SPEC = RedactorSpec(policies=OWN_POLICIES, options={"model": MODEL, "dates_and_numbers": "careful"}, stabilise=True)
 BATCH = 256
 
 
@@ -80,6 +79,7 @@ def plain_path() -> Iterator[None]:
 def _forget_models() -> None:
     language.load_pipeline.cache_clear()
     engine_parts.make_analyzer.cache_clear()
+    first_pass._known.clear()
 
 
 def verdicts(requests: Sequence[Request]) -> list[Verdict]:

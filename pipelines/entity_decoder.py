@@ -118,7 +118,8 @@ class Decoder:
     def _hidden(self, summed: np.ndarray) -> np.ndarray:
         summed += self._bias
         width = summed.shape[1] // 2
-        return np.maximum(summed[:, :width], summed[:, width:])
+        hidden: np.ndarray = np.maximum(summed[:, :width], summed[:, width:])
+        return hidden
 
     def _outside_of(
         self, features: np.ndarray, is_space: np.ndarray, is_last: np.ndarray

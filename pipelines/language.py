@@ -204,9 +204,9 @@ class Annotator:
         for doc in again:
             doc.set_ents([], default="missing")
         recogniser: Any = self.nlp.get_pipe("ner")
-        for doc, entities in zip(recogniser.pipe(again, batch_size=SPACY_BATCH), before, strict=True):
+        for doc, spans in zip(recogniser.pipe(again, batch_size=SPACY_BATCH), before, strict=True):
             doc.user_data[PARSED_ENTITIES] = _entities(doc)
-            doc.set_ents(entities, default="outside")
+            doc.set_ents(spans, default="outside")
 
 
 def entities_of(doc: Doc) -> list[tuple[int, int, str]]:

@@ -142,7 +142,7 @@ class VectorMemory:
         """Returns the vectors of each text.
 
         Args:
-            features: features of the tokens of each text, shape ``(num_tokens, num_features)``.
+            features: features of the tokens of each text, shape ``(num_tokens, num_features)``. Some text has a token.
         """
         return [vectors for batch in _batches(features) for vectors in self._batch(batch)]
 
@@ -238,7 +238,8 @@ def _windows_of(node: Model[Any, Any]) -> list[Model[Any, Any]]:
 
 def _window(layer: Model[Any, Any]) -> Callable[[np.ndarray], np.ndarray]:
     """Returns the function of a layer: maxout and normalisation, of three vectors side by side."""
-    maxout, norm, _ = [leaf for leaf in layer.layers[0].layers[1].walk(order="dfs_pre") if not leaf.layers]
+    leaves: list[Any] = [leaf for leaf in layer.layers[0].layers[1].walk(order="dfs_pre") if not leaf.layers]
+    maxout, norm, _ = leaves
     width, pieces, _ = maxout.get_param("W").shape
     # The pieces of all outputs stand in blocks, so that the largest piece is found by whole blocks.
     weights = np.ascontiguousarray(maxout.get_param("W").transpose(1, 0, 2)).reshape(width * pieces, -1)
@@ -248,7 +249,7 @@ def _window(layer: Model[Any, Any]) -> Callable[[np.ndarray], np.ndarray]:
     def compute(rows: np.ndarray) -> np.ndarray:
         outputs = gemm(rows, weights, trans2=True)
         outputs += bias
-        best = outputs[:, :width]
+        best: np.ndarray = outputs[:, :width]
         for piece in range(1, pieces):
             best = np.maximum(best, outputs[:, piece * width : (piece + 1) * width])
         best = best - best.mean(axis=1, keepdims=True)
@@ -268,11 +269,13 @@ def _remembering(node: Model[Any, Any], plain: Callable[..., Any]) -> Callable[.
     embed, mix = embedding.layers[2].layers[0], embedding.layers[3].layers[0]
 
     memory = VectorMemory(
-        lambda features: mix.predict(embed.predict(features)), [_window(layer) for layer in _windows_of(windows)], len(columns)
+        lambda features: mix.predict(embed.predict(features)),
+        [_window(layer) for layer in _windows_of(windows)],
+        len(columns),
     )
 
     def forward(model: Model[Any, Any], docs: list[Doc], is_train: bool) -> Any:
-        if is_train or any(len(doc) > _BATCH_TOKENS for doc in docs):
+        if is_train or not 0 < max(map(len, docs), default=0) <= _BATCH_TOKENS:
             return plain(model, docs, is_train)
         features = [doc.to_array(columns).reshape(len(doc), len(columns)) for doc in docs]
         return memory.vectors(features), lambda gradient: []

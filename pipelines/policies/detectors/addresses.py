@@ -157,13 +157,46 @@ _SUFFIXES: Final = tuple(last_runs(_FOREIGN_SUFFIX))
 _SUFFIXED_WORD: Final = kind(lambda word: word.endswith(_SUFFIXES))
 _STREET_WORD: Final = kind(
     frozenset(
-        "street road avenue boulevard lane drive ave blvd rd streets terrace parkway highway crescent square".split()
+        [
+            "street",
+            "road",
+            "avenue",
+            "boulevard",
+            "lane",
+            "drive",
+            "ave",
+            "blvd",
+            "rd",
+            "streets",
+            "terrace",
+            "parkway",
+            "highway",
+            "crescent",
+            "square",
+        ]
     ).__contains__
 )
 _CORNER_WORD: Final = kind(frozenset({"corner", "junction", "intersection"}).__contains__)
 _UNIT_WORD: Final = kind(
     frozenset(
-        "apartment apt suite ste unit flat room rm floor fl bldg building block door house no".split()
+        [
+            "apartment",
+            "apt",
+            "suite",
+            "ste",
+            "unit",
+            "flat",
+            "room",
+            "rm",
+            "floor",
+            "fl",
+            "bldg",
+            "building",
+            "block",
+            "door",
+            "house",
+            "no",
+        ]
     ).__contains__
 )
 _BOX_WORD: Final = kind(lambda word: "box" in word)

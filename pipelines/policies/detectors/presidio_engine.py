@@ -69,7 +69,9 @@ def _may_hold_license(text: str) -> bool:
 
 
 def _may_hold_date(text: str) -> bool:
-    return (_num_digits(text) > 0 and _DATE.search(text) is not None) or ("-" in text and _MONTH.search(text) is not None)
+    return (_num_digits(text) > 0 and _DATE.search(text) is not None) or (
+        "-" in text and _MONTH.search(text) is not None
+    )
 
 
 def _may_hold_address_of_machine(text: str) -> bool:
@@ -230,7 +232,7 @@ def last_steps(
     ]
 
 
-@functools.lru_cache(maxsize=2)
+@functools.lru_cache(maxsize=8)
 def make_analyzer(model: str, needs: frozenset[str], language: str, recognizers: tuple[str, ...]) -> AnalyzerEngine:
     """Makes the analyzer of a process on the run's model, with an e-mail recogniser that uses no network.
 
@@ -260,7 +262,7 @@ def make_analyzer(model: str, needs: frozenset[str], language: str, recognizers:
 
     engine: Any = SpacyNlpEngine(models=[{"lang_code": language, "model_name": model}])
     # Without this, load() would try to download the model.
-    engine.nlp = {language: load_pipeline(model, needs)}
+    engine.nlp = {language: load_pipeline(model, needs - CONTEXT, needs & CONTEXT)}
     registry = RecognizerRegistryProvider(
         registry_configuration={"supported_languages": [language]}
     ).create_recognizer_registry()
