@@ -79,6 +79,7 @@ def plain_path() -> Iterator[None]:
 def _forget_models() -> None:
     language.load_pipeline.cache_clear()
     engine_parts.make_analyzer.cache_clear()
+    first_pass._known.clear()
 
 
 def verdicts(requests: Sequence[Request]) -> list[Verdict]:

@@ -142,7 +142,7 @@ class VectorMemory:
         """Returns the vectors of each text.
 
         Args:
-            features: features of the tokens of each text, shape ``(num_tokens, num_features)``.
+            features: features of the tokens of each text, shape ``(num_tokens, num_features)``. Some text has a token.
         """
         return [vectors for batch in _batches(features) for vectors in self._batch(batch)]
 
@@ -275,7 +275,7 @@ def _remembering(node: Model[Any, Any], plain: Callable[..., Any]) -> Callable[.
     )
 
     def forward(model: Model[Any, Any], docs: list[Doc], is_train: bool) -> Any:
-        if is_train or any(len(doc) > _BATCH_TOKENS for doc in docs):
+        if is_train or not 0 < max(map(len, docs), default=0) <= _BATCH_TOKENS:
             return plain(model, docs, is_train)
         features = [doc.to_array(columns).reshape(len(doc), len(columns)) for doc in docs]
         return memory.vectors(features), lambda gradient: []

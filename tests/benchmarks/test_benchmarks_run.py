@@ -97,6 +97,9 @@ TOYS = {
         before=detector,
     ),
     "exposure": Toy("benchmarks/exposure.py --digits 3 --tokenizer bytes --peer-sample 50", says="factor"),
+    "default_redaction": Toy(
+        "benchmarks/default_redaction.py --sentences 40 --rounds 1 --workers 1 --out {work}/out.json", says="chat"
+    ),
     "gate_growth": Toy(
         "benchmarks/gate_growth.py --sentences 2000 4000 --partition 1000 --work {work} --out {work}/out.json"
     ),

@@ -1,4 +1,4 @@
-"""What is remembered of words is, bit for bit, what the model computes."""
+"""What is remembered of words and their neighbours is, bit for bit, what the model computes."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,9 @@ import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipelines import thinc_layers
 from pipelines.language import load_pipeline, model_module
-from pipelines.thinc_layers import RowMemory, reads_shared_vectors, remember_embeddings
+from pipelines.thinc_layers import RowMemory, VectorMemory, reads_shared_vectors, remember_vectors
 
 MODEL = "en_core_web_sm"
 TEXTS = [
@@ -17,32 +18,55 @@ TEXTS = [
     "",
     "I can't see Mary Jones of Google in Berlin.",
 ]
+WORDS = st.lists(st.integers(1, 9), max_size=9)
 
 
-@given(st.lists(st.lists(st.integers(0, 12), max_size=9), max_size=12), st.integers(1, 9))
-def test_rows_are_the_computed_ones_and_never_more_than_fit_are_held(batches, max_rows):
+@given(st.lists(WORDS, max_size=12), st.integers(9, 12))
+def test_rows_are_the_computed_ones_and_each_is_computed_once(batches, max_rows):
     asked = []
 
-    def compute(features):
-        asked.append(len(features))
-        return np.stack([features.sum(axis=1), features[:, 0] * 3], axis=1).astype(np.float32)
+    def compute(keys):
+        asked.extend(keys)
+        return np.array([[key * key, key * 3] for key in keys], dtype=np.float32)
 
     memory = RowMemory(compute, max_rows)
     for batch in batches:
-        features = np.array([[x, x * x] for x in batch], dtype=np.uint64).reshape(-1, 2)
-        expected = [[x + x * x, 3 * x] for x in batch]
-        assert memory.rows(features).reshape(-1, 2).tolist() == expected
-        assert len(memory._places) <= max_rows
-    num_computed = sum(asked)
-    if batches and len(set(batches[-1])) <= max_rows:  # all of it is held now
-        memory.rows(np.array([[x, x * x] for x in batches[-1]], dtype=np.uint64).reshape(-1, 2))
-        assert sum(asked) == num_computed
+        places = memory.places(batch)
+        if batch:
+            assert memory.rows[places].tolist() == [[x * x, 3 * x] for x in batch]
+    assert len(asked) == len(set(asked)) == len({x for batch in batches for x in batch})
+    memory.forget()
+    assert memory.has_room(max_rows)
+    assert not memory.has_room(max_rows + 1)
+
+
+@given(st.lists(st.lists(WORDS, max_size=6), max_size=6), st.integers(0, 3), st.integers(60, 300))
+def test_vectors_are_those_of_windows_over_each_text_alone(batches, depth, max_rows):
+    def embed(features):
+        return np.stack([features[:, 0], features[:, 0] ** 2], axis=1).astype(np.float64)
+
+    def layer(rows):
+        return rows @ np.arange(12, dtype=np.float64).reshape(6, 2) % 7 + 1
+
+    memory = VectorMemory(embed, [layer] * depth, 1, max_rows)
+    for texts in filter(any, batches):
+        made = memory.vectors([np.array(text, dtype=np.uint64).reshape(-1, 1) for text in texts])
+        assert len(made) == len(texts)
+        for text, vectors in zip(texts, made, strict=True):
+            rows = np.zeros((len(text) + 2 * depth, 2))
+            if text:
+                rows[depth : depth + len(text)] = embed(np.array(text, dtype=np.uint64).reshape(-1, 1))
+            for _ in range(depth):
+                wide = np.concatenate([np.zeros((1, 2)), rows, np.zeros((1, 2))])
+                rows = rows + layer(np.concatenate([wide[:-2], wide[1:-1], wide[2:]], axis=1))
+            np.testing.assert_array_equal(vectors, rows[depth : depth + len(text)])
 
 
 @pytest.mark.parametrize("component", ["ner", "tok2vec"])
-def test_vectors_have_the_same_bits_as_without_a_memory(component):
+def test_vectors_have_the_same_bits_as_without_a_memory(component, patch):
     plain = spacy.load(model_module(MODEL))
     ours = load_pipeline(MODEL, frozenset({"ner", "parser"}))
+    patch(thinc_layers.VectorMemory, "vectors", thinc_layers.VectorMemory.vectors)
 
     def vectors(nlp, texts):
         model = nlp.get_pipe(component).model
@@ -50,16 +74,17 @@ def test_vectors_have_the_same_bits_as_without_a_memory(component):
         made = tok2vec.predict([nlp.make_doc(text) for text in texts])
         return np.concatenate([np.asarray(part) for part in made]).reshape(-1, np.asarray(made[0]).shape[-1])
 
-    assert "remembered" in {node.name for node in ours.get_pipe(component).model.walk()}
     for _ in range(2):
         np.testing.assert_array_equal(vectors(ours, TEXTS), vectors(plain, TEXTS))
     np.testing.assert_array_equal(vectors(ours, TEXTS[:1]), vectors(plain, TEXTS[:1]))
+    long = ["Ask Mary in Berlin. " * 900]  # more than is looked up together
+    np.testing.assert_array_equal(vectors(ours, long), vectors(plain, long))
 
 
-def test_a_pipeline_without_such_embeddings_is_left_alone():
+def test_a_pipeline_without_such_vectors_is_left_alone():
     nlp = spacy.blank("en")
     nlp.add_pipe("sentencizer")
-    remember_embeddings(nlp)
+    remember_vectors(nlp)
     assert [len(list(doc.sents)) for doc in nlp.pipe(["One. Two."])] == [2]
 
 
@@ -73,6 +98,10 @@ def test_the_layers_have_the_names_that_are_looked_for():
         "tok2vec": False,
         "tagger": True,
     }, message
-    remember_embeddings(nlp)
-    for name in ("ner", "tok2vec"):
-        assert "remembered" in {node.name for node in nlp.get_pipe(name).model.walk()}, message
+    found = [
+        name
+        for name in ("ner", "tok2vec")
+        for node in nlp.get_pipe(name).model.walk()
+        if thinc_layers._is_embedding_with_windows(node)
+    ]
+    assert found == ["ner", "tok2vec"], message

@@ -19,15 +19,15 @@ EVERY: Final = -1
 
 _MANY: Final = 1 << 30
 
-_kinds: list[Callable[[str], bool]] = []
+_kinds: list[Callable[[str], object]] = []
 _known: dict[str, int] = {}
 
 
-def kind(is_of_kind: Callable[[str], bool]) -> int:
+def kind(is_of_kind: Callable[[str], object]) -> int:
     """Registers a kind of words.
 
     Args:
-        is_of_kind: function of a run of letters and digits in small letters.
+        is_of_kind: function of a run of letters and digits in small letters. Its answer is true if the run is of it.
 
     Returns:
         The flag of the kind, for `holds` and `count`.

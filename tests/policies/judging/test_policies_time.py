@@ -57,7 +57,7 @@ UNITS = (
     *("Smith, John, ", "12 Main Street ", "ab:cd:", "AB12 CDE ", "password is ", "my name is ", "+1 ", "%41", "\\"),
     *("a-", "a_", "/a", "a:", "Aa", "a", "A1-B2 ", "P.O. Box ", "a dot b at c ", "Dr. Mr. ", "A v. B "),
 )
-FLOOR = 0.15
+FLOOR = 0.05
 """CPU seconds below which a time is noise."""
 
 
