@@ -19,6 +19,10 @@ Formal guarantees, for policies that are functions of the sentence:
 * *Independence of pattern finds*: if the patterns find the same in both worlds, every later reading is the same too. So
   no find of a model can depend on the value of a secret that patterns find.
 
+With an *original* finder, all policies also read the original once, after the fixed point, and both groups run again.
+So no letter or digit stays open that policies find in the original alone. Idempotence stays, because in the sentence
+masked by hand the original is the last reading. Independence of pattern finds does not hold for what this adds.
+
 Masking *one* of several finds by hand may still change the others. `pipelines.miss_rate.stability` measures this, and a
 secret whose masking by hand changes other finds counts as missed.
 """
