@@ -92,6 +92,7 @@ def build_claims(
     if not others:
         corpus = replace(corpus, foreign_public_rows=corpus.foreign_public_rows or publication.foreign_tables)
     claims = _claims_of(training, corpus, review, groups, publication, rule, len(others))
+    has_public_rows = _has_public_rows(corpus, rule, publication) or corpus.foreign_public_rows
     whole = joint = None
     if others:
         joined = together(training, corpus, publication, others)
@@ -113,7 +114,7 @@ def build_claims(
         "headline": _headline(claims),
         "accountants": [{**asdict(f), "epsilon": finite(f.epsilon), "delta": training.target_delta} for f in figures],
         "together": whole,
-        "person": person_document(training, claims, people, joint),
+        "person": person_document(training, claims, people, joint, has_public_rows=has_public_rows),
         "warnings": [*_warnings(training), *_warnings_about(claims)],
     }
 
@@ -128,7 +129,7 @@ def _claims_of(
     num_others: int,
 ) -> list[Claim]:
     """Builds the claims of one release, or of several as one (`pipelines.accounting.composition`)."""
-    has_public_rows = corpus.has_conservative and (rule.has_public_set or publication.publishes_rows)
+    has_public_rows = _has_public_rows(corpus, rule, publication)
     corpus = replace(corpus, has_public_rows=has_public_rows or corpus.foreign_public_rows)
     if training.reads_original:
         # A publication may still show which copy of a sentence is kept.
@@ -162,6 +163,11 @@ def _claims_of(
     if unmet:
         return [claim if claim.notion in OF_THE_PRIVATE_SET else refused(claim, "; ".join(unmet)) for claim in claims]
     return claims
+
+
+def _has_public_rows(corpus: CorpusFacts, rule: MethodRule, publication: Publication) -> bool:
+    """Checks if rows are trained on without noise, or published, because the conservative policy let them pass."""
+    return corpus.has_conservative and (rule.has_public_set or publication.publishes_rows)
 
 
 def _with_all_releases(claim: Claim, composed: Sequence[Claim], num_releases: int) -> Claim:

@@ -27,6 +27,7 @@ _OF_RECORDS: Final = ("dp_private_set", "selective_dp", "selective_dp_of_the_pol
 """Claims about one record, in the order in which the figure of a person rests on them."""
 _NO_FIGURE: Final = "the method makes no claim about a record"
 _UNKNOWN: Final = "nobody has more records than the figure says, which nobody has counted"
+_PUBLIC: Final = "only private records of the person are covered: public rows are the same in both worlds"
 _ALWAYS: Final = (
     "all records of one person are replaced by as many others, and whose records these are, and in which fold, is the "
     "same in both worlds",
@@ -90,6 +91,8 @@ def person_document(
     claims: Sequence[Claim],
     people: People | None,
     together: tuple[TrainingFacts, Sequence[Claim], int] | None = None,
+    *,
+    has_public_rows: bool = False,
 ) -> dict[str, Any] | None:
     """Returns the epsilon of a person, beside that of a record. None if the claims themselves are about a person.
 
@@ -98,10 +101,12 @@ def person_document(
         claims: its claims.
         people: numbers of records; None if nobody knows whose records they are.
         together: facts and claims of all releases as if they were one, and their number; None if there is one.
+        has_public_rows: true if rows are trained on without noise, or published, because they are public.
 
     Returns:
-        JSON values: ``is_known`` (true if owners are known), ``owner_from``, ``num_people``, ``unit``, ``delta``, the
-        keys of `_figures`, ``assumptions``, and ``together`` with the keys of `_figures` and ``num_releases``, or None.
+        JSON values: ``is_known`` (true if owners are known), ``owner_from``, ``num_people``, ``has_public_rows``,
+        ``unit``, ``delta``, the keys of `_figures`, ``assumptions``, and ``together`` with the keys of `_figures` and
+        ``num_releases``, or None.
     """
     if training.by_owner and (together is None or together[0].by_owner):
         return None
@@ -112,12 +117,14 @@ def person_document(
         "is_known": people is not None,
         "owner_from": people.owner_from if people else None,
         "num_people": people.num_people if people else None,
+        "has_public_rows": has_public_rows,
         "unit": training.record,
         "delta": training.target_delta,
         **_figures(training, claims, sizes),
         "assumptions": [
             *(known if people else [_UNKNOWN]),
             *(assumed if people and people.has_assumed else []),
+            *([_PUBLIC] if has_public_rows else []),
             *_ALWAYS,
         ],
         "together": together and {"num_releases": together[2], **_figures(together[0], together[1], sizes)},

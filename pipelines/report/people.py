@@ -63,7 +63,8 @@ def _lead(person: Mapping[str, Any]) -> str:
     lead = "The ε of one record does not cover a person with several."
     if not person["is_known"]:
         return f"{lead} Whose text a record is, is not known (corpus.owner_from)."
-    who = f"A person is {_WHO[person['owner_from']]}. What others wrote about a person is not covered."
+    who = f"A person is {_WHO[person['owner_from']]}. What others wrote about a person is not covered"
+    who += ", and neither are rows on the public side." if person["has_public_rows"] else "."
     num = person["num_people"]
     if num is None:
         return f"{lead} {who} How many records people have is not told here."

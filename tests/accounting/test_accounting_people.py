@@ -152,3 +152,11 @@ def test_all_releases_together_have_a_figure_of_their_own():
     refused = {**alone, "together": {**alone, "num_releases": 2, "refused": "no noise", "figures": []}}
     assert "2 releases together: no figure for a person, because no noise." in " ".join(person_sentences(refused))
     assert person_sentences(None) == []
+
+
+def test_a_person_is_covered_in_private_rows_alone_if_others_are_public():
+    found = person("crt", conservative=True)
+    assert found["has_public_rows"]
+    assert "neither are rows on the public side" in " ".join(person_sentences(found))
+    assert any("public rows are the same in both worlds" in text for text in found["assumptions"])
+    assert not person("crt")["has_public_rows"]
