@@ -149,7 +149,7 @@ RECORD = st.fixed_dictionaries(
         "full_name": NAMES,
         "dob": st.dates().map(str),
         "ssn": st.integers(10**7, 10**9).map(str),
-        "client_secret": st.text("abcdefghkmnpqrstuvw", min_size=8, max_size=20),
+        "client_secret": st.text("fghjkmqvwxz", min_size=8, max_size=20),
     },
 )
 LAYOUTS = {
