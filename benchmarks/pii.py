@@ -189,7 +189,8 @@ def tables(document: Mapping[str, Any]) -> str:
             "",
             *heading("policies", *document["plain"]),
         ]
-        for row in ("identifiers", "spaCy alone (high_entity)", "default without identifiers", DEFAULT):
+        masking = ("identifiers", "spaCy alone (high_entity)", "default without identifiers", DEFAULT)
+        for row in (row for row in masking if row in document["rows"]):
             cells = " | ".join(_number(document["rows"][row]["sets"][name]["masked"]) for name in document["plain"])
             lines.append(f"| {row} | {cells} |")
     if "mails B" in document["sets"]:

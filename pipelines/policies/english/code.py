@@ -19,7 +19,7 @@ _LINE: Final = re.compile(
 _IDENTIFIER: Final = re.compile(r"[\w.()\[\],*~-]{1,120}")
 _WRITTEN: Final = re.compile(r"[a-z]\w*_|_|[a-z][A-Z]|\w\.\w|\w\(|[a-z]\d|^[a-z]{2,}$")
 _SITE: Final = re.compile(r"\.(?:com|org|net|edu|gov|io|info|biz|local|[a-z]{2})(?![\w.])", re.I)
-_SECRET: Final = re.compile(r"\d{3}|@")
+_SECRET: Final = re.compile(r"\d{3}|@|TODO|FIXME|XXX|HACK|NOTE")
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _NEAR: Final = 300
 """Characters of the line before and after a find that are read."""
