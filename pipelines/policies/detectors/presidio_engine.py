@@ -262,7 +262,7 @@ def make_analyzer(model: str, needs: frozenset[str], language: str, recognizers:
 
     engine: Any = SpacyNlpEngine(models=[{"lang_code": language, "model_name": model}])
     # Without this, load() would try to download the model.
-    engine.nlp = {language: load_pipeline(model, needs)}
+    engine.nlp = {language: load_pipeline(model, needs - CONTEXT, needs & CONTEXT)}
     registry = RecognizerRegistryProvider(
         registry_configuration={"supported_languages": [language]}
     ).create_recognizer_registry()
