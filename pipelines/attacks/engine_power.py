@@ -21,7 +21,7 @@ FEWER_RUNS: Final = dict.fromkeys(
         "each second coordinate's noise repeats its neighbour's",
         "uniform noise of the right variance",
     ),
-    12,
+    57,
 )
 """Number of runs of each fault that was measured less often."""
 ALARMS: Final[dict[str, tuple[int | None, int | None]]] = {
@@ -32,10 +32,10 @@ ALARMS: Final[dict[str, tuple[int | None, int | None]]] = {
     "the same noise each step": (60, 60),
     "noise once an epoch": (60, 60),
     "noise on one tensor only": (60, 60),
-    "the same noise in each block": (12, 12),
-    "the second half of each tensor's noise repeats the first": (12, 12),
-    "each second coordinate's noise repeats its neighbour's": (12, 12),
-    "uniform noise of the right variance": (12, 12),
+    "the same noise in each block": (57, 57),
+    "the second half of each tensor's noise repeats the first": (57, 57),
+    "each second coordinate's noise repeats its neighbour's": (57, 57),
+    "uniform noise of the right variance": (57, 57),
     "clipping at 1.25 C": (60, 60),
     "clipping at 2 C": (60, 60),
     "one microbatch unclipped": (60, 60),
