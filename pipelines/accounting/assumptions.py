@@ -113,15 +113,14 @@ def common(
 ) -> list[str]:
     """Returns the assumptions of every claim of a run."""
     found: list[str] = [
-        f"the unit of privacy is one {training.record}; a "
-        + ("fact may be spread over many" if training.by_owner else "person or a fact may be spread over many"),
-        "neighbours differ by the replacement of "
-        + (
-            "one person's text, so both hold the same number of people"
-            if training.by_owner
-            else "one record, so both hold the same number of private records"
-        )
-        + ", and the sampling rate and number of steps may depend on it",
+        "the unit of privacy is one person; a fact may be spread over many"
+        if training.by_owner
+        else f"the unit of privacy is one {training.record}; a person or a fact may be spread over many",
+        "neighbours differ by the replacement of one person's text, so both hold the same number of people, and the "
+        "sampling rate and number of steps may depend on it"
+        if training.by_owner
+        else "neighbours differ by the replacement of one record, so both hold the same number of private records, and "
+        "the sampling rate and number of steps may depend on it",
         "the trusted side keeps to itself what is not published: learning curves, figures, audits, the full report "
         "and checkpoints are releases of their own, which epsilon does not cover",
         about_others(num_others),

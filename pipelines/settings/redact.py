@@ -69,6 +69,13 @@ class _Selection(StageConfig):
     )
 
 
+def _tuples(value: Any) -> Any:
+    """Returns a value with tuples in place of lists."""
+    if isinstance(value, Mapping):
+        return {name: _tuples(inner) for name, inner in value.items()}
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
 class RedactConfig(BuiltInOptions, _Selection):
     """The policies that mask, and the policy that decides which rows are public."""
 
@@ -138,7 +145,11 @@ class RedactConfig(BuiltInOptions, _Selection):
     @model_validator(mode="before")
     @classmethod
     def _presets(cls, settings: Any) -> Any:
-        return presets.expand(settings) if isinstance(settings, Mapping) else settings
+        if not isinstance(settings, Mapping):
+            return settings
+        # What follows a validator of this kind is no JSON any more, so arrays must be tuples already.
+        expanded = presets.expand(settings)
+        return {name: value if name == "options" else _tuples(value) for name, value in expanded.items()}
 
     @field_validator("policies", "also_levels")
     @classmethod

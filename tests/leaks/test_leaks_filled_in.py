@@ -273,6 +273,7 @@ def model_run(**changes: Any) -> Any:
         spent=None,
         planned_steps=1,
         context_length=128,
+        unit="sentence",
     )
 
 
