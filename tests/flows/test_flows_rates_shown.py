@@ -25,7 +25,7 @@ def estimated(**changes: Any) -> dict[str, Any]:
 def ledger(credit: dict[str, Any]) -> str:
     group = {
         "group": 1, "num_releases": 1, "epsilon": 3.0, "delta": 1e-5, "left": None, "num_more": None,
-        "not_guaranteed_because": None, "credit": credit,
+        "not_guaranteed_because": None, "credit": credit, "by_owner": False, "person": None,
     }  # fmt: skip
     row = {
         "group": 1, "started": None, "state": "published", "epsilon": 3.0, "delta": 1e-5, "data": None, "key": "k" * 40,
