@@ -211,7 +211,7 @@ _LANGUAGE_MODELS: Final = frozenset(
 def marked(public: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the public document with marks around all that is filled in (`pipelines.filled_in`)."""
     policies = dict.fromkeys(("conservative", "policies"), frozenset({*SPECS, "plug-in"}))
-    policies |= {"format": frozenset(FORMATS), "model": _LANGUAGE_MODELS}
+    policies |= {"format": frozenset({*FORMATS, "auto"}), "model": _LANGUAGE_MODELS}
     choices = dict.fromkeys(_CHOICES, our_names()) | policies
     settings = {
         table: {

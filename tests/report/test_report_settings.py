@@ -117,5 +117,6 @@ def test_names_of_formats_and_language_models_are_ours_and_a_model_of_the_user_i
     shown = marked({"settings": settings})["settings"]
     assert not filled_ranges(str(shown["corpus"]["format"]))
     assert not filled_ranges(str(shown["redact"]["model"]))
+    assert not filled_ranges(str(marked({"settings": {"corpus": {"format": "auto"}}})["settings"]["corpus"]["format"]))
     assert filled_ranges(str(shown["train"]["model"])) == [(0, 4)]
     assert filled_ranges(str(marked({"settings": {"corpus": {"format": "anne"}}})["settings"]["corpus"]["format"]))

@@ -144,7 +144,13 @@ def test_a_run_on_a_store_of_the_last_commit_enters_nothing_into_the_ledger(befo
     told = said(BEFORE)["ledger"]["releases"]
     rows = document("ledger", before / "crt.toml")["releases"]
     assert same_figures([{name: row[name] for name in old_row} for row, old_row in zip(rows, told, strict=True)], told)
-    assert same_figures(claims_of(before, "latest"), claims_of(before, run_of(before, RUNS["crt"])))
+    new, old = claims_of(before, "latest"), claims_of(before, run_of(before, RUNS["crt"]))
+    for found, earlier in zip(new, old, strict=True):
+        if found["notion"] == "group_confidentiality":  # group accounting promises more of all releases together
+            assert found["together"]["is_guarantee"] >= earlier["together"]["is_guarantee"]
+            assert found["together"]["delta"] <= 1e-4
+            found["together"] = earlier["together"] = None
+    assert same_figures(new, old)
     found = {name: action for name, (action, _) in actions(before / "crt.toml").items() if action != "hit"}
     assert found == {"train": "stale"}  # made by other code
     assert finish_unchanged(begin(before / "crt.toml", {})) is not None
