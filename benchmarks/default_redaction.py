@@ -38,7 +38,9 @@ from pipelines.policies.detectors import presidio_engine as engine_parts
 from pipelines.policies.judging.apply import Redactor, RedactorSpec
 from pipelines.policies.judging.judge import Request, Verdict
 
-SPEC = RedactorSpec(policies=OWN_POLICIES, options={"model": MODEL, "dates_and_numbers": "careful"}, stabilise=True)
+SPEC = RedactorSpec(
+    policies=OWN_POLICIES, options={"model": MODEL, "dates_and_numbers": "careful"}, stabilise=True, reads_original=True
+)
 BATCH = 256
 
 
