@@ -109,7 +109,7 @@ def as_bad_row(reason: Reason, detail: str) -> Iterator[None]:
 
     Args:
         reason: reason of the rejected row
-        detail: what is wrong, and what to do; ``{}`` stands for the exception's class
+        detail: description of the fault and of what to do; ``{}`` stands for the exception's class
 
     Raises:
         BadRow: the block failed.

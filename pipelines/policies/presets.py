@@ -16,7 +16,7 @@ from pipelines.plugins import nearest
 
 @dataclass(frozen=True, kw_only=True)
 class Preset:
-    """What a detector needs besides its weights.
+    """The settings of a detector besides its weights.
 
     Attributes:
         policy: name of the policy that runs it.
