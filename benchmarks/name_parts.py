@@ -37,11 +37,13 @@ _MODEL: Final = "en_core_web_sm"
 
 
 def of_lists(text: str) -> Iterator[Find]:
-    yield from find_persons(text, list(_WORD.finditer(text)))
+    words = list(_WORD.finditer(text))
+    yield from find_persons(text, words, [word[0].lower() for word in words])
 
 
 def of_places(text: str) -> Iterator[Find]:
-    yield from find_placed(text, list(_WORD.finditer(text)))
+    words = list(_WORD.finditer(text))
+    yield from find_placed(text, words, [word[0].lower() for word in words])
     yield from find_forms(text)
     yield from find_names_in_scripts(text)
 
