@@ -8,11 +8,13 @@ context step the recogniser of a result. If an upgrade changes one of them,
 
 from __future__ import annotations
 
+import bisect
 import functools
 import importlib
 import importlib.metadata
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import regex
@@ -227,9 +229,30 @@ def last_steps(
     enhanced = engine._enhance_using_context(text, list(results), artifacts, recognizers, None)
     return [
         (str(r.entity_type), int(r.start), int(r.end), float(r.score))
-        for r in EntityRecognizer.remove_duplicates(enhanced)
+        for r in without_nested(enhanced)
         if r.score >= engine.default_score_threshold
     ]
+
+
+def without_nested(results: Iterable[RecognizerResult]) -> list[RecognizerResult]:
+    """Returns what `EntityRecognizer.remove_duplicates` does, in a time that does not grow with the square of the finds.
+
+    A find inside one of its kind with at least its score is left out, as is one with the score 0.
+    """
+    kept = []
+    widest: dict[str, list[tuple[int, int]]] = {}  # of each kind, those inside no other: starts and ends both rise
+    for result in sorted(results, key=lambda r: (-r.score, r.start, r.start - r.end)):
+        ranges = widest.setdefault(result.entity_type, [])
+        at = bisect.bisect_right(ranges, (result.start, sys.maxsize))
+        if result.score == 0 or (at and ranges[at - 1][1] >= result.end):
+            continue
+        kept.append(result)
+        first = at - 1 if at and ranges[at - 1][0] == result.start else at
+        last = first
+        while last < len(ranges) and ranges[last][1] <= result.end:
+            last += 1
+        ranges[first:last] = [(result.start, result.end)]
+    return kept
 
 
 @functools.lru_cache(maxsize=8)

@@ -5,6 +5,9 @@ import inspect
 
 import presidio_analyzer as presidio
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from presidio_analyzer import EntityRecognizer, RecognizerResult
 
 from pipelines.policies.detectors import presidio_engine as engine
 
@@ -49,3 +52,18 @@ def test_the_engine_has_the_fields_that_are_read():
     kinds = {engine.kind_of(recognizer) for recognizer in made.registry.get_recognizers(language="en", all_fields=True)}
     assert kinds >= {"SpacyRecognizer", "EmailRecognizer"}
     assert "OfflineEmailRecognizer" not in kinds
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("AB"), st.integers(0, 12), st.integers(0, 8), st.sampled_from([0.0, 0.4, 0.85, 1.0])),
+        max_size=25,
+    )
+)
+def test_nested_finds_are_left_out_as_presidio_does(drawn):
+    results = [RecognizerResult(kind, start, start + size, score) for kind, start, size, score in drawn]
+
+    def plain(found):
+        return sorted((r.entity_type, r.start, r.end, r.score) for r in found)
+
+    assert plain(engine.without_nested(results)) == plain(EntityRecognizer.remove_duplicates(results))
