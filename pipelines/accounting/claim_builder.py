@@ -22,7 +22,7 @@ from pipelines.accounting.assumptions import (
 )
 from pipelines.accounting.composition import Publication
 from pipelines.accounting.confidentiality import PrivacyLoss
-from pipelines.accounting.decisions import about_decisions, ended_by
+from pipelines.accounting.decisions import OF_THE_PRIVATE_SET, about_decisions, ended_by
 from pipelines.accounting.events import Event, NeighboringRelation, is_silent
 from pipelines.accounting.facts import CorpusFacts, TrainingFacts
 from pipelines.accounting.replaced_text import no_credit, relabelling_refusal
@@ -30,8 +30,6 @@ from pipelines.files import finite
 from pipelines.methods.rule import MethodRule
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, Stability
 
-OF_THE_PRIVATE_SET: Final = ("dp_private_set", "owner_dp")
-"""Notions of claims about private records, or people, as training reads them."""
 NOT_MEASURED: Final = "not_measured"
 WITHHELD: Final = (
     "not stated here: it rests on rates counted on private text, which are not published (report.publish_counts)"

@@ -16,13 +16,13 @@ from pipelines.accounting.accountants import all_epsilons, epsilon
 from pipelines.accounting.claim_builder import (
     FOREIGN_ROWS,
     LARGE_DELTA,
-    OF_THE_PRIVATE_SET,
     Claim,
     ClaimBuilder,
     Review,
 )
 from pipelines.accounting.composition import Publication, together
 from pipelines.accounting.confidentiality import PrivacyLoss
+from pipelines.accounting.decisions import OF_THE_PRIVATE_SET
 from pipelines.accounting.events import Event, NeighboringRelation, is_silent
 from pipelines.accounting.facts import CorpusFacts, TrainingFacts
 from pipelines.accounting.ledger import Release

@@ -18,8 +18,11 @@ from pipelines.accounting.facts import CorpusFacts
 from pipelines.accounting.held_rows import about_held_rows
 
 Says = Callable[[str, CorpusFacts], Sequence[str]]
-_OF_RECORDS: Final = frozenset({"dp_private_set", "owner_dp"})
-"""The notion whose neighbours are taken after the preparation, so that decisions before do not concern it."""
+OF_THE_PRIVATE_SET: Final = frozenset({"dp_private_set", "owner_dp"})
+"""Notions of claims about private records, or people, as training reads them.
+
+Their neighbours are taken after the preparation, so that decisions before do not concern them.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +58,7 @@ class Decision:
 
 def _before_records(text: str) -> Says:
     """Returns a function that adds the text to all claims whose neighbours are taken before the preparation."""
-    return lambda notion, _: () if notion in _OF_RECORDS else (text,)
+    return lambda notion, _: () if notion in OF_THE_PRIVATE_SET else (text,)
 
 
 def _always(*texts: str) -> Says:
@@ -63,12 +66,12 @@ def _always(*texts: str) -> Says:
 
 
 def _about_policies(notion: str, corpus: CorpusFacts) -> list[str]:
-    return [] if notion in _OF_RECORDS else about_policies(corpus)
+    return [] if notion in OF_THE_PRIVATE_SET else about_policies(corpus)
 
 
 def _about_held_documents(notion: str, corpus: CorpusFacts) -> list[str]:
     del corpus
-    if notion not in _OF_RECORDS:
+    if notion not in OF_THE_PRIVATE_SET:
         return []
     return [
         "documents in another language were left out (split.other_languages = hold), as their text says: the claim is "
@@ -373,6 +376,6 @@ def about_decisions(notion: str, corpus: CorpusFacts) -> list[str]:
 
 def ended_by(notion: str, corpus: CorpusFacts) -> str | None:
     """Returns why decisions allow no such claim; None if they allow it."""
-    if notion in _OF_RECORDS:
+    if notion in OF_THE_PRIVATE_SET:
         return None
     return "; ".join(d.ends for d in DECISIONS if d.ends is not None and d.is_in_force(corpus)) or None

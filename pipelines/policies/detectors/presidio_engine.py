@@ -1,8 +1,9 @@
 """All uses of private parts of Presidio's analyzer, and gates that depend on its patterns.
 
 Written for presidio-analyzer 2.2.362. The private parts are ``AnalyzerEngine._enhance_using_context``,
-``SpacyNlpEngine.nlp`` set from outside, the fields of ``ner_model_configuration``, and the metadata that tell the
-context step the recogniser of a result. If an upgrade changes one of them,
+``SpacyNlpEngine.nlp`` set from outside, the fields of ``ner_model_configuration``,
+``LemmaContextAwareEnhancer._find_index_of_match_token``, and the metadata that tell the context step the recogniser
+of a result. If an upgrade changes one of them,
 ``tests/policies/detectors/test_policies_presidio_engine.py`` names it.
 """
 
@@ -21,6 +22,7 @@ import regex
 import tldextract
 from phonenumbers import phonenumberutil
 from presidio_analyzer import AnalyzerEngine, EntityRecognizer, Pattern, PatternRecognizer, RecognizerResult
+from presidio_analyzer.context_aware_enhancers import LemmaContextAwareEnhancer
 from presidio_analyzer.nlp_engine import NlpArtifacts, SpacyNlpEngine
 from presidio_analyzer.predefined_recognizers import EmailRecognizer, UrlRecognizer
 from presidio_analyzer.recognizer_registry import RecognizerRegistryProvider
@@ -258,6 +260,19 @@ def without_nested(results: Iterable[RecognizerResult]) -> list[RecognizerResult
     return kept
 
 
+class LinearContextEnhancer(LemmaContextAwareEnhancer):  # type: ignore[misc]
+    """Presidio's context step, which does not look for the token of each find from the start of the text."""
+
+    @staticmethod
+    def _find_index_of_match_token(word: str, start: int, tokens: Sequence[Any], tokens_indices: Sequence[int]) -> int:
+        """Returns the index of the first token that ends after a character."""
+        del word
+        index = bisect.bisect_right(range(len(tokens)), start, key=lambda i: tokens_indices[i] + len(tokens[i]))
+        if index == len(tokens):
+            raise ValueError("no token ends after the start of the find")
+        return index
+
+
 @functools.lru_cache(maxsize=8)
 def make_analyzer(model: str, needs: frozenset[str], language: str, recognizers: tuple[str, ...]) -> AnalyzerEngine:
     """Makes the analyzer of a process on the run's model, with an e-mail recogniser that uses no network.
@@ -303,7 +318,12 @@ def make_analyzer(model: str, needs: frozenset[str], language: str, recognizers:
     for recognizer in registry.recognizers:
         if reads_text_only(recognizer):
             _limit(recognizer)
-    return AnalyzerEngine(registry=registry, nlp_engine=engine, supported_languages=[language])
+    return AnalyzerEngine(
+        registry=registry,
+        nlp_engine=engine,
+        supported_languages=[language],
+        context_aware_enhancer=LinearContextEnhancer(),
+    )
 
 
 def _own_recognizer(reference: str) -> Any:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from presidio_analyzer import RecognizerResult
+from presidio_analyzer.context_aware_enhancers import LemmaContextAwareEnhancer
 
 from pipelines.policies.detectors import presidio_engine as engine
 
@@ -29,6 +30,10 @@ def test_the_gates_are_for_the_installed_release():
         ("AnalyzerEngine._enhance_using_context", ["text", "raw_results", "nlp_artifacts", "recognizers", "context"]),
         ("nlp_engine.SpacyNlpEngine._doc_to_nlp_artifact", ["doc", "language"]),
         ("EntityRecognizer.remove_duplicates", ["results"]),
+        (
+            "context_aware_enhancers.LemmaContextAwareEnhancer._find_index_of_match_token",
+            ["word", "start", "tokens", "tokens_indices"],
+        ),
         ("EntityRecognizer.analyze", ["text", "entities", "nlp_artifacts"]),
     ],
 )
@@ -67,3 +72,25 @@ def test_nested_finds_are_left_out_as_presidio_does(drawn):
         return sorted((r.entity_type, r.start, r.end, r.score) for r in found)
 
     assert plain(engine.without_nested(results)) == plain(engine.PRESIDIOS_OWN(results))
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), max_size=12), st.integers(0, 60))
+def test_the_token_of_a_find_is_presidios(drawn, start):
+    tokens, indices, end = [], [], 0
+    for gap, size in drawn:
+        indices.append(end + gap)
+        tokens.append("a" * size)
+        end += gap + size
+
+    def found(enhancer):
+        try:
+            return enhancer._find_index_of_match_token("a", start, tokens, indices)
+        except ValueError:
+            return None
+
+    assert found(engine.LinearContextEnhancer) == found(LemmaContextAwareEnhancer)
+
+
+def test_the_analyzer_takes_the_linear_context_step():
+    made = engine.make_analyzer("en_core_web_sm", frozenset({"ner"}), "en", ())
+    assert type(made.context_aware_enhancer) is engine.LinearContextEnhancer
