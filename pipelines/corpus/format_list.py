@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from pipelines.corpus.format_spec import FormatSpec
+from pipelines.corpus.format_spec import FormatSpec, unlabelled
 
 FORMATS_OF_TEXT: Final = (
-    FormatSpec(
+    unlabelled(
         name="txt",
         document="a file, a line or a paragraph",
         example="`Thank you for calling.`",
         kinds={".txt": "txt"},
         auto=(".txt",),
-        names_fold=False,
-        has_gold=False,
         settings=("txt_document",),
     ),
     FormatSpec(
@@ -112,25 +110,21 @@ FORMATS_OF_TEXT: Final = (
         has_gold=False,
         settings=("quoting", "delimiter"),
     ),
-    FormatSpec(
+    unlabelled(
         name="mail",
         document="a mail, one per file",
         example="`Subject: …`, the other headers, a blank line, the text",
         kinds={".eml": "file"},
         auto=(".eml",),
-        names_fold=False,
-        has_gold=False,
         settings=("mail_headers", "mail_quotes", "mail_signatures", "mail_text"),
         own_encoding=True,
     ),
-    FormatSpec(
+    unlabelled(
         name="mbox",
         document="a mail of a mailbox",
         example="`From ann@example.org Mon Jan  5 10:00:00 2026`, then the mail",
         kinds={".mbox": "message", ".mbx": "message"},
         auto=(".mbox", ".mbx"),
-        names_fold=False,
-        has_gold=False,
         settings=("mail_headers", "mail_quotes", "mail_signatures", "mail_text"),
         own_encoding=True,
     ),

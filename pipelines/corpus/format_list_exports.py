@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
-from pipelines.corpus.format_spec import FormatSpec
+from pipelines.corpus.format_spec import FormatSpec, unlabelled
 
 _EXPORTS = "pipelines.corpus.exports"
-_PARSERS = ("html-text", "lxml")
 
 
-def _chat(**fields: Any) -> FormatSpec:
-    """Makes the definition of an export of a chat, whose pauses divide it into dialogues."""
-    own: dict[str, Any] = {
-        "kinds": {".json": "whole"},
-        "names_fold": False,
-        "has_gold": False,
-        "settings": ("dialogue_gap_minutes",),
-        "packages": _PARSERS,
-    }
-    return FormatSpec(**own | fields)
-
+_chat = partial(
+    unlabelled, kinds={".json": "whole"}, settings=("dialogue_gap_minutes",), packages=("html-text", "lxml")
+)
+"""Makes the definition of an export of a chat, whose pauses divide it into dialogues."""
+_ticket = partial(
+    unlabelled, kinds={".json": "whole", ".jsonl": "line", ".ndjson": "line"}, packages=("html-text", "lxml")
+)
 
 FORMATS_OF_EXPORTS: Final[tuple[FormatSpec, ...]] = (
     _chat(
@@ -81,24 +77,16 @@ FORMATS_OF_EXPORTS: Final[tuple[FormatSpec, ...]] = (
         packages=("lxml",),
         reader=f"{_EXPORTS}.sms:SmsReader",
     ),
-    FormatSpec(
+    _ticket(
         name="zendesk",
         document="a ticket with its public comments",
         example='`{"id": 7, "requester_id": 1, "comments": [{"author_id": 1, "body": "Hello"}]}`',
-        kinds={".json": "whole", ".jsonl": "line", ".ndjson": "line"},
-        names_fold=False,
-        has_gold=False,
-        packages=_PARSERS,
         reader=f"{_EXPORTS}.tickets:ZendeskReader",
     ),
-    FormatSpec(
+    _ticket(
         name="intercom",
         document="a conversation without its notes",
         example='`{"source": {"body": "<p>Hello</p>", …}, "conversation_parts": {…}}`',
-        kinds={".json": "whole", ".jsonl": "line", ".ndjson": "line"},
-        names_fold=False,
-        has_gold=False,
-        packages=_PARSERS,
         reader=f"{_EXPORTS}.tickets:IntercomReader",
     ),
 )

@@ -4,45 +4,37 @@ from __future__ import annotations
 
 from typing import Final
 
-from pipelines.corpus.format_spec import FormatSpec
+from pipelines.corpus.format_spec import FormatSpec, unlabelled
 
 FORMATS_OF_PAGES: Final[tuple[FormatSpec, ...]] = (
-    FormatSpec(
+    unlabelled(
         name="stackexchange",
         document="a question, an answer or a comment of `Posts.xml` or `Comments.xml`; blocks of code are left out",
         example='`<row Id="7" PostTypeId="1" Title="Why?" Body="&lt;p&gt;Hello.&lt;/p&gt;" />`',
         kinds={".xml": "post"},
-        names_fold=False,
-        has_gold=False,
         packages=("html-text", "lxml"),
     ),
-    FormatSpec(
+    unlabelled(
         name="mediawiki",
         document="an article of `pages-articles.xml`, without templates and tables; redirects and pages that are no "
         "articles are left out (`reticent[documents]`)",
         example="`<page><title>Ann</title><ns>0</ns>…<text>Ann is a '''singer'''.</text>…</page>`",
         kinds={".xml": "page"},
-        names_fold=False,
-        has_gold=False,
         packages=("lxml", "mwparserfromhell"),
     ),
-    FormatSpec(
+    unlabelled(
         name="html",
         document="the visible text of a file, with its title first",
         example="`<title>Ann</title><p>Hello.</p>`",
         kinds={".html": "file", ".htm": "file", ".xhtml": "file"},
-        names_fold=False,
-        has_gold=False,
         packages=("html-text", "lxml", "charset-normalizer"),
         reader="pipelines.corpus.pages:Html",
     ),
-    FormatSpec(
+    unlabelled(
         name="markdown",
         document="the text of a file without its marks; front matter is left out",
         example="`# Ann` / `Ann is a *singer*.`",
         kinds={".md": "file", ".markdown": "file"},
-        names_fold=False,
-        has_gold=False,
         packages=("markdown-it-py", "charset-normalizer"),
         reader="pipelines.corpus.pages:Markdown",
     ),
@@ -62,23 +54,19 @@ FORMATS_OF_PAGES: Final[tuple[FormatSpec, ...]] = (
         kinds={".conll": "whole", ".iob2": "whole", ".v4_gold_conll": "whole"},
         reader="pipelines.corpus.annotated:Conll",
     ),
-    FormatSpec(
+    unlabelled(
         name="pdf",
         document="a page with text; its row is the number of the page (`reticent[documents]`)",
         example="`page 3` of `report.pdf`",
         kinds={".pdf": "file"},
-        names_fold=False,
-        has_gold=False,
         packages=("pypdf",),
         reader="pipelines.corpus.office:Pdf",
     ),
-    FormatSpec(
+    unlabelled(
         name="docx",
         document="a Word file; headers, footers, notes and comments are left out (`reticent[documents]`)",
         example="`letter.docx`",
         kinds={".docx": "file", ".docm": "file"},
-        names_fold=False,
-        has_gold=False,
         packages=("python-docx", "lxml"),
         reader="pipelines.corpus.office:Docx",
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -63,3 +64,7 @@ class FormatSpec:
     reader: str = ""
     presets: Mapping[str, Any] = field(default_factory=dict)
     side_files: tuple[str, ...] = ()
+
+
+unlabelled = partial(FormatSpec, names_fold=False, has_gold=False)
+"""Makes the definition of a format whose files have no marked secrets, and no fold in their names."""
