@@ -5,6 +5,8 @@ Models that it needs are trained in a stage of its own, by the code of `train`. 
 
 from __future__ import annotations
 
+from typing import Any
+
 from pipelines.graph_names import (
     DOCUMENTS,
     FIGURES,
@@ -41,13 +43,18 @@ _REDACTED_ROWS = (
     *("conservative", "collapse", "replacement", "surrogate_scope", "surrogate_persons", "shift_dates", "day_first"),
 )
 _JUDGED_DOMAINS = ("policies", "keywords", "classifier")
-AUDIT_STAGES = (
-    Stage(
-        name="audit_model",
-        title="Train a model of the same recipe on canaries, and without the records that membership attacks judge.",
-        table="audit",
-        step="model",
-        module=f"{STAGES}.audit.model",
+
+
+def _step(step: str, title: str, **fields: Any) -> Stage:
+    """Declares a step of the audit, which runs leave out unless their settings ask for it."""
+    module = f"{STAGES}.audit.{step}"
+    return Stage(name=f"audit_{step}", title=title, table="audit", step=step, module=module, optional=True, **fields)
+
+
+AUDIT_STAGES: tuple[Stage, ...] = (
+    _step(
+        "model",
+        "Train a model of the same recipe on canaries, and without the records that membership attacks judge.",
         configs=_RECIPE,
         fields={
             "audit": ("num_members", "canary_form", *_CANARIES, "copies", "copies_differ"),
@@ -58,26 +65,18 @@ AUDIT_STAGES = (
         packages=TRAINING_PACKAGES,
         runs=("train",),
         tables=(Table("audit_members", "members.parquet"), Table("audit_canaries", "canaries.parquet")),
-        optional=True,
     ),
-    Stage(
-        name="audit_membership",
-        title="Membership inference against the released model (records it trained on, or not).",
-        table="audit",
-        step="membership",
-        module=f"{STAGES}.audit.membership",
+    _step(
+        "membership",
+        "Membership inference against the released model (records it trained on, or not).",
         configs=_ATTACKED,
         fields={"audit": ("confidence",)},
         inputs=_READ_BY_ATTACKS_ON_ROWS,
         packages=(*MODEL_PACKAGES, "scipy"),
-        optional=True,
     ),
-    Stage(
-        name="audit_extraction",
-        title="Prompt the released model, and search its output for masked secrets of the training text.",
-        table="audit",
-        step="extraction",
-        module=f"{STAGES}.audit.extraction",
+    _step(
+        "extraction",
+        "Prompt the released model, and search its output for masked secrets of the training text.",
         configs=settings_of("audit", "train", "gate"),
         fields={
             "audit": ("num_prompts", "num_generations", "max_new_tokens", "confidence"),
@@ -85,40 +84,28 @@ AUDIT_STAGES = (
         },
         inputs=_READ_BY_ATTACKS_ON_ROWS,
         packages=(*MODEL_PACKAGES, "scipy"),
-        optional=True,
     ),
-    Stage(
-        name="audit_canaries",
-        title="Measure the exposure of canaries (Carlini et al. 2019), and score each for the membership test.",
-        table="audit",
-        step="canaries",
-        module=f"{STAGES}.audit.canaries",
+    _step(
+        "canaries",
+        "Measure the exposure of canaries (Carlini et al. 2019), and score each for the membership test.",
         configs=_ATTACKED,
         fields={"audit": ("canary_form", "candidates")},
         inputs=(Input("train"), Input("audit_model")),
         packages=(*MODEL_PACKAGES, "scipy"),
         tables=(Table("audit_exposures", "exposures.parquet"),),
-        optional=True,
     ),
-    Stage(
-        name="audit_domain_models",
-        title="For each domain, train a model of the same recipe without that domain's documents (audit.domains).",
-        table="audit",
-        step="domain_models",
-        module=f"{STAGES}.audit.domain_models",
+    _step(
+        "domain_models",
+        "For each domain, train a model of the same recipe without that domain's documents (audit.domains).",
         configs=_RECIPE,
         fields={"audit": (), "split": SPLIT_ROWS, "redact": (*_REDACTED_ROWS, *_JUDGED_DOMAINS)},
         inputs=_READ_BY_TRAINING,
         packages=TRAINING_PACKAGES,
         runs=("train",),
-        optional=True,
     ),
-    Stage(
-        name="audit_domains",
-        title="Prompt the released model about one domain, and search its output for text of others (audit.domains).",
-        table="audit",
-        step="domains",
-        module=f"{STAGES}.audit.domains",
+    _step(
+        "domains",
+        "Prompt the released model about one domain, and search its output for text of others (audit.domains).",
         configs=_RECIPE,
         fields={
             "audit": ("domain_prompts", "domain_generations", "max_new_tokens", "confidence"),
@@ -127,7 +114,6 @@ AUDIT_STAGES = (
         inputs=(Input("train"), Input("audit_domain_models"), Input("split", (SENTENCES,), "all")),
         packages=(*MODEL_PACKAGES, "scipy", "spacy"),
         runs=("redact",),
-        optional=True,
     ),
     Stage(
         name="audit",
