@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
 from pipelines.corpus.items import BadRow, Document, Rejected, Turn
+from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.records import Record, Source, document, is_unicode
 
 MAX_OPEN = 1_000
@@ -123,6 +125,30 @@ def dialogue_document(source: Source, dialogue: Dialogue, record: Record | None 
     return replace(made, names=tuple(filter(is_unicode, dialogue.names))) if dialogue.names else made
 
 
+Item = Message | LeftOut | tuple[int, BadRow]
+"""A message, a part that is left out, or an unusable message with its row."""
+
+
+class DialogueReader(ABC):
+    """A reader of the messages of a file, which it groups into dialogues.
+
+    Args:
+        options: options of reading
+    """
+
+    def __init__(self, options: ReadOptions) -> None:
+        self.options = options
+
+    @abstractmethod
+    def items(self, file: BinaryIO) -> Iterator[Item]:
+        """Yields the messages of a file in its order, the parts that are left out, and unusable messages."""
+
+    def read(self, file: BinaryIO) -> Iterator[tuple[int, Dialogue | BadRow]]:
+        """Yields the dialogues and unusable messages of a file; see `dialogues`."""
+        gap, limit = self.options.dialogue_gap_minutes, self.options.max_document_chars
+        return dialogues(self.items(file), gap_minutes=gap, max_chars=limit)
+
+
 class _Open:
     """A dialogue whose end is not known yet."""
 
@@ -133,9 +159,7 @@ class _Open:
         self.time: float | None = None
 
 
-def dialogues(
-    items: Iterable[Message | LeftOut | tuple[int, BadRow]], *, gap_minutes: float, max_chars: int
-) -> Iterator[tuple[int, Dialogue | BadRow]]:
+def dialogues(items: Iterable[Item], *, gap_minutes: float, max_chars: int) -> Iterator[tuple[int, Dialogue | BadRow]]:
     """Groups messages into dialogues.
 
     A message continues the dialogue of its thread, unless more than ``gap_minutes`` have passed since the last message

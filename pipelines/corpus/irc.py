@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import BinaryIO, Final, NamedTuple
 
-from pipelines.corpus.dialogues import Dialogue, LeftOut, Message, dialogues
+from pipelines.corpus.dialogues import Dialogue, DialogueReader, Item, LeftOut, Message
 from pipelines.corpus.items import BadRow
 from pipelines.corpus.log_lines import bad_row, read_lines, seconds
-from pipelines.corpus.options import ReadOptions
 
 _MONTHS: Final = {
     name: at
@@ -198,43 +197,35 @@ class _Relays:
         return nick, text
 
 
-class Irc:
-    """Reads the log of a channel.
-
-    Args:
-        options: options of reading
-    """
-
-    def __init__(self, options: ReadOptions) -> None:
-        self._options = options
+class Irc(DialogueReader):
+    """Reads the log of a channel."""
 
     def read(self, file: BinaryIO) -> Iterator[tuple[int, Dialogue | BadRow]]:
-        """Yields the dialogues and unusable lines; see `pipelines.corpus.dialogues.dialogues`."""
-        limit, nicks = self._options.max_document_chars, _Nicks()
-        items = _items(file, limit, nicks)
-        for row, found in dialogues(items, gap_minutes=self._options.dialogue_gap_minutes, max_chars=limit):
+        """Yields the dialogues, by the names that speakers had last, and unusable lines."""
+        self._nicks = _Nicks()
+        for row, found in super().read(file):
             if isinstance(found, Dialogue):
-                found = found._replace(turns=[(nicks.name(nick), text) for nick, text in found.turns])
+                found = found._replace(turns=[(self._nicks.name(nick), text) for nick, text in found.turns])
             yield row, found
 
-
-def _items(file: BinaryIO, limit: int, nicks: _Nicks) -> Iterator[Message | LeftOut | tuple[int, BadRow]]:
-    clock, relays = _Clock(), _Relays()
-    row = 0
-    for line in read_lines(file, limit):
-        if line.is_blank:
-            continue
-        row += 1
-        if line.fault:
-            yield row, bad_row(line.fault)
-            continue
-        text = _COLOURS.sub("", line.text)
-        part = part_of(text)
-        if part.kind == "message":
-            nick, text = relays.of(part.nick, part.text)
-            yield Message(row, nicks.first(nick), text, clock.of(part.time))
-            continue
-        clock.of(part.time)
-        clock.see(text)
-        nicks.see(text)
-        yield LeftOut(part.kind)
+    def items(self, file: BinaryIO) -> Iterator[Item]:
+        """Yields the messages and what is left out."""
+        clock, relays, nicks = _Clock(), _Relays(), self._nicks
+        row = 0
+        for line in read_lines(file, self.options.max_document_chars):
+            if line.is_blank:
+                continue
+            row += 1
+            if line.fault:
+                yield row, bad_row(line.fault)
+                continue
+            text = _COLOURS.sub("", line.text)
+            part = part_of(text)
+            if part.kind == "message":
+                nick, text = relays.of(part.nick, part.text)
+                yield Message(row, nicks.first(nick), text, clock.of(part.time))
+                continue
+            clock.of(part.time)
+            clock.see(text)
+            nicks.see(text)
+            yield LeftOut(part.kind)

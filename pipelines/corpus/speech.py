@@ -9,9 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, Literal
 
 from pipelines.corpus.dialogues import LeftOut, Message
-from pipelines.corpus.items import BadRow
 
-Item = Message | LeftOut | tuple[int, BadRow]
 Style = Literal["voice", "colon", "bracket", "arrows", "none"]
 """Marks of speakers in a file: ``<v Ann>``, ``Ann: ``, ``[Ann] ``, ``>> ANN: ``, or none."""
 

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import BinaryIO, Final, NamedTuple
 
-from pipelines.corpus.dialogues import Dialogue, LeftOut, dialogues
+from pipelines.corpus.dialogues import Dialogue, DialogueReader, Item, LeftOut
 from pipelines.corpus.items import BadRow
 from pipelines.corpus.log_lines import Line, bad_row, read_lines
-from pipelines.corpus.options import ReadOptions
-from pipelines.corpus.speech import Item, Style, Turns, is_sound, plain_text, style_of, voices
+from pipelines.corpus.speech import Style, Turns, is_sound, plain_text, style_of, voices
 
 TIMING: Final = re.compile(
     r"[ \t]{0,8}(?P<start>\d[\d:.,]{0,15})(?:[ \t]{0,8}-{1,2}>[ \t]{0,8}|,(?=\d{1,3}:\d\d:\d\d\.\d{3}[ \t]*$))"
@@ -173,22 +172,22 @@ def collapsed(source: Iterable[Cue]) -> Iterator[Cue]:
         yield cue._replace(text="\n".join(kept))
 
 
-class Subtitles:
+class Subtitles(DialogueReader):
     """Reads a file of subtitles.
 
-    Args:
-        options: options of reading
+    A file that names speakers gives turns. Any other file gives text whose lines are whole sentences.
     """
 
-    def __init__(self, options: ReadOptions) -> None:
-        self._options = options
-
     def read(self, file: BinaryIO) -> Iterator[tuple[int, Dialogue | BadRow]]:
-        """Yields the dialogues and unusable cues.
+        """Yields the dialogues and unusable cues."""
+        for row, found in super().read(file):
+            if isinstance(found, Dialogue) and self._style == "none":
+                found = found._replace(is_text=True)
+            yield row, found
 
-        A file that names speakers gives turns. Any other file gives text whose lines are whole sentences.
-        """
-        limit = self._options.max_document_chars
+    def items(self, file: BinaryIO) -> Iterator[Item]:
+        """Yields the turns and what is left out."""
+        limit = self.options.max_document_chars
         source = cues(read_lines(file, limit), limit)
         head: list[Cue] = []
         num_chars = 0
@@ -198,16 +197,13 @@ class Subtitles:
             if num_chars > _HEAD_CHARS:
                 break
         spoken = [cue.text for cue in head if cue.text]
-        style = style_of(spoken)
+        self._style = style = style_of(spoken)
         whole: Iterator[Cue] = chain(head, source)
         if is_rolling(head):
             whole = collapsed(whole)
-        gap = self._options.dialogue_gap_minutes
-        turns = Turns(max_chars=limit, has_speakers=style != "none", gap_seconds=gap * 60 if style != "none" else 5.0)
-        for row, found in dialogues(_items(whole, turns, style), gap_minutes=gap, max_chars=limit):
-            if isinstance(found, Dialogue) and style == "none":
-                found = found._replace(is_text=True)
-            yield row, found
+        gap = 60 * self.options.dialogue_gap_minutes
+        turns = Turns(max_chars=limit, has_speakers=style != "none", gap_seconds=gap if style != "none" else 5.0)
+        yield from _items(whole, turns, style)
 
 
 def _items(source: Iterable[Cue], turns: Turns, style: Style) -> Iterator[Item]:

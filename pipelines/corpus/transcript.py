@@ -7,11 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, Final
 
-from pipelines.corpus.dialogues import Dialogue, LeftOut, Message, dialogues
-from pipelines.corpus.items import BadRow
+from pipelines.corpus.dialogues import DialogueReader, Item, LeftOut, Message
 from pipelines.corpus.log_lines import Entry, Line, Start, entries, read_lines, with_head
-from pipelines.corpus.options import ReadOptions
-from pipelines.corpus.speech import Item, Turns, is_name, is_sound
+from pipelines.corpus.speech import Turns, is_name, is_sound
 
 _T: Final = r"(?:(?P<h>\d{1,3}):)?(?P<m>\d{1,3}):(?P<s>\d{2})(?:[.,]\d{1,3})?(?: ?(?P<half>[AaPp])\.?[Mm]\.?)?"
 _N: Final = r"(?P<name>\+?[^\W_][^\n:<>\[\]{}\t]{0,60}?)"
@@ -140,23 +138,15 @@ def _turns(source: Iterable[Entry], turns: Turns) -> Iterator[Item]:
     yield from turns.end()
 
 
-class Transcript:
-    """Reads the transcript of a call, or the text file of a meeting's chat.
+class Transcript(DialogueReader):
+    """Reads the transcript of a call, or the text file of a meeting's chat."""
 
-    Args:
-        options: options of reading
-    """
-
-    def __init__(self, options: ReadOptions) -> None:
-        self._options = options
-
-    def read(self, file: BinaryIO) -> Iterator[tuple[int, Dialogue | BadRow]]:
-        """Yields the dialogues and unusable turns; see `pipelines.corpus.dialogues.dialogues`."""
-        limit, gap = self._options.max_document_chars, self._options.dialogue_gap_minutes
+    def items(self, file: BinaryIO) -> Iterator[Item]:
+        """Yields the turns and what is left out."""
+        limit, gap = self.options.max_document_chars, self.options.dialogue_gap_minutes
         head, lines = with_head(read_lines(file, limit))
         layout, _ = layout_of(head)
         starts = _Starts(layout)
         source = entries(starts.without_times(lines), starts.of, limit)
         turns = Turns(max_chars=limit, has_speakers=True, gap_seconds=gap * 60)
-        items = _chat(source) if layout == "zoom chat" else _turns(source, turns)
-        return dialogues(items, gap_minutes=gap, max_chars=limit)
+        return _chat(source) if layout == "zoom chat" else _turns(source, turns)

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO, Final, NamedTuple
 
 from pipelines.corpus import whatsapp_words as words
-from pipelines.corpus.dialogues import Dialogue, LeftOut, Message, dialogues
+from pipelines.corpus.dialogues import DialogueReader, Item, LeftOut, Message
 from pipelines.corpus.items import BadRow
 from pipelines.corpus.log_lines import Entry, Start, entries, read_lines, seconds, with_head
-from pipelines.corpus.options import ReadOptions
 
 _M: Final = "[\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]{0,4}"
 _SP: Final = "[ \u00a0\u202f\u2009]"
@@ -186,20 +185,12 @@ def _item(entry: Entry) -> Message | LeftOut | tuple[int, BadRow]:
     return Message(entry.row, start.speaker, text, start.time)
 
 
-class WhatsApp:
-    """Reads the text file of an exported chat.
+class WhatsApp(DialogueReader):
+    """Reads the text file of an exported chat."""
 
-    Args:
-        options: options of reading
-    """
-
-    def __init__(self, options: ReadOptions) -> None:
-        self._options = options
-
-    def read(self, file: BinaryIO) -> Iterator[tuple[int, Dialogue | BadRow]]:
-        """Yields the dialogues and unusable messages; see `pipelines.corpus.dialogues.dialogues`."""
-        limit = self._options.max_document_chars
+    def items(self, file: BinaryIO) -> Iterator[Item]:
+        """Yields the messages and what is left out."""
+        limit = self.options.max_document_chars
         head, lines = with_head(read_lines(file, limit))
         layout = Layout.of(head)
-        items = map(_item, entries(lines, layout.start, limit))
-        return dialogues(items, gap_minutes=self._options.dialogue_gap_minutes, max_chars=limit)
+        return map(_item, entries(lines, layout.start, limit))

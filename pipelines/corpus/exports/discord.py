@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
-from pipelines.corpus.dialogues import Dialogue, LeftOut, Message, dialogues
+from pipelines.corpus.dialogues import DialogueReader, Item, LeftOut, Message
 from pipelines.corpus.exports.parts import (
     MEDIA,
     SYSTEM,
     ChatExport,
-    Item,
     inside,
     left_out,
     limit_bytes,
@@ -80,18 +79,11 @@ def _name(user: Any) -> str | None:
     return name_of(inside(user, "nickname"), inside(user, "name"), inside(user, "id"))
 
 
-class DiscordTableReader:
-    """Reader of a CSV export."""
+class DiscordTableReader(DialogueReader):
+    """Reader of a CSV export, whose first line names the columns."""
 
-    def __init__(self, options: ReadOptions) -> None:
-        self.options = options
-
-    def read(self, file: BinaryIO) -> Iterator[tuple[int, Dialogue | BadRow]]:
-        """Yields the dialogues and unusable rows of a file. The first line names the columns."""
-        gap = self.options.dialogue_gap_minutes
-        return dialogues(self._items(file), gap_minutes=gap, max_chars=self.options.max_document_chars)
-
-    def _items(self, file: BinaryIO) -> Iterator[Item]:
+    def items(self, file: BinaryIO) -> Iterator[Item]:
+        """Yields the messages and what is left out."""
         from pipelines.corpus.readers import cells_of  # readers load this module by name
 
         names: list[str] = []

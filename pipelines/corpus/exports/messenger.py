@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from pipelines.corpus.dialogues import LeftOut, Message
+from pipelines.corpus.dialogues import Item, LeftOut, Message
 from pipelines.corpus.exports.parts import (
     DELETED,
     MEDIA,
     SYSTEM,
     ChatExport,
-    Item,
     inside,
     left_out,
     name_of,

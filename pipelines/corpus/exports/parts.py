@@ -14,14 +14,12 @@ from typing import Any, BinaryIO, Final, cast
 import html_text
 from lxml.etree import LxmlError
 
-from pipelines.corpus.dialogues import Dialogue, LeftOut, Message, dialogues
+from pipelines.corpus.dialogues import DialogueReader, Item, LeftOut, Message
 from pipelines.corpus.hashed_stream import HashedStream
 from pipelines.corpus.items import BadRow
 from pipelines.corpus.json_stream import json_parts
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.rows import BOM, iter_rows
-
-Item = Message | LeftOut | tuple[int, BadRow]
 
 MEDIA: Final = LeftOut("media")
 SYSTEM: Final = LeftOut("system")
@@ -124,11 +122,8 @@ def _loads(line: bytes) -> Any | BadRow:
         return BadRow("bad_json", _NO_JSON)
 
 
-class ChatExport:
+class ChatExport(DialogueReader):
     """Reader of a JSON export whose messages are elements of lists.
-
-    Args:
-        options: options of reading
 
     Attributes:
         messages: places of messages, as `json_parts` names them
@@ -140,15 +135,10 @@ class ChatExport:
     others: frozenset[str] = frozenset()
 
     def __init__(self, options: ReadOptions) -> None:
-        self.options = options
+        super().__init__(options)
         self.row = 0
         self._has_list = False
         self._num_values = 0
-
-    def read(self, file: BinaryIO) -> Iterator[tuple[int, Dialogue | BadRow]]:
-        """Yields the dialogues and unusable messages of a file."""
-        gap = self.options.dialogue_gap_minutes
-        return dialogues(self._items(file), gap_minutes=gap, max_chars=self.options.max_document_chars)
 
     def message(self, place: str, value: dict[str, Any]) -> Iterator[Item]:
         """Yields the message of one value, or messages, and what is left out. Raises `BadRow`."""
@@ -162,7 +152,8 @@ class ChatExport:
         self._num_values += place == ""
         return place in self.messages or place in self.others
 
-    def _items(self, file: BinaryIO) -> Iterator[Item]:
+    def items(self, file: BinaryIO) -> Iterator[Item]:
+        """Yields the messages and what is left out."""
         head = file.read(_HEAD_BYTES)
         is_row = are_in_a_row(head, self.messages)
         self._has_list = is_row or ("item" in self.messages and head.removeprefix(BOM).strip()[:1] in (b"[", b""))

@@ -11,12 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pipelines.corpus.dialogues import LeftOut, Message
+from pipelines.corpus.dialogues import Item, LeftOut, Message
 from pipelines.corpus.exports.parts import (
     DELETED,
     SYSTEM,
     ChatExport,
-    Item,
     inside,
     left_out,
     name_of,

@@ -10,10 +10,9 @@ import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Final
 
-from pipelines.corpus.dialogues import Dialogue, LeftOut, Message, dialogues
-from pipelines.corpus.exports.parts import MEDIA, SYSTEM, Item, limit_bytes, seconds
+from pipelines.corpus.dialogues import DialogueReader, Item, LeftOut, Message
+from pipelines.corpus.exports.parts import MEDIA, SYSTEM, limit_bytes, seconds
 from pipelines.corpus.items import BadRow
-from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.rows import BOM
 from pipelines.corpus.xml_dumps import parsed
 
@@ -35,27 +34,17 @@ _PAIR: Final = re.compile(rb"&#(5[56][0-9]{3});&#(5[67][0-9]{3});")
 _DIGITS: Final = re.compile(r"[^0-9]+")
 
 
-class SmsReader:
-    """Reader of ``sms-….xml``.
+class SmsReader(DialogueReader):
+    """Reader of ``sms-….xml``."""
 
-    Args:
-        options: options of reading
-    """
+    _row = 0
 
-    def __init__(self, options: ReadOptions) -> None:
-        self._options = options
-        self._row = 0
-
-    def read(self, file: BinaryIO) -> Iterator[tuple[int, Dialogue | BadRow]]:
-        """Yields the dialogues and unusable messages of a file."""
-        gap = self._options.dialogue_gap_minutes
-        return dialogues(self._items(file), gap_minutes=gap, max_chars=self._options.max_document_chars)
-
-    def _items(self, file: BinaryIO) -> Iterator[Item]:
+    def items(self, file: BinaryIO) -> Iterator[Item]:
+        """Yields the messages and what is left out."""
         has_frame = False
         num_bytes = 0
         parts: list[bytes] = []  # tags of a message with parts that has not ended yet
-        for tag in _tags(file, limit_bytes(self._options)):
+        for tag in _tags(file, limit_bytes(self.options)):
             name = _name(tag)
             has_frame = has_frame or name == b"<smses"
             if parts and name in _CLOSED:
@@ -69,7 +58,7 @@ class SmsReader:
                 if name == b"<mms" and tag.rstrip().endswith(b"/>"):
                     yield from self._checked(tag, _mms)
                     parts = []
-                elif num_bytes > limit_bytes(self._options):
+                elif num_bytes > limit_bytes(self.options):
                     self._row += 1
                     yield self._row, _TOO_LONG
                     parts = []
@@ -81,7 +70,7 @@ class SmsReader:
     def _checked(self, data: bytes, read: Any) -> Iterator[Item]:
         self._row += 1
         try:
-            if len(data) > limit_bytes(self._options):
+            if len(data) > limit_bytes(self.options):
                 raise _TOO_LONG
             tag = _TAG.match(data)
             if tag is None:

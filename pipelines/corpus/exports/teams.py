@@ -6,13 +6,12 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.corpus.dialogues import LeftOut, Message
+from pipelines.corpus.dialogues import Item, LeftOut, Message
 from pipelines.corpus.exports.parts import (
     DELETED,
     MEDIA,
     SYSTEM,
     ChatExport,
-    Item,
     inside,
     name_of,
     objects,

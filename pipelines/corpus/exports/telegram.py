@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.corpus.dialogues import LeftOut, Message
-from pipelines.corpus.exports.parts import MEDIA, SYSTEM, ChatExport, Item, name_of, objects, seconds
+from pipelines.corpus.dialogues import Item, LeftOut, Message
+from pipelines.corpus.exports.parts import MEDIA, SYSTEM, ChatExport, name_of, objects, seconds
 from pipelines.corpus.items import BadRow
 from pipelines.corpus.options import ReadOptions
 
