@@ -67,7 +67,6 @@ def _noise(name: str, wrap: Wrap) -> Fault:
 
 
 def noise_times(factor: float) -> Wrap:
-    """Noise of another size."""
     return lambda add: lambda sums, deviation, *rest: add(sums, factor * deviation, *rest)
 
 

@@ -65,7 +65,6 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Returns the name of the audit's file."""
         share = f"-public{self.public_share:g}" if self.public_share else ""
         return f"{self.corpus}-{self.seed}-{self.method.replace('/', '.')}-{self.copies}{share}"
 
@@ -85,7 +84,6 @@ def plan(corpora: Sequence[str], seeds: int) -> Iterator[Cell]:
 
 
 def main() -> None:
-    """Runs the cells that are not there yet."""
     parser = command_line(__doc__, data_dir=False, work="build/audit_methods")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--dialogues", type=int, default=50)
@@ -158,7 +156,6 @@ def kept(folder: Path, cell: Cell, settings: Mapping[str, str]) -> dict[str, Any
 
 
 def run(folder: Path, cell: Cell, config: Path, settings: Mapping[str, str]) -> dict[str, Any]:
-    """Runs one audit and keeps its figures."""
     started, cpu = time.monotonic(), time.process_time()
     figures = {**asdict(cell), **audited(cell, config, settings)}
     figures |= {"seconds": round(time.monotonic() - started), "cpu_seconds": round(time.process_time() - cpu)}
@@ -199,13 +196,11 @@ def audited(cell: Cell, config: Path, settings: Mapping[str, str]) -> dict[str, 
 
 
 def thinned(attack: Mapping[str, Any]) -> list[list[float]]:
-    """Returns some points of a ROC."""
     points = attack["evaluation"]["roc"]
     return [[round(x, 4), round(y, 4)] for x, y in points[:: max(1, len(points) // 25)]] + [[1.0, 1.0]]
 
 
 def line(found: Mapping[str, Any]) -> str:
-    """Returns a row that shows the progress."""
     groups = {group["name"]: group for group in found["groups"]}
     own = groups["missed, trained on"]
     best = found["best_attack"]
@@ -220,7 +215,6 @@ def line(found: Mapping[str, Any]) -> str:
 
 
 def keep(cells: list[dict[str, Any]], given: Mapping[str, Any], common: Mapping[str, str]) -> None:
-    """Writes the results so far."""
     names = ("seeds", "dialogues", "paragraphs", "canaries", "set")
     about = {
         "command": "python benchmarks/audit_methods.py --data-dir DATA",

@@ -33,7 +33,6 @@ WIDTH, HEIGHT, LEFT, TOP = 380, 250, 52, 34
 
 
 def main() -> None:
-    """Writes the three pictures."""
     given = command_line(__doc__, out="docs/images").parse_args()
     cells: Cells = read_json(RESULTS)["cells"]
     for name, picture in (
@@ -136,7 +135,6 @@ def panels(cells: Cells, of: Callable[[Cells], Mapping[str, list[list[Point]]]],
 def panel(
     picture: Element, left: float, title: str, lines: Mapping[str, list[list[Point]]], x_name: str, y_name: str
 ) -> None:
-    """Draws axes, lines and points of one corpus."""
     points = [point for rows in lines.values() for row in rows for point in row] or [(0.0, 0.0)]
     low_x, high_x = bounds(x for x, _ in points)
     low_y, high_y = bounds([0.0, *(y for _, y in points)])

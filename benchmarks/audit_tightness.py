@@ -129,7 +129,6 @@ def black_boxes() -> Iterator[dict[str, Any]]:
 
 
 def tables(result: dict[str, Any]) -> str:
-    """Returns the tables in Markdown."""
     lines = []
     if rows := result.get("tightness"):
         games = list(dict.fromkeys(row["game"] for row in rows))
@@ -159,7 +158,6 @@ def black_box_line(row: dict[str, Any]) -> str:
 
 
 def shown(found: dict[str, Any]) -> str:
-    """Writes a rate with its interval."""
     return f"{found['num_flagged']} of {found['num_runs']} ({100 * found['low']:.1f} – {100 * found['high']:.1f} %)"
 
 

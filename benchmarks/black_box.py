@@ -206,7 +206,6 @@ class Encoded(torch.utils.data.Dataset[Any]):
             self._labels[at, : end - start] = torch.where(asked, ids, IGNORED)
 
     def keep_first_target(self) -> None:
-        """Keeps the first target of each record alone."""
         is_asked = self._labels != IGNORED
         self._labels[is_asked.cumsum(dim=1) > 1] = IGNORED
 

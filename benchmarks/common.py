@@ -48,7 +48,6 @@ def command_line(
 
 
 def read_json(path: Path) -> Any:
-    """Returns the document of a JSON file."""
     return json.loads(path.read_text("utf-8"))
 
 
@@ -59,11 +58,6 @@ def read_lines(path: Path) -> list[Any]:
 
 def write_json(path: Path | None, document: Any, **options: Any) -> str:
     """Writes a document as JSON, unless the path is None.
-
-    Args:
-        path: file to write.
-        document: content of the file.
-        options: settings of `json.dumps`; the indent is 1 by default.
 
     Returns:
         The text of the document.
@@ -76,13 +70,11 @@ def write_json(path: Path | None, document: Any, **options: Any) -> str:
 
 
 def write_lines(path: Path, rows: Iterable[Mapping[str, Any]], **options: Any) -> None:
-    """Writes rows as JSON lines."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(row, **options) + "\n" for row in rows), encoding="utf-8")
 
 
 def append_line(path: Path, row: Mapping[str, Any]) -> None:
-    """Appends a row to a file of JSON lines."""
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(row, sort_keys=True) + "\n")
 
@@ -121,7 +113,6 @@ def git(*arguments: str, folder: Path = ROOT, check: bool = True) -> str:
 
 
 def installed(package: str) -> str | None:
-    """Returns the version of an installed package, or None."""
     try:
         return version(package)
     except PackageNotFoundError:

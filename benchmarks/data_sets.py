@@ -26,14 +26,7 @@ Text = tuple[str, Spans]
 
 
 def wikitext(folder: Path, part: str, *, min_words: int = 0, headings: bool = False) -> list[str]:
-    """Reads the paragraphs of a raw file of WikiText-2.
-
-    Args:
-        folder: folder of data sets.
-        part: ``train``, ``valid`` or ``test``.
-        min_words: number of words that a paragraph has at least.
-        headings: true if headings are kept.
-    """
+    """Reads the paragraphs of a raw file of WikiText-2."""
     lines = (folder / "wikitext2" / f"wiki.{part}.raw").read_text("utf-8").splitlines()
     found = [line.strip() for line in lines if line.strip() and len(line.split()) >= min_words]
     return [line for line in found if headings or not line.startswith("=")]
@@ -78,7 +71,6 @@ def posts(file: Path) -> Iterator[Text]:
 
 
 def ner(folder: Path, name: str) -> Iterator[Text]:
-    """Yields the posts of a file of the folder ``ner``."""
     return posts(folder / "ner" / f"{name}.conll")
 
 
@@ -116,7 +108,6 @@ def customersim(folder: Path) -> Iterator[Text]:
 
 
 def simulated(number: int, seed: int, which: str = "A") -> Iterator[Text]:
-    """Yields dialogues of the built-in simulator."""
     for made in simulate(number, seed, which):
         yield made["text"], [(s["start"], s["end"], s["label"]) for s in made["spans"]]
 

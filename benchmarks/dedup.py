@@ -273,7 +273,6 @@ def check(folder: Path, name: str, expected: np.ndarray, num_sentences: int) -> 
 
 
 def main() -> None:
-    """Parses the command line, checks that the answers agree, prints a table."""
     parser = command_line(__doc__, data_dir=False)
     parser.add_argument("--sentences", type=int, default=2_000_000)
     parser.add_argument("--times", type=int, default=5, help="how often real corpora are taken")

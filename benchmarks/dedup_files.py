@@ -17,12 +17,10 @@ DOCUMENT_ROWS = 100
 
 
 def parts(folder: Path) -> list[str]:
-    """Returns the names of the partitions, in order."""
     return sorted(path.name.removeprefix("split-") for path in folder.glob("split-*"))
 
 
 def num_rows(folder: Path) -> int:
-    """Counts the sentences of all partitions."""
     return sum(pq.read_metadata(file).num_rows for file in folder.glob("split-*/sentences.parquet"))
 
 

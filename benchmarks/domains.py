@@ -179,7 +179,6 @@ class Trainings:
         self.perplexity: dict[str, float] = {}
 
     def model(self, needed: NeededModel) -> TrainedModel:
-        """Trains a model. After the first one, `rows` are those of all sentences."""
         started = cpu_seconds()
         if needed.domains not in self._overlays:
             learnt = [row for row in self.rows if row["fold"] == "train"]
@@ -262,7 +261,6 @@ class Attacks:
         return {pair: replace(judged, lira=self._attacked[name][pair].lira) for pair, judged in found.items()}
 
     def figures(self, policies: LabelledPolicies, *, chooses_z: bool) -> dict[str, Any]:
-        """Returns all figures by one policy."""
         chosen = None
         if chooses_z:
             both = (self.unscored(name, self._for_z, policies).values() for name in ("Public", "DOMAIN-only"))
@@ -307,7 +305,6 @@ def verdict(kind: Kind, low: float, high: float) -> str:
 
 
 def markdown(by_policy: Mapping[str, Any]) -> str:
-    """Returns the tables of docs/audit.md."""
     lines = []
     for policy, found in by_policy.items():
         lines += [f"policy {policy}, z = {found['z']}"]
@@ -332,7 +329,6 @@ def markdown(by_policy: Mapping[str, Any]) -> str:
 
 
 def main() -> None:
-    """Trains what is missing, attacks, and writes the figures."""
     parser = command_line(__doc__, data_dir=True, work="build/domains")
     parser.add_argument("--conversations", type=int, default=300, help="number of each domain, to train on")
     parser.add_argument("--epochs", type=int, default=4)

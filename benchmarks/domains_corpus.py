@@ -57,7 +57,6 @@ def conversations(data_dir: Path, domain: str, fold: str, num: int) -> Iterator[
 
 
 def turns_of(row: Mapping[str, str]) -> list[str]:
-    """Returns the turns of a conversation of the corpus file."""
     return [line.removeprefix("USR: ") for line in row["text"].split("\n")]
 
 

@@ -162,7 +162,6 @@ Step = Callable[[], None]
 
 
 def ordinary(model: Any, ids: Any, shape: Shape, terms: Terms, is_fused: bool) -> Step:
-    """Returns a step of ordinary AdamW."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, foreach=False)
 
     def step() -> None:
@@ -267,7 +266,6 @@ def fastdp(model: Any, ids: Any, shape: Shape, terms: Terms, noise: float = NOIS
 
 
 def make(name: str, model: Any, ids: Any, shape: Shape, terms: Terms, noise: float = NOISE) -> Step:
-    """Returns the step of a contender."""
     if name in ("plain", "fused"):
         return ordinary(model, ids, shape, terms, name == "fused")
     if name.startswith("ours"):

@@ -85,12 +85,10 @@ def make_warm_imports(name: str) -> None:
 
 
 def terms() -> Terms:
-    """Returns the terms of all steps, from the command line."""
     return Terms(physical_batches=ARGUMENTS.physical_batches, untied=ARGUMENTS.untied)
 
 
 def command(role: str, name: str, shape: str) -> list[str]:
-    """Returns the command line of a worker."""
     line = [sys.executable, str(Path(__file__).resolve()), role, name, shape, "--threads", str(ARGUMENTS.threads)]
     line += ["--physical-batches", str(ARGUMENTS.physical_batches)] if role == "serve" else []
     line += ["--untied"] if ARGUMENTS.untied else []
@@ -141,7 +139,6 @@ class Worker:
 
 
 def measure(shape: str, names: list[str], rounds: int) -> dict[str, Any]:
-    """Measures interleaved steps of all contenders."""
     workers = []
     for name in names:
         worker = Worker(name, shape)
@@ -197,7 +194,6 @@ def over_plain(what: str, values: dict[str, float | None], name: str) -> dict[st
 
 
 def main() -> None:
-    """Measures, prints a table, writes JSON."""
     names = available(list(ARGUMENTS.contenders))
     if ARGUMENTS.physical_batches > 1:  # it has no skipped steps
         names = [name for name in names if name != "fastdp"]
@@ -225,7 +221,6 @@ def main() -> None:
 
 
 def arguments() -> argparse.Namespace:
-    """Parses the command line."""
     parser = command_line(__doc__)
     parser.add_argument("worker", nargs="*", help=argparse.SUPPRESS)
     parser.add_argument("--shapes", nargs="+", default=list(CPU_SHAPES), choices=list(SHAPES))

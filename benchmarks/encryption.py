@@ -29,7 +29,6 @@ ROUNDS = 5
 
 
 def sentences(number: int) -> dict[str, list]:
-    """Returns rows of some 60 characters and 12 tokens."""
     generator = np.random.default_rng(0)
     words = np.array([f"w{n:04d}" for n in range(5_000)])
     drawn = generator.integers(0, len(words), (number, 12))
@@ -42,7 +41,6 @@ def sentences(number: int) -> dict[str, list]:
 
 
 def steps(number: int) -> dict[str, Callable[[Path], object]]:
-    """Returns the timed steps by name, in their order."""
     rows = sentences(number)
     ids = [np.arange(n % 90, dtype=np.int32) for n in range(number)]
     order = np.random.default_rng(1).permutation(number)[:50_000]
@@ -74,7 +72,6 @@ def steps(number: int) -> dict[str, Callable[[Path], object]]:
 
 
 def main() -> None:
-    """Prints a row for each step."""
     parser = command_line(__doc__)
     parser.add_argument("--rows", type=int, default=400_000)
     number = parser.parse_args().rows

@@ -95,7 +95,6 @@ class Clock:
 
 
 def measure(model: TrainedModel, options: argparse.Namespace, generator: np.random.Generator) -> dict[str, Any]:
-    """Times both, and ranks canaries among all candidates."""
     pattern = Pattern.parse(FORM.format(options.digits))
     scorer = CandidateScorer(model, pattern, num_threads=options.threads)
     chunk = BLOCK * options.threads

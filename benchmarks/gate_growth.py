@@ -129,7 +129,6 @@ def measure(folder: Path, way: str, in_partition: int) -> dict[str, Any]:
 
 
 def table(document: dict[str, Any]) -> str:
-    """Returns a table of all figures."""
     lines = [
         "| sentences | strings | way | CPU s | µs a sentence | peak MB |"
         " publish: ms a partition | s for the index | peak MB |",
@@ -147,7 +146,6 @@ def table(document: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Parses the command line, measures, prints a table."""
     parser = command_line(__doc__, work="build/gate-growth", out="")
     parser.add_argument("--sentences", type=int, nargs="+", default=[500_000, 5_000_000])
     parser.add_argument("--partition", type=int, default=IN_PARTITION, help="sentences in each")

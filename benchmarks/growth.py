@@ -188,7 +188,6 @@ def ten_times(small: tuple[int, float], large: tuple[int, float]) -> float:
 
 
 def main() -> None:
-    """Parses the command line, measures, prints a table."""
     parser = command_line(__doc__, work="build/growth", out="")
     parser.add_argument("--dialogues", type=int, nargs="+", default=[1_500, 15_000])
     parser.add_argument("--copies", type=int, nargs="+", help="instead of dialogues")

@@ -30,14 +30,7 @@ ORIGINAL = "original"
 
 
 def write_copies(folder: Path, original: Path, copies: int, settings: str) -> Path:
-    """Writes a settings file whose corpus is made when its stage ``split`` is built, unless the file is there.
-
-    Args:
-        folder: folder of the project.
-        original: folder of the project that is copied; its stage ``split`` has been built.
-        copies: number of copies, and of partitions.
-        settings: text of the settings with a place for ``partition_documents``.
-    """
+    """Writes a settings file whose corpus is made when its stage ``split`` is built, unless the file is there."""
     config = folder / "reticent.toml"
     if not config.exists():
         rows = ({"id": str(number), "text": f"copy {number}"} for number in range(copies))

@@ -70,14 +70,7 @@ def write_project(
 def drive(
     config: Path, stages: tuple[str, ...] = PREPARATION, forced: tuple[str, ...] = (), **environment: str
 ) -> list[Outcome]:
-    """Runs stages in the graph's order, without an orchestrator, and records the run.
-
-    Args:
-        config: settings file.
-        stages: names of the stages.
-        forced: names of the stages that are built anew.
-        environment: settings, as ``RETICENT__TABLE__FIELD``.
-    """
+    """Runs stages in the graph's order, without an orchestrator, and records the run."""
     return drive_begun(begin(config, {**os.environ, **environment}, selected=stages, forced=forced))
 
 
@@ -117,7 +110,6 @@ def contents(config: Path, outcomes: list[Outcome], root: str = "reticent-store"
 
 
 def main() -> int:
-    """Measures and prints."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--files", type=int, default=20)
     parser.add_argument("--dialogues", type=int, default=50)

@@ -133,7 +133,6 @@ def fine_tuned(
 
 
 def table(result: MembershipResult) -> list[str]:
-    """Returns a table with a line for each score."""
     lines = [
         *heading(
             "score", "AUC (95 %)", "of the unseen model", "accuracy", "found at 10 / 1 / 0.1 % false", "AUC of groups"
@@ -191,7 +190,6 @@ def named(kind: str, texts: Sequence[str]) -> Mapping[str, str]:
 
 
 def main() -> None:
-    """Trains base, target and unseen model, attacks the latter two, and writes the figures."""
     parser = command_line(__doc__, data_dir=True, work="build/membership")
     parser.add_argument("--records", type=int, default=1_000)
     parser.add_argument("--base-records", type=int, default=4_000)

@@ -88,7 +88,6 @@ def screen(corpus: str, config: Path, environ: Mapping[str, str]) -> None:
 
 
 def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Returns a table of one corpus after the other."""
     lines = [
         "| corpus | method | bits a byte | perplexity a word | loss a token, before → after (standard error) | ε* |"
         " claimed notion, ε | seconds |",
@@ -111,7 +110,6 @@ def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Trains, and rewrites the table."""
     parser = command_line(__doc__, data_dir=True, work="build/methods")
     parser.add_argument("--sentences", type=int, default=1_500)
     parser.add_argument("--only", help="names of methods, separated by commas")

@@ -179,7 +179,6 @@ def svg(rows: dict[tuple[str, float], dict[str, float]]) -> str:
 
 
 def main() -> None:
-    """Simulates, prints a table, and draws the figure."""
     parser = command_line(__doc__, out="docs/images/miss-rate-coverage.svg")
     parser.add_argument("--repetitions", type=int, default=REPETITIONS)
     arguments = parser.parse_args()

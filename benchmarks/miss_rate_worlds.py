@@ -185,7 +185,6 @@ def table(results: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Simulates all worlds, writes the results, prints the table."""
     parser = command_line(__doc__, out=RESULTS / "miss_rate_worlds.json")
     parser.add_argument("--repetitions", type=int, default=2_000)
     arguments = parser.parse_args()

@@ -55,7 +55,6 @@ drive(Path(sys.argv[1]), EVERYTHING if sys.argv[2] == "train" else PREPARATION)
 
 
 def main() -> int:
-    """Simulates, compares, prints."""
     parser = command_line(__doc__, work="build/nights", out="")
     parser.add_argument("--nights", type=int, default=100)
     parser.add_argument("--files", type=int, default=12)

@@ -190,7 +190,6 @@ def documents(corpus: str, fold: str, data_dir: Path, num_sentences: int) -> Ite
 
 
 def prepare(corpus: str, folder: Path, data_dir: Path, num_sentences: int) -> Path:
-    """Writes corpus and settings, and returns the settings file."""
     config = folder / "reticent.toml"
     if not config.exists():
         rows = [*documents(corpus, "train", data_dir, num_sentences)]
@@ -269,7 +268,6 @@ def summary(rows: Sequence[Mapping[str, Any]], arguments: Mapping[str, Any]) -> 
 
 
 def markdown(document: Mapping[str, Any]) -> str:
-    """Returns the tables; docs/orderings.md explains the differences from the predictions."""
     lines = [
         "# Orderings between methods",
         "",
@@ -309,7 +307,6 @@ def markdown(document: Mapping[str, Any]) -> str:
 
 
 def main() -> None:
-    """Parses the command line, trains what is missing, and writes results."""
     parser = command_line(__doc__, data_dir=True, work="build/orderings")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--sentences", type=int, default=1_500)

@@ -29,11 +29,6 @@ class PeerError(Exception):
 def python_of(peer: str, folder: Path = FOLDER, requirements: Path = REQUIREMENTS) -> Path:
     """Returns the interpreter of a peer's environment, which is made if need be. Building dolma's takes ten minutes.
 
-    Args:
-        peer: name of the peer.
-        folder: folder of the environments.
-        requirements: folder whose file ``PEER.txt`` lists the packages to install.
-
     Raises:
         PeerError: a package could not be installed; the environment is removed.
     """

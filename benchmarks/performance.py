@@ -171,7 +171,6 @@ def table(parts: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def main() -> int:
-    """Measures and renders."""
     parser = command_line(__doc__)
     parser.add_argument("--config", type=Path, default=ROOT / "reticent-demo/reticent.toml", help="a project that ran")
     parser.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS))

@@ -149,13 +149,7 @@ def _filled(frame: str, values: dict[str, Callable[[], str]], lower: bool) -> La
 
 
 def mails(which: str, number: int, seed: int) -> Iterator[Labelled]:
-    """Yields mails with headers, and then half as many table rows and tickets, each a text of its own.
-
-    Args:
-        which: set "A" or "B".
-        number: number of mails.
-        seed: seed of all choices.
-    """
+    """Yields mails with headers, and then half as many table rows and tickets, each a text of its own."""
     rng = random.Random(f"{which}{seed}")
     fake = Faker("en_US")
     fake.seed_instance(rng.getrandbits(32))

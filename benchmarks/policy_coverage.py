@@ -65,7 +65,6 @@ def other_counts(requests: Sequence[Request], level: str, tokenizer: Tokenizer) 
 
 
 def main() -> None:
-    """Prints one JSON document."""
     parser = command_line(__doc__, data_dir=True)
     parser.add_argument("--lines", type=int, default=1_000)
     parser.add_argument("--seed", type=int, default=0, help="seed of the sample of lines")

@@ -34,7 +34,6 @@ from pipelines.policies.redact import token_mask
 
 
 def measure(rows: Sequence[Row], redactor: Redactor, splitter: Splitter) -> dict[str, Any]:
-    """Returns the figures of one corpus."""
     counts: Counter[str] = Counter()
     scopes: list[Scope] = []
     for _, group in groupby(rows, key=lambda row: row.columns["doc_id"]):

@@ -129,7 +129,6 @@ def _share(of: Iterable[bool]) -> float | None:
 
 
 def main() -> None:
-    """Writes and prints one JSON document."""
     parser = command_line(__doc__, data_dir=True, out=RESULTS / "public_side.json")
     parser.add_argument("--policies", default="conservative")
     parser.add_argument("--mask", default="high_entity")

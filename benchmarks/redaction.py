@@ -113,7 +113,6 @@ def ours(requests: Sequence[Request], policies: Sequence[str], observed: Sequenc
 
 
 def main() -> None:
-    """Prints one JSON document."""
     parser = command_line(__doc__, data_dir=False)
     parser.add_argument("--sentences", type=int, default=5_000)
     parser.add_argument("--rounds", type=int, default=2)

@@ -51,7 +51,6 @@ class Plan:
 
     @property
     def partitions(self) -> int:
-        """Returns the number of partitions of the corpus."""
         return max(1, math.ceil(self.sentences / self.sentences_in_partition))
 
 
@@ -65,13 +64,11 @@ class Cost:
 
 
 def read() -> dict[str, Any]:
-    """Reads all measurements."""
     measured, many, gate = (read_json(RESULTS / f"{n}.json") for n in ("growth", "growth_partitions", "gate_growth"))
     return {**measured, "many_partitions": many["sizes"][0], "gate": gate}
 
 
 def partitions_of(size: Mapping[str, Any]) -> int:
-    """Returns the number of partitions of a measured corpus."""
     return int(size["stages"]["split"]["num_built"])
 
 
@@ -87,7 +84,6 @@ def bytes_of(sentences: float, measured: Mapping[str, Any]) -> float:
 
 
 def costs(measured: Mapping[str, Any]) -> dict[str, Cost]:
-    """Returns the costs of every stage."""
     small, large = measured["sizes"][-2:]
     more = large["sentences"] - small["sentences"]
     many = measured["many_partitions"]
@@ -207,7 +203,6 @@ def schedule_table(plan: Plan, measured: Mapping[str, Any]) -> list[str]:
 
 
 def page(plan: Plan) -> str:
-    """Returns all tables."""
     measured = read()
     bucket = plan.sentences / usual_buckets(int(bytes_of(plan.sentences, measured)))
     parts = [
@@ -226,12 +221,10 @@ def page(plan: Plan) -> str:
 
 
 def with_block(text: str, block: str) -> str:
-    """Returns a page with the tables between its marks."""
     return with_table(text, "scale", f"\n{block}\n", MAKER)
 
 
 def main() -> None:
-    """Parses the command line, prints or writes."""
     parser = command_line(__doc__)
     for name in ("sentences", "sentences_in_partition", "core_hour", "terabyte_month"):
         parser.add_argument(f"--{name.replace('_', '-')}", type=float, default=getattr(Plan, name))

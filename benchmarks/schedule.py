@@ -134,7 +134,6 @@ CASES: dict[str, Trouble] = {
 
 
 def main() -> None:
-    """Simulates one stage under each case."""
     parser = command_line(__doc__)
     parser.add_argument("--partitions", type=int, default=10_000)
     parser.add_argument("--seconds", type=float, default=600.0)

@@ -57,10 +57,6 @@ def score(
 ) -> tuple[dict[str, Counter[str]], list[str]]:
     """Counts secrets and texts by kind.
 
-    Args:
-        texts: texts.
-        masked: masked ranges of characters of each.
-
     Returns:
         Counts by kind (``texts``, ``secrets``, ``whole``, ``part``, ``masked``), and a line on each failure.
     """
@@ -84,7 +80,6 @@ def score(
 
 
 def share(count: int, total: int) -> dict[str, Any]:
-    """Returns a share with its interval."""
     low, high = clopper_pearson(count, total, 0.95)
     return {"count": count, "of": total, "share": count / total, "low": low, "high": high}
 

@@ -24,7 +24,6 @@ DOCUMENT_CHARACTERS = 20_000
 
 
 def documents(folder: Path | None, num_characters: int) -> list[str]:
-    """Returns texts of some thousand characters."""
     if folder is None:
         texts, size = [], 0
         for row in simulate(10**9, 0):
@@ -38,7 +37,6 @@ def documents(folder: Path | None, num_characters: int) -> list[str]:
 
 
 def main() -> None:
-    """Parses the command line, compares tokens, prints one line."""
     parser = command_line(__doc__, data_dir=False, out="")
     parser.add_argument("--characters", type=int, default=20_000_000)
     parser.add_argument("--repeats", type=int, default=3)

@@ -223,7 +223,6 @@ def shares(known: set[Secret], unmasked: set[Secret], unstable: set[Secret]) -> 
 
 
 def of_corpus(name: str, folder: Path, num_dialogues: int, seed: int) -> dict[str, Any]:
-    """Returns all figures of one corpus."""
     corpus = corpora(folder, num_dialogues, seed)[name]
     own = corpus.policies == OWN_POLICIES
     splitter = Splitter(mode=corpus.mode, max_sentence_tokens=256, cut_fields=own)

@@ -37,7 +37,6 @@ def _seconds(arguments: list[str], environment: dict[str, str]) -> tuple[float, 
 
 
 def main() -> None:
-    """Prints medians, minima and maxima, and the two figures."""
     parser = command_line(__doc__, out="")
     parser.add_argument("--config", type=Path, required=True)
     parser.add_argument("--runs", type=int, default=5)

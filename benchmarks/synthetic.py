@@ -111,7 +111,6 @@ def multidogo(data_dir: Path, num: int) -> Iterator[dict[str, Any]]:
 
 
 def project(folder: Path, rows: list[dict[str, Any]], num_rows: int, policies: Sequence[str]) -> Path:
-    """Writes a corpus and a settings file beside it."""
     write_lines(folder / "corpus.jsonl", rows)
     has_domains = json.dumps(bool(rows[0].get("domain")))
     config = folder / "reticent.toml"
@@ -121,7 +120,6 @@ def project(folder: Path, rows: list[dict[str, Any]], num_rows: int, policies: S
 
 
 def measured(config: Path, numbers: set[str], secrets: set[str]) -> dict[str, Any]:
-    """Runs the job of a corpus, and measures its table."""
     session, keys = fetch(load_settings(config, os.environ), "synthesize_check")
 
     def artifact(stage: str) -> Any:
@@ -215,7 +213,6 @@ def _generate(network: Any, model: TrainedModel, rows: Sequence[Asked], batch_si
 
 
 def line(name: str, found: Mapping[str, Any]) -> str:
-    """Returns the figures of a corpus as text."""
     rows, start = found["replay"]["table"], found["replay"]["start"]
     words = [
         f"{name}: epsilon {found['epsilon']}, {found['num_rows']} rows; {found['num_planted_found']} planted numbers, "
@@ -235,7 +232,6 @@ def line(name: str, found: Mapping[str, Any]) -> str:
 
 
 def main() -> None:
-    """Runs the chosen parts."""
     parser = command_line(__doc__, data_dir=False, work="build/synthetic", out=RESULTS)
     parser.add_argument("--dialogues", type=int, default=300)
     parser.add_argument("--rows", type=int, default=3_000)

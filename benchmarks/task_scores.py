@@ -265,7 +265,6 @@ def scored(texts: Sequence[str], references: Sequence[Sequence[str]]) -> dict[st
 
 
 def generated(config: Path, run_id: str) -> tuple[list[str], list[list[str]]]:
-    """Returns the texts of a run's model and the references."""
     roots = open_store(load_settings(config, os.environ))
     record = runs.resolve(roots, run_id)
     key = next(key for stage, _, key in record["artifacts"] if stage == "evaluate")
@@ -274,7 +273,6 @@ def generated(config: Path, run_id: str) -> tuple[list[str], list[list[str]]]:
 
 
 def train(config: Path, job: Job, name: str, seed: int) -> dict[str, Any]:
-    """Runs one training and returns its figures."""
     method, settings = TRAININGS[name]
     overrides = {f"RETICENT__TRAIN__{key.upper()}": value for key, value in settings.items()}
     row = {"name": name, "seed": seed, **run_variant(Variant(config, method, seed, overrides), os.environ)}
@@ -326,7 +324,6 @@ def summary(job: Job, rows: Sequence[Mapping[str, Any]], corpus: Sequence[Mappin
 
 
 def markdown(document: Mapping[str, Any]) -> str:
-    """Returns the tables."""
     lines = [
         "# Classification and table-to-text on real data",
         "",
@@ -394,13 +391,11 @@ def _text_line(row: Mapping[str, Any]) -> str:
 
 
 def write(document: Mapping[str, Any]) -> None:
-    """Writes both results."""
     write_json(RESULTS / "tasks.json", document, sort_keys=True, ensure_ascii=False, allow_nan=False)
     (RESULTS / "tasks.md").write_text(markdown(document), encoding="utf-8")
 
 
 def main() -> None:
-    """Parses the command line, trains what is missing, and writes results."""
     parser = command_line(__doc__, data_dir=True, work="build/tasks")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--tasks", default=",".join(JOBS), help="names, separated by commas")

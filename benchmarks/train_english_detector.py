@@ -110,7 +110,6 @@ def main() -> None:
 
 
 def describe(folder: Path, parts: list[str]) -> None:
-    """Writes a description beside the weights."""
     document = {
         "kind": "detector",
         "model": "encoder",

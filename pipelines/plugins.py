@@ -115,11 +115,6 @@ def nearest(name: str, known: Iterable[str]) -> str:
 def check_options(model: type[BaseModel] | None, values: Mapping[str, Any], where: str) -> BaseModel | None:
     """Validates the options of a plug-in.
 
-    Args:
-        model: model that declares the options; None if there are none.
-        values: values from the settings.
-        where: name of the settings' table, for messages.
-
     Returns:
         An instance of the model; None without one.
 

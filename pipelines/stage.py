@@ -167,11 +167,7 @@ class Stage:
         return any(edge.stage == name for edge in self.inputs)
 
     def edges_read(self, configs: Mapping[str, StageConfig]) -> tuple[Input, ...]:
-        """Returns the inputs that a run with these settings reads, with `SOURCE`.
-
-        Args:
-            configs: validated settings by table name.
-        """
+        """Returns the inputs that a run with these settings reads, with `SOURCE`."""
         own = configs.get(self.table) if self.table in self.configs else None
         if own is None:
             return self.inputs

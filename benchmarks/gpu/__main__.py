@@ -74,7 +74,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Parses the command line."""
     parser = command_line(__doc__, prog="python -m benchmarks.gpu", data_dir=False)
     parser.add_argument("--out", type=Path, help="the folder of results")
     parser.add_argument("--slice-minutes", type=float, default=8.0)
@@ -131,7 +130,6 @@ def answer(given: argparse.Namespace) -> None:
 
 
 def place_of(given: argparse.Namespace, models: Mapping[str, Path], scratch: Path) -> Place:
-    """Returns the surroundings of cells."""
     return Place(device=given.device, tiny=given.tiny, data_dir=given.data_dir, models=models, scratch=scratch)
 
 

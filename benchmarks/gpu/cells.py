@@ -50,7 +50,6 @@ class Cell:
     seconds: float = 60.0
 
     def run(self, place: Place) -> dict[str, Any]:
-        """Runs the cell and returns its figures."""
         module, _, name = self.function.partition(".")
         function: Callable[..., dict[str, Any]] = getattr(importlib.import_module(f"benchmarks.gpu.{module}"), name)
         return function(place, **self.arguments)

@@ -173,7 +173,6 @@ def _packed(control: ControlTokens, texts: Sequence[Sequence[int]], block: int) 
 
 
 def no_records(like: Records) -> Records:
-    """Returns empty records, for a phase without steps of a kind."""
     nothing = RaggedArray(np.zeros(0, np.int32), np.zeros(1, np.int64))
     return Records(ids=nothing, num_targets=np.zeros(0, np.int64), num_truncated=0, control=like.control)
 
@@ -217,7 +216,6 @@ def random_gpt2(place: Place) -> tuple[Path, str]:
 
 
 def byte_tokenizer() -> Any:
-    """Returns a tokenizer of bytes and an end token."""
     alphabet = ["<|endoftext|>", *sorted(pre_tokenizers.ByteLevel.alphabet())]
     tokenizer = Tokenizer(models.BPE(vocab={token: at for at, token in enumerate(alphabet)}, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

@@ -106,7 +106,6 @@ def _digest(path: Path) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Cuts a folder."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.gpu.parts", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -21,12 +21,10 @@ FINAL: Final = ("done", "failed")
 
 
 def path_of(folder: Path, cell: Cell) -> Path:
-    """Returns the path of a cell's result."""
     return folder / f"{cell.name.replace('/', '.')}.json"
 
 
 def read(folder: Path, cell: Cell) -> dict[str, Any] | None:
-    """Reads the result of a cell, or returns None."""
     path = path_of(folder, cell)
     return read_json(path) if path.exists() else None
 

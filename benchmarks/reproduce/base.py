@@ -107,12 +107,6 @@ def sentences(paragraphs: Sequence[str]) -> list[str]:
 def starting_point(data_dir: Path, work: Path, recipe: Recipe, minutes: float = math.inf) -> Path | None:
     """Returns the folder of the starting point, which is made if it is missing.
 
-    Args:
-        data_dir: the folder of data sets.
-        work: folder of artifacts.
-        recipe: recipe of the starting point.
-        minutes: time after which the training stops with a checkpoint; the next call continues it.
-
     Returns:
         The folder, or None if the time was over before the last step.
     """

@@ -40,11 +40,9 @@ class Train:
     paper_model: str | None = None
 
     def settings(self, scale: Scale) -> dict[str, str]:
-        """Returns the settings of a scale."""
         return {**self.small, **(self.paper if scale == "paper" else {})}
 
     def model_at(self, scale: Scale) -> str:
-        """Returns the name of the initial model at a scale."""
         return self.model if scale == "small" else self.paper_model or PAPER_MODELS.get(self.model, self.model)
 
 
@@ -152,7 +150,6 @@ class Cell:
 
     @property
     def number(self) -> float | None:
-        """Returns the paper's figure."""
         found = re.search(r"-?\d[\d,]*\.?\d*", self.printed)
         return float(found.group().replace(",", "")) if found else None
 

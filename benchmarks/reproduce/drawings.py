@@ -166,7 +166,6 @@ def canvas(width: float, height: float, label: str) -> Element:
 
 
 def drawn(figure: Figure, lines: Mapping[str, Sequence[Point]]) -> Element:
-    """Draws a figure."""
     height = HEIGHT + BOTTOM + 18 * ((len(lines) + 2) // 3)
     picture = canvas(WIDTH, height, f"{figure.title}: {', '.join(lines)}")
     points = [point for row in lines.values() for point in row]
@@ -217,5 +216,4 @@ def ticks(values: Sequence[float]) -> list[float]:
 
 
 def text(picture: Element, x: float, y: float, said: str, anchor: str = "start") -> None:
-    """Writes text at a place of a drawing."""
     SubElement(picture, "text", {"x": f"{x:g}", "y": f"{y:g}", "text-anchor": anchor}).text = said

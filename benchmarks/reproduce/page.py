@@ -54,7 +54,6 @@ So far {told}. Everything here ran on a CPU unless it says otherwise."""
 
 
 def known_results(folder: Path, scale: Scale) -> Results:
-    """Returns every cell with its results."""
     return {cell.identity: (cell, results.read_all(folder, cell, scale)) for cell in CELLS}
 
 
@@ -66,7 +65,6 @@ def write(folder: Path = results.RESULTS, scale: Scale = "small", docs: Path = D
 
 
 def page(known: Results, scale: Scale, pictures: Sequence[drawings.Picture] = ()) -> Iterator[str]:
-    """Yields the lines of the page."""
     judged = [(claim, claim.judge(known)) for claim in CLAIMS]
     yield from _head(known, scale)
     yield from _summary(judged)

@@ -19,19 +19,16 @@ RESULTS: Final = ALL_RESULTS / "reproduce"
 
 
 def path_of(folder: Path, cell: Cell, scale: Scale, seed: int) -> Path:
-    """Returns the path of the result of a cell and seed."""
     name = re.sub(r"[^a-z0-9.]+", "-", cell.name.lower().replace("ε", "eps")).strip("-")
     return folder / cell.paper / cell.place / f"{name}.{scale}.{seed}.json"
 
 
 def read(folder: Path, cell: Cell, scale: Scale, seed: int) -> dict[str, Any] | None:
-    """Reads a finished result, or returns None."""
     path = path_of(folder, cell, scale, seed)
     return read_json(path) if path.exists() else None
 
 
 def read_all(folder: Path, cell: Cell, scale: Scale) -> list[dict[str, Any]]:
-    """Reads all finished results of a cell, by seed."""
     found = (read(folder, cell, scale, seed) for seed in range(cell.runs_seeds))
     return [result for result in found if result is not None]
 

@@ -149,7 +149,6 @@ def starting_point_of(name: str, folder: Path | None) -> dict[str, Any] | None:
 
 
 def environment(run: Train, scale: Scale, folder: Path | None) -> dict[str, str]:
-    """Returns the settings of a run, by environment variable."""
     settings = {"train.model": str(folder) if folder is not None else run.model_at(scale), **run.settings(scale)}
     if folder is not None:
         settings["train.model_is_public"] = "true"

@@ -94,12 +94,6 @@ def compare_document(
 
     A variant that fails is listed with the reason, and the others go on.
 
-    Args:
-        configs: settings files; each is run with every method
-        methods: names as in `Variant.method`; empty for those of ``[sweep]``, or else the settings' own method
-        repetitions: number of trainings of each method; None for the number in ``[sweep]``
-        overrides: texts ``table.field=value``, for all variants
-
     Returns:
         A dictionary of ``variants`` (one object each), ``methods`` (means over repetitions with 95 % intervals),
         ``together`` (the ledger's sum) and ``outputs``.

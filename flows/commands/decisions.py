@@ -40,12 +40,7 @@ def take(say: Callable[[str], None]) -> Decide:
 
 
 def ask(say: Callable[[str], None], answer: Callable[[str], str]) -> Decide:
-    """Returns a function that shows the first rows of the best readings, and asks.
-
-    Args:
-        say: function that prints on a terminal
-        answer: function that asks for a line of text
-    """
+    """Returns a function that shows the first rows of the best readings, and asks."""
 
     def choose(kinds: Sequence[Kind]) -> Sequence[int]:
         return [_asked(kind, say, answer) for kind in kinds]

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipelines.context import Progress, silent
 from pipelines.corpus.split import Splitter
 from pipelines.dedup.against import SUFFIX, is_filter
 from pipelines.dedup.bloom import ScalableBloomFilter
@@ -18,16 +17,10 @@ from pipelines.errors import ConfigError, InputError
 from pipelines.settings.loading import load_settings
 
 
-def write_filter(
-    config: Path, environ: Mapping[str, str], inputs: Sequence[str], out: Path, progress: Progress = silent
-) -> dict[str, Any]:
+def write_filter(config: Path, environ: Mapping[str, str], inputs: Sequence[str], out: Path) -> dict[str, Any]:
     """Reads text files with the settings of the corpus, and saves their keys.
 
-    Args:
-        config: settings file; ``[split]`` and ``[dedup]`` must equal those of the runs that use the filter
-        inputs: files, folders and patterns; relative paths start at the working directory
-        out: file to write, ending in ``.bloom``
-        progress: function that shows the progress
+    ``[split]`` and ``[dedup]`` must equal those of the runs that use the filter.
 
     Raises:
         ConfigError: ``out`` has another suffix.
@@ -50,7 +43,7 @@ def write_filter(
             KeyMaker(dedup.normalise, dedup.hash_seed),
             dedup.unit,
             counts,
-            lambda done: progress(done, None, "documents read"),
+            lambda _: None,
         ):
             bloom.add_and_test(high, low)
         counts.check(corpus.max_rejected_fraction)

@@ -27,10 +27,6 @@ def stats_document(
 ) -> dict[str, Any]:
     """Returns the results of deduplication in the last run.
 
-    Args:
-        top: number of most frequent duplicates to list
-        show_text: true to list their texts too, which are private
-
     Raises:
         ConfigError: deduplication has not run yet.
     """

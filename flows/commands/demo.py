@@ -14,11 +14,6 @@ from flows.commands.run import run_job
 def run_demo(folder: Path, *, dialogues: int, say: Callable[[str], None]) -> dict[str, Any]:
     """Writes the built-in corpus and its settings, runs the job, and lists the results. Continues an interrupted demo.
 
-    Args:
-        folder: folder of the demo, created if missing
-        dialogues: number of dialogues, if there is no corpus yet
-        say: function that prints each step
-
     Returns:
         The run's record.
     """

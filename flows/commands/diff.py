@@ -70,10 +70,6 @@ def diff_document(
 ) -> dict[str, Any]:
     """Returns the changes from one run to another.
 
-    Args:
-        before, after: run ids, unique beginnings of ids, ``latest`` or ``previous``
-        show_names: true to name files, and to show settings that may quote private text
-
     Raises:
         ConfigError: there is no such run, or the run never finished.
     """

@@ -26,14 +26,6 @@ def evaluation_document(
 ) -> dict[str, Any]:
     """Scores policies on labelled text.
 
-    Args:
-        gold: path (or ``-``) of records, as `flows.commands.gold_records` reads them
-        spec: policies to score
-        by_sentence: true to split texts into sentences first, as the split stage does, and judge each one separately
-        workers: number of processes
-        confidence: confidence level of the intervals
-        check_language: true to refuse text that is clearly in another language
-
     Raises:
         ConfigError: a policy cannot be made, or the text is in another language.
         InputError: the file cannot be read, holds no record, or holds a wrong one. The message names the line.

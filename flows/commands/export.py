@@ -22,10 +22,6 @@ def export_document(config: Path, environ: Mapping[str, str], name: str, out: Pa
 
     The copy appears complete or not at all.
 
-    Args:
-        name: stage or table as in `reticent inspect`, ``report``, ``private_model``, or a path below the private root
-        out: file or folder to create
-
     Returns:
         A dictionary of ``exported`` (paths in the private root), ``out`` and ``num_files``.
 

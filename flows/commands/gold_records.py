@@ -19,10 +19,6 @@ _LONGEST_BYTES = 64 << 20
 def gold_records(file: IO[bytes], name: str) -> Iterator[dict[str, Any]]:
     """Yields the text and the spans ``(start, end, label)`` of each record, under the keys ``text`` and ``gold``.
 
-    Args:
-        file: buffered bytes at their start
-        name: name of the file, for messages
-
     Raises:
         InputError: a record is not JSON, or has another form. The message names its number.
     """

@@ -41,11 +41,6 @@ def inspect_document(
 ) -> dict[str, Any]:
     """Returns path, polars line, schema and sample of each table of a stage.
 
-    Args:
-        name: name of a stage or a table
-        rows: number of sample rows
-        show_text: true to include the columns that may hold secrets
-
     Raises:
         ConfigError: the stage or table does not exist, or was not built yet.
     """

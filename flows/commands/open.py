@@ -15,10 +15,6 @@ from pipelines.store.place.unlocking import is_encrypted, private_root_of
 def open_document(config: Path, environ: Mapping[str, str], *, public: bool, browser: bool) -> dict[str, Any]:
     """Opens the report of the last run.
 
-    Args:
-        public: true for the public report, false for the full one
-        browser: true to open it, false to return only its path
-
     Raises:
         InputError: there is no such report, or its store is encrypted.
     """

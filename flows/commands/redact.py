@@ -71,13 +71,6 @@ def settings_options(
 ) -> dict[str, Any]:
     """Returns fields of the ``[redact]`` table for options that need conversion.
 
-    Args:
-        pattern: texts ``LABEL=REGEX``
-        keywords: JSON file ``{DOMAIN: [keyword, ...]}``
-        names: file with one name per line
-        classifier: folder of a model
-        token_classifier, gliner: folder of a model, or the name of a model on the hub
-
     Raises:
         ConfigError, InputError: an option cannot be used.
     """
@@ -115,16 +108,6 @@ def redact_lines(
     replace: Replace | None = None,
 ) -> Iterator[str]:
     """Yields one JSON line for each record of a file.
-
-    Args:
-        file: path of a file (or ``-`` for standard input) with lines of text, or JSON lines with ``text`` and
-            optionally ``id``
-        spec: policies to apply
-        rendering: notation of masks (see `pipelines.policies.judging.texts.RENDERINGS`)
-        workers: number of processes
-        check_language: true to refuse text that is clearly in another language
-        as_json: true to put ``schema_version`` into every line
-        replace: function that replaces masks by other text, called with a record's id and its findings
 
     Raises:
         ConfigError: a policy cannot be made, or the text is in another language.

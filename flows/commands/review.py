@@ -143,14 +143,6 @@ def serve(
 ) -> dict[str, Any]:
     """Serves the review page until interrupted.
 
-    Args:
-        reviewer: name of the reviewer
-        port: port to listen on; 0 takes a free one
-        asked: kind of sentences
-        adjudicate: true to show sentences on which reviewers disagree
-        overlap: share of the sentences that every reviewer judges
-        announce: function that shows the address to open and the number of sentences
-
     Returns:
         The progress of the work.
 
@@ -220,11 +212,6 @@ def export_document(
 ) -> dict[str, Any]:
     """Writes sentences and reviews to a file, which holds secrets and is readable by its owner only.
 
-    Args:
-        file: file to write
-        format: one of `FORMATS`; None to choose by the suffix
-        asked: kind of sentences
-
     Raises:
         ConfigError: the format is unknown.
         InputError: the file cannot be written.
@@ -245,12 +232,6 @@ def import_document(
     config: Path, environ: Mapping[str, str], file: Path, format: str | None, reviewer: str, *, asked: Asked
 ) -> dict[str, Any]:
     """Adds the reviews of a file to those in the private root.
-
-    Args:
-        file: file to read
-        format: one of `FORMATS`; None to choose by the file's contents
-        reviewer: name of the reviewer for reviews that have none
-        asked: kind of sentences
 
     Raises:
         ConfigError: the format is unknown.
@@ -305,10 +286,7 @@ def _check_format(format: str) -> None:
 def announce_page(url: str, num_sentences: int, *, open_browser: bool) -> None:
     """Prints the review page's address, and opens it if a terminal is attached.
 
-    Args:
-        url: address with the one-time token, which is printed to the terminal and nowhere else
-        num_sentences: number of sentences to review
-        open_browser: true to try the default browser
+    The address holds the one-time token, and is printed to the terminal and nowhere else.
     """
     sys.stderr.write(f"{num_sentences:,} sentences to review. Open this address (it works once):\n\n  {url}\n\n")
     sys.stderr.write("Every answer is saved at once. Ctrl-C ends.\n")

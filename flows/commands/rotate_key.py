@@ -21,10 +21,6 @@ def rotate_document(
 ) -> dict[str, Any]:
     """Gives the store of the settings another key (`pipelines.store.place.rotation.rotate`).
 
-    Args:
-        file, env: file or environment variable of the new key; exactly one of them
-        reencrypt: true to encrypt every file again
-
     Raises:
         ConfigError: neither or both are given, the store is not encrypted, or a key cannot be read.
         StoreError: a run is using the store, or a file is damaged.

@@ -34,10 +34,6 @@ def run_job(
 ) -> dict[str, Any]:
     """Runs everything that changed and returns the run's record.
 
-    Args:
-        from_stage, only, force, verify: values of the command-line options
-        environ: environment variables with overrides; None for the process's own environment
-
     Raises:
         ReticentError: a stage failed. The results of earlier stages are kept.
     """

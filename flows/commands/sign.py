@@ -32,9 +32,6 @@ _UTILITY: Final = ("perplexity", "next_token_accuracy", "accuracy")
 def sign_document(config: Path, environ: Mapping[str, str], name: str | None) -> dict[str, Any]:
     """Writes the page of the latest run, and enters a signature on it if somebody signs.
 
-    Args:
-        name: name of the person who signs; None to only write the page
-
     Returns:
         A dictionary of ``run_id``, ``page``, ``digest`` (SHA-256 of the page), and ``signed`` (the entry, or None).
 

@@ -27,12 +27,7 @@ _HEAD: Final = (
 
 
 def svg(edges: Sequence[Edge], title: str) -> str:
-    """Returns the picture. The same edges give the same bytes. Edges of a cycle are red.
-
-    Args:
-        edges: pairs of names, from and to
-        title: text that a screen reader reads before the edges
-    """
+    """Returns the picture. The same edges give the same bytes. Edges of a cycle are red."""
     edges = sorted(set(edges))
     turned = _against_the_order(edges)
     down = [(b, a) if (a, b) in turned else (a, b) for a, b in edges]

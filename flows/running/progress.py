@@ -106,10 +106,6 @@ class ServerProgress:
 
     Stages that are over before the first sending never appear, so a run that changes nothing sends nothing. Use as a
     context manager; call as a `StageProgress`.
-
-    Args:
-        also: another display that gets the same reports.
-        interval_seconds: time between sendings.
     """
 
     def __init__(self, also: StageProgress | None = None, interval_seconds: float = _SERVER_INTERVAL_SECONDS) -> None:

@@ -71,10 +71,6 @@ def exit_code(found: int, *, failed: bool) -> int:
 
     From here on a signal ends the process at once. Libraries turn an interrupt into exit codes and errors of their own.
     Those do not count.
-
-    Args:
-        found: exit code without regard to signals.
-        failed: true if the command ended by an exception.
     """
     _state.is_ending = True
     if _state.received is not None and (failed or found):  # a command may take an interrupt for its normal end

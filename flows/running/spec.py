@@ -209,10 +209,6 @@ def begin(
 def selection(from_stage: str | None, only: str | None) -> tuple[str, ...]:
     """Returns the stages that may run.
 
-    Args:
-        from_stage: name of the first stage; all later stages may run too.
-        only: name of the only stage that may run.
-
     Raises:
         ConfigError: both were given, or there is no such stage.
     """

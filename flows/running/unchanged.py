@@ -26,9 +26,6 @@ from pipelines.walks import walk
 def finish_unchanged(run: str) -> dict[str, Any] | None:
     """Ends a run if no stage has to be built.
 
-    Args:
-        run: path of the run's specification.
-
     Returns:
         The run's record; None if a stage has to be built, or if a server of its own should show the run.
 

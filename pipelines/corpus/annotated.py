@@ -238,10 +238,6 @@ def _bracketed(
 ) -> Iterator[tuple[int, int, str]]:
     """Yields the entities of brackets such as ``(1-person`` … ``1)``.
 
-    Args:
-        places: offsets of the tokens
-        brackets: first and last token of a word, and its brackets
-
     Raises:
         BadRow: an entity does not close in its sentence.
     """

@@ -52,11 +52,6 @@ _OWN_ENCODINGS: Final = frozenset({None, "mail", "mbox", *(spec.name for spec in
 def looks_of(path: Path, name: str, head_bytes: int = HEAD_BYTES) -> list[Look]:
     """Guesses the form of a file from its suffix and its beginning.
 
-    Args:
-        path: path of the file
-        name: name of the file in the corpus
-        head_bytes: number of bytes to look at
-
     Returns:
         Plausible readings, best first, at least one. A look without a format says why the file cannot be read.
     """

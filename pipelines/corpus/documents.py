@@ -19,9 +19,6 @@ class DocumentNames:
     file and row. The piece's first row is part of the name, so that an id used in two pieces of a file still names two
     documents. Inside a piece, the row number distinguishes the second one from the first. The fold derives from
     ``base``, which leaves out the piece, so that a change of ``partition_documents`` moves no document to another fold.
-
-    Args:
-        secret: secret of the store
     """
 
     def __init__(self, secret: bytes) -> None:

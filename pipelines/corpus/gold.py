@@ -43,10 +43,6 @@ def is_span(value: Any) -> bool:
 def spans_of(value: Any, text: str) -> tuple[GoldSpan, ...]:
     """Returns the checked spans of a text.
 
-    Args:
-        value: list of spans, or its JSON
-        text: text that holds them
-
     Raises:
         ValueError: the value has another form, or a span is not inside the text. The message quotes nothing of it.
     """

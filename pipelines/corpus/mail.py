@@ -137,9 +137,6 @@ def _parsed(data: bytes) -> Message:
 class _Reading:
     """Reads the texts of one message, and counts what it leaves out.
 
-    Args:
-        options: options of reading
-
     Attributes:
         left_out: numbers of the parts and lines that are left out, by kind
         has_body: true if a part of the message has text

@@ -217,11 +217,7 @@ def _records(stream: HashedStream, number: int, limit_bytes: int, delimiter: byt
 
 
 class _Quotes:
-    """Tracks if a quoted column is open (RFC 4180). A quote opens only at a column's start; two inside mean one.
-
-    Args:
-        delimiter: byte between columns
-    """
+    """Tracks if a quoted column is open (RFC 4180). A quote opens only at a column's start; two inside mean one."""
 
     def __init__(self, delimiter: int) -> None:
         self._delimiter = delimiter

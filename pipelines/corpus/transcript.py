@@ -72,11 +72,7 @@ def _time(match: re.Match[str]) -> float:
 
 
 class _Starts:
-    """Finds the beginnings of turns in the lines of a file.
-
-    Args:
-        layout: name of the layout
-    """
+    """Finds the beginnings of turns in the lines of a file."""
 
     def __init__(self, layout: str) -> None:
         self._layout = layout

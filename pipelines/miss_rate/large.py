@@ -226,12 +226,7 @@ class Unseen:
     num_sentences: float
 
     def most(self, kind: str, confidence: float) -> float:
-        """Returns the most missed or escaped secrets in all large sentences.
-
-        Args:
-            kind: ``missed`` or ``escaped``.
-            confidence: confidence of the bound.
-        """
+        """Returns the most missed or escaped secrets in all large sentences."""
         hits = self.num_missed if kind == "missed" else self.num_escaped
         left = intervals.clopper_pearson_upper(hits, self.num_seen, confidence) * self.large.num_population
         found = 0.0

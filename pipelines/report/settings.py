@@ -40,9 +40,6 @@ _PUBLIC_SEEDS = frozenset({"hash_seed"})  # part of the recipe, and no noise is 
 def shown_settings(configs: Mapping[str, BaseModel]) -> dict[str, dict[str, Any]]:
     """The settings of each table as JSON values that hold no secret.
 
-    Args:
-        configs: validated settings by table name.
-
     Returns:
         Per table and field: the value itself, ``{"num_values": n}`` for a hidden list or mapping, or
         ``{"is_set": bool}`` for any other hidden value.

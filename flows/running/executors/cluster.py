@@ -51,11 +51,7 @@ def require_shared(roots: Roots, instead: str) -> None:
 
 
 class Cluster(ABC):
-    """An `Executor` whose workers are processes of an engine, on this or on other machines.
-
-    Args:
-        run: path of the run's specification.
-    """
+    """An `Executor` whose workers are processes of an engine, on this or on other machines."""
 
     engine: ClassVar[str]
 

@@ -39,12 +39,7 @@ _REPLIES = "slackdump_thread_replies"
 
 
 class SlackReader(ChatExport):
-    """Reader of a channel's messages.
-
-    Args:
-        options: options of reading
-        side_files: lists of users and channels
-    """
+    """Reader of a channel's messages."""
 
     messages = frozenset({"item", "messages.item"})
 

@@ -75,9 +75,6 @@ class _Ticket:
 class TicketExport:
     """Reader of tickets.
 
-    Args:
-        options: options of reading
-
     Attributes:
         tickets: places of tickets
         own: fields of a file that holds a single ticket

@@ -35,11 +35,7 @@ def left_out_rows(ctx: StageContext) -> frozenset[tuple[str, int]]:
 
 
 class Records:
-    """The records of the corpus as original text, in the unit of the training.
-
-    Args:
-        ctx: context of a stage that reads ``split`` and ``redact``.
-    """
+    """The records of the corpus as original text, in the unit of the training."""
 
     def __init__(self, ctx: StageContext) -> None:
         self._folds = {fold: _stored(ctx, fold) for fold in ("train", *HELD_OUT)}

@@ -47,12 +47,7 @@ class RaggedArray:
 
 
 class _SealedValues:
-    """Values of a sealed file, which cannot be mapped. A slice is decrypted when it is used. Threads may share it.
-
-    Args:
-        file: sealed file of the values' bytes.
-        dtype: type of a value.
-    """
+    """Values of a sealed file, which cannot be mapped. A slice is decrypted when it is used. Threads may share it."""
 
     def __init__(self, file: BinaryIO, dtype: np.dtype[np.generic]) -> None:
         self._file, self._dtype = file, dtype
