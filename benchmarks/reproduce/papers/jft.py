@@ -184,10 +184,6 @@ def _attacks() -> list[Cell]:
     return cells
 
 
-def _light(place: str, corpus: str, name: str, method: str, printed: str) -> Cell:
-    return _wiki(place, name, method, printed, corpus=corpus)
-
-
 SCREENED: Final = {"sample.screening_fraction": "0.02", "train.jft_phase1_epochs": "5"}
 CELLS: Final[tuple[Cell, ...]] = (
     *_table2(),
@@ -195,11 +191,17 @@ CELLS: Final[tuple[Cell, ...]] = (
     _sst2("DPSGD", "dpsgd", "86.12"),
     _sst2("redacted, high contextual", "redacted", "91.17", "high_contextual"),
     _sst2("jft, high contextual", "jft/direct", "", "high_contextual"),
-    _light("table3", "wikitext", "WikiText-2, jft + light noise", "jft/light_noise", "25.21"),
-    _light("table3", "wikitext", "WikiText-2, jft + light conservative noise", "jft/conservative_light_noise", "26.59"),
-    _light("table3", "wikitext", "WikiText-2, DPSGD", "dpsgd", "27.05"),
-    _light("table3", "customersim", "dialogue, jft + light noise", "jft/light_noise", "5.78"),
-    _light("table3", "customersim", "dialogue, jft + light conservative noise", "jft/conservative_light_noise", "6.64"),
+    _wiki("table3", "WikiText-2, jft + light noise", "jft/light_noise", "25.21"),
+    _wiki("table3", "WikiText-2, jft + light conservative noise", "jft/conservative_light_noise", "26.59"),
+    _wiki("table3", "WikiText-2, DPSGD", "dpsgd", "27.05"),
+    _wiki("table3", "dialogue, jft + light noise", "jft/light_noise", "5.78", corpus="customersim"),
+    _wiki(
+        "table3",
+        "dialogue, jft + light conservative noise",
+        "jft/conservative_light_noise",
+        "6.64",
+        corpus="customersim",
+    ),
     *(
         replace(
             _with(_wiki("table4", f"{name}, jft + manual screening", "jft/manual_screening", corpus=corpus), SCREENED),

@@ -136,29 +136,20 @@ CELLS: Final[tuple[Cell, ...]] = (
         for corpus in CORPORA
         for method in ("dpsgd", "sdpsgd_lstm")
     ),
-    _cell(
-        "table2",
-        "WikiText-2, ε of S-DPSGD, σ = 0.5",
-        printed="4.91",
-        unit="ε",
-        measure="epsilon",
-        run=Compute(function="unsampled_step", arguments={"noise": 0.5, "delta": 8e-5}),
-        exact=True,
-        headline=True,
-        differs=STEP,
-        minutes=0.1,
-    ),
-    _cell(
-        "table2",
-        "CustomerSim, ε of S-DPSGD, σ = 0.7",
-        printed="2.74",
-        unit="ε",
-        measure="epsilon",
-        run=Compute(function="unsampled_step", arguments={"noise": 0.7, "delta": 8e-5}),
-        exact=True,
-        headline=True,
-        differs=STEP,
-        minutes=0.1,
+    *(
+        _cell(
+            "table2",
+            f"{corpus}, ε of S-DPSGD, σ = {noise}",
+            printed=printed,
+            unit="ε",
+            measure="epsilon",
+            run=Compute(function="unsampled_step", arguments={"noise": noise, "delta": 8e-5}),
+            exact=True,
+            headline=True,
+            differs=STEP,
+            minutes=0.1,
+        )
+        for corpus, noise, printed in (("WikiText-2", 0.5, "4.91"), ("CustomerSim", 0.7, "2.74"))
     ),
     *(
         _cell(

@@ -5,6 +5,7 @@ The copy of the paper lost its formulas: privacy levels of rows (ε = 3, then 8,
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from benchmarks.reproduce.cells import Cell, Compute, Impossible, Run, Train, cells_of
@@ -23,6 +24,8 @@ SST2_DIFFERS: Final = (
 NO_DATA: Final = Impossible(reason="the data set is not at hand")
 NO_RGP: Final = Impossible(reason="this project leaves out RGP")
 E2E_MINUTES: Final = 6.0
+_bleu: Final = partial(_cell, unit="BLEU", measure="bleu", minutes=E2E_MINUTES, differs=E2E_DIFFERS)
+_accuracy: Final = partial(_cell, unit="% accuracy", measure="accuracy_percent", differs=SST2_DIFFERS)
 LEVELS: Final = {"ε = 3": ("dpsgd", "3"), "ε = 8": ("dpsgd", "8"), "non-private": ("no_dp", "")}
 METHODS: Final = {"full": "full", "LoRA": "lora", "prefix": "prefix", "top2": "top2", "retrain": "scratch"}
 TABLE7: Final = {  # BLEU, NIST, METEOR, ROUGE-L, CIDEr at ε = 3, 8 and without privacy
@@ -96,14 +99,11 @@ def _sst2(level: str, *, infilling: bool, **more: str) -> Train:
 
 def _table1() -> list[Cell]:
     cells = [
-        _cell(
+        _accuracy(
             "table1",
             f"SST-2, {name}, {level}",
             printed=printed,
-            unit="% accuracy",
-            measure="accuracy_percent",
             run=_sst2(level, infilling="infilling" in name),
-            differs=SST2_DIFFERS,
             minutes=30.0,
             headline=level == "ε = 8",
         )
@@ -111,13 +111,10 @@ def _table1() -> list[Cell]:
         for level, printed in zip(("ε = 3", "ε = 8"), figures, strict=True)
     ]
     cells += [
-        _cell(
+        _accuracy(
             "table1",
             f"SST-2, {name}, non-private",
-            unit="% accuracy",
-            measure="accuracy_percent",
             run=_sst2("non-private", infilling="infilling" in name),
-            differs=SST2_DIFFERS,
             minutes=6.0,
         )
         for name in TABLE1
@@ -174,21 +171,16 @@ def _table1() -> list[Cell]:
 
 
 def _studies() -> list[Cell]:
-    cells = []
-    for place in ("figure2", "figure9"):
-        for batch in ("64", "600"):
-            for rate in ("2e-4", "2e-3"):
-                cells.append(
-                    _cell(
-                        place,
-                        f"batch {batch}, learning rate {rate}",
-                        unit="BLEU",
-                        differs=E2E_DIFFERS,
-                        measure="bleu",
-                        minutes=E2E_MINUTES,
-                        run=_e2e("full", "ε = 3", train__expected_batch_size=batch, train__private_learning_rate=rate),
-                    )
-                )
+    cells = [
+        _bleu(
+            place,
+            f"batch {batch}, learning rate {rate}",
+            run=_e2e("full", "ε = 3", train__expected_batch_size=batch, train__private_learning_rate=rate),
+        )
+        for place in ("figure2", "figure9")
+        for batch in ("64", "600")
+        for rate in ("2e-4", "2e-3")
+    ]
     cells += [
         _cell(
             "figure3",
@@ -202,15 +194,7 @@ def _studies() -> list[Cell]:
         for batch in (64.0, 256.0, 1024.0, 4096.0)
     ]
     cells += [
-        _cell(
-            "figure4",
-            f"C = {clip}",
-            unit="BLEU",
-            measure="bleu",
-            minutes=E2E_MINUTES,
-            differs=E2E_DIFFERS,
-            run=_e2e("full", "ε = 3", train__max_grad_norm=clip),
-        )
+        _bleu("figure4", f"C = {clip}", run=_e2e("full", "ε = 3", train__max_grad_norm=clip))
         for clip in ("0.1", "1", "10")
     ]
     cells += [
@@ -251,11 +235,9 @@ def _studies() -> list[Cell]:
     words = {"great, terrible": "great", "good, bad": "good", "table, chair": "table"}
     opposite = {"great": "terrible", "good": "bad", "table": "chair"}
     cells += [
-        _cell(
+        _accuracy(
             "figure8",
             f"{name}, {level}",
-            unit="% accuracy",
-            measure="accuracy_percent",
             minutes=30.0,
             run=_sst2(
                 level,
@@ -264,7 +246,6 @@ def _studies() -> list[Cell]:
                 train__classes='["negative", "positive"]',
                 train__label_words=f'["{opposite[said]}", "{said}"]',
             ),
-            differs=SST2_DIFFERS,
         )
         for name, said in words.items()
         for level in ("ε = 8", "non-private")
@@ -275,11 +256,9 @@ def _studies() -> list[Cell]:
 def _batches_and_rates() -> list[Cell]:
     """The grid of `figure2` on a task that reaches its end on two cores; the fourth is a cell of `table1`."""
     return [
-        _cell(
+        _accuracy(
             "text",
             f"SST-2, full, ε = 8, batch {batch}, learning rate {rate}",
-            unit="% accuracy",
-            measure="accuracy_percent",
             minutes=20.0,
             run=_sst2("ε = 8", infilling=False, train__expected_batch_size=batch, train__private_learning_rate=rate),
             differs=f"{SST2_DIFFERS}, where the name does not say another; the paper's grid is of E2E",
@@ -308,14 +287,10 @@ def _others() -> list[Cell]:
             "canaries in E2E",
             unit="bits",
             run=Impossible(reason="the copy lost the table's numbers, and the audit's canaries stand in running text"),
-        )
-    ]
-    cells += [
-        _cell(
+        ),
+        _bleu(
             "text",
             "SmolLM2-135M on E2E, LoRA, ε = 8, BLEU",
-            unit="BLEU",
-            measure="bleu",
             minutes=120.0,
             run=Train(
                 corpus="e2e",
@@ -324,7 +299,7 @@ def _others() -> list[Cell]:
                 small={"train.adaptation": "lora", "train.target_epsilon": "8", "train.epochs": "1"},
             ),
             differs="no cell of the paper: a larger public model; it may have seen E2E, so the row is contaminated",
-        )
+        ),
     ]
     return cells
 
