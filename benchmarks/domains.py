@@ -22,35 +22,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
+import domains_corpus as data
 import numpy as np
 from common import RESULTS, command_line, cpu_seconds, heading, write_json, write_lines
-from domains_corpus import (
-    CONTEXT,
-    DOMAINS,
-    NUM_HELD_OUT,
-    conversations,
-    held_out_rates,
-    keywords,
-    turns_of,
-    write_classifier_base,
-    write_model,
-)
 from increment import drive_begun
 
 from flows.running.spec import make_spec, open_store, read_corpus
 from pipelines.artifacts import Source
+from pipelines.attacks import domains
 from pipelines.attacks.domain_scores import Judged, Pair, choose_threshold, document, rate_difference
-from pipelines.attacks.domains import (
-    LabelledPolicies,
-    NeededModel,
-    Prompts,
-    attack,
-    attack_references,
-    dialogue_prompts,
-    needed_domain_only,
-    needed_models,
-    needed_references,
-)
 from pipelines.attacks.prompting import Decoding
 from pipelines.corpus.tables import SENTENCES
 from pipelines.policies.detectors.classifier_training import train_classifier
@@ -141,23 +121,23 @@ def prepare(
     """Writes corpus, initial models and settings, and returns the settings file."""
     config = folder / "reticent.toml"
     if not config.exists():
-        rows = [row for d in DOMAINS for row in conversations(data_dir, d, "train", num)]
-        rows += [row for d in DOMAINS for row in conversations(data_dir, d, "dev", NUM_FOR_Z)]
-        rows += [row for d in DOMAINS for row in conversations(data_dir, d, "test", NUM_HELD_OUT)]
+        rows = [row for d in data.DOMAINS for row in data.conversations(data_dir, d, "train", num)]
+        rows += [row for d in data.DOMAINS for row in data.conversations(data_dir, d, "dev", NUM_FOR_Z)]
+        rows += [row for d in data.DOMAINS for row in data.conversations(data_dir, d, "test", data.NUM_HELD_OUT)]
         write_lines(folder / "corpus.jsonl", rows)
         models = folder.parent / "models"
         if not (models / "done").exists():
-            write_model(data_dir, models / "gpt2", num_steps=num_steps)
-            write_classifier_base(data_dir, models / "bert")
+            data.write_model(data_dir, models / "gpt2", num_steps=num_steps)
+            data.write_classifier_base(data_dir, models / "bert")
             (models / "done").touch()
-        said = [(text, row["domain"]) for row in rows if row["fold"] == "train" for text in turns_of(row)]
+        said = [(text, row["domain"]) for row in rows if row["fold"] == "train" for text in data.turns_of(row)]
         base = str(models / "bert")
         learnt = train_classifier(said, folder / "classifier", base=base, epochs=2, learning_rate=1e-3)
         print(f"classifier: {learnt['held_out_accuracy']:.1%} of held-out windows", flush=True)
-        listed = ", ".join(f"{domain} = {json.dumps(words)}" for domain, words in keywords(data_dir)[0].items())
+        listed = ", ".join(f"{domain} = {json.dumps(words)}" for domain, words in data.keywords(data_dir)[0].items())
         settings = SETTINGS.format(
             keywords=f"{{{listed}}}", model=models / "gpt2", tokens=json.dumps(has_tokens),
-            domains=json.dumps(DOMAINS if has_tokens else []), context=CONTEXT, epochs=epochs, seed=seed,
+            domains=json.dumps(data.DOMAINS if has_tokens else []), context=data.CONTEXT, epochs=epochs, seed=seed,
         )  # fmt: skip
         config.write_text(settings, encoding="utf-8")
     return config
@@ -174,11 +154,11 @@ class Trainings:
         self._roots = open_store(settings)
         self._spec = make_spec(settings, read_corpus(settings, self._roots, read=True))
         self._epochs = int(self._spec.settings["train"]["epochs"])
-        self._overlays: dict[tuple[str, ...], str | None] = {DOMAINS: None}
+        self._overlays: dict[tuple[str, ...], str | None] = {data.DOMAINS: None}
         self.rows: list[dict[str, Any]] = []
         self.perplexity: dict[str, float] = {}
 
-    def model(self, needed: NeededModel) -> TrainedModel:
+    def model(self, needed: domains.NeededModel) -> TrainedModel:
         started = cpu_seconds()
         if needed.domains not in self._overlays:
             learnt = [row for row in self.rows if row["fold"] == "train"]
@@ -214,19 +194,21 @@ class Attacks:
     seed: int
 
     def __post_init__(self) -> None:
-        everything, train = needed_models(DOMAINS), self.trainings.model
-        leaked = [domain for domain in DOMAINS if set(self.prompted) - {domain}]
+        everything, train = domains.needed_models(data.DOMAINS), self.trainings.model
+        leaked = [domain for domain in data.DOMAINS if set(self.prompted) - {domain}]
         self.models = {name: train(everything[name]) for name in self.names}
-        self.only = {name: train(needed) for name, needed in needed_domain_only(self.prompted).items()}
-        self.references = {name: train(needed_references(DOMAINS)[name]) for name in leaked}
-        self.prompts, self._for_z = self._prompts("test", NUM_HELD_OUT), self._prompts("valid", NUM_FOR_Z)
+        self.only = {name: train(needed) for name, needed in domains.needed_domain_only(self.prompted).items()}
+        self.references = {name: train(domains.needed_references(data.DOMAINS)[name]) for name in leaked}
+        self.prompts, self._for_z = self._prompts("test", data.NUM_HELD_OUT), self._prompts("valid", NUM_FOR_Z)
         self._attacked: dict[str, dict[Pair, Judged]] = {}
 
-    def _prompts(self, fold: str, num: int) -> dict[str, Prompts]:
+    def _prompts(self, fold: str, num: int) -> dict[str, domains.Prompts]:
         rows = [row for row in self.trainings.rows if row["fold"] == fold]
         found = {}
         for number, domain in enumerate(self.prompted):
-            drawn = dialogue_prompts(rows, domain, np.random.default_rng(number), num_conversations=num, num_prompts=1)
+            drawn = domains.dialogue_prompts(
+                rows, domain, np.random.default_rng(number), num_conversations=num, num_prompts=1
+            )
             drawn = drawn if self.has_tokens else drawn.without_domain_tokens()
             found[domain] = drawn.fitted(DECODING.max_new_tokens + 2, *self.models.values())
         return found
@@ -239,16 +221,18 @@ class Attacks:
         """Returns the model of each domain of prompts: DOMAIN-only is another one for each."""
         return self.only if name == "DOMAIN-only" else dict.fromkeys(self.prompted, self.models[name])
 
-    def unscored(self, name: str, prompts: Mapping[str, Prompts], policies: LabelledPolicies) -> dict[Pair, Judged]:
+    def unscored(
+        self, name: str, prompts: Mapping[str, domains.Prompts], policies: domains.LabelledPolicies
+    ) -> dict[Pair, Judged]:
         """Judges the texts of one model, without likelihood ratios."""
         found: dict[Pair, Judged] = {}
         for domain, target in self.targets(name).items():
             whoever = dict.fromkeys(self.references, target)
             given = {domain: prompts[domain]}
-            found |= attack_references(whoever, given, policies, DECODING, self._drawing(30))
+            found |= domains.attack_references(whoever, given, policies, DECODING, self._drawing(30))
         return found
 
-    def judged(self, name: str, policies: LabelledPolicies) -> dict[Pair, Judged]:
+    def judged(self, name: str, policies: domains.LabelledPolicies) -> dict[Pair, Judged]:
         """Judges the texts of one model after the test prompts; likelihood ratios are computed only once."""
         found = self.unscored(name, self.prompts, policies)
         if name not in self._attacked:
@@ -256,17 +240,17 @@ class Attacks:
             for domain, target in self.targets(name).items():
                 given = {domain: self.prompts[domain]}
                 rng = self._drawing(30)
-                scored |= attack(target, given, policies, DECODING, rng, references=self.references)
+                scored |= domains.attack(target, given, policies, DECODING, rng, references=self.references)
             self._attacked[name] = scored
         return {pair: replace(judged, lira=self._attacked[name][pair].lira) for pair, judged in found.items()}
 
-    def figures(self, policies: LabelledPolicies, *, chooses_z: bool) -> dict[str, Any]:
+    def figures(self, policies: domains.LabelledPolicies, *, chooses_z: bool) -> dict[str, Any]:
         chosen = None
         if chooses_z:
             both = (self.unscored(name, self._for_z, policies).values() for name in ("Public", "DOMAIN-only"))
             chosen = choose_threshold(*both, THRESHOLDS)
         z = 0.0 if chosen is None else chosen.value
-        of_references = attack_references(self.references, self.prompts, policies, DECODING, self._drawing(10))
+        of_references = domains.attack_references(self.references, self.prompts, policies, DECODING, self._drawing(10))
         judged = {name: self.judged(name, policies) for name in ("DOMAIN-only", *self.names)}
         rng = np.random.default_rng(40)
         claims = []
@@ -334,11 +318,11 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--steps", type=int, default=600, help="training steps of the public model")
     parser.add_argument("--models", help="names of needed_models, Public among them, with semicolons; all if not given")
-    parser.add_argument("--prompts", default=",".join(DOMAINS), help="domains that models are asked about")
+    parser.add_argument("--prompts", default=",".join(data.DOMAINS), help="domains that models are asked about")
     parser.add_argument("--seed", type=int, default=0, choices=range(SEEDS))
     parser.add_argument("--without-domain-tokens", action="store_true")
     args = parser.parse_args()
-    names = tuple(needed_models(DOMAINS)) if args.models is None else tuple(args.models.split(";"))
+    names = tuple(domains.needed_models(data.DOMAINS)) if args.models is None else tuple(args.models.split(";"))
     has_tokens = not args.without_domain_tokens
     started = time.monotonic()
     kind = "tokens" if has_tokens else "without_tokens"
@@ -346,7 +330,7 @@ def main() -> None:
     folder = (args.work / f"{kind}-{args.conversations}-{args.epochs}{of_seed}").absolute()
     config = prepare(args.data_dir, folder, args.conversations, args.epochs, args.seed, has_tokens, args.steps)
     attacks = Attacks(Trainings(config), names, args.prompts.split(","), has_tokens, args.seed)
-    everything, distinctive = keywords(args.data_dir)
+    everything, distinctive = data.keywords(args.data_dir)
     classifier = {"classifier": str(folder / "classifier"), "classifier_threshold": 0.5}
     by_policy = {}
     with ExitStack() as stack:
@@ -356,10 +340,10 @@ def main() -> None:
             ("classifier", "classifier", classifier),
         ):
             redactor = stack.enter_context(Redactor.from_spec(RedactorSpec(policies=(of,), options=options)))
-            policies = LabelledPolicies(TextJudge(redactor), DOMAINS)
+            policies = domains.LabelledPolicies(TextJudge(redactor), data.DOMAINS)
             figures = attacks.figures(policies, chooses_z=of == "classifier")
             z = figures["z"]["value"] if figures["z"] else 0.0
-            of_people = held_out_rates(args.data_dir, attacks.prompted, policies, z, everything)
+            of_people = data.held_out_rates(args.data_dir, attacks.prompted, policies, z, everything)
             by_policy[policy] = {**figures, "held_out": of_people}
             print(f"{policy}: {cpu_seconds():.0f} s in all", flush=True)
     found = {

@@ -34,36 +34,24 @@ import time
 from pathlib import Path
 from typing import Any
 
+import dp_contenders as contenders
 import torch
 from common import command_line, installed, with_repository, write_json
-from dp_contenders import (
-    CHECK_SHAPES,
-    CONTENDERS,
-    CPU_SHAPES,
-    PRIVATE,
-    SHAPES,
-    Shape,
-    Terms,
-    available,
-    build,
-    make,
-    update_error,
-)
 
 from pipelines.training.devices import freed_memory_kept
 
 
-def serve(name: str, shape: Shape) -> None:
+def serve(name: str, shape: contenders.Shape) -> None:
     """Takes a step for each line on standard input and answers with its seconds; on ``end``, with peak memory."""
     if ARGUMENTS.threads:
         torch.set_num_threads(ARGUMENTS.threads)
     answers, sys.stdout = sys.stdout, sys.stderr  # what libraries print is no answer
     make_warm_imports(name)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    model = build(shape, name, terms())
+    model = contenders.build(shape, name, terms())
     torch.manual_seed(1)
     ids = torch.randint(0, shape.vocab, (shape.batch, shape.length))
-    step = make(name, model, ids, shape, terms())
+    step = contenders.make(name, model, ids, shape, terms())
     print("ready", file=answers, flush=True)
     for line in sys.stdin:
         if line.strip() == "end":
@@ -79,13 +67,13 @@ def serve(name: str, shape: Shape) -> None:
 
 def make_warm_imports(name: str) -> None:
     """Imports what the contender needs and runs a tiny step, so that neither counts as the step's memory."""
-    small = CHECK_SHAPES["gpt2"]
-    model = build(small, name, terms())
-    make(name, model, torch.randint(0, small.vocab, (2, small.length)), small, terms())()
+    small = contenders.CHECK_SHAPES["gpt2"]
+    model = contenders.build(small, name, terms())
+    contenders.make(name, model, torch.randint(0, small.vocab, (2, small.length)), small, terms())()
 
 
-def terms() -> Terms:
-    return Terms(physical_batches=ARGUMENTS.physical_batches, untied=ARGUMENTS.untied)
+def terms() -> contenders.Terms:
+    return contenders.Terms(physical_batches=ARGUMENTS.physical_batches, untied=ARGUMENTS.untied)
 
 
 def command(role: str, name: str, shape: str) -> list[str]:
@@ -166,7 +154,10 @@ def measure(shape: str, names: list[str], rounds: int) -> dict[str, Any]:
         result[name] = {
             "seconds": round(statistics.median(own), 4),
             "tokens_per_second": round(
-                ARGUMENTS.physical_batches * SHAPES[shape].batch * SHAPES[shape].length / statistics.median(own)
+                ARGUMENTS.physical_batches
+                * contenders.SHAPES[shape].batch
+                * contenders.SHAPES[shape].length
+                / statistics.median(own)
             ),
             "peak_megabytes": round((peaks[name] or 0) / 2**20),
             "resident_megabytes": round((resident[name] or 0) / 2**20),
@@ -194,7 +185,7 @@ def over_plain(what: str, values: dict[str, float | None], name: str) -> dict[st
 
 
 def main() -> None:
-    names = available(list(ARGUMENTS.contenders))
+    names = contenders.available(list(ARGUMENTS.contenders))
     if ARGUMENTS.physical_batches > 1:  # it has no skipped steps
         names = [name for name in names if name != "fastdp"]
     report: dict[str, Any] = {
@@ -204,15 +195,15 @@ def main() -> None:
         "errors": {},
         "shapes": {},
     }
-    for kind in sorted({SHAPES[s].kind for s in ARGUMENTS.shapes}):
-        report["errors"][kind] = {n: verified(n, kind) for n in names if n in PRIVATE}
+    for kind in sorted({contenders.SHAPES[s].kind for s in ARGUMENTS.shapes}):
+        report["errors"][kind] = {n: verified(n, kind) for n in names if n in contenders.PRIVATE}
         print(f"{kind}: relative error of the clipped sum at a small shape: {report['errors'][kind]}", flush=True)
-        for name in [n for n in names if n in PRIVATE and n.startswith("ours")]:
+        for name in [n for n in names if n in contenders.PRIVATE and n.startswith("ours")]:
             error = report["errors"][kind][name]
             if error is None or error > 1e-5:
                 sys.exit(f"{name} is wrong by {error}: nothing is measured")
     for shape in ARGUMENTS.shapes:
-        print(f"{shape} {SHAPES[shape]}", flush=True)
+        print(f"{shape} {contenders.SHAPES[shape]}", flush=True)
         found = measure(shape, names, ARGUMENTS.rounds)
         for name, row in found.items():
             print(f"  {name:14} " + "  ".join(f"{k} {v}" for k, v in row.items()), flush=True)
@@ -223,8 +214,10 @@ def main() -> None:
 def arguments() -> argparse.Namespace:
     parser = command_line(__doc__)
     parser.add_argument("worker", nargs="*", help=argparse.SUPPRESS)
-    parser.add_argument("--shapes", nargs="+", default=list(CPU_SHAPES), choices=list(SHAPES))
-    parser.add_argument("--contenders", nargs="+", default=list(CONTENDERS), choices=list(CONTENDERS))
+    parser.add_argument("--shapes", nargs="+", default=list(contenders.CPU_SHAPES), choices=list(contenders.SHAPES))
+    parser.add_argument(
+        "--contenders", nargs="+", default=list(contenders.CONTENDERS), choices=list(contenders.CONTENDERS)
+    )
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, default=0, help="torch threads; 0: torch's default")
     parser.add_argument("--physical-batches", type=int, default=1, help="batches of a step, for every contender")
@@ -240,11 +233,11 @@ if __name__ == "__main__":
     ARGUMENTS = arguments()
     if ARGUMENTS.worker:
         role, contender, shape_name = ARGUMENTS.worker
-        chosen = (CHECK_SHAPES if role == "check" else SHAPES)[shape_name]
+        chosen = (contenders.CHECK_SHAPES if role == "check" else contenders.SHAPES)[shape_name]
         with heap():
             if role == "serve":
                 serve(contender, chosen)
             else:
-                print(update_error(contender, chosen, terms()))
+                print(contenders.update_error(contender, chosen, terms()))
     else:
         main()

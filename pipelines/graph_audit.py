@@ -7,34 +7,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipelines.graph_names import (
-    DOCUMENTS,
-    FIGURES,
-    MODEL_PACKAGES,
-    PRIVATE,
-    PUBLIC,
-    REDACTED,
-    SCREENED,
-    SENTENCES,
-    SPLIT_ROWS,
-    STAGES,
-    TRAINING_PACKAGES,
-)
+from pipelines import graph_names as names
 from pipelines.settings.tables import settings_of
 from pipelines.stage import Input, Stage, Table
 
 _READ_BY_TRAINING = (
-    Input("shard", (PUBLIC, PRIVATE), "all"),
-    Input("split", (SENTENCES, DOCUMENTS), "all"),
-    Input("redact", (REDACTED, FIGURES), "all"),
-    Input("estimate", (FIGURES, SCREENED)),
+    Input("shard", (names.PUBLIC, names.PRIVATE), "all"),
+    Input("split", (names.SENTENCES, names.DOCUMENTS), "all"),
+    Input("redact", (names.REDACTED, names.FIGURES), "all"),
+    Input("estimate", (names.FIGURES, names.SCREENED)),
     Input("gate", ("held.json",)),
 )
 _READ_BY_ATTACKS_ON_ROWS = (
     Input("train"),
     Input("audit_model"),
-    Input("split", (SENTENCES, DOCUMENTS), "all"),
-    Input("redact", (REDACTED,), "all"),
+    Input("split", (names.SENTENCES, names.DOCUMENTS), "all"),
+    Input("redact", (names.REDACTED,), "all"),
 )
 _ATTACKED = settings_of("audit", "train")
 _RECIPE = settings_of("audit", "train", "split", "redact")
@@ -47,7 +35,7 @@ _JUDGED_DOMAINS = ("policies", "keywords", "classifier")
 
 def _step(step: str, title: str, **fields: Any) -> Stage:
     """Declares a step of the audit, which runs leave out unless their settings ask for it."""
-    module = f"{STAGES}.audit.{step}"
+    module = f"{names.STAGES}.audit.{step}"
     return Stage(name=f"audit_{step}", title=title, table="audit", step=step, module=module, optional=True, **fields)
 
 
@@ -58,11 +46,11 @@ AUDIT_STAGES: tuple[Stage, ...] = (
         configs=_RECIPE,
         fields={
             "audit": ("num_members", "canary_form", *_CANARIES, "copies", "copies_differ"),
-            "split": SPLIT_ROWS,
+            "split": names.SPLIT_ROWS,
             "redact": _REDACTED_ROWS,
         },
         inputs=_READ_BY_TRAINING,
-        packages=TRAINING_PACKAGES,
+        packages=names.TRAINING_PACKAGES,
         runs=("train",),
         tables=(Table("audit_members", "members.parquet"), Table("audit_canaries", "canaries.parquet")),
     ),
@@ -72,7 +60,7 @@ AUDIT_STAGES: tuple[Stage, ...] = (
         configs=_ATTACKED,
         fields={"audit": ("confidence",)},
         inputs=_READ_BY_ATTACKS_ON_ROWS,
-        packages=(*MODEL_PACKAGES, "scipy"),
+        packages=(*names.MODEL_PACKAGES, "scipy"),
     ),
     _step(
         "extraction",
@@ -83,7 +71,7 @@ AUDIT_STAGES: tuple[Stage, ...] = (
             "gate": ("labels", "min_characters", "case_sensitive", "ignore", "everyday_words"),
         },
         inputs=_READ_BY_ATTACKS_ON_ROWS,
-        packages=(*MODEL_PACKAGES, "scipy"),
+        packages=(*names.MODEL_PACKAGES, "scipy"),
     ),
     _step(
         "canaries",
@@ -91,16 +79,16 @@ AUDIT_STAGES: tuple[Stage, ...] = (
         configs=_ATTACKED,
         fields={"audit": ("canary_form", "candidates")},
         inputs=(Input("train"), Input("audit_model")),
-        packages=(*MODEL_PACKAGES, "scipy"),
+        packages=(*names.MODEL_PACKAGES, "scipy"),
         tables=(Table("audit_exposures", "exposures.parquet"),),
     ),
     _step(
         "domain_models",
         "For each domain, train a model of the same recipe without that domain's documents (audit.domains).",
         configs=_RECIPE,
-        fields={"audit": (), "split": SPLIT_ROWS, "redact": (*_REDACTED_ROWS, *_JUDGED_DOMAINS)},
+        fields={"audit": (), "split": names.SPLIT_ROWS, "redact": (*_REDACTED_ROWS, *_JUDGED_DOMAINS)},
         inputs=_READ_BY_TRAINING,
-        packages=TRAINING_PACKAGES,
+        packages=names.TRAINING_PACKAGES,
         runs=("train",),
     ),
     _step(
@@ -111,26 +99,26 @@ AUDIT_STAGES: tuple[Stage, ...] = (
             "audit": ("domain_prompts", "domain_generations", "max_new_tokens", "confidence"),
             "split": ("language",),
         },
-        inputs=(Input("train"), Input("audit_domain_models"), Input("split", (SENTENCES,), "all")),
-        packages=(*MODEL_PACKAGES, "scipy", "spacy"),
+        inputs=(Input("train"), Input("audit_domain_models"), Input("split", (names.SENTENCES,), "all")),
+        packages=(*names.MODEL_PACKAGES, "scipy", "spacy"),
         runs=("redact",),
     ),
     Stage(
         name="audit",
         title="Collect what attacks found, compare lower bounds on epsilon with the claims, and raise alarms.",
         table="audit",
-        module=f"{STAGES}.audit.audit",
+        module=f"{names.STAGES}.audit.audit",
         configs=_ATTACKED,
         fields={"audit": ("confidence", "num_trials", "copies")},
         inputs=(
-            Input("train", ("events.json", FIGURES)),
-            Input("audit_model", ("events.json", FIGURES, "canaries.parquet")),
+            Input("train", ("events.json", names.FIGURES)),
+            Input("audit_model", ("events.json", names.FIGURES, "canaries.parquet")),
             Input("audit_membership"),
             Input("audit_extraction"),
             Input("audit_canaries"),
             Input("audit_domains", optional=True),
         ),
-        packages=(*MODEL_PACKAGES, "dp-accounting", "scipy"),
+        packages=(*names.MODEL_PACKAGES, "dp-accounting", "scipy"),
         optional=True,
     ),
 )

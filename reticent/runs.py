@@ -29,6 +29,7 @@ from pipelines.frames import scan
 from pipelines.graph import GRAPH
 from pipelines.graph_names import FIGURES
 from pipelines.settings.loading import load_settings
+from pipelines.stage import ROOTS
 from pipelines.store.ledger.ledger import read_ledger
 from pipelines.store.objects import manifest as manifests
 from pipelines.store.objects import runs
@@ -112,11 +113,10 @@ class Store:
 
     def runs(self) -> list[RunSummary]:
         """Returns every run, newest first."""
-        summaries = []
-        for row in runs.each_run(self._roots):
-            started = None if row["started"] is None else datetime.fromisoformat(row["started"])
-            summaries.append(RunSummary(**{**row, "started": started}))
-        return summaries
+        return [
+            RunSummary(**{**row, "started": row["started"] and datetime.fromisoformat(row["started"])})
+            for row in runs.each_run(self._roots)
+        ]
 
     def run(self, name: str = "latest") -> Run:
         """Returns a run.
@@ -202,9 +202,7 @@ class Run:
             for table in stage.tables:
                 artifacts = self._made_by(stage.name)
                 if table.name == name and artifacts:
-                    files = [
-                        self._roots.object_dir(table.root, made_by, key) / table.file for made_by, key in artifacts
-                    ]
+                    files = [self._roots.object_dir(table.root, by, key) / table.file for by, key in artifacts]
                     self._check_there(*files)
                     return scan(files)
         raise ConfigError(f"the run has no table {name!r}; it has {', '.join(self.tables) or 'none'}")
@@ -260,7 +258,7 @@ class Run:
         figures = read_json(path)
         if not isinstance(figures, dict):
             raise ConfigError(f"{stage} has no figures")
-        has_more = name == "train" and any(made_by == _EVALUATES for made_by, _, _ in self._artifacts)
+        has_more = name == "train" and bool(self._keys(_EVALUATES))
         return {**figures, **self.figures(_EVALUATES)} if has_more else figures
 
     @property
@@ -292,12 +290,9 @@ class Run:
     @property
     def model_folder(self) -> Path | None:
         """The folder of the trained model; None without a model. A model without any bound lies in the private root."""
-        for _, _, key in [row for row in self._artifacts if row[0] == "train"]:
-            for root in ("public", "private"):
-                folder = self._roots.object_dir(root, "train", key) / "model"
-                if folder.is_dir():
-                    return folder
-        return None
+        places = ((root, key) for key in self._keys("train") for root in reversed(ROOTS))
+        folders = (self._roots.object_dir(root, "train", key) / "model" for root, key in places)
+        return next(filter(Path.is_dir, folders), None)
 
     def open_model(self, *, device: str = "auto") -> TrainedModel:
         """Opens the trained model, to score records and to write texts (`reticent.open_trained`).
@@ -314,9 +309,12 @@ class Run:
 
     def _made_by(self, stage: str) -> list[tuple[str, str]]:
         """Returns the artifacts that hold the output of a stage, each with the stage that made it."""
-        artifacts = [(stage, key) for made_by, _, key in self._artifacts if made_by == stage]
+        artifacts = [(stage, key) for key in self._keys(stage)]
         is_older = stage == _EVALUATES and not artifacts  # a training evaluated its model itself
         return self._made_by("train") if is_older else artifacts
+
+    def _keys(self, stage: str) -> list[str]:
+        return [key for made_by, _, key in self._artifacts if made_by == stage]
 
     def _key(self, shown: str, partition: str | None) -> tuple[str, str]:
         names = [stage.name for stage in GRAPH.values() if shown in (stage.shown_name, stage.name)]
@@ -334,30 +332,26 @@ class Run:
             raise StoreError("files of this run are gone: `reticent gc` removed them, or they are in quarantine")
 
     def _claim_document(self) -> Mapping[str, Any]:
-        for stage, _, key in self._artifacts:
-            if stage == "guarantee":
-                path = self._roots.object_dir("private", stage, key) / "claims.json"
-                self._check_there(path)
-                document: Mapping[str, Any] = read_json(path) or {}
-                return document
+        for key in self._keys("guarantee"):
+            path = self._roots.object_dir("private", "guarantee", key) / "claims.json"
+            self._check_there(path)
+            document: Mapping[str, Any] = read_json(path) or {}
+            return document
         return {}
 
     def _claims(self, side: Literal["private", "public"]) -> tuple[Claim, ...]:
-        document = self._claim_document()
-        listed = (document if side == "private" else document.get("public", {})).get("claims", [])
         names = {field.name for field in fields(Claim)}
-        claims: list[Claim] = []
-        for row in listed:
-            values: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in row.items() if n in names}
-            claims.append(Claim(**values))
-        return tuple(claims)
+
+        def known(row: Mapping[str, Any]) -> dict[str, Any]:
+            return {n: tuple(v) if isinstance(v, list) else v for n, v in row.items() if n in names}
+
+        document = self._claim_document()
+        shown = document if side == "private" else document.get("public", {})
+        return tuple(Claim(**known(row)) for row in shown.get("claims", []))
 
     def _page(self, side: Literal["private", "public"]) -> Path | None:
-        for stage, _, key in self._artifacts:
-            page = self._roots.object_dir(side, stage, key) / "report.html"
-            if stage == "report" and page.is_file():
-                return page
-        return None
+        pages = (self._roots.object_dir(side, "report", key) / "report.html" for key in self._keys("report"))
+        return next(filter(Path.is_file, pages), None)
 
 
 def open_store(path: str | Path, *, key_file: str | Path | None = None) -> Store:

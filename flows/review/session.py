@@ -8,20 +8,8 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
+from pipelines.miss_rate import review_log
 from pipelines.miss_rate.review_items import Item, agreement, judged_secrets
-from pipelines.miss_rate.review_log import (
-    Ballot,
-    Decision,
-    DecisionLog,
-    Judgement,
-    Range,
-    Role,
-    Secret,
-    asks_again,
-    ballots_of,
-    covered,
-    read_decisions,
-)
 from pipelines.policies.labels import ReviewLabels
 
 Mode = Literal["review", "adjudicate"]
@@ -43,7 +31,7 @@ class ReviewSession:
     def __init__(
         self,
         items: Sequence[Item],
-        log: DecisionLog,
+        log: review_log.DecisionLog,
         reviewer: str,
         *,
         labels: ReviewLabels = DEFAULT_LABELS,
@@ -53,7 +41,7 @@ class ReviewSession:
         self._items = {item.key: item for item in items}
         self._log, self._reviewer, self._mode, self._overlap = log, reviewer, mode, overlap
         self._labels = labels
-        self._role: Role = "adjudicator" if mode == "adjudicate" else "reviewer"
+        self._role: review_log.Role = "adjudicator" if mode == "adjudicate" else "reviewer"
         self._lock = threading.Lock()
 
     def api(self) -> dict[str, Any]:
@@ -81,10 +69,10 @@ class ReviewSession:
             kind = request["kind"]
             if kind not in ("judge", "skip") or not isinstance(request["id"], str) or not 8 <= len(request["id"]) <= 64:
                 raise ValueError
-            marked = [Secret(*_within(item, row[:2]), self._label(row[2])) for row in request["marked"]]
+            marked = [review_log.Secret(*_within(item, row[:2]), self._label(row[2])) for row in request["marked"]]
             wrong = [_within(item, row) for row in request["wrong"]]
             secrets, trusted = judged_secrets(item, marked, wrong) if kind == "judge" else ([], [])
-            decision = Decision(
+            decision = review_log.Decision(
                 id=request["id"],
                 at=_now(),
                 reviewer=self._reviewer,
@@ -101,7 +89,7 @@ class ReviewSession:
     def undo(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Takes this reviewer's last decision back and shows its sentence again, with its marks."""
         with self._lock:
-            decisions = read_decisions(self._log.path)
+            decisions = review_log.read_decisions(self._log.path)
             undone = {d.undoes for d in decisions if d.kind == "undo"}
             in_force = [
                 d
@@ -115,7 +103,7 @@ class ReviewSession:
             if not in_force:
                 return self._state()
             last = in_force[-1]
-            back = Decision(
+            back = review_log.Decision(
                 id=uuid.uuid4().hex,
                 at=_now(),
                 reviewer=self._reviewer,
@@ -127,9 +115,9 @@ class ReviewSession:
             self._log.append([back])
             return self._state(first=last)
 
-    def _state(self, first: Decision | None = None) -> dict[str, Any]:
-        decisions = read_decisions(self._log.path)
-        ballots = ballots_of(decisions)
+    def _state(self, first: review_log.Decision | None = None) -> dict[str, Any]:
+        decisions = review_log.read_decisions(self._log.path)
+        ballots = review_log.ballots_of(decisions)
         todo = [item for item in self._items.values() if self._asks(item, ballots.get(item.key))]
         put_off = [item for item in todo if self._is_put_off(ballots.get(item.key))]
         fresh = [item for item in todo if not self._is_put_off(ballots.get(item.key))]
@@ -151,7 +139,7 @@ class ReviewSession:
             "sentence": self._sentence(shown, ballots.get(shown.key), first) if shown else None,
         }
 
-    def _is_wanted(self, item: Item, ballot: Ballot | None) -> bool:
+    def _is_wanted(self, item: Item, ballot: review_log.Ballot | None) -> bool:
         """Checks if the sentence belongs to this reviewer's work at all."""
         if self._mode == "adjudicate":
             return (
@@ -161,21 +149,21 @@ class ReviewSession:
             return True
         return ballot.judgement() is None
 
-    def _asks(self, item: Item, ballot: Ballot | None) -> bool:
+    def _asks(self, item: Item, ballot: review_log.Ballot | None) -> bool:
         if not self._is_wanted(item, ballot):
             return False
         if self._mode == "adjudicate":
             return ballot is not None and ballot.is_disputed
         return item.needs_review(self._own(ballot))
 
-    def _own(self, ballot: Ballot | None) -> Judgement | None:
+    def _own(self, ballot: review_log.Ballot | None) -> review_log.Judgement | None:
         """Returns this reviewer's own judgement."""
         decision = ballot.by_reviewer.get(self._reviewer) if ballot else None
         if decision is None or decision.kind != "judge":
             return None
-        return Judgement(decision.secrets, decision.trusted, False)
+        return review_log.Judgement(decision.secrets, decision.trusted, False)
 
-    def _is_put_off(self, ballot: Ballot | None) -> bool:
+    def _is_put_off(self, ballot: review_log.Ballot | None) -> bool:
         if ballot is None:
             return False
         own = ballot.adjudicated if self._mode == "adjudicate" else ballot.by_reviewer.get(self._reviewer)
@@ -186,21 +174,23 @@ class ReviewSession:
             raise ValueError
         return str(value)
 
-    def _shown(self, secrets: Sequence[Secret]) -> list[list[Any]]:
+    def _shown(self, secrets: Sequence[review_log.Secret]) -> list[list[Any]]:
         """Returns secrets in the page's form. Labels of earlier reviews that are not in the list are replaced."""
         return [[secret.start, secret.end, self._labels.of(secret.label)] for secret in secrets]
 
-    def _sentence(self, item: Item, ballot: Ballot | None, before: Decision | None) -> dict[str, Any]:
+    def _sentence(
+        self, item: Item, ballot: review_log.Ballot | None, before: review_log.Decision | None
+    ) -> dict[str, Any]:
         known = before or (ballot.by_reviewer.get(self._reviewer) if ballot else None)
-        marked: list[Secret] = []
-        wrong: list[Range] = []
-        again: list[Range] = []
+        marked: list[review_log.Secret] = []
+        wrong: list[review_log.Range] = []
+        again: list[review_log.Range] = []
         if known is not None and known.kind == "judge":
-            masked = covered((mask.start, mask.end) for mask in item.masks)
+            masked = review_log.covered((mask.start, mask.end) for mask in item.masks)
             marked = [s for s in known.secrets if (s.start, s.end) not in known.trusted]
             if before is None:
-                judgement = Judgement(known.secrets, known.trusted, False)
-                again = asks_again(judgement, item.open_tokens())
+                judgement = review_log.Judgement(known.secrets, known.trusted, False)
+                again = review_log.asks_again(judgement, item.open_tokens())
                 # Secrets that counted as masked and are open now come marked: the reviewer confirms or removes them.
                 marked += [s for s in known.secrets if s not in marked and not masked.issuperset(range(s.start, s.end))]
             wrong = [pair for pair in known.wrong if not masked.isdisjoint(range(*pair))]
@@ -223,7 +213,7 @@ class ReviewSession:
         }
 
 
-def _within(item: Item, pair: Any) -> Range:
+def _within(item: Item, pair: Any) -> review_log.Range:
     start, end = pair
     if type(start) is not int or type(end) is not int or not 0 <= start < end <= len(item.text):
         raise ValueError

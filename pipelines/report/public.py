@@ -10,11 +10,12 @@ gives its two counts back; every claim is about the model alone then.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any, Final
 
 from pipelines.corpus.formats import FORMATS
 from pipelines.filled_in import mark_document, our_names
+from pipelines.language import SPACYS_OWN
 from pipelines.policies.detectors.specs import SPECS
 from pipelines.report.claims import normalised
 from pipelines.report.figures import claim_metrics
@@ -199,19 +200,13 @@ _CHOICES: Final = frozenset(
 """Keys whose values are fixed words; another value there is searched by the gate."""
 _FREE_SETTINGS: Final = frozenset({"model"})
 """Settings whose value may be a name that users gave."""
-_LANGUAGE_MODELS: Final = frozenset(
-    f"{language}_core_{text}_{size}"
-    for language in ("de", "en", "es", "fr", "it", "nl", "pt")
-    for text in ("news", "web")
-    for size in ("sm", "md", "lg", "trf")
-)
-"""Names of spaCy's models: "core" may be a masked nickname, and a model's name tells nothing of the text."""
 
 
 def marked(public: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the public document with marks around all that is filled in (`pipelines.filled_in`)."""
-    policies = dict.fromkeys(("conservative", "policies"), frozenset({*SPECS, "plug-in"}))
-    policies |= {"format": frozenset({*FORMATS, "auto"}), "model": _LANGUAGE_MODELS}
+    policies: dict[str, Container[str]] = dict.fromkeys(("conservative", "policies"), frozenset({*SPECS, "plug-in"}))
+    # "core" may be a masked nickname, and the name of a model of spaCy's tells nothing of the text.
+    policies |= {"format": frozenset({*FORMATS, "auto"}), "model": SPACYS_OWN}
     choices = dict.fromkeys(_CHOICES, our_names()) | policies
     settings = {
         table: {

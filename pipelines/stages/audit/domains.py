@@ -8,16 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from pipelines.attacks import domains as attacked
 from pipelines.attacks.domain_scores import document
-from pipelines.attacks.domains import (
-    PAPER_DECODING,
-    LabelledPolicies,
-    Prompts,
-    attack,
-    attack_references,
-    dialogue_prompts,
-    sentence_prompts,
-)
 from pipelines.context import StageContext
 from pipelines.corpus.tables import SENTENCES
 from pipelines.errors import ConfigError
@@ -51,13 +43,13 @@ def run(ctx: StageContext) -> dict[str, Any]:
     references = {row["domain"]: open_reference(ctx, "audit_domain_models", row["folder"]) for row in listed}
     ctx.run.progress(0, None, "choosing prompts")
     prompts = {domain: _prompts(ctx, domain, rng, [model, *references.values()]) for domain in references}
-    decoding = replace(PAPER_DECODING, num=config.domain_generations, max_new_tokens=config.max_new_tokens)
+    decoding = replace(attacked.PAPER_DECODING, num=config.domain_generations, max_new_tokens=config.max_new_tokens)
     with Redactor.from_spec(_judging_spec(ctx)) as redactor:
-        policies = LabelledPolicies(TextJudge(redactor, ctx.configs["split"].language), tuple(references))
+        policies = attacked.LabelledPolicies(TextJudge(redactor, ctx.configs["split"].language), tuple(references))
         ctx.run.progress(0, None, "attacking the model")
-        targets = attack(model, prompts, policies, decoding, rng, references=references)
+        targets = attacked.attack(model, prompts, policies, decoding, rng, references=references)
         ctx.run.progress(0, None, "asking the references")
-        unseen = attack_references(references, prompts, policies, decoding, rng)
+        unseen = attacked.attack_references(references, prompts, policies, decoding, rng)
     num_prompts = {domain: len(of_domain.records) for domain, of_domain in prompts.items()}
     rates = document(targets, unseen, _ANY_FIND, confidence=config.confidence)
     asked = {"num_prompts": num_prompts, "num_texts_a_prompt": decoding.num, "max_new_tokens": decoding.max_new_tokens}
@@ -65,14 +57,14 @@ def run(ctx: StageContext) -> dict[str, Any]:
     return {"num_pairs": len(targets), "num_prompts": sum(num_prompts.values())}
 
 
-def _prompts(ctx: StageContext, domain: str, rng: Any, models: list[TrainedModel]) -> Prompts:
+def _prompts(ctx: StageContext, domain: str, rng: Any, models: list[TrainedModel]) -> attacked.Prompts:
     """Returns beginnings of held-out conversations of one domain, from as many conversations as possible."""
     config: AuditConfig = ctx.configs["audit"]
     most = config.domain_prompts
     if ctx.configs["train"].record_unit().kind == "sentence":
-        drawn = sentence_prompts(_held_out_rows(ctx), domain, rng, num=most)
+        drawn = attacked.sentence_prompts(_held_out_rows(ctx), domain, rng, num=most)
     else:
-        drawn = dialogue_prompts(_held_out_rows(ctx), domain, rng, num_conversations=most).spread(most)
+        drawn = attacked.dialogue_prompts(_held_out_rows(ctx), domain, rng, num_conversations=most).spread(most)
     if not drawn.records:
         raise ConfigError(
             "audit.domains: a domain has no held-out conversation that a model could continue; raise "

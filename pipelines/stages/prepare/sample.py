@@ -11,22 +11,8 @@ from typing import Any
 from pipelines.context import StageContext
 from pipelines.corpus.tables import SENTENCES
 from pipelines.errors import InputError
+from pipelines.miss_rate import sampling
 from pipelines.miss_rate.large import COLUMNS, LARGE_STREAM, find_large
-from pipelines.miss_rate.sampling import (
-    SCREENING_STREAM,
-    TRAIN_FOLD,
-    by_domain,
-    count_population,
-    distinct,
-    draw_replicate,
-    everything,
-    gather,
-    make_strata,
-    replicate_size,
-    seed_of_draw,
-    write_chosen,
-    write_sample,
-)
 from pipelines.miss_rate.tables import SAMPLE
 from pipelines.settings.sample import SampleConfig
 
@@ -55,38 +41,40 @@ def run(ctx: StageContext) -> dict[str, Any]:
     config: SampleConfig = ctx.configs["sample"]
     has_domains = config.stratify == "domain"
     partitions = [(a.partition or "", a.table(SENTENCES)) for a in ctx.inputs["split"]]
-    populations, num_tokens = count_population([table for _, table in partitions], by_domain=has_domains)
+    populations, num_tokens = sampling.count_population([table for _, table in partitions], by_domain=has_domains)
     num_sentences = sum(populations.values())
     if num_sentences == 0:
         raise InputError("the corpus has no training sentence to sample; check corpus.inputs and the folds of [split]")
     minimum = config.min_sentences_per_domain if has_domains else 1
-    strata = make_strata(populations, config.fraction, config.min_sentences, minimum)
-    seed = seed_of_draw(ctx.seed, config.draw)
+    strata = sampling.make_strata(populations, config.fraction, config.min_sentences, minimum)
+    seed = sampling.seed_of_draw(ctx.seed, config.draw)
     draws = [
-        [draw_replicate(s.num_population, s.size, seed, r, h) for h, s in enumerate(strata)]
+        [sampling.draw_replicate(s.num_population, s.size, seed, r, h) for h, s in enumerate(strata)]
         for r in range(config.replicates)
     ]
-    strata_of, columns = (by_domain(strata), ["domain"]) if has_domains else (everything, [])
-    drawn = gather(partitions, draws, strata_of, columns, ctx.run.progress)
-    chosen = distinct(drawn)
+    strata_of, columns = (sampling.by_domain(strata), ["domain"]) if has_domains else (sampling.everything, [])
+    drawn = sampling.gather(partitions, draws, strata_of, columns, ctx.run.progress)
+    chosen = sampling.distinct(drawn)
     is_whole = chosen.num_rows == num_sentences  # nothing is left to draw
-    large = find_large([table for _, table in partitions], TRAIN_FOLD)
+    large = find_large([table for _, table in partitions], sampling.TRAIN_FOLD)
     large = large.draw(0 if is_whole else math.ceil(config.large_sentences * chosen.num_rows))
-    classes = [draw_replicate(c.num_population, c.size, seed, LARGE_STREAM, h) for h, c in enumerate(large.classes)]
-    more = gather(partitions, [classes], large.classes_of, COLUMNS) if large.num_drawn else chosen.slice(0, 0)
-    rows = distinct(chosen, more)
+    classes = [
+        sampling.draw_replicate(c.num_population, c.size, seed, LARGE_STREAM, h) for h, c in enumerate(large.classes)
+    ]
+    more = sampling.gather(partitions, [classes], large.classes_of, COLUMNS) if large.num_drawn else chosen.slice(0, 0)
+    rows = sampling.distinct(chosen, more)
     with ctx.out.table(SAMPLE) as writer:
-        write_sample(writer, drawn, [s.inclusion_probability for s in strata], draws)
+        sampling.write_sample(writer, drawn, [s.inclusion_probability for s in strata], draws)
         if large.num_drawn:
             chances = [c.size / c.num_population for c in large.classes]
-            write_sample(writer, more, chances, [classes], config.replicates)
-    write_chosen(ctx.out, [name for name, _ in partitions], rows)
+            sampling.write_sample(writer, more, chances, [classes], config.replicates)
+    sampling.write_chosen(ctx.out, [name for name, _ in partitions], rows)
 
-    size = replicate_size(num_sentences, config.screening_fraction, 0)
-    screening = [[draw_replicate(num_sentences, size, ctx.seed, SCREENING_STREAM)]]
-    screened = gather(partitions, screening, everything)
+    size = sampling.replicate_size(num_sentences, config.screening_fraction, 0)
+    screening = [[sampling.draw_replicate(num_sentences, size, ctx.seed, sampling.SCREENING_STREAM)]]
+    screened = sampling.gather(partitions, screening, sampling.everything)
     with ctx.out.table(SAMPLE, "screening") as writer:
-        write_sample(writer, screened, [size / num_sentences], screening)
+        sampling.write_sample(writer, screened, [size / num_sentences], screening)
 
     warnings = []
     if config.fraction * num_sentences < config.min_sentences:
