@@ -80,12 +80,7 @@ def append_line(path: Path, row: Mapping[str, Any]) -> None:
 
 
 def heading(*titles: str, right: bool = False) -> list[str]:
-    """Returns the first two lines of a table in Markdown.
-
-    Args:
-        titles: titles of the columns.
-        right: true if all columns but the first are aligned on the right.
-    """
+    """Returns the first two lines of a table in Markdown."""
     rest = "---:|" if right else "---|"
     return [f"| {' | '.join(titles)} |", "|---|" + rest * (len(titles) - 1)]
 

@@ -81,14 +81,7 @@ def _sums(hits: Any, units: Any, worst: Any) -> ClusterSums:
 
 
 def simulate(kind: str, rate: float, repetitions: int = REPETITIONS, seed: int = 1) -> Simulated:
-    """Simulates reviews of ``SENTENCES[kind]`` sentences.
-
-    Args:
-        kind: ``gamma`` (a unit is a secret) or ``m`` (a unit is a token).
-        rate: true rate.
-        repetitions: number of reviews.
-        seed: seed of the simulation.
-    """
+    """Simulates reviews of ``SENTENCES[kind]`` sentences."""
     rng = np.random.default_rng([seed, round(rate * 1e6), kind == "m"])
     parts = []
     for start in range(0, repetitions, 250):

@@ -68,12 +68,7 @@ Row = tuple[Request, list[tuple[int, int, str]], str]
 
 
 def sentences_of(texts: TextSet, most: int = 0) -> list[Row]:
-    """Returns sentences as the split stage cuts them, each with the parts of secrets that it holds; or whole texts.
-
-    Args:
-        texts: a set of texts.
-        most: number of its texts that are read at most, evenly spread; 0 for all.
-    """
+    """Returns sentences as the split stage cuts them, each with the parts of secrets that it holds; or whole texts."""
     chosen = list(texts.texts())
     if most and len(chosen) > most:
         chosen = [chosen[number * len(chosen) // most] for number in range(most)]

@@ -40,14 +40,6 @@ def deploy(
 ) -> dict[str, Any]:
     """Creates or updates pool, deployment, schedule and automation on the server. A second equal call changes nothing.
 
-    Args:
-        config: settings file, of which the deployment keeps the absolute path
-        environ: environment variables, with the server's address and overrides of settings
-        cron: schedule of five fields
-        timezone: time zone of ``cron``, e.g. ``Europe/Berlin``; daylight saving is followed
-        pool: work pool of type process, created if missing
-        name: name of the deployment
-
     Returns:
         A dictionary of ``deployment``, ``deployment_id``, ``pool``, ``pool_template`` (``made``, ``replaced`` or
         ``kept``), ``cron``, ``timezone``, ``config``, ``automation``, and ``next_run``, the time of the next run that

@@ -73,11 +73,6 @@ def release_document(
 ) -> dict[str, Any]:
     """Writes the folder, which appears complete or not at all.
 
-    Args:
-        kind: ``model``, which ``from_pretrained`` opens, or ``dataset``, the tables of public rows and synthetic text
-        out: folder to create
-        licence: license for the card, by its name on the hub
-
     Returns:
         A dictionary of ``out``, ``kind``, ``num_files``, ``fingerprint`` (of the key), and ``notes`` about features
         that a plain loader lacks.

@@ -95,14 +95,7 @@ class Measure:
         self._splitter: Splitter | None = None
 
     def file(self, file: InputFile, look: Look, *, is_whole: bool, most_texts: int = SAMPLED_TEXTS) -> Measured:
-        """Reads a file, or its beginning.
-
-        Args:
-            file: file
-            look: format and settings
-            is_whole: true to read the file to its end, false for its first rows
-            most_texts: number of texts to keep
-        """
+        """Reads a file, or its beginning."""
         if look.format is None:
             raise ValueError("nothing reads the file")
         options = ReadOptions(**dict(look.fields))

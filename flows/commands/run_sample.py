@@ -77,11 +77,6 @@ def run_sample(
 
     Stops early if reading or redacting takes too long, for example with a slow model, and says so.
 
-    Args:
-        sample: share of the documents; at least 50 documents and at most some 60,000 tokens are taken
-        environ: environment variables with overrides; None for the process's own environment
-        console: display of progress; None for a new one
-
     Returns:
         A dictionary of counts, and ``examples``, the path of a private file.
 

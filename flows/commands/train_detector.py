@@ -37,14 +37,6 @@ def detector_document(
 ) -> dict[str, Any]:
     """Trains the detector and writes its folder.
 
-    Args:
-        data: files, CoNLL by their suffix, else JSON lines with ``text`` and ``spans``; ``-`` is standard input
-        gold: settings of a project whose corpus has labels; labels of the training fold are learnt
-        reviews: settings of a project whose reviewers' decisions are learnt
-        out: folder to write
-        project: settings of the project whose corpus the files come from, so that their sentences are noted
-        options: arguments of `pipelines.policies.learning.detector.train_detector`
-
     Raises:
         ConfigError, InputError: `train_detector` failed, no source was named, or a record is wrong. The message names
             the record's number.

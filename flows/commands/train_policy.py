@@ -19,12 +19,6 @@ def train_document(
 ) -> dict[str, Any]:
     """Trains the classifier and writes its folder.
 
-    Args:
-        data: path (or ``-``) of JSON lines with ``text`` and ``domain``
-        out: folder to write
-        project: settings of the project whose corpus the texts come from, so that their sentences are noted
-        options: arguments of `pipelines.policies.detectors.classifier_training.train_classifier`
-
     Raises:
         ConfigError, InputError: `train_classifier` failed, or a record has no domain. The message names its number.
     """

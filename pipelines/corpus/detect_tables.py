@@ -185,12 +185,7 @@ def _looks(table: _Table, form: str) -> list[Look]:
 
 
 def names_columns(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
-    """Checks if the first line of a table names the columns, and is no record.
-
-    Args:
-        first: cells of the first line
-        rest: cells of other lines, as many in each
-    """
+    """Checks if the first line of a table names the columns, and is no record."""
     named = [cell.strip() for cell in first]
     if len({*filter(None, named)}) < sum(map(bool, named)) or all(_NUMBER.fullmatch(cell) for cell in named if cell):
         return False

@@ -89,12 +89,7 @@ class Look:
 
 
 def choose_fields(form: str, rows: Sequence[Mapping[str, Any]]) -> list[Look]:
-    """Guesses the roles of records' fields. Returns plausible readings, best first.
-
-    Args:
-        form: format by the file's suffix
-        rows: some records
-    """
+    """Guesses the roles of records' fields. Returns plausible readings, best first."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     kind = "fields" if form in ("jsonl", "json") else "columns"
     shown = f"{kind} {', '.join(name or '(no name)' for name in names)}"

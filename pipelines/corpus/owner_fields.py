@@ -35,10 +35,6 @@ _MOST_WORDS: Final = 4
 def owner_field(rows: Sequence[Mapping[str, Any]], text: str | None = None) -> str:
     """Returns the field that looks like the id of a person; empty if none does.
 
-    Args:
-        rows: some records
-        text: field that holds the text
-
     Returns:
         Name of a field, or ``user.id`` for a field of an object.
     """

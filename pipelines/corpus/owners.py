@@ -95,10 +95,6 @@ def owner_pseudonym(secret: bytes, space: str, owner: str) -> str:
 def check_owners(figures: Iterable[Mapping[str, Any]], missing: OwnerMissing) -> None:
     """Refuses a corpus with documents that have no owner, unless the settings say what becomes of them.
 
-    Args:
-        figures: figures of ``split``, one per partition.
-        missing: setting ``corpus.owner_missing``.
-
     Raises:
         InputError: a document has no owner, or several. The message names counts.
     """
@@ -121,9 +117,6 @@ def check_owners(figures: Iterable[Mapping[str, Any]], missing: OwnerMissing) ->
 
 def check_folds(owners: Iterable[tuple[str, str]]) -> None:
     """Refuses a corpus whose own folds divide the text of one person, who would be half public.
-
-    Args:
-        owners: pairs of pseudonym and fold, one per document.
 
     Raises:
         InputError: an owner has documents in several folds. The message names counts.

@@ -30,11 +30,6 @@ def side_files(path: Path, name: str, format: str) -> tuple[Path, ...]:
 
     The folder above counts only if it is inside an input: the name of the file in the corpus then has a folder. So no
     program can change names by a file that is outside the inputs.
-
-    Args:
-        path: path of the file
-        name: name of the file in the corpus
-        format: name of its format
     """
     names = format_spec(format).side_files
     folders = dict.fromkeys((path.parent.parent, path.parent) if "/" in name else (path.parent,))

@@ -100,12 +100,6 @@ def turns(source: Source, record: Record) -> Items:
 def dialogue_of(source: Source, record: Record, found: Sequence[Turn], left_out: Counter[str]) -> Items:
     """Makes the document of some turns, and a rejection for each that cannot be used.
 
-    Args:
-        source: place of the record
-        record: record with the id, domain, fold and label
-        found: turns of the dialogue
-        left_out: numbers of parts that are no text, by kind
-
     Raises:
         BadRow: no turn has text, or the document cannot be used.
     """

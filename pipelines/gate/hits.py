@@ -129,13 +129,7 @@ def first_masked(tables: Sequence[Table], strings: set[str]) -> dict[str, Place]
 
 
 def explained(tables: Mapping[str, Table], finds: Finds, masked: Mapping[str, Place]) -> Iterator[Hit]:
-    """Yields every find in a sentence: the string, where it stands, and where it is masked.
-
-    Args:
-        tables: the redacted table of each partition.
-        finds: strings found, by row.
-        masked: result of `first_masked`.
-    """
+    """Yields every find in a sentence: the string, where it stands, and where it is masked."""
     for partition, table in tables.items():
         found = finds.of(partition)
         for row in public_rows(table) if found else ():
@@ -154,11 +148,6 @@ def explained(tables: Mapping[str, Table], finds: Finds, masked: Mapping[str, Pl
 
 def ranges_of(text: str, strings: Mapping[str, str], choice: Choice) -> list[Range]:
     """Returns where strings stand in a text, in any spelling that the gate takes for equal.
-
-    Args:
-        text: text of a row.
-        strings: strings with their labels, as `StringIndex` takes them.
-        choice: rule by which text is compared.
 
     Returns:
         Half-open ranges of characters in order; those that only white space parts are one.
@@ -205,14 +194,7 @@ def write_held(out: Target, tables: Mapping[str, Table], finds: Finds, choice: C
 def public_parts(
     tables: Mapping[str, Table], finds: Finds, choice: Choice, parts_of: Callable[[Set[str]], Set[str]]
 ) -> tuple[int, set[str]]:
-    """Returns the number of the rows that stay public, and the parts of their words that are strings of one word.
-
-    Args:
-        tables: the redacted table of each partition.
-        finds: strings found, by row.
-        choice: rule by which text is compared.
-        parts_of: function that gives those parts of some words.
-    """
+    """Returns the number of the rows that stay public, and the parts of their words that are strings of one word."""
     num_rows, words, parts = 0, set[str](), set[str]()
     for partition, table in tables.items():
         found = finds.of(partition)

@@ -10,10 +10,7 @@ are of this kind. Redacted text becomes useful only if masks are left out of the
 
 from __future__ import annotations
 
-from pipelines.training.data.corpus import TrainingCorpus
-from pipelines.training.methods.base import LoopTraining, TrainingSettings, without_noise
+from pipelines.training.methods.base import without_noise
 
-
-def prepare(corpus: TrainingCorpus, settings: TrainingSettings) -> LoopTraining:
-    """Plans the training. Its event is `NonPrivate` if any record holds a private row."""
-    return without_noise(corpus, settings)
+prepare = without_noise
+"""Plans the training. Its event is `NonPrivate` if any record holds a private row."""

@@ -9,10 +9,7 @@ The model stays in the private root.
 
 from __future__ import annotations
 
-from pipelines.training.data.corpus import TrainingCorpus
-from pipelines.training.methods.base import LoopTraining, TrainingSettings, without_noise
+from pipelines.training.methods.base import without_noise
 
-
-def prepare(corpus: TrainingCorpus, settings: TrainingSettings) -> LoopTraining:
-    """Plans the training. Its event is `NonPrivate`."""
-    return without_noise(corpus, settings)
+prepare = without_noise
+"""Plans the training. Its event is `NonPrivate`."""
