@@ -27,6 +27,20 @@ def write_tokenizer(folder: Path):
     return fast
 
 
+def tiny_bert(tokenizer, layers=2, positions=64, **more):
+    """The settings of a small BERT that reads the pieces of a tokenizer."""
+    return BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        num_hidden_layers=layers,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=positions,
+        pad_token_id=0,
+        **more,
+    )
+
+
 def write_model(folder: Path, classes=("O", "B-PER", "I-PER", "B-LOC"), positions=64, seed=0, words=None, noise=0.02):
     """A folder of ``save_pretrained``.
 
@@ -40,17 +54,8 @@ def write_model(folder: Path, classes=("O", "B-PER", "I-PER", "B-LOC"), position
     """
     torch.manual_seed(seed)
     tokenizer = write_tokenizer(folder)
-    config = BertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=positions,
-        id2label=dict(enumerate(classes)),
-        label2id={name: i for i, name in enumerate(classes)},
-        pad_token_id=0,
-    )
+    names = {"id2label": dict(enumerate(classes)), "label2id": {name: i for i, name in enumerate(classes)}}
+    config = tiny_bert(tokenizer, positions=positions, **names)
     model = BertForTokenClassification(config).eval()
     if words is not None:
         with torch.no_grad():

@@ -6,8 +6,7 @@ import re
 
 import pytest
 import torch
-from support.tiny_token_classifier import LETTERS, write_tokenizer
-from transformers import BertConfig
+from support.tiny_token_classifier import LETTERS, tiny_bert, write_tokenizer
 
 from pipelines.errors import ConfigError
 from pipelines.policies.options import PolicyOptions
@@ -30,18 +29,6 @@ def policy(folder, threshold=0.3, labels=ASKED):
     )
 
 
-def encoder_of(tokenizer):
-    return BertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=64,
-        pad_token_id=0,
-    )
-
-
 @pytest.fixture(scope="module")
 def folder2(tmp_path_factory):
     gliner2 = pytest.importorskip("gliner2", reason="pip install reticent[gliner2]; it is not in requirements.lock")
@@ -49,7 +36,7 @@ def folder2(tmp_path_factory):
     tokenizer = write_tokenizer(made)
     torch.manual_seed(0)
     config = gliner2.ExtractorConfig(model_name=str(made), max_width=4)
-    gliner2.GLiNER2(config, encoder_config=encoder_of(tokenizer), tokenizer=tokenizer).save_pretrained(str(made))
+    gliner2.GLiNER2(config, encoder_config=tiny_bert(tokenizer, layers=1), tokenizer=tokenizer).save_pretrained(str(made))
     return made
 
 
@@ -62,7 +49,7 @@ def either(request):
 def folder(tmp_path_factory):
     gliner = pytest.importorskip("gliner", reason="pip install reticent[gliner]; it is not in requirements.lock")
     made = tmp_path_factory.mktemp("gliner")
-    encoder = encoder_of(write_tokenizer(made))
+    encoder = tiny_bert(write_tokenizer(made), layers=1)
     config = gliner.GLiNERConfig(
         model_name=str(made), hidden_size=32, max_len=40, max_width=4, encoder_config=encoder.to_dict(), dropout=0.0
     )
