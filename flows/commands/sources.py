@@ -95,7 +95,7 @@ def _checked(
     for _ in range(_ROUNDS):
         read = _read_as(inputs, made)
         if read is None:  # a file that was named directly has no known format
-            extra = [name for name in unread if not _is_in(made.tables, name)]
+            extra = [name for name in unread if source_of(name, _options(made.tables)) is None]
         else:
             extra = [name for name in read if unread.get(name)]
         wrong: dict[tuple[str, Fields], list[str]] = {}
@@ -115,10 +115,6 @@ def _checked(
             added += [Table(pattern, SKIP) for pattern in few]
         made = made._replace(tables=(*added, *made.tables))
     return made
-
-
-def _is_in(tables: Sequence[Table], name: str) -> bool:
-    return source_of(name, _options(tables)) is not None
 
 
 def _options(tables: Sequence[Table]) -> tuple[SourceOptions, ...]:

@@ -130,7 +130,8 @@ def measured(
     Returns:
         Flat JSON values; see `pipelines.stages.prepare.estimate` for their meaning.
     """
-    secrets, escapes, tokens = _secrets(table), _escapes(table), _tokens(table)
+    secrets, tokens = _secrets(table), _tokens(table)
+    escapes = ClusteredCounts.of(table.escaped_secrets, table.secrets, weights=table.weights)
     unmasked = ClusteredCounts.of(table.missed_secrets, table.secrets, weights=table.weights)
     num_unmasked, num_unstable = sum(table.missed_secrets), sum(table.unstable_secrets)
     is_census = is_census and labelled.is_whole and not labelled.num_left_out
@@ -230,10 +231,6 @@ def _tokens(table: ReviewTable) -> ClusteredCounts:
 def _secrets(table: ReviewTable) -> ClusteredCounts:
     missed = columns_sum(table.missed_secrets, table.unstable_secrets)
     return ClusteredCounts.of(missed, table.secrets, weights=table.weights)
-
-
-def _escapes(table: ReviewTable) -> ClusteredCounts:
-    return ClusteredCounts.of(table.escaped_secrets, table.secrets, weights=table.weights)
 
 
 def _about_stability(table: ReviewTable) -> list[str]:

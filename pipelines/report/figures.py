@@ -197,10 +197,6 @@ def _dedup(dedup: Figures, claims: Any) -> dict[str, Any]:
     return {**dedup, "stability": stability, "stability_reason": known["reason"]}
 
 
-def _events(sources: Sources) -> Figures:
-    return sources.events if isinstance(sources.events, Mapping) else {}
-
-
 def _shards(shard: Sequence[Figures], dedup: Figures) -> dict[str, Any]:
     keys = ("num_public", "num_private", "num_public_tokens", "num_private_tokens", "num_all_mask", "num_held")
     return {**{key: total(shard, key) for key in keys}, "num_duplicates": dedup.get("num_duplicates")}
@@ -217,7 +213,7 @@ def _miss_rate(estimate: Figures, *, all_private: bool) -> dict[str, Any]:
 
 def _training(sources: Sources) -> dict[str, Any]:
     found = dict(sources.train)
-    events = _events(sources)
+    events = sources.events if isinstance(sources.events, Mapping) else {}
     for key in ("record", "relation", "target_delta", "target_epsilon", "max_grad_norm", "insecure_test_seed"):
         found.setdefault(key, events.get(key))
     curves = sources.curves if isinstance(sources.curves, Mapping) else {}

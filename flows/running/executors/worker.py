@@ -116,7 +116,8 @@ def check_worker(terms: Terms) -> tuple[str, ...]:
 
 def _problems(terms: Terms) -> Iterator[str]:
     check_installation()
-    if changed := _num_changed_modules():
+    # A worker outlives upgrades and edits of the code that it has loaded.
+    if changed := sum(_state_of(file) != state for file, state in _loaded.items()):
         yield f"{changed} files of its code have changed since it started; start it again"
         return
     if code_digest() != terms.code:
@@ -258,8 +259,3 @@ def _note_modules() -> None:
     for file in _module_files():
         if file not in _loaded and (state := _state_of(file)) is not None:
             _loaded[file] = state
-
-
-def _num_changed_modules() -> int:
-    """Counts the files of loaded code that have changed since, because a worker outlives upgrades and edits."""
-    return sum(_state_of(file) != state for file, state in _loaded.items())

@@ -36,7 +36,8 @@ def folder2(tmp_path_factory):
     tokenizer = write_tokenizer(made)
     torch.manual_seed(0)
     config = gliner2.ExtractorConfig(model_name=str(made), max_width=4)
-    gliner2.GLiNER2(config, encoder_config=tiny_bert(tokenizer, layers=1), tokenizer=tokenizer).save_pretrained(str(made))
+    encoder = tiny_bert(tokenizer, layers=1)
+    gliner2.GLiNER2(config, encoder_config=encoder, tokenizer=tokenizer).save_pretrained(str(made))
     return made
 
 
