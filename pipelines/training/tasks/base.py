@@ -103,23 +103,7 @@ class Task(Protocol):
         ...
 
 
-class LanguageScores:
-    """Base class of tasks that are scored by the tokens that the model predicts."""
-
-    def example_losses(self, model: torch.nn.Module, batch: ExampleBatch) -> torch.Tensor:
-        """Returns (B,) the mean cross-entropy over each example's targets."""
-        return example_losses(model, batch)
-
-    def evaluate(self, model: torch.nn.Module, held_out: HeldOut) -> Evaluation:
-        """Returns perplexity and accuracy."""
-        return evaluate(model, held_out)
-
-    def scores(self, model: torch.nn.Module, held_out: HeldOut, progress: Progress) -> TaskScores:
-        """Returns no further scores."""
-        return TaskScores()
-
-
-class LanguageTask(LanguageScores, ABC):
+class LanguageTask(ABC):
     """Base class of tasks for causal language models. A subclass turns a record into an example.
 
     Args:
@@ -152,6 +136,18 @@ class LanguageTask(LanguageScores, ABC):
             num_available=len(stored),
             rows=[stored[int(record)] for record in chosen],
         )
+
+    def example_losses(self, model: torch.nn.Module, batch: ExampleBatch) -> torch.Tensor:
+        """Returns (B,) the mean cross-entropy over each example's targets."""
+        return example_losses(model, batch)
+
+    def evaluate(self, model: torch.nn.Module, held_out: HeldOut) -> Evaluation:
+        """Returns perplexity and accuracy."""
+        return evaluate(model, held_out)
+
+    def scores(self, model: torch.nn.Module, held_out: HeldOut, progress: Progress) -> TaskScores:
+        """Returns no further scores."""
+        return TaskScores()
 
 
 class GeneratingTask(LanguageTask):
