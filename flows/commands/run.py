@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from flows.running.lifecycle import fail, finish, refuse_settings, retire, running, silence_libraries
@@ -57,20 +56,13 @@ def run_job(
     return record
 
 
-def child_run(
-    parent: RunSpec,
-    *,
-    purpose: Purpose,
-    changes: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
-    overlay: str | None = None,
-    selected: Sequence[str] | None = None,
-) -> dict[str, Any]:
+def child_run(parent: RunSpec, *, purpose: Purpose) -> dict[str, Any]:
     """Runs a child of a run (`pipelines.store.objects.session.child_of`) and returns its record.
 
     Raises:
         ReticentError: `child_of` or a stage failed. The results of earlier stages are kept.
     """
-    spec = child_of(parent, new_run_id(), purpose=purpose, changes=changes, overlay=overlay, selected=selected)
+    spec = child_of(parent, new_run_id(), purpose=purpose)
     return _run_begun(str(save_spec(make_session(spec))), Console())
 
 

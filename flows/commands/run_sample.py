@@ -70,9 +70,7 @@ def fraction_of(text: str) -> float:
     return value
 
 
-def run_sample(
-    config: Path, sample: str, *, environ: Mapping[str, str] | None = None, console: Console | None = None
-) -> dict[str, Any]:
+def run_sample(config: Path, sample: str, *, environ: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Redacts a sample of the documents like a run, leaving out copies, and returns counts.
 
     Stops early if reading or redacting takes too long, for example with a slow model, and says so.
@@ -85,7 +83,7 @@ def run_sample(
         InputError: no document can be used.
     """
     began = time.monotonic()
-    console = console or Console()
+    console = Console()
     fraction = fraction_of(sample)
     settings = load_settings(config, os.environ if environ is None else environ)
     split: Any = settings.stages["split"]

@@ -98,14 +98,13 @@ def make_spec(
     selected: Sequence[str] = EVERYTHING,
     forced: Sequence[str] = (),
     verify: str | None = None,
-    create: bool = True,
 ) -> RunSpec:
-    """Makes the specification of a new run. ``create`` is passed to `open_store`.
+    """Makes the specification of a new run.
 
     Raises:
         ConfigError: only stages that the settings leave out are selected, or one of them is forced.
     """
-    return spec_and_wait(settings, corpus, selected=selected, forced=forced, verify=verify, create=create)[0]
+    return spec_and_wait(settings, corpus, selected=selected, forced=forced, verify=verify, create=True)[0]
 
 
 def spec_and_wait(
