@@ -118,5 +118,8 @@ def test_names_of_formats_and_language_models_are_ours_and_a_model_of_the_user_i
     assert not filled_ranges(str(shown["corpus"]["format"]))
     assert not filled_ranges(str(shown["redact"]["model"]))
     assert not filled_ranges(str(marked({"settings": {"corpus": {"format": "auto"}}})["settings"]["corpus"]["format"]))
+    for model, is_ours in (("pl_core_news_md", True), ("core", False), ("anne_core_web_sm", False)):
+        found = marked({"settings": {"redact": {"model": model}}})["settings"]["redact"]["model"]
+        assert bool(filled_ranges(str(found))) is not is_ours
     assert filled_ranges(str(shown["train"]["model"])) == [(0, 4)]
     assert filled_ranges(str(marked({"settings": {"corpus": {"format": "anne"}}})["settings"]["corpus"]["format"]))
