@@ -57,11 +57,7 @@ def read_lines(path: Path) -> list[Any]:
 
 
 def write_json(path: Path | None, document: Any, **options: Any) -> str:
-    """Writes a document as JSON, unless the path is None.
-
-    Returns:
-        The text of the document.
-    """
+    """Writes a document as JSON, unless the path is None, and returns its text."""
     text = json.dumps(document, **{"indent": 1, **options})
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -113,10 +113,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def check_options(model: type[BaseModel] | None, values: Mapping[str, Any], where: str) -> BaseModel | None:
-    """Validates the options of a plug-in.
-
-    Returns:
-        An instance of the model; None without one.
+    """Validates the options of a plug-in, and returns an instance of its model; None without a model.
 
     Raises:
         ValueError: a field is unknown, missing or wrong. The message names the field and the nearest one, and no value.

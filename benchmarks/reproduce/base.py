@@ -105,11 +105,7 @@ def sentences(paragraphs: Sequence[str]) -> list[str]:
 
 
 def starting_point(data_dir: Path, work: Path, recipe: Recipe, minutes: float = math.inf) -> Path | None:
-    """Returns the folder of the starting point, which is made if it is missing.
-
-    Returns:
-        The folder, or None if the time was over before the last step.
-    """
+    """Returns the folder of the starting point, which is made if it is missing; None if the time is over first."""
     public, _ = split_articles(data_dir)
     key = content_key({"recipe": asdict(recipe), "articles": public, "version": 1})
     deadline = time.monotonic() + minutes * _MINUTE

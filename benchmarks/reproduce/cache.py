@@ -18,16 +18,13 @@ def content_key(made_from: Mapping[str, Any]) -> str:
 
 
 def cached(parent: Path, key: str, make: Callable[[Path], Mapping[str, Any] | None]) -> Path | None:
-    """Returns the folder of an artifact, which is made if it is missing.
+    """Returns the folder of an artifact, which is made if it is missing; None while it is not complete.
 
     Args:
         parent: folder of the artifacts of its kind.
         key: content key of the artifact.
         make: function that fills the folder and returns its document, or None if the folder is not complete; the next
             call continues.
-
-    Returns:
-        The folder, or None while it is not complete.
     """
     folder = (parent / key).absolute()
     if not (folder / DONE).exists():

@@ -12,11 +12,7 @@ from flows.commands.run import run_job
 
 
 def run_demo(folder: Path, *, dialogues: int, say: Callable[[str], None]) -> dict[str, Any]:
-    """Writes the built-in corpus and its settings, runs the job, and lists the results. Continues an interrupted demo.
-
-    Returns:
-        The run's record.
-    """
+    """Writes the built-in corpus, runs the job, and returns its record. Continues an interrupted demo."""
     config = folder / "reticent.toml"
     if config.exists():
         say(f"1. {config} exists already: continuing with it.")

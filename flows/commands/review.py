@@ -141,10 +141,7 @@ def serve(
     overlap: float,
     announce: Callable[[str, int], None],
 ) -> dict[str, Any]:
-    """Serves the review page until interrupted.
-
-    Returns:
-        The progress of the work.
+    """Serves the review page until interrupted, and returns the progress of the work.
 
     Raises:
         ConfigError: the port is taken, or a value is out of range.

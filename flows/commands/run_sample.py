@@ -71,12 +71,9 @@ def fraction_of(text: str) -> float:
 
 
 def run_sample(config: Path, sample: str, *, environ: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Redacts a sample of the documents like a run, leaving out copies, and returns counts.
+    """Redacts a sample like a run, without copies. Returns counts, and the path ``examples`` of a private file.
 
     Stops early if reading or redacting takes too long, for example with a slow model, and says so.
-
-    Returns:
-        A dictionary of counts, and ``examples``, the path of a private file.
 
     Raises:
         ConfigError: a setting is wrong.

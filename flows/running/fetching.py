@@ -20,10 +20,7 @@ Keys = dict[str, PartitionKeys]
 
 
 def fetch(settings: ProjectSettings, *stages: str) -> tuple[Session, Keys]:
-    """Brings stages, and every stage that they read, up to date in this process.
-
-    Returns:
-        A session, and the artifacts of every needed stage.
+    """Returns a session and the artifacts of stages, which are brought up to date in this process.
 
     Raises:
         ReticentError: a stage raised it.

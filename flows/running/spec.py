@@ -183,10 +183,7 @@ def begin(
     verify: str | None = None,
     progress: Progress = silent,
 ) -> str:
-    """Validates the settings, reads the input's digests, and writes the run's specification.
-
-    Returns:
-        The path of the specification, by which flows and tasks name the run.
+    """Validates the settings, reads the input's digests, and returns the path of the run's specification.
 
     Raises:
         ConfigError, InputError, PrivacyGateError, StoreError: the run cannot begin. No stage has run.

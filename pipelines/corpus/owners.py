@@ -46,15 +46,12 @@ def normalised(owner: str) -> str:
 
 
 def owner_of(document: Document, owner_from: OwnerFrom, speakers: Iterable[str]) -> str | None:
-    """Returns the normalised id of a document's owner.
+    """Returns the normalised id of a document's owner, which is a secret; None if the document is its own owner.
 
     Args:
         document: document.
         owner_from: setting ``corpus.owner_from``, other than "none".
         speakers: names of its speakers that are no roles, which are only read if the format tells no sender.
-
-    Returns:
-        The id, which is a secret; None if the document is its own owner.
 
     Raises:
         BadRow: the document has no owner, or several.

@@ -87,7 +87,7 @@ def review_judged(
     learnt: Learnt,
     progress: Progress = silent,
 ) -> tuple[ReviewTable, int]:
-    """Reviews the sample against a judge.
+    """Returns the sample as a judge reviews it, and the number of sampled sentences that nobody judged.
 
     Args:
         sample: ``sample`` table.
@@ -97,9 +97,6 @@ def review_judged(
         weights: weights of the sentences.
         learnt: sentences that policies learnt from, which are left out.
         progress: function called after every partition.
-
-    Returns:
-        (judged sentences, number of sampled ones that nobody judged).
 
     Raises:
         StageError: a sampled sentence was not redacted, or a span does not fit its sentence.

@@ -21,16 +21,13 @@ _MOST = 10**9
 
 
 def num_reviews_needed(bound: float, confidence: float, expected_rate: float, assurance: float) -> tuple[int, int]:
-    """Returns the number of independent units to review so that the bound is reached with some assurance.
+    """Returns the number of independent units to review for some assurance, and the allowed misses among them.
 
     Args:
         bound: one-sided upper bound to reach.
         confidence: confidence of the bound.
         expected_rate: expected true rate; below ``bound``.
         assurance: probability, at that rate, that the bound is ``bound`` or less.
-
-    Returns:
-        (number of units, number of allowed misses among them).
 
     Raises:
         ConfigError: a value is out of range, or the expected rate leaves no room below the bound.

@@ -29,15 +29,12 @@ _HELP: Final = "what each format holds says docs/reviewing.md, under Files"
 
 
 def export_reviews(items: Sequence[Item], decisions: Iterable[Decision], format: str) -> tuple[str, int]:
-    """Exports sentences and the reviews in force.
+    """Returns the text of a file with sentences and the reviews in force, and the number of its reviews.
 
     Args:
         items: sentences, also those without a review.
         decisions: decisions in the log.
         format: one of `FORMATS`. ``label-studio`` gives a list of tasks: masks as predictions, reviews as annotations.
-
-    Returns:
-        (text of the file, number of its reviews).
     """
     ballots = ballots_of(decisions)
     reviews = {

@@ -191,13 +191,10 @@ def _masks(
 
 
 def judged_secrets(item: Item, marked: Sequence[Secret], wrong: Sequence[Range]) -> tuple[list[Secret], list[Range]]:
-    """Turns a reviewer's marks into the secrets of the whole sentence.
+    """Returns all secrets of a sentence by a reviewer's marks, in order, and those that only a policy supports.
 
     A mask that is not called wrong is a trusted secret. A mark includes the masks that it touches: "Jane" next to a
     masked "Doe", marked as one, is one secret.
-
-    Returns:
-        (all secrets in order, those that only a policy supports).
     """
     rejected = covered(wrong)
     secrets, trusted = [_grown(mark, item.masks, rejected) for mark in marked], []

@@ -103,7 +103,7 @@ def make_strata(
 
 
 def draw_replicate(num_population: int, size: int, seed: int, replicate: int, stratum: int = 0) -> NDArray[np.int64]:
-    """Draws the row numbers of one replicate in one stratum.
+    """Draws (size,) distinct row numbers of one replicate in one stratum, ascending.
 
     Args:
         num_population: number of rows to draw from, numbered from 0 in corpus order.
@@ -111,9 +111,6 @@ def draw_replicate(num_population: int, size: int, seed: int, replicate: int, st
         seed: seed of the stage.
         replicate: number of the replicate; each has its own random stream.
         stratum: number of the stratum; each has its own random stream.
-
-    Returns:
-        (size,) distinct row numbers, ascending.
     """
     entropy = [seed % 2**128, replicate] + ([stratum] if stratum else [])
     generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy)))

@@ -44,11 +44,7 @@ class Figure:
 
 
 def dot_plot(rows: Sequence[tuple[str, Values]], figure: Figure) -> Markup | None:
-    """Draws a figure by method: a point, its interval, and above them the whole name.
-
-    Returns:
-        The chart, or None where no method has the figure.
-    """
+    """Draws a figure by method: a point, its interval, and above them the name. None if no method has it."""
     drawn = [(name, values) for name, values in rows if is_number(values["mean"])]
     if not drawn:
         return None

@@ -28,13 +28,10 @@ class _Environment(Environment):
 
 
 def render_html(report: Mapping[str, Any]) -> str:
-    """Returns the page of a full or a public report.
+    """Returns the whole HTML page of a full or a public report. The same report gives the same bytes.
 
     Args:
         report: result of `pipelines.report.figures.build` or `pipelines.report.public.public_version`.
-
-    Returns:
-        A whole HTML document. The same report gives the same bytes.
     """
     page = (
         _environment()

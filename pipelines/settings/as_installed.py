@@ -38,11 +38,7 @@ _NEED_MORE: Final = frozenset({"ja", "ko", "th", "vi"})
 
 
 def has_tokenizer(language: str) -> bool:
-    """Checks that spaCy has a tokeniser for a language, by its files.
-
-    Returns:
-        False if only loading the tokeniser can tell.
-    """
+    """Checks by its files that spaCy has a tokeniser for a language. False if only loading it can tell."""
     spacy = importlib.util.find_spec("spacy")
     if spacy is None or spacy.origin is None or language in _NEED_MORE or not language.isalpha():
         return False

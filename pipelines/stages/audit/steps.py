@@ -26,13 +26,10 @@ NOT_PLAYED: Final = (
 
 
 def played_games(ctx: StageContext) -> tuple[list[tuple[TrainingGame, PlayedTraining]], str | None]:
-    """Plays a game for each kind of noised step that the run's method takes, with its noise and rate.
+    """Returns a game for each kind of noised step of the run's method, and the reason if one was not played.
 
     The games have records of their own, so their claim is finite whatever else the training did, and whatever a canary
     of the audit's model is. They run in as many processes of this machine as the training.
-
-    Returns:
-        The games, and the reason if one could not be played; None if all were.
 
     Raises:
         PrivacyGateError: a training took other steps than it planned.

@@ -290,16 +290,13 @@ def remove_dead_views(roots: Roots) -> None:
 
 
 def adopt(session: Session, stage: str, old_key: str) -> str:
-    """Keeps an expensive artifact although the code or the environment changed.
+    """Keeps an expensive artifact although the code or the environment changed, and returns its new key.
 
     The artifact is published again under the stage's present key. Its lineage records the old key.
 
     Args:
         stage: name of a stage of the graph.
         old_key: key of an existing artifact, or its first 8 or more characters.
-
-    Returns:
-        The new key.
 
     Raises:
         ConfigError: there is no such artifact; its settings, inputs or seed differ from the present ones; or an input

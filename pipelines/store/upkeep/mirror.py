@@ -101,13 +101,10 @@ def _published(roots: Roots) -> dict[str, Files]:
 
 
 def _copy(place: _Place, public: Path, name: str, files: Files) -> int:
-    """Copies an artifact's missing files, and its manifest last.
+    """Copies an artifact's missing files, its manifest last, and returns the number of copied bytes.
 
     A file of the same size counts as copied. It is not read again, because that would be as much traffic as copying it,
     every night. Readers compare digests, which ``latest.json`` lists.
-
-    Returns:
-        The number of copied bytes.
     """
     own = (public / name / MANIFEST).read_bytes()
     is_known = place.read(f"{name}/{MANIFEST}") == own
