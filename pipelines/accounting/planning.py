@@ -32,6 +32,8 @@ RECORDS_LOSS: Final = 1.1
 """Noise that several records of a drawn person may cost, over that of one record, if a person's records agree."""
 DROWNED: Final = 1.0
 """Estimate: total noise-to-signal figure from which a training loses half of what it would learn without noise."""
+ENOUGH_STEPS: Final = 250
+"""Estimate: number of steps that suffices, so that more records of a person count more than more steps."""
 _MOST_RECORDS_EACH: Final = 64
 
 Unit = Literal["record", "owner"]
@@ -54,11 +56,17 @@ class Goal:
 
     def least_total(self, count: int) -> float:
         """Returns the total noise-to-signal figure of large batches, for so many units."""
+        return 2 * math.sqrt(self.num_parameters) / (count * self._mu())
+
+    def epsilon_for(self, factor: float) -> float:
+        """Returns the epsilon, at the same delta, whose total noise is smaller by a factor."""
+        return gdp_epsilon(factor * self._mu(), self.delta)
+
+    def _mu(self) -> float:
         high = 1.0
         while gdp_epsilon(high, self.delta) < self.epsilon:
             high *= 2
-        mu = brentq(lambda mu: gdp_epsilon(mu, self.delta) - self.epsilon, 1e-9, high, rtol=1e-9)
-        return 2 * math.sqrt(self.num_parameters) / (count * float(mu))
+        return float(brentq(lambda mu: gdp_epsilon(mu, self.delta) - self.epsilon, 1e-9, high, rtol=1e-9))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,9 +172,10 @@ def best_batch(trainings: Sequence[PlannedTraining]) -> PlannedTraining:
 def records_each(one: PlannedTraining, goal: Goal, most: int) -> PlannedTraining:
     """Returns the training with the largest number g of records of a drawn person that the rule allows.
 
-    The rule compares trainings of as many records a step and as many steps: with g records, a step draws a g-th of the
-    people. The largest g counts with g sigma_g <= `RECORDS_LOSS` sigma_1. It loses at most that factor if a person's
-    records agree, and gains up to the root of g if they differ and the clipping norm is lowered with them.
+    The rule compares trainings of as many records a step and as many steps (up to rounding, which the total figure
+    allows for): with g records, a step draws a g-th of the people. The largest g counts with
+    g sigma_g <= `RECORDS_LOSS` sigma_1. It loses at most that factor if a person's records agree, and gains up to the
+    root of g if they differ and the clipping norm is lowered with them.
 
     Args:
         one: training with one record of each drawn person.
@@ -179,6 +188,58 @@ def records_each(one: PlannedTraining, goal: Goal, most: int) -> PlannedTraining
         if batch < 1 or epochs < 1:
             break
         found = planned("owner", one.count, batch, epochs, goal, size)
-        if found.noise_batch_ratio <= RECORDS_LOSS * one.noise_batch_ratio:
+        if found.total_noise_to_signal <= RECORDS_LOSS * one.total_noise_to_signal:
             best = found
+    return best
+
+
+@dataclass(frozen=True, kw_only=True)
+class Option:
+    """What a training may sample.
+
+    Attributes:
+        name: name for people.
+        curve: trainings of equal compute by batch size.
+        chosen: training of the best batch size.
+    """
+
+    name: str
+    curve: tuple[PlannedTraining, ...]
+    chosen: PlannedTraining
+
+
+def options(goal: Goal, *, num_records: int, num_people: int | None, records_of_a_person: int) -> list[Option]:
+    """Returns the options, the recommended one last: records, people, and people with several records each.
+
+    Args:
+        goal: goal of the plan.
+        num_records: number of records.
+        num_people: number of people; None if only records can be sampled.
+        records_of_a_person: number of records that a drawn person can be expected to have.
+
+    Raises:
+        ConfigError: the compute is not enough for one epoch.
+    """
+    curve = batch_sizes("record", num_records, goal)
+    found = [Option(name="record", curve=tuple(curve), chosen=best_batch(curve))]
+    if num_people is None:
+        return found
+    curve = batch_sizes("owner", num_people, goal)
+    found.append(Option(name="owner, g = 1", curve=tuple(curve), chosen=best_batch(curve)))
+    several = _several_records(curve, goal, records_of_a_person)
+    if several is not None:
+        each = several.records_each
+        curve = batch_sizes("owner", num_people, goal, each)
+        found.append(Option(name=f"owner, g = {each}", curve=tuple(curve), chosen=several))
+    return found
+
+
+def _several_records(curve: Sequence[PlannedTraining], goal: Goal, most: int) -> PlannedTraining | None:
+    """Returns the training with the largest g among those with enough steps, and of these with the most steps."""
+    best = None
+    for one in reversed([training for training in curve if training.steps >= ENOUGH_STEPS]):
+        found = records_each(one, goal, most)
+        if found.records_each < (best.records_each if best else 2):
+            break
+        best = found
     return best
