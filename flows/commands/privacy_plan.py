@@ -31,8 +31,8 @@ _OWNER: Final = (
 )
 _SEVERAL: Final = (
     "g follows from the numbers of records that you gave, so these must be public or fixed beforehand; it gains up to "
-    "the root of g in signal if a person's records differ and train.max_grad_norm is lowered, and costs at most a tenth "
-    "if they agree"
+    "the root of g in signal if a person's records differ and train.max_grad_norm is lowered, and costs about a tenth "
+    "at most if they agree"
 )
 _ESTIMATE: Final = (
     "noise figures are exact for the noise shown; what they mean for a model is an estimate from small models "
@@ -92,8 +92,8 @@ def plan_document(given: Budget, config: Path | None, environ: Mapping[str, str]
         epsilon=given.epsilon or train.target_epsilon or _EPSILON,
         delta=_delta(given, train),
         gradients=_gradients(given, train, num_records),
-        num_parameters=given.parameters or _parameters(train),
     )
+    parameters = given.parameters or num_parameters(train)
     found = options(goal, num_records=num_records, num_people=given.people, records_of_a_person=typical)
     best = found[0] if given.most == 1 else found[-1]
     rows = []
@@ -113,8 +113,8 @@ def plan_document(given: Budget, config: Path | None, environ: Mapping[str, str]
                 "sample_rate": chosen.sample_rate,
                 "noise_multiplier": chosen.noise_multiplier,
                 "noise_batch_ratio": chosen.noise_batch_ratio,
-                "noise_to_signal": chosen.noise_to_signal,
-                "total_noise_to_signal": chosen.total_noise_to_signal,
+                "noise_to_signal": parameters and chosen.noise_batch_ratio * math.sqrt(parameters),
+                "total_noise": chosen.total_noise,
                 "epsilon_person": of_person,
                 "gradients": chosen.gradients,
                 "hours": None if given.throughput is None else chosen.gradients / given.throughput / 3600,
@@ -131,8 +131,8 @@ def plan_document(given: Budget, config: Path | None, environ: Mapping[str, str]
         "records": num_records,
         "most_records": given.most,
         "gradients": goal.gradients,
-        "parameters": goal.num_parameters,
-        "least_total_noise_to_signal": goal.least_total(best.chosen.count),
+        "parameters": parameters,
+        "least_total_noise": goal.least_total(best.chosen.count),
         "batch_loss": BATCH_LOSS,
         "warns_from": DROWNED,
         "warnings": _warnings(best.chosen, goal, given),
@@ -153,20 +153,21 @@ def plan_text(document: Mapping[str, Any]) -> str:
     people = "" if document["people"] is None else f"{document['people']:,} people, "
     lines = [
         f"epsilon {document['epsilon']:g} at delta {document['delta']:g}: {people}{document['records']:,} records, "
-        f"{document['gradients']:,.0f} gradients, {document['parameters']:,} trained parameters",
-        f"  {'unit':<14} {'batch':>8} {'epochs':>6} {'steps':>8} {'noise':>7} {'noise/batch':>11} {'a step':>8} "
-        f"{'in total':>8} {'person':>7} {'hours':>7}",
+        f"{document['gradients']:,.0f} gradients"
+        + ("" if document["parameters"] is None else f", {document['parameters']:,} trained parameters"),
+        f"  {'unit':<14} {'batch':>8} {'epochs':>6} {'steps':>8} {'noise':>7} {'noise/batch':>11} {'a step':>7} "
+        f"{'total':>8} {'person':>7} {'hours':>7}",
     ]
     for row in document["options"]:
         mark = "*" if row == document["recommended"] else " "
         lines.append(
             f"{mark} {row['name']:<14} {row['expected_batch_size']:>8,} {row['epochs']:>6,} {row['steps']:>8,} "
-            f"{row['noise_multiplier']:>7.3g} {row['noise_batch_ratio']:>11.2g} {row['noise_to_signal']:>8.3g} "
-            f"{row['total_noise_to_signal']:>8.3g} {_short(row['epsilon_person'])} {_short(row['hours'])}"
+            f"{row['noise_multiplier']:>7.3g} {row['noise_batch_ratio']:>11.2g} {_short(row['noise_to_signal'])} "
+            f"{row['total_noise']:>8.2g} {_short(row['epsilon_person'])} {_short(row['hours'])}"
         )
     lines += [
-        "  * recommended. noise: over the clipping norm. a step, in total: length of the noise over that of the largest "
-        "signal.",
+        "  * recommended. noise: multiplier. noise/batch: noise of a coordinate of a step, over the largest signal.",
+        "  a step: length of that noise, over the same. total: noise/batch over the root of the number of steps.",
         "  person: epsilon of a person with the most records. hours: with --throughput.",
         *(f"warning: {warning}" for warning in document["warnings"]),
         "settings:",
@@ -204,12 +205,11 @@ def _checked(given: Budget) -> Budget:
         raise ConfigError("--median and --most are about people: give --people as well")
     if given.most is not None and given.median is not None and given.median > given.most:
         raise ConfigError(f"--median is {given.median} and --most is {given.most}: half of the people cannot have more")
-    if given.most is not None and given.records is not None and given.people is not None:
-        if not given.most <= given.records <= given.most * given.people:
-            raise ConfigError(
-                f"{given.people:,} people with at most {given.most:,} records each cannot have {given.records:,} "
-                "records: correct --people, --records or --most"
-            )
+    if None not in (given.most, given.records) and not given.most <= given.records <= given.most * given.people:
+        raise ConfigError(
+            f"{given.people:,} people with at most {given.most:,} records each cannot have {given.records:,} records: "
+            "correct --people, --records or --most"
+        )
     return given
 
 
@@ -253,13 +253,10 @@ def _gradients(given: Budget, train: TrainConfig, num_records: int) -> float:
     return given.gradients or (given.epochs or train.epochs) * num_records
 
 
-def _parameters(train: TrainConfig) -> int:
-    """Returns the number of parameters of a GPT-2 from scratch."""
+def num_parameters(train: TrainConfig) -> int | None:
+    """Returns the number of parameters of a GPT-2 from scratch; None for a model that only a run loads."""
     if train.is_pretrained() or train.model == "lstm":
-        raise ConfigError(
-            f"give --parameters: the number of trained parameters of {train.model!r} is known only after it was loaded "
-            "(num_trained_parameters in the report of a run)"
-        )
+        return None
     shape = train.shape()
     vocabulary = train.vocab_size if train.tokenizer_kind() == "bpe_public" else _VOCABULARY
     width = shape.embedding_size
@@ -270,18 +267,17 @@ def _warnings(chosen: PlannedTraining, goal: Goal, given: Budget) -> list[str]:
     from pipelines.accounting.planning import DROWNED, ENOUGH_STEPS
 
     found = []
-    if (total := chosen.total_noise_to_signal) >= DROWNED:
-        factor = total / DROWNED
+    if chosen.total_noise >= DROWNED:
+        factor = chosen.total_noise / DROWNED
+        several = chosen.records_each == 1 and chosen.unit == "owner" and given.most != 1
         found.append(
-            f"noise will drown the signal (an estimate): the noise of all steps is {total:.2g} times as long as the "
-            f"largest signal, and from {DROWNED:g} on half of what could be learnt was lost. Other batches, more steps "
-            "and more compute hardly change this. Each of these alone would help: "
-            f"{math.ceil(chosen.count * factor):,} {_WORDS[chosen.unit]} in place of {chosen.count:,}, an epsilon of "
-            f"{goal.epsilon_for(factor):.2g}, or {math.floor(goal.num_parameters / factor**2):,} trained parameters "
-            '(train.adaptation = "lora" on a pretrained model, or a smaller model)'
+            f"noise will drown the signal (an estimate): total noise is {chosen.total_noise:.2g}, and from {DROWNED:g} "
+            "on small models trained from scratch lost more than a third of what they learn without noise beyond the "
+            f"frequencies of tokens. Batch size, steps and compute hardly change it. What helps: {math.ceil(chosen.count * factor):,} {_WORDS[chosen.unit]} in "
+            f"place of {chosen.count:,}, or epsilon {goal.epsilon_for(factor):.2g}, or a pretrained model, which has "
+            'less to learn (train.model, perhaps with train.adaptation = "lora")'
+            + (", or more epochs, which allow several records of a drawn person (train.owner_records)" * several)
         )
-        if chosen.unit == "owner" and chosen.records_each == 1 and (given.median or 2) > 1:
-            found.append("several records of a drawn person (train.owner_records) would help if more steps are given")
     if chosen.steps < ENOUGH_STEPS:
         found.append(f"only {chosen.steps:,} steps: give more compute, which allows more steps at the same total noise")
     if given.people is None:
@@ -305,7 +301,7 @@ def _draw(found: Sequence[Option], best: Option, limit: float, out: Path) -> Non
     from pipelines.report.plan_chart import plan_chart
 
     def point(training: PlannedTraining) -> tuple[float, float]:
-        return training.batch * training.records_each, training.total_noise_to_signal
+        return training.batch * training.records_each, training.total_noise
 
     curves = {option.name: [*map(point, option.curve)] for option in found}
     drawn = plan_chart(curves, {option.name: point(option.chosen) for option in found}, best.name, limit)

@@ -1,15 +1,14 @@
 """Plan of a training with noise before anybody trains: what to sample, how many at a time, how often, and the noise.
 
-A step divides a sum of clipped contributions by the expected batch size B. Its noise has the deviation sigma / B in each
-of d coordinates, over the clipping norm. That is the noise-batch ratio of McKenna et al. (2025, arXiv 2501.18914), and
-the effective noise multiplier of Li et al. (2022, section 3.2.1). Three figures follow:
+A step divides a sum of clipped contributions by the expected batch size B. Three figures follow from its noise:
 
-- ``noise_to_signal`` of a step, sigma sqrt(d) / B: length of the noise over the largest length of the mean.
-- ``total_noise_to_signal``, sigma sqrt(d) / (B sqrt(T)): the same for the sum of all T steps, because noise adds up as
-  the root of T, and a signal of one direction as T.
-- ``least_total``, 2 sqrt(d) / (N mu): the value that the second approaches for large batches, with the mu of Gaussian DP
-  that has the same epsilon and delta. It depends on neither batch nor steps nor compute (Sander et al. 2023, Räisä et
-  al. 2024): only more people, a larger epsilon, or fewer parameters change it.
+- ``noise_batch_ratio``, sigma / B: deviation of the noise in one coordinate of the mean, over the clipping norm
+  (McKenna et al. 2025, arXiv 2501.18914; the effective noise multiplier of Li et al. 2022).
+- ``total_noise``, sigma / (B sqrt(T)): the same for the sum of all T steps, over the largest sum that the signal can
+  have, because noise adds up as the root of T, and a signal of one direction as T.
+- ``least_total``, 2 / (N mu): the value that the second approaches for large batches, with the mu of Gaussian DP that
+  has the same epsilon and delta. It depends on neither batch nor steps nor compute (Sander et al. 2023, arXiv
+  2210.03403; Räisä et al. 2024, arXiv 2402.03990). Only more people and a larger epsilon lower it.
 """
 
 from __future__ import annotations
@@ -30,8 +29,9 @@ BATCH_LOSS: Final = 1.1
 """Total noise of the recommended batch size over that of the best batch size of equal compute, at most."""
 RECORDS_LOSS: Final = 1.1
 """Noise that several records of a drawn person may cost, over that of one record, if a person's records agree."""
-DROWNED: Final = 1.0
-"""Estimate: total noise-to-signal figure from which a training loses half of what it would learn without noise."""
+DROWNED: Final = 0.0025
+"""Estimate: total noise from which small models trained from scratch lost half of what they learn without noise beyond
+the frequencies of tokens (``benchmarks/plan_check.py``)."""
 ENOUGH_STEPS: Final = 250
 """Estimate: number of steps that suffices, so that more records of a person count more than more steps."""
 _MOST_RECORDS_EACH: Final = 64
@@ -46,17 +46,15 @@ class Goal:
     Attributes:
         epsilon, delta: guarantee of the unit, under replace_one.
         gradients: most gradients of single records that the training may compute.
-        num_parameters: number of trained parameters.
     """
 
     epsilon: float
     delta: float
     gradients: float
-    num_parameters: int
 
     def least_total(self, count: int) -> float:
-        """Returns the total noise-to-signal figure of large batches, for so many units."""
-        return 2 * math.sqrt(self.num_parameters) / (count * self._mu())
+        """Returns the total noise of large batches, for so many units."""
+        return 2 / (count * self._mu())
 
     def epsilon_for(self, factor: float) -> float:
         """Returns the epsilon, at the same delta, whose total noise is smaller by a factor."""
@@ -80,7 +78,6 @@ class PlannedTraining:
         batch: expected number of units in a step.
         epochs: expected number of times that a unit is drawn.
         noise_multiplier: standard deviation of the noise over the clipping norm, sufficient for the goal.
-        num_parameters: number of trained parameters.
     """
 
     unit: Unit
@@ -89,7 +86,6 @@ class PlannedTraining:
     batch: int
     epochs: int
     noise_multiplier: float
-    num_parameters: int
 
     @property
     def sample_rate(self) -> float:
@@ -112,14 +108,9 @@ class PlannedTraining:
         return self.noise_multiplier / (self.sample_rate * self.count)
 
     @property
-    def noise_to_signal(self) -> float:
-        """Returns the length of a step's noise over the largest length of the mean gradient."""
-        return self.noise_batch_ratio * math.sqrt(self.num_parameters)
-
-    @property
-    def total_noise_to_signal(self) -> float:
-        """Returns the same for the sum of all steps."""
-        return self.noise_to_signal / math.sqrt(self.steps)
+    def total_noise(self) -> float:
+        """Returns the noise of a coordinate of the sum of all steps, over the largest sum of the signal."""
+        return self.noise_batch_ratio / math.sqrt(self.steps)
 
     @property
     def event(self) -> Event:
@@ -140,9 +131,8 @@ def planned(unit: Unit, count: int, batch: int, epochs: int, goal: Goal, records
         num_steps=_steps(count, batch, epochs),
     )
     return PlannedTraining(
-        unit=unit, records_each=records_each, count=count, batch=batch, epochs=epochs, noise_multiplier=noise,
-        num_parameters=goal.num_parameters,
-    )  # fmt: skip
+        unit=unit, records_each=records_each, count=count, batch=batch, epochs=epochs, noise_multiplier=noise
+    )
 
 
 def batch_sizes(unit: Unit, count: int, goal: Goal, records_each: int = 1) -> list[PlannedTraining]:
@@ -164,15 +154,21 @@ def batch_sizes(unit: Unit, count: int, goal: Goal, records_each: int = 1) -> li
 
 
 def best_batch(trainings: Sequence[PlannedTraining]) -> PlannedTraining:
-    """Returns the training with the most steps whose total noise is at most `BATCH_LOSS` times the least."""
-    least = min(training.total_noise_to_signal for training in trainings)
-    return next(t for t in trainings if t.total_noise_to_signal <= BATCH_LOSS * least)
+    """Returns the training with the most steps whose total noise is at most `BATCH_LOSS` times the least.
+
+    If that has fewer than `ENOUGH_STEPS`, the largest batch that leaves so many steps counts, or else the smallest.
+    """
+    least = min(training.total_noise for training in trainings)
+    found = next(t for t in trainings if t.total_noise <= BATCH_LOSS * least)
+    if found.steps >= ENOUGH_STEPS:
+        return found
+    return next((t for t in reversed(trainings) if t.steps >= ENOUGH_STEPS), trainings[0])
 
 
 def records_each(one: PlannedTraining, goal: Goal, most: int) -> PlannedTraining:
     """Returns the training with the largest number g of records of a drawn person that the rule allows.
 
-    The rule compares trainings of as many records a step and as many steps (up to rounding, which the total figure
+    The rule compares trainings of as many records a step and as many steps (up to rounding, which total noise
     allows for): with g records, a step draws a g-th of the people. The largest g counts with
     g sigma_g <= `RECORDS_LOSS` sigma_1. It loses at most that factor if a person's records agree, and gains up to the
     root of g if they differ and the clipping norm is lowered with them.
@@ -188,7 +184,7 @@ def records_each(one: PlannedTraining, goal: Goal, most: int) -> PlannedTraining
         if batch < 1 or epochs < 1:
             break
         found = planned("owner", one.count, batch, epochs, goal, size)
-        if found.total_noise_to_signal <= RECORDS_LOSS * one.total_noise_to_signal:
+        if found.total_noise <= RECORDS_LOSS * one.total_noise:
             best = found
     return best
 

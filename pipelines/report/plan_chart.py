@@ -1,4 +1,4 @@
-"""Chart of a plan: noise over signal of a whole training, by batch size. A drawing of its own, with its colours."""
+"""Chart of a plan: total noise by batch size. A drawing of its own, with its colours."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def plan_chart(
     """Draws a curve for each unit, with its chosen batch size, as a whole SVG file.
 
     Args:
-        curves: (gradients of a step, total noise-to-signal figure) by name, at most three.
+        curves: (gradients of a step, total noise) by name, at most three.
         chosen: chosen point of each curve.
         recommended: name of the recommended curve.
-        limit: figure from which the plan warns.
+        limit: total noise from which the plan warns.
     """
     points = [*(point for row in curves.values() for point in row), *chosen.values()]
     heights = [*(y for _, y in points), limit]
@@ -41,10 +41,10 @@ def plan_chart(
         return left + (right - left) * across.share(point[0]), bottom - (bottom - top) * upright.share(point[1])
 
     spoken = "; ".join(f"{name} {real(chosen[name][1], 3)} at {real(chosen[name][0], 3)}" for name in curves)
-    svg = new_chart(bottom + 48 + _ROW * (len(curves) + 1), f"Noise over signal of the whole training: {spoken}")
+    svg = new_chart(bottom + 48 + _ROW * (len(curves) + 1), f"Total noise: {spoken}")
     svg.attrib |= {"xmlns": "http://www.w3.org/2000/svg", "width": str(2 * WIDTH)}
     SubElement(svg, "style").text = _STYLE
-    text(svg, 0, 12, "Noise over signal of the whole training")
+    text(svg, 0, 12, "Total noise: σ / (B √T)")
     for tick in upright.ticks():
         _, y = place((across.low, tick))
         line(svg, left, y, right, y, "grid")
