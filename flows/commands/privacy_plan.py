@@ -82,7 +82,7 @@ def plan_document(given: Budget, config: Path | None, environ: Mapping[str, str]
         ConfigError: a number is missing, out of range, or contradicts another.
     """
     project = None if config is None else load_settings(config, environ)
-    train = TrainConfig() if project is None else cast(TrainConfig, project.stages["train"])
+    train = TrainConfig.model_validate({}) if project is None else cast(TrainConfig, project.stages["train"])
     given = _checked(given if project is None else _completed(given, project))
     num_records, typical = _records(given)
     from pipelines.accounting.people import person_epsilon
@@ -205,10 +205,11 @@ def _checked(given: Budget) -> Budget:
         raise ConfigError("--median and --most are about people: give --people as well")
     if given.most is not None and given.median is not None and given.median > given.most:
         raise ConfigError(f"--median is {given.median} and --most is {given.most}: half of the people cannot have more")
-    if None not in (given.most, given.records) and not given.most <= given.records <= given.most * given.people:
+    people, records, most = given.people or 0, given.records, given.most
+    if most is not None and records is not None and not most <= records <= most * people:
         raise ConfigError(
-            f"{given.people:,} people with at most {given.most:,} records each cannot have {given.records:,} records: "
-            "correct --people, --records or --most"
+            f"{people:,} people with at most {most:,} records each cannot have {records:,} records: correct --people, "
+            "--records or --most"
         )
     return given
 
@@ -270,12 +271,13 @@ def _warnings(chosen: PlannedTraining, goal: Goal, given: Budget) -> list[str]:
     if chosen.total_noise >= DROWNED:
         factor = chosen.total_noise / DROWNED
         several = chosen.records_each == 1 and chosen.unit == "owner" and given.most != 1
+        more = f"{math.ceil(chosen.count * factor):,} {_WORDS[chosen.unit]} in place of {chosen.count:,}"
         found.append(
             f"noise will drown the signal (an estimate): total noise is {chosen.total_noise:.2g}, and from {DROWNED:g} "
-            "on small models trained from scratch lost more than a third of what they learn without noise beyond the "
-            f"frequencies of tokens. Batch size, steps and compute hardly change it. What helps: {math.ceil(chosen.count * factor):,} {_WORDS[chosen.unit]} in "
-            f"place of {chosen.count:,}, or epsilon {goal.epsilon_for(factor):.2g}, or a pretrained model, which has "
-            'less to learn (train.model, perhaps with train.adaptation = "lora")'
+            "on small models trained from scratch lost a third to almost half of what they learn without noise beyond "
+            f"the frequencies of tokens. Batch size, steps and compute hardly change it. What helps: {more}, or epsilon "
+            f"{goal.epsilon_for(factor):.2g}, or a pretrained model, which has less to learn (train.model, perhaps "
+            'with train.adaptation = "lora")'
             + (", or more epochs, which allow several records of a drawn person (train.owner_records)" * several)
         )
     if chosen.steps < ENOUGH_STEPS:

@@ -30,10 +30,10 @@ BATCH_LOSS: Final = 1.1
 RECORDS_LOSS: Final = 1.1
 """Noise that several records of a drawn person may cost, over that of one record, if a person's records agree."""
 DROWNED: Final = 0.0025
-"""Estimate: total noise from which small models trained from scratch lost half of what they learn without noise beyond
-the frequencies of tokens (``benchmarks/plan_check.py``)."""
-ENOUGH_STEPS: Final = 250
-"""Estimate: number of steps that suffices, so that more records of a person count more than more steps."""
+"""Estimate: total noise from which small models trained from scratch lost a third to almost half of what they learn
+without noise beyond the frequencies of tokens (``benchmarks/plan_check.py``)."""
+ENOUGH_STEPS: Final = 100
+"""Estimate: number of steps below which a small model learnt less, although total noise was lower (likewise)."""
 _MOST_RECORDS_EACH: Final = 64
 
 Unit = Literal["record", "owner"]
