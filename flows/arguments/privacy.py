@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -43,6 +45,57 @@ def privacy_person(
         sample_rate=sample_rate, noise_multiplier=noise_multiplier, steps=steps, delta=delta, records=records
     )
     emit(document, as_json, person_text(document))
+
+
+@privacy_app.command("plan")
+def privacy_plan(
+    people: Annotated[int | None, typer.Option(help="Number of people, which must be public.")] = None,
+    records: Annotated[int | None, typer.Option(help="Number of records, likewise.")] = None,
+    median: Annotated[int | None, typer.Option(help="Records that half of the people do not exceed, likewise.")] = None,
+    most: Annotated[int | None, typer.Option(help="Records that nobody exceeds, likewise.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Epsilon to meet. Default: train.target_epsilon.")] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="Its delta. Default: train.target_delta, or less for many people.")
+    ] = None,
+    epochs: Annotated[
+        float | None, typer.Option(help="Compute, as passes over the records. Default: train.epochs.")
+    ] = None,
+    gradients: Annotated[float | None, typer.Option(help="Compute, as gradients of single records.")] = None,
+    tokens: Annotated[float | None, typer.Option(help="Compute, as tokens.")] = None,
+    hours: Annotated[float | None, typer.Option(help="Compute, as hours.")] = None,
+    record_tokens: Annotated[float | None, typer.Option(help="Tokens of an average record, for --tokens.")] = None,
+    throughput: Annotated[
+        float | None, typer.Option(help="Gradients of records that a second computes, for hours.")
+    ] = None,
+    parameters: Annotated[
+        int | None, typer.Option(help="Number of trained parameters. Default: that of train.model.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", "-c", help="A settings file, for what is not given.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="A file for a picture of the plan (SVG).")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Recommend unit, batch size, steps and noise before anybody trains, and warn if noise will drown the signal."""
+    from flows.commands.privacy_plan import Budget, plan_document, plan_text
+
+    given = Budget(
+        people=people,
+        records=records,
+        median=median,
+        most=most,
+        epsilon=epsilon,
+        delta=delta,
+        epochs=epochs,
+        gradients=gradients,
+        tokens=tokens,
+        hours=hours,
+        record_tokens=record_tokens,
+        throughput=throughput,
+        parameters=parameters,
+    )
+    document = plan_document(given, config, os.environ, out)
+    emit(document, as_json, plan_text(document))
 
 
 @privacy_app.command("calibrate")

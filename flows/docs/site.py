@@ -40,6 +40,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
         "security.md",
         "comparison.md",
         "groups.md",
+        "planning.md",
     ),
     "Tutorials": ("tutorials/README.md", "tutorials/*"),
     GUIDES: (

@@ -19,6 +19,7 @@ SMALLEST_NOISE_MULTIPLIER = 0.05
 
 _LARGEST_NOISE_MULTIPLIER = 1e7
 _COARSE_INTERVAL = 1e-3
+_QUICK_TOLERANCE = 5e-3
 _MOST_SECANTS = 6
 _SHORT_STEP = 1e-3
 
@@ -62,11 +63,7 @@ def calibrate_noise_multiplier(
 
     # A coarse grid is ten times faster. Its epsilon is an upper bound too, so it finds the neighbourhood.
     interval = max(min(_COARSE_INTERVAL, target_epsilon / 100), min(target_epsilon / 1e5, 1.0))
-
-    @functools.cache
-    def coarse(noise_multiplier: float) -> float:
-        event = dp_sgd(noise_multiplier=noise_multiplier, sample_rate=sample_rate, num_steps=num_steps)
-        return pld_epsilon(event, target_delta, relation, interval) - target_epsilon
+    coarse = _excess_on(interval, target_epsilon, target_delta, sample_rate, num_steps, relation)
 
     @functools.cache
     def fine(noise_multiplier: float) -> float:
@@ -79,6 +76,39 @@ def calibrate_noise_multiplier(
     near = _close_in(coarse, low, high, RELATIVE_TOLERANCE / 10)
     near = _approach(fine, near, slope=(coarse(near * 1.001) - coarse(near)) / math.log(1.001))
     return _close_in(fine, *_around(fine, near), RELATIVE_TOLERANCE)
+
+
+def sufficient_noise_multiplier(
+    *, target_epsilon: float, target_delta: float, sample_rate: float, num_steps: int
+) -> float:
+    """Returns a noise multiplier that meets the target under replace_one, for plans that try many trainings.
+
+    It takes a tenth of the time of `calibrate_noise_multiplier`, and exceeds the least sufficient noise by about one
+    per cent (two, if epsilon is below 0.1). Arguments and errors are those of that function.
+    """
+    relation = _checked(target_epsilon, target_delta, sample_rate, num_steps, NeighboringRelation.REPLACE_ONE)
+    interval = min(max(target_epsilon / 300, _COARSE_INTERVAL / 10), 10 * _COARSE_INTERVAL)
+    excess = _excess_on(interval, target_epsilon, target_delta, sample_rate, num_steps, relation)
+    low, high = _bracket(excess)
+    return high if low is None else _close_in(excess, low, high, _QUICK_TOLERANCE)
+
+
+def _excess_on(
+    interval: float,
+    target_epsilon: float,
+    target_delta: float,
+    sample_rate: float,
+    num_steps: int,
+    relation: NeighboringRelation,
+) -> _Excess:
+    """Returns the excess by PLD on a grid of this interval, which remembers its values."""
+
+    @functools.cache
+    def excess(noise_multiplier: float) -> float:
+        event = dp_sgd(noise_multiplier=noise_multiplier, sample_rate=sample_rate, num_steps=num_steps)
+        return pld_epsilon(event, target_delta, relation, interval) - target_epsilon
+
+    return excess
 
 
 def _by_rdp(
