@@ -155,9 +155,9 @@ _PARTICLES: Final = _LISTS["particles"]
 
 
 # Words that a match of some patterns needs (`first_pass`).
-_STRONG_WORD: Final = kind(last_runs(_STRONG).__contains__)
-_WEAK_WORD: Final = kind(last_runs(_WEAK).__contains__)
-_FOREIGN_WORD: Final = kind(last_runs(_FOREIGN).__contains__)
+_STRONG_WORD: Final = kind(last_runs(_STRONG))
+_WEAK_WORD: Final = kind(last_runs(_WEAK))
+_FOREIGN_WORD: Final = kind(last_runs(_FOREIGN))
 _SUFFIXES: Final = tuple(last_runs(_FOREIGN_SUFFIX))
 _SUFFIXED_WORD: Final = kind(lambda word: word.endswith(_SUFFIXES))
 _STREET_WORD: Final = kind(
@@ -181,7 +181,7 @@ _STREET_WORD: Final = kind(
         ]
     ).__contains__
 )
-_CORNER_WORD: Final = kind(frozenset({"corner", "junction", "intersection"}).__contains__)
+_CORNER_WORD: Final = kind(frozenset({"corner", "junction", "intersection"}))
 _UNIT_WORD: Final = kind(
     frozenset(
         [

@@ -12,9 +12,11 @@ accent that stands alone) has all kinds.
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import unicodedata
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 _TOKEN: Final = re.compile(r"[^\W_]+")
@@ -30,23 +32,33 @@ EVERY: Final = -1
 
 _MANY: Final = 1 << 30
 
-_kinds: list[Callable[[str], object]] = []
+_kinds: list[tuple[int, Callable[[str], object]]] = []
+_listed: dict[str, int] = {}
+"""Kinds that are lists of words, by word."""
+
+_numbers = itertools.count()
 _known: dict[str, int] = {}
 
 
-def kind(is_of_kind: Callable[[str], object]) -> int:
+def kind(words: AbstractSet[str] | Callable[[str], object]) -> int:
     """Registers a kind of words.
 
     Args:
-        is_of_kind: function of a run of letters and digits in small letters. Its answer is true if the run is of it.
+        words: runs of letters and digits in small letters. Or a function of such a run, whose answer is true if the run
+            is of the kind.
 
     Returns:
         The flag of the kind, for `holds` and `count`.
     """
-    _kinds.append(is_of_kind)
+    flag = 1 << next(_numbers)
+    if callable(words):
+        _kinds.append((flag, words))
+    else:
+        for word in words:
+            _listed[word] = _listed.get(word, 0) | flag
     _known.clear()
     _words_of.cache_clear()
-    return 1 << (len(_kinds) - 1)
+    return flag
 
 
 def holds(text: str, kind: int) -> bool:
@@ -91,12 +103,22 @@ def _words_of(text: str) -> tuple[int, list[int] | None]:
 def _kinds_of(word: str) -> int:
     if len(_known) >= _MAX_WORDS:
         _known.clear()
-    if _LATIN.fullmatch(word) is None:
-        kinds = EVERY
+    lower = word.lower()
+    if word.isascii():
+        kinds = _known[lower] if lower in _known else _kinds_of_form(lower)
+    elif _LATIN.fullmatch(word) is not None:
+        kinds = _kinds_of_form(lower) | _kinds_of_form(_without_accents(word))
     else:
-        forms = {word.lower(), _without_accents(word)}
-        kinds = sum(1 << at for at, is_of_kind in enumerate(_kinds) if any(map(is_of_kind, forms)))
-    _known[word] = kinds
+        kinds = EVERY
+    _known[word] = _known[lower] = kinds
+    return kinds
+
+
+def _kinds_of_form(lower: str) -> int:
+    kinds = _listed.get(lower, 0)
+    for flag, is_of_kind in _kinds:
+        if is_of_kind(lower):
+            kinds |= flag
     return kinds
 
 

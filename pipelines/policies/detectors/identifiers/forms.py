@@ -78,11 +78,11 @@ _TEAMS: Final = frozenset(
 
 # Words that a match of some patterns needs (`first_pass`).
 _LOGGED_WORD: Final = kind(lambda word: word == "user" or word.endswith(("failed", "accepted", "failure")))
-_NOTE_WORD: Final = kind(frozenset({"todo", "fixme", "xxx", "hack", "note"}).__contains__)
+_NOTE_WORD: Final = kind(frozenset({"todo", "fixme", "xxx", "hack", "note"}))
 _IRISH_WORD: Final = kind(lambda word: word == "o" or word.startswith(("mc", "fitz")))
 _ANSWER_WORD: Final = kind(lambda word: word.startswith("question"))
-_PASS_WORD: Final = kind(frozenset({"pass", "password", "pwd", "pw"}).__contains__)
-_QUESTION_WORD: Final = kind(frozenset({"did", "does", "didn", "didnt", "doesn", "doesnt"}).__contains__)
+_PASS_WORD: Final = kind(frozenset({"pass", "password", "pwd", "pw"}))
+_QUESTION_WORD: Final = kind(frozenset({"did", "does", "didn", "didnt", "doesn", "doesnt"}))
 _KIN_WORD: Final = kind(re.compile(_RELATIVE).fullmatch)
 _RUNS_OF_PLACE: Final = 4
 

@@ -47,7 +47,7 @@ _PARTICLES: Final = frozenset({
 })  # fmt: skip
 
 
-_CUE_WORD: Final = kind(longest_runs(frozenset(cue.replace("_", " ") for cue in _LISTS["cues"])).__contains__)
+_CUE_WORD: Final = kind(longest_runs(frozenset(cue.replace("_", " ") for cue in _LISTS["cues"])))
 
 
 def find_names_in_scripts(text: str) -> Iterator[Find]:
