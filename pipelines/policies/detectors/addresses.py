@@ -148,6 +148,7 @@ _TAIL_WORD: Final = re.compile(rf"[ ]?{_WORD}(?!\w)")
 _TAIL_GAP: Final = re.compile(r"(?:\.(?=\s*(?:\n|(?i:apt|suite|ste|unit|flat))))?[\s,;>?|*]*")
 _MAX_TAIL_PARTS: Final = 7
 _NUMBER_BEFORE: Final = re.compile(r"(?<![\w.,/-])\d{1,6}[A-Za-z]?,?[\s>?|*]+$")
+_DIGIT: Final = re.compile("[0-9]")
 _PLAIN_WORDS: Final = COMMON_WORDS | NUMBER_WORDS
 _STOP_TAIL: Final = _LISTS["stop_tail"]
 _PARTICLES: Final = _LISTS["particles"]
@@ -205,9 +206,7 @@ _UNIT_WORD: Final = kind(
     ).__contains__
 )
 _BOX_WORD: Final = kind(lambda word: "box" in word)
-_RURAL_WORD: Final = kind(
-    lambda word: "box" in word or word.startswith(("bx", "lot", "rr")) or word in ("r", "rural")
-)
+_RURAL_WORD: Final = kind(lambda word: "box" in word or word.startswith(("bx", "lot", "rr")) or word in ("r", "rural"))
 _MILITARY_WORD: Final = kind(
     lambda word: "box" in word or word.endswith(("apo", "fpo", "dpo")) or word in ("usns", "usnv", "uscgc")
 )
@@ -230,7 +229,7 @@ class AddressesPolicy(NamedPolicy):
 
 
 def _may_hold_address(text: str) -> bool:
-    has_digit = holds(text, NUMERIC) if text.isascii() else any(map(str.isdigit, text))
+    has_digit = _DIGIT.search(text) is not None or (not text.isascii() and any(map(str.isdigit, text)))
     return has_digit or (holds(text, _STREET_WORD) and _NAMED_STREET.search(text) is not None)
 
 

@@ -23,7 +23,9 @@ _TOKEN: Final = re.compile(r"[^\W_]+")
 _LATIN: Final = re.compile("[0-9A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u012f\u0132-\u017e\u0180-\u01c3\u01cd-\u024f]+")
 """Letters whose only other case is their own, also for patterns that ignore case, and digits."""
 
-_SEPARATING: Final = re.compile(r"[\w\s\x00-\x7f\u00a1-\u00ac\u00ae-\u00bf\u00d7\u00f7\u2010-\u2027\u2030-\u205e\u20a0-\u20bf]*")
+_SEPARATING: Final = re.compile(
+    r"[\w\s\x00-\x7f\u00a1-\u00ac\u00ae-\u00bf\u00d7\u00f7\u2010-\u2027\u2030-\u205e\u20a0-\u20bf]*"
+)
 """Text whose characters outside words are seen: marks, signs of currencies and spaces."""
 
 _MAX_WORDS: Final = 65_536

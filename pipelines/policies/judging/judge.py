@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pipelines.errors import ConfigError
 from pipelines.language import Annotator, load_pipeline, make_doc
 from pipelines.policies.judging.exclusions import Exclusions as Exclusions
+from pipelines.policies.judging.exclusions import without_separator
 from pipelines.policies.judging.failing import FAILED_LABEL as FAILED_LABEL
 from pipelines.policies.judging.failing import complete, coverage, find_names, whole
 from pipelines.policies.judging.stabilise import PLACEHOLDER, Stabiliser, Tokens
@@ -70,29 +70,6 @@ class Verdict:
     conservative_failed: bool
     observed: tuple[tuple[str, int], ...] = ()
     other_language: str | None = None
-
-
-def without_separator(spans: Iterable[Span], sentence: Sentence, separator: str) -> list[Span]:
-    """Removes the separator between the two texts of a row from all spans. A span across it becomes two spans.
-
-    Every such row has the separator, so it reveals nothing. An entity model may join a name at the end of one text and
-    a name at the start of the next, and a row with a masked separator is no pair. Only the first occurrence counts,
-    because readers of the row split it there.
-    """
-    at = sentence.text.find(separator)
-    if at < 0:
-        return list(spans)
-    low = bisect_right(sentence.ends, at)
-    high = bisect_left(sentence.starts, at + len(separator))
-    return [
-        part
-        for span in spans
-        for part in (
-            span._replace(end_token=min(span.end_token, low)),
-            span._replace(start_token=max(span.start_token, high)),
-        )
-        if part.start_token < part.end_token
-    ]
 
 
 class Judge:

@@ -17,7 +17,8 @@ from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.judging import apply
 from pipelines.policies.judging import judge as judging
 from pipelines.policies.judging.apply import Redactor
-from pipelines.policies.judging.judge import FAILED_LABEL, Judge, Request, without_separator
+from pipelines.policies.judging.exclusions import without_separator
+from pipelines.policies.judging.judge import FAILED_LABEL, Judge, Request
 from pipelines.policies.options import PolicyOptions
 from pipelines.policies.protocol import Sentence, Span
 from pipelines.policies.redact import redact_text, token_mask

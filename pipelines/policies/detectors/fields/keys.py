@@ -35,7 +35,8 @@ NO_VALUE: Final = _list("no_value")
 
 _TABLES: Final = {kind: _list(kind) for kind in KINDS}
 _KINDS_OF: Final = {
-    name: frozenset(kind for kind, table in _TABLES.items() if name in table) for name in frozenset().union(*_TABLES.values())
+    name: frozenset(kind for kind, table in _TABLES.items() if name in table)
+    for name in frozenset().union(*_TABLES.values())
 }
 """Kinds by the known name of a field."""
 
