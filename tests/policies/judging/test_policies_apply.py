@@ -207,6 +207,30 @@ def test_the_garbage_collector_is_left_as_it_was(cut, patch, was_enabled):
         gc.enable()
 
 
+class Finds:
+    """Finds one word, and remembers the texts that it reads."""
+
+    needs = frozenset()
+
+    def __init__(self, name, word, *, reads_context):
+        self.name, self.word, self.reads_context, self.read = name, word, reads_context, []
+
+    def find(self, sentence):
+        self.read.append(sentence.text)
+        return [Span(i, i + 1, "WORD", self.name) for i, word in enumerate(sentence.tokens()) if word == self.word]
+
+
+def test_no_policy_reads_the_original_twice(cut):
+    text = "alpha beta gamma"
+    starts, ends = cut(text)
+    patterns = Finds("patterns", "alpha", reads_context=False)
+    model = Finds("model", "beta", reads_context=True)
+    judge = Judge({"patterns": patterns, "model": model}, None, MODEL, stabilise=True, reads_original=True)
+    (verdict,) = judge.judge([Request(text, starts, ends)])
+    assert [(span.start_token, span.policy) for span in verdict.spans] == [(0, "patterns"), (1, "model")]
+    assert patterns.read.count(text) == model.read.count(text) == 1
+
+
 @pytest.mark.parametrize("text", ["crash john smith", "range john smith", "label john", "none john"])
 def test_a_failing_policy_masks_the_whole_row_and_only_that_row(cut, text):
     judge = Redactor(Judge({"fails": Fails()}, None, MODEL))
