@@ -71,7 +71,7 @@ def plain_path() -> Iterator[None]:
         patch(entity_decoder, "decoder_of", lambda nlp: None)
         patch(thinc_layers, "remember_vectors", lambda nlp: None)
         patch(language.Annotator, "remember", lambda self, texts: None)
-        patch(first_pass, "_words_of", lambda text: (first_pass.EVERY, []))
+        patch(first_pass, "_words_of", lambda text: (first_pass.EVERY, None))
         patch(engine_parts, "gates", dict)
         _forget_models()
         yield

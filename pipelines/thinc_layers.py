@@ -15,8 +15,9 @@ redaction would be slower. ``tests/policies/test_policies_thinc_layers.py`` noti
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, count
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -41,17 +42,9 @@ _OUTSIDE: Final = bytes(8)
 _WINDOW: Final = ["expand_window", "maxout", "layernorm", "dropout"]
 
 
-class _Places(dict[Any, int]):
-    """Numbers for keys in the order in which they are first asked for, and the new keys."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.new: list[Any] = []
-
-    def __missing__(self, key: Any) -> int:
-        self[key] = number = len(self)
-        self.new.append(key)
-        return number
+def _numbers() -> dict[Any, int]:
+    """Returns a mapping that numbers keys in the order in which they are first asked for."""
+    return defaultdict(count().__next__)
 
 
 class RowMemory:
@@ -66,7 +59,7 @@ class RowMemory:
     def __init__(self, compute: Callable[[list[Any]], np.ndarray], max_rows: int = MAX_ROWS) -> None:
         self._compute = compute
         self._max_rows = max_rows
-        self._places = _Places()
+        self._places = _numbers()
         self.rows = np.empty((0, 0), dtype=np.float32)
         """All remembered rows, at the places that `places` returns."""
 
@@ -76,18 +69,20 @@ class RowMemory:
 
     def forget(self) -> None:
         """Forgets all rows."""
-        self._places = _Places()
+        self._places = _numbers()
 
     def places(self, keys: Sequence[Any]) -> np.ndarray:
         """Returns the places of the rows of keys. The caller has made room for them."""
         known = len(self._places)
         places = np.fromiter(map(self._places.__getitem__, keys), dtype=np.int64, count=len(keys))
-        if new := self._places.new:
-            computed = self._compute(new)
+        if num_new := len(self._places) - known:
+            at = np.flatnonzero(places >= known)[::-1]
+            first = np.empty(num_new, dtype=np.int64)
+            first[places[at] - known] = at  # of several places of a key, the first one is written last
+            computed = self._compute([keys[number] for number in first.tolist()])
             if not self.rows.size:
                 self.rows = np.empty((self._max_rows, computed.shape[1]), dtype=computed.dtype)
-            self.rows[known : known + len(new)] = computed
-            new.clear()
+            self.rows[known : known + num_new] = computed
         return places
 
 
@@ -144,7 +139,15 @@ class VectorMemory:
         Args:
             features: features of the tokens of each text, shape ``(num_tokens, num_features)``. Some text has a token.
         """
-        return [vectors for batch in _batches(features) for vectors in self._batch(batch)]
+        try:
+            return [vectors for batch in _batches(features) for vectors in self._batch(batch)]
+        except BaseException:
+            self._forget()  # numbers without rows would stay behind
+            raise
+
+    def _forget(self) -> None:
+        for memory in self._memories:
+            memory.forget()
 
     def _batch(self, features: Sequence[np.ndarray]) -> list[np.ndarray]:
         reach = len(self._memories) - 1
@@ -152,8 +155,7 @@ class VectorMemory:
         ends = list(accumulate(reach + len(text) for text in features))
         size = ends[-1] + reach
         if not all(memory.has_room(size + 1) for memory in self._memories):
-            for memory in self._memories:
-                memory.forget()
+            self._forget()
         is_token = np.zeros(size, dtype=bool)
         for end, text in zip(ends, features, strict=True):
             is_token[end - len(text) : end] = True

@@ -105,3 +105,24 @@ def test_the_layers_have_the_names_that_are_looked_for():
         if thinc_layers._is_embedding_with_windows(node)
     ]
     assert found == ["ner", "tok2vec"], message
+
+
+def test_a_failure_leaves_no_number_without_its_row():
+    is_broken = False
+
+    def layer(rows):
+        if is_broken:
+            raise MemoryError
+        return rows[:, :1] + 1
+
+    memory = VectorMemory(lambda features: features.astype(np.float64), [layer], 1, 60)
+    text = [np.array([[1], [2], [3]], dtype=np.uint64)]
+    (expected,) = memory.vectors(text)
+    is_broken = True
+    with pytest.raises(MemoryError):
+        memory.vectors([np.array([[7], [2], [5]], dtype=np.uint64)])
+    is_broken = False
+    (found,) = memory.vectors([np.array([[7], [2], [5]], dtype=np.uint64)])
+    memory._forget()
+    assert found.tolist() == memory.vectors([np.array([[7], [2], [5]], dtype=np.uint64)])[0].tolist()
+    assert memory.vectors(text)[0].tolist() == expected.tolist()

@@ -91,6 +91,9 @@ _CROSSING: Final = re.compile(
 _SUFFIXED: Final = re.compile(
     rf"(?<!\w)((?:{_WORD}{_GAP}){{0,2}}?{_LETTERS}{{2,}}{_any(_FOREIGN_SUFFIX)}\.?){_GAP}(\d{{1,5}}[A-Za-z]?)\b", re.I
 )
+_SUFFIX_BEFORE_NUMBER: Final = re.compile(rf"{_any(_FOREIGN_SUFFIX)}\.?{_GAP}\d", re.I)
+"""A part of every match of the pattern above."""
+
 _NAMED_STREET: Final = re.compile(
     rf"(?<!\w)((?:{_CAPITAL}[ ]+){{1,3}}?)(?:Street|Road|Avenue|Boulevard|Lane|Drive|Ave|Blvd|Rd|Streets|Terrace"
     r"|Parkway|Highway|Crescent|Square)\b\.?"
@@ -145,6 +148,7 @@ _TAIL_WORD: Final = re.compile(rf"[ ]?{_WORD}(?!\w)")
 _TAIL_GAP: Final = re.compile(r"(?:\.(?=\s*(?:\n|(?i:apt|suite|ste|unit|flat))))?[\s,;>?|*]*")
 _MAX_TAIL_PARTS: Final = 7
 _NUMBER_BEFORE: Final = re.compile(r"(?<![\w.,/-])\d{1,6}[A-Za-z]?,?[\s>?|*]+$")
+_DIGIT: Final = re.compile("[0-9]")
 _PLAIN_WORDS: Final = COMMON_WORDS | NUMBER_WORDS
 _STOP_TAIL: Final = _LISTS["stop_tail"]
 _PARTICLES: Final = _LISTS["particles"]
@@ -152,9 +156,9 @@ _PARTICLES: Final = _LISTS["particles"]
 
 
 # Words that a match of some patterns needs (`first_pass`).
-_STRONG_WORD: Final = kind(last_runs(_STRONG).__contains__)
-_WEAK_WORD: Final = kind(last_runs(_WEAK).__contains__)
-_FOREIGN_WORD: Final = kind(last_runs(_FOREIGN).__contains__)
+_STRONG_WORD: Final = kind(last_runs(_STRONG))
+_WEAK_WORD: Final = kind(last_runs(_WEAK))
+_FOREIGN_WORD: Final = kind(last_runs(_FOREIGN))
 _SUFFIXES: Final = tuple(last_runs(_FOREIGN_SUFFIX))
 _SUFFIXED_WORD: Final = kind(lambda word: word.endswith(_SUFFIXES))
 _STREET_WORD: Final = kind(
@@ -178,7 +182,7 @@ _STREET_WORD: Final = kind(
         ]
     ).__contains__
 )
-_CORNER_WORD: Final = kind(frozenset({"corner", "junction", "intersection"}).__contains__)
+_CORNER_WORD: Final = kind(frozenset({"corner", "junction", "intersection"}))
 _UNIT_WORD: Final = kind(
     frozenset(
         [
@@ -202,7 +206,7 @@ _UNIT_WORD: Final = kind(
     ).__contains__
 )
 _BOX_WORD: Final = kind(lambda word: "box" in word)
-_RURAL_WORD: Final = kind(lambda word: "box" in word or word.startswith(("bx", "lot", "r")))
+_RURAL_WORD: Final = kind(lambda word: "box" in word or word.startswith(("bx", "lot", "rr")) or word in ("r", "rural"))
 _MILITARY_WORD: Final = kind(
     lambda word: "box" in word or word.endswith(("apo", "fpo", "dpo")) or word in ("usns", "usnv", "uscgc")
 )
@@ -225,7 +229,8 @@ class AddressesPolicy(NamedPolicy):
 
 
 def _may_hold_address(text: str) -> bool:
-    return any(map(str.isdigit, text)) or (holds(text, _STREET_WORD) and _NAMED_STREET.search(text) is not None)
+    has_digit = _DIGIT.search(text) is not None or (not text.isascii() and any(map(str.isdigit, text)))
+    return has_digit or (holds(text, _STREET_WORD) and _NAMED_STREET.search(text) is not None)
 
 
 def find_addresses(text: str) -> list[Range]:
@@ -258,8 +263,9 @@ def _cores(text: str) -> Iterator[Range]:
     for match in _BETWEEN.finditer(text) if count(text, NUMERIC) > 1 else ():
         if _is_name(match[2]):
             yield match.span()
-    for pattern, word in ((_FOREIGN_TYPED, _FOREIGN_WORD), (_SUFFIXED, _SUFFIXED_WORD)):
-        for match in pattern.finditer(text) if holds(text, word) else ():
+    has_suffix = holds(text, _SUFFIXED_WORD) and _SUFFIX_BEFORE_NUMBER.search(text) is not None
+    for pattern, is_tried in ((_FOREIGN_TYPED, holds(text, _FOREIGN_WORD)), (_SUFFIXED, has_suffix)):
+        for match in pattern.finditer(text) if is_tried else ():
             start = _first_of_name(match[1], match.start(1))
             if start is not None:
                 yield start, match.end()

@@ -6,6 +6,7 @@ dates and numbers: with ``identifying`` they stay unless they identify somebody 
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
 from typing import Final
@@ -28,6 +29,14 @@ _CERTAIN: Final = frozenset(
     {"PASSWORD", "SECRET_KEY", "IBAN_CODE", "CREDIT_CARD", "EMAIL_ADDRESS", "IP_ADDRESS", "DATE_OF_BIRTH"}
 )
 """Labels of finds that are never left out."""
+
+_TOLD_APART: Final = _MACHINE | _CERTAIN | {"USERNAME", "EVENT"}
+_NUMBER: Final = "CARDINAL"
+_OTHER: Final = "PERSON"
+"""Labels that stand for all labels that are judged as they are."""
+
+_MAX_KNOWN: Final = 16_384
+"""The number of finds whose answers are remembered. Policies find the same again, also in the next reading."""
 
 _NEAR: Final = 40
 """Characters before and after a find in which its cues stand."""
@@ -137,7 +146,8 @@ def without_ordinary(spans: Iterable[Span], sentence: Sentence, dates_and_number
         if any(first <= start and end <= last for first, last in cited):
             continue
         before, after = text[max(0, start - _NEAR) : start], text[end : end + _NEAR]
-        if is_ordinary(text[start:end], span.label, before, after, dates_and_numbers):
+        label = span.label if span.label in _TOLD_APART else _NUMBER if span.label in _NUMBERS else _OTHER
+        if is_ordinary(text[start:end], label, before, after, dates_and_numbers):
             continue
         if not is_identifier_of_code(text, start, end, span.label):
             kept.append(span)
@@ -160,6 +170,7 @@ def _without_placeholders(span: Span, sentence: Sentence) -> tuple[int, int]:
     return sentence.starts[first], sentence.ends[last - 1]
 
 
+@functools.lru_cache(maxsize=_MAX_KNOWN)
 def is_ordinary(find: str, label: str, before: str, after: str, dates_and_numbers: str = "careful") -> bool:
     """Returns true if no careful reader would mask a find.
 
@@ -192,7 +203,7 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
             return True
         if (
             len(find.split()) == 1
-            and lower in _LISTS["technical"] | _LISTS["drugs"]
+            and (lower in _LISTS["technical"] or lower in _LISTS["drugs"])
             and (find.isupper() or lower not in personal_names())
         ):
             return True

@@ -6,6 +6,7 @@ same for any number of workers.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -117,6 +118,7 @@ def _start_worker(spec: RedactorSpec) -> None:
     global _judge
     die_with_parent()
     _judge = spec.make()
+    gc.freeze()  # the collector never looks at the model again
 
 
 def _judge_in_worker(requests: list[Request]) -> list[Verdict]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from typing import Final
@@ -96,3 +97,26 @@ def _trimmed(span: Span, sentence: Sentence, names: Sequence[Range]) -> Span | N
     while last > first and is_open(last - 1):
         last -= 1
     return span._replace(start_token=first, end_token=last) if first < last else None
+
+
+def without_separator(spans: Iterable[Span], sentence: Sentence, separator: str) -> list[Span]:
+    """Removes the separator between the two texts of a row from all spans. A span across it becomes two spans.
+
+    Every such row has the separator, so it reveals nothing. An entity model may join a name at the end of one text and
+    a name at the start of the next, and a row with a masked separator is no pair. Only the first occurrence counts,
+    because readers of the row split it there.
+    """
+    at = sentence.text.find(separator)
+    if at < 0:
+        return list(spans)
+    low = bisect_right(sentence.ends, at)
+    high = bisect_left(sentence.starts, at + len(separator))
+    return [
+        part
+        for span in spans
+        for part in (
+            span._replace(end_token=min(span.end_token, low)),
+            span._replace(start_token=max(span.start_token, high)),
+        )
+        if part.start_token < part.end_token
+    ]

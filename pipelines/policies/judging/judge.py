@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pipelines.errors import ConfigError
 from pipelines.language import Annotator, load_pipeline, make_doc
 from pipelines.policies.judging.exclusions import Exclusions as Exclusions
+from pipelines.policies.judging.exclusions import without_separator
 from pipelines.policies.judging.failing import FAILED_LABEL as FAILED_LABEL
 from pipelines.policies.judging.failing import complete, coverage, find_names, whole
 from pipelines.policies.judging.stabilise import PLACEHOLDER, Stabiliser, Tokens
@@ -72,29 +72,6 @@ class Verdict:
     other_language: str | None = None
 
 
-def without_separator(spans: Iterable[Span], sentence: Sentence, separator: str) -> list[Span]:
-    """Removes the separator between the two texts of a row from all spans. A span across it becomes two spans.
-
-    Every such row has the separator, so it reveals nothing. An entity model may join a name at the end of one text and
-    a name at the start of the next, and a row with a masked separator is no pair. Only the first occurrence counts,
-    because readers of the row split it there.
-    """
-    at = sentence.text.find(separator)
-    if at < 0:
-        return list(spans)
-    low = bisect_right(sentence.ends, at)
-    high = bisect_left(sentence.starts, at + len(separator))
-    return [
-        part
-        for span in spans
-        for part in (
-            span._replace(end_token=min(span.end_token, low)),
-            span._replace(start_token=max(span.start_token, high)),
-        )
-        if part.start_token < part.end_token
-    ]
-
-
 class Judge:
     """Judges sentences by a union of policies and, separately, by a conservative policy.
 
@@ -149,6 +126,8 @@ class Judge:
             on_demand = frozenset({"tagger", "attribute_ruler", "lemmatizer"}) if _with_wants(used) else frozenset()
             self._annotator = Annotator(load_pipeline(model, needs, on_demand))
         self._stabiliser: Stabiliser | None = None
+        # Finds of policies in the readings of this chunk, so that none reads the original twice.
+        self._finds: dict[Tokens, dict[str, list[Span]]] = {}
         if stabilise:
             groups = [
                 {n: p for n, p in self._policies.items() if _reads_context(p) == reads} for reads in (False, True)
@@ -198,8 +177,13 @@ class Judge:
 
     def judge(self, requests: Sequence[Request]) -> list[Verdict]:
         """Returns one verdict per request, in order. Policies for whole documents take no part."""
+        with _paused_collector():
+            return self._judge(requests)
+
+    def _judge(self, requests: Sequence[Request]) -> list[Verdict]:
         sentences = [request.sentence() for request in requests]
         unions: list[set[Span] | str | None] = [None] * len(requests)
+        self._finds.clear()
         if self._stabiliser is not None:
             redacted = [i for i, request in enumerate(requests) if request.redact]
             marked = [
@@ -228,15 +212,32 @@ class Judge:
         with self._annotated(requests, policies.values()) as docs:
             sentences = [request.sentence(doc) for request, doc in zip(requests, docs, strict=True)]
             _prepare(policies.values(), sentences)
-            return [self._find_union(policies, sentence) for sentence in sentences]
+            unions = []
+            for reading, sentence in zip(readings, sentences, strict=True):
+                found = self._finds.get(reading, {})
+                unions.append(self._find_union(policies, sentence, found))
+                if any(found.values()):
+                    self._finds[reading] = found
+            return unions
 
-    def _find_union(self, policies: Mapping[str, Policy], sentence: Sentence) -> list[Span] | str:
+    def _find_union(
+        self, policies: Mapping[str, Policy], sentence: Sentence, found: dict[str, list[Span]]
+    ) -> list[Span] | str:
+        """Returns the finds of policies, or the name of the policy that failed.
+
+        Args:
+            policies: policies by name.
+            sentence: text to read.
+            found: finds that are known, by policy. Those of the other policies are added.
+        """
         spans: list[Span] = []
         for name, policy in policies.items():
-            finds = _find(policy, sentence)
-            if finds is None:
-                return name
-            spans += self._kept(finds, sentence)
+            if name not in found:
+                finds = _find(policy, sentence)
+                if finds is None:
+                    return name
+                found[name] = self._kept(finds, sentence)
+            spans += found[name]
         more = complete(self._policies, sentence, spans)
         return more if isinstance(more, str) else [*spans, *self._kept(more, sentence)]
 
@@ -251,7 +252,7 @@ class Judge:
             return
         self._annotator.remember(request.text for request in requests)
         # The memory zone frees the strings of this chunk: memory does not grow with the corpus.
-        with _paused_collector(), self._annotator.nlp.memory_zone():
+        with self._annotator.nlp.memory_zone():
             try:
                 docs: Sequence[Doc | None] = self._annotate(self._annotator, requests, policies)
             except MemoryError:
@@ -325,7 +326,7 @@ class Judge:
         spans: Iterable[Span] = ()
         failed = False
         if request.redact:
-            union = self._find_union(self._policies, sentence) if union is None else union
+            union = self._find_union(self._policies, sentence, {}) if union is None else union
             union = next((span.policy for span in request.given if span.label == FAILED_LABEL), union)
             failed = isinstance(union, str)
             spans = (
@@ -370,7 +371,10 @@ def _reads_context(policy: Policy) -> bool:
 
 @contextmanager
 def _paused_collector() -> Iterator[None]:
-    """Pauses the garbage collector, because a chunk makes very many objects and no cycles."""
+    """Pauses the garbage collector, because a chunk makes very many objects and no cycles.
+
+    Else it would look at all objects of the model again and again, which takes up to a third of the time on chats.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -17,7 +17,8 @@ from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.judging import apply
 from pipelines.policies.judging import judge as judging
 from pipelines.policies.judging.apply import Redactor
-from pipelines.policies.judging.judge import FAILED_LABEL, Judge, Request, without_separator
+from pipelines.policies.judging.exclusions import without_separator
+from pipelines.policies.judging.judge import FAILED_LABEL, Judge, Request
 from pipelines.policies.options import PolicyOptions
 from pipelines.policies.protocol import Sentence, Span
 from pipelines.policies.redact import redact_text, token_mask
@@ -204,6 +205,30 @@ def test_the_garbage_collector_is_left_as_it_was(cut, patch, was_enabled):
         assert gc.isenabled() is was_enabled
     finally:
         gc.enable()
+
+
+class Finds:
+    """Finds one word, and remembers the texts that it reads."""
+
+    needs = frozenset()
+
+    def __init__(self, name, word, *, reads_context):
+        self.name, self.word, self.reads_context, self.read = name, word, reads_context, []
+
+    def find(self, sentence):
+        self.read.append(sentence.text)
+        return [Span(i, i + 1, "WORD", self.name) for i, word in enumerate(sentence.tokens()) if word == self.word]
+
+
+def test_no_policy_reads_the_original_twice(cut):
+    text = "alpha beta gamma"
+    starts, ends = cut(text)
+    patterns = Finds("patterns", "alpha", reads_context=False)
+    model = Finds("model", "beta", reads_context=True)
+    judge = Judge({"patterns": patterns, "model": model}, None, MODEL, stabilise=True, reads_original=True)
+    (verdict,) = judge.judge([Request(text, starts, ends)])
+    assert [(span.start_token, span.policy) for span in verdict.spans] == [(0, "patterns"), (1, "model")]
+    assert patterns.read.count(text) == model.read.count(text) == 1
 
 
 @pytest.mark.parametrize("text", ["crash john smith", "range john smith", "label john", "none john"])

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from pipelines.policies.detectors.fields.keys import NO_VALUE, kinds_of_words, may_end_secret, plain
+from pipelines.policies.detectors.fields.keys import NO_VALUE, kinds_of_words, may_end_secret, may_name_secret, plain
 from pipelines.policies.detectors.fields.values import is_value
 from pipelines.policies.detectors.finds import Find
-from pipelines.policies.detectors.first_pass import count, holds, kind
+from pipelines.policies.detectors.first_pass import holds, kind, longest_run
 from pipelines.policies.english.common_words import FUNCTION_WORDS
 from pipelines.policies.english.word_lists import word_lists
 
@@ -41,14 +41,16 @@ def find_announced(text: str) -> Iterator[Find]:
             if not words[at][0].isalnum():
                 words = words[at + 1 :]
                 break
+        if not words or not may_name_secret(words[-1]):
+            continue
         kinds, _ = kinds_of_words(words)
-        is_polish = bool(words) and plain(words[-1]) in _POLISH
+        is_polish = plain(words[-1]) in _POLISH
         if not kinds & {"secret", "phrase"} or (link[0].strip(" \t:").lower() == "to" and not is_polish):
             continue
         value = _value(text, link.end(), is_phrase="phrase" in kinds)
         if value is not None:
             yield value
-    for run in _SEEDS.finditer(text) if count(text, _SEED_WORD) >= _MIN_SEEDS else ():
+    for run in _SEEDS.finditer(text) if longest_run(text, _SEED_WORD) >= _MIN_SEEDS else ():
         if _is_seed(run[0].split()):
             yield *run.span(), "PASSWORD"
 

@@ -9,6 +9,7 @@ from typing import Final
 from pipelines.policies.detectors.fields.keys import kinds_of
 from pipelines.policies.detectors.fields.values import is_value
 from pipelines.policies.detectors.finds import Find
+from pipelines.policies.detectors.first_pass import holds, kind
 
 _OPTION: Final = re.compile(
     r"(?<![\w-])--?(?!no-)([A-Za-z][\w-]{2,40})[ \t]{1,4}(['\"]?)([^\s'\"<>-][^\s'\"<>]{0,200})\2"
@@ -25,6 +26,9 @@ _PATTERNS: Final = tuple(
     )
 )
 
+_COMMANDS: Final = frozenset({"curl", "wget", "http", "svn", "ftp", "sshpass", "identified", "password"})
+_COMMAND_WORD: Final = kind(lambda word: word in _COMMANDS or word.startswith("mysql"))
+
 
 def find_in_commands(text: str) -> Iterator[Find]:
     """Yields the values of options such as ``--password``, and the passwords of ``curl -u``, ``mysql -p`` and SQL."""
@@ -32,7 +36,7 @@ def find_in_commands(text: str) -> Iterator[Find]:
         for option in _OPTION.finditer(text):
             if "secret" in kinds_of(option[1]) and is_value(option[3]):
                 yield *option.span(3), "PASSWORD"
-    for pattern in _PATTERNS:
+    for pattern in _PATTERNS if holds(text, _COMMAND_WORD) else ():
         for match in pattern.finditer(text):
             if is_value(match[1]):
                 yield *match.span(1), "PASSWORD"

@@ -34,6 +34,12 @@ NO_VALUE: Final = _list("no_value")
 """Values that tell nothing."""
 
 _TABLES: Final = {kind: _list(kind) for kind in KINDS}
+_KINDS_OF: Final = {
+    name: frozenset(kind for kind, table in _TABLES.items() if name in table)
+    for name in frozenset().union(*_TABLES.values())
+}
+"""Kinds by the known name of a field."""
+
 _KNOWN: Final = _TABLES["secret"] | _TABLES["phrase"]
 _ENDS: Final = frozenset(known[at:] for known in _KNOWN for at in range(len(known)))
 THINGS: Final = _list("things")
@@ -54,7 +60,7 @@ def kinds_of(key: str) -> frozenset[str]:
     parts = parts_of(key)
     for first in range(max(0, len(parts) - _MOST_PARTS), len(parts)):
         joined = "".join(parts[first:])
-        kinds = frozenset(kind for kind, table in _TABLES.items() if joined in table)
+        kinds = _KINDS_OF.get(joined, frozenset())
         if not kinds and joined.rstrip("0123456789") != joined:
             kinds = frozenset({"secret"}) if joined.rstrip("0123456789") in _TABLES["secret"] else kinds
         if kinds:
@@ -75,11 +81,25 @@ def may_end_secret(word: str) -> bool:
     return letters in _ENDS or any(letters[at:] in _KNOWN or word[at:] in _KNOWN for at in range(len(letters)))
 
 
+@functools.lru_cache(maxsize=4096)
+def _joint(word: str) -> str:
+    """Returns the letters and digits of a word, as in a name of several words that are written as one."""
+    return re.sub(r"[\W_]", "", plain(word))
+
+
+def may_name_secret(word: str) -> bool:
+    """Returns true if a word may be the last one of the name of a secret or a phrase."""
+    return _joint(word) in _ENDS or not kinds_of(word).isdisjoint(("secret", "phrase"))
+
+
 def kinds_of_words(words: Sequence[str]) -> tuple[frozenset[str], int]:
     """Returns the kinds of a field that is named in words, and the number of the last words that name it."""
-    for number in range(min(_MOST_PARTS, len(words)), 1, -1):
-        joined = "".join(re.sub(r"[\W_]", "", plain(word)) for word in words[-number:])
-        kinds = frozenset(kind for kind, table in _TABLES.items() if joined in table)
-        if kinds:
-            return kinds, number
+    joined = ""
+    found: tuple[frozenset[str], int] | None = None
+    for number in range(1, min(_MOST_PARTS, len(words)) + 1):
+        joined = _joint(words[-number]) + joined
+        if number > 1 and joined in _KINDS_OF:
+            found = _KINDS_OF[joined], number
+    if found is not None:
+        return found
     return (kinds_of(words[-1]), 1) if words else (frozenset(), 0)

@@ -251,21 +251,18 @@ def find_rows(text: str) -> Iterator[Row | Field]:
                 if first < last:
                     yield Field(kinds, first, last, "cell", "")
             continue
-        names = [kinds_of_words(text[first:last].split())[0] for first, last in cells]
-        is_header = (
-            len(cells) >= 2
-            and sum(map(bool, names)) * 2 >= len(cells)
-            and all(_QUOTED_KEY.fullmatch(text[first:last]) for first, last in cells)
-        )
+        may_be_header = len(cells) >= 2 and all(_QUOTED_KEY.fullmatch(text[first:last]) for first, last in cells)
+        names = [kinds_of_words(text[first:last].split())[0] for first, last in cells] if may_be_header else []
+        is_header = may_be_header and sum(map(bool, names)) * 2 >= len(cells)
         header, separator = (names, used) if is_header else ([], "")
         if not is_header and len(cells) >= 3 and used + " " not in content.replace('", "', "").replace("| ", ""):
             yield Row(tuple(cells))
-    for values in _PARENTHESES.finditer(text):
+    for values in _PARENTHESES.finditer(text) if "(" in text else ():
         if _QUOTED_CELLS.fullmatch(values[1]) and ("'" in values[1] or '"' in values[1]):
             yield Row(tuple(_cells(text, *values.span(1), ",")))
     row: list[tuple[int, int]] = []
     last_end = 0
-    for cell in _CELL.finditer(text):
+    for cell in _CELL.finditer(text) if "<t" in text or "<T" in text else ():
         if row and _ROW_BREAK.search(text, last_end, cell.start()):
             yield Row(tuple(row))
             row = []

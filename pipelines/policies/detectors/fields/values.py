@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -90,6 +91,7 @@ def judge_row(text: str, row: Row) -> Iterator[Find]:
             yield start, end, "PERSON"
 
 
+@functools.cache
 def _listed() -> frozenset[str]:
     return given_names() - _PLAIN
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pipelines.policies.detectors.finds import Find
+from pipelines.policies.detectors.first_pass import holds, kind
 
 _CUES: Final = {
     "PHONE_NUMBER": r"tel[eé]fono|telefone|telem[oó]vel|m[oó]vil|celular|cellulare|telefoon(?:nummer)?|mobiel"
@@ -27,11 +28,20 @@ _ANNOUNCED: Final = re.compile(
     "|".join(rf"(?<!\w)(?i:{cues})(?!\w)(?i:{_LINK})(?P<{label}>{_VALUE})(?!\w)" for label, cues in _CUES.items())
 )
 _FEWEST_DIGITS: Final = 3
+# A word of each cue, without accents.
+_CUE_WORD: Final = kind(
+    re.compile(
+        "telefono|telefone|telemovel|movil|celular|cellulare|telefoon|mobiel|telephone|portable|[a-z]*nummer|handynr"
+        "|telefonnr|matricula|placa|plaque|immatriculation|targa|kenteken|(?:kfz)?kennzeichen|nummernschild|sociale?"
+        "|steuer(?:id)?|personalausweis|reisepass|passeport|pasaporte|passaporto|passaporte|paspoort|fiscale?|iva|bsn"
+        "|dni|nie|nif|cpf|cnpj|siret|identit[ea]"
+    ).fullmatch
+)
 
 
 def find_announced_abroad(text: str) -> Iterator[Find]:
     """Yields phone numbers, plates and numbers of papers after their names in six languages."""
-    for match in _ANNOUNCED.finditer(text):
+    for match in _ANNOUNCED.finditer(text) if holds(text, _CUE_WORD) else ():
         label = str(match.lastgroup)
         digits = sum(map(str.isdigit, match[label]))
         if digits >= _FEWEST_DIGITS or (label == "LICENSE_PLATE" and digits):

@@ -62,8 +62,8 @@ _CUES: Final = frozenset({"email", "emil", "mail", "id", "is", "e-mail", "add", 
 
 _AT_WORD: Final = kind("at".__eq__)
 _DOT_WORD: Final = kind("dot".__eq__)
-_DOT_MARK: Final = re.compile(r"\. ?[A-Za-z]")
-_MARK_WORD: Final = kind(frozenset(["dot", "point", "underscore", "dash", "hyphen", "minus"]).__contains__)
+_DOT_MARK: Final = re.compile(rf"\. ?{_TLD}(?!\w)", re.I)
+_MARK_WORD: Final = kind(frozenset(["dot", "point", "underscore", "dash", "hyphen", "minus"]))
 _PROVIDER_WORD: Final = kind(lambda word: re.fullmatch(rf"{_PROVIDER}{_TLD}?", word) is not None)
 _COM_WORD: Final = kind(lambda word: word.endswith("com"))
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pipelines.policies.detectors.finds import Find, find_all
+from pipelines.policies.detectors.first_pass import NUMERIC, count, holds, kind
 from pipelines.policies.detectors.identifiers.places import EVERYDAY, WORD_NAMES, is_listed
 from pipelines.policies.english.common_words import BASE_VERBS, FUNCTION_WORDS, VERB_FORMS
 
@@ -45,12 +46,14 @@ _PLACE: Final = re.compile(
 _QUESTION: Final = re.compile(
     r"(?<!\w)(?:did|does|didn['’]?t|doesn['’]?t)[ ]([^\W\d_]{3,20})(?=[ ]([a-z]{2,14})(?!\w))", re.I
 )
-_KIN: Final = re.compile(
-    rf"(?:\A|[.!?\n][ ]{{0,2}})({_CAPITAL}[^\W\d_]{{2,20}})[ ](?:is|was)[ ]"
-    r"(?:my|our|his|her|their)[ ](?:[a-z]{2,12}[ ])?"
+_RELATIVE: Final = (
     r"(?:friend|neighbou?r|boss|landlord|landlady|doctor|dentist|teacher|nurse|lawyer|colleague|cousin|brother|sister"
     r"|wife|husband|mother|father|mum|mom|dad|aunt|uncle|niece|nephew|son|daughter|partner|boyfriend|girlfriend"
-    r"|roommate|flatmate|manager|supervisor|tenant|client|patient)(?!\w)"
+    r"|roommate|flatmate|manager|supervisor|tenant|client|patient)"
+)
+_KIN: Final = re.compile(
+    rf"(?:\A|[.!?\n][ ]{{0,2}})({_CAPITAL}[^\W\d_]{{2,20}})[ ](?:is|was)[ ]"
+    rf"(?:my|our|his|her|their)[ ](?:[a-z]{{2,12}}[ ])?{_RELATIVE}(?!\w)"
 )
 _OF_PERSONS: Final = frozenset(
     {"reply", "answer", "say", "tell", "text", "phone", "agree", "mention", "apologize", "apologise"}
@@ -73,6 +76,17 @@ _TEAMS: Final = frozenset(
 )
 
 
+# Words that a match of some patterns needs (`first_pass`).
+_LOGGED_WORD: Final = kind(lambda word: word == "user" or word.endswith(("failed", "accepted", "failure")))
+_NOTE_WORD: Final = kind(frozenset({"todo", "fixme", "xxx", "hack", "note"}))
+_IRISH_WORD: Final = kind(lambda word: word == "o" or word.startswith(("mc", "fitz")))
+_ANSWER_WORD: Final = kind(lambda word: word.startswith("question"))
+_PASS_WORD: Final = kind(frozenset({"pass", "password", "pwd", "pw"}))
+_QUESTION_WORD: Final = kind(frozenset({"did", "does", "didn", "didnt", "doesn", "doesnt"}))
+_KIN_WORD: Final = kind(re.compile(_RELATIVE).fullmatch)
+_RUNS_OF_PLACE: Final = 4
+
+
 def find_forms(text: str) -> Iterator[Find]:
     """Yields secrets in fixed phrases."""
     if "\n" in text:
@@ -80,18 +94,28 @@ def find_forms(text: str) -> Iterator[Find]:
             words = match[1].lower().replace(".", " ").split()
             if _TEAMS.isdisjoint(words) and any(word not in EVERYDAY or word in WORD_NAMES for word in words):
                 yield *match.span(1), "PERSON"
-    yield from find_all(text, "USERNAME", _LOGGED_IN, _NOTE, group=1)
-    yield from find_all(text, "PERSON", _IRISH)
-    yield from find_all(text, "PASSWORD", _ANSWER, _ARROW, group=1)
-    for match in _LOGIN.finditer(text):
+    if holds(text, _LOGGED_WORD):
+        yield from find_all(text, "USERNAME", _LOGGED_IN, group=1)
+    if "(" in text and holds(text, _NOTE_WORD):
+        yield from find_all(text, "USERNAME", _NOTE, group=1)
+    if holds(text, _IRISH_WORD):
+        yield from find_all(text, "PERSON", _IRISH)
+    if holds(text, _ANSWER_WORD):
+        yield from find_all(text, "PASSWORD", _ANSWER, group=1)
+    if ">" in text or not text.isascii():
+        yield from find_all(text, "PASSWORD", _ARROW, group=1)
+    for match in _LOGIN.finditer(text) if holds(text, _PASS_WORD) else ():
         if FUNCTION_WORDS.isdisjoint((match[1].lower(), match[2].lower())):
             yield *match.span(2), "PASSWORD"
-    yield from find_all(text, "ID_NUMBER", _INSURANCE, _PLACE)
-    for match in _QUESTION.finditer(text):
+    if holds(text, NUMERIC):
+        yield from find_all(text, "ID_NUMBER", _INSURANCE)
+        if count(text, NUMERIC) >= _RUNS_OF_PLACE:
+            yield from find_all(text, "ID_NUMBER", _PLACE)
+    for match in _QUESTION.finditer(text) if holds(text, _QUESTION_WORD) else ():
         name = match[1].lower()
         is_name = is_listed(name) or (name in WORD_NAMES and match[1][0].isupper())
         if (is_name and match[2] in BASE_VERBS | VERB_FORMS) or (match[2] in _OF_PERSONS and name not in EVERYDAY):
             yield *match.span(1), "PERSON"
-    for match in _KIN.finditer(text):
+    for match in _KIN.finditer(text) if holds(text, _KIN_WORD) else ():
         if is_listed(match[1].lower()) or match[1].lower() in WORD_NAMES:
             yield *match.span(1), "PERSON"

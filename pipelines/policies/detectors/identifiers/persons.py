@@ -28,7 +28,7 @@ _GREETED: Final = re.compile(
     r"([^\W\d_]{2,20}(?:[ -][^\W\d_]{2,20}){0,2})(?=[ ]{0,2}(?:[,.!<>(:;-]|\n|\Z))",
     re.I,
 )
-_CUE_WORD: Final = kind(frozenset(["name", "names", "surname", "surnames", "nicknamed", "call"]).__contains__)
+_CUE_WORD: Final = kind(frozenset(["name", "names", "surname", "surnames", "nicknamed", "call"]))
 _GAPS: Final = frozenset({" ", "  ", ". ", ".", "-"})
 _SHORT: Final = 2
 _MIDDLE: Final = 4

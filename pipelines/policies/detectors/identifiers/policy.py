@@ -76,7 +76,9 @@ def find_identifiers(text: str) -> list[Find]:
 def _all(text: str) -> Iterator[Find]:
     words = list(_WORD.finditer(text))
     lower_words = [word[0].lower() for word in words]
-    lower = {part for word in lower_words for part in _PARTS.split(word)}
+    lower = set(lower_words)
+    if "'" in text or "’" in text or "-" in text:
+        lower.update(part for word in lower_words if not word.isalpha() for part in _PARTS.split(word))
     yield from find_persons(text, words, lower_words)
     yield from find_placed(text, words, lower_words)
     yield from find_names_in_scripts(text)

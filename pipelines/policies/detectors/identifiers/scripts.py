@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pipelines.policies.detectors.finds import Find
-from pipelines.policies.detectors.first_pass import holds, kind, last_runs
+from pipelines.policies.detectors.first_pass import holds, kind, longest_runs
 from pipelines.policies.english.common_words import COMMON_WORDS
 from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.english.world_names import world_names
@@ -47,7 +47,7 @@ _PARTICLES: Final = frozenset({
 })  # fmt: skip
 
 
-_CUE_WORD: Final = kind(last_runs(frozenset(cue.replace("_", " ") for cue in _LISTS["cues"])).__contains__)
+_CUE_WORD: Final = kind(longest_runs(frozenset(cue.replace("_", " ") for cue in _LISTS["cues"])))
 
 
 def find_names_in_scripts(text: str) -> Iterator[Find]:
