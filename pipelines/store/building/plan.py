@@ -13,7 +13,7 @@ from pipelines.errors import ConfigError
 from pipelines.graph import GRAPH, config_references
 from pipelines.settings.synthesize import check_writes_rows
 from pipelines.settings.tables import config_class
-from pipelines.settings.train_checks import check_people, check_replacement
+from pipelines.settings.train_checks import check_people, check_replacement, check_scope
 from pipelines.stage import LEFT_OUT, OVERLAY, RELEASES, REVIEWS, SOURCE, Input, Keyed, Stage, Step
 from pipelines.stages.audit.domain_choice import check_domain_audit
 from pipelines.store.building.lookup import (
@@ -127,12 +127,15 @@ def check_settings(session: Session, plan: Iterable[Planned]) -> None:
         if stage.name in planned:
             for table in stage.configs:
                 session.configs[table].check(stage.name)
+    corpus: Any = session.configs["corpus"]
+    if "dedup_keys" in planned:
+        check_scope(session.configs["dedup"], has_owners=corpus.has_owners)  # type: ignore[arg-type]
     if planned & {"train_phase1", "train"}:
         train: Any = session.configs["train"]
         redact: Any = session.configs["redact"]
+        gate: Any = session.configs["gate"]
         check_replacement(train, redact.replacement)
-        corpus: Any = session.configs["corpus"]
-        check_people(train, has_owners=corpus.has_owners)
+        check_people(train, has_owners=corpus.has_owners, holds=redact.conservative is not None and gate.holds)
     if "synthesize_rows" in planned:
         check_writes_rows(session.configs["train"])  # type: ignore[arg-type]
     if "audit_domain_models" in planned:
