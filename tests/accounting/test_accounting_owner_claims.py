@@ -31,6 +31,7 @@ def test_a_training_on_people_states_the_epsilon_of_a_person_first():
 
 
 APART = {"couples_people": ()}
+FITTED = {"conservative": "classifier", "classifier": "/model"}
 LEFT = "what deduplication and redaction left of everything that one person wrote"
 
 
@@ -72,8 +73,13 @@ def test_training_on_original_text_covers_it_however_it_was_deduplicated():
         ("owner", {}, False, []),
         ("corpus", {}, False, ["dedup.scope = corpus"]),
         ("owner", {"policies": ("some.module:Policy",)}, False, ["plug-ins"]),
-        ("owner", {"conservative": "classifier", "classifier": "/model"}, True, ["learnt from sentences of this corpus"]),
-        ("owner", {"conservative": "classifier", "classifier": "/model"}, False, []),
+        (
+            "owner",
+            FITTED,
+            True,
+            ["learnt from sentences of this corpus"],
+        ),
+        ("owner", FITTED, False, []),
     ],
 )
 def test_what_couples_people_follows_from_settings(scope, redact, learnt, says):
