@@ -208,6 +208,6 @@ def test_copies_of_one_person_are_found_wherever_they_are(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scope", ["owner", "corpus"])
-def test_no_pair_of_small_corpora_couples_people(tmp_path: Path, scope: str) -> None:
-    assert (first_pair(Stages(tmp_path, scope=scope), 3) is None) is (scope == "owner")
+@pytest.mark.parametrize(("how", "most"), [("as it comes", 3), ("public rows", 2)])
+def test_no_pair_of_small_corpora_couples_people(tmp_path: Path, how: str, most: int) -> None:
+    assert first_pair(Stages(tmp_path, **APART[how]), most) is None
