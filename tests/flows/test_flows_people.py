@@ -33,7 +33,11 @@ NUM_PEOPLE = 60
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    found = small_project(tmp_path_factory.mktemp("people"), dialogues=2)
+    return made(tmp_path_factory.mktemp("people"))
+
+
+def made(folder: Path) -> Path:
+    found = small_project(folder, dialogues=2)
     for path in (found.parent / "corpus").iterdir():
         path.unlink()
     rng = random.Random(1)
@@ -84,16 +88,18 @@ def test_a_training_on_people_claims_the_epsilon_of_a_person(config: Path) -> No
 
 @pytest.mark.slow
 def test_text_that_is_deduplicated_by_person_is_covered_before_that_and_no_number_of_records_is_public(
-    config: Path,
+    tmp_path: Path,
 ) -> None:
-    keys, private = run(config, **BY_PERSON, last="report")
+    keys, private = run(made(tmp_path), **BY_PERSON, last="report")
     claims = document(private, "guarantee", keys, "claims.json")
     headline = claims["claims"][claims["headline"]]
     assert headline["corpus"] == "raw"
     assert "tell whether everything that one person wrote in private rows was replaced" in headline["statement"]
     shards = [json.loads(path.read_text()) for path in (private / "objects/shard").rglob("figures.json")]
     counts = {sum(figures[name] for figures in shards) for name in ("num_private", "num_private_tokens")}
-    for path in (path for path in (private.parent / "public").rglob("*.json") if path.is_file()):
+    public = [path for name in ("report.json", "reticent.json") for path in (private.parent / "public").rglob(name)]
+    assert {path.name for path in public} == {"report.json", "reticent.json"}
+    for path in public:
         assert not counts & set(numbers_in(json.loads(path.read_text()))), path
     stats = json.loads(next((private / "objects/train").rglob("manifest.json")).read_text())["stats"]
     assert "num_people" in stats

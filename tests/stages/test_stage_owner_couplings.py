@@ -205,6 +205,8 @@ def test_copies_of_one_person_are_found_wherever_they_are(tmp_path: Path) -> Non
     assert one == other
     assert one is not None
     assert [len(set(records)) for records in one.private] == [3, 2, 1]  # a masked copy is a record of its own
+    assert len(set(one.private[0]) & set(one.private[1])) == len(set(one.private[0]) & set(one.private[2])) == 1
+    assert set(one.private[1]).isdisjoint(one.private[2])  # neither is masked
 
 
 @pytest.mark.slow
