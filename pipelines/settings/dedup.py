@@ -11,7 +11,6 @@ from pydantic import Field, field_validator, model_validator
 from pipelines.config import StageConfig
 from pipelines.dedup import against
 from pipelines.dedup.hash_ranges import MAX_BUCKETS, bucket_names, usual_buckets
-from pipelines.graph_names import SENTENCES
 
 
 class DedupConfig(StageConfig):
@@ -127,7 +126,9 @@ class DedupConfig(StageConfig):
 
     def files_read(self, stage: str) -> Mapping[str, tuple[str, ...]]:
         """Returns the table of documents as an input of the keys, if they cover the owner."""
-        return {"split": (SENTENCES, "documents.parquet")} if stage == "dedup_keys" and self.scope == "owner" else {}
+        if stage != "dedup_keys" or self.scope == "corpus":
+            return {}
+        return {"split": ("sentences.parquet", "documents.parquet")}
 
     def data_files(self) -> tuple[str, ...]:
         """Returns the files of the other corpus, which count by content."""

@@ -38,6 +38,14 @@ SECRET = b"k" * 32
 PEOPLE = ("ann", "bob", "cy")
 PLAIN, MASKED, COPY, BOTH = "so it is fine", "dear Zedekiah come", "dear Obadiah come", "see Zedekiah and Obadiah"
 Corpus = tuple[tuple[str, ...], ...]
+TRAIN: dict[str, Any] = {
+    "method": "crt",
+    "unit": "owner",
+    "tokenizer": "bytes",
+    "expected_batch_size": 2,
+    "epochs": 2,
+    "context_length": 64,
+}
 NAMES = {"policies": ("regex",), "patterns": {"NAME": "(?<=dear )[A-Z]\\w+"}, "check_language": False}
 
 
@@ -52,8 +60,9 @@ class World(NamedTuple):
 class Stages:
     """Runs the stages on a corpus; the gate may stop it, and then nothing is trained."""
 
-    def __init__(self, folder: Path, *, method: str = "crt", scope: Any = "owner", **tables: dict[str, Any]) -> None:
-        self._folder, self._number, self._network = folder, 0, None
+    def __init__(self, folder: Path, *, scope: Any = "owner", **tables: Any) -> None:
+        self._folder, self._number = folder, 0
+        self._network: Any = None
         self.configs: dict[str, StageConfig] = {
             "corpus": CorpusConfig(
                 format="jsonl", owner_from="field", owner_field="customer", owner_space="customers",
@@ -64,10 +73,7 @@ class Stages:
             "redact": RedactConfig(**{**NAMES, **tables.get("redact", {})}),
             "gate": GateConfig(**{"max_held_fraction": 1.0, **tables.get("gate", {})}),
             "shard": ShardConfig(),
-            "train": TrainConfig(
-                **{"method": method, "unit": "owner", "tokenizer": "bytes", "expected_batch_size": 2, "epochs": 2,
-                   "context_length": 64}
-            ),
+            "train": TrainConfig(**{**TRAIN, **tables.get("train", {})}),
         }  # fmt: skip
         space = [owner_pseudonym(SECRET, "customers", person) for person in PEOPLE]
         self._order = [sorted(space).index(own) for own in space]
@@ -166,7 +172,7 @@ def first_pair(stages: Stages, most: int) -> tuple[Corpus, Corpus] | None:
     return next(coupled(stages, corpora), None)
 
 
-PUBLIC = {"redact": {"conservative": "regex"}}
+PUBLIC: dict[str, Any] = {"redact": {"conservative": "regex"}}
 APART: dict[str, dict[str, Any]] = {
     "as it comes": {},
     "mask_all": {"dedup": {"mode": "mask_all"}},
@@ -177,7 +183,7 @@ APART: dict[str, dict[str, Any]] = {
     "surrogates": {"redact": {"replacement": "surrogate"}},
     "names in a document": {"redact": {"policies": ("regex", "propagate")}},
     "public rows": {**PUBLIC, "gate": {"on_hit": "stop"}},
-    "no redaction": {"method": "dpsgd", "scope": "corpus"},
+    "no redaction": {"train": {"method": "dpsgd"}, "scope": "corpus"},
 }
 
 

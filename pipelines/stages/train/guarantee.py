@@ -56,22 +56,23 @@ def run(ctx: StageContext) -> dict[str, Any]:
         training = replace(training, is_on_other_text=not releases.is_current, withdrawn=withdrawn)
     figures = ctx.input("estimate").json("figures.json")
     publication, others = _publication(ctx, training.method, releases)
-    method_facts = {
+    facts: dict[str, Any] = {
         "has_public_rows": publication.publishes_rows or rule_of(training.method, training.variant).has_public_set,
         "reads_places": training.reads_places,
     }
-    corpus_flags: dict[str, Any] = {
-        "learnt_from_corpus": bool(figures.get("num_learnt_sentences")),
-        "holds": ctx.configs["gate"].holds or _table_holds(releases),
-    }
     settings, key = made(ctx.configs), releases.trained_as(ctx.input("train").key)
     own = [release for release in releases.published if release.key == key]
-    corpus_flags["decisions"] = settings | _noted(releases, key)
-    corpus_flags["by_person"] = COPIES_BY_PERSON in settings and all(
-        release.facts is not None and COPIES_BY_PERSON in release.facts.decisions for release in own
+    corpus = corpus_facts(
+        ctx.configs["dedup"],
+        redact,
+        **facts,
+        learnt_from_corpus=bool(figures.get("num_learnt_sentences")),
+        holds=ctx.configs["gate"].holds or _table_holds(releases),
+        decisions=settings | _noted(releases, key),
+        by_person=COPIES_BY_PERSON in settings
+        and all(release.facts is not None and COPIES_BY_PERSON in release.facts.decisions for release in own),
     )
-    corpus = corpus_facts(ctx.configs["dedup"], redact, **method_facts, **corpus_flags)
-    stability = stability_of_dedup(ctx.configs["dedup"], redact, **method_facts)
+    stability = stability_of_dedup(ctx.configs["dedup"], redact, **facts)
     review = Review(
         source=figures["source"],
         is_trusted=figures["source"] in _TRUSTED_SOURCES,
