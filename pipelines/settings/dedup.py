@@ -11,6 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from pipelines.config import StageConfig
 from pipelines.dedup import against
 from pipelines.dedup.hash_ranges import MAX_BUCKETS, bucket_names, usual_buckets
+from pipelines.errors import ConfigError
 
 
 class DedupConfig(StageConfig):
@@ -117,6 +118,18 @@ class DedupConfig(StageConfig):
         if (self.buckets or 1) > 1 and (self.against or not self.verify):
             raise ValueError("with verify = false or against there is one bucket: leave buckets out")
         return self
+
+    def check_scope(self, *, has_owners: bool) -> None:
+        """Checks that people are known if the text of each person is compared by itself.
+
+        Raises:
+            ConfigError: nobody knows whose text a document is.
+        """
+        if self.scope == "owner" and not has_owners:
+            raise ConfigError(
+                "dedup.scope = 'owner' compares the text of each person by itself, and corpus.owner_from = 'none': set "
+                "corpus.owner_from to what names the person of a document (docs/corpora.md), or leave dedup.scope out"
+            )
 
     def partition_names(self, input_bytes: int) -> tuple[str, ...]:
         """Returns the buckets. A plain filter has one, because its duplicates depend on all that the filter holds."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pipelines.errors import ConfigError
 from pipelines.mask import Replacement
-from pipelines.settings.dedup import DedupConfig
 from pipelines.settings.train_fields import TrainSettings
 from pipelines.training.models.sources import origin_of
 from pipelines.training.tasks.templates import choose_template
@@ -68,19 +67,6 @@ def check_people(config: TrainSettings, *, has_owners: bool, holds: bool) -> Non
             "the private side, and mask a string there, because the string is masked in another person's text, so "
             "that one person changes the private rows of others. Set gate.on_hit = 'stop', or leave "
             "redact.conservative out"
-        )
-
-
-def check_scope(dedup: DedupConfig, *, has_owners: bool) -> None:
-    """Checks that people are known if the text of each person is deduplicated by itself.
-
-    Raises:
-        ConfigError: nobody knows whose text a document is.
-    """
-    if dedup.scope == "owner" and not has_owners:
-        raise ConfigError(
-            "dedup.scope = 'owner' compares the text of each person by itself, and corpus.owner_from = 'none': set "
-            "corpus.owner_from to what names the person of a document (docs/corpora.md), or leave dedup.scope out"
         )
 
 

@@ -13,7 +13,7 @@ from pipelines.errors import ConfigError
 from pipelines.graph import GRAPH, config_references
 from pipelines.settings.synthesize import check_writes_rows
 from pipelines.settings.tables import config_class
-from pipelines.settings.train_checks import check_people, check_replacement, check_scope
+from pipelines.settings.train_checks import check_people, check_replacement
 from pipelines.stage import LEFT_OUT, OVERLAY, RELEASES, REVIEWS, SOURCE, Input, Keyed, Stage, Step
 from pipelines.stages.audit.domain_choice import check_domain_audit
 from pipelines.store.building.lookup import (
@@ -129,7 +129,8 @@ def check_settings(session: Session, plan: Iterable[Planned]) -> None:
                 session.configs[table].check(stage.name)
     corpus: Any = session.configs["corpus"]
     if "dedup_keys" in planned:
-        check_scope(session.configs["dedup"], has_owners=corpus.has_owners)  # type: ignore[arg-type]
+        dedup: Any = session.configs["dedup"]
+        dedup.check_scope(has_owners=corpus.has_owners)
     if planned & {"train_phase1", "train"}:
         train: Any = session.configs["train"]
         redact: Any = session.configs["redact"]
