@@ -225,18 +225,6 @@ def about_corpus(corpus: CorpusFacts, training: TrainingFacts, on: str) -> list[
     return found
 
 
-def about_people(has_public_rows: bool) -> list[str]:
-    """Returns the assumptions of a claim about a person."""
-    found = [
-        "a person is an id in the corpus (corpus.owner_from): somebody with two ids counts as two people",
-        "what others wrote about a person is their text, and agents and others without an id of their own are no units",
-        "the number of people is public; how many records each of them has is not, and is not published",
-    ]
-    if has_public_rows:
-        found.append("only private rows are covered: public rows, of the same person too, are the same in both worlds")
-    return found
-
-
 def one_sentence(training: TrainingFacts, who: str = "the secret") -> str:
     """Returns the assumption of a claim about a single secret: the unit of privacy is one sentence."""
     if not training.reads_any_original:

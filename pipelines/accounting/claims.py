@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-from pipelines.accounting import confidentiality_claims, selective_claims
+from pipelines.accounting import confidentiality_claims, owner_claims, selective_claims
 from pipelines.accounting.accountants import all_epsilons, epsilon
 from pipelines.accounting.claim_builder import (
     FOREIGN_ROWS,
@@ -80,6 +80,8 @@ def build_claims(
         ``warnings``.
     """
     publication = publication or Publication()
+    if training.reads_original:  # of text by others it reads nothing but their own records
+        corpus = replace(corpus, couples_people=())
     if training.is_on_other_text:
         training, corpus = on_other_text(training, corpus)
     if training.withdrawn:
@@ -205,7 +207,7 @@ def _headline(claims: Sequence[Claim]) -> int | None:
     return next((issued[notion] for notion in HEADLINES if notion in issued), None)
 
 
-_BUILDERS: Final = {**confidentiality_claims.BUILDERS, **selective_claims.BUILDERS}
+_BUILDERS: Final = {**owner_claims.BUILDERS, **confidentiality_claims.BUILDERS, **selective_claims.BUILDERS}
 
 
 def _loss(

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pipelines.accounting.events import Composed, NonPrivate
-from pipelines.accounting.facts import CorpusFacts, Phase, TrainingFacts
+from pipelines.accounting.facts import COPIES_BY_PERSON, CorpusFacts, Phase, ReleaseFacts, TrainingFacts
 from pipelines.accounting.ledger import Release, reads_without_noise
 from pipelines.methods.registry import rule_of
 from pipelines.methods.rule import MethodRule
@@ -142,6 +142,7 @@ def together(
             foreign_public_rows=corpus.foreign_public_rows or has_foreign_rows,
             holds_rows=corpus.holds_rows or any(facts.holds_rows for facts in known),
             decisions=corpus.decisions.union(*(facts.decisions for facts in known)),
+            couples_people=(*corpus.couples_people, *_coupling(known, publication.redactions)),
         ),
         rule=rule,
         publishes_rows=publishes_rows,
@@ -164,6 +165,16 @@ def _phases(release: Release, redactions: frozenset[str]) -> list[Phase]:
     if facts.redactions.isdisjoint(redactions):
         return [replace(phase, rows="original") for phase in phases]
     return phases
+
+
+def _coupling(known: Sequence[ReleaseFacts], redactions: frozenset[str]) -> tuple[str, ...]:
+    """Returns how the preparation of other releases may have coupled people, in words (`CorpusFacts`)."""
+    is_any = any(
+        COPIES_BY_PERSON not in facts.decisions or facts.redactions.isdisjoint(redactions)
+        for facts in known
+        if any(phase.rows != "original" for phase in facts.phases)
+    )
+    return ("another release may have been prepared by comparing the text of different people",) if is_any else ()
 
 
 def _is_unnoised(release: Release) -> bool:

@@ -14,7 +14,6 @@ from pipelines.accounting.assumptions import (
     TOGETHER,
     about_caught,
     about_mu,
-    about_people,
     about_public_set,
     about_review,
     epsilon_is,
@@ -59,26 +58,6 @@ def dp_private_set(b: ClaimBuilder) -> Claim:
             "private records (masked text, or spans that are called public), so epsilon is infinite; see the other "
             "claims",
         )
-    return b.issue(claim, b.loss.epsilon, b.loss.delta)
-
-
-def owner_dp(b: ClaimBuilder) -> Claim:
-    """Makes the claim of differential privacy of a person: everything that the person wrote is one record."""
-    rows = "everything that one person wrote in private rows" if b.uses_delta2 else "everything that one person wrote"
-    each = b.training.owner_records or 1
-    claim = b.claim(
-        "owner_dp",
-        f"Whoever sees {b.seen} can hardly tell whether {rows} was replaced by what somebody else might have written. "
-        f"A person brings {'one record' if each == 1 else f'at most {each} records'} to a step.",
-        "Differential privacy of DP-SGD on Poisson-sampled people, accounted with privacy loss distributions",
-        extra=(b.neighbours_of_dp, *about_people(b.uses_delta2)),
-        corpus="private_set",
-        as_in_paper={
-            "relation": NeighboringRelation.ADD_OR_REMOVE_ONE.value,
-            "epsilon": finite(b.add_or_remove.epsilon),
-            "delta": b.add_or_remove.delta,
-        },
-    )
     return b.issue(claim, b.loss.epsilon, b.loss.delta)
 
 
@@ -255,7 +234,6 @@ def _group_claim(b: ClaimBuilder, notion: str, size: int, num_missed: int, share
 
 
 BUILDERS: Final[Mapping[ClaimName, Builder]] = {
-    "owner": lambda b, _: [owner_dp(b)],
     "dp": lambda b, _: [dp_private_set(b)],
     "confidentiality": lambda b, _: [confidentiality(b)],
     "caught": lambda b, _: [caught(b)],

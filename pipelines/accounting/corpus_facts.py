@@ -37,6 +37,7 @@ def corpus_facts(
     learnt_from_corpus: bool = False,
     holds: bool = False,
     decisions: frozenset[str] = frozenset(),
+    by_person: bool = False,
 ) -> CorpusFacts:
     """Returns the facts of deduplication, redaction and the gate that follow from settings.
 
@@ -47,11 +48,18 @@ def corpus_facts(
         learnt_from_corpus: true if policies learnt from sentences of the corpus (`pipelines.miss_rate.learnt`).
         holds: true if the gate holds rows with a find (`GateConfig.holds`).
         decisions: decisions beyond a row that settings asked for (`pipelines.accounting.decisions.made`).
+        by_person: true if the text of each person was deduplicated by itself.
     """
     policies = _policies(redact)
     specs = [(name, registry.spec(name)) for name in policies]
     fitted = tuple(name for name, spec in specs if spec is not None and spec.is_fitted)
+    plugins = (*(name for name in policies if name not in SPECS), *redact.recognizers)  # code of other packages
     stability = stability_of_dedup(dedup, redact, has_public_rows=has_public_rows, reads_places=reads_places)
+    coupled = {
+        "deduplication compared the text of different people (dedup.scope = corpus)": not by_person,
+        "policies of redaction learnt from sentences of this corpus": learnt_from_corpus and bool(fitted),
+        "what plug-ins among the policies of redaction remember cannot be known": bool(plugins),
+    }
     return CorpusFacts(
         dedup_stability=stability.replace_one,
         dedup_reason=stability.reason,
@@ -60,7 +68,7 @@ def corpus_facts(
         reads_documents=tuple(name for name, spec in specs if spec is not None and spec.reads_documents),
         fitted=() if learnt_from_corpus else fitted,
         learnt=fitted if learnt_from_corpus else (),
-        plugins=(*(name for name in policies if name not in SPECS), *redact.recognizers),  # code of other packages
+        plugins=plugins,
         collapses=redact.collapse,
         replacement=redact.replacement,
         # A plug-in cannot be checked, and selective DP would rest on it.
@@ -68,4 +76,5 @@ def corpus_facts(
         # Without a conservative policy no row would be public, so none can be held.
         holds_rows=holds and redact.conservative is not None,
         decisions=decisions,
+        couples_people=tuple(how for how, does in coupled.items() if does),
     )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pipelines.accounting.assumptions import NOISE_FROM_PRIVATE_TEXT, Assumption
-from pipelines.accounting.facts import CorpusFacts
+from pipelines.accounting.facts import COPIES_BY_PERSON, CorpusFacts
 from pipelines.accounting.held_rows import about_held_rows
 
 Says = Callable[[str, CorpusFacts], Sequence[str]]
@@ -194,6 +194,18 @@ DECISIONS: Final[tuple[Decision, ...]] = (
         paid_by="the claim is about the corpus",  # how many records change is the size of the group
     ),
     Decision(
+        name=COPIES_BY_PERSON,
+        stage="dedup_resolve",
+        settings=("dedup.scope",),
+        reads="whether a sentence stands elsewhere in the text of the same person",
+        changes="which copy is masked, in any document of this person",
+        says=_before_records(
+            "copies of a sentence by different people are all kept (dedup.scope = owner): a secret in k of them is a "
+            "group of k"
+        ),
+        is_made=lambda configs: configs["dedup"].scope == "owner",
+    ),
+    Decision(
         name="what policies read beyond a sentence",
         stage="redact",
         settings=(
@@ -364,7 +376,7 @@ def made(configs: Mapping[str, Any]) -> frozenset[str]:
     """Returns the names of the decisions that settings ask for and that not every run makes.
 
     Args:
-        configs: settings tables ``split``, ``redact`` and ``train``.
+        configs: settings tables ``split``, ``dedup``, ``redact`` and ``train``.
     """
     return frozenset(d.name for d in DECISIONS if d.is_made is not None and d.is_made(configs))
 

@@ -26,6 +26,8 @@ from pipelines.miss_rate.rates import MissRate
 SCHEMA_VERSION = 1
 PERSON: Final = "person"
 """The unit of a training whose private steps sample people, in place of the kind of its records."""
+COPIES_BY_PERSON: Final = "copies of a person"
+"""The decision of releases whose deduplication compared the text of each person by itself."""
 PUBLIC_BASES: Final = ("fixed_beforehand", "public_text")
 """Sources of a rate that sets noise, without reading the private text (`TrainingFacts.noise_basis`)."""
 
@@ -159,6 +161,7 @@ class CorpusFacts:
         decisions: names of decisions beyond a row that the settings asked for (`pipelines.accounting.decisions`).
         foreign_public_rows: true if an earlier release published rows by another redaction's judgement, so that their
             secrets are unknown.
+        couples_people: ways in which the text of one person may change the private records of another, in words.
     """
 
     dedup_stability: int | None
@@ -177,6 +180,7 @@ class CorpusFacts:
     foreign_public_rows: bool = False
     holds_rows: bool = False
     decisions: frozenset[str] = frozenset()
+    couples_people: tuple[str, ...] = ("deduplication compared the text of different people",)
 
     @property
     def gives_credit(self) -> bool:

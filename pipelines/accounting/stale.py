@@ -22,7 +22,9 @@ def on_other_text(training: TrainingFacts, corpus: CorpusFacts) -> tuple[Trainin
     rule = rule_of(training.method, training.variant)
     phases = tuple(replace(phase, rows="original") for phase in training.phases)
     has_foreign_rows = corpus.foreign_public_rows or rule.has_public_set
-    return replace(training, phases=phases), replace(corpus, foreign_public_rows=has_foreign_rows)
+    couples_people = () if training.reads_original else ("the text was prepared otherwise than it is now",)
+    facts = replace(corpus, foreign_public_rows=has_foreign_rows, couples_people=couples_people)
+    return replace(training, phases=phases), facts
 
 
 def as_withdrawn(training: TrainingFacts) -> TrainingFacts:

@@ -5,6 +5,9 @@ the key covered the text alone, two rows with equal text and different labels wo
 in training would be that of the first row. Removing that row would then change two training records, and
 ``mask_later`` would not be 1-stable (`pipelines.dedup.stability`).
 
+With ``dedup.scope = owner`` the key also covers the pseudonym of the document's owner. So only text of one person can
+have equal keys, and no decision about a person's text depends on the text of others.
+
 The keys do not protect secrets: anybody who holds a key can test guesses of the text against it. They stay in the
 private root.
 """
@@ -26,6 +29,8 @@ from pipelines.dedup.bloom import BoolArray, UInt64Array, mix
 Normalise = Literal["none", "whitespace", "casefold"]
 
 _LENGTH_BYTES = 8
+_MAX_CODE = 2**62
+"""Largest number of combinations of fields that are told apart by one int64."""
 
 
 def collapse_whitespace(text: str) -> str:
@@ -59,10 +64,9 @@ def _length_prefixed(value: str | None) -> bytes:
     return b"\x01" + len(encoded).to_bytes(_LENGTH_BYTES, "big") + encoded
 
 
-def encode_sentence(text: str, speaker: str | None, domain: str | None, label: str | None) -> bytes:
-    """Returns the bytes to hash: three length-prefixed fields, then the text up to the end."""
-    fields = _length_prefixed(speaker) + _length_prefixed(domain) + _length_prefixed(label)
-    return fields + text.encode("utf-8", "surrogatepass")
+def encode_sentence(text: str, *fields: str | None) -> bytes:
+    """Returns the bytes to hash: length-prefixed speaker, domain, label and any owner, then the text up to the end."""
+    return b"".join(map(_length_prefixed, fields)) + text.encode("utf-8", "surrogatepass")
 
 
 class KeyMaker:
@@ -79,10 +83,10 @@ class KeyMaker:
         self._normaliser = None if normalise == "none" else NORMALISERS[normalise]
         self._seed = hash_seed
 
-    def key(self, text: str, speaker: str | None, domain: str | None, label: str | None) -> tuple[int, int]:
-        """Returns the (high, low) 64-bit halves of a sentence's key, both unsigned."""
+    def key(self, text: str, *fields: str | None) -> tuple[int, int]:
+        """Returns the (high, low) 64-bit halves of a sentence's key, both unsigned (`encode_sentence`)."""
         text = text if self._normaliser is None else self._normaliser(text)
-        low, high = mmh3.mmh3_x64_128_utupledigest(encode_sentence(text, speaker, domain, label), self._seed)
+        low, high = mmh3.mmh3_x64_128_utupledigest(encode_sentence(text, *fields), self._seed)
         return high, low
 
     def key_arrays(
@@ -95,7 +99,8 @@ class KeyMaker:
 
         Args:
             texts: strings without nulls, shape (rows,)
-            fields: columns speaker, domain and label; strings or dictionary arrays of strings, with nulls
+            fields: columns speaker, domain and label, and owner if text of different owners never counts as equal;
+                strings or dictionary arrays of strings, with nulls
             in_scope: rows to compute keys for, bool, shape (rows,)
         """
         return self._keys(texts, *_prefixes(fields, len(texts)), in_scope)
@@ -201,21 +206,19 @@ def _buffers(texts: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int
 
 
 def _prefixes(fields: Sequence[pa.Array], num_rows: int) -> tuple[list[bytes], npt.NDArray[np.int64]]:
-    """Returns the distinct encodings of (speaker, domain, label), and the number of each row's encoding (int64)."""
-    which = np.zeros(num_rows, dtype=np.int64)
-    values: list[list[str | None]] = []
+    """Returns the distinct encodings of the fields, and the number of each row's encoding (int64)."""
+    which, size = np.zeros(num_rows, dtype=np.int64), 1
+    columns: list[tuple[list[str | None], npt.NDArray[np.int32]]] = []
     for column in fields:
         encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-        values.append([*encoded.dictionary.to_pylist(), None])
-        indices = encoded.indices.fill_null(len(values[-1]) - 1)
-        which = which * len(values[-1]) + indices.to_numpy(zero_copy_only=False)
+        values = [*encoded.dictionary.to_pylist(), None]
+        indices = encoded.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False)
+        if size * len(values) > _MAX_CODE:
+            which, size = np.unique(which, return_inverse=True)[1], num_rows
+        which, size = which * len(values) + indices, size * len(values)
+        columns.append((values, indices))
     present, prefix_of = np.unique(which, return_inverse=True)
-    prefixes = []
-    for code in present.tolist():
-        parts: list[str | None] = []
-        for column_values in reversed(values):
-            code, at = divmod(code, len(column_values))
-            parts.append(column_values[at])
-        label, domain, speaker = parts
-        prefixes.append(encode_sentence("", speaker, domain, label))
+    row_of = np.empty(len(present), dtype=np.int64)
+    row_of[prefix_of] = np.arange(num_rows)
+    prefixes = [encode_sentence("", *(values[indices[row]] for values, indices in columns)) for row in row_of.tolist()]
     return prefixes, prefix_of.astype(np.int64)

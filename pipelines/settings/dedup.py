@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -10,12 +11,14 @@ from pydantic import Field, field_validator, model_validator
 from pipelines.config import StageConfig
 from pipelines.dedup import against
 from pipelines.dedup.hash_ranges import MAX_BUCKETS, bucket_names, usual_buckets
+from pipelines.errors import ConfigError
 
 
 class DedupConfig(StageConfig):
     """The search for duplicate sentences, and the choice of masked copies."""
 
     UNKEYED: ClassVar[frozenset[str]] = frozenset({"max_rows_in_memory", "buckets"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"scope"})
 
     mode: Literal["mask_later", "mask_all"] = Field(
         default="mask_later",
@@ -32,6 +35,12 @@ class DedupConfig(StageConfig):
         default="sentence",
         description="Unit that is compared: sentences, or whole documents (every sentence equal, in order), whose "
         "sentences are all masked. With document, claims about the corpus before deduplication are refused.",
+    )
+    scope: Literal["corpus", "owner"] = Field(
+        default="corpus",
+        description="Text that is compared. corpus: all of it, so that one person's text can decide which copy of "
+        "another's is masked. owner: the text of each person by itself (corpus.owner_from), so that copies by "
+        "different people are all kept. Then a claim about a person can cover their text before deduplication.",
     )
     against: tuple[str, ...] = Field(
         default=(),
@@ -102,15 +111,37 @@ class DedupConfig(StageConfig):
             raise ValueError("mode mask_all needs verify = true: a plain Bloom filter never finds the first copy")
         if self.unit == "document" and not self.verify:
             raise ValueError("unit document needs verify = true: a plain Bloom filter errs on single sentences")
+        if self.scope == "owner" and not self.verify:
+            raise ValueError(
+                "scope owner needs verify = true: the false positives of one Bloom filter depend on what others wrote"
+            )
         if (self.buckets or 1) > 1 and (self.against or not self.verify):
             raise ValueError("with verify = false or against there is one bucket: leave buckets out")
         return self
+
+    def check_scope(self, *, has_owners: bool) -> None:
+        """Checks that people are known if the text of each person is compared by itself.
+
+        Raises:
+            ConfigError: nobody knows whose text a document is.
+        """
+        if self.scope == "owner" and not has_owners:
+            raise ConfigError(
+                "dedup.scope = 'owner' compares the text of each person by itself, and corpus.owner_from = 'none': set "
+                "corpus.owner_from to what names the person of a document (docs/corpora.md), or leave dedup.scope out"
+            )
 
     def partition_names(self, input_bytes: int) -> tuple[str, ...]:
         """Returns the buckets. A plain filter has one, because its duplicates depend on all that the filter holds."""
         if not self.verify or self.against:
             return bucket_names(1)
         return bucket_names(self.buckets or usual_buckets(input_bytes))
+
+    def files_read(self, stage: str) -> Mapping[str, tuple[str, ...]]:
+        """Returns the table of documents as an input of the keys, if they cover the owner."""
+        if stage != "dedup_keys" or self.scope == "corpus":
+            return {}
+        return {"split": ("sentences.parquet", "documents.parquet")}
 
     def data_files(self) -> tuple[str, ...]:
         """Returns the files of the other corpus, which count by content."""

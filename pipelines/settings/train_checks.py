@@ -43,16 +43,30 @@ def check_replacement(config: TrainSettings, replacement: Replacement) -> None:
         )
 
 
-def check_people(config: TrainSettings, *, has_owners: bool) -> None:
-    """Checks that people are known if private steps sample them.
+def check_people(config: TrainSettings, *, has_owners: bool, holds: bool) -> None:
+    """Checks that people are known if private steps sample them, and that the gate does not couple them.
+
+    Args:
+        config: settings of training.
+        has_owners: true if documents belong to people.
+        holds: true if the gate may make a public row private for a string that is masked elsewhere.
 
     Raises:
-        ConfigError: nobody knows whose text a document is.
+        ConfigError: nobody knows whose text a document is, or one person's text can change another's private rows.
     """
-    if config.by_owner() and not has_owners:
+    if not config.by_owner():
+        return
+    if not has_owners:
         raise ConfigError(
             "train.unit = 'owner' samples people, and corpus.owner_from = 'none': set corpus.owner_from to what names "
             "the person of a document (docs/corpora.md)"
+        )
+    if holds and config.method_spec().trains_on_public_rows:
+        raise ConfigError(
+            "train.unit = 'owner' with public rows (redact.conservative): the gate would move a person's sentence to "
+            "the private side, and mask a string there, because the string is masked in another person's text, so "
+            "that one person changes the private rows of others. Set gate.on_hit = 'stop', or leave "
+            "redact.conservative out"
         )
 
 

@@ -9,7 +9,10 @@ from built_releases import CORPUS, SAME, release, review, training
 from pipelines.accounting.accountants import epsilon
 from pipelines.accounting.claims import build_claims
 from pipelines.accounting.composition import Publication
-from pipelines.accounting.facts import PERSON, ReleaseFacts
+from pipelines.accounting.corpus_facts import corpus_facts
+from pipelines.accounting.facts import COPIES_BY_PERSON, PERSON, ReleaseFacts
+from pipelines.settings.dedup import DedupConfig
+from pipelines.settings.redact import RedactConfig
 
 OF_PEOPLE = {"record": PERSON, "owner_records": 2, "num_private_records": 900}
 
@@ -27,10 +30,70 @@ def test_a_training_on_people_states_the_epsilon_of_a_person_first():
     assert "one person's text" in text(one)
 
 
-def test_without_public_rows_it_covers_all_that_a_person_wrote():
-    one = claim(build(OF_PEOPLE), "owner_dp")
-    assert "everything that one person wrote was replaced" in one["statement"]
+APART = {"couples_people": ()}
+FITTED = {"conservative": "classifier", "classifier": "/model"}
+LEFT = "what deduplication and redaction left of everything that one person wrote"
+
+
+@pytest.mark.parametrize("corpus", [{}, CONSERVATIVE])
+def test_text_that_was_deduplicated_together_is_covered_after_deduplication(corpus):
+    one = claim(build(OF_PEOPLE, corpus), "owner_dp")
+    assert LEFT in one["statement"]
+    assert one["corpus"] == "private_set"
+    assert "what these steps reveal of a person by what they leave of others is not covered" in text(one)
+
+
+def test_text_that_was_deduplicated_by_person_is_covered_as_it_was_written():
+    one = claim(build(OF_PEOPLE, APART), "owner_dp")
+    assert "tell whether everything that one person wrote was replaced" in one["statement"]
+    assert (one["corpus"], one["is_guarantee"]) == ("raw", True)
+    assert "before deduplication and redaction" in text(one)
     assert "only private rows are covered" not in text(one)
+    public = claim(build(OF_PEOPLE, {**APART, **CONSERVATIVE}), "owner_dp")
+    assert "tell whether everything that one person wrote in private rows was replaced" in public["statement"]
+    assert "public rows, of the same person too, are the same in both worlds" in text(public)
+    held = claim(build(OF_PEOPLE, {**APART, **CONSERVATIVE, "holds_rows": True}), "owner_dp")
+    assert LEFT in held["statement"]
+    assert "gate.on_hit = hold" in text(held)
+    nothing_public = claim(build(OF_PEOPLE, {**APART, "holds_rows": True}), "owner_dp")
+    assert nothing_public["statement"] == one["statement"]
+
+
+def test_training_on_original_text_covers_it_however_it_was_deduplicated():
+    original = {**OF_PEOPLE, "method": "dpsgd", "tokenizer": {"kind": "bytes", "trained_on": "none"}}
+    one = claim(build(original), "owner_dp")
+    assert "tell whether everything that one person wrote was replaced" in one["statement"]
+    assert one["corpus"] == "raw"
+    assert "duplicates and secrets included" in text(one)
+
+
+@pytest.mark.parametrize(
+    ("scope", "redact", "learnt", "says"),
+    [
+        ("owner", {}, False, []),
+        ("corpus", {}, False, ["dedup.scope = corpus"]),
+        ("owner", {"policies": ("some.module:Policy",)}, False, ["plug-ins"]),
+        (
+            "owner",
+            FITTED,
+            True,
+            ["learnt from sentences of this corpus"],
+        ),
+        ("owner", FITTED, False, []),
+    ],
+)
+def test_what_couples_people_follows_from_settings(scope, redact, learnt, says):
+    dedup, settings = DedupConfig(scope=scope), RedactConfig(**redact)
+    found = corpus_facts(
+        dedup,
+        settings,
+        has_public_rows=False,
+        reads_places=False,
+        learnt_from_corpus=learnt,
+        by_person=scope == "owner",
+    )
+    assert len(found.couples_people) == len(says)
+    assert all(part in how for part, how in zip(says, found.couples_people, strict=True))
 
 
 def test_a_training_on_records_makes_no_claim_about_people():
@@ -62,6 +125,35 @@ def test_releases_on_the_same_people_compose():
     assert one["together"]["unit"] == PERSON
     assert one["together"]["epsilon"] == pytest.approx(found["together"]["epsilon"])
     assert one["together"]["epsilon"] > one["epsilon"] == epsilon(of_people().event, of_people().target_delta)
+
+
+def test_a_release_that_couples_people_limits_the_claim_of_all_together():
+    apart = replace(CORPUS, couples_people=())
+
+    def whole(name, **facts):
+        made = release(name, 1)
+        facts = replace(made.facts, record=PERSON, owner_space="customers/field/id", **facts)
+        found = build_claims(
+            of_people(), apart, review(), (2,), Publication(redactions=SAME), [replace(made, facts=facts)]
+        )
+        one = claim(found, "owner_dp")
+        assert one["corpus"] == "raw"
+        return one["together"]
+
+    noted = {"decisions": frozenset({COPIES_BY_PERSON})}
+    assert whole("crt", **noted)["corpus"] == "raw"
+    assert whole("dpsgd")["corpus"] == "raw"
+    for coupled in (whole("crt"), whole("crt", **noted, redactions=frozenset({"another recipe"}))):
+        assert coupled["corpus"] == "private_set"
+        assert LEFT in coupled["statement"]
+
+
+def test_a_model_on_text_that_was_prepared_otherwise_covers_what_that_left():
+    changed = replace(of_people(), is_on_other_text=True)
+    one = claim(build_claims(changed, replace(CORPUS, couples_people=()), review(), ()), "owner_dp")
+    assert one["corpus"] == "private_set"
+    changed = replace(of_people("dpsgd"), is_on_other_text=True)
+    assert claim(build_claims(changed, CORPUS, review(), ()), "owner_dp")["corpus"] == "raw"
 
 
 @pytest.mark.parametrize("found", [other("staff/field/id"), other("", "sentence"), release("dpsgd", 2)])

@@ -8,8 +8,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from pipelines.dedup.keys import NORMALISERS, KeyMaker, encode_sentence
+from pipelines.settings.dedup import DedupConfig
 
 SEED = 17
 GOLDEN = (0x816BA19C9CE97B1D, 0x7BD8506F97B0872C)
@@ -107,3 +109,28 @@ def test_rows_out_of_scope_have_no_key():
     high, low = maker.key_arrays(texts, fields, np.array([True, False]))
     assert (high[0], low[0]) == maker.key(*rows[0])
     assert (high[1], low[1]) == (0, 0)
+
+
+def test_keys_with_an_owner_agree_for_one_owner_only_and_many_names_are_told_apart():
+    def key(*owners):
+        nothing = pa.nulls(len(owners), pa.string())
+        texts = pa.array(["x"] * len(owners), pa.string())
+        fields = [nothing, nothing, nothing, pa.array(owners, pa.string())]
+        high, low = KeyMaker("none", SEED).key_arrays(texts, fields, np.ones(len(owners), dtype=bool))
+        return list(zip(high.tolist(), low.tolist(), strict=True))
+
+    one, same, other = key("a", "a", "b")
+    assert one == same != other
+    assert one == KeyMaker("none", SEED).key("x", None, None, None, "a")
+    names = [str(at) for at in range(300)]
+    fields = [pa.array(names, pa.string())] * 9  # more combinations than an int64 counts
+    high, low = KeyMaker("none", SEED).key_arrays(pa.array(["x"] * 300), fields, np.ones(300, dtype=bool))
+    expected = [KeyMaker("none", SEED).key("x", *[name] * 9) for name in names]
+    assert list(zip(high.tolist(), low.tolist(), strict=True)) == expected
+
+
+def test_the_scope_enters_a_key_only_if_it_is_set_and_needs_exact_comparison():
+    assert "scope" not in DedupConfig().keyed("dedup_keys")
+    assert DedupConfig(scope="owner").keyed("dedup_keys")["scope"] == "owner"
+    with pytest.raises(ValidationError, match="scope owner needs verify = true"):
+        DedupConfig(scope="owner", verify=False)

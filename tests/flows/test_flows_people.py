@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +24,20 @@ OF_PEOPLE = {
     "RETICENT__CORPUS__OWNER_SPACE": "customers",
     "RETICENT__CORPUS__FORMAT": "jsonl",
     "RETICENT__SPLIT__TEST_FRACTION": "0.2",
+    "RETICENT__GATE__ON_HIT": "stop",
 }
+BY_PERSON = {"RETICENT__DEDUP__SCOPE": "owner"}
 WORDS = ["please", "check", "my", "order", "the", "parcel", "is", "late", "and", "i", "want", "it", "back", "today"]
 NUM_PEOPLE = 60
 
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    found = small_project(tmp_path_factory.mktemp("people"), dialogues=2)
+    return made(tmp_path_factory.mktemp("people"))
+
+
+def made(folder: Path) -> Path:
+    found = small_project(folder, dialogues=2)
     for path in (found.parent / "corpus").iterdir():
         path.unlink()
     rng = random.Random(1)
@@ -43,10 +50,10 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-def run(config: Path, **changes: str) -> tuple[dict[str, Any], Path]:
+def run(config: Path, *, last: str = "guarantee", **changes: str) -> tuple[dict[str, Any], Path]:
     """Keys of every stage, by name, and the private root."""
     settings = load_settings(config, {**os.environ, **OF_PEOPLE, **changes})
-    session, keys = fetch(settings, "guarantee")
+    session, keys = fetch(settings, last)
     return keys, session.roots.private
 
 
@@ -79,6 +86,35 @@ def test_a_training_on_people_claims_the_epsilon_of_a_person(config: Path) -> No
     assert not [path for path in public if b"planted-" in path.read_bytes()]
 
 
+@pytest.mark.slow
+def test_text_that_is_deduplicated_by_person_is_covered_before_that_and_no_number_of_records_is_public(
+    tmp_path: Path,
+) -> None:
+    keys, private = run(made(tmp_path), **BY_PERSON, last="report")
+    claims = document(private, "guarantee", keys, "claims.json")
+    headline = claims["claims"][claims["headline"]]
+    assert headline["corpus"] == "raw"
+    assert "tell whether everything that one person wrote in private rows was replaced" in headline["statement"]
+    shards = [json.loads(path.read_text()) for path in (private / "objects/shard").rglob("figures.json")]
+    counts = {sum(figures[name] for figures in shards) for name in ("num_private", "num_private_tokens")}
+    public = [path for name in ("report.json", "reticent.json") for path in (private.parent / "public").rglob(name)]
+    assert {path.name for path in public} == {"report.json", "reticent.json"}
+    for path in public:
+        assert not counts & set(numbers_in(json.loads(path.read_text()))), path
+    stats = json.loads(next((private / "objects/train").rglob("manifest.json")).read_text())["stats"]
+    assert "num_people" in stats
+    assert "num_private_records" not in stats
+
+
+def numbers_in(value: Any) -> Iterator[Any]:
+    """All numbers in a JSON document."""
+    if isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from numbers_in(part)
+    elif isinstance(value, int | float):
+        yield value
+
+
 @pytest.mark.parametrize("method", ["jft", "redaction_schedule", "sdpsgd_lstm", "redacted", "anonymized", "no_dp"])
 def test_a_method_that_cannot_sample_people_says_why(config: Path, method: str) -> None:
     with pytest.raises(ConfigError, match=f"method '{method}' cannot sample people: "):
@@ -89,3 +125,25 @@ def test_people_that_nobody_names_cannot_be_sampled(config: Path) -> None:
     environ = {**os.environ, "RETICENT__TRAIN__UNIT": "owner"}
     with pytest.raises(ConfigError, match=r"corpus\.owner_from = 'none'"):
         plan_document(config, environ, read=True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        (BY_PERSON, r"dedup\.scope = 'owner' .* corpus\.owner_from = 'none'"),
+        (
+            {**OF_PEOPLE, "RETICENT__GATE__ON_HIT": "hold"},
+            r"Set gate\.on_hit = .stop., or leave",
+        ),
+    ],
+)
+def test_settings_that_couple_people_are_refused_before_anything_runs(
+    config: Path, changes: dict[str, str], says: str
+) -> None:
+    with pytest.raises(ConfigError, match=says):
+        plan_document(config, {**os.environ, **changes}, read=True)
+
+
+def test_people_who_train_on_no_public_rows_may_have_a_gate_that_holds(config: Path) -> None:
+    changes = {"RETICENT__GATE__ON_HIT": "hold", "RETICENT__TRAIN__METHOD": "dpsgd"}
+    assert plan_document(config, {**os.environ, **OF_PEOPLE, **changes}, read=True)

@@ -9,7 +9,7 @@ import pytest
 from support import REPOSITORY
 from support.imports import loaded_after
 
-from pipelines.accounting import confidentiality_claims, selective_claims
+from pipelines.accounting import confidentiality_claims, owner_claims, selective_claims
 from pipelines.errors import ConfigError
 from pipelines.methods import registry as methods
 from pipelines.methods.rule import ClaimName
@@ -20,7 +20,7 @@ from pipelines.training.tasks import registry as tasks
 from pipelines.training.tasks.spec import TaskSettings
 
 DOCS = REPOSITORY / "docs"
-BUILDERS = {**confidentiality_claims.BUILDERS, **selective_claims.BUILDERS}
+BUILDERS = {**owner_claims.BUILDERS, **confidentiality_claims.BUILDERS, **selective_claims.BUILDERS}
 WORDS = ("name", "module", "description")
 WORDS_OF_TASKS = ("name", "module", "reads", "learns", "scores", "layout")
 

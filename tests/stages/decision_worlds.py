@@ -143,6 +143,12 @@ def copies(folder):
     return of_pipeline(folder, [[be, be, go]], [[be, go, go]], dedup={"mode": "mask_all"})
 
 
+def copies_of_a_person(folder):
+    """All documents of `of_pipeline` are one person's."""
+    be, go = ("USR", "to be"), ("SYS", "to go")
+    return of_pipeline(folder, [[be], [be, go]], [[be], [go, go]], dedup={"mode": "mask_all", "scope": "owner"})
+
+
 def propagated(folder):
     redact = RedactConfig(policies=("propagate", "regex"), patterns={"NAME": "(?<=am )[A-Z]\\w+"}, check_language=False)
     rest = [f"so {word} Kim" for word in ("says", "is", "has", "was")]
@@ -276,6 +282,7 @@ WORLDS = {
     "sentences of a document": dialogue,
     "stop by rejected rows": rejected_rows,
     "copies": copies,
+    "copies of a person": copies_of_a_person,
     "what policies read beyond a sentence": propagated,
     "language of a document": language_of_document,
     "surrogates by document": surrogates,

@@ -13,6 +13,7 @@ from support.contexts import artifact, stage_context
 from support.tables import read_table, table_writer
 
 from pipelines.corpus.split import Splitter
+from pipelines.corpus.tables import DOCUMENTS
 from pipelines.graph import GRAPH
 from pipelines.mask import MASK
 from pipelines.policies.held import HELD
@@ -200,11 +201,11 @@ class Pipeline:
             for doc_id in documents:
                 for number, speaker in enumerate(self.names.get(doc_id, ()), 1):
                     writer.append(doc_id=doc_id, tag=f"SPEAKER_{number}", name=speaker)
-        with table_writer(out / "documents.parquet", "documents") as writer:
+        with TableWriter(out / "documents.parquet", DOCUMENTS.whole) as writer:
             for doc_id, lengths in documents.items():
                 writer.append(
                     doc_id=doc_id, source_file="f", source_row=1, source_id=None, num_sentences=len(lengths),
-                    num_tokens=sum(lengths), num_chars=9, fold="train", has_gold=True,
+                    num_tokens=sum(lengths), num_chars=9, fold="train", has_gold=True, owner="one",
                 )  # fmt: skip
         self.made["split", name] = artifact("split", out, name)
         return self.made["split", name]

@@ -11,6 +11,7 @@ from pipelines.accounting.claims import Review, build_claims
 from pipelines.accounting.decisions import DECISIONS, NO_DECISIONS, made
 from pipelines.accounting.facts import CorpusFacts, parse_training
 from pipelines.graph import GRAPH, config_references
+from pipelines.settings.dedup import DedupConfig
 from pipelines.settings.redact import RedactConfig
 from pipelines.settings.split import SplitConfig
 from pipelines.settings.tables import config_class
@@ -122,12 +123,13 @@ def test_claims_carry_what_a_decision_supposes_or_are_refused(decision):
 def test_what_settings_ask_for():
     """Guards the way from settings to claims."""
 
-    def asked(split=None, **train):
+    def asked(split=None, scope="corpus", **train):
         tables = {"split": SplitConfig(**(split or {})), "redact": RedactConfig(), "train": TrainConfig(**train)}
-        return made(tables)
+        return made(tables | {"dedup": DedupConfig(scope=scope)})
 
     assert asked(method="dpsgd") == frozenset()
     assert asked() == frozenset()
     assert asked({"other_languages": "hold"}, method="dpsgd") == {"documents in another language"}
     assert asked(method="dpsgd", when={"changed": 0.1}) == {"nights that train"}
     assert asked(method="dpsgd", when={"nights": 7}) == frozenset()
+    assert asked(scope="owner") == {"copies of a person"}

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
+from accounting.built_releases import release
 from pydantic import ValidationError
 from support.contexts import artifact, stage_context
 from support.imports import loaded_after
 from support.training_events import EVENTS
 
+from pipelines.context import Releases
 from pipelines.corpus.tables import DOCUMENTS
 from pipelines.miss_rate.breakdown import MU_OF_ONE_LABEL
 from pipelines.miss_rate.estimate import MU, not_measured
@@ -220,7 +223,6 @@ def test_earlier_releases_reach_the_claims(tmp_path):
     """Guards "one release" of a store that knows of several."""
     from pipelines.accounting.events import from_json
     from pipelines.accounting.ledger import Release
-    from pipelines.context import Releases
 
     event = from_json(EVENTS["event"])
     earlier = Release(release_id="r1", key="other", event=event, delta=1e-5)
@@ -229,6 +231,31 @@ def test_earlier_releases_reach_the_claims(tmp_path):
     found = stated(tmp_path, releases=Releases(published=(earlier, own, kept), redactions=frozenset({"recipe"})))
     assert found["together"]["num_releases"] == 2
     assert found["together"]["epsilon"] > found["claims"][0]["epsilon_unamplified"]
+
+
+@pytest.mark.parametrize(
+    ("scope", "noted", "corpus"),
+    [
+        ("owner", None, "raw"),
+        ("owner", {"copies of a person"}, "raw"),
+        ("owner", set(), "private_set"),  # trained before the setting changed, though it found the same copies
+        ("corpus", {"copies of a person"}, "private_set"),
+    ],
+)
+def test_a_person_is_covered_as_the_text_was_deduplicated_for_this_model(tmp_path, scope, noted, corpus):
+    """Guards a claim about text before deduplication, of a model for which people were deduplicated together."""
+    own = release("crt", 1, redactions=frozenset({"recipe"}))
+    facts = replace(own.facts, record="person", owner_space="/file/", decisions=frozenset(noted or ()))
+    published = () if noted is None else (replace(own, key="k", facts=facts),)
+    found = claims(
+        tmp_path,
+        dedup={"scope": scope},
+        record="person",
+        owner_records=1,
+        train={"unit": "owner"},
+        releases=Releases(published=published, redactions=frozenset({"recipe"})),
+    )
+    assert found["owner_dp", 1]["corpus"] == corpus
 
 
 def test_normalised_copies_and_public_rows_leave_no_claim_before_deduplication(tmp_path):

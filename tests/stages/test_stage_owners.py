@@ -189,6 +189,18 @@ def test_no_owner_is_in_two_folds_however_the_corpus_is_divided(
     assert found[0] == found[1]
 
 
+def test_another_name_of_the_set_of_people_moves_nobody_to_another_fold(tmp_path: Path) -> None:
+    """Guards people who were trained on: held-out text is public by assumption."""
+    rows = [{"id": at, "text": f"{TEXT} {at}", "customer_id": f"Person {at % 20}"} for at in range(60)]
+    found = []
+    for space in ("", "customers", "clients"):
+        documents, _, _ = split_of(tmp_path / f"in-{space}", {"a.jsonl": lines(*rows)}, **BY_FIELD, owner_space=space)
+        assert set(documents["owner"]) == {owned(f"person {number}", space) for number in range(20)}
+        found.append(documents.select("source_row", "fold").rows())
+    assert found[0] == found[1] == found[2]
+    assert len({fold for _, fold in found[0]}) > 1
+
+
 MISSING = {
     "a.jsonl": lines(
         {"text": TEXT, "customer_id": "x"}, {"text": f"{TEXT} Two."}, {"text": f"{TEXT} 3", "customer_id": ""}

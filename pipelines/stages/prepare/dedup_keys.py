@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.context import StageContext
-from pipelines.corpus.tables import SENTENCES
+from pipelines.corpus.tables import DOCUMENTS, SENTENCES
 from pipelines.dedup.hash_ranges import PREFIX_BITS
 from pipelines.dedup.kernels import compiled
 from pipelines.dedup.key_tables import KEYS
@@ -39,22 +39,35 @@ def _lengths(sentences: Table) -> Iterator[npt.NDArray[np.int32]]:
         yield batch.column("token_starts").value_lengths().to_numpy(zero_copy_only=False)
 
 
-def _of_sentences(sentences: Table, maker: KeyMaker, min_tokens: int, *, of_text: bool) -> Iterator[Keys]:
+def _owners(doc_ids: pa.Array, owner_of: Mapping[str, str]) -> pa.Array:
+    """Returns the owner of each row's document."""
+    encoded = doc_ids.dictionary_encode()
+    owners = pa.array([owner_of[doc_id] for doc_id in encoded.dictionary.to_pylist()], pa.string())
+    return pa.DictionaryArray.from_arrays(encoded.indices, owners)
+
+
+def _of_sentences(
+    sentences: Table, maker: KeyMaker, min_tokens: int, owner_of: Mapping[str, str] | None, *, of_text: bool
+) -> Iterator[Keys]:
     batches = sentences.batches(_COLUMNS, as_dictionary=_REPEATED)
     counted: Iterable[npt.NDArray[np.int32] | int] = _lengths(sentences) if min_tokens else repeat(0)
     for batch, lengths in zip(batches, counted, strict=False):
         folds = pc.equal(batch.column("fold"), "train").to_numpy(zero_copy_only=False)
         in_scope = folds & (lengths >= min_tokens)
         fields = [batch.column(name) for name in ("speaker", "domain", "label")]
+        if owner_of is not None:
+            fields.append(_owners(batch.column("doc_id"), owner_of))
         keys = maker.key_arrays(batch.column("text"), fields, in_scope)
         text_keys = maker.text_keys(batch.column("text"), in_scope) if of_text else (None, None)
         yield batch, in_scope, *keys, *text_keys
 
 
-def _of_documents(sentences: Table, maker: KeyMaker, min_tokens: int, *, of_text: bool) -> Iterator[Keys]:
+def _of_documents(
+    sentences: Table, maker: KeyMaker, min_tokens: int, owner_of: Mapping[str, str] | None, *, of_text: bool
+) -> Iterator[Keys]:
     """Yields rows with the key of their document and of their place in it, so that equal documents agree row by row."""
     keys, text_keys = DocumentKeys(), DocumentKeys()
-    for batch, _, high, low, text_high, text_low in _of_sentences(sentences, maker, 0, of_text=of_text):
+    for batch, _, high, low, text_high, text_low in _of_sentences(sentences, maker, 0, owner_of, of_text=of_text):
         keys.add(batch.column("doc_id"), high, low)
         if text_high is not None and text_low is not None:
             text_keys.add(batch.column("doc_id"), text_high, text_low)
@@ -79,13 +92,16 @@ def _of_documents(sentences: Table, maker: KeyMaker, min_tokens: int, *, of_text
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes ``keys.parquet``: one row per sentence, sorted by key prefix, so that a bucket's rows lie together."""
     config = ctx.configs["dedup"]
-    sentences = ctx.input("split").table(SENTENCES)
+    split = ctx.input("split")
+    sentences, owner_of = split.table(SENTENCES), None
+    if config.scope == "owner":
+        owner_of = {row["doc_id"]: row["owner"] for row in split.table(DOCUMENTS).rows(["doc_id", "owner"])}
     maker = KeyMaker(config.normalise, config.hash_seed, compiled(sentences.num_rows))
     keys_of = _of_sentences if config.unit == "sentence" else _of_documents
     batches: list[pa.RecordBatch] = []
     num_rows = num_in_scope = 0
     for batch, in_scope, high, low, text_high, text_low in keys_of(
-        sentences, maker, config.min_tokens, of_text=bool(config.against)
+        sentences, maker, config.min_tokens, owner_of, of_text=bool(config.against)
     ):
         rows = np.arange(num_rows, num_rows + batch.num_rows, dtype=np.uint64)
         absent = pa.nulls(batch.num_rows, pa.uint64())

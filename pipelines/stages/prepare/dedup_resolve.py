@@ -37,6 +37,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
         **counts,
         "mode": config.mode,
         "unit": config.unit,
+        **({"scope": config.scope} if config.scope != "corpus" else {}),
         "has_other": bool(config.against),
         "num_other_documents": total("num_other_documents"),
         "num_other_rejected": total("num_other_rejected"),

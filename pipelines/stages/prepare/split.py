@@ -88,7 +88,8 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
         ):
             doc_id, base = names.name(document, piece.first_row)
             owned_by = owner_pseudonym(ctx.run.secret, corpus.owner_space, owner_id or base)
-            drawn_by = base if owner_id is None else owned_by
+            # Another name of the set of people moves nobody to another fold, so nobody becomes public by it.
+            drawn_by = base if owner_id is None else owner_pseudonym(ctx.run.secret, "", owner_id)
             fold = document.fold or fold_of(drawn_by, settings.valid_fraction, settings.test_fraction)
             num_tokens = sum(len(sentence.token_starts) for sentence in sentences)
             gold = map_gold(document.gold or (), sentences)

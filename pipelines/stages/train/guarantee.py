@@ -19,7 +19,7 @@ from pipelines.accounting.claims import Review, build_claims
 from pipelines.accounting.composition import Publication
 from pipelines.accounting.corpus_facts import corpus_facts, stability_of_dedup
 from pipelines.accounting.decisions import made
-from pipelines.accounting.facts import TrainingFacts, owner_space_of, parse_training
+from pipelines.accounting.facts import COPIES_BY_PERSON, TrainingFacts, owner_space_of, parse_training
 from pipelines.accounting.ledger import Release, releases_digest
 from pipelines.accounting.people import People, add_records, people_of
 from pipelines.accounting.withdrawn import withdrawals
@@ -56,17 +56,23 @@ def run(ctx: StageContext) -> dict[str, Any]:
         training = replace(training, is_on_other_text=not releases.is_current, withdrawn=withdrawn)
     figures = ctx.input("estimate").json("figures.json")
     publication, others = _publication(ctx, training.method, releases)
-    method_facts = {
+    facts: dict[str, Any] = {
         "has_public_rows": publication.publishes_rows or rule_of(training.method, training.variant).has_public_set,
         "reads_places": training.reads_places,
     }
-    corpus_flags = {
-        "learnt_from_corpus": bool(figures.get("num_learnt_sentences")),
-        "holds": ctx.configs["gate"].holds or _table_holds(releases),
-    }
-    decisions = made(ctx.configs) | _noted(releases, releases.trained_as(ctx.input("train").key))
-    corpus = corpus_facts(ctx.configs["dedup"], redact, **method_facts, **corpus_flags, decisions=decisions)
-    stability = stability_of_dedup(ctx.configs["dedup"], redact, **method_facts)
+    settings, key = made(ctx.configs), releases.trained_as(ctx.input("train").key)
+    own = [release for release in releases.published if release.key == key]
+    corpus = corpus_facts(
+        ctx.configs["dedup"],
+        redact,
+        **facts,
+        learnt_from_corpus=bool(figures.get("num_learnt_sentences")),
+        holds=ctx.configs["gate"].holds or _table_holds(releases),
+        decisions=settings | _noted(releases, key),
+        by_person=COPIES_BY_PERSON in settings
+        and all(release.facts is not None and COPIES_BY_PERSON in release.facts.decisions for release in own),
+    )
+    stability = stability_of_dedup(ctx.configs["dedup"], redact, **facts)
     review = Review(
         source=figures["source"],
         is_trusted=figures["source"] in _TRUSTED_SOURCES,

@@ -168,9 +168,10 @@ def _train(
         model=(ctx.out.public if config.method_spec().publishes_model else ctx.out).below("model"),
         marked=ctx.out.marked.below("model"),
     )
+    private = {"num_private_records": len(corpus.private_examples)}
     return {
         "num_public_records": len(corpus.nonprivate_examples),
-        "num_private_records": len(corpus.private_examples),
+        **(private if corpus.owners is None else {"num_people": corpus.owners.count}),
         "num_steps": outcome.num_steps,
         "num_parameters": num_parameters,
     }

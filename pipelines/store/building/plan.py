@@ -127,12 +127,16 @@ def check_settings(session: Session, plan: Iterable[Planned]) -> None:
         if stage.name in planned:
             for table in stage.configs:
                 session.configs[table].check(stage.name)
+    corpus: Any = session.configs["corpus"]
+    if "dedup_keys" in planned:
+        dedup: Any = session.configs["dedup"]
+        dedup.check_scope(has_owners=corpus.has_owners)
     if planned & {"train_phase1", "train"}:
         train: Any = session.configs["train"]
         redact: Any = session.configs["redact"]
+        gate: Any = session.configs["gate"]
         check_replacement(train, redact.replacement)
-        corpus: Any = session.configs["corpus"]
-        check_people(train, has_owners=corpus.has_owners)
+        check_people(train, has_owners=corpus.has_owners, holds=redact.conservative is not None and gate.holds)
     if "synthesize_rows" in planned:
         check_writes_rows(session.configs["train"])  # type: ignore[arg-type]
     if "audit_domain_models" in planned:

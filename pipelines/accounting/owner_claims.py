@@ -1,0 +1,90 @@
+"""The claim about a person: everything that one person wrote is one record of private steps.
+
+The claim covers text as far back as no step lets one person change the private records of another. Steps that may do so
+are `CorpusFacts.couples_people`, and the gate, if it holds public rows. If there is none, the claim is about corpora
+before deduplication and redaction. Otherwise it is about private sets after both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pipelines.accounting.claim_builder import Builder, Claim, ClaimBuilder
+from pipelines.accounting.events import NeighboringRelation
+from pipelines.files import finite
+from pipelines.methods.rule import ClaimName
+
+
+def owner_dp(b: ClaimBuilder) -> Claim:
+    """Makes the claim of differential privacy of a person."""
+    coupled = _couplings(b)
+    each = b.training.owner_records or 1
+    text = "everything that one person wrote" + (" in private rows" if b.uses_delta2 else "")
+    claim = b.claim(
+        "owner_dp",
+        f"Whoever sees {b.seen} can hardly tell whether "
+        f"{'what deduplication and redaction left of ' if coupled else ''}{text} was replaced by what somebody else "
+        f"might have written. A person brings {'one record' if each == 1 else f'at most {each} records'} to a step.",
+        "Differential privacy of DP-SGD on Poisson-sampled people, accounted with privacy loss distributions",
+        extra=(_neighbours(b, coupled), *_about_people(b)),
+        corpus="private_set" if coupled else "raw",
+        as_in_paper={
+            "relation": NeighboringRelation.ADD_OR_REMOVE_ONE.value,
+            "epsilon": finite(b.add_or_remove.epsilon),
+            "delta": b.add_or_remove.delta,
+        },
+    )
+    return b.issue(claim, b.loss.epsilon, b.loss.delta)
+
+
+def _couplings(b: ClaimBuilder) -> tuple[str, ...]:
+    """Returns how the text of one person may change the private records of another, in words."""
+    if b.corpus.reads_redacted and b.corpus.has_public_rows and b.corpus.holds_rows:
+        held = "the gate holds a person's sentence for a string that is masked in another's (gate.on_hit = hold)"
+        return (*b.corpus.couples_people, held)
+    return b.corpus.couples_people
+
+
+def _neighbours(b: ClaimBuilder, coupled: Sequence[str]) -> str:
+    """Returns the two worlds that the claim compares, in words."""
+    if coupled:
+        found = (
+            "the neighbours are private sets after deduplication and redaction: what these steps reveal of a person by "
+            f"what they leave of others is not covered, because {'; '.join(coupled)}"
+        )
+    elif b.corpus.reads_redacted:
+        found = (
+            "the neighbours are corpora after splitting, before deduplication and redaction: a person's text is "
+            "compared with their own text only (dedup.scope = owner; no two people's sentences share a 128-bit key, "
+            "and another corpus in dedup.against stays as it is), redaction reads one document at a time, and a "
+            "document has one owner"
+        )
+    else:
+        found = "the neighbours are corpora after splitting, duplicates and secrets included"
+    found += "; both hold the same people, and all that others wrote is the same"
+    if b.publication.publishes_rows and not b.rule.has_public_set:
+        found += "; neither what the person wrote nor its replacement stands in the published table"
+    return found
+
+
+def _about_people(b: ClaimBuilder) -> list[str]:
+    """Returns the assumptions about people, and about what is not theirs."""
+    found = [
+        "a person is an id in the corpus (corpus.owner_from): somebody with two ids counts as two people",
+        "what others wrote about a person is their text, and is not covered",
+        "agents, and others who speak in a person's documents without being their owner, are no units",
+        "the number of people is public: the same people have at least one document that is read in both worlds; how "
+        "many records each of them has is not public, and is not published",
+    ]
+    if b.uses_delta2:
+        found.append("only private rows are covered: public rows, of the same person too, are the same in both worlds")
+    if b.corpus.reads_redacted and b.corpus.fitted:
+        found.append(
+            f"these policies were fitted on text: {', '.join(b.corpus.fitted)}; the claim supposes that none of it is "
+            "text of these people"
+        )
+    return found
+
+
+BUILDERS: Final[Mapping[ClaimName, Builder]] = {"owner": lambda b, _: [owner_dp(b)]}
