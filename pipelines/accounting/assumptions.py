@@ -230,6 +230,8 @@ def about_people(has_public_rows: bool) -> list[str]:
     found = [
         "a person is an id in the corpus (corpus.owner_from): somebody with two ids counts as two people",
         "what others wrote about a person is their text, and agents and others without an id of their own are no units",
+        "releases on the same people are composed with it, whatever their files, and people of another space "
+        "(corpus.owner_space) are other people",
         "the number of people is public; how many records each of them has is not, and is not published",
     ]
     if has_public_rows:

@@ -34,6 +34,13 @@ class GuaranteeConfig(StageConfig):
         "chains. store: all releases of this store, for documents that are edited and move between files.",
     )
 
+    budget_unit: Literal["record", "owner"] = Field(
+        default="record",
+        description="Whose epsilon budget_epsilon limits. record: that of a record. owner: that of a person "
+        "(corpus.owner_from), for whom releases on the same people compose, whatever their files: those of one "
+        "corpus.owner_space, and those on unknown people. A release that samples records has no bound for a person.",
+    )
+
     chosen_by: Literal["public_scores", "private_scores"] = Field(
         default="public_scores",
         description="Way in which this model was chosen among those trained on these files, by `reticent compare` or "
@@ -42,12 +49,15 @@ class GuaranteeConfig(StageConfig):
         "found, or held-out text that is private: no claim is a guarantee then, and each says why.",
     )
 
-    UNKEYED: ClassVar[frozenset[str]] = frozenset({"budget_epsilon", "budget_delta", "budget_scope"})
+    UNKEYED: ClassVar[frozenset[str]] = frozenset({"budget_epsilon", "budget_delta", "budget_scope", "budget_unit"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"budget_unit"})
 
     @model_validator(mode="after")
     def _budget_is_whole(self) -> GuaranteeConfig:
         if self.budget_delta is not None and self.budget_epsilon is None:
             raise ValueError("budget_delta needs budget_epsilon")
+        if self.budget_unit == "owner" and self.budget_epsilon is None:
+            raise ValueError('budget_unit = "owner" needs budget_epsilon, which it is the unit of')
         return self
 
     @field_validator("groups")
