@@ -36,6 +36,8 @@ _READ_BY_ATTACKS_ON_ROWS = (
 )
 _ATTACKED = settings_of("audit", "train")
 _RECIPE = settings_of("audit", "train", "split", "redact")
+_TRAINED = {**_RECIPE, **settings_of("guarantee")}
+_BOUND = {"guarantee": ("owner_bound",)}
 _CANARIES = ("num_canaries", "num_detected_canaries", "num_public_canaries")
 _REDACTED_ROWS = (
     *("conservative", "collapse", "replacement", "surrogate_scope", "surrogate_persons", "shift_dates", "day_first"),
@@ -48,11 +50,12 @@ AUDIT_STAGES = (
         table="audit",
         step="model",
         module=f"{STAGES}.audit.model",
-        configs=_RECIPE,
+        configs=_TRAINED,
         fields={
             "audit": ("num_members", "canary_form", *_CANARIES, "copies", "copies_differ"),
             "split": SPLIT_ROWS,
             "redact": _REDACTED_ROWS,
+            **_BOUND,
         },
         inputs=_READ_BY_TRAINING,
         packages=TRAINING_PACKAGES,
@@ -106,8 +109,8 @@ AUDIT_STAGES = (
         table="audit",
         step="domain_models",
         module=f"{STAGES}.audit.domain_models",
-        configs=_RECIPE,
-        fields={"audit": (), "split": SPLIT_ROWS, "redact": (*_REDACTED_ROWS, *_JUDGED_DOMAINS)},
+        configs=_TRAINED,
+        fields={"audit": (), "split": SPLIT_ROWS, "redact": (*_REDACTED_ROWS, *_JUDGED_DOMAINS), **_BOUND},
         inputs=_READ_BY_TRAINING,
         packages=TRAINING_PACKAGES,
         runs=("train",),

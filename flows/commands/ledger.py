@@ -245,7 +245,9 @@ def ledger_text(document: Mapping[str, Any]) -> str:
             f"{group['delta']:g}, composed, unamplified, replace-one"
         )
         if group["by_owner"]:
-            lines.append("  steps sampled people, so this is the epsilon of a person")
+            lines.append(
+                "  steps sampled people, so this is the epsilon of a person for these files; that for all files is below"
+            )
         if (person := group["person"]) is not None:
             unknown = "" if person["is_known"] else " (whose text a record is, is not known: corpus.owner_from)"
             in_each = ", in each of them" if plural else ""

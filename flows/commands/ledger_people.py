@@ -59,15 +59,13 @@ def people_of(guarantee: GuaranteeConfig, releases: Sequence[Release]) -> list[d
 
 def people_text(people: Mapping[str, Any]) -> str:
     """Formats what releases cost the people of a space."""
-    num = people["num_releases"]
-    head = (
-        f"a person of {space_text(people['owner_space'])}, {num} release{'s' if num > 1 else ''} whatever the files: "
-    )
+    num, who = people["num_releases"], f"a person of {space_text(people['owner_space'])}"
+    of = f"{num} release{'s together' if num > 1 else ''}, whatever {'their' if num > 1 else 'its'} files"
     if people["epsilon"] is not None:
-        return f"{head}epsilon {people['epsilon']:.4g}, delta {people['delta']:g}, composed, unamplified, replace-one"
+        figures = f"epsilon {people['epsilon']:.4g}, delta {people['delta']:g}, composed, unamplified, replace-one"
+        return f"{who}, {of}: {figures}"
     ids = people["unbounded"]
-    why = f"; nothing bounds what a person brought to {', '.join(ids)}" if ids else ""
-    return f"{head}no bound{why}"
+    return f"{who}, {of}: no bound" + (f"; nothing bounds what a person brought to {', '.join(ids)}" if ids else "")
 
 
 def space_text(owner_space: str) -> str:

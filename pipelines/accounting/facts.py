@@ -84,6 +84,7 @@ class TrainingFacts:
         is_chosen_by_private_scores: true if it was chosen, among them or others, by scores on private text.
         owner_records: most records that a drawn person brought to a step; None if steps sampled records.
         owner_space: settings that say who is a person (``CorpusConfig.space_of_people``); empty if nobody knows.
+        owner_bound: largest number of records of a person, if steps sampled records and others were left out.
     """
 
     method: str
@@ -112,6 +113,7 @@ class TrainingFacts:
     is_chosen_by_private_scores: bool = False
     owner_records: int | None = None
     owner_space: str = ""
+    owner_bound: int | None = None
 
     @property
     def by_owner(self) -> bool:
@@ -227,7 +229,8 @@ def parse_training(document: Mapping[str, Any]) -> TrainingFacts:
             light_noise_miss_rate=_rate(rate),
             noise_basis=None if rate is None else rate.get("basis"),
             is_noise_from_private_text=is_from_private_text(rate),
-            owner_records=None if (each := document.get("owner_records")) is None else int(each),
+            owner_records=_size(document.get("owner_records")),
+            owner_bound=_size(document.get("owner_bound")),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise UnsupportedEventError(
@@ -247,6 +250,10 @@ def parse_training(document: Mapping[str, Any]) -> TrainingFacts:
 def is_from_private_text(rate: Mapping[str, Any] | None) -> bool:
     """Returns true if a miss rate that set noise was counted on the private text, or has an unknown origin."""
     return rate is not None and rate.get("basis") not in PUBLIC_BASES
+
+
+def _size(number: Any) -> int | None:
+    return None if number is None else int(number)
 
 
 def _rate(document: Mapping[str, Any] | None) -> MissRate | None:

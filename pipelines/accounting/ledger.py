@@ -342,10 +342,10 @@ def refusal(projection: Projection, budget: Budget, release_id: str = "") -> str
         if projection.num_earlier
         else f"no earlier release used {data}"
     )
-    whose = "of a person (guarantee.budget_unit = 'owner') " if is_person else ""
+    whose = " for a person (guarantee.budget_unit = 'owner')" if is_person else ""
     text = (
         f"training was not started: {so_far}; this run alone would spend {number(projection.alone)}, and together "
-        f"they would spend {number(projection.together)} (delta {projection.delta:g}), {whose}above "
+        f"they would spend {number(projection.together)} (delta {projection.delta:g}){whose}, above "
         f"guarantee.budget_epsilon = {budget.epsilon:g}. "
     )
     earlier = [name for name in projection.unbounded if name != release_id]

@@ -43,12 +43,32 @@ def check_replacement(config: TrainSettings, replacement: Replacement) -> None:
         )
 
 
-def check_people(config: TrainSettings, *, has_owners: bool) -> None:
-    """Checks that people are known if private steps sample them.
+def check_people(config: TrainSettings, *, has_owners: bool, owner_bound: int | None = None) -> None:
+    """Checks that people are known if private steps sample them, or if a person has a largest number of records.
+
+    Args:
+        config: settings of the training.
+        has_owners: true if the corpus says whose text a document is.
+        owner_bound: setting ``guarantee.owner_bound``.
 
     Raises:
-        ConfigError: nobody knows whose text a document is.
+        ConfigError: nobody knows whose text a document is, or the method cannot keep the bound.
     """
+    if owner_bound is not None:
+        if why := config.method_spec().no_people:
+            raise ConfigError(
+                f"guarantee.owner_bound: method {config.method!r} cannot bound what a person brings: {why}"
+            )
+        if config.by_owner():
+            raise ConfigError(
+                "guarantee.owner_bound has no effect with train.unit = 'owner', which bounds what a person brings "
+                "whatever the number of records: leave it out"
+            )
+        if not has_owners:
+            raise ConfigError(
+                "guarantee.owner_bound counts the records of a person, and corpus.owner_from = 'none': set "
+                "corpus.owner_from to what names the person of a document (docs/corpora.md)"
+            )
     if config.by_owner() and not has_owners:
         raise ConfigError(
             "train.unit = 'owner' samples people, and corpus.owner_from = 'none': set corpus.owner_from to what names "

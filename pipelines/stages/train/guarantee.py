@@ -78,7 +78,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
         num_training_sentences=figures.get("num_population_sentences"),
         stability=stability_of(figures),
     )
-    people = _people(ctx, training)
+    people = _people(ctx, training, is_measured=config.owner_bound_basis == "measured")
     joined = {"others": others, "of_people": releases.of_people}
     claims = build_claims(training, corpus, review, config.groups, publication, people=people, **joined)
     public = claims
@@ -101,7 +101,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
     return {"num_claims": len(document["claims"]), "num_refused": num_refused}
 
 
-def _people(ctx: StageContext, training: TrainingFacts) -> People | None:
+def _people(ctx: StageContext, training: TrainingFacts, *, is_measured: bool) -> People | None:
     """Counts the private records of each owner. None if owners are unknown; no counts if it read other text."""
     corpus: CorpusConfig = ctx.configs["corpus"]
     train: TrainConfig = ctx.configs["train"]
@@ -123,7 +123,9 @@ def _people(ctx: StageContext, training: TrainingFacts) -> People | None:
             of_shard = shard.table(SHARD, "private").rows(["doc_id", "sentence_index"])
             rows += [(row["doc_id"], row["sentence_index"]) for row in of_shard]
         add_records(counts, rows, owners, size)
-    return people_of(corpus.owner_from, counts, has_assumed=corpus.owner_missing == "own")
+    has_assumed = corpus.owner_missing == "own"
+    found = people_of(corpus.owner_from, counts, has_assumed=has_assumed, bound=training.owner_bound)
+    return replace(found, is_measured=is_measured and training.owner_bound is not None)
 
 
 def _table_holds(releases: Releases) -> bool:

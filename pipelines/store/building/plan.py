@@ -132,7 +132,8 @@ def check_settings(session: Session, plan: Iterable[Planned]) -> None:
         redact: Any = session.configs["redact"]
         check_replacement(train, redact.replacement)
         corpus: Any = session.configs["corpus"]
-        check_people(train, has_owners=corpus.has_owners)
+        guarantee: Any = session.configs["guarantee"]
+        check_people(train, has_owners=corpus.has_owners, owner_bound=guarantee.owner_bound)
     if "synthesize_rows" in planned:
         check_writes_rows(session.configs["train"])  # type: ignore[arg-type]
     if "audit_domain_models" in planned:
