@@ -246,7 +246,7 @@ def ledger_text(document: Mapping[str, Any]) -> str:
         )
         if group["by_owner"]:
             lines.append(
-                "  steps sampled people, so this is the epsilon of a person for these files; that for all files is below"
+                "  steps sampled people, so this is the epsilon of a person for these files; the total is below"
             )
         if (person := group["person"]) is not None:
             unknown = "" if person["is_known"] else " (whose text a record is, is not known: corpus.owner_from)"
