@@ -167,7 +167,7 @@ def test_a_refusal_names_what_has_no_bound_and_the_next_step():
     for part in ("release r1", "guarantee.owner_bound", "budget_unit = 'record'", "corpus.owner_space", "infinity"):
         assert part in text, part
     own = refusal(project([], release(2), budget), budget, "r2")
-    assert "set train.unit = 'owner', or set guarantee.owner_bound" in own
+    assert "set corpus.owner_from, and train.unit = 'owner' or guarantee.owner_bound" in own
     assert "r2" not in own
 
 

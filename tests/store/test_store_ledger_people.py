@@ -120,7 +120,7 @@ def test_a_release_without_a_bound_ends_every_budget_of_a_person(
 
 def test_a_training_without_a_bound_of_its_own_is_refused_before_it_starts(train: Train) -> None:
     made = train("k1", {"a": "1"}, **budget_for_two())
-    with pytest.raises(PrivacyGateError, match=r"set train\.unit = 'owner', or set guarantee\.owner_bound"):
+    with pytest.raises(PrivacyGateError, match=r"train\.unit = 'owner' or guarantee\.owner_bound"):
         made.reserve(EVENT, DELTA, facts=RECORDS)
     release(train("k1", {"a": "1"}, **{**budget_for_two(), "budget_epsilon": 11}), {**RECORDS, "owner_bound": 4})
 
