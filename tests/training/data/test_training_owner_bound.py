@@ -79,6 +79,8 @@ def test_which_records_stay_follows_from_the_secret_and_not_from_their_order(tmp
     assert len(numbers) == 10
     assert numbers != list(range(10))
     assert kept(tmp_path, dict(reversed(lengths.items())), 10)[0] == found
+    of_one_document = kept(tmp_path, {(0, 0): 40}, 10)[0]
+    assert sorted(index for ((_, index),) in of_one_document) != list(range(10))
 
 
 def documents_of(folder, owners):
