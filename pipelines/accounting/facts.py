@@ -229,8 +229,8 @@ def parse_training(document: Mapping[str, Any]) -> TrainingFacts:
             light_noise_miss_rate=_rate(rate),
             noise_basis=None if rate is None else rate.get("basis"),
             is_noise_from_private_text=is_from_private_text(rate),
-            owner_records=_size(document.get("owner_records")),
-            owner_bound=_size(document.get("owner_bound")),
+            owner_records=None if (each := document.get("owner_records")) is None else int(each),
+            owner_bound=int(document["owner_bound"]) if "owner_bound" in document else None,
         )
     except (KeyError, TypeError, ValueError) as error:
         raise UnsupportedEventError(
@@ -250,10 +250,6 @@ def parse_training(document: Mapping[str, Any]) -> TrainingFacts:
 def is_from_private_text(rate: Mapping[str, Any] | None) -> bool:
     """Returns true if a miss rate that set noise was counted on the private text, or has an unknown origin."""
     return rate is not None and rate.get("basis") not in PUBLIC_BASES
-
-
-def _size(number: Any) -> int | None:
-    return None if number is None else int(number)
 
 
 def _rate(document: Mapping[str, Any] | None) -> MissRate | None:

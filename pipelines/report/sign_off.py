@@ -54,7 +54,8 @@ class Signing:
         config: the name of the settings file.
         composed: cost of all releases on these files together: ``num_releases``, ``epsilon`` (None: no bound),
             ``delta``, ``not_guaranteed_because`` (None: it is a guarantee), ``has_copy`` (flag that a copy of the store
-            may have spent more), ``people`` (for each set of people ``num_releases``, ``epsilon`` and ``delta``).
+            may have spent more), ``people`` (for each set of people ``num_releases``, ``epsilon``, ``delta`` and
+            ``unbounded``).
         last: the last signature of this store, with ``run_id``, ``name`` and ``at``; None where there is none.
         changes: differences from the last signed run, a line each; None if that run's claims are gone.
     """
@@ -260,6 +261,9 @@ def _person_words(people: Mapping[str, Any]) -> str:
     models = "One model was" if num == 1 else f"{count(num)} models were"
     told = f" {models} released that may have read text of the same people, from whatever files; for one person"
     if people["epsilon"] is None:
-        return f"{told} there is no bound on what they tell together."
+        why = (
+            "nothing limits how many records one person brought to each" if people["unbounded"] else "noise is missing"
+        )
+        return f"{told} there is no bound, because {why}."
     cost = f"ε = {real(people['epsilon'], upper=True)} at δ = {real(people['delta'], 3, upper=True)}"
     return f"{told} that costs {cost} (all private rows of the person replaced)."

@@ -149,8 +149,13 @@ PEOPLE = {"num_releases": 3, "epsilon": 4.4444, "delta": 1e-5}
         ({"num_releases": 1, "epsilon": 1.2, "delta": 1e-5, "people": [PEOPLE]}, "3 models were released that may"),
         ({"num_releases": 1, "epsilon": 1.2, "delta": 1e-5, "people": [PEOPLE]}, "that costs ε = 4.445"),
         (
-            {"num_releases": 1, "epsilon": None, "delta": 1e-5, "people": [{**PEOPLE, "epsilon": None}]},
-            "for one person there is no bound on what they tell together",
+            {
+                "num_releases": 1,
+                "epsilon": None,
+                "delta": 1e-5,
+                "people": [{**PEOPLE, "epsilon": None, "unbounded": ["r1"]}],
+            },
+            "for one person there is no bound, because nothing limits",
         ),
     ],
 )

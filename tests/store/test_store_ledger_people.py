@@ -17,7 +17,7 @@ from test_store_ledger import DELTA, EVENT, split_of, states
 
 from flows.commands.ledger import ledger_document, ledger_text
 from flows.commands.ledger_people import people_of
-from flows.commands.plan import open_planning
+from flows.commands.plan import open_planning, plan_document, status_text
 from pipelines.accounting.ledger import composed_epsilon, overlapping
 from pipelines.context import Partition, Piece
 from pipelines.errors import PrivacyGateError
@@ -186,6 +186,8 @@ def test_the_ledger_shows_the_total_of_a_person_beside_that_of_a_record(train: T
     text = ledger_text(document)
     assert "a person of the space customers (file), 2 releases together, whatever their files: epsilon 2.9" in text
     assert text.count("budget 8:") == 1
+    planned = plan_document(config, environ, read=True)
+    assert "a person of the space customers (file), 2 releases together" in status_text(planned)
     release(train("k3", {"c": "3"}, space=""), RECORDS)
     text = ledger_text(ledger_document(config, environ))
     assert f": no bound; nothing bounds what a person brought to {read_ledger(roots)[-1].release_id}" in text
