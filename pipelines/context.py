@@ -57,6 +57,8 @@ class Releases:
     Attributes:
         published: published releases that may share a record with the run's, oldest first
             (`pipelines.accounting.ledger.Release`).
+        of_people: published releases that share no record with the run's, but perhaps people, oldest first; none if
+            nobody knows whose documents the run reads.
         redactions: ids of the run's redaction (see `ReleaseFacts.redactions`).
         adopted: keys of models that were adopted under another key, each with the key under which it was trained.
         is_current: true if the run's model read the text as it is redacted and divided now.
@@ -65,6 +67,7 @@ class Releases:
     """
 
     published: tuple[Any, ...] = ()
+    of_people: tuple[Any, ...] = ()
     redactions: frozenset[str] = frozenset()
     adopted: Mapping[str, str] = field(default_factory=dict)
     is_current: bool = True

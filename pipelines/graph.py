@@ -225,7 +225,8 @@ GRAPH: Mapping[str, Stage] = {
             title="Fine-tune with the chosen method, such as CRT (Algorithm 1, lines 5 to 8).",
             table="train",
             module=f"{names.STAGES}.train.train",
-            configs=settings_of("train"),
+            configs=settings_of("train", "guarantee"),
+            fields={"guarantee": ("owner_bound",)},
             inputs=(
                 Input("train_phase1"),
                 Input("shard", (names.PUBLIC, names.PRIVATE), "all"),

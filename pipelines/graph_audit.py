@@ -26,6 +26,8 @@ _READ_BY_ATTACKS_ON_ROWS = (
 )
 _ATTACKED = settings_of("audit", "train")
 _RECIPE = settings_of("audit", "train", "split", "redact")
+_TRAINED = {**_RECIPE, **settings_of("guarantee")}
+_BOUND = {"guarantee": ("owner_bound",)}
 _CANARIES = ("num_canaries", "num_detected_canaries", "num_public_canaries")
 _REDACTED_ROWS = (
     *("conservative", "collapse", "replacement", "surrogate_scope", "surrogate_persons", "shift_dates", "day_first"),
@@ -43,11 +45,12 @@ AUDIT_STAGES: tuple[Stage, ...] = (
     _step(
         "model",
         "Train a model of the same recipe on canaries, and without the records that membership attacks judge.",
-        configs=_RECIPE,
+        configs=_TRAINED,
         fields={
             "audit": ("num_members", "canary_form", *_CANARIES, "copies", "copies_differ"),
             "split": names.SPLIT_ROWS,
             "redact": _REDACTED_ROWS,
+            **_BOUND,
         },
         inputs=_READ_BY_TRAINING,
         packages=names.TRAINING_PACKAGES,
@@ -85,8 +88,8 @@ AUDIT_STAGES: tuple[Stage, ...] = (
     _step(
         "domain_models",
         "For each domain, train a model of the same recipe without that domain's documents (audit.domains).",
-        configs=_RECIPE,
-        fields={"audit": (), "split": names.SPLIT_ROWS, "redact": (*_REDACTED_ROWS, *_JUDGED_DOMAINS)},
+        configs=_TRAINED,
+        fields={"audit": (), "split": names.SPLIT_ROWS, "redact": (*_REDACTED_ROWS, *_JUDGED_DOMAINS), **_BOUND},
         inputs=_READ_BY_TRAINING,
         packages=names.TRAINING_PACKAGES,
         runs=("train",),

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from flows.commands.ledger_people import by_owner, left, more_text, num_more, people_of, people_text, person_of
 from flows.running.spec import open_store, state_folder
 from flows.running.spending import checked_releases, latest_model, spent, trusted_text
 from pipelines.accounting.claim_documents import credit_of
-from pipelines.accounting.events import adds_no_noise
-from pipelines.accounting.ledger import (
-    Release,
-    Scope,
-    composed_epsilon,
-    composed_event,
-    overlapping,
-    releases_digest,
-)
-from pipelines.accounting.people import figures_of, sizes_of
+from pipelines.accounting.ledger import Release, Scope, of_people, overlapping, releases_digest
 from pipelines.accounting.withdrawn import refusal
 from pipelines.errors import ConfigError, PrivacyGateError
 from pipelines.files import finite
@@ -36,8 +27,6 @@ from pipelines.store.place.roots import Roots, open_roots
 
 _RATES = "gamma and delta2 of the worst label, which `reticent estimate` prints below the averages"
 """Rates that credit depends on: an attacker who knows a secret's kind faces the rates of that label, not averages."""
-_MOST_TRAININGS = 1_000
-"""Largest number of further trainings that is computed."""
 
 
 def ledger_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
@@ -49,24 +38,24 @@ def ledger_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
     settings = load_settings(config, environ)
     roots = open_store(settings, create=False)
     guarantee: Any = settings.stages["guarantee"]
+    scope: Scope = guarantee.budget_scope
     releases = checked_releases(roots)
     latest = latest_model(roots)
+    budget = guarantee.budget_epsilon if guarantee.budget_unit == "record" else None
     groups = []
     rows: dict[str, dict[str, Any]] = {}
     for number, group in enumerate(spent(settings, releases), 1):
         counted, total, delta = group.counted, group.epsilon, group.delta
         is_latest = any(r.key == latest for r in counted)
-        claims, stale = latest_claims(roots, group.members) if is_latest else ({}, None)
+        claims, stale = latest_claims(roots, releases, group.members, scope) if is_latest else ({}, None)
         groups.append(
             {
                 "group": number,
                 "num_releases": len(counted),
                 "epsilon": finite(total),
                 "delta": delta,
-                "left": None
-                if guarantee.budget_epsilon is None
-                else (max(guarantee.budget_epsilon - total, 0.0) if math.isfinite(total) else 0.0),
-                "num_more": num_more(counted, guarantee.budget_epsilon, delta) if is_latest else None,
+                "left": left(budget, total),
+                "num_more": num_more(counted, budget, delta) if is_latest else None,
                 "by_owner": by_owner(counted),
                 "person": person_of(counted, delta, claims.get("person") if stale is None else None),
                 "credit": _credit(claims, stale) if is_latest else None,
@@ -78,71 +67,17 @@ def ledger_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
         "releases": [rows[r.release_id] for r in releases if not r.is_table],
         "tables": [rows[r.release_id] for r in releases if r.is_table],
         "groups": groups,
+        "people": people_of(guarantee, releases),
         "copies": copies_of(roots),
         "signatures": [{**signed, "page": page_state(roots, signed)} for signed in signatures(roots)],
         "budget": {
             "epsilon": guarantee.budget_epsilon,
             "delta": guarantee.budget_delta,
-            "scope": guarantee.budget_scope,
+            "scope": scope,
+            "unit": guarantee.budget_unit,
         },
         "nights": when.nights if (when := settings.stages["train"].when) is not None else None,  # type: ignore[attr-defined]
     }
-
-
-def by_owner(releases: Sequence[Release]) -> bool:
-    """Checks that the steps of all releases sampled the same people, so that epsilon is that of a person."""
-    spaces = {"" if r.facts is None else r.facts.owner_space for r in releases}
-    return len(spaces) == 1 and "" not in spaces
-
-
-def person_of(
-    releases: Sequence[Release], delta: float | None, person: Mapping[str, Any] | None
-) -> dict[str, Any] | None:
-    """Computes what releases cost a person.
-
-    Args:
-        releases: counted releases of a group
-        delta: delta of the group
-        person: part ``person`` of the latest claims about these releases; None if there are none
-
-    Returns:
-        ``is_known`` (true if it is known whose records they are) and ``figures``, as in
-        `pipelines.accounting.people.figures_of`; None if no bound holds even for a record, or if the releases' own
-        epsilon is that of a person.
-    """
-    event = composed_event(releases)
-    if delta is None or not releases or adds_no_noise(event) or by_owner(releases):
-        return None
-    is_known = bool(person and person["is_known"] and person["figures"])
-    sizes = {f["num_records"]: f["whose"] for f in person["figures"]} if person and is_known else sizes_of(None)
-    return {"is_known": is_known, "figures": figures_of(event, delta, sizes)}
-
-
-def num_more(releases: Sequence[Release], budget: float | None, delta: float | None) -> int | None:
-    """Computes how many more trainings like the newest one, on the same records, fit into the budget.
-
-    Args:
-        releases: counted releases of a group, oldest first
-        budget: value of ``guarantee.budget_epsilon``; None without a budget
-        delta: delta of the budget
-
-    Returns:
-        A number up to `_MOST_TRAININGS`; None without a budget or a release.
-    """
-    if budget is None or delta is None or not releases or math.isinf(composed_epsilon(releases, delta)):
-        return None if budget is None or not releases else 0
-
-    def fits(number: int) -> bool:
-        return composed_epsilon([*releases, *[releases[-1]] * number], delta) <= budget
-
-    known, refused = 0, 1
-    while refused <= _MOST_TRAININGS and fits(refused):
-        known, refused = refused, 2 * refused
-    refused = min(refused, _MOST_TRAININGS + 1)
-    while refused - known > 1:
-        middle = (known + refused) // 2
-        known, refused = (middle, refused) if fits(middle) else (known, middle)
-    return known
 
 
 def acknowledge(config: Path, environ: Mapping[str, str], reason: str) -> tuple[dict[str, Any], str]:
@@ -231,42 +166,40 @@ def _credit(claims: Mapping[str, Any], stale: str | None) -> dict[str, Any]:
     return {**none, **(credit_of(claims) if stale is None else {"reason": stale})}
 
 
-def latest_claims(roots: Roots, members: Sequence[Release]) -> tuple[dict[str, Any], str | None]:
-    """Returns the latest run's claims (``claims.json``), and a reason if they no longer hold, else None."""
+def latest_claims(
+    roots: Roots, releases: Sequence[Release], members: Sequence[Release], scope: Scope
+) -> tuple[dict[str, Any], str | None]:
+    """Returns the latest run's claims (``claims.json``), and a reason if they no longer hold, else None.
+
+    Args:
+        roots: store
+        releases: all releases
+        members: releases that may share records with the latest run's model
+        scope: setting ``guarantee.budget_scope``
+    """
     key = runs.key_in(runs.latest(roots), "guarantee")
     manifest = manifests.load(roots, "guarantee", key) if key else None
     if manifest is None or manifests.damage(roots, manifest, full=True):
         return {}, "no run has stated claims about these releases"
     document: dict[str, Any] = roots.private_files("guarantee", manifest.key).find_json("claims.json") or {}
-    if document.get("releases") != releases_digest(r for r in members if r.is_claimed):
+    people = document.get("of_people")
+    others = of_people(releases, members, people["owner_space"], scope) if people else ()
+    is_about_others = people and people["releases"] != releases_digest(others)
+    if document.get("releases") != releases_digest(r for r in members if r.is_claimed) or is_about_others:
         return document, "the latest run's claims are about other releases; run `reticent run` again"
     return document, None
-
-
-def group_of_latest(roots: Roots, scope: Scope) -> tuple[Release, ...]:
-    """Returns the releases that may share records with the latest run's model, including that model.
-
-    Returns:
-        The releases; empty if the latest run's model is not a release.
-
-    Raises:
-        LedgerError: the ledger is damaged.
-    """
-    releases = checked_releases(roots)
-    latest = latest_model(roots)
-    # Trainings that ended early link others: later entries do not repeat the files that they named.
-    groups = overlapping(releases, scope)
-    found = next((members for members in groups if any(r.key == latest for r in members)), ())
-    return tuple(r for r in found if r.state == "published")
 
 
 def latest_run_with_valid_claims(
     settings: ProjectSettings, roots: Roots, *, then: str
 ) -> tuple[Mapping[str, Any], tuple[Release, ...]]:
-    """Returns the record of the latest run and `group_of_latest`, after checking that the run's claims hold now.
+    """Returns the record of the latest run and the published releases that may share records with its model.
+
+    The releases are empty if the latest run's model is not a release.
 
     Raises:
         ConfigError: there is no run.
+        LedgerError: the ledger is damaged.
         PrivacyGateError: the run read documents that were forgotten since, or its claims no longer hold.
     """
     record = runs.latest(roots)
@@ -275,8 +208,12 @@ def latest_run_with_valid_claims(
     if record.get(runs.FORGOTTEN):
         raise PrivacyGateError(f"the latest run read what was forgotten since; run again, then {then}")
     guarantee: Any = settings.stages["guarantee"]
-    members = group_of_latest(roots, guarantee.budget_scope)
-    _, stale = latest_claims(roots, members)
+    releases, latest = checked_releases(roots), latest_model(roots)
+    # Trainings that ended early link others: later entries do not repeat the files that they named.
+    groups = overlapping(releases, guarantee.budget_scope)
+    group = next((members for members in groups if any(r.key == latest for r in members)), ())
+    members = tuple(r for r in group if r.state == "published")
+    _, stale = latest_claims(roots, releases, members, guarantee.budget_scope)
     if stale is not None:
         raise PrivacyGateError(f"the latest run's report and card state claims that do not hold now: {stale}")
     return record, members
@@ -308,15 +245,14 @@ def ledger_text(document: Mapping[str, Any]) -> str:
             f"{group['delta']:g}, composed, unamplified, replace-one"
         )
         if group["by_owner"]:
-            lines.append("  steps sampled people, so this is the epsilon of a person")
+            lines.append(
+                "  steps sampled people, so this is the epsilon of a person for these files; the total is below"
+            )
         if (person := group["person"]) is not None:
             unknown = "" if person["is_known"] else " (whose text a record is, is not known: corpus.owner_from)"
             in_each = ", in each of them" if plural else ""
             lines.append(f"  {figures_text(person['figures'], 'epsilon')}{in_each}{unknown}")
-        if group["left"] is not None:
-            lines.append(f"  budget {budget['epsilon']:g}: {group['left']:.4g} left (epsilons do not simply add up)")
-        if group["num_more"] is not None:
-            lines.append(f"  {more_text(group['num_more'], document['nights'])}")
+        lines += _left(group, document)
         if group["not_guaranteed_because"]:
             lines.append(f"  no guarantee: {group['not_guaranteed_because']}")
         if credit := group["credit"]:
@@ -330,6 +266,9 @@ def ledger_text(document: Mapping[str, Any]) -> str:
             )
         lines += _table(members)
         lines += [f"  model {r['key'][:12]}: {r['withdrawn']}" for r in members if r["withdrawn"]]
+    for people in document["people"]:
+        lines.append(people_text(people))
+        lines += _left(people, document)
     if tables := len(document["tables"]):
         plural = "s" if tables > 1 else ""
         lines.append(
@@ -347,11 +286,15 @@ def ledger_text(document: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def more_text(number: int, nights: int | None) -> str:
-    """Formats how many more trainings fit into the rest of a budget."""
-    most = "at least " if number == _MOST_TRAININGS else ""
-    text = f"it carries {most}{number:,} more training{'' if number == 1 else 's'} like the newest, on the same records"
-    return text if nights is None or not number else f"{text}: {number * nights:,} nights, one training every {nights}"
+def _left(of: Mapping[str, Any], document: Mapping[str, Any]) -> list[str]:
+    """Formats what is left of the budget for a group of releases, or for people."""
+    lines = []
+    if of["left"] is not None:
+        budget = document["budget"]["epsilon"]
+        lines.append(f"  budget {budget:g}: {of['left']:.4g} left (epsilons do not simply add up)")
+    if of["num_more"] is not None:
+        lines.append(f"  {more_text(of['num_more'], document['nights'])}")
+    return lines
 
 
 def _table(members: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flows.commands.ledger import ledger_document, more_text
+from flows.commands.ledger import ledger_document
+from flows.commands.ledger_people import more_text, people_text
 from flows.running.spec import EVERYTHING, make_spec, open_store, read_corpus, spec_and_wait
 from pipelines.corpus.listing import left_out_text
 from pipelines.errors import ConfigError
@@ -86,9 +87,9 @@ def _budget(config: Path, environ: Mapping[str, str], settings: ProjectSettings)
     if settings.stages["guarantee"].budget_epsilon is None:  # type: ignore[attr-defined]
         return None
     document = ledger_document(config, environ)
-    return next(
-        (more_text(g["num_more"], document["nights"]) for g in document["groups"] if g["num_more"] is not None), None
-    )
+    groups = [g for g in (*document["groups"], *document["people"]) if g["num_more"] is not None]
+    said = [more_text(g["num_more"], document["nights"]) for g in groups[:1]]
+    return "; ".join([*said, *map(people_text, document["people"])]) or None
 
 
 def _unfinished(roots: Roots) -> dict[str, str] | None:
@@ -174,8 +175,10 @@ def last_run(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
     if len(listed) != (
         record.get("metrics", {}).get("num_releases") or 0
     ):  # otherwise the record's figures are current
-        groups = [g for g in ledger_document(config, environ)["groups"] if g["num_releases"]]
+        ledger = ledger_document(config, environ)
+        groups = [g for g in ledger["groups"] if g["num_releases"]]
         shown["ledger"] = [{k: g[k] for k in ("num_releases", "epsilon", "delta")} for g in groups]
+        shown["people"] = ledger["people"]
     return shown
 
 
@@ -196,6 +199,7 @@ def run_text(record: Mapping[str, Any]) -> str:
             f"  the ledger now: {group['num_releases']} releases that may share records, {bound}, delta "
             f"{group['delta']:.2e}, unamplified (`reticent ledger`)"
         )
+    lines += [f"  the ledger now: {people_text(people)}" for people in record.get("people", ())]
     if left_out := record.get("left_out_files"):
         lines.append(f"  {'files left out of the corpus':<38} {left_out_text(left_out)}")
     for name, label, form in _FIGURES:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from flows.commands.diff import changed_pairs, diff_document
 from flows.commands.ledger import latest_run_with_valid_claims, too_large
+from flows.commands.ledger_people import people_of
 from flows.running.spec import open_store
 from flows.running.spending import cost_of
 from pipelines.errors import ConfigError, PrivacyGateError, StoreError
@@ -16,7 +17,7 @@ from pipelines.files import finite, read_file, write_atomic
 from pipelines.report.claims import TITLES
 from pipelines.report.sign_off import Signing, sign_off_page
 from pipelines.settings.loading import ProjectSettings, load_settings
-from pipelines.store.ledger.ledger import copies_of
+from pipelines.store.ledger.ledger import copies_of, read_ledger
 from pipelines.store.ledger.sign_offs import enter_signature, page_path, signatures
 from pipelines.store.objects import manifest as manifests
 from pipelines.store.objects import runs
@@ -50,7 +51,12 @@ def sign_document(config: Path, environ: Mapping[str, str], name: str | None) ->
         run_id, report = str(record["run_id"]), runs.key_in(record, "report")
         if report is None:
             raise ConfigError("there is no run with a report yet; start one with `reticent run`")
-        composed = _composed(settings, members) | {"has_copy": bool(copies_of(roots))}
+        spaces = {r.facts.owner_space for r in members if r.facts is not None}
+        people = people_of(settings.stages["guarantee"], read_ledger(roots) if any(spaces) else ())  # type: ignore[arg-type]
+        composed = _composed(settings, members) | {
+            "has_copy": bool(copies_of(roots)),
+            "people": [found for found in people if found["owner_space"] in spaces],
+        }
         page = _page(config, environ, roots, run_id, report, composed)
         path, digest = page_path(roots, run_id), hashlib.sha256(page).hexdigest()
         before = read_file(path) if path.exists() else None

@@ -37,8 +37,8 @@ __all__ = ["Claim", "Review", "build_claims"]
 
 _ORIGINAL_IS_READ = "training reads the original text, duplicates included, so a secret in k sentences is a group of k."
 OTHER_PEOPLE: Final = (
-    "another release on these files sampled records, or other people (corpus.owner_from, corpus.owner_space), so its "
-    "epsilon for one of these people has no bound here"
+    "another release on these people or files sampled records, or other people (corpus.owner_from, "
+    "corpus.owner_space), so its epsilon for one of these people has no bound here"
 )
 HEADLINES: Final = (
     "owner_dp",
@@ -61,6 +61,7 @@ def build_claims(
     publication: Publication | None = None,
     others: Sequence[Release] = (),
     people: People | None = None,
+    of_people: Sequence[Release] = (),
 ) -> dict[str, Any]:
     """Builds all claims of a run, with the accountants' figures and warnings.
 
@@ -72,12 +73,13 @@ def build_claims(
         publication: publications of the run; None: the model and a public report.
         others: other releases of the store that may share a record with this one.
         people: owners of the records; None if they are unknown.
+        of_people: releases that share no record with this one, but perhaps a person.
 
     Returns:
         JSON values: ``claims``, ``headline`` (index of the claim to show first, None if none is issued),
-        ``accountants``, ``together`` (all releases, None if there is one: ``num_releases``, ``epsilon``, ``delta``,
-        ``unit``, unamplified, under replace-one), ``person`` (`pipelines.accounting.people.person_document`),
-        ``warnings``.
+        ``accountants``, ``together`` (all releases that may share a record, None if there is one: ``num_releases``,
+        ``epsilon``, ``delta``, ``unit``, unamplified, under replace-one), ``person``
+        (`pipelines.accounting.people.person_document`), ``warnings``.
     """
     publication = publication or Publication()
     if training.reads_original:  # of text by others it reads nothing but their own records
@@ -109,6 +111,12 @@ def build_claims(
             "unit": joined.training.record,
             "relation": NeighboringRelation.REPLACE_ONE.value,
         }
+    if of_people:
+        joined = together(training, corpus, publication, [*others, *of_people])
+        composed = _claims_of(joined.training, joined.corpus, review, groups, publication, joined.rule, len(others))
+        number = len(others) + len(of_people) + 1
+        joint = (joined.training, composed, number)
+        claims = [_with_all_releases(c, composed, number) if c.notion == "owner_dp" else c for c in claims]
     if training.withdrawn:
         claims = [void(claim, refusal(training.withdrawn)) for claim in claims]
     return {

@@ -10,7 +10,8 @@ Unknown facts of an earlier release count against it:
   there is no credit. If it trained on anything without noise, there is no bound. Rows that it took for public may hold
   any secret.
 * If its record is another unit, the composed figure is about a sentence, because a sentence is part of one record of
-  any kind.
+  any kind. A record is also part of the person who owns its document, so beside a release that sampled people, the
+  figure of a record stays one.
 * If its preconditions were not recorded as met, there is no claim except differential privacy.
 """
 
@@ -20,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pipelines.accounting.events import Composed, NonPrivate
-from pipelines.accounting.facts import COPIES_BY_PERSON, CorpusFacts, Phase, ReleaseFacts, TrainingFacts
+from pipelines.accounting.facts import COPIES_BY_PERSON, PERSON, CorpusFacts, Phase, ReleaseFacts, TrainingFacts
 from pipelines.accounting.ledger import Release, reads_without_noise
 from pipelines.methods.registry import rule_of
 from pipelines.methods.rule import MethodRule
@@ -121,9 +122,7 @@ def together(
             requires={**rule.requires, **{n: why for n, why in theirs.requires.items() if n not in facts.met}},
         )
     known = [release.facts for release in others if release.facts is not None]
-    is_one_unit = len(known) == len(others) and all(
-        (facts.record, facts.owner_space) == (training.record, training.owner_space) for facts in known
-    )
+    is_one_unit = len(known) == len(others) and all(_covers(facts, training, publication.redactions) for facts in known)
     return Together(
         training=replace(
             training,
@@ -147,6 +146,17 @@ def together(
         rule=rule,
         publishes_rows=publishes_rows,
     )
+
+
+def _covers(facts: ReleaseFacts, training: TrainingFacts, redactions: frozenset[str]) -> bool:
+    """Checks that a record of the training, or its person, is a unit of an earlier release, or a part of one.
+
+    A record is part of the person whose document it is in, if both releases divided the text alike.
+    """
+    if facts.record == PERSON and not training.by_owner:
+        return not facts.redactions.isdisjoint(redactions)
+    same_people = facts.owner_space == training.owner_space or not training.by_owner
+    return facts.record == training.record and same_people
 
 
 def _phases(release: Release, redactions: frozenset[str]) -> list[Phase]:

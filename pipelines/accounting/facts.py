@@ -85,7 +85,8 @@ class TrainingFacts:
             may have been chosen among them.
         is_chosen_by_private_scores: true if it was chosen, among them or others, by scores on private text.
         owner_records: most records that a drawn person brought to a step; None if steps sampled records.
-        owner_space: settings that say who is a person (`owner_space_of`); empty if steps sampled records.
+        owner_space: settings that say who is a person (``CorpusConfig.space_of_people``); empty if nobody knows.
+        owner_bound: largest number of records of a person, if steps sampled records and others were left out.
     """
 
     method: str
@@ -114,6 +115,7 @@ class TrainingFacts:
     is_chosen_by_private_scores: bool = False
     owner_records: int | None = None
     owner_space: str = ""
+    owner_bound: int | None = None
 
     @property
     def by_owner(self) -> bool:
@@ -232,6 +234,7 @@ def parse_training(document: Mapping[str, Any]) -> TrainingFacts:
             noise_basis=None if rate is None else rate.get("basis"),
             is_noise_from_private_text=is_from_private_text(rate),
             owner_records=None if (each := document.get("owner_records")) is None else int(each),
+            owner_bound=int(document["owner_bound"]) if "owner_bound" in document else None,
         )
     except (KeyError, TypeError, ValueError) as error:
         raise UnsupportedEventError(
@@ -246,15 +249,6 @@ def parse_training(document: Mapping[str, Any]) -> TrainingFacts:
             "events.json counts private records but no event that used them; an epsilon of 0 would be a guess"
         )
     return facts
-
-
-def owner_space_of(train: Any, corpus: Any) -> str:
-    """Returns the settings that say who is a person, as one string; empty if private steps sample records.
-
-    Args:
-        train, corpus: settings of these tables.
-    """
-    return "/".join((corpus.owner_space, corpus.owner_from, corpus.owner_field)) if train.by_owner() else ""
 
 
 def is_from_private_text(rate: Mapping[str, Any] | None) -> bool:
@@ -318,8 +312,10 @@ class ReleaseFacts:
         holds_rows: true if the gate was set to hold rows with a find (`pipelines.accounting.held_rows`). The number of
             held rows depends on the secrets, and no claim uses it.
         decisions: names of decisions beyond a row that the settings asked for (`pipelines.accounting.decisions`).
-        owner_space: settings that say who is a person (`owner_space_of`), if its steps sampled people. Older versions
-            refuse the key.
+        owner_space: settings that say who is a person (``CorpusConfig.space_of_people``); empty if nobody knows. Older
+            versions refuse the key.
+        owner_bound: largest number of records of a person, if steps sampled records and the rest was dropped
+            (``guarantee.owner_bound``); None without a bound that holds. Older versions refuse the key.
         recipe: declared versions of the computation (`pipelines.training.recipes`); empty for older releases.
     """
 
@@ -339,6 +335,18 @@ class ReleaseFacts:
     decisions: frozenset[str] = frozenset()
     recipe: Mapping[str, int] = field(default_factory=dict)
     owner_space: str = ""
+    owner_bound: int | None = None
+
+    @property
+    def people(self) -> str | None:
+        """Name of the set of people (``corpus.owner_space``), perhaps empty; None if nobody knows whose records."""
+        return self.owner_space.partition("/")[0] if self.owner_space else None
+
+    def records_of_a_person(self, owner_space: str) -> int | None:
+        """Returns how many records a person of a space had at most; None: no bound. Steps on people count as one."""
+        if not owner_space or self.owner_space != owner_space:
+            return None
+        return 1 if self.record == PERSON else self.owner_bound
 
     @property
     def records_per_sentence(self) -> int | None:
@@ -368,6 +376,7 @@ class ReleaseFacts:
             **({"decisions": sorted(self.decisions)} if self.decisions else {}),
             **({"recipe": dict(self.recipe)} if self.recipe else {}),
             **({"owner_space": self.owner_space} if self.owner_space else {}),
+            **({"owner_bound": self.owner_bound} if self.owner_bound is not None else {}),
         }
 
     @classmethod

@@ -28,6 +28,7 @@ from scipy.stats import binom
 
 from pipelines.accounting.accountants import epsilon, gdp_epsilon, is_within_rounding
 from pipelines.accounting.events import (
+    Composed,
     Event,
     NeighboringRelation,
     adds_no_noise,
@@ -49,7 +50,6 @@ _MOST_POINTS: Final = 1 << 21
 _CHUNK: Final = 1 << 16
 
 
-@functools.lru_cache(maxsize=256)
 def group_epsilon(event: Event, delta: float, size: int) -> float:
     """Returns an upper bound on epsilon for a group of records, if all of them may be replaced by others.
 
@@ -66,21 +66,34 @@ def group_epsilon(event: Event, delta: float, size: int) -> float:
         UnsupportedEventError: an event of no known kind.
         ValueError: delta or the size is out of range.
     """
-    if isinstance(size, bool) or size < 1:
-        raise ValueError(f"a group has at least one record, not {size}")
-    if size == 1:
-        return epsilon(event, delta, NeighboringRelation.REPLACE_ONE)
+    return joint_epsilon(((size, event),), delta)
+
+
+@functools.lru_cache(maxsize=256)
+def joint_epsilon(parts: tuple[tuple[int, Event], ...], delta: float) -> float:
+    """Returns `group_epsilon` for trainings in which one group has different numbers of records.
+
+    Args:
+        parts: largest number of records of the group in a training, and the privacy event of that training.
+        delta: probability that the bound may fail, strictly between 0 and 1.
+    """
+    if wrong := [size for size, _ in parts if isinstance(size, bool) or size < 1]:
+        raise ValueError(f"a group has at least one record, not {wrong[0]}")
+    whole = parts[0][1] if len(parts) == 1 else Composed(events=tuple(event for _, event in parts))
+    if all(size == 1 for size, _ in parts):
+        return epsilon(whole, delta, NeighboringRelation.REPLACE_ONE)
     if not 0 < delta < 1:
         raise ValueError(f"delta must be strictly between 0 and 1, not {delta}")
-    if is_silent(event):
+    if is_silent(whole):
         return 0.0
-    if adds_no_noise(event):
+    if adds_no_noise(whole):
         return math.inf
-    bound = unsampled = _without_sampling(event, delta, size)
-    if is_within_rounding(event, delta):
+    mechanisms = _mechanisms(parts)
+    bound = unsampled = _without_sampling(mechanisms, delta)
+    if is_within_rounding(whole, delta):
         return unsampled
     for interval in _INTERVALS:
-        finer = _on_grid(event, delta, size, interval)
+        finer = _on_grid(mechanisms, delta, interval)
         if finer is None:
             break
         before, bound = bound, min(bound, finer)
@@ -89,24 +102,23 @@ def group_epsilon(event: Event, delta: float, size: int) -> float:
     return min(bound, unsampled)
 
 
-def _mechanisms(event: Event) -> list[tuple[int, float, float]]:
-    """Returns (count, rate, noise) of the parts of an event that touch records."""
-    found = [as_sampled(count, leaf) for count, leaf in leaves(event)]
-    return [(count, rate, noise) for count, rate, noise in found if rate > 0]
+def _mechanisms(parts: tuple[tuple[int, Event], ...]) -> list[tuple[int, float, float, int]]:
+    """Returns (count, rate, noise, size of the group) of the parts of all events that touch records."""
+    found = [(*as_sampled(count, leaf), size) for size, event in parts for count, leaf in leaves(event)]
+    return [mechanism for mechanism in found if mechanism[1] > 0]
 
 
-def _without_sampling(event: Event, delta: float, size: int) -> float:
+def _without_sampling(mechanisms: list[tuple[int, float, float, int]], delta: float) -> float:
     """Returns the bound without credit for sampling: Gaussians with the full move (Dong et al. 2022, Cor. 3.3)."""
-    mu_squared = sum(count * (2 * size / noise) ** 2 for count, _, noise in _mechanisms(event))
+    mu_squared = sum(count * (2 * size / noise) ** 2 for count, _, noise, size in mechanisms)
     return gdp_epsilon(math.sqrt(mu_squared), delta)
 
 
-def _on_grid(event: Event, delta: float, size: int, interval: float) -> float | None:
+def _on_grid(mechanisms: list[tuple[int, float, float, int]], delta: float, interval: float) -> float | None:
     """Returns epsilon on one grid of losses; None if the grid has too many points."""
-    mechanisms = _mechanisms(event)
-    tail = _TAIL_SHARE * delta / sum(count for count, _, _ in mechanisms)
+    tail = _TAIL_SHARE * delta / sum(count for count, *_ in mechanisms)
     total: Any = None
-    for count, rate, noise in mechanisms:
+    for count, rate, noise, size in mechanisms:
         pair = _Pair(size, rate, noise, tail) if rate < 1 else _Pair(1, 1.0, noise / size, tail)
         losses = pair.discretised(interval)
         if losses is None:

@@ -5,6 +5,9 @@ document with the same text, or a file with the same name or content. Overlap fo
 a record may be charged for a release that it was not in. A document that was edited and moved to another file is
 another document. Events of overlapping releases compose exactly, as one event, by privacy loss distributions. A sum of
 epsilons would charge too much.
+
+A person has records in files that share nothing. So for a person, releases also compose if they are about the same set
+of people (``corpus.owner_space``), or about people whom nobody knows.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from pipelines.methods.registry import rule_of
 
 State = Literal["published", "in_training", "abandoned"]
 Scope = Literal["overlap", "store"]
+Unit = Literal["record", "owner"]
 
 TABLE: Final = "public_rows"
 """Method of an entry for a table of public rows, not a model (`pipelines.store.building.published_tables`)."""
@@ -94,6 +98,11 @@ class Release:
         return self.facts is not None and self.facts.method == TABLE
 
     @property
+    def people(self) -> str | None:
+        """Name of the set of people whose records they are, perhaps empty; None if nobody knows."""
+        return None if self.facts is None else self.facts.people
+
+    @property
     def is_claimed(self) -> bool:
         """True if claims about publications include it. An audit does not change them."""
         return self.state == "published" and self.purpose != "audit"
@@ -123,11 +132,12 @@ class Budget:
     epsilon: float
     delta: float | None = None
     scope: Scope = "overlap"
+    unit: Unit = "record"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Projection:
-    """The cost of a new release.
+    """The cost of a new release for a record, or for a person.
 
     Attributes:
         spent: composed epsilon of the earlier releases that overlap with it.
@@ -135,6 +145,8 @@ class Projection:
         together: composed epsilon of all of them.
         delta: delta of all three.
         num_earlier: number of earlier releases that it composes with.
+        unbounded: releases among them, the new one included, that are known not to bound what a person brings; empty
+            for the cost for a record.
     """
 
     spent: float
@@ -142,6 +154,7 @@ class Projection:
     together: float
     delta: float
     num_earlier: int
+    unbounded: tuple[str, ...] = ()
 
     def exceeds(self, budget: Budget) -> bool:
         """Returns true if the new release would exceed the budget."""
@@ -200,13 +213,42 @@ def epsilon_alone(release: Release) -> float:
     return epsilon(Composed(events=(event,)), release.delta)
 
 
-def overlapping(releases: Sequence[Release], scope: Scope = "overlap") -> list[tuple[Release, ...]]:
-    """Divides releases into groups that may share records, each in the given order.
+def person_epsilon_of(releases: Iterable[Release], delta: float, owner_space: str) -> float:
+    """Returns `composed_epsilon` for a person of a space, all of whose records may be replaced by as many others.
+
+    A release without a bound on a person's records, or about other people, has no bound on what it costs the person.
+    """
+    from pipelines.accounting.groups import joint_epsilon  # dp-accounting is slow to import
+
+    counted = [r for r in releases if r.counts]
+    by_size: dict[int, list[Release]] = {}
+    for release in counted:
+        size = _records_of_a_person(release, owner_space)
+        if size is None:
+            return math.inf
+        by_size.setdefault(size, []).append(release)
+    return joint_epsilon(tuple((size, composed_event(by_size[size])) for size in sorted(by_size)), delta)
+
+
+def without_bound(releases: Iterable[Release], owner_space: str) -> tuple[str, ...]:
+    """Returns the ids of the releases that cost something and do not bound what a person of a space brings."""
+    return tuple(r.release_id for r in releases if r.counts and _records_of_a_person(r, owner_space) is None)
+
+
+def _records_of_a_person(release: Release, owner_space: str) -> int | None:
+    return None if release.facts is None else release.facts.records_of_a_person(owner_space)
+
+
+def overlapping(
+    releases: Sequence[Release], scope: Scope = "overlap", unit: Unit = "record"
+) -> list[tuple[Release, ...]]:
+    """Divides releases into groups that may share records, or people, each in the given order.
 
     Args:
         releases: releases in the order of their entry.
         scope: ``overlap`` for chains of releases that share a document, a file name or file content, or ``store`` for
             all in one group.
+        unit: ``owner`` to join also those about the same set of people, and those about unknown people with all.
     """
     if scope == "store":
         return [tuple(releases)] if releases else []
@@ -224,41 +266,112 @@ def overlapping(releases: Sequence[Release], scope: Scope = "overlap") -> list[t
         for other in [*others, *(r.release_id for r in unknown[:1])]:
             if other in group:
                 group[find(other)] = find(release.release_id)
+    if unit == "owner":
+        counted = [(r.release_id, r.people) for r in releases if r.counts]
+        is_known = all(people is not None for _, people in counted)
+        first: dict[str | None, str] = {}
+        for name, people in counted:
+            group[find(first.setdefault(people if is_known else None, name))] = find(name)
     found: dict[str, list[Release]] = {}
     for release in releases:
         found.setdefault(find(release.release_id), []).append(release)
     return [tuple(members) for members in found.values()]
 
 
+def of_people(
+    releases: Sequence[Release], linked: Iterable[Release], owner_space: str, scope: Scope
+) -> tuple[Release, ...]:
+    """Returns published releases that may share a person with a run, but no record; none without a space of people.
+
+    Args:
+        releases: all releases in the order of their entry.
+        linked: releases that may share a record with the run.
+        owner_space: space of the run's people (``CorpusConfig.space_of_people``).
+        scope: as for `overlapping`.
+    """
+    if not owner_space:
+        return ()
+    near = {r.release_id for r in linked}
+    alike = (owner_space.partition("/")[0], None)
+    shared = {
+        r.release_id
+        for group in overlapping(releases, scope, "owner")
+        if any(r.release_id in near or (r.counts and r.people in alike) for r in group)
+        for r in group
+    }
+    return tuple(r for r in releases if r.release_id in shared - near and r.is_claimed and r.counts)
+
+
 def project(earlier: Sequence[Release], new: Release, budget: Budget | None = None) -> Projection:
     """Returns the cost of ``new`` after the earlier releases, at the budget's delta (by default its own)."""
     delta = budget.delta if budget and budget.delta is not None else new.delta
-    groups = overlapping([*earlier, new], budget.scope if budget else "overlap")
+    unit = budget.unit if budget else "record"
+    groups = overlapping([*earlier, new], budget.scope if budget else "overlap", unit)
     (group,) = [g for g in groups if any(r.release_id == new.release_id for r in g)]
     before = [r for r in group if r.release_id != new.release_id and r.counts]
+    space = new.facts.owner_space if new.facts else ""
+
+    def cost(releases: Sequence[Release]) -> float:
+        if unit == "owner":
+            return person_epsilon_of(releases, delta, space)
+        return composed_epsilon(releases, delta)
+
     return Projection(
-        spent=composed_epsilon(before, delta),
-        alone=composed_epsilon([new], delta),
-        together=composed_epsilon([*before, new], delta),
+        spent=cost(before),
+        alone=cost([new]),
+        together=cost([*before, new]),
         delta=delta,
         num_earlier=len(before),
+        unbounded=without_bound([*before, new], space) if unit == "owner" else (),
     )
 
 
-def refusal(projection: Projection, budget: Budget) -> str:
-    """Returns the message that says why training was not started, and what to do."""
+def refusal(projection: Projection, budget: Budget, release_id: str = "") -> str:
+    """Returns the message that says why training was not started, and what to do.
+
+    Args:
+        projection: cost of the new release.
+        budget: budget that it exceeds.
+        release_id: id of the new release, which no ledger has.
+    """
+    is_person = budget.unit == "owner"
+    data = "these people" if is_person else "this data"
     so_far = (
-        f"{projection.num_earlier} earlier release{'s' if projection.num_earlier != 1 else ''} on this data already "
+        f"{projection.num_earlier} earlier release{'s' if projection.num_earlier != 1 else ''} on {data} already "
         f"spent epsilon {number(projection.spent)}"
         if projection.num_earlier
-        else "no earlier release used this data"
+        else f"no earlier release used {data}"
     )
-    return (
+    whose = " for a person (guarantee.budget_unit = 'owner')" if is_person else ""
+    text = (
         f"training was not started: {so_far}; this run alone would spend {number(projection.alone)}, and together "
-        f"they would spend {number(projection.together)} (delta {projection.delta:g}), above guarantee.budget_epsilon "
-        f"= {budget.epsilon:g}. Keep the model that is published, set a smaller train.target_epsilon, train on other "
-        "data, or raise the budget on purpose; `reticent ledger` lists what was spent"
+        f"they would spend {number(projection.together)} (delta {projection.delta:g}){whose}, above "
+        f"guarantee.budget_epsilon = {budget.epsilon:g}. "
     )
+    earlier = [name for name in projection.unbounded if name != release_id]
+    if earlier:
+        return (
+            f"{text}Nothing bounds what one of these people brought to {_listed(earlier)}, which did not sample them "
+            "(train.unit, corpus.owner_from, corpus.owner_space) and kept no guarantee.owner_bound, so no budget for a "
+            "person holds afterwards. Keep the model that is published, set guarantee.budget_unit = 'record' on "
+            "purpose, or, if these are other people than those, use a store of its own for them; `reticent ledger` "
+            "lists the releases"
+        )
+    if projection.unbounded:
+        return (
+            f"{text}Nothing bounds what a person brings to this training: set corpus.owner_from, and train.unit = "
+            "'owner' or guarantee.owner_bound (docs/groups.md)"
+        )
+    return (
+        f"{text}Keep the model that is published, set a smaller train.target_epsilon, train on other "
+        f"{'people' if is_person else 'data'}, or raise the budget on purpose; `reticent ledger` lists what was spent"
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Lists at most three ids of releases."""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"release{'s' if len(names) > 1 else ''} {', '.join(names[:3])}{more}"
 
 
 def number(epsilon: float) -> str:

@@ -26,6 +26,10 @@ _FEWER: Final = (1, 4, 16, 64)
 _OF_RECORDS: Final = ("dp_private_set", "selective_dp", "selective_dp_of_the_policy")
 """Claims about one record, in the order in which the figure of a person rests on them."""
 _NO_FIGURE: Final = "the method makes no claim about a record"
+_MEASURED: Final = (
+    "the largest number of records of a person was measured on the private text (guarantee.owner_bound_basis), so the "
+    "figures are estimates; fix it before the text is read, or take it from public text"
+)
 _UNKNOWN: Final = "nobody has more records than the figure says, which nobody has counted"
 _PUBLIC: Final = "only private records of the person are covered: public rows are the same in both worlds"
 _ALWAYS: Final = (
@@ -47,6 +51,8 @@ class People:
         median, most: number of private records that half of these people do not exceed, and that nobody exceeds; None
             if it is not told, or if there are no such people.
         has_assumed: true if documents without an owner are each taken for a person; None if it is not told.
+        bound: largest number of private records of a person that the training kept; None if it kept all.
+        is_measured: true if the bound was counted on the private text, so that figures with it are estimates.
     """
 
     owner_from: str
@@ -54,22 +60,26 @@ class People:
     median: int | None = None
     most: int | None = None
     has_assumed: bool | None = None
+    bound: int | None = None
+    is_measured: bool = False
 
     def withheld(self) -> People:
         """Returns what the public may know."""
-        return People(owner_from=self.owner_from)
+        bound = None if self.is_measured else self.bound
+        return People(owner_from=self.owner_from, bound=bound, is_measured=self.is_measured)
 
 
-def people_of(owner_from: str, records: Mapping[str, int], *, has_assumed: bool) -> People:
+def people_of(owner_from: str, records: Mapping[str, int], *, has_assumed: bool, bound: int | None = None) -> People:
     """Counts people.
 
     Args:
         owner_from: setting ``corpus.owner_from``.
         records: number of private records by owner.
         has_assumed: true if documents without an owner are each taken for a person.
+        bound: largest number of records of a person that the training kept; None if it kept all.
     """
-    found = People(owner_from=owner_from, num_people=len(records), has_assumed=has_assumed)
-    counts = list(records.values())
+    found = People(owner_from=owner_from, num_people=len(records), has_assumed=has_assumed, bound=bound)
+    counts = [number if bound is None else min(number, bound) for number in records.values()]
     return replace(found, median=statistics.median_high(counts), most=max(counts)) if counts else found
 
 
@@ -110,7 +120,7 @@ def person_document(
     """
     if training.by_owner and (together is None or together[0].by_owner):
         return None
-    sizes = sizes_of(people)
+    sizes, void = sizes_of(people), [_MEASURED] if people and people.is_measured else []
     assumed = ["documents without an owner are each the only one of a person (corpus.owner_missing = own)"]
     known = ["an id is one person, and two ids are two people (corpus.owner_from)"]
     return {
@@ -120,24 +130,25 @@ def person_document(
         "has_public_rows": has_public_rows,
         "unit": training.record,
         "delta": training.target_delta,
-        **_figures(training, claims, sizes),
+        **_figures(training, claims, sizes, void),
         "assumptions": [
             *(known if people else [_UNKNOWN]),
             *(assumed if people and people.has_assumed else []),
             *([_PUBLIC] if has_public_rows else []),
             *_ALWAYS,
         ],
-        "together": together and {"num_releases": together[2], **_figures(together[0], together[1], sizes)},
+        "together": together and {"num_releases": together[2], **_figures(together[0], together[1], sizes, void)},
     }
 
 
 def sizes_of(people: People | None) -> dict[int, list[str]]:
     """Returns the numbers of records for which a figure is stated, each with the people whom it stands for."""
-    if people is None or people.most is None or people.median is None:
+    if people is None or (people.bound is None and people.most is None):
         return {1: ["one"], EXAMPLE: ["example"]}
     found: dict[int, list[str]] = {}
-    for whose, size in (("one", 1), ("median", people.median), ("most", people.most)):
-        found.setdefault(size, []).append(whose)
+    for whose, size in (("one", 1), ("median", people.median), ("most", people.bound or people.most)):
+        if size is not None:
+            found.setdefault(size, []).append(whose)
     return dict(sorted(found.items()))
 
 
@@ -169,7 +180,9 @@ def noised_event(training: TrainingFacts) -> Event:
     return training.event_on("original") if adds_no_noise(training.event) else training.event
 
 
-def _figures(training: TrainingFacts, claims: Sequence[Claim], sizes: Mapping[int, Sequence[str]]) -> dict[str, Any]:
+def _figures(
+    training: TrainingFacts, claims: Sequence[Claim], sizes: Mapping[int, Sequence[str]], void: Sequence[str]
+) -> dict[str, Any]:
     """Returns ``basis`` (notion of the claim about a record), ``is_guarantee``, ``refused`` and ``figures``."""
     about = sorted((c for c in claims if c.notion in _OF_RECORDS), key=lambda c: _OF_RECORDS.index(c.notion))
     basis = next((claim for claim in about if claim.refused is None), None)
@@ -178,8 +191,8 @@ def _figures(training: TrainingFacts, claims: Sequence[Claim], sizes: Mapping[in
         return {"basis": None, "is_guarantee": False, "not_guaranteed_because": [], "refused": refused, "figures": []}
     return {
         "basis": basis.notion,
-        "is_guarantee": basis.is_guarantee,
-        "not_guaranteed_because": list(basis.not_guaranteed_because),
+        "is_guarantee": basis.is_guarantee and not void,
+        "not_guaranteed_because": [*basis.not_guaranteed_because, *void],
         "refused": None,
         "figures": figures_of(noised_event(training), training.target_delta, sizes, by_owner=training.by_owner),
     }

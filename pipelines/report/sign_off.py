@@ -54,7 +54,8 @@ class Signing:
         config: the name of the settings file.
         composed: cost of all releases on these files together: ``num_releases``, ``epsilon`` (None: no bound),
             ``delta``, ``not_guaranteed_because`` (None: it is a guarantee), ``has_copy`` (flag that a copy of the store
-            may have spent more).
+            may have spent more), ``people`` (for each set of people ``num_releases``, ``epsilon``, ``delta`` and
+            ``unbounded``).
         last: the last signature of this store, with ``run_id``, ``name`` and ``at``; None where there is none.
         changes: differences from the last signed run, a line each; None if that run's claims are gone.
     """
@@ -240,9 +241,9 @@ def composed_words(whole: Mapping[str, Any] | None) -> str:
         return "No model that was trained on these files was released."
     num = whole["num_releases"]
     models = "One model was" if num == 1 else f"{count(num)} models were"
-    more = ""
+    more = "".join(map(_person_words, whole.get("people", ())))
     if whole.get("has_copy"):
-        more = " A copy of this store may have released more, which is not counted here."
+        more += " A copy of this store may have released more, which is not counted here."
     if whole["epsilon"] is None:
         return f"{models} released on these files; together there is no bound on what they tell.{more}"
     cost = f"ε = {real(whole['epsilon'], upper=True)} at δ = {real(whole['delta'], 3, upper=True)}"
@@ -252,3 +253,17 @@ def composed_words(whole: Mapping[str, Any] | None) -> str:
         f"{models} released on these files. Together, without any credit for redaction, that costs {cost} (one record "
         f"replaced).{more}"
     )
+
+
+def _person_words(people: Mapping[str, Any]) -> str:
+    """Says what all releases on the same people cost one of them."""
+    num = people["num_releases"]
+    models = "One model was" if num == 1 else f"{count(num)} models were"
+    told = f" {models} released that may have read text of the same people, from whatever files; for one person"
+    if people["epsilon"] is None:
+        why = (
+            "nothing limits how many records one person brought to each" if people["unbounded"] else "noise is missing"
+        )
+        return f"{told} there is no bound, because {why}."
+    cost = f"ε = {real(people['epsilon'], upper=True)} at δ = {real(people['delta'], 3, upper=True)}"
+    return f"{told} that costs {cost} (all private rows of the person replaced)."

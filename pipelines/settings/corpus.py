@@ -307,6 +307,18 @@ class CorpusConfig(StageConfig):
         """True if documents belong to people."""
         return self.owner_from != "none"
 
+    @property
+    def space_of_people(self) -> str:
+        """Settings that say who is a person, as one string; empty if nobody knows whose a document is.
+
+        Equal strings stand for the same people. In a space with a name, an id is one person, in whatever field it is.
+        """
+        if not self.has_owners:
+            return ""
+        if self.owner_space and self.owner_from in ("field", "folder", "sender"):
+            return self.owner_space
+        return "/".join((self.owner_space, self.owner_from, self.owner_field))
+
     def separator(self) -> str | None:
         """Returns the separator between the two texts of a row; None if no format has rows of two texts."""
         named = (self.format, *(source.format for source in self.source))

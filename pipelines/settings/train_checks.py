@@ -43,17 +43,36 @@ def check_replacement(config: TrainSettings, replacement: Replacement) -> None:
         )
 
 
-def check_people(config: TrainSettings, *, has_owners: bool, holds: bool) -> None:
-    """Checks that people are known if private steps sample them, and that the gate does not couple them.
+def check_people(
+    config: TrainSettings, *, has_owners: bool, holds: bool = False, owner_bound: int | None = None
+) -> None:
+    """Checks that people are known if settings count on them, and that the gate does not couple them.
 
     Args:
-        config: settings of training.
-        has_owners: true if documents belong to people.
+        config: settings of the training.
+        has_owners: true if the corpus says whose text a document is.
         holds: true if the gate may make a public row private for a string that is masked elsewhere.
+        owner_bound: setting ``guarantee.owner_bound``.
 
     Raises:
-        ConfigError: nobody knows whose text a document is, or one person's text can change another's private rows.
+        ConfigError: nobody knows whose text a document is, one person's text can change another's private rows, or the
+            method cannot keep the bound.
     """
+    if owner_bound is not None:
+        if why := config.method_spec().no_people:
+            raise ConfigError(
+                f"guarantee.owner_bound: method {config.method!r} cannot bound what a person brings: {why}"
+            )
+        if config.by_owner():
+            raise ConfigError(
+                "guarantee.owner_bound has no effect with train.unit = 'owner', which bounds what a person brings "
+                "whatever the number of records: leave it out"
+            )
+        if not has_owners:
+            raise ConfigError(
+                "guarantee.owner_bound counts the records of a person, and corpus.owner_from = 'none': set "
+                "corpus.owner_from to what names the person of a document (docs/corpora.md)"
+            )
     if not config.by_owner():
         return
     if not has_owners:

@@ -64,6 +64,10 @@ _TOKENIZER_NOTES: Final[Mapping[str, str]] = {
     "elsewhere": "the tokenizer came with the model and was trained elsewhere, on none of the private records; the "
     "tokens added to it are control tokens, with names of speakers and domains from {names}",
 }
+_BOUND_NOTE: Final = (
+    "of each person (corpus.owner_from), at most guarantee.owner_bound private records were trained on; which of them "
+    "depends on their places and the store's secret, and on no text"
+)
 _DOMAIN_NOTE: Final = "the domain of a row is trained on, as its speaker is, and holds no secret"
 _CONVERSATION_NOTE: Final = (
     "a record shows whether it begins or ends its conversation: how many sentences a conversation has is no secret"
@@ -92,6 +96,7 @@ def events_document(run: FinishedTraining) -> dict[str, Any]:
             vocabulary.trained_on, names="public rows and settings" if method.view.learns_words else "settings only"
         ),
         *([_BASE_NOTE.format(run.base)] if run.base is not None else []),
+        *([_BOUND_NOTE] if corpus.owner_bound is not None else []),
         *([_DOMAIN_NOTE] if vocabulary.control.other_domain is not None else []),
         *([_CONVERSATION_NOTE] if vocabulary.control.conversation_end is not None else []),
         *([FOREIGN_RULES.format(", ".join(foreign))] if (foreign := foreign_rules(run.network)) else []),
@@ -122,6 +127,8 @@ def events_document(run: FinishedTraining) -> dict[str, Any]:
         document["num_comparisons"] = run.outcome.num_comparisons
     if corpus.owners is not None:
         document["owner_records"] = corpus.owners.records_each
+    if corpus.owner_bound is not None:
+        document["owner_bound"] = corpus.owner_bound
     if account.variant is not None:
         document["variant"] = account.variant
     if account.phases:

@@ -43,7 +43,7 @@ def test_figures_of_a_usual_training():
 @pytest.mark.parametrize(("noise", "rate", "steps"), [(2.0, 0.0256, 500), (0.8, 0.3, 3), (5.0, 0.9, 40)])
 def test_a_group_of_one_has_the_pair_of_a_record(noise, rate, steps):
     event = sgd(noise, rate, steps)
-    ours = groups._on_grid(event, 1e-6, 1, 1e-4)
+    ours = groups._on_grid(groups._mechanisms(((1, event),)), 1e-6, 1e-4)
     assert ours == pytest.approx(pld_epsilon(event, 1e-6, REPLACE, 1e-4), rel=1e-6)
     assert group_epsilon(event, 1e-6, 1) == epsilon(event, 1e-6)
 
@@ -52,7 +52,8 @@ def test_a_group_of_one_has_the_pair_of_a_record(noise, rate, steps):
 def test_without_sampling_it_is_a_gaussian(size, noise, steps):
     expected = gdp_epsilon(2 * size * math.sqrt(steps) / noise, 1e-5)
     assert group_epsilon(sgd(noise, 1.0, steps), 1e-5, size) == pytest.approx(expected, rel=1e-9)
-    assert groups._on_grid(sgd(noise, 1.0, steps), 1e-5, size, 1e-4) == pytest.approx(expected, rel=2e-4)
+    on_grid = groups._on_grid(groups._mechanisms(((size, sgd(noise, 1.0, steps)),)), 1e-5, 1e-4)
+    assert on_grid == pytest.approx(expected, rel=2e-4)
     assert group_epsilon(Gaussian(noise_multiplier=noise), 1e-5, size) == pytest.approx(
         gdp_epsilon(2 * size / noise, 1e-5), rel=1e-9
     )

@@ -7,9 +7,10 @@ from built_claims import CONSERVATIVE, build, claim, text
 from built_releases import CORPUS, SAME, release, review, training
 
 from pipelines.accounting.accountants import epsilon
-from pipelines.accounting.claims import build_claims
+from pipelines.accounting.claims import OTHER_PEOPLE, build_claims
 from pipelines.accounting.composition import Publication
 from pipelines.accounting.corpus_facts import corpus_facts
+from pipelines.accounting.events import Composed
 from pipelines.accounting.facts import COPIES_BY_PERSON, PERSON, ReleaseFacts
 from pipelines.settings.dedup import DedupConfig
 from pipelines.settings.redact import RedactConfig
@@ -167,3 +168,51 @@ def test_the_ledger_keeps_who_the_people_are():
     facts = other().facts
     assert ReleaseFacts.from_json(facts.to_json()) == facts
     assert "owner_space" not in release("crt", 1).facts.to_json()  # as versions before wrote it
+
+
+def beside_people(own, others=(), people=()):
+    return build_claims(own, CORPUS, review(), (2,), Publication(redactions=SAME), others, of_people=people)
+
+
+def test_releases_on_the_same_people_compose_although_they_share_no_file():
+    found = beside_people(of_people(), people=[other()])
+    one, record = claim(found, "owner_dp"), claim(found, "dp_private_set")
+    both = claims_beside(of_people(), [other()])
+    assert one["together"]["epsilon"] == pytest.approx(claim(both, "owner_dp")["together"]["epsilon"])
+    assert one["together"]["num_releases"] == 2
+    assert (record["together"], found["together"]) == (None, None)  # a record is in one of them only
+
+
+def test_a_release_on_records_of_the_same_people_ends_the_claim_about_a_person():
+    one = claim(beside_people(of_people(), people=[other("customers/field/id", "sentence")]), "owner_dp")
+    assert one["refused"] == OTHER_PEOPLE
+
+
+def test_the_figure_of_a_person_with_k_records_counts_other_files():
+    found = beside_people(replace(training("crt"), owner_space="customers"), people=[other("customers", "sentence")])
+    person, alone = found["person"], build_claims(training("crt"), CORPUS, review(), (2,))["person"]
+    assert (person["together"]["num_releases"], found["together"]) == (2, None)
+    assert person["figures"] == alone["figures"]
+    assert all(
+        both["epsilon"] > one["epsilon"]
+        for both, one in zip(person["together"]["figures"], person["figures"], strict=True)
+    )
+
+
+@pytest.mark.parametrize(("redactions", "unit"), [(SAME, "dialogue"), (frozenset({"another"}), "sentence")])
+def test_a_record_is_part_of_the_person_whose_document_it_is_in(redactions, unit):
+    """Beside a release on people, the figure of a record is that of a person, if both divided the text alike."""
+    made = other()
+    made = replace(made, facts=replace(made.facts, redactions=redactions))
+    own = replace(training("crt"), record="dialogue")
+    found = claims_beside(own, [made])
+    assert found["together"]["unit"] == unit
+    whole = Composed(events=(own.event, made.event))
+    assert found["together"]["epsilon"] == pytest.approx(epsilon(whole, own.target_delta))
+    assert claims_beside(own, [other("", "block")])["together"]["unit"] == "sentence"
+
+
+def test_records_of_trainings_on_people_who_are_told_apart_otherwise_are_records_all_the_same():
+    own = replace(training("crt"), owner_space="customers")
+    assert claims_beside(own, [other("staff", "sentence")])["together"]["unit"] == own.record
+    assert claims_beside(own, [other("", "sentence")])["together"]["unit"] == own.record

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from support.project import small_project
 
-from flows.commands.plan import plan_document
+from flows.commands.plan import open_planning, plan_document
 from flows.running.fetching import fetch
 from pipelines.errors import ConfigError
 from pipelines.settings.loading import load_settings
+from pipelines.store.objects.keys import own_ingredients
 
 OF_PEOPLE = {
     "RETICENT__TRAIN__UNIT": "owner",
@@ -50,9 +51,11 @@ def made(folder: Path) -> Path:
     return found
 
 
-def run(config: Path, *, last: str = "guarantee", **changes: str) -> tuple[dict[str, Any], Path]:
+def run(
+    config: Path, of: dict[str, str] = OF_PEOPLE, *, last: str = "guarantee", **changes: str
+) -> tuple[dict[str, Any], Path]:
     """Keys of every stage, by name, and the private root."""
-    settings = load_settings(config, {**os.environ, **OF_PEOPLE, **changes})
+    settings = load_settings(config, {**os.environ, **of, **changes})
     session, keys = fetch(settings, last)
     return keys, session.roots.private
 
@@ -147,3 +150,64 @@ def test_settings_that_couple_people_are_refused_before_anything_runs(
 def test_people_who_train_on_no_public_rows_may_have_a_gate_that_holds(config: Path) -> None:
     changes = {"RETICENT__GATE__ON_HIT": "hold", "RETICENT__TRAIN__METHOD": "dpsgd"}
     assert plan_document(config, {**os.environ, **OF_PEOPLE, **changes}, read=True)
+
+
+BOUND = {
+    **{name: value for name, value in OF_PEOPLE.items() if name != "RETICENT__TRAIN__UNIT"},
+    "RETICENT__GUARANTEE__OWNER_BOUND": "2",
+    "RETICENT__GUARANTEE__OWNER_BOUND_BASIS": "fixed_beforehand",
+}
+
+
+@pytest.mark.slow
+def test_a_training_on_two_records_of_a_person_states_the_epsilon_of_a_person_with_two(config: Path) -> None:
+    keys, private = run(config, BOUND)
+    events = document(private, "train", keys, "events.json")
+    claims = document(private, "guarantee", keys, "claims.json")
+    person = claims["person"]
+    assert events["owner_bound"] == 2
+    assert NUM_PEOPLE / 2 < events["num_private_records"] <= 2 * NUM_PEOPLE
+    assert {whose: f["num_records"] for f in person["figures"] for whose in f["whose"]}["most"] == 2
+    assert person["is_guarantee"]
+    assert [f["num_records"] for f in claims["public"]["person"]["figures"]] == [1, 2]
+    lines = (private / "ledger" / "releases.jsonl").read_text().splitlines()
+    facts = [line["facts"] for line in map(json.loads, lines) if line["type"] == "release"][-1]
+    assert (facts["owner_space"], facts["owner_bound"]) == ("customers", 2)
+    measured, _ = run(config, BOUND, RETICENT__GUARANTEE__OWNER_BOUND_BASIS="measured")
+    assert {name for name in keys if measured[name] != keys[name]} == {"guarantee"}  # no model is trained anew
+    estimate = document(private, "guarantee", measured, "claims.json")
+    assert not estimate["person"]["is_guarantee"]
+    assert "are estimates" in estimate["person"]["not_guaranteed_because"][-1]
+    assert [f["num_records"] for f in estimate["public"]["person"]["figures"]] == [1, 4]  # the bound came from counts
+
+
+def test_a_bound_enters_the_key_of_the_training_only_where_it_is_set(config: Path) -> None:
+    plain, bound = (open_planning(config, {**os.environ, **changes}) for changes in ({}, BOUND))
+    for stage in ("train", "audit_model", "audit_domain_models"):
+        assert "guarantee" not in own_ingredients(plain, stage)["config"]  # as in versions before
+        assert own_ingredients(bound, stage)["config"]["guarantee"] == {"owner_bound": 2}
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"RETICENT__TRAIN__METHOD": "jft"}, "owner_bound: method 'jft' cannot bound what a person brings"),
+        ({"RETICENT__TRAIN__UNIT": "owner"}, "owner_bound has no effect with train.unit = 'owner'"),
+        (dict.fromkeys(("RETICENT__CORPUS__OWNER_FROM", "RETICENT__CORPUS__OWNER_FIELD")), "owner_from = 'none'"),
+        ({"RETICENT__GUARANTEE__OWNER_BOUND_BASIS": None}, "owner_bound needs owner_bound_basis"),
+        ({"RETICENT__GUARANTEE__OWNER_BOUND": None}, "owner_bound_basis needs owner_bound"),
+        (
+            {
+                "RETICENT__GUARANTEE__OWNER_BOUND_BASIS": "measured",
+                "RETICENT__GUARANTEE__BUDGET_EPSILON": "3",
+                "RETICENT__GUARANTEE__BUDGET_UNIT": "owner",
+            },
+            "bounds nobody",
+        ),
+        ({"RETICENT__GUARANTEE__BUDGET_UNIT": "owner"}, "needs budget_epsilon"),
+    ],
+)
+def test_a_bound_that_nothing_keeps_is_refused(config: Path, changes: dict[str, str | None], match: str) -> None:
+    environ = {name: value for name, value in {**os.environ, **BOUND, **changes}.items() if value is not None}
+    with pytest.raises(ConfigError, match=match):
+        plan_document(config, environ, read=True)

@@ -33,8 +33,8 @@ def ledger(credit: dict[str, Any]) -> str:
     }  # fmt: skip
     return ledger_text(
         {
-            "releases": [row], "tables": [], "groups": [group], "copies": [], "signatures": [], "nights": None,
-            "budget": {"epsilon": None},
+            "releases": [row], "tables": [], "groups": [group], "people": [], "copies": [], "signatures": [],
+            "nights": None, "budget": {"epsilon": None},
         }
     )  # fmt: skip
 

@@ -182,7 +182,9 @@ def test_the_ledger_and_the_page_to_sign_state_a_person(projects: tuple[Path, Pa
     shown = reticent("ledger", config, cwd=config.parent).stdout
     assert "for a person with 1 record" in shown
     assert "records (the most of anybody)" in shown
+    assert "a person of the space customers, 1 release, whatever its files: no bound" in shown
     signed = reticent("sign", config, "--json", cwd=config.parent)
     page = Path(json.loads(signed.stdout.splitlines()[-1])["page"]).read_text()
     assert page.index("What that means for a person") < page.index("What of the text is open")
     assert "A person is whoever the documents name in the field of corpus.owner_field." in page
+    assert "for one person there is no bound, because nothing limits how many records" in page

@@ -129,6 +129,9 @@ def test_the_plain_words_are_about_no_more_than_the_claim(full: dict[str, Any], 
     assert ("what many of them say together about a person" in text) is (notion != "owner_dp" and epsilon > 0)
 
 
+PEOPLE = {"num_releases": 3, "epsilon": 4.4444, "delta": 1e-5}
+
+
 @pytest.mark.parametrize(
     ("composed", "words"),
     [
@@ -142,6 +145,18 @@ def test_the_plain_words_are_about_no_more_than_the_claim(full: dict[str, Any], 
         ),
         ({"num_releases": 1, "epsilon": 1.2, "delta": 1e-5, "has_copy": True}, "A copy of this store may"),
         ({"num_releases": 1, "epsilon": None, "delta": 1e-5, "has_copy": True}, "A copy of this store may"),
+        ({"num_releases": 1, "epsilon": 1.2, "delta": 1e-5, "people": [PEOPLE]}, "from whatever files; for one person"),
+        ({"num_releases": 1, "epsilon": 1.2, "delta": 1e-5, "people": [PEOPLE]}, "3 models were released that may"),
+        ({"num_releases": 1, "epsilon": 1.2, "delta": 1e-5, "people": [PEOPLE]}, "that costs ε = 4.445"),
+        (
+            {
+                "num_releases": 1,
+                "epsilon": None,
+                "delta": 1e-5,
+                "people": [{**PEOPLE, "epsilon": None, "unbounded": ["r1"]}],
+            },
+            "for one person there is no bound, because nothing limits",
+        ),
     ],
 )
 def test_composed_epsilon_is_rounded_up_and_says_what_it_lacks(composed: dict[str, Any] | None, words: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import shutil
 from collections.abc import Callable
@@ -30,8 +31,10 @@ from support.old_stores import (
     unpack,
 )
 
+from pipelines.accounting.ledger import overlapping, person_epsilon_of
 from pipelines.errors import PrivacyGateError
 from pipelines.report.numbers import same_figures
+from pipelines.store.ledger.ledger import read_ledger
 from pipelines.store.objects.ledger_lines import append, ledger_dir, locked, read_documents
 from pipelines.store.place import versions
 from pipelines.store.place.ledger_file import FILE, OLDER
@@ -127,6 +130,17 @@ def test_the_ledger_says_what_it_said(old: tuple[str, Path]) -> None:
         assert (group["num_releases"], group["delta"]) == (old_group["num_releases"], old_group["delta"])
         assert group["epsilon"] == (old_group["epsilon"] and pytest.approx(old_group["epsilon"], rel=1e-3))
     assert [group["num_releases"] for group in now["groups"]] == [1, 3]
+
+
+def test_a_ledger_of_before_people_bounds_nobody(old: tuple[str, Path]) -> None:
+    """Its releases may be about anybody, so they compose for a person of any later one, and have no bound."""
+    _, project = old
+    releases = [r for r in read_ledger(open_store(project)) if r.counts]
+    assert {(r.people, r.facts and r.facts.owner_bound) for r in releases} == {(None, None)}
+    assert len(overlapping(releases)) == 2
+    assert len(overlapping(releases, "overlap", "owner")) == 1
+    assert math.isinf(person_epsilon_of(releases, 1e-6, "customers"))
+    assert document("ledger", project / "crt.toml")["people"] == []
 
 
 def test_credit_that_the_first_version_gave_too_much_of_is_gone(

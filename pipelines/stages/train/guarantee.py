@@ -19,7 +19,7 @@ from pipelines.accounting.claims import Review, build_claims
 from pipelines.accounting.composition import Publication
 from pipelines.accounting.corpus_facts import corpus_facts, stability_of_dedup
 from pipelines.accounting.decisions import made
-from pipelines.accounting.facts import COPIES_BY_PERSON, TrainingFacts, owner_space_of, parse_training
+from pipelines.accounting.facts import COPIES_BY_PERSON, TrainingFacts, parse_training
 from pipelines.accounting.ledger import Release, releases_digest
 from pipelines.accounting.people import People, add_records, people_of
 from pipelines.accounting.withdrawn import withdrawals
@@ -48,7 +48,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
     config: GuaranteeConfig = ctx.configs["guarantee"]
     redact, report = ctx.configs["redact"], ctx.configs["report"]
     training = parse_training(ctx.input("train").json("events.json"))
-    space = owner_space_of(ctx.configs["train"], ctx.configs["corpus"])
+    space = ctx.configs["corpus"].space_of_people
     training = replace(training, is_chosen_by_private_scores=config.chosen_by == "private_scores", owner_space=space)
     releases = ctx.outside.releases or Releases()
     if ctx.outside.releases is not None:
@@ -84,12 +84,13 @@ def run(ctx: StageContext) -> dict[str, Any]:
         num_training_sentences=figures.get("num_population_sentences"),
         stability=stability_of(figures),
     )
-    people = _people(ctx, training)
-    claims = build_claims(training, corpus, review, config.groups, publication, others, people)
+    people = _people(ctx, training, is_measured=config.owner_bound_basis == "measured")
+    joined = {"others": others, "of_people": releases.of_people}
+    claims = build_claims(training, corpus, review, config.groups, publication, people=people, **joined)
     public = claims
     if not report.publish_counts:
         told = people and people.withheld()
-        public = build_claims(training, corpus, Review.withheld(), config.groups, publication, others, told)
+        public = build_claims(training, corpus, Review.withheld(), config.groups, publication, people=told, **joined)
         if training.is_noise_from_private_text:
             public = withheld(public)
     document = {
@@ -99,12 +100,14 @@ def run(ctx: StageContext) -> dict[str, Any]:
         "releases": releases_digest(releases.published),
         "dedup_stability": asdict(stability),
     }
+    if space:
+        document["of_people"] = {"owner_space": space, "releases": releases_digest(releases.of_people)}
     ctx.out.json("claims.json", document)
     num_refused = sum(claim["refused"] is not None for claim in document["claims"])
     return {"num_claims": len(document["claims"]), "num_refused": num_refused}
 
 
-def _people(ctx: StageContext, training: TrainingFacts) -> People | None:
+def _people(ctx: StageContext, training: TrainingFacts, *, is_measured: bool) -> People | None:
     """Counts the private records of each owner. None if owners are unknown; no counts if it read other text."""
     corpus: CorpusConfig = ctx.configs["corpus"]
     train: TrainConfig = ctx.configs["train"]
@@ -126,7 +129,9 @@ def _people(ctx: StageContext, training: TrainingFacts) -> People | None:
             of_shard = shard.table(SHARD, "private").rows(["doc_id", "sentence_index"])
             rows += [(row["doc_id"], row["sentence_index"]) for row in of_shard]
         add_records(counts, rows, owners, size)
-    return people_of(corpus.owner_from, counts, has_assumed=corpus.owner_missing == "own")
+    has_assumed = corpus.owner_missing == "own"
+    found = people_of(corpus.owner_from, counts, has_assumed=has_assumed, bound=training.owner_bound)
+    return replace(found, is_measured=is_measured and training.owner_bound is not None)
 
 
 def _table_holds(releases: Releases) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipelines import memory_files
 from pipelines.accounting.events import to_json
-from pipelines.accounting.facts import PERSON, is_from_private_text
+from pipelines.accounting.facts import PERSON, PUBLIC_BASES, is_from_private_text
 from pipelines.artifacts import Target
 from pipelines.context import Spent, StageContext
 from pipelines.corpus.tables import DOCUMENTS, SENTENCES
@@ -64,7 +64,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
         spent = ctx.run.ledger.reserve(
             to_json(account.event),
             config.target_delta,
-            facts=release_facts(config, prepared.corpus, account),
+            facts=release_facts(config, prepared.corpus, account, ctx.configs.get("guarantee")),
             is_public=config.method_spec().publishes_model,
             insecure_test_seed=config.insecure_test_seed,
         )
@@ -83,9 +83,12 @@ def prepare_and_train(ctx: StageContext, noise_multiplier: float | None, spent: 
     return _train(ctx, _prepare(ctx), noise_multiplier, spent)
 
 
-def release_facts(config: TrainConfig, corpus: TrainingCorpus, account: Account) -> dict[str, Any]:
+def release_facts(
+    config: TrainConfig, corpus: TrainingCorpus, account: Account, guarantee: Any = None
+) -> dict[str, Any]:
     """Returns what the ledger keeps of a training besides its event (`pipelines.accounting.facts.ReleaseFacts`)."""
     rule = rule_of(config.method, account.variant)
+    is_bound = corpus.owner_bound is not None and guarantee.owner_bound_basis in PUBLIC_BASES
     phases = account.phases or ((config.method, rule.rows or "original", account.event),)
     return {
         "method": config.method,
@@ -97,6 +100,7 @@ def release_facts(config: TrainConfig, corpus: TrainingCorpus, account: Account)
         "trains_on_public_rows": rule.has_public_set,
         "typed_masks": bool(corpus.vocabulary.control.typed_masks),
         "is_noise_from_private_text": is_from_private_text(account.light_noise_miss_rate),
+        **({"owner_bound": corpus.owner_bound} if is_bound else {}),
     }
 
 
@@ -172,6 +176,7 @@ def _train(
     return {
         "num_public_records": len(corpus.nonprivate_examples),
         **(private if corpus.owners is None else {"num_people": corpus.owners.count}),
+        **({} if corpus.owner_bound is None else {"num_over_bound": corpus.num_over_bound}),
         "num_steps": outcome.num_steps,
         "num_parameters": num_parameters,
     }
@@ -208,6 +213,7 @@ def read(ctx: StageContext, config: TrainConfig, view: View, network: Network) -
             evaluate_fold=config.evaluate_fold,
             max_eval_sentences=config.max_eval_sentences,
             owner_records=config.owner_records if config.by_owner() else None,
+            owner_bound=_owner_bound(ctx),
         ),
         make_vocabulary=network.vocabulary,
         make_encoder=make_encoder,
@@ -226,16 +232,22 @@ def _tables(ctx: StageContext, config: TrainConfig, view: View) -> TrainingTable
     split, shard = ctx.inputs["split"], ctx.inputs.get("shard", ())
     redacted = ctx.inputs.get("redact", ()) if ctx.stage == "train" else ()
     estimate = ctx.inputs.get("estimate", ()) if view.nonprivate == "screened" else ()
+    needs_documents = config.conversation_tokens or config.by_owner() or _owner_bound(ctx) is not None
     tables = TrainingTables(
         public=[artifact.table(SHARD, "public") for artifact in shard],
         private=[artifact.table(SHARD, "private") for artifact in shard],
         sentences=[artifact.table(SENTENCES) for artifact in split],
         redacted=[artifact.table(REDACTED) for artifact in redacted],
         screened=[artifact.table(SHARD, "screened") for artifact in estimate],
-        documents=[artifact.table(DOCUMENTS) for artifact in split if config.conversation_tokens or config.by_owner()],
+        documents=[artifact.table(DOCUMENTS) for artifact in split if needs_documents],
         held=[artifact.table(HELD) for artifact in ctx.inputs.get("gate", ()) if view.reads_masks],
     )
     return tables if ctx.outside.overlay is None else tables.with_overlay(ctx.outside.overlay)
+
+
+def _owner_bound(ctx: StageContext) -> int | None:
+    """Returns ``guarantee.owner_bound``, which a first phase of a training does not read."""
+    return ctx.configs["guarantee"].owner_bound if "guarantee" in ctx.configs else None
 
 
 def seed_of(ctx: StageContext, config: TrainConfig) -> int:

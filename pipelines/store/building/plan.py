@@ -136,7 +136,9 @@ def check_settings(session: Session, plan: Iterable[Planned]) -> None:
         redact: Any = session.configs["redact"]
         gate: Any = session.configs["gate"]
         check_replacement(train, redact.replacement)
-        check_people(train, has_owners=corpus.has_owners, holds=redact.conservative is not None and gate.holds)
+        guarantee: Any = session.configs["guarantee"]
+        holds = redact.conservative is not None and gate.holds
+        check_people(train, has_owners=corpus.has_owners, holds=holds, owner_bound=guarantee.owner_bound)
     if "synthesize_rows" in planned:
         check_writes_rows(session.configs["train"])  # type: ignore[arg-type]
     if "audit_domain_models" in planned:

@@ -189,7 +189,12 @@ def budget_of(session: Session) -> Budget | None:
     settings: Any = session.configs.get("guarantee")
     if settings is None or getattr(settings, "budget_epsilon", None) is None:
         return None
-    return Budget(epsilon=settings.budget_epsilon, delta=settings.budget_delta, scope=settings.budget_scope)
+    return Budget(
+        epsilon=settings.budget_epsilon,
+        delta=settings.budget_delta,
+        scope=settings.budget_scope,
+        unit=settings.budget_unit,
+    )
 
 
 def enter_older(roots: Roots) -> None:
@@ -293,7 +298,9 @@ class StoreLedger:
             budget = budget_of(self.session)
             projection = project(known, new, budget)
             if budget is not None and is_public and projection.exceeds(budget):
-                raise PrivacyGateError(refusal(projection, budget))
+                raise PrivacyGateError(refusal(projection, budget, release_id))
+            if budget is not None and budget.unit == "owner":
+                projection = project(known, new, replace(budget, unit="record"))
             if not any(r.release_id == release_id for r in listed):
                 new = replace(new, epsilon=finite(epsilon_alone(new)))
                 # The mark comes first, because an entry without its mark would be counted again when training goes on.

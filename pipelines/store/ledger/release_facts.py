@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipelines.accounting.decisions import made as decisions_made
-from pipelines.accounting.facts import owner_space_of
 from pipelines.context import pseudonym
 from pipelines.files import canonical_json
 from pipelines.graph_names import PRIVATE, REDACTED
@@ -69,7 +68,7 @@ def preparation_facts(
         "holds_rows": corpus.holds_rows,
         "decisions": sorted(decisions_made(configs)),
         "recipe": session.configs["train"].recipe("train"),
-        **({"owner_space": space} if (space := owner_space_of(configs["train"], configs["corpus"])) else {}),
+        "owner_space": configs["corpus"].space_of_people,
     }
 
 

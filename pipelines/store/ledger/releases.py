@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
+from typing import Any
 
-from pipelines.accounting.ledger import Scope, overlapping
+from pipelines.accounting.ledger import Release, Scope, of_people, overlapping
 from pipelines.context import Releases
 from pipelines.files import canonical_json
 from pipelines.store.ledger.documents import sharing_documents, split_keys
@@ -19,7 +20,7 @@ from pipelines.store.place.roots import Roots
 
 
 def releases_on_files(session: Session, redacted: Keys) -> Releases:
-    """Returns the published releases that may share a record with the run, oldest first, whatever their keys are.
+    """Returns the published releases that may share a record, or a person, with the run, whatever their keys are.
 
     Models of audits link releases that share records with them, and are left out themselves.
 
@@ -33,15 +34,17 @@ def releases_on_files(session: Session, redacted: Keys) -> Releases:
     tokens = data_tokens(session)
     sharing = sharing_documents(session.roots, split_keys(session), everything)
     scope: Scope = getattr(session.configs.get("guarantee"), "budget_scope", "overlap")
-    linked = []
+    linked: list[Release] = []
     for group in overlapping(everything, scope):
         if any(r.tokens is None or tokens & r.tokens or r.release_id in sharing for r in group):
             linked += list(group)
     claimed = [r for r in linked if r.is_claimed]
+    corpus: Any = session.configs.get("corpus")
     others = {name for r in claimed if r.facts is not None for name in r.facts.redactions}
     order = {r.release_id: n for n, r in enumerate(everything)}
     return Releases(
         published=tuple(sorted(claimed, key=lambda r: order[r.release_id])),
+        of_people=of_people(everything, linked, corpus.space_of_people if corpus else "", scope),
         redactions=redactions_of(session, others, redacted),
         adopted=adopted_models(session.roots),
         is_copied=bool(copies_of(session.roots)),
@@ -65,4 +68,6 @@ def digest_of(releases: Releases) -> str:
     known = [sorted(releases.redactions), releases.is_current, dict(releases.recipe)]
     if releases.is_copied:
         known.append("copied")
+    if releases.of_people:
+        known.append([r.release_id for r in releases.of_people])
     return hashlib.sha256(canonical_json([known, documents])).hexdigest()

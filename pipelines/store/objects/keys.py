@@ -38,9 +38,11 @@ def _version(distribution: str) -> str:
 def _keyed_config(stage: Stage, configs: Mapping[str, StageConfig]) -> dict[str, Any]:
     keyed = {}
     for table in stage.configs:
-        fields = configs[table].keyed(stage.name)
-        if table in stage.fields:
-            fields = {name: fields[name] for name in stage.fields[table] if name in fields}
+        fields, wanted = configs[table].keyed(stage.name), stage.fields.get(table)
+        if wanted is not None:
+            fields = {name: fields[name] for name in wanted if name in fields}
+            if wanted and configs[table].LATER.issuperset(wanted) and not fields:
+                continue  # before these settings there were, the stage did not read the table
         keyed[table] = fields
     return keyed
 

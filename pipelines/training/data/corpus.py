@@ -45,6 +45,8 @@ class TrainingCorpus:
         private_examples: records that private steps sample, in an order that depends on no text.
         held_out: records to evaluate on.
         owners: people of ``private_examples``, if private steps sample people.
+        owner_bound: largest number of ``private_examples`` of one person, if further ones were left out.
+        num_over_bound: number of those that were left out.
     """
 
     vocabulary: Vocabulary
@@ -54,6 +56,8 @@ class TrainingCorpus:
     private_examples: Examples
     held_out: HeldOut
     owners: Owners | None = None
+    owner_bound: int | None = None
+    num_over_bound: int = 0
 
     @property
     def num_private(self) -> int:
@@ -76,7 +80,8 @@ class TrainingTables:
         sentences: original sentences, for the held-out fold and for methods that train on original text.
         redacted: redacted tables in the order of ``sentences``, for methods that mark tokens.
         screened: rows that people screened, for views of them.
-        documents: documents tables, if a record shows that it ends its conversation, or private steps sample people.
+        documents: documents tables, if a record shows that it ends its conversation, private steps sample people, or
+            people have a largest number of records.
         excluded: rows that are not trained on (`pipelines.training.data.overlay`). None in a release.
         held: table of rows that the gate holds, for methods that read masks beside the shards.
     """
@@ -119,6 +124,7 @@ class CorpusSettings:
         evaluate_fold: fold to evaluate on.
         max_eval_sentences: largest number of records to evaluate on.
         owner_records: number of records that a drawn person brings; None if private steps sample records.
+        owner_bound: largest number of private records of a person; None without a bound.
     """
 
     view: View
@@ -129,6 +135,7 @@ class CorpusSettings:
     evaluate_fold: str
     max_eval_sentences: int
     owner_records: int | None = None
+    owner_bound: int | None = None
 
 
 def read_corpus(
@@ -168,9 +175,12 @@ def read_corpus(
     if settings.view.nonprivate != "screened":  # people screened some rows only
         reader.excluded.check()
     private, private_records = _private(settings.view, shards, original)
-    owners = None
+    owners, num_private = None, len(private_records)
     if settings.owner_records is not None:
         owners = owners_of(tables.documents, private.document_digests(private_records), settings.owner_records)
+    if settings.owner_bound is not None:
+        of_records = owners_of(tables.documents, private.document_digests(private_records), 1).of_records
+        private_records = private.at_most(settings.owner_bound, private_records, of_records)
     return TrainingCorpus(
         vocabulary=vocabulary,
         nonprivate_order=order,
@@ -188,6 +198,8 @@ def read_corpus(
             lengths=reader.lengths,
         ),
         owners=owners,
+        owner_bound=settings.owner_bound,
+        num_over_bound=num_private - len(private_records),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -332,9 +333,27 @@ class StoredRecords:
 
     def sample(self, most: int) -> IntArray:
         """Returns at most ``most`` records: those with the smallest digest of document and place, for any text."""
-        first = self.borders[:-1]
-        places = zip(self.documents[first], self.groups[first], strict=True)
-        digests = [
-            hashlib.sha256(document.tobytes() + int(group).to_bytes(8, "big")).digest() for document, group in places
-        ]
-        return np.asarray(sorted(range(len(self)), key=digests.__getitem__)[:most], dtype=np.int64)
+        return np.asarray(sorted(range(len(self)), key=self._digest_of_place)[:most], dtype=np.int64)
+
+    def at_most(self, most: int, records: IntArray, owners: IntArray) -> IntArray:
+        """Returns at most ``most`` of these records of each owner, in their order: those that `sample` would choose.
+
+        Names of documents are HMACs, so without the store's secret nobody can choose which records of a person stay.
+        What stays of one owner's records depends on these alone.
+
+        Args:
+            most: largest number of records of an owner.
+            records: numbers of records.
+            owners: (len(records),) number of the owner of each.
+        """
+        kept: list[int] = []
+        taken: Counter[int] = Counter()
+        for at in sorted(range(len(records)), key=lambda at: self._digest_of_place(int(records[at]))):
+            taken[owner := int(owners[at])] += 1
+            if taken[owner] <= most:
+                kept.append(at)
+        return records[np.sort(np.asarray(kept, dtype=np.int64))]
+
+    def _digest_of_place(self, record: int) -> bytes:
+        first = self.borders[record]
+        return hashlib.sha256(self.documents[first].tobytes() + int(self.groups[first]).to_bytes(8, "big")).digest()

@@ -1,0 +1,157 @@
+"""Costs of a store's releases for people, and what the rest of a budget carries, for `reticent ledger`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pipelines.accounting.events import adds_no_noise
+from pipelines.accounting.facts import PERSON
+from pipelines.accounting.ledger import (
+    Release,
+    composed_epsilon,
+    composed_event,
+    overlapping,
+    person_epsilon_of,
+    without_bound,
+)
+from pipelines.accounting.people import figures_of, sizes_of
+from pipelines.files import finite
+from pipelines.settings.guarantee import GuaranteeConfig
+
+_MOST_TRAININGS: Final = 1_000
+"""Largest number of further trainings that is computed."""
+
+
+def people_of(guarantee: GuaranteeConfig, releases: Sequence[Release]) -> list[dict[str, Any]]:
+    """Computes what all releases cost a person, for each set of people that a release names.
+
+    Args:
+        guarantee: settings of the budget
+        releases: all releases of a store, in the order of entry
+
+    Returns:
+        Dictionaries of ``owner_space``, ``num_releases`` (that may be about the same person, whatever their files),
+        ``epsilon`` (unamplified, replace-one; None: no bound), ``delta``, ``unbounded`` (ids of the releases that do
+        not bound what a person brings), and ``left`` and ``num_more`` of the budget (None if it is not for people).
+    """
+    found = []
+    for members in overlapping(releases, guarantee.budget_scope, "owner"):
+        counted = [r for r in members if r.counts]
+        for space in sorted({r.facts.owner_space for r in counted if r.facts is not None and r.facts.owner_space}):
+            delta = guarantee.budget_delta or max(r.delta for r in counted)
+            total = person_epsilon_of(counted, delta, space)
+            budget = guarantee.budget_epsilon if guarantee.budget_unit == "owner" else None
+            found.append(
+                {
+                    "owner_space": space,
+                    "num_releases": len(counted),
+                    "epsilon": finite(total),
+                    "delta": delta,
+                    "unbounded": list(without_bound(counted, space)),
+                    "left": left(budget, total),
+                    "num_more": num_more(counted, budget, delta, space),
+                }
+            )
+    return found
+
+
+def people_text(people: Mapping[str, Any]) -> str:
+    """Formats what releases cost the people of a space."""
+    num, who = people["num_releases"], f"a person of {space_text(people['owner_space'])}"
+    of = f"{num} release{'s together' if num > 1 else ''}, whatever {'their' if num > 1 else 'its'} files"
+    if people["epsilon"] is not None:
+        figures = f"epsilon {people['epsilon']:.4g}, delta {people['delta']:g}, composed, unamplified, replace-one"
+        return f"{who}, {of}: {figures}"
+    ids = people["unbounded"]
+    return f"{who}, {of}: no bound" + (f"; nothing bounds what a person brought to {', '.join(ids)}" if ids else "")
+
+
+def space_text(owner_space: str) -> str:
+    """Names a set of people, by corpus.owner_space or else by the settings that say who is a person."""
+    name, _, how = owner_space.partition("/")
+    how = how.replace("/", " ").strip()
+    return f"the space {name}{f' ({how})' if how else ''}" if name else f"the people by {how}"
+
+
+def left(budget: float | None, total: float) -> float | None:
+    """Computes what is left of a budget; None without one."""
+    if budget is None:
+        return None
+    return max(budget - total, 0.0) if math.isfinite(total) else 0.0
+
+
+def by_owner(releases: Sequence[Release]) -> bool:
+    """Checks that the steps of all releases sampled the same people, so that epsilon is that of a person."""
+    spaces = {r.facts.owner_space if r.facts is not None and r.facts.record == PERSON else "" for r in releases}
+    return len(spaces) == 1 and "" not in spaces
+
+
+def person_of(
+    releases: Sequence[Release], delta: float | None, person: Mapping[str, Any] | None
+) -> dict[str, Any] | None:
+    """Computes what releases cost a person.
+
+    Args:
+        releases: counted releases of a group
+        delta: delta of the group
+        person: part ``person`` of the latest claims about these releases; None if there are none
+
+    Returns:
+        ``is_known`` (true if it is known whose records they are) and ``figures``, as in
+        `pipelines.accounting.people.figures_of`; None if no bound holds even for a record, or if the releases' own
+        epsilon is that of a person.
+    """
+    event = composed_event(releases)
+    if delta is None or not releases or adds_no_noise(event) or by_owner(releases):
+        return None
+    is_known = bool(person and person["is_known"] and person["figures"])
+    sizes = {f["num_records"]: f["whose"] for f in person["figures"]} if person and is_known else sizes_of(None)
+    return {"is_known": is_known, "figures": figures_of(event, delta, sizes)}
+
+
+def num_more(
+    releases: Sequence[Release], budget: float | None, delta: float | None, owner_space: str = ""
+) -> int | None:
+    """Computes how many more trainings like the newest one, on the same records, fit into the budget.
+
+    Args:
+        releases: counted releases of a group, oldest first
+        budget: value of ``guarantee.budget_epsilon``; None without a budget
+        delta: delta of the budget
+        owner_space: space of the person whom the budget is for; empty for a budget of a record
+
+    Returns:
+        A number up to `_MOST_TRAININGS`; None without a budget or a release.
+    """
+
+    if budget is None or delta is None or not releases:
+        return None if budget is None or not releases else 0
+    at = delta
+
+    def cost(number: int) -> float:
+        found = [*releases, *[releases[-1]] * number]
+        return person_epsilon_of(found, at, owner_space) if owner_space else composed_epsilon(found, at)
+
+    if math.isinf(cost(0)):
+        return 0
+
+    def fits(number: int) -> bool:
+        return cost(number) <= budget
+
+    known, refused = 0, 1
+    while refused <= _MOST_TRAININGS and fits(refused):
+        known, refused = refused, 2 * refused
+    refused = min(refused, _MOST_TRAININGS + 1)
+    while refused - known > 1:
+        middle = (known + refused) // 2
+        known, refused = (middle, refused) if fits(middle) else (known, middle)
+    return known
+
+
+def more_text(number: int, nights: int | None) -> str:
+    """Formats how many more trainings fit into the rest of a budget."""
+    most = "at least " if number == _MOST_TRAININGS else ""
+    text = f"it carries {most}{number:,} more training{'' if number == 1 else 's'} like the newest, on the same records"
+    return text if nights is None or not number else f"{text}: {number * nights:,} nights, one training every {nights}"
