@@ -275,9 +275,9 @@ def _warnings(chosen: PlannedTraining, goal: Goal, given: Budget) -> list[str]:
         found.append(
             f"noise will drown the signal (an estimate): total noise is {chosen.total_noise:.2g}, and from {DROWNED:g} "
             "on small models trained from scratch lost a third to almost half of what they learn without noise beyond "
-            f"the frequencies of tokens. Batch size, steps and compute hardly change it. What helps: {more}, or epsilon "
-            f"{goal.epsilon_for(factor):.2g}, or a pretrained model, which has less to learn (train.model, perhaps "
-            'with train.adaptation = "lora")'
+            f"the frequencies of tokens. Batch size, steps and compute hardly change it. What helps: {more}, or "
+            f"epsilon {goal.epsilon_for(factor):.2g}, or a pretrained model, which has less to learn (train.model, "
+            'perhaps with train.adaptation = "lora")'
             + (", or more epochs, which allow several records of a drawn person (train.owner_records)" * several)
         )
     if chosen.steps < ENOUGH_STEPS:

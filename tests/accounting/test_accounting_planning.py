@@ -108,7 +108,7 @@ def test_the_epsilon_that_would_help_lowers_the_figure_by_the_factor():
 
 
 def test_the_best_batch_has_the_most_steps_within_the_allowed_noise():
-    found = batch_sizes("record", 2_000, goal(8.0, 1e-5, 16_000))
+    found = batch_sizes("record", 1_000, goal(8.0, gradients=32_000))
     best = best_batch(found)
     at, least = found.index(best), min(t.total_noise for t in found)
     assert best.total_noise <= BATCH_LOSS * least < found[at - 1].total_noise

@@ -62,9 +62,9 @@ def test_a_thousand_people_at_epsilon_3_are_warned_with_what_would_help(few):
 
 
 def test_many_people_are_not_warned():
-    found = plan(people=100_000, epsilon=3.0, epochs=2)
+    found = plan(people=20_000, epsilon=3.0, epochs=4)
     assert found["warnings"] == []
-    assert found["delta"] <= 1e-6
+    assert found["delta"] == 1e-6
     assert found["recommended"]["name"] == "owner, g = 1"
 
 
@@ -86,13 +86,13 @@ def test_the_picture_is_svg_with_every_option(few):
 def test_compute_in_four_ways_is_the_same():
     ways = (
         {"epochs": 4},
-        {"gradients": 2_000},
-        {"tokens": 20_000, "record_tokens": 10},
-        {"hours": 0.5, "throughput": 2_000 / 1_800},
+        {"gradients": 240},
+        {"tokens": 2_400, "record_tokens": 10},
+        {"hours": 0.5, "throughput": 240 / 1_800},
     )
-    found = [plan(records=500, epsilon=8.0, **way)["recommended"] for way in ways]
+    found = [plan(records=60, epsilon=8.0, **way)["recommended"] for way in ways]
     assert all({**option, "hours": None} == found[0] for option in found)
-    assert found[3]["hours"] == pytest.approx(0.5, rel=0.05)
+    assert found[3]["hours"] == pytest.approx(0.5, rel=0.1)
 
 
 @pytest.mark.parametrize(

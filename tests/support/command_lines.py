@@ -45,9 +45,8 @@ PARTS = {
         privacy person --sample-rate 0.01 --noise-multiplier 1 --steps 100 --delta 1e-5 --records 4 --json
         privacy plan --people 300 --records 900 --median 2 --most 9 --epsilon 3 --delta 1e-5 --epochs 8 \
             --parameters 1000 --throughput 100 --out plan.svg --json
-        privacy plan --records 500 --gradients 2000 --config reticent.toml
-        privacy plan --records 500 --tokens 20000 --record-tokens 10
-        privacy plan --records 500 --hours 0.1 --throughput 10
+        privacy plan --records 500 --gradients 2000 --tokens 20000 --record-tokens 10 --hours 1 \
+            --config reticent.toml # 2
         privacy calibrate --target-epsilon 3 --target-delta 1e-5 --sample-rate 0.01 --steps 100 \
             --relation add_or_remove_one --accountant rdp --json
         privacy confidentiality --epsilon 3 --delta 1e-5 --gamma 0.01 --delta2 0.001 --group-size 2 --json
