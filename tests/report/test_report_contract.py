@@ -34,7 +34,8 @@ def test_claims(raw: dict[str, Any]) -> None:
 
 def test_titles() -> None:
     modules = [
-        importlib.import_module(f"pipelines.accounting.{n}") for n in ("confidentiality_claims", "selective_claims")
+        importlib.import_module(f"pipelines.accounting.{n}")
+        for n in ("confidentiality_claims", "owner_claims", "selective_claims")
     ]
     source = "".join(inspect.getsource(module) for module in modules)
     assert TITLES
