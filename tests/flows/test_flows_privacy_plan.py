@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import tomllib
 from pathlib import Path
 from xml.etree.ElementTree import fromstring
@@ -33,7 +34,10 @@ def plan(config=None, out=None, **given):
 @pytest.fixture(scope="module")
 def few(tmp_path_factory):
     out = tmp_path_factory.mktemp("plan") / "plan.svg"
-    return plan(people=1_000, records=4_000, most=16, epsilon=3.0, throughput=100.0, out=out)
+    began = time.process_time()
+    found = plan(people=1_000, records=4_000, most=16, epsilon=3.0, throughput=100.0, out=out)
+    assert time.process_time() - began < 10  # about two seconds
+    return found
 
 
 def test_the_document_of_the_contract(few):
