@@ -33,7 +33,7 @@ import numpy.typing as npt
 from pipelines import randomness
 from pipelines.accounting import accountants
 from pipelines.accounting.events import Event, NeighboringRelation, NoEvent, to_json
-from pipelines.accounting.groups import group_epsilon
+from pipelines.accounting.groups import group_epsilons
 from pipelines.attacks.conformance import combined
 from pipelines.attacks.epsilon_comparison import ClaimedProfile, claim_p_value
 from pipelines.attacks.epsilon_estimates import GUESS_PLANS, EpsilonEstimate, epsilon_estimates
@@ -196,7 +196,13 @@ class PlayedTraining:
         """Returns the accountant's epsilon for exactly these steps and the relation of the coins."""
         if self.person is None:
             return accountants.epsilon(self.event, delta, RELATION)
-        return group_epsilon(self.event, delta, self.person)
+        return self.claimed_of(self.person, delta)
+
+    def claimed_of(self, size: int, delta: float) -> float:
+        """Returns the epsilon of a group of sampled units that are all replaced."""
+        if size == 1:
+            return accountants.epsilon(self.event, delta, NeighboringRelation.REPLACE_ONE)
+        return group_epsilons(self.event, [delta], size)[0]
 
     def estimates(self, delta: float, confidence: float, rng: np.random.Generator) -> list[EpsilonEstimate]:
         """Returns all lower bounds on epsilon."""

@@ -10,12 +10,14 @@ from pipelines.config import StageConfig
 
 OF_DOMAINS: Final = ("audit_domain_models", "audit_domains")
 """The stages that the setting ``domains`` turns on."""
+_RECORDS_OF_PERSON: Final = 16
 
 
 class AuditConfig(StageConfig):
     """The attacks on the trained model, and their effort."""
 
     UNKEYED: ClassVar[frozenset[str]] = frozenset({"enabled", "domains"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"owner_records"})
 
     enabled: bool = Field(
         default=False,
@@ -88,6 +90,14 @@ class AuditConfig(StageConfig):
         description="Trials of the game on the steps that the method takes, an epoch with the noise and rate of this "
         "training. They take seconds.",
     )
+    owner_records: int | None = Field(
+        None,
+        ge=1,
+        le=1_000,
+        description="Records of each made-up person in the game on people, which compares a lower bound with the "
+        "epsilon of a person. unset: 16 if train.unit = owner, and no such game otherwise. A number also lets "
+        "membership attacks judge people (corpus.owner_from), and trains the audit's model without all their records.",
+    )
     confidence: float = Field(
         0.95, gt=0.5, lt=1, description="Confidence of intervals and lower bounds. Alarms are raised at 99.9 % instead."
     )
@@ -95,6 +105,14 @@ class AuditConfig(StageConfig):
     def wants(self, stage: str) -> bool:
         """Checks that the settings ask for a stage. The stages of `OF_DOMAINS` also need the setting ``domains``."""
         return self.enabled and (self.domains or stage not in OF_DOMAINS)
+
+    def records_of_person(self, *, by_owner: bool) -> int | None:
+        """Returns the number of records of a made-up person; None for an audit without people.
+
+        Args:
+            by_owner: true if the training samples people.
+        """
+        return self.owner_records or (_RECORDS_OF_PERSON if by_owner else None)
 
     @model_validator(mode="after")
     def _has_form(self) -> AuditConfig:

@@ -14,19 +14,19 @@ from pipelines.accounting.events import NeighboringRelation, adds_no_noise, from
 from pipelines.attacks.conformance import combined
 from pipelines.attacks.engine_power import measured_power
 from pipelines.attacks.epsilon_comparison import ClaimedProfile, claim_p_value
-from pipelines.attacks.epsilon_estimates import epsilon_estimates
+from pipelines.attacks.epsilon_estimates import EstimatorName, epsilon_estimates
 from pipelines.attacks.epsilon_trials import Trials
 from pipelines.attacks.sequential_test import SequentialTest
 from pipelines.attacks.summary import ACROSS_DOMAINS, LEFT_OPEN, estimates_shown, extraction_summary, membership_summary
-from pipelines.attacks.white_box import ENGINE_PLANS
 from pipelines.context import StageContext
 from pipelines.settings.audit import AuditConfig
 from pipelines.stages.audit.canaries import EXPOSURES
 from pipelines.stages.audit.canary_table import CANARIES
-from pipelines.stages.audit.steps import played_games
+from pipelines.stages.audit.person import person_document, why_no_people
+from pipelines.stages.audit.steps import played_games, records_of_person
 
 SCHEMA_VERSION: Final = 1
-ESTIMATOR: Final = "f_dp"
+ESTIMATOR: Final[EstimatorName] = "f_dp"
 """The estimator whose bound is shown first, because it assumes only fair coins. It is fixed before any result."""
 _ATTACKED_VARIANT: Final = "missed"
 MODEL: Final = "the audit's model"
@@ -57,6 +57,8 @@ def run(ctx: StageContext) -> dict[str, Any]:
         games += on_steps
         if not_played is not None:
             not_attacked["steps"] = not_played
+        if records_of_person(ctx) is not None and not any(game.person for game in games):
+            not_attacked["person"] = not_played or why_no_people(ctx.configs["train"])
     # Games on steps come first: they are the stronger tests, and the stake falls from one game to the next.
     evidence = [(game.identifier, game.p_value) for game in reversed(games) if game.p_value is not None]
     # This is the evidence of this audit alone. The ledger keeps that of all nights (`flows.running.auditing`).
@@ -70,7 +72,10 @@ def run(ctx: StageContext) -> dict[str, Any]:
         "extraction": None if "extraction" in not_attacked else extraction_summary(attacks["extraction"]),
         "domains": domains,
         **_lower_bound(None if "epsilon" in not_attacked else games[0]),
-        "estimates": estimates_shown([(game.name, game.claimed, game.estimates) for game in games]),
+        "estimates": estimates_shown(
+            [(game.name, game.claimed, game.estimates) for game in games if game.person is None]
+        ),
+        "person": [game.person for game in games if game.person is not None],
         "evidence": [{"audit": identifier, "p_value": p_value} for identifier, p_value in evidence],
         "p_value": min(1.0, len(evidence) * min(p for _, p in evidence)) if evidence else None,
         "alarm": state.is_alarm,
@@ -96,6 +101,7 @@ class AuditedGame:
         estimates: documents of the lower bounds; the report shows the first one first.
         p_value: p-value of the claim; None without a claim.
         attacked: code and method that were attacked, with the p-value of each test; None for a model.
+        person: bound and epsilons of a game on people (`pipelines.stages.audit.person`); None if it is on records.
     """
 
     name: str
@@ -104,6 +110,7 @@ class AuditedGame:
     estimates: Sequence[Mapping[str, Any]]
     p_value: float | None
     attacked: Mapping[str, Any] | None = None
+    person: Mapping[str, Any] | None = None
 
 
 def _power(ctx: StageContext) -> dict[str, Any] | None:
@@ -162,9 +169,7 @@ def _games_on_steps(ctx: StageContext, rng: np.random.Generator) -> tuple[list[A
     games, not_played = played_games(ctx)
     audited = []
     for game, played in games:
-        estimates = epsilon_estimates(
-            played.trials, delta=delta, confidence=config.confidence, rng=rng, plans=ENGINE_PLANS
-        )
+        found = {estimate.estimator: estimate for estimate in played.estimates(delta, config.confidence, rng)}
         tests = played.p_values(rng)
         p_value = combined(tests.values())
         audited.append(
@@ -172,8 +177,11 @@ def _games_on_steps(ctx: StageContext, rng: np.random.Generator) -> tuple[list[A
                 name=game.name,
                 identifier=rng.bytes(32).hex(),
                 claimed=played.claimed(delta),
-                estimates=[estimate.document() for estimate in estimates.values()],
+                estimates=[estimate.document() for estimate in found.values()],
                 p_value=p_value,
+                person=None
+                if game.person_records is None
+                else person_document(game, played, found[ESTIMATOR].document(), delta),
                 attacked={
                     "game": game.name,
                     "method": game.method,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pipelines.accounting.events import Event, PoissonSampled, SelfComposed, from_json
 from pipelines.attacks.attack_training import play_training
 from pipelines.attacks.training_game import PlayedTraining, TrainingGame
 from pipelines.context import StageContext
 from pipelines.methods.registry import METHODS
+from pipelines.settings.audit import AuditConfig
 from pipelines.stages.train.ranks import on_ranks
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
     from pipelines.settings.train import TrainConfig
 
+LEAST_PEOPLE: Final = 20
+"""Fewest people of a game, however few trials the settings ask for."""
 NOT_PLAYED: Final = (
     "the method is of another package and could not be planned on canaries ({}): the steps that it takes were not "
     "attacked"
@@ -30,6 +33,8 @@ def played_games(ctx: StageContext) -> tuple[list[tuple[TrainingGame, PlayedTrai
 
     The games have records of their own, so their claim is finite whatever else the training did, and whatever a canary
     of the audit's model is. They run in as many processes of this machine as the training.
+
+    If the settings ask for people, each kind is played twice: on single records, and on people with several.
 
     Returns:
         The games, and the reason if one could not be played; None if all were.
@@ -55,6 +60,21 @@ def is_ours(method: str) -> bool:
 
 
 def _games(ctx: StageContext) -> Iterator[TrainingGame]:
+    """Yields the games on records, and then those on people."""
+    games = list(_of_records(ctx))
+    yield from games
+    each = records_of_person(ctx)
+    if each is not None:
+        num = max(LEAST_PEOPLE, ctx.configs["audit"].num_trials // each)
+        yield from (replace(game, person_records=each, num_canaries=num) for game in games if not game.takes_spans)
+
+
+def records_of_person(ctx: StageContext) -> int | None:
+    """Returns the number of records of each made-up person; None if the settings ask for no people."""
+    return cast(AuditConfig, ctx.configs["audit"]).records_of_person(by_owner=ctx.configs["train"].by_owner())
+
+
+def _of_records(ctx: StageContext) -> Iterator[TrainingGame]:
     events, figures = (ctx.input("audit_model").json(name) for name in ("events.json", "figures.json"))
     config: TrainConfig = ctx.configs["train"]
     own: dict[str, Any] = {
