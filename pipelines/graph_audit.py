@@ -50,7 +50,7 @@ AUDIT_STAGES = (
         module=f"{STAGES}.audit.model",
         configs=_RECIPE,
         fields={
-            "audit": ("num_members", "canary_form", *_CANARIES, "copies", "copies_differ"),
+            "audit": ("num_members", "canary_form", *_CANARIES, "copies", "copies_differ", "owner_records"),
             "split": SPLIT_ROWS,
             "redact": _REDACTED_ROWS,
         },
@@ -67,7 +67,7 @@ AUDIT_STAGES = (
         step="membership",
         module=f"{STAGES}.audit.membership",
         configs=_ATTACKED,
-        fields={"audit": ("confidence",)},
+        fields={"audit": ("confidence", "owner_records")},
         inputs=_READ_BY_ATTACKS_ON_ROWS,
         packages=(*MODEL_PACKAGES, "scipy"),
         optional=True,
@@ -135,7 +135,7 @@ AUDIT_STAGES = (
         table="audit",
         module=f"{STAGES}.audit.audit",
         configs=_ATTACKED,
-        fields={"audit": ("confidence", "num_trials", "copies")},
+        fields={"audit": ("confidence", "num_trials", "copies", "owner_records")},
         inputs=(
             Input("train", ("events.json", FIGURES)),
             Input("audit_model", ("events.json", FIGURES, "canaries.parquet")),

@@ -179,7 +179,10 @@ class Pair:
         return np.asarray(logsumexp(terms, axis=1))
 
     def losses(self, x: FloatArray) -> FloatArray:
-        """Returns (n,) privacy losses of outcomes, over the clipping norm, which rise with x because the likelihood ratio is monotone."""
+        """Returns (n,) privacy losses of noisy sums over the clipping norm, which rise with x.
+
+        They do because the likelihood ratio is monotone.
+        """
         return self._log_density(x) - self._log_density(-x)
 
     def _divergences(self, levels: FloatArray, places: FloatArray) -> FloatArray:

@@ -217,7 +217,9 @@ class Releases:
             "sizes of samples": p_value(self._sizes, itertools.repeat(num, steps), rate),
             f"how often each {self._names[0]} is sampled": p_value(self._turns, itertools.repeat(steps, num), rate),
             "pairs sampled together": p_value([self._num_pairs], [steps * (num // 2)], rate**2),
-            f"{_PLURALS[self._names[0]]} sampled again": p_value((k for k, _ in again), (n for _, n in again), rate) if again else 1.0,
+            f"{_PLURALS[self._names[0]]} sampled again": p_value((k for k, _ in again), (n for _, n in again), rate)
+            if again
+            else 1.0,
         }
 
     def _normals(self, counts: IntArray, trials: IntArray, rate: float) -> FloatArray:

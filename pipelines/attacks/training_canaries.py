@@ -107,9 +107,7 @@ class Witness(ABC):
         scores: (num_canaries,) scores of the training that was killed and resumed.
     """
 
-    def __init__(
-        self, included: BoolArray, releases: Releases, sample_rate: float, person: int | None = None
-    ) -> None:
+    def __init__(self, included: BoolArray, releases: Releases, sample_rate: float, person: int | None = None) -> None:
         self.included, self.releases, self.rate, self._person = included, releases, sample_rate, person
         self.run, self._num_begun, self._stop, self._noise_multiplier = -1, 0, 0, 0.0
         self._own: list[tuple[int, FloatArray]] = []

@@ -87,7 +87,7 @@ class TrainingGame:
     @property
     def name(self) -> str:
         """The name of the game for people: whose steps are attacked, each of them seen."""
-        whose = "" if self.person_records is None else f", by {_count(self.person_records)} of a person together"
+        whose = "" if self.person_records is None else f", on people with {_count(self.person_records)} each"
         phase = "the first phase of " if self.is_first_phase else ""
         return f"the steps of {phase}{self.method}, each of them seen{whose}"
 

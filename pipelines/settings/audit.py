@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, Literal
 
 from pydantic import Field, model_validator
 
@@ -106,16 +107,17 @@ class AuditConfig(StageConfig):
         """Checks that the settings ask for a stage. The stages of `OF_DOMAINS` also need the setting ``domains``."""
         return self.enabled and (self.domains or stage not in OF_DOMAINS)
 
-    def records_of_person(self, *, by_owner: bool) -> int | None:
-        """Returns the number of records of a made-up person; None for an audit without people.
-
-        Args:
-            by_owner: true if the training samples people.
-        """
-        return self.owner_records or (_RECORDS_OF_PERSON if by_owner else None)
-
     @model_validator(mode="after")
     def _has_form(self) -> AuditConfig:
         if "{" not in self.canary_form:
             raise ValueError("canary_form has no hole; write for example {digits:6} where the secret stands")
         return self
+
+
+def records_of_person(configs: Mapping[str, Any]) -> int | None:
+    """Returns the number of records of a made-up person; None for an audit without people.
+
+    Args:
+        configs: settings with the tables ``audit`` and ``train``.
+    """
+    return configs["audit"].owner_records or (_RECORDS_OF_PERSON if configs["train"].by_owner() else None)

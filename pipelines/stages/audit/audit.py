@@ -17,13 +17,20 @@ from pipelines.attacks.epsilon_comparison import ClaimedProfile, claim_p_value
 from pipelines.attacks.epsilon_estimates import EstimatorName, epsilon_estimates
 from pipelines.attacks.epsilon_trials import Trials
 from pipelines.attacks.sequential_test import SequentialTest
-from pipelines.attacks.summary import ACROSS_DOMAINS, LEFT_OPEN, estimates_shown, extraction_summary, membership_summary
+from pipelines.attacks.summary import (
+    ACROSS_DOMAINS,
+    LEFT_OPEN,
+    PEOPLE,
+    estimates_shown,
+    extraction_summary,
+    membership_summary,
+)
 from pipelines.context import StageContext
-from pipelines.settings.audit import AuditConfig
+from pipelines.settings.audit import AuditConfig, records_of_person
 from pipelines.stages.audit.canaries import EXPOSURES
 from pipelines.stages.audit.canary_table import CANARIES
 from pipelines.stages.audit.person import person_document, why_no_people
-from pipelines.stages.audit.steps import played_games, records_of_person
+from pipelines.stages.audit.steps import played_games
 
 SCHEMA_VERSION: Final = 1
 ESTIMATOR: Final[EstimatorName] = "f_dp"
@@ -57,7 +64,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
         games += on_steps
         if not_played is not None:
             not_attacked["steps"] = not_played
-        if records_of_person(ctx) is not None and not any(game.person for game in games):
+        if records_of_person(ctx.configs) is not None and not any(game.person for game in games):
             not_attacked["person"] = not_played or why_no_people(ctx.configs["train"])
     # Games on steps come first: they are the stronger tests, and the stake falls from one game to the next.
     evidence = [(game.identifier, game.p_value) for game in reversed(games) if game.p_value is not None]
@@ -82,7 +89,11 @@ def run(ctx: StageContext) -> dict[str, Any]:
         "attacked": [game.attacked for game in games if game.attacked is not None],
         "power": _power(ctx) if any(game.attacked for game in games) else None,
         "not_attacked": not_attacked,
-        "left_open": [*LEFT_OPEN, *((ACROSS_DOMAINS,) if domains is None else ())],
+        "left_open": [
+            *LEFT_OPEN,
+            *(() if attacks["membership"].get("person") else (PEOPLE,)),
+            *((ACROSS_DOMAINS,) if domains is None else ()),
+        ],
     }
     ctx.out.json("audit.json", document)
     lower = document["epsilon_lower"]
@@ -132,9 +143,10 @@ def _attack_on_model(ctx: StageContext, rng: np.random.Generator) -> AuditedGame
     events = ctx.input("audit_model").json("events.json")
     event, delta, relation = from_json(events["event"]), events["target_delta"], NeighboringRelation.ADD_OR_REMOVE_ONE
     identifier, trials = _trials(ctx)
-    estimates = epsilon_estimates(trials, delta=delta, confidence=config.confidence, rng=rng, group_size=config.copies)
-    # An epsilon of single records does not bound a coin that adds several records.
-    is_claimed = config.copies == 1 and not adds_no_noise(event)
+    # All copies are one person's. An epsilon of single records does not bound a coin that adds several records.
+    size = 1 if ctx.configs["train"].by_owner() else config.copies
+    estimates = epsilon_estimates(trials, delta=delta, confidence=config.confidence, rng=rng, group_size=size)
+    is_claimed = size == 1 and not adds_no_noise(event)
     return AuditedGame(
         name=MODEL,
         identifier=identifier,

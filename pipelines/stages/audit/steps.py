@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from pipelines.accounting.events import Event, PoissonSampled, SelfComposed, from_json
 from pipelines.attacks.attack_training import play_training
 from pipelines.attacks.training_game import PlayedTraining, TrainingGame
 from pipelines.context import StageContext
 from pipelines.methods.registry import METHODS
-from pipelines.settings.audit import AuditConfig
+from pipelines.settings.audit import records_of_person
 from pipelines.stages.train.ranks import on_ranks
 
 if TYPE_CHECKING:
@@ -63,15 +63,10 @@ def _games(ctx: StageContext) -> Iterator[TrainingGame]:
     """Yields the games on records, and then those on people."""
     games = list(_of_records(ctx))
     yield from games
-    each = records_of_person(ctx)
+    each = records_of_person(ctx.configs)
     if each is not None:
         num = max(LEAST_PEOPLE, ctx.configs["audit"].num_trials // each)
         yield from (replace(game, person_records=each, num_canaries=num) for game in games if not game.takes_spans)
-
-
-def records_of_person(ctx: StageContext) -> int | None:
-    """Returns the number of records of each made-up person; None if the settings ask for no people."""
-    return cast(AuditConfig, ctx.configs["audit"]).records_of_person(by_owner=ctx.configs["train"].by_owner())
 
 
 def _of_records(ctx: StageContext) -> Iterator[TrainingGame]:
