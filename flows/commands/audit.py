@@ -24,7 +24,8 @@ def audit_document(config: Path, environ: Mapping[str, str], *, force: Sequence[
 
     Returns:
         A dictionary of ``exposure``, ``membership``, ``extraction``, ``domains``, ``epsilon_lower``,
-        ``epsilon_claimed``, ``person``, ``alarm``, ``alarm_reason`` (if ``alarm`` is true) and ``outputs``. Figures only.
+        ``epsilon_claimed``, ``person``, ``alarm``, ``alarm_reason`` (if ``alarm`` is true) and ``outputs``. Figures
+        only.
 
     Raises:
         ReticentError: a stage failed.

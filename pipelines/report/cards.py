@@ -216,10 +216,8 @@ def _audit(audit: Mapping[str, Any] | None) -> Iterable[str]:
 
 
 def _stated(claims: Sequence[Mapping[str, Any]]) -> str:
-    return "; ".join(
-        f"{c['whose']}, {'no useful limit' if c['epsilon'] is None else real(c['epsilon'], 3, upper=True)}"
-        for c in claims
-    )
+    figures = [(c["whose"], real(c["epsilon"], 3, upper=True) if c["epsilon"] else "no useful limit") for c in claims]
+    return "; ".join(f"{whose}, {figure}" for whose, figure in figures)
 
 
 def _checking(report: Mapping[str, Any]) -> Iterable[str]:
