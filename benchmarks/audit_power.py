@@ -199,8 +199,8 @@ def person_table(found: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], str
     for one in found:
         of[one["training"], one["fault"], one["epsilon"]].append(one)
     rows, lines = [], [
-        "| sampled | steps | ε of the training | ε of a record in the game | ε of a person with 16 records | lower bound, "
-        "median (least – most) | above the record's | above the person's | alarms |",
+        "| sampled | steps | ε of the training | ε of a record in the game | ε of a person with 16 records "
+        "| lower bound, median (least – most) | above the record's | above the person's | alarms |",
         "|---|---|---|---|---|---|---|---|---|",
     ]  # fmt: skip
     for (training, fault, epsilon), runs in of.items():
@@ -220,8 +220,9 @@ def person_table(found: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], str
         middle, least, most = row["lower"]
         record, above = ("", "") if by_person else (f"{row['record']:.2f}", row["above_record"])
         lines.append(
-            f"| {training} | {fault} | {epsilon:g} | {record} | {row['person']:.2f} | "
-            f"{middle:.2f} ({least:.2f} – {most:.2f}) | {above} | {row['above_person']} | {row['num_flagged']} of {num} |"
+            f"| {training} | {fault} | {epsilon:g} | {record} | {row['person']:.2f} "
+            f"| {middle:.2f} ({least:.2f} – {most:.2f}) | {above} | {row['above_person']} "
+            f"| {row['num_flagged']} of {num} |"
         )  # fmt: skip
     return rows, "\n".join(lines)
 
