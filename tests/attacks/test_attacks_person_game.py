@@ -121,17 +121,17 @@ def test_the_benchmark_shows_what_the_page_says():
 
 @pytest.mark.slow
 def test_the_table_is_made_from_runs():
-    rows, shown = person_table([person_audited(("by record", "correct", 3.0, seed, 60)) for seed in range(2)])
-    assert (rows[0]["num_runs"], rows[0]["above_record"], rows[0]["above_person"]) == (2, 2, 0)
-    assert shown.splitlines()[-1].endswith("| 2 | 0 | 0 of 2 |")
+    rows, shown = person_table([person_audited(("by record", "correct", 3.0, 0, 60))])
+    assert (rows[0]["num_runs"], rows[0]["above_record"], rows[0]["above_person"]) == (1, 1, 0)
+    assert shown.splitlines()[-1].endswith("| 1 | 0 | 0 of 1 |")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("unit", ["record", "owner"])
 def test_correct_trainings_exceed_no_epsilon_of_a_person(unit):
-    """Level 5 % each: more than 3 of 20 have a probability of 1.6 %, and the bound is far from its level."""
-    played = [play_training(game(unit, num_canaries=100), seed) for seed in range(20)]
-    assert sum(bound(one).value > one.claimed(DELTA) for one in played) <= 3
+    """The level is 5 % each at most, so more than 2 of 4 would have a probability below 0.1 %."""
+    played = [play_training(game(unit), seed) for seed in range(4)]
+    assert sum(bound(one).value > one.claimed(DELTA) for one in played) <= 2
     state = SequentialTest()
     for night, one in enumerate(played):
         state = state.after(str(night), one.p_value(np.random.default_rng(night)))
