@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from pipelines.accounting.people import USELESS
+from pipelines.accounting.events import USELESS
 from pipelines.attacks.training_game import PlayedTraining, TrainingGame
-from pipelines.settings.train import TrainConfig
+
+if TYPE_CHECKING:
+    from pipelines.settings.train import TrainConfig
 
 _SPANS: Final = (
     "the queries of {} are not played with people: its samples are public, and a person with k records has a k-th of "
