@@ -17,6 +17,8 @@ from patched import patching
 
 from pipelines import randomness
 from pipelines.dp import clipping, gradients, noise, optimizer
+from pipelines.dp.owners import OwnerSampler
+from pipelines.dp.sampling import physical_batches, poisson_sample
 from pipelines.training import loop
 from pipelines.training.methods import sdpsgd_lstm
 
@@ -265,3 +267,51 @@ FAULTS: Final = (
     ),
 )
 """Those that issue and docs ask for."""
+
+
+def _all_records(_: Callable[..., Any]) -> Callable[..., Any]:
+    """All records of a drawn person, each clipped alone, whatever ``records_each`` says."""
+
+    def draw(self: OwnerSampler, sample_rate: float, rng: np.random.Generator) -> list[Any]:
+        people = self._people[poisson_sample(len(self._people), sample_rate, rng)]
+        return [self._order[self._borders[person] : self._borders[person + 1]] for person in people]
+
+    return draw
+
+
+def _each_clipped_alone(_: Callable[..., Any]) -> Callable[..., Any]:
+    """The records that a drawn person brings, as if each were a person of its own."""
+
+    def sums_of_people(self: Any, engine: Any, drawn: list[Any]) -> tuple[float, int]:
+        loss_sum, rows = 0.0, np.concatenate([np.zeros(0, dtype=np.int64), *drawn])
+        for part in physical_batches(rows, self.context.microbatch_size):
+            with engine.recording(len(part)):
+                losses = self._losses(part)
+            loss_sum += float(engine.backward(losses).losses.sum())
+        return loss_sum, len(rows)
+
+    return sums_of_people
+
+
+def _by_records(_: Callable[..., Any]) -> Callable[..., Any]:
+    """Records are sampled, and the claim is that of people."""
+
+    def draw(self: OwnerSampler, sample_rate: float, rng: np.random.Generator) -> list[Any]:
+        order = self._order
+        return [order[at : at + 1] for at in poisson_sample(len(order), sample_rate, rng)]
+
+    return draw
+
+
+def _oftener(draw: Callable[..., Any]) -> Callable[..., Any]:
+    """A person is drawn as soon as one of sixteen draws hits, as if each record had one."""
+    return lambda self, sample_rate, rng: draw(self, 1 - (1 - sample_rate) ** 16, rng)
+
+
+OF_PEOPLE: Final = (
+    Fault("all records of a drawn person", {LOOP: [(OwnerSampler, "draw", _all_records)]}),
+    Fault("each record clipped alone", {LOOP: [(loop._LoopRun, "_sums_of_people", _each_clipped_alone)]}),
+    Fault("records sampled in place of people", {LOOP: [(OwnerSampler, "draw", _by_records)]}),
+    Fault("a person drawn once for each record", {LOOP: [(OwnerSampler, "draw", _oftener)]}),
+)
+"""Faults of trainings that sample people. The second one needs people who bring several records."""

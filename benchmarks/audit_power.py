@@ -3,13 +3,18 @@
     python benchmarks/audit_power.py --processes 2            # 30 minutes on two busy cores
     python benchmarks/audit_power.py --runs 1 --trials 200 --out /tmp/power.json
     python benchmarks/audit_power.py --methods dpsgd --faults "no noise"   # replaces these rows of the results
+    python benchmarks/audit_power.py --person --runs 10    # people with 16 records each: bounds, faults, CPU seconds
 
 Every fault of `audit_faults` is put into the code that ships, and each asserts that it was called. The game is that of
 `reticent audit`, with fewer trials than its default, at the noise of a training for each epsilon (replace-one, delta
 1e-5, a tenth of the records in each of 80 steps). `dpsgd` stands for `pipelines.training.loop`; the other methods that
 take their noised steps there have fewer runs, at one epsilon.
 
-Writes `benchmarks/results/audit_power.json` after each round of runs, and prints the table of docs/audit.md.
+With `--person` the game has made-up people, and the training is sampled by record or by person. Faults are those of
+`audit_faults.OF_PEOPLE`, at the epsilon in the middle.
+
+Writes `benchmarks/results/audit_power.json` after each round of runs, or `audit_power_person.json` at the end, and
+prints the table of docs/audit.md.
 """
 
 from __future__ import annotations
@@ -20,13 +25,14 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from audit_faults import CORRECT, FAULTS, LOOP, SPANS
+from audit_faults import CORRECT, FAULTS, LOOP, OF_PEOPLE, SPANS
 
 from pipelines.accounting.calibration import calibrate_noise_multiplier
 from pipelines.attacks.attack_training import play_training
@@ -153,6 +159,91 @@ def table(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+RECORDS_EACH = 16
+TRAININGS = {"by record": ("record", 1), "by person": ("owner", 1), "by person, 4 records each": ("owner", 4)}
+
+
+def person_audited(job: tuple[str, str, float, int, int]) -> dict[str, Any]:
+    """Plays a game on people: bound, epsilons, alarm and CPU seconds."""
+    training, fault, epsilon, seed, num_people = job
+    torch.set_num_threads(1)
+    began = time.process_time()
+    unit, records_each = TRAININGS[training]
+    own = registry.method("dpsgd").settings(method="dpsgd", unit=unit, owner_records=records_each)
+    game = replace(
+        game_of("dpsgd", epsilon, 1_000), own=own, num_canaries=num_people, person_records=RECORDS_EACH
+    )  # fmt: skip
+    with {CORRECT.name: CORRECT, **{one.name: one for one in OF_PEOPLE}}[fault].put_into(LOOP):
+        played = play_training(game, seed)
+    rng = np.random.default_rng(seed)
+    (lower,) = (one.value for one in played.estimates(DELTA, 0.95, rng) if one.estimator == "f_dp")
+    p_value = played.p_value(rng)
+    return {
+        "training": training, "fault": fault, "epsilon": epsilon, "lower": lower, "record": played.claimed_of(1, DELTA),
+        "person": played.claimed(DELTA), "is_flagged": SequentialTest().after("first", p_value).is_alarm,
+        "p_value": p_value, "seconds": time.process_time() - began,
+    }  # fmt: skip
+
+
+def person_jobs(runs: int, num_people: int) -> list[tuple[str, str, float, int, int]]:
+    """The jobs of the game on people."""
+    correct = [(name, CORRECT.name, epsilon) for name in TRAININGS for epsilon in EPSILONS]
+    several = "by person, 4 records each"
+    broken = [(several if "clipped" in one.name else "by person", one.name, EPSILONS[1]) for one in OF_PEOPLE]
+    return [(*kind, run, num_people) for kind in (*correct, *broken) for run in range(runs)]
+
+
+def person_table(found: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], str]:
+    """Rows for each training, fault and epsilon, and as Markdown."""
+    of = defaultdict(list)
+    for one in found:
+        of[one["training"], one["fault"], one["epsilon"]].append(one)
+    rows, lines = [], [
+        "| sampled | steps | ε of the training | ε of a record in the game | ε of a person with 16 records "
+        "| lower bound, median (least – most) | above the record's | above the person's | alarms |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]  # fmt: skip
+    for (training, fault, epsilon), runs in of.items():
+        lower, num = sorted(run["lower"] for run in runs), len(runs)
+        by_person = training != "by record"
+        row = {
+            "training": training, "fault": fault, "epsilon": epsilon, "num_runs": num,
+            "record": None if by_person else runs[0]["record"], "person": runs[0]["person"],
+            "lower": [float(np.median(lower)), lower[0], lower[-1]],
+            "above_record": None if by_person else sum(run["lower"] > run["record"] for run in runs),
+            "above_person": sum(run["lower"] > run["person"] for run in runs),
+            "num_flagged": sum(run["is_flagged"] for run in runs),
+            "largest_p_value": max(run["p_value"] for run in runs),
+            "least_p_value": min(run["p_value"] for run in runs),
+        }  # fmt: skip
+        rows.append(row)
+        middle, least, most = row["lower"]
+        record, above = ("", "") if by_person else (f"{row['record']:.2f}", row["above_record"])
+        lines.append(
+            f"| {training} | {fault} | {epsilon:g} | {record} | {row['person']:.2f} "
+            f"| {middle:.2f} ({least:.2f} – {most:.2f}) | {above} | {row['above_person']} "
+            f"| {row['num_flagged']} of {num} |"
+        )  # fmt: skip
+    return rows, "\n".join(lines)
+
+
+def measure_people(runs: int, num_people: int, processes: int, out: Path) -> None:
+    """Measures the game on people, writes the results and prints the table."""
+    with ProcessPoolExecutor(processes) as pool:
+        found = list(pool.map(person_audited, person_jobs(runs, num_people)))
+    rows, table = person_table(found)
+    seconds = round(sum(one["seconds"] for one in found))
+    facts = {
+        "num_people": num_people,
+        "num_records": RECORDS_EACH,
+        "delta": DELTA,
+        "rate": RATE,
+        "cpu_seconds": seconds,
+    }
+    out.write_text(json.dumps({**facts, "rows": rows}, indent=1) + "\n")
+    print(table, f"\n{seconds} CPU seconds")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=20, help="rounds: runs of each fault at each epsilon")
@@ -162,7 +253,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--methods", nargs="+", choices=(*FULL, *FEWER), default=(*FULL, *FEWER))
     parser.add_argument("--faults", nargs="+", choices=ALL, default=tuple(ALL))
+    parser.add_argument("--person", action="store_true", help="made-up people with 16 records each")
+    parser.add_argument("--people", type=int, default=1_250, help="number of people with --person")
     arguments = parser.parse_args()
+    if arguments.person:
+        out = RESULTS.with_name("audit_power_person.json") if arguments.out == RESULTS else arguments.out
+        return measure_people(arguments.runs, arguments.people, arguments.processes, out)
     is_whole = {*arguments.methods} == {*FULL, *FEWER} and {*arguments.faults} == {*ALL}
     before = {} if is_whole or not arguments.out.exists() else json.loads(arguments.out.read_text())
     began, found = time.monotonic(), []

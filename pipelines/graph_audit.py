@@ -47,7 +47,7 @@ AUDIT_STAGES: tuple[Stage, ...] = (
         "Train a model of the same recipe on canaries, and without the records that membership attacks judge.",
         configs=_TRAINED,
         fields={
-            "audit": ("num_members", "canary_form", *_CANARIES, "copies", "copies_differ"),
+            "audit": ("num_members", "canary_form", *_CANARIES, "copies", "copies_differ", "owner_records"),
             "split": names.SPLIT_ROWS,
             "redact": _REDACTED_ROWS,
             **_BOUND,
@@ -61,7 +61,7 @@ AUDIT_STAGES: tuple[Stage, ...] = (
         "membership",
         "Membership inference against the released model (records it trained on, or not).",
         configs=_ATTACKED,
-        fields={"audit": ("confidence",)},
+        fields={"audit": ("confidence", "owner_records")},
         inputs=_READ_BY_ATTACKS_ON_ROWS,
         packages=(*names.MODEL_PACKAGES, "scipy"),
     ),
@@ -112,7 +112,7 @@ AUDIT_STAGES: tuple[Stage, ...] = (
         table="audit",
         module=f"{names.STAGES}.audit.audit",
         configs=_ATTACKED,
-        fields={"audit": ("confidence", "num_trials", "copies")},
+        fields={"audit": ("confidence", "num_trials", "copies", "owner_records")},
         inputs=(
             Input("train", ("events.json", names.FIGURES)),
             Input("audit_model", ("events.json", names.FIGURES, "canaries.parquet")),

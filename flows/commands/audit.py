@@ -11,11 +11,12 @@ from flows.running.auditing import AuditAlarm, clear_alarm
 from flows.running.spec import open_store
 from pipelines.errors import StageError
 from pipelines.report.numbers import percent, real
+from pipelines.report.people import audited_sentences
 from pipelines.settings.loading import ENV_PREFIX, load_settings
 from pipelines.store.objects import runs
 from pipelines.store.place.unlocking import in_plain
 
-CONTRACT = ("exposure", "membership", "extraction", "domains", "epsilon_lower", "epsilon_claimed", "alarm")
+CONTRACT = ("exposure", "membership", "extraction", "domains", "epsilon_lower", "epsilon_claimed", "person", "alarm")
 
 
 def audit_document(config: Path, environ: Mapping[str, str], *, force: Sequence[str] = ()) -> dict[str, Any]:
@@ -23,7 +24,8 @@ def audit_document(config: Path, environ: Mapping[str, str], *, force: Sequence[
 
     Returns:
         A dictionary of ``exposure``, ``membership``, ``extraction``, ``domains``, ``epsilon_lower``,
-        ``epsilon_claimed``, ``alarm``, ``alarm_reason`` (if ``alarm`` is true) and ``outputs``. Figures only.
+        ``epsilon_claimed``, ``person``, ``alarm``, ``alarm_reason`` (if ``alarm`` is true) and ``outputs``. Figures
+        only.
 
     Raises:
         ReticentError: a stage failed.
@@ -73,6 +75,7 @@ def audit_text(document: Mapping[str, Any]) -> str:
             f"({lower['estimator']}; a perfect attack would show {real(lower['ceiling'])}); claimed {said}, both for "
             "add-or-remove neighbours of the audit's own training"
         )
+    lines += [f"  person        {sentence}" for sentence in audited_sentences(document)]
     if (exposure := document["exposure"]) is None:
         lines.append(f"  canaries      not attacked: {missing.get('exposure', '')}")
     else:

@@ -14,9 +14,12 @@ import enum
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from pipelines.errors import ConfigError, ReticentError
+
+USELESS: Final = 700.0
+"""Epsilon above which no figure is stated for a person: it limits nothing, and is slow to compute for many records."""
 
 
 class UnsupportedEventError(ReticentError):

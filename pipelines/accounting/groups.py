@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -40,6 +41,9 @@ from pipelines.accounting.lower_bound import as_sampled
 FloatArray = npt.NDArray[np.float64]
 
 _INTERVALS: Final = (1e-2, 1e-3, 1e-4)
+_ROUGH: Final = 1e-3
+_ROUGH_POINTS: Final = 1e5
+"""Finest grid for many deltas, and its number of points: a large epsilon has a coarser grid."""
 _ENOUGH: Final = 1e-3
 """Change of epsilon, as a share of it, below which a finer grid is not tried."""
 _TAIL_SHARE: Final = 1e-4
@@ -102,6 +106,23 @@ def joint_epsilon(parts: tuple[tuple[int, Event], ...], delta: float) -> float:
     return min(bound, unsampled)
 
 
+def group_epsilons(event: Event, deltas: Sequence[float], size: int) -> list[float]:
+    """Returns upper bounds as `group_epsilon` does, for many deltas at once: quicker, and rougher.
+
+    Args:
+        event, size: arguments as for `group_epsilon`, for an event with noise in each mechanism.
+        deltas: probabilities, strictly between 0 and 1.
+    """
+    mechanisms = _mechanisms(((size, event),))
+    found = [_without_sampling(mechanisms, delta) for delta in deltas]
+    usual = [delta for delta in deltas if not is_within_rounding(event, delta)]
+    losses = _composed(mechanisms, min(usual), max(_ROUGH, max(found) / _ROUGH_POINTS)) if usual else None
+    if losses is None:
+        return found
+    on_grid = (losses.get_epsilon_for_delta(delta) if delta in usual else math.inf for delta in deltas)
+    return [min(bound, max(0.0, float(other))) for bound, other in zip(found, on_grid, strict=True)]
+
+
 def _mechanisms(parts: tuple[tuple[int, Event], ...]) -> list[tuple[int, float, float, int]]:
     """Returns (count, rate, noise, size of the group) of the parts of all events that touch records."""
     found = [(*as_sampled(count, leaf), size) for size, event in parts for count, leaf in leaves(event)]
@@ -116,19 +137,25 @@ def _without_sampling(mechanisms: list[tuple[int, float, float, int]], delta: fl
 
 def _on_grid(mechanisms: list[tuple[int, float, float, int]], delta: float, interval: float) -> float | None:
     """Returns epsilon on one grid of losses; None if the grid has too many points."""
+    losses = _composed(mechanisms, delta, interval)
+    return None if losses is None else max(0.0, float(losses.get_epsilon_for_delta(delta)))
+
+
+def _composed(mechanisms: list[tuple[int, float, float, int]], delta: float, interval: float) -> Any:
+    """Returns the losses of all steps on one grid; None if the grid has too many points."""
     tail = _TAIL_SHARE * delta / sum(count for count, *_ in mechanisms)
     total: Any = None
     for count, rate, noise, size in mechanisms:
-        pair = _Pair(size, rate, noise, tail) if rate < 1 else _Pair(1, 1.0, noise / size, tail)
+        pair = Pair(size, rate, noise, tail) if rate < 1 else Pair(1, 1.0, noise / size, tail)
         losses = pair.discretised(interval)
         if losses is None:
             return None
         composed = losses if count == 1 else losses.self_compose(count)
         total = composed if total is None else pld_pmf.compose_pmfs(total, composed)
-    return max(0.0, float(total.get_epsilon_for_delta(delta)))
+    return total
 
 
-class _Pair:
+class Pair:
     """The pair S + Z against -S + Z of one step.
 
     Args:
@@ -164,8 +191,11 @@ class _Pair:
         terms = self._log_weights - ((x[:, None] - self._moves) / self._noise) ** 2 / 2
         return np.asarray(logsumexp(terms, axis=1))
 
-    def _losses(self, x: FloatArray) -> FloatArray:
-        """Returns (n,) privacy losses, which rise with x because the likelihood ratio is monotone."""
+    def losses(self, x: FloatArray) -> FloatArray:
+        """Returns (n,) privacy losses of noisy sums over the clipping norm, which rise with x.
+
+        They do because the likelihood ratio is monotone.
+        """
         return self._log_density(x) - self._log_density(-x)
 
     def _divergences(self, levels: FloatArray, places: FloatArray) -> FloatArray:
@@ -184,7 +214,7 @@ class _Pair:
     def discretised(self, interval: float) -> Any:
         """Returns the losses on a grid, rounded up ("connect the dots"); None if there are too many points."""
         nodes = np.linspace(self._low, self._high, _NUM_NODES)
-        losses = np.concatenate([self._losses(part) for part in np.array_split(nodes, 16)])
+        losses = np.concatenate([self.losses(part) for part in np.array_split(nodes, 16)])
         first, last = math.floor(losses[0] / interval), math.ceil(losses[-1] / interval)
         if last - first > _MOST_POINTS:
             return None

@@ -13,14 +13,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from pipelines.accounting.claim_builder import Claim
-from pipelines.accounting.events import Event, adds_no_noise
+from pipelines.accounting.events import USELESS, Event, adds_no_noise
 from pipelines.accounting.facts import TrainingFacts
 from pipelines.files import finite
 
 EXAMPLE: Final = 4
 """Number of records of a person for whom a figure is stated if nobody knows, or may tell, what people have."""
-USELESS: Final = 700.0
-"""Epsilon above which no figure is stated: it limits nothing, and is slow to compute for many records."""
 _FEWER: Final = (1, 4, 16, 64)
 """Sizes that are computed before a larger one, which takes longer."""
 _OF_RECORDS: Final = ("dp_private_set", "selective_dp", "selective_dp_of_the_policy")

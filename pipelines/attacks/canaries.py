@@ -173,6 +173,8 @@ def overlay_rows(
 ) -> list[AddedRow]:
     """Returns the rows of canaries for an overlay. Each copy is its own document, and so a record of any unit.
 
+    All copies of a canary belong to one made-up person, if the training samples people.
+
     Args:
         canaries: canaries to add.
         in_distinct_sentences: true if copies differ in the text before the canary. Equal copies stand for copies added
@@ -206,6 +208,7 @@ def overlay_rows(
                     is_flagged=canary.is_flagged or is_detected,
                     speaker=speaker,
                     domain=domain,
+                    owner=f"{_DOCUMENT}/{canary.id}",
                 )
             )
     return rows

@@ -41,6 +41,7 @@ VECTOR_LENGTH: Final = 1024
 """Number of spare coordinates of a tensor whose noise is compared with that of others."""
 MOST_VECTORS: Final = 600
 """Most vectors of noise that are kept for comparison. It misses a fault that begins later."""
+_PLURALS: Final = {"record": "records", "person": "people"}
 
 
 def combined(p_values: Iterable[float]) -> float:
@@ -76,9 +77,20 @@ class Releases:
         sample_rate: probability with which each record enters a step; None if samples are public, and no claim rests
             on them.
         rng: generator for the randomised transforms of counts.
+        sampled: name of a unit that is sampled, for the names of tests.
+        moves: name of a unit whose move of the sum is bounded.
     """
 
-    def __init__(self, num_records: int, sample_rate: float | None, rng: np.random.Generator) -> None:
+    def __init__(
+        self,
+        num_records: int,
+        sample_rate: float | None,
+        rng: np.random.Generator,
+        *,
+        sampled: str = "record",
+        moves: str = "record",
+    ) -> None:
+        self._names = sampled, moves
         self._num_records, self._rate, self._rng = num_records, sample_rate, rng
         self._squares: list[tuple[float, int]] = []
         self._vectors: list[FloatArray] = []
@@ -186,8 +198,9 @@ class Releases:
         }
 
     def _records(self) -> dict[str, float]:
-        found = {f"largest move of a record, {name}": float(stats.norm.sf(m.z)) for name, m in self._moves.items()}
-        found["records that took no part"] = float(2 * stats.norm.sf(abs(self._still.z)))
+        unit, units = self._names[1], _PLURALS[self._names[1]]
+        found = {f"largest move of a {unit}, {name}": float(stats.norm.sf(m.z)) for name, m in self._moves.items()}
+        found[f"{units} that took no part"] = float(2 * stats.norm.sf(abs(self._still.z)))
         return found
 
     def _samples(self) -> dict[str, float]:
@@ -202,9 +215,11 @@ class Releases:
         again = [pair for pair in self._again if pair[1]]
         return {
             "sizes of samples": p_value(self._sizes, itertools.repeat(num, steps), rate),
-            "how often each record is sampled": p_value(self._turns, itertools.repeat(steps, num), rate),
+            f"how often each {self._names[0]} is sampled": p_value(self._turns, itertools.repeat(steps, num), rate),
             "pairs sampled together": p_value([self._num_pairs], [steps * (num // 2)], rate**2),
-            "records sampled again": p_value((k for k, _ in again), (n for _, n in again), rate) if again else 1.0,
+            f"{_PLURALS[self._names[0]]} sampled again": p_value((k for k, _ in again), (n for _, n in again), rate)
+            if again
+            else 1.0,
         }
 
     def _normals(self, counts: IntArray, trials: IntArray, rate: float) -> FloatArray:

@@ -10,6 +10,7 @@ import numpy as np
 
 from pipelines.accounting.accountants import pld_epsilon
 from pipelines.accounting.events import Event, NeighboringRelation, adds_no_noise
+from pipelines.accounting.groups import group_epsilons
 from pipelines.attacks.epsilon_estimates import GUESS_PLANS, EpsilonEstimate
 from pipelines.attacks.epsilon_f_dp import f_dp_p_value, profile_curve
 from pipelines.attacks.epsilon_trials import GuessPlan, Trials
@@ -20,6 +21,7 @@ PROFILE_DELTAS: Final = tuple(10.0 ** (-half / 2) for half in range(1, 25))
 PROFILE_INTERVAL: Final = 1e-3
 """Grid of privacy losses: every grid gives an upper bound, and this one is quick."""
 
+_NOT_FINITE: Final = "the attacked run claims no finite epsilon, so there is nothing to test"
 _UNLIKE: Final = (
     "the attack bounds epsilon for {name} {found}, and the claim is for {name} {stated}: compute the claim of the "
     "attacked run anew, with the attack's"
@@ -103,9 +105,21 @@ class ClaimedProfile:
             ConfigError: the event has no finite epsilon: there is no claim to test.
         """
         if adds_no_noise(event):
-            raise ConfigError("the attacked run claims no finite epsilon, so there is nothing to test")
+            raise ConfigError(_NOT_FINITE)
         points = tuple((pld_epsilon(event, delta, relation, PROFILE_INTERVAL), delta) for delta in deltas)
         return cls(points=points, relation=relation)
+
+    @classmethod
+    def of_group(cls, event: Event, size: int, deltas: Sequence[float] = PROFILE_DELTAS) -> ClaimedProfile:
+        """Computes upper bounds for a group of records that are all replaced (`pipelines.accounting.groups`).
+
+        Raises:
+            ConfigError: the event has no finite epsilon: there is no claim to test.
+        """
+        if adds_no_noise(event):
+            raise ConfigError(_NOT_FINITE)
+        points = tuple(zip(group_epsilons(event, deltas, size), deltas, strict=True))
+        return cls(points=points, relation=NeighboringRelation.REPLACE_ONE, group_size=size)
 
 
 def claim_p_value(

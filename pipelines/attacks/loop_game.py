@@ -34,15 +34,19 @@ class Canaries:
     Args:
         lengths: (N,) lengths of their gradients.
         on_read: function that receives the rows that are read.
+        of_records: (N,) canary of each record, if several records are one canary.
     """
 
     num_truncated = 0
     is_private = None
     num_without_targets = 0
 
-    def __init__(self, lengths: npt.ArrayLike, on_read: Callable[[IntArray], None]) -> None:
+    def __init__(
+        self, lengths: npt.ArrayLike, on_read: Callable[[IntArray], None], of_records: IntArray | None = None
+    ) -> None:
         self._lengths, self._on_read = torch.from_numpy(np.asarray(lengths, dtype=np.float64)), on_read
         numbers = np.arange(len(self._lengths))
+        self._numbers = numbers if of_records is None else of_records
         self.ids = RaggedArray(numbers, np.arange(len(self._lengths) + 1))
         self.num_targets = self.num_outputs = np.ones(len(self._lengths), dtype=np.int64)
 
@@ -50,10 +54,11 @@ class Canaries:
         return len(self.num_targets)
 
     def collate(self, rows: IntArray) -> ExampleBatch:
-        """Makes a batch of their numbers, with the lengths of their gradients as weights."""
+        """Makes a batch of the canaries' numbers, with the lengths of their gradients as weights."""
         self._on_read(rows)
-        numbers = torch.from_numpy(np.asarray(rows, dtype=np.int64))[:, None]
-        return ExampleBatch(numbers, torch.zeros_like(numbers), self._lengths[numbers])
+        found = np.asarray(rows, dtype=np.int64)
+        numbers = torch.from_numpy(self._numbers[found])[:, None]
+        return ExampleBatch(numbers, torch.zeros_like(numbers), self._lengths[found][:, None])
 
 
 def canary_losses(model: torch.nn.Module, batch: ExampleBatch) -> torch.Tensor:
@@ -62,7 +67,9 @@ def canary_losses(model: torch.nn.Module, batch: ExampleBatch) -> torch.Tensor:
     return found
 
 
-def prepared(game: TrainingGame, canaries: Examples, other: Examples) -> LoopTraining:
+def prepared(
+    game: TrainingGame, canaries: Examples, other: Examples, of_records: IntArray | None = None
+) -> LoopTraining:
     """Returns the method's own plan. A random schedule is drawn until it has enough steps for a kill."""
     for seed in range(MOST_SEEDS):
         settings = game.settings(seed)
@@ -71,7 +78,7 @@ def prepared(game: TrainingGame, canaries: Examples, other: Examples) -> LoopTra
             training = prepare_phase_one(corpus_of(canaries, other, game.own), settings, settings.epochs, everything)
         else:
             module = importlib.import_module(registry.method(game.method).module)
-            training = module.prepare(corpus_of(other, canaries, game.own), settings)
+            training = module.prepare(corpus_of(other, canaries, game.own, of_records), settings)
         if training.num_steps > KILLED_AFTER:
             return training
     raise PrivacyGateError(f"no schedule of {game.method} has more than {KILLED_AFTER} noised steps to play with")
@@ -80,12 +87,14 @@ def prepared(game: TrainingGame, canaries: Examples, other: Examples) -> LoopTra
 class _LoopWitness(Witness):
     """A witness that reads samples off the requested records, and updates off the weights."""
 
-    def __init__(self, included: BoolArray, releases: Releases, game: TrainingGame) -> None:
-        super().__init__(included, releases, game.expected_batch_size / game.num_canaries)
+    def __init__(self, included: BoolArray, releases: Releases, game: TrainingGame, of_records: IntArray) -> None:
+        person = None if game.person_records is None else game.group_size
+        super().__init__(included, releases, game.rate, person)
+        self._game, self._of_records = game, of_records
         self._scale = game.expected_batch_size / STEP_SIZE
         self._step: int | None = None
         self._device = choose_device(game.device)
-        self._counts: IntArray = np.zeros(len(included), dtype=np.int64)
+        self._counts: IntArray = np.zeros(len(of_records), dtype=np.int64)
         self._before: FloatArray = np.zeros(0)
         self._model = self.make_model()
 
@@ -110,23 +119,43 @@ class _LoopWitness(Witness):
         counts = torch.from_numpy(self._counts).to(self._device)
         Ranks.here().add_up([counts])
         update = (self._before - self._model.coordinates()) * self._scale
-        found = counts.cpu().numpy()
-        self.releases.sampled(self.run, self._step, found)
-        self.see(self._step, found, update, self._model.share)
+        sampled, shares = self._sampled(counts.cpu().numpy())
+        self.releases.sampled(self.run, self._step, sampled)
+        self.see(self._step, shares, update, self._model.share)
         self._step = None
         self.ended()
+
+    def _sampled(self, counts: IntArray) -> tuple[IntArray, IntArray]:
+        """Returns how often each unit was sampled, and the clipping norms by which each canary may move the sum."""
+        if self._game.by_owner:
+            turns = -(-self._of_canaries(counts) // self._game.records_each)
+            return turns, np.minimum(turns, 1)
+        return counts, self._of_canaries(np.minimum(counts, 1))
+
+    def _of_canaries(self, counts: IntArray) -> IntArray:
+        return np.bincount(self._of_records, counts, len(self.included)).astype(np.int64)
 
 
 def play_loop(game: TrainingGame, rng: np.random.Generator, folder: Path) -> PlayedTraining:
     """Plays a game on a method whose noised steps are the loop's."""
     included = rng.random(game.num_canaries) < 0.5
-    rate = game.expected_batch_size / game.num_canaries
-    releases = Releases(game.num_canaries, rate, rng)
-    witness = _LoopWitness(included, releases, game)
-    canaries = Canaries(included * CANARY_NORM * game.max_grad_norm, witness.read)
-    training = prepared(game, canaries, Canaries([0.0], lambda _: None))
+    lengths, of_records = included * 1.0, np.arange(game.num_canaries)
+    if game.person_records is not None:
+        of_records = np.repeat(of_records, game.person_records)
+        # Neighbours are records of one person, whose draws must be independent; people are found in any order.
+        of_records = rng.permutation(of_records) if game.by_owner else of_records
+        lengths = np.where(included, 1.0, -1.0)[of_records]
+    sampled, moves = "person" if game.by_owner else "record", "record" if game.person_records is None else "person"
+    releases = Releases(game.num_sampled, game.rate, rng, sampled=sampled, moves=moves)
+    witness = _LoopWitness(included, releases, game, of_records)
+    canaries = Canaries(lengths * CANARY_NORM * game.max_grad_norm, witness.read, of_records)
+    training = prepared(game, canaries, Canaries([0.0], lambda _: None), of_records)
     taken = run_three_times(game, training, witness, folder, losses=canary_losses)
     plan = training.plan
     check_steps(taken, plan.num_steps)
-    event = dp_sgd(noise_multiplier=game.noise_multiplier, sample_rate=plan.sample_rate, num_steps=plan.num_steps)
-    return PlayedTraining(trials=Trials(witness.scores, included), event=event, conformance=releases.p_values())
+    return PlayedTraining(
+        trials=Trials(witness.scores, included),
+        event=dp_sgd(noise_multiplier=game.noise_multiplier, sample_rate=plan.sample_rate, num_steps=plan.num_steps),
+        conformance=releases.p_values(),
+        person=None if game.person_records is None else game.group_size,
+    )

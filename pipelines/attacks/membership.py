@@ -8,7 +8,7 @@ attack shows a leak if its AUC is above one half and above both baselines.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -16,15 +16,15 @@ import numpy as np
 from pipelines.attacks import membership_scores as scoring
 from pipelines.attacks import membership_shadows as shadowing
 from pipelines.attacks.blind import blind_scores
-from pipelines.attacks.membership_evaluation import (
-    FALSE_POSITIVE_RATES,
-    Evaluation,
-    FloatArray,
-    Interval,
-    auc_difference,
-    evaluate,
-    holm,
+from pipelines.attacks.membership_comparison import (
+    FEWEST,
+    Attack,
+    Comparison,
+    MembershipSettings,
+    adjusted_by,
+    num_people,
 )
+from pipelines.attacks.membership_evaluation import Evaluation, holm
 from pipelines.attacks.membership_protocols import ProtocolResult, as_the_papers
 from pipelines.attacks.membership_scores import Evidence, Scores
 from pipelines.attacks.membership_shadows import Shadow, Signals
@@ -40,62 +40,6 @@ if TYPE_CHECKING:
 
 CLASSIC: Final = ("perplexity", "lower_case", "reference_ratio", "zlib_length", "zlib_entropy")
 """Scores of the papers; the others came later."""
-_FEWEST: Final = 2
-
-
-@dataclass(frozen=True, kw_only=True)
-class MembershipSettings:
-    """The settings of an attack's evaluation.
-
-    Attributes:
-        group_size: number of records of a group, whose mean score separates groups of members from groups of
-            non-members (CRT, appendix A.4: 20). Groups share no record, so they are independent.
-            `MembershipResult.papers` has the paper's overlapping groups.
-        confidence: confidence of each interval, two-sided. All tests together have the level 1 - confidence.
-        num_resamples: number of resamples of the bootstrap.
-        false_positive_rates: false positive rates at which the ROC is read.
-    """
-
-    group_size: int = 20
-    confidence: float = 0.95
-    num_resamples: int = 1_000
-    false_positive_rates: tuple[float, ...] = FALSE_POSITIVE_RATES
-
-
-@dataclass(frozen=True, kw_only=True)
-class Excess:
-    """The excess of an attack's AUC over that of a baseline on the same records.
-
-    Attributes:
-        baseline_auc: AUC of the baseline.
-        value: attack's AUC less the baseline's, or less one half if the baseline is below one half.
-        interval: DeLong interval of the difference to the baseline; None if the baseline is below one half.
-        p_value: one-sided p-value of an AUC above the baseline's.
-    """
-
-    baseline_auc: float
-    value: float
-    interval: Interval | None
-    p_value: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Attack:
-    """The results of one score on records, or on groups.
-
-    Attributes:
-        evaluation: figures of the score.
-        over_blind: excess over the classifier that sees only texts.
-        over_unseen: excess over the same score of a model that never saw the records; None without one.
-        p_value: greatest p-value against one half and the baselines: the attack must beat all three.
-        adjusted_p_value: p-value corrected for the number of attacks (Holm), individual and group ones together.
-    """
-
-    evaluation: Evaluation
-    over_blind: Excess
-    over_unseen: Excess | None
-    p_value: float
-    adjusted_p_value: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +49,10 @@ class MembershipResult:
     Attributes:
         individual: attacks on single records, by name of score.
         group: attacks on groups of records, by name of score; empty if there are too few records.
-        blind, blind_group: evaluation of the classifier that sees only texts.
+        person: attacks on people, by name of score: the mean score of all attacked records of a person. Empty without
+            people, or with too few of them.
+        blind, blind_group, blind_person: evaluation of the classifier that sees only texts.
+        num_people: numbers of people among members and non-members; None if no people are judged.
         papers: results by perplexity alone, as Selective DP and CRT measured it, with the baselines subtracted, of
             protocols for which there are enough records.
         skipped: reason for each score that could not be computed.
@@ -118,6 +65,9 @@ class MembershipResult:
     group: Mapping[str, Attack]
     blind: Evaluation
     blind_group: Evaluation | None
+    person: Mapping[str, Attack]
+    blind_person: Evaluation | None
+    num_people: tuple[int, int] | None
     papers: tuple[ProtocolResult, ...]
     skipped: Mapping[str, str]
     num_dropped: Mapping[str, int]
@@ -128,11 +78,23 @@ class MembershipResult:
     def any_leak(self) -> bool:
         """True if some attack is above one half and its baselines, at the level of the settings for all together."""
         level = 1 - self.settings.confidence
-        return any(a.adjusted_p_value < level for a in (*self.individual.values(), *self.group.values()))
+        return any(
+            attack.adjusted_p_value < level
+            for attacks in (self.individual, self.group, self.person)
+            for attack in attacks.values()
+        )
 
     def document(self) -> dict[str, Any]:
         """Returns the figures as JSON values, without texts, identifiers or scores of single records."""
+        people: dict[str, Any] = {}
+        if self.num_people is not None:
+            people = {
+                "person": {name: asdict(attack) for name, attack in self.person.items()},
+                "blind_person": None if self.blind_person is None else self.blind_person.document(),
+                "num_people": list(self.num_people),
+            }
         return {
+            **people,
             "individual": {name: asdict(attack) for name, attack in self.individual.items()},
             "group": {name: asdict(attack) for name, attack in self.group.items()},
             "blind": self.blind.document(),
@@ -164,6 +126,7 @@ def attack_membership(
     unseen: TrainedModel | None = None,
     shadows: Sequence[Shadow] = (),
     population: Mapping[str, Text] | None = None,
+    people: Mapping[str, str] | None = None,
     settings: MembershipSettings | None = None,
     generator: np.random.Generator,
 ) -> MembershipResult:
@@ -180,11 +143,14 @@ def attack_membership(
         shadows: models of the target's recipe, each trained on a known part of members and non-members. Without any,
             RMIA uses the reference as one.
         population: records of the same source that none of the models saw, for RMIA.
+        people: person of each member and non-member, by its identifier. Then people are attacked as well, each by the
+            mean score of all of the person's records. A mean, because a sum would tell how many records a person has.
         settings: settings of the evaluation.
         generator: generator that draws halves, groups, folds and resamples.
 
     Raises:
-        ConfigError: an identifier names two records, or too few records are left.
+        ConfigError: an identifier names two records, a person is among members and non-members, or too few records
+            are left.
     """
     settings = settings or MembershipSettings()
     inside, outside = ({name: rows_of(row) for name, row in rows.items()} for rows in (members, non_members))
@@ -206,7 +172,7 @@ def attack_membership(
         ],
     )
     names = [name for name in inside if name in rows], [name for name in fresh if name in rows]
-    if min(map(len, names)) < _FEWEST:
+    if min(map(len, names)) < FEWEST:
         raise ConfigError("membership inference needs at least two members and two non-members, of different texts")
     scores, skipped = _all_scores(target, data, evidence)
     baselines: Mapping[str, Scores] = {}
@@ -215,21 +181,27 @@ def attack_membership(
     elif reference is not None and data.reference is not None:
         baselines = _own_scores(reference, data, data.reference)
     blind = blind_scores(*({name: _text(rows[name]) for name in part} for part in names), generator=generator)
-    compare = _Comparison(names=names, scores=scores, unseen=baselines, blind=blind, settings=settings)
+    compare = Comparison(names=names, scores=scores, unseen=baselines, blind=blind, settings=settings)
     attacks, of_blind = compare.attacks(generator)
     grouped = compare.grouped(generator)
     group_attacks, of_blind_groups = grouped.attacks(generator) if grouped else ({}, None)
+    by_person = None if people is None else compare.by_person(people)
+    person_attacks, of_blind_people = by_person.attacks(generator) if by_person else ({}, None)
     never_saw = {"never saw": baselines["perplexity"]} if "perplexity" in baselines else {}
     papers = as_the_papers(
         scores["perplexity"], {"blind": blind, **never_saw}, *names, generator=generator, confidence=settings.confidence
     )
     p_values = {f"individual {name}": attack.p_value for name, attack in attacks.items()}
+    p_values |= {f"person {name}": attack.p_value for name, attack in person_attacks.items()}
     adjusted = holm(p_values | {f"group {name}": attack.p_value for name, attack in group_attacks.items()})
     return MembershipResult(
-        individual=_adjusted(attacks, "individual", adjusted),
-        group=_adjusted(group_attacks, "group", adjusted),
+        individual=adjusted_by(attacks, "individual", adjusted),
+        group=adjusted_by(group_attacks, "group", adjusted),
+        person=adjusted_by(person_attacks, "person", adjusted),
         blind=of_blind,
         blind_group=of_blind_groups,
+        blind_person=of_blind_people,
+        num_people=None if people is None else num_people(people, *names),
         papers=papers,
         skipped=skipped,
         num_dropped={"same_text": len(outside) - len(fresh), "without_tokens": len(records) - len(rows)},
@@ -283,11 +255,11 @@ def _shadow_scores(
     scores, skipped = {}, {}
     signals = _signals(evidence, [(found, shadow) for found, _, shadow in data.shadows])
     seen, unseen = signals.fewest()
-    if min(seen, unseen) >= _FEWEST:
+    if min(seen, unseen) >= FEWEST:
         scores["lira_online"] = shadowing.lira_online(signals)
     else:
         skipped["lira_online"] = "some record has not two shadow models that saw it and two that did not"
-    if unseen >= _FEWEST:
+    if unseen >= FEWEST:
         scores["lira_offline"] = shadowing.lira_offline(signals)
     else:
         skipped["lira_offline"] = "some record has not two shadow models that did not see it"
@@ -308,86 +280,3 @@ def _signals(evidence: Mapping[str, Evidence], shadows: Iterable[tuple[Mapping[s
         shadows=[{name: -found[name].nats / size for name, size in sizes.items()} for found, _ in pairs],
         members=[shadow.members for _, shadow in pairs],
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Comparison:
-    """Scores of members and non-members, of records or of groups of them, and those of the baselines."""
-
-    names: tuple[list[str], list[str]]
-    scores: Mapping[str, Scores]
-    unseen: Mapping[str, Scores]
-    blind: Scores
-    settings: MembershipSettings
-
-    def attacks(self, generator: np.random.Generator) -> tuple[dict[str, Attack], Evaluation]:
-        """Returns the figures of each score, with uncorrected p-values, and of the blind classifier."""
-        found = {}
-        for name, scores in self.scores.items():
-            evaluation = self._evaluate(scores, generator)
-            over_blind = self._excess(scores, self.blind, evaluation.auc)
-            over_unseen = self._excess(scores, self.unseen[name], evaluation.auc) if name in self.unseen else None
-            p_value = max(evaluation.p_value, over_blind.p_value, 0.0 if over_unseen is None else over_unseen.p_value)
-            found[name] = Attack(
-                evaluation=evaluation,
-                over_blind=over_blind,
-                over_unseen=over_unseen,
-                p_value=p_value,
-                adjusted_p_value=p_value,
-            )
-        return found, self._evaluate(self.blind, generator)
-
-    def grouped(self, generator: np.random.Generator) -> _Comparison | None:
-        """Returns the comparison of groups that share no record, by mean scores; None for fewer than two of either."""
-        size = self.settings.group_size
-        members, non_members = (
-            [part[at : at + size].tolist() for at in range(0, len(part) - size + 1, size)]
-            for part in (generator.permutation(np.array(names, dtype=object)) for names in self.names)
-        )
-        if min(len(members), len(non_members)) < _FEWEST:
-            return None
-        groups = {f"group {number}": names for number, names in enumerate([*members, *non_members])}
-
-        def means(scores: Scores) -> Scores:
-            return {group: float(np.mean([scores[name] for name in names])) for group, names in groups.items()}
-
-        labels = list(groups)
-        return _Comparison(
-            names=(labels[: len(members)], labels[len(members) :]),
-            scores={name: means(scores) for name, scores in self.scores.items()},
-            unseen={name: means(scores) for name, scores in self.unseen.items()},
-            blind=means(self.blind),
-            settings=self.settings,
-        )
-
-    def _split(self, scores: Scores) -> tuple[FloatArray, FloatArray]:
-        inside, outside = (np.array([scores[name] for name in names]) for names in self.names)
-        return inside, outside
-
-    def _evaluate(self, scores: Scores, generator: np.random.Generator) -> Evaluation:
-        return evaluate(
-            *self._split(scores),
-            generator=generator,
-            confidence=self.settings.confidence,
-            num_resamples=self.settings.num_resamples,
-            false_positive_rates=self.settings.false_positive_rates,
-        )
-
-    def _excess(self, scores: Scores, baseline: Scores, auc: float) -> Excess:
-        inside, outside = self._split(scores)
-        others_inside, others_outside = self._split(baseline)
-        difference, interval, p_value = auc_difference(
-            (inside, others_inside), (outside, others_outside), self.settings.confidence
-        )
-        baseline_auc = auc - difference
-        is_above_half = baseline_auc > 0.5
-        return Excess(
-            baseline_auc=baseline_auc,
-            value=auc - max(baseline_auc, 0.5),
-            interval=interval if is_above_half else None,
-            p_value=p_value,
-        )
-
-
-def _adjusted(attacks: Mapping[str, Attack], kind: str, p_values: Mapping[str, float]) -> dict[str, Attack]:
-    return {name: replace(attack, adjusted_p_value=p_values[f"{kind} {name}"]) for name, attack in attacks.items()}

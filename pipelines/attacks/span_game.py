@@ -136,7 +136,12 @@ class _SpanWitness(Witness):
         """Records the update of the last private spans, which is divided by their number."""
         counts = np.bincount(np.concatenate(self._numbers), minlength=len(self.included))
         after = self._model.weights.coordinates()
-        self.see(self._step, counts, (self._before - after) * (counts.sum() / STEP_SIZE), self._model.weights.share)
+        self.see(
+            self._step,
+            np.minimum(counts, 1),
+            (self._before - after) * (counts.sum() / STEP_SIZE),
+            self._model.weights.share,
+        )
         self._before, self._numbers, self._is_private_read = after, [], False
 
     def _see_states(self) -> None:

@@ -13,10 +13,12 @@ _ONE_PERCENT: Final = 0.01
 LEFT_OPEN: Final = (
     "an attacker who sees several of the models, or every step of the training",
     "attacks that were published after this version",
-    "what the model says of records in another wording, or of a person in several records together",
+    "what the model says of records in another wording",
 )
 """Attacks that no audit here tries."""
 
+PEOPLE: Final = "what the model says of a person in several records together"
+"""Attack that an audit tries only if it judges people (``audit.owner_records``)."""
 ACROSS_DOMAINS: Final = "what the model, asked about one domain, writes of another one"
 """Attack that an audit without ``domains`` does not try."""
 
@@ -25,15 +27,20 @@ def membership_summary(found: Mapping[str, Any]) -> dict[str, Any]:
     """Summarises the document of membership inference (`pipelines.attacks.membership.MembershipResult.document`).
 
     Returns:
-        ``num_members``, ``num_non_members``, ``any_leak``, ``blind_auc``; ``attacks``, one object each, by AUC, highest
+        ``num_members``, ``num_non_members``, ``num_people`` (of both kinds; None if people are not judged),
+        ``any_leak``, ``blind_auc``; ``attacks``, one object each, by AUC, highest
         first; ``best``, the first attack on single records; ``papers``, an object for each protocol of a paper; and
         ``roc``, points of the best few.
     """
     attacks = sorted(
         (
             _attack(name, kind, attack, None if blind is None else blind["auc"])
-            for kind, blind in (("individual", found["blind"]), ("group", found.get("blind_group")))
-            for name, attack in found[kind].items()
+            for kind, blind in (
+                ("individual", found["blind"]),
+                ("group", found.get("blind_group")),
+                ("person", found.get("blind_person")),
+            )
+            for name, attack in found.get(kind, {}).items()
         ),
         key=lambda attack: (-attack["auc"], attack["name"], attack["kind"]),
     )
@@ -41,6 +48,7 @@ def membership_summary(found: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "num_members": found["num_members"],
         "num_non_members": found["num_non_members"],
+        "num_people": found.get("num_people"),
         "any_leak": found["any_leak"],
         "blind_auc": found["blind"]["auc"],
         "best": single[0] if single else None,

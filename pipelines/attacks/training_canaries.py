@@ -16,10 +16,11 @@ import torch
 from torch import nn
 from torch.nn.functional import one_hot
 
+from pipelines.accounting.groups import Pair
 from pipelines.attacks.conformance import IntArray, Releases
 from pipelines.attacks.epsilon_trials import BoolArray, FloatArray
 from pipelines.attacks.noise_structure import LONGEST_VECTOR
-from pipelines.attacks.white_box import log_likelihood_ratios
+from pipelines.attacks.white_box import LEAST_NOISE, log_likelihood_ratios
 
 CANARY_NORM: Final = 10.0
 """Length of a canary's gradient, in clipping norms: long enough to test clipping."""
@@ -30,6 +31,8 @@ KILLED_AFTER: Final = 4
 """Numbers of noised steps after which a game writes its checkpoint, and is killed. The steps between are lost."""
 STEP_SIZE: Final = 1e-3
 """Step size of plain SGD, whose update can be read off the weights. It does not change canaries' gradients."""
+TAIL: Final = 1e-12
+"""Probability of samples of a person that the score takes for slightly smaller ones."""
 
 
 class Killed(Exception):  # not an error: part of the game
@@ -96,14 +99,16 @@ class Witness(ABC):
         included: (num_canaries,) coins.
         releases: collection of the releases for conformance tests.
         sample_rate: rate that the attacker assumes; 1 if the samples are known.
+        person: number of sampled units that a canary is, if its coin decides the sign of its gradient. None if its coin
+            decides whether it has one.
 
     Attributes:
         run: number of the run, from 0.
         scores: (num_canaries,) scores of the training that was killed and resumed.
     """
 
-    def __init__(self, included: BoolArray, releases: Releases, sample_rate: float) -> None:
-        self.included, self.releases, self.rate = included, releases, sample_rate
+    def __init__(self, included: BoolArray, releases: Releases, sample_rate: float, person: int | None = None) -> None:
+        self.included, self.releases, self.rate, self._person = included, releases, sample_rate, person
         self.run, self._num_begun, self._stop, self._noise_multiplier = -1, 0, 0, 0.0
         self._own: list[tuple[int, FloatArray]] = []
         self.scores = np.zeros(len(included))
@@ -143,24 +148,28 @@ class Witness(ABC):
         if self._stop and self._num_begun >= self._stop:
             raise Killed
 
-    def see(self, step: int, counts: IntArray, update: FloatArray, share: float) -> None:
+    def see(self, step: int, shares: IntArray, update: FloatArray, share: float) -> None:
         """Records a released noised sum.
 
         Args:
             step: number of the noised step.
-            counts: (num_canaries,) number of reads of each record for it.
+            shares: (num_canaries,) number of clipping norms by which each canary may move the sum.
             update: (K, num_canaries + NUM_SPARE) sum, in clipping norms.
             share: see `CanaryWeights.share`.
         """
         num = len(self.included)
-        took_part = self.included & (counts > 0)
+        own, has_gradient = update[:, :num], self.included
+        if self._person is not None:
+            own, has_gradient = own * np.where(self.included, 1.0, -1.0), np.ones(num, dtype=np.bool_)
+        took_part = has_gradient & (shares > 0)
+        beyond_one = (shares[took_part] - 1) * share
         names = ("embedding", "head", "lora")[: len(update)]
         self.releases.released(
             self.run,
             step,
             noise_multiplier=self._noise_multiplier,
-            moved={name: row[:num][took_part] for name, row in zip(names, update, strict=True)},
-            still=update[:, :num][:, self.included & (counts == 0)],
+            moved={name: row[took_part] - beyond_one for name, row in zip(names, own, strict=True)},
+            still=own[:, has_gradient & (shares == 0)],
             spare=list(update[:, num:]),
             share=share,
         )
@@ -178,8 +187,11 @@ class Witness(ABC):
         if self.run > 1:
             return
         ratios = np.zeros(len(self.included))
-        noise = np.array([math.sqrt(np.square(spare).mean())])
-        ratios[numbers] = log_likelihood_ratios(values[None], noise, self.rate)
+        noise = math.sqrt(np.square(spare).mean())
+        if self._person is None:
+            ratios[numbers] = log_likelihood_ratios(values[None], np.array([noise]), self.rate)
+        else:
+            ratios[numbers] = Pair(self._person, self.rate, max(noise, LEAST_NOISE), TAIL).losses(values)
         if self.run == 0:
             self._own.append((step, ratios))
         else:

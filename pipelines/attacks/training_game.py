@@ -11,6 +11,11 @@ begins once more with little noise for a few steps, which show a record's larges
 
 The result is judged twice: by guesses of who took part, against the accountant's epsilon of exactly these steps
 (add-or-remove, with a rate fixed beforehand), and by conformance tests (`pipelines.attacks.conformance`).
+
+A game may have people in place of single records: each made-up person has k records, all with one gradient. A coin
+decides its sign, so that two worlds differ in everything that one person wrote (replace-one). This is the case in which
+the epsilon of a person is reached (`pipelines.accounting.groups`). If the method samples people, the claim is that of
+one person. If it samples records, the claim is that of a group of k.
 """
 
 from __future__ import annotations
@@ -23,12 +28,15 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from pipelines import randomness
 from pipelines.accounting import accountants
-from pipelines.accounting.events import Event, NoEvent, to_json
+from pipelines.accounting.events import Event, NeighboringRelation, NoEvent, to_json
+from pipelines.accounting.groups import group_epsilons
 from pipelines.attacks.conformance import combined
 from pipelines.attacks.epsilon_comparison import ClaimedProfile, claim_p_value
+from pipelines.attacks.epsilon_estimates import GUESS_PLANS, EpsilonEstimate, epsilon_estimates
 from pipelines.attacks.epsilon_trials import Trials
 from pipelines.attacks.training_canaries import KILLED_AFTER, SAVED_AFTER, STEP_SIZE, Killed, Witness
 from pipelines.attacks.white_box import ENGINE_PLANS, NUM_MICROBATCHES, RELATION
@@ -58,11 +66,12 @@ class TrainingGame:
         method: method whose steps are attacked.
         is_first_phase: true if the steps of its first phase are attacked.
         own: settings of the method.
-        num_canaries: number of trials.
+        num_canaries: number of trials: of records, or of people.
         noise_multiplier: noise multiplier of the training.
-        sample_rate: sampling rate of the training; the game has the nearest rate that whole records allow.
+        sample_rate: sampling rate of the training; the game has the nearest rate that whole records, or people, allow.
         max_grad_norm: clipping norm of the training.
         device: device of the training.
+        person_records: number of records of each made-up person; None for a game on single records.
     """
 
     method: str
@@ -73,16 +82,50 @@ class TrainingGame:
     sample_rate: float
     max_grad_norm: float
     device: str = "cpu"
+    person_records: int | None = None
 
     @property
     def name(self) -> str:
         """The name of the game for people: whose steps are attacked, each of them seen."""
-        return f"the steps of {'the first phase of ' if self.is_first_phase else ''}{self.method}, each of them seen"
+        whose = "" if self.person_records is None else f", on people with {_count(self.person_records)} each"
+        phase = "the first phase of " if self.is_first_phase else ""
+        return f"the steps of {phase}{self.method}, each of them seen{whose}"
+
+    @property
+    def by_owner(self) -> bool:
+        """True if the steps sample people."""
+        return isinstance(self.own, People) and self.own.unit == "owner"
+
+    @property
+    def num_records(self) -> int:
+        """The number of records of the training."""
+        return self.num_canaries * (self.person_records or 1)
+
+    @property
+    def num_sampled(self) -> int:
+        """The number of records, or of people, that the steps sample from."""
+        return self.num_canaries if self.by_owner else self.num_records
+
+    @property
+    def group_size(self) -> int:
+        """The number of sampled units in which the two worlds of a coin differ."""
+        return 1 if self.by_owner else self.person_records or 1
 
     @property
     def expected_batch_size(self) -> int:
-        """The number of records in an average step."""
-        return max(1, round(self.sample_rate * self.num_canaries))
+        """The number of records, or of people, in an average step."""
+        return max(1, round(self.sample_rate * self.num_sampled))
+
+    @property
+    def rate(self) -> float:
+        """The sampling rate of the game."""
+        return self.expected_batch_size / self.num_sampled
+
+    @property
+    def records_each(self) -> int:
+        """The number of records that a drawn person brings."""
+        each = self.own.owner_records if isinstance(self.own, People) else 1
+        return min(each, self.person_records or 1)
 
     @property
     def microbatch_size(self) -> int:
@@ -104,7 +147,7 @@ class TrainingGame:
 
     def settings(self, seed: int, **changed: Any) -> TrainingSettings:
         """Returns the settings of the method: one epoch, or as many as a kill and its lost steps need."""
-        steps = max(1, round(self.num_canaries / self.expected_batch_size))
+        steps = max(1, round(self.num_sampled / self.expected_batch_size))
         given = {"optimizer": "sgd"} if isinstance(self.own, Optimized) else {}
         return TrainingSettings(
             epochs=math.ceil((KILLED_AFTER + 1) / steps),
@@ -125,8 +168,12 @@ _NO_PHASE_ONE: Final[dict[str, Any]] = {
 
 
 @functools.lru_cache(maxsize=8)
-def _profile(event: Event) -> ClaimedProfile:
-    return ClaimedProfile.of(event, RELATION)
+def _profile(event: Event, person: int | None) -> ClaimedProfile:
+    return ClaimedProfile.of(event, RELATION) if person is None else ClaimedProfile.of_group(event, person)
+
+
+def _count(number: int) -> str:
+    return "one record" if number == 1 else f"{number:,} records"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,19 +184,41 @@ class PlayedTraining:
         trials: score and coin of each canary.
         event: privacy event of the played training.
         conformance: p-value of each conformance test, by name.
+        person: number of sampled units that one person is, if the coins replace people; None if they add records.
     """
 
     trials: Trials
     event: Event
     conformance: dict[str, float]
+    person: int | None = None
 
     def claimed(self, delta: float) -> float:
-        """Returns the accountant's epsilon for exactly these steps, under add-or-remove."""
-        return accountants.epsilon(self.event, delta, RELATION)
+        """Returns the accountant's epsilon for exactly these steps and the relation of the coins."""
+        if self.person is None:
+            return accountants.epsilon(self.event, delta, RELATION)
+        return self.claimed_of(self.person, delta)
+
+    def claimed_of(self, size: int, delta: float) -> float:
+        """Returns the epsilon of a group of sampled units that are all replaced."""
+        if size == 1:
+            return accountants.epsilon(self.event, delta, NeighboringRelation.REPLACE_ONE)
+        return group_epsilons(self.event, [delta], size)[0]
+
+    def estimates(self, delta: float, confidence: float, rng: np.random.Generator) -> list[EpsilonEstimate]:
+        """Returns all lower bounds on epsilon."""
+        found = epsilon_estimates(self.trials, delta=delta, confidence=confidence, rng=rng, **self._coins)
+        return list(found.values())
+
+    @property
+    def _coins(self) -> dict[str, Any]:
+        """What a coin does, and how many of them are guessed."""
+        if self.person is None:
+            return {"plans": ENGINE_PLANS}
+        return {"plans": GUESS_PLANS, "relation": NeighboringRelation.REPLACE_ONE, "group_size": self.person}
 
     def p_values(self, rng: np.random.Generator) -> dict[str, float]:
         """Returns the p-values of the conformance tests, and of the guesses of who took part."""
-        guesses = claim_p_value(self.trials, _profile(self.event), rng=rng, plans=ENGINE_PLANS)
+        guesses = claim_p_value(self.trials, _profile(self.event, self.person), rng=rng, **self._coins)
         return {"guesses of who took part": guesses, **self.conformance}
 
     def p_value(self, rng: np.random.Generator) -> float:
@@ -188,14 +257,20 @@ def run_three_times(
     return taken
 
 
-def corpus_of(nonprivate_examples: Examples, private_examples: Examples, own: MethodSettings) -> TrainingCorpus:
+def corpus_of(
+    nonprivate_examples: Examples,
+    private_examples: Examples,
+    own: MethodSettings,
+    of_records: npt.NDArray[np.int64] | None = None,
+) -> TrainingCorpus:
     """Makes a corpus for a method's plan, without text, vocabulary and held-out fold.
 
-    If the method samples people, each private record is a person.
+    If the method samples people, ``of_records`` has the person of each private record; None: each is a person.
     """
-    owners, number = None, len(private_examples)
+    owners = None
     if isinstance(own, People) and own.unit == "owner":
-        owners = Owners(of_records=np.arange(number), count=number, records_each=own.owner_records)
+        people = np.arange(len(private_examples)) if of_records is None else of_records
+        owners = Owners(of_records=people, count=int(people.max()) + 1, records_each=own.owner_records)
     nothing = cast(Any, None)
     return TrainingCorpus(
         vocabulary=nothing,

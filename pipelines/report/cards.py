@@ -202,10 +202,22 @@ def _audit(audit: Mapping[str, Any] | None) -> Iterable[str]:
     lower, best = audit["epsilon_lower"], audit["membership_auc"]
     rows = [
         ("ε that attacks showed, at least", real(lower, 3, lower=True) if lower is not None else None),
+        *(
+            (
+                f"ε of a made-up person with {game['num_records']} records that attacks showed, at least",
+                f"{real(game['epsilon_lower'], 3, lower=True)} (stated: {_stated(game['claims'])})",
+            )
+            for game in audit.get("person") or ()
+        ),
         ("best membership attack, AUC", real(best, 3) if best is not None else None),
         ("largest exposure of a canary, bits", real(audit["exposure"], 3) if audit["exposure"] is not None else None),
     ]
     yield _table(("attack", "value"), [(name, value) for name, value in rows if value is not None])
+
+
+def _stated(claims: Sequence[Mapping[str, Any]]) -> str:
+    figures = [(c["whose"], real(c["epsilon"], 3, upper=True) if c["epsilon"] else "no useful limit") for c in claims]
+    return "; ".join(f"{whose}, {figure}" for whose, figure in figures)
 
 
 def _checking(report: Mapping[str, Any]) -> Iterable[str]:

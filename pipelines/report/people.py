@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pipelines.report.numbers import count, real
+from pipelines.report.numbers import count, percent, real
 
 HARDLY: Final = 13.8
 """Epsilon from which the odds of a guess may change a million-fold."""
@@ -57,6 +57,31 @@ def figures_text(figures: Sequence[Mapping[str, Any]], epsilon: str = "ε") -> s
         f"{value} {'with' if at else 'for a person with'} {whom}" for at, (value, whom) in enumerate(listed)
     ]
     return "; ".join([f"{epsilon} is {first}", *others])
+
+
+def audited_sentences(audit: Mapping[str, Any]) -> list[str]:
+    """Returns what attacks on made-up people show beside the epsilons, a sentence each.
+
+    Args:
+        audit: document of the audit (`pipelines.stages.audit.person.person_document` in its list ``person``).
+    """
+    found = []
+    for game in audit.get("person") or ():
+        lower = game["lower"]
+        claims = "; ".join(f"for {c['whose']}, {_limit(c['epsilon'])}" for c in game["claims"])
+        shown = f"at least {real(lower['value'], lower=True)} at {percent(lower['confidence'])} confidence"
+        exceeded = [c for c in game["claims"] if c["is_exceeded"]]
+        verdict = "None of them is exceeded."
+        if any(c["is_of_person"] for c in exceeded):
+            verdict = "The attacks exceed the ε of a person."
+        elif exceeded:
+            verdict = "So the ε of a record does not cover a person."
+        found.append(f"For {game['game']}: attacks show an ε of {shown}. Stated is, {claims}. {verdict}")
+    return found
+
+
+def _limit(epsilon: float | None) -> str:
+    return "no useful limit" if epsilon is None else f"at most {real(epsilon, upper=True)}"
 
 
 def _lead(person: Mapping[str, Any]) -> str:

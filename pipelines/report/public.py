@@ -261,14 +261,25 @@ def _person(person: Mapping[str, Any] | None, *, publishes_counts: bool) -> dict
 
 
 def _audit(audit: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Of each attack its one figure: lower bound on epsilon, best AUC, largest exposure. None: nobody attacked."""
+    """Of each attack its one figure: lower bounds on epsilon, best AUC, largest exposure. None: nobody attacked."""
     if audit is None:
         return None
     lower, membership, exposure = audit["epsilon_lower"], audit["membership"], audit["exposure"]
     best = membership and membership["best"]
+    people = [
+        {
+            "num_records": game["num_records"],
+            "epsilon_lower": coarse(game["lower"]["value"], _RATE_DIGITS, "down"),
+            "claims": [
+                {"whose": c["whose"], "epsilon": coarse(c["epsilon"], _RATE_DIGITS, "up")} for c in game["claims"]
+            ],
+        }
+        for game in audit.get("person") or ()
+    ]
     largest = max((group["maximum"] for group in exposure["groups"]), default=None) if exposure else None
     return {
         "epsilon_lower": coarse(lower["value"], _RATE_DIGITS, "down") if lower else None,
+        **({"person": people} if people else {}),
         "membership_auc": coarse(best["auc"], _RATE_DIGITS) if best else None,
         "exposure": coarse(largest, _RATE_DIGITS),
     }

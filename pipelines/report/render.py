@@ -92,6 +92,7 @@ def _charts(report: Mapping[str, Any]) -> dict[str, Markup | list[Markup] | None
         "intervals": _interval_chart(report["miss_rate"]),
         "curves": _curve_chart(report["training"].get("curves") or ()),
         "roc": _roc_chart(report.get("audit") or {}),
+        "audited_people": _audited_people(report.get("audit") or {}),
         "miss_rates": _miss_rate_chart(report.get("audit") or {}),
         "downstream": _downstream_charts(
             ((report.get("synthetic") or {}).get("counted") or {}).get("downstream") or {}
@@ -160,6 +161,16 @@ def _roc_chart(audit: Mapping[str, Any]) -> Markup | None:
     if not curves:
         return None
     return charts.learning_curves(curves, "false positive rate", "true positive rate")
+
+
+def _audited_people(audit: Mapping[str, Any]) -> list[Markup]:
+    drawn = []
+    for game in audit.get("person") or ():
+        shown = [("attacks on a person show at least", game["lower"]["value"])]
+        shown += [(f"stated for {claim['whose']}, at most", claim["epsilon"]) for claim in game["claims"]]
+        rows = [(name, {"mean": value, "low": None, "high": None}) for name, value in shown]
+        drawn.append(dot_plot(rows, Figure(title=f"ε at δ = {numbers.real(game['lower']['delta'])}", least=0.0)))
+    return [chart for chart in drawn if chart is not None]
 
 
 def _miss_rate_chart(audit: Mapping[str, Any]) -> Markup | None:

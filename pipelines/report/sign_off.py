@@ -16,7 +16,7 @@ from pipelines.methods.spec import MethodSpec
 from pipelines.report.cards import NEVER
 from pipelines.report.claims import DP_NOTION, can_be_claimed, headline_claim, not_together, unit_of, whole_of
 from pipelines.report.numbers import count, percent, real
-from pipelines.report.people import person_sentences
+from pipelines.report.people import audited_sentences, person_sentences
 from pipelines.report.render import render_html, render_page
 from pipelines.report.synthetic import signed_for
 from pipelines.report.words import SOURCES
@@ -208,9 +208,12 @@ def found_by_attacks(audit: Mapping[str, Any] | None) -> list[str]:
             f"Attacks show an ε of at least {real(lower['value'], lower=True)} at {percent(lower['confidence'])} "
             f"confidence; claimed for the same is {said}."
         )
+    found += audited_sentences(audit)
     if (membership := audit.get("membership")) and (best := membership.get("best")):
         seen = "a leak" if membership["any_leak"] else "no leak seen"
         found.append(f"Who was trained on: best attack has AUC {real(best['auc'], 3)}, where 0.5 is a coin: {seen}.")
+        people = [attack for attack in membership.get("attacks", ()) if attack["kind"] == "person"]
+        found += [f"The same, all records of a person together: AUC {real(one['auc'], 3)}." for one in people[:1]]
     if exposure := audit.get("exposure"):
         found += [f"Canaries ({group['name']}): {group['conclusion']}." for group in exposure["groups"]]
     if extraction := audit.get("extraction"):

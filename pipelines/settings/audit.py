@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, Literal
 
 from pydantic import Field, model_validator
 
@@ -10,12 +11,14 @@ from pipelines.config import StageConfig
 
 OF_DOMAINS: Final = ("audit_domain_models", "audit_domains")
 """The stages that the setting ``domains`` turns on."""
+_RECORDS_OF_PERSON: Final = 16
 
 
 class AuditConfig(StageConfig):
     """The attacks on the trained model, and their effort."""
 
     UNKEYED: ClassVar[frozenset[str]] = frozenset({"enabled", "domains"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"owner_records"})
 
     enabled: bool = Field(
         default=False,
@@ -88,6 +91,14 @@ class AuditConfig(StageConfig):
         description="Trials of the game on the steps that the method takes, an epoch with the noise and rate of this "
         "training. They take seconds.",
     )
+    owner_records: int | None = Field(
+        None,
+        ge=1,
+        le=1_000,
+        description="Records of each made-up person in the game on people, which compares a lower bound with the "
+        "epsilon of a person. unset: 16 if train.unit = owner, and no such game otherwise. A number also lets "
+        "membership attacks judge people (corpus.owner_from), and trains the audit's model without all their records.",
+    )
     confidence: float = Field(
         0.95, gt=0.5, lt=1, description="Confidence of intervals and lower bounds. Alarms are raised at 99.9 % instead."
     )
@@ -101,3 +112,12 @@ class AuditConfig(StageConfig):
         if "{" not in self.canary_form:
             raise ValueError("canary_form has no hole; write for example {digits:6} where the secret stands")
         return self
+
+
+def records_of_person(configs: Mapping[str, Any]) -> int | None:
+    """Returns the number of records of a made-up person; None for an audit without people.
+
+    Args:
+        configs: settings with the tables ``audit`` and ``train``.
+    """
+    return configs["audit"].owner_records or (_RECORDS_OF_PERSON if configs["train"].by_owner() else None)

@@ -120,8 +120,8 @@ def test_no_neighbours_in_the_plane_exceed_the_pair(seed):
     assert found <= bound + 2e-4
     # The pair on a line, as the module has it, is the extreme pair in the plane.
     moves, weights = np.arange(size + 1), binom.pmf(np.arange(size + 1), size, rate)
-    pair = groups._Pair(size, rate, noise, 1e-12)
-    place = np.interp(level, pair._losses(nodes := np.linspace(pair._low, pair._high, 100_001)), nodes)
+    pair = groups.Pair(size, rate, noise, 1e-12)
+    place = np.interp(level, pair.losses(nodes := np.linspace(pair._low, pair._high, 100_001)), nodes)
     exact = (ndtr((moves - place) / noise) - math.exp(level) * ndtr(-(moves + place) / noise)) @ weights
     assert exact == pytest.approx(bound, abs=2e-4)
 

@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 from support.trainings import DP, RUNS, build_all, document
 
 from pipelines.accounting.accountants import epsilon
-from pipelines.accounting.events import Composed, Gaussian, NeighboringRelation, SelfComposed, from_json
+from pipelines.accounting.events import USELESS, Composed, Gaussian, NeighboringRelation, SelfComposed, from_json
 from pipelines.accounting.facts import parse_training
 from pipelines.accounting.groups import group_epsilon
 from pipelines.accounting.people import (
     EXAMPLE,
-    USELESS,
     People,
     add_records,
     noised_event,

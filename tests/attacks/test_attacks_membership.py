@@ -10,7 +10,8 @@ from support.memorised import trained_on
 
 from pipelines.attacks import membership_protocols
 from pipelines.attacks.blind import blind_scores
-from pipelines.attacks.membership import CLASSIC, MembershipSettings, Shadow, attack_membership
+from pipelines.attacks.membership import CLASSIC, Shadow, attack_membership
+from pipelines.attacks.membership_comparison import MembershipSettings
 from pipelines.attacks.membership_evaluation import auc, auc_interval, holm
 from pipelines.attacks.membership_scores import perplexity, read_evidence
 from pipelines.attacks.summary import membership_summary

@@ -211,3 +211,42 @@ def test_a_bound_that_nothing_keeps_is_refused(config: Path, changes: dict[str, 
     environ = {name: value for name, value in {**os.environ, **BOUND, **changes}.items() if value is not None}
     with pytest.raises(ConfigError, match=match):
         plan_document(config, environ, read=True)
+
+
+AUDIT = {
+    "RETICENT__AUDIT__ENABLED": "true",
+    "RETICENT__AUDIT__NUM_TRIALS": "3000",
+    "RETICENT__AUDIT__NUM_CANARIES": "20",
+    "RETICENT__AUDIT__NUM_DETECTED_CANARIES": "2",
+    "RETICENT__AUDIT__COPIES": "10",
+    "RETICENT__AUDIT__CANDIDATES": "100",
+    "RETICENT__AUDIT__NUM_PROMPTS": "1",
+    "RETICENT__AUDIT__NUM_GENERATIONS": "1",
+    "RETICENT__AUDIT__NUM_MEMBERS": "40",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unit", ["owner", "record"])
+def test_an_audit_judges_people(config: Path, unit: str) -> None:
+    by_record = {"RETICENT__TRAIN__UNIT": "record", "RETICENT__AUDIT__OWNER_RECORDS": "16"}
+    environ = {**os.environ, **OF_PEOPLE, **AUDIT, **(by_record if unit == "record" else {})}
+    session, keys = fetch(load_settings(config, environ), "audit")
+    found = document(session.roots.private, "audit", keys, "audit.json")
+    (person,) = found["person"]
+    whose = {claim["whose"]: claim["is_exceeded"] for claim in person["claims"]}
+    if unit == "owner":
+        assert whose == {"a person": False}
+        assert found["epsilon_claimed"] is not None  # ten copies of a canary are one person
+    else:
+        assert whose == {"a record": True, "a person with 16 records": False}
+        assert found["epsilon_claimed"] is None  # ten copies are ten records
+    assert not found["alarm"]
+    assert "person" not in found["not_attacked"]
+    membership = found["membership"]
+    assert min(membership["num_people"]) >= 8
+    assert {attack["kind"] for attack in membership["attacks"]} == {"individual", "person"}
+    record = document(session.roots.private, "audit_model", keys, "events.json")["record"]
+    assert record == ("person" if unit == "owner" else "sentence")
+    public = (path for path in (session.roots.private.parent / "public").rglob("*") if path.is_file())
+    assert not [path for path in public if b"planted-" in path.read_bytes()]

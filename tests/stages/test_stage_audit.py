@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from audit_faults import replaced
+from audit_faults import LOOP, OF_PEOPLE, replaced
 from support.contexts import stage_context
 from support.patches import patching
 
@@ -11,6 +11,8 @@ from pipelines.artifacts import Source, Target
 from pipelines.attacks.epsilon_comparison import ClaimedProfile
 from pipelines.attacks.epsilon_estimates import epsilon_estimates
 from pipelines.attacks.epsilon_trials import Trials
+from pipelines.graph import GRAPH
+from pipelines.report.people import audited_sentences
 from pipelines.settings.audit import AuditConfig
 from pipelines.settings.train import TrainConfig
 from pipelines.stages.audit import audit
@@ -35,7 +37,17 @@ def quick(patch):
 
 
 def audited(
-    folder, *, method="dpsgd", phases=(), event=NOISED, noise=1.0, leak=0.0, order=None, exposure=None, **settings
+    folder,
+    *,
+    method="dpsgd",
+    unit="record",
+    phases=(),
+    event=NOISED,
+    noise=1.0,
+    leak=0.0,
+    order=None,
+    exposure=None,
+    **settings,
 ):
     """What the stage says where included canaries lose ``leak`` nats less on the audit's model."""
     names = ("audit_model", "audit_canaries", "audit_membership", "audit_extraction", "train")
@@ -62,7 +74,7 @@ def audited(
     places["audit_canaries"].json("exposure.json", exposure or {"groups": []})
     for name in ("membership", "extraction"):
         places[f"audit_{name}"].json(f"{name}.json", {"not_attacked": "by this test"})
-    configs = {"audit": AuditConfig(num_trials=100, **settings), "train": TrainConfig(method=method)}
+    configs = {"audit": AuditConfig(num_trials=100, **settings), "train": TrainConfig(method=method, unit=unit)}
     inputs = {name: place.folder for name, place in places.items()}
     audit.run(stage_context("audit", folder / "out", configs, inputs))
     return Source(folder=folder / "out").json("audit.json")
@@ -164,3 +176,51 @@ def test_what_is_not_claimed_is_not_tested_and_the_steps_are_wherever_there_are_
     assert len(found["evidence"]) == list(expected.values()).count(True)
     groups = {row["group_size"] for row in found["estimates"] if row["game"] == MODEL}
     assert groups <= {changed.get("copies", 1)}
+
+
+def test_the_setting_for_people_enters_no_key_at_its_default():
+    for stage in ("audit", "audit_model", "audit_membership"):
+        assert "owner_records" not in AuditConfig().keyed(stage)
+        assert AuditConfig(owner_records=4).keyed(stage)["owner_records"] == 4
+        assert "owner_records" in GRAPH[stage].fields["audit"]
+
+
+@pytest.mark.slow
+def test_people_are_played_only_if_the_settings_ask_and_change_no_other_figure(tmp_path):
+    plain, people = audited(tmp_path / "plain"), audited(tmp_path / "people", owner_records=4)
+    assert plain["person"] == []
+    assert claims(plain) == claims(people)
+    assert "person" not in plain["not_attacked"]
+    (person,) = people["person"]
+    assert (person["unit"], person["num_people"], person["num_records"]) == ("record", 25, 4)
+    assert [claim["whose"] for claim in person["claims"]] == ["a record", "a person with 4 records"]
+    assert [claim["is_of_person"] for claim in person["claims"]] == [False, True]
+    assert person["lower"]["relation"] == "replace_one"
+    assert len(people["evidence"]) == len(plain["evidence"]) + 1
+    (sentence,) = audited_sentences(people)
+    assert "for a record, at most" in sentence
+    assert "for a person with 4 records, at most" in sentence
+    assert audited_sentences(plain) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", OF_PEOPLE[:1], ids=lambda fault: fault.name)
+def test_steps_that_draw_all_records_of_a_person_raise_the_alarm_of_a_whole_audit(tmp_path, fault):
+    with fault.put_into(LOOP):
+        found = audited(tmp_path, unit="owner", noise=2.0)
+    *_, attacked = found["attacked"]
+    assert found["alarm"] is True
+    assert attacked["p_value"] < 1e-10
+    assert found["attacked"][0]["p_value"] > 1e-4  # people of one record each cannot show it
+    (person,) = found["person"]
+    assert [(claim["whose"], claim["is_of_person"]) for claim in person["claims"]] == [("a person", True)]
+
+
+@pytest.mark.parametrize(
+    ("method", "noise", "event", "why"),
+    [("sdpsgd_lstm", 1.0, NOISED, "its samples are public"), ("no_dp", None, NonPrivate(), "no step with noise")],
+)
+def test_a_training_without_a_game_on_people_says_why(tmp_path, method, noise, event, why):
+    found = audited(tmp_path, method=method, noise=noise, event=event, owner_records=4)
+    assert found["person"] == []
+    assert why in found["not_attacked"]["person"]

@@ -14,19 +14,26 @@ from pipelines.accounting.events import NeighboringRelation, adds_no_noise, from
 from pipelines.attacks.conformance import combined
 from pipelines.attacks.engine_power import measured_power
 from pipelines.attacks.epsilon_comparison import ClaimedProfile, claim_p_value
-from pipelines.attacks.epsilon_estimates import epsilon_estimates
+from pipelines.attacks.epsilon_estimates import EstimatorName, epsilon_estimates
 from pipelines.attacks.epsilon_trials import Trials
 from pipelines.attacks.sequential_test import SequentialTest
-from pipelines.attacks.summary import ACROSS_DOMAINS, LEFT_OPEN, estimates_shown, extraction_summary, membership_summary
-from pipelines.attacks.white_box import ENGINE_PLANS
+from pipelines.attacks.summary import (
+    ACROSS_DOMAINS,
+    LEFT_OPEN,
+    PEOPLE,
+    estimates_shown,
+    extraction_summary,
+    membership_summary,
+)
 from pipelines.context import StageContext
-from pipelines.settings.audit import AuditConfig
+from pipelines.settings.audit import AuditConfig, records_of_person
 from pipelines.stages.audit.canaries import EXPOSURES
 from pipelines.stages.audit.canary_table import CANARIES
+from pipelines.stages.audit.person import person_document, why_no_people
 from pipelines.stages.audit.steps import played_games
 
 SCHEMA_VERSION: Final = 1
-ESTIMATOR: Final = "f_dp"
+ESTIMATOR: Final[EstimatorName] = "f_dp"
 """The estimator whose bound is shown first, because it assumes only fair coins. It is fixed before any result."""
 _ATTACKED_VARIANT: Final = "missed"
 MODEL: Final = "the audit's model"
@@ -57,6 +64,8 @@ def run(ctx: StageContext) -> dict[str, Any]:
         games += on_steps
         if not_played is not None:
             not_attacked["steps"] = not_played
+        if records_of_person(ctx.configs) is not None and not any(game.person for game in games):
+            not_attacked["person"] = not_played or why_no_people(ctx.configs["train"])
     # Games on steps come first: they are the stronger tests, and the stake falls from one game to the next.
     evidence = [(game.identifier, game.p_value) for game in reversed(games) if game.p_value is not None]
     # This is the evidence of this audit alone. The ledger keeps that of all nights (`flows.running.auditing`).
@@ -70,14 +79,21 @@ def run(ctx: StageContext) -> dict[str, Any]:
         "extraction": None if "extraction" in not_attacked else extraction_summary(attacks["extraction"]),
         "domains": domains,
         **_lower_bound(None if "epsilon" in not_attacked else games[0]),
-        "estimates": estimates_shown([(game.name, game.claimed, game.estimates) for game in games]),
+        "estimates": estimates_shown(
+            [(game.name, game.claimed, game.estimates) for game in games if game.person is None]
+        ),
+        "person": [game.person for game in games if game.person is not None],
         "evidence": [{"audit": identifier, "p_value": p_value} for identifier, p_value in evidence],
         "p_value": min(1.0, len(evidence) * min(p for _, p in evidence)) if evidence else None,
         "alarm": state.is_alarm,
         "attacked": [game.attacked for game in games if game.attacked is not None],
         "power": _power(ctx) if any(game.attacked for game in games) else None,
         "not_attacked": not_attacked,
-        "left_open": [*LEFT_OPEN, *((ACROSS_DOMAINS,) if domains is None else ())],
+        "left_open": [
+            *LEFT_OPEN,
+            *(() if attacks["membership"].get("person") else (PEOPLE,)),
+            *((ACROSS_DOMAINS,) if domains is None else ()),
+        ],
     }
     ctx.out.json("audit.json", document)
     lower = document["epsilon_lower"]
@@ -96,6 +112,7 @@ class AuditedGame:
         estimates: documents of the lower bounds; the report shows the first one first.
         p_value: p-value of the claim; None without a claim.
         attacked: code and method that were attacked, with the p-value of each test; None for a model.
+        person: bound and epsilons of a game on people (`pipelines.stages.audit.person`); None if it is on records.
     """
 
     name: str
@@ -104,6 +121,7 @@ class AuditedGame:
     estimates: Sequence[Mapping[str, Any]]
     p_value: float | None
     attacked: Mapping[str, Any] | None = None
+    person: Mapping[str, Any] | None = None
 
 
 def _power(ctx: StageContext) -> dict[str, Any] | None:
@@ -125,9 +143,10 @@ def _attack_on_model(ctx: StageContext, rng: np.random.Generator) -> AuditedGame
     events = ctx.input("audit_model").json("events.json")
     event, delta, relation = from_json(events["event"]), events["target_delta"], NeighboringRelation.ADD_OR_REMOVE_ONE
     identifier, trials = _trials(ctx)
-    estimates = epsilon_estimates(trials, delta=delta, confidence=config.confidence, rng=rng, group_size=config.copies)
-    # An epsilon of single records does not bound a coin that adds several records.
-    is_claimed = config.copies == 1 and not adds_no_noise(event)
+    # All copies are one person's. An epsilon of single records does not bound a coin that adds several records.
+    size = 1 if ctx.configs["train"].by_owner() else config.copies
+    estimates = epsilon_estimates(trials, delta=delta, confidence=config.confidence, rng=rng, group_size=size)
+    is_claimed = size == 1 and not adds_no_noise(event)
     return AuditedGame(
         name=MODEL,
         identifier=identifier,
@@ -162,9 +181,7 @@ def _games_on_steps(ctx: StageContext, rng: np.random.Generator) -> tuple[list[A
     games, not_played = played_games(ctx)
     audited = []
     for game, played in games:
-        estimates = epsilon_estimates(
-            played.trials, delta=delta, confidence=config.confidence, rng=rng, plans=ENGINE_PLANS
-        )
+        found = {estimate.estimator: estimate for estimate in played.estimates(delta, config.confidence, rng)}
         tests = played.p_values(rng)
         p_value = combined(tests.values())
         audited.append(
@@ -172,8 +189,11 @@ def _games_on_steps(ctx: StageContext, rng: np.random.Generator) -> tuple[list[A
                 name=game.name,
                 identifier=rng.bytes(32).hex(),
                 claimed=played.claimed(delta),
-                estimates=[estimate.document() for estimate in estimates.values()],
+                estimates=[estimate.document() for estimate in found.values()],
                 p_value=p_value,
+                person=None
+                if game.person_records is None
+                else person_document(game, played, found[ESTIMATOR].document(), delta),
                 attacked={
                     "game": game.name,
                     "method": game.method,

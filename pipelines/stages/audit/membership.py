@@ -6,7 +6,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from pipelines.attacks.membership import MembershipSettings, attack_membership
+from pipelines.attacks.membership import attack_membership
+from pipelines.attacks.membership_comparison import MembershipSettings
 from pipelines.context import StageContext
 from pipelines.settings.audit import AuditConfig
 from pipelines.stages.audit.opening import open_audited, reason_not_to_open
@@ -36,6 +37,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
         members,
         others,
         reference=open_audited(ctx, "audit_model"),
+        people=records.people((*members, *others)),
         settings=MembershipSettings(confidence=config.confidence),
         generator=np.random.default_rng(ctx.seed),
     )

@@ -3,19 +3,22 @@
 Members and non-members must differ in nothing but the training. So both are private records whose text occurs once in
 the whole corpus: copies of a repeated text that were trained on would be among the members only. Public records are
 not used, because a tokenizer may have been trained on them, and a model without them would read other tokens.
+
+If people are judged (`audit.owner_records`, ``train.unit = "owner"``), all such records of a person are drawn together.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from pipelines.context import StageContext
 from pipelines.corpus.tables import DOCUMENTS, SENTENCES
 from pipelines.policies.sharding import is_private
 from pipelines.policies.tables import REDACTED
+from pipelines.settings.audit import records_of_person
 from pipelines.tables import schema
 from pipelines.training.data.row_store import RecordRows, RowStore, StoredRecords, document_lengths
 from pipelines.training.data.rows import original_rows
@@ -39,6 +42,7 @@ class Records:
 
     def __init__(self, ctx: StageContext) -> None:
         self._folds = {fold: _stored(ctx, fold) for fold in ("train", *HELD_OUT)}
+        self._owners = _owners(ctx)
         texts: Counter[bytes] = Counter()
         digests = {
             fold: [_digest(stored[number]) for number in range(len(stored))] for fold, stored in self._folds.items()
@@ -71,9 +75,38 @@ class Records:
             records |= {_name(stored, number): stored[number] for number in self._drawn(fold, most - len(records))}
         return records
 
+    def people(self, names: Iterable[str]) -> dict[str, str] | None:
+        """Returns the person of each record by its name; None if no people are judged."""
+        if self._owners is None:
+            return None
+        return {name: self._owners[name.rpartition("/")[0]] for name in names}
+
     def _drawn(self, fold: str, most: int) -> list[int]:
         stored, is_usable = self._folds[fold], self._is_usable[fold]
-        return [number for number in stored.sample(len(stored)).tolist() if is_usable[number]][:most]
+        numbers = [number for number in stored.sample(len(stored)).tolist() if is_usable[number]]
+        if self._owners is None:
+            return numbers[:most]
+        of_people: dict[str, list[int]] = defaultdict(list)
+        for number in numbers:
+            of_people[self._owners[stored.keys(number)[0][0]]].append(number)
+        drawn: list[int] = []
+        for _, own in sorted(of_people.items()):  # the order of pseudonyms is random, and tells nothing of sizes
+            drawn += own if len(drawn) + len(own) <= most else []
+        return drawn
+
+
+def _owners(ctx: StageContext) -> dict[str, str] | None:
+    """Returns the owner of each document; None if no people are judged, or documents have no owners."""
+    if records_of_person(ctx.configs) is None:
+        return None
+    owners: dict[str, str] = {}
+    for table in (artifact.table(DOCUMENTS) for artifact in ctx.inputs["split"]):
+        with table.open() as file:
+            if "owner" not in file.schema_arrow.names:
+                return None
+        for batch in table.batches(("doc_id", "owner")):
+            owners.update(zip(*(batch.column(name).to_pylist() for name in ("doc_id", "owner")), strict=True))
+    return owners
 
 
 def _stored(ctx: StageContext, fold: str) -> StoredRecords:

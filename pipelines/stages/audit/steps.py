@@ -11,6 +11,7 @@ from pipelines.attacks.attack_training import play_training
 from pipelines.attacks.training_game import PlayedTraining, TrainingGame
 from pipelines.context import StageContext
 from pipelines.methods.registry import METHODS
+from pipelines.settings.audit import records_of_person
 from pipelines.stages.train.ranks import on_ranks
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
     from pipelines.settings.train import TrainConfig
 
+LEAST_PEOPLE: Final = 20
+"""Fewest people of a game, however few trials the settings ask for."""
 NOT_PLAYED: Final = (
     "the method is of another package and could not be planned on canaries ({}): the steps that it takes were not "
     "attacked"
@@ -30,6 +33,8 @@ def played_games(ctx: StageContext) -> tuple[list[tuple[TrainingGame, PlayedTrai
 
     The games have records of their own, so their claim is finite whatever else the training did, and whatever a canary
     of the audit's model is. They run in as many processes of this machine as the training.
+
+    If the settings ask for people, each kind is played twice: on single records, and on people with several.
 
     Raises:
         PrivacyGateError: a training took other steps than it planned.
@@ -52,6 +57,16 @@ def is_ours(method: str) -> bool:
 
 
 def _games(ctx: StageContext) -> Iterator[TrainingGame]:
+    """Yields the games on records, and then those on people."""
+    games = list(_of_records(ctx))
+    yield from games
+    each = records_of_person(ctx.configs)
+    if each is not None:
+        num = max(LEAST_PEOPLE, ctx.configs["audit"].num_trials // each)
+        yield from (replace(game, person_records=each, num_canaries=num) for game in games if not game.takes_spans)
+
+
+def _of_records(ctx: StageContext) -> Iterator[TrainingGame]:
     events, figures = (ctx.input("audit_model").json(name) for name in ("events.json", "figures.json"))
     config: TrainConfig = ctx.configs["train"]
     own: dict[str, Any] = {

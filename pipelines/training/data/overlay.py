@@ -51,6 +51,7 @@ class AddedRow:
         is_flagged: true if the conservative policy flags the row, for a row with ``masked``. Without such a policy
             every row is private, as in a run.
         speaker, domain, label: metadata of the row.
+        owner: name of the person whose row it is, for trainings that sample people; None: its document is a person.
     """
 
     document: str
@@ -61,6 +62,7 @@ class AddedRow:
     speaker: str | None = None
     domain: str | None = None
     label: str | None = None
+    owner: str | None = None
 
 
 class Exclusion:
@@ -122,6 +124,7 @@ def write_overlay_of_run(
         rows,
         excluded,
         doc_id=lambda name: pseudonym(secret, "added document", name),
+        owner=(lambda name: pseudonym(secret, "added owner", name)) if configs["train"].by_owner() else None,
         tokens=Splitter(split.language, split.mode, split.max_sentence_tokens, split.model, split.cut_fields).tokens,
         redactor=redactor,
         has_conservative=redact.conservative is not None,
@@ -143,6 +146,7 @@ def write_overlay(
     has_conservative: bool,
     collapse: bool,
     replace: Replace | None = None,
+    owner: Callable[[str], str] | None = None,
 ) -> None:
     """Writes the tables of an overlay. Their bytes depend only on the arguments.
 
@@ -156,6 +160,7 @@ def write_overlay(
         has_conservative: true if one of the policies is the conservative policy.
         collapse: true if a run of masked tokens becomes one mask.
         replace: function that writes replacements in place of masks.
+        owner: function that returns the id of a person for its name; None for a training on records.
 
     Raises:
         ConfigError: two rows are at one place, or a row holds no text or is masked outside of it.
@@ -182,12 +187,13 @@ def write_overlay(
         redacted_row({**sentence, "is_duplicate": False}, verdict, collapse=collapse, replace=replace)
         for sentence, verdict in zip(sentences, verdicts, strict=True)
     ]
+    people = {doc_id(row.document): owner(row.owner or row.document) for row in rows} if owner else {}
     for name, table, content in (
         ("sentences", SENTENCES, sentences),
         ("redacted", REDACTED, redacted),
         ("private", SHARD, [row for row in redacted if is_private(row)]),
         ("public", SHARD, [row for row in redacted if not is_private(row)]),
-        ("documents", DOCUMENTS, _documents(sentences)),
+        ("documents", DOCUMENTS if owner is None else DOCUMENTS.whole, _documents(sentences, people)),
         ("excluded", EXCLUDED, _sorted_places(excluded)),
     ):
         with out.table(table, name) as writer:
@@ -231,7 +237,7 @@ def _given(row: AddedRow, sentence: dict[str, Any], has_conservative: bool) -> V
     return Verdict(spans=tuple(sorted(spans)), failed_closed=False, flagged=flagged, conservative_failed=False)
 
 
-def _documents(sentences: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _documents(sentences: Sequence[dict[str, Any]], people: Mapping[str, str]) -> list[dict[str, Any]]:
     lengths: dict[str, list[dict[str, Any]]] = {}
     for sentence in sentences:
         lengths.setdefault(sentence["doc_id"], []).append(sentence)
@@ -246,6 +252,7 @@ def _documents(sentences: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
             "num_chars": sum(len(s["text"]) for s in rows),
             "fold": "train",
             "has_gold": False,
+            "owner": people.get(doc_id),
         }
         for doc_id, rows in lengths.items()
     ]
