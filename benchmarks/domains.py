@@ -31,6 +31,7 @@ from domains_corpus import (
     conversations,
     held_out_rates,
     keywords,
+    public_lines,
     turns_of,
     write_classifier_base,
     write_model,
@@ -147,7 +148,7 @@ def prepare(
         write_lines(folder / "corpus.jsonl", rows)
         models = folder.parent / "models"
         if not (models / "done").exists():
-            write_model(data_dir, models / "gpt2", num_steps=num_steps)
+            write_model(public_lines(data_dir), models / "gpt2", num_steps)
             write_classifier_base(data_dir, models / "bert")
             (models / "done").touch()
         said = [(text, row["domain"]) for row in rows if row["fold"] == "train" for text in turns_of(row)]

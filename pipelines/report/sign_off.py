@@ -16,7 +16,7 @@ from pipelines.methods.spec import MethodSpec
 from pipelines.report.cards import NEVER
 from pipelines.report.claims import DP_NOTION, can_be_claimed, headline_claim, not_together, unit_of, whole_of
 from pipelines.report.numbers import count, percent, real
-from pipelines.report.people import person_sentences
+from pipelines.report.people import person_sentences, protected_sentences
 from pipelines.report.render import render_html, render_page
 from pipelines.report.synthetic import signed_for
 from pipelines.report.words import SOURCES
@@ -84,6 +84,7 @@ def sign_off_page(report: Mapping[str, Any], signing: Signing) -> str:
             meaning=meaning_of(report["claims"]),
             supposed=supposed(report["claims"]),
             person=person_sentences(report.get("person")),
+            protected=protected_sentences(report),
             given_away=given_away(report),
             not_claimed="; ".join(not_claimed(report["claims"])),
             missed=missed(report["miss_rate"]),
