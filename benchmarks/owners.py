@@ -1,10 +1,11 @@
 """What a person costs: perplexity by the unit that is sampled, beside the epsilon of a person. See docs/groups.md.
 
-    OMP_NUM_THREADS=1 python benchmarks/owners.py [--dialogues 10000] [--steps 300] [--seeds 3] [--work build/owners]
+    OMP_NUM_THREADS=1 python benchmarks/owners.py [--dialogues 2400] [--seeds 3] [--work build/owners]
 
-Customers of the built-in simulator call several times, and a few of them very often. A small GPT-2 that learnt from
-dialogues of other templates, as public text, goes on learning from theirs with the pipeline's own stages. Every
-training takes the same number of steps and reads about the same number of turns in each, so only the unit differs.
+Customers of the built-in simulator call several times, and a few of them very often. Their own turns are the corpus. A
+small GPT-2 that learnt from dialogues of other templates, as public text, goes on learning from them with the
+pipeline's own stages. Every training takes about as many steps as one pass over all turns has, and reads about the same
+number of turns in each, so only the unit differs.
 Each finished training is kept in the work folder, so the command may be stopped and given again. Writes
 results/owners.json, docs/images/people-cost.svg and the table between its marks in docs/groups.md.
 """
@@ -36,10 +37,10 @@ from pipelines.settings.loading import load_settings
 from pipelines.store.objects import runs
 from pipelines.store.objects.session import child_of, make_session, save_spec
 
-TURNS: Final = 128
+TURNS: Final = 64
 """Turns that an average step reads."""
-DIALOGUE: Final = 11.5
-"""Mean number of turns of a dialogue."""
+DIALOGUE: Final = 5.5
+"""Mean number of a customer's turns in a dialogue."""
 EPSILONS: Final = (3.0, 8.0)
 DELTA: Final = 1e-5
 SETTINGS = """
@@ -64,12 +65,10 @@ microbatch_size = 64
 method = "dpsgd"
 model = "{model}"
 model_is_public = true
-speakers = ["SYS", "USR"]
-context_length = 256
+speakers = ["USR"]
+context_length = 192
 target_delta = {delta}
 max_eval_sentences = 300
-private_learning_rate = {rate}
-public_learning_rate = {rate}
 """
 
 
@@ -107,32 +106,33 @@ ROWS: Final = (
 )
 
 
-def prepare(folder: Path, dialogues: int, rate: float) -> Path:
+def prepare(folder: Path, dialogues: int) -> Path:
     """Writes corpus, public model and settings, and returns the settings file."""
     config = folder / "reticent.toml"
     if not config.exists():
         rows = []
-        for row in simulate(dialogues, 0, dialogues_per_customer=4):
+        for row in simulate(dialogues, 0, dialogues_per_customer=2):
             customer = row["customer_id"]
+            said = "\n".join(turn for turn in row["text"].splitlines() if turn.startswith("USR: "))
             # The first customers of the simulator call most, and stay in training.
             fold = "test" if int(customer.rpartition("-")[2]) % 10 == 9 else "train"
-            rows.append({"id": row["id"], "text": row["text"], "customer_id": customer, "fold": fold})
+            rows.append({"id": row["id"], "text": said, "customer_id": customer, "fold": fold})
         write_lines(folder / "corpus.jsonl", rows)
         turns = [turn.partition(": ")[2] for row in simulate(2_000, 1, "B") for turn in row["text"].splitlines()]
         write_model(
-            [END + turn for turn in turns], folder / "model", 150, vocabulary=600, length=256, width=48, layers=1
+            [END + turn for turn in turns], folder / "model", 150, vocabulary=600, length=192, width=48, layers=1
         )
-        config.write_text(SETTINGS.format(model=folder / "model", delta=DELTA, rate=rate), encoding="utf-8")
+        config.write_text(SETTINGS.format(model=folder / "model", delta=DELTA), encoding="utf-8")
     return config
 
 
 class Trainings:
     """Trainings on one prepared corpus, and the people in it."""
 
-    def __init__(self, config: Path, steps: int) -> None:
+    def __init__(self, config: Path) -> None:
         outcomes = drive(config, PREPARATION)
         settings = load_settings(config, {})
-        self._steps = steps
+        self._people: dict[tuple[str, float | None], list[dict[str, Any]]] = {}
         self._roots = open_store(settings)
         self._spec = make_spec(settings, read_corpus(settings, self._roots, read=True))
         keys = [str(outcome.key) for outcome in outcomes if outcome.stage == "split"]
@@ -149,9 +149,9 @@ class Trainings:
     def train(self, row: Row, epsilon: float | None, repetition: int) -> dict[str, Any]:
         """Trains one model and returns its figures."""
         started = cpu_seconds()
-        epochs = max(1, round(self._steps * row.batch / self.sizes[row.unit]))
+        steps = self.sizes["sentence"] / TURNS
+        epochs = max(1, round(steps * row.batch / self.sizes[row.unit]))
         own = {"expected_batch_size": row.batch, "public_batch_size": row.batch, "epochs": epochs}
-        print(f"{cpu_seconds() - started:.1f} s", flush=True)
         changes = {"repetition": repetition, **own, **row.settings, "target_epsilon": epsilon or 3.0}
         spec = child_of(self._spec, runs.new_run_id(), purpose="comparison", changes={"train": changes})
         keys = {outcome.stage: str(outcome.key) for outcome in drive_begun(str(save_spec(make_session(spec))))}
@@ -160,34 +160,38 @@ class Trainings:
             found: dict[str, Any] = self._roots.private_files(stage, keys[stage]).find_json(file) or {}
             return found
 
-        print(f"trained: {cpu_seconds() - started:.1f} s", flush=True)
         figures = read("train", "figures.json") | read("evaluate", "figures.json")
         names = ("perplexity", "perplexity_at_initialisation", "num_steps", "noise_multiplier", "sample_rate")
         found = {"name": row.name, "epsilon": epsilon, "repetition": repetition, "epochs": epochs}
         found |= {name: figures.get(name) for name in names} | {"cpu_seconds": round(cpu_seconds() - started, 1)}
         if row.is_noised:
+            found["person"] = self._person(row, epsilon, read("train", "events.json")["event"])
+        return found
+
+    def _person(self, row: Row, epsilon: float | None, event: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Returns the epsilons of people, which repetitions share."""
+        if (row.name, epsilon) not in self._people:
             records = self.records[row.settings.get("record", "sentence")]
             sizes = sizes_of(people_of("field", records, has_assumed=False))
-            event = from_json(read("train", "events.json")["event"])
-            found["person"] = figures_of(event, DELTA, sizes, by_owner=row.unit == "owner")
-        return found
+            found = figures_of(from_json(event), DELTA, sizes, by_owner=row.unit == "owner")
+            self._people[row.name, epsilon] = found
+        return self._people[row.name, epsilon]
 
 
 def main() -> None:
     """Trains what is not yet trained."""
     parser = command_line(__doc__, work="build/owners")
-    parser.add_argument("--dialogues", type=int, default=10_000)
-    parser.add_argument("--steps", type=int, default=150)
+    parser.add_argument("--dialogues", type=int, default=2_400)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--rate", type=float, default=1e-3)
+    parser.add_argument("--first-seed", type=int, default=0)
     args = parser.parse_args()
-    folder = (args.work / f"{args.dialogues}-{args.steps}-{args.rate:g}").absolute()
+    folder = (args.work / str(args.dialogues)).absolute()
     started = cpu_seconds()
-    trainings = Trainings(prepare(folder, args.dialogues, args.rate), args.steps)
+    trainings = Trainings(prepare(folder, args.dialogues))
     print(f"prepared: {cpu_seconds() - started:.0f} s", trainings.sizes, flush=True)
     known = folder / "cells.jsonl"
     done = {(cell["name"], cell["epsilon"], cell["repetition"]) for cell in read_lines(known)}
-    for repetition in range(args.seeds):
+    for repetition in range(args.first_seed, args.seeds):
         for row in ROWS:
             for epsilon in EPSILONS if row.is_noised else (None,):
                 if (row.name, epsilon, repetition) not in done:
