@@ -1,6 +1,6 @@
 """What a person costs: perplexity by the unit that is sampled, beside the epsilon of a person. See docs/groups.md.
 
-    OMP_NUM_THREADS=1 python benchmarks/owners.py [--dialogues 2400] [--seeds 3] [--work build/owners]
+    OMP_NUM_THREADS=1 python benchmarks/owners.py [--dialogues 1500] [--seeds 3] [--work build/owners]
 
 Customers of the built-in simulator call several times, and a few of them very often. Their own turns are the corpus. A
 small GPT-2 that learnt from dialogues of other templates, as public text, goes on learning from them with the
@@ -30,12 +30,12 @@ from reproduce.drawings import COLOURS, canvas, text, ticks
 
 from flows.docs.tables import page as with_table
 from flows.running.spec import PREPARATION, make_spec, open_store, read_corpus
-from pipelines.accounting.people import figures_of, people_of, sizes_of
 from pipelines.accounting.events import from_json
+from pipelines.accounting.people import figures_of, people_of, sizes_of
 from pipelines.corpus.customersim import simulate
 from pipelines.settings.loading import load_settings
 from pipelines.store.objects import runs
-from pipelines.store.objects.session import child_of, make_session, save_spec
+from pipelines.store.objects.session import child_of, default_stages, make_session, save_spec
 
 TURNS: Final = 64
 """Turns that an average step reads."""
@@ -43,6 +43,8 @@ DIALOGUE: Final = 5.5
 """Mean number of a customer's turns in a dialogue."""
 EPSILONS: Final = (3.0, 8.0)
 DELTA: Final = 1e-5
+STAGES: Final = tuple(name for name in default_stages() if name not in ("train_utility", "guarantee", "report"))
+"""What a training needs. The guarantee is left out, because it would compose all trainings before this one."""
 SETTINGS = """
 [corpus]
 inputs = ["corpus.jsonl"]
@@ -100,9 +102,9 @@ ROWS: Final = (
     Row("record: a dialogue", "dialogue", DIALOGUES, {"record": "dialogue"}),
     Row("person: one turn", "owner", TURNS, {"unit": "owner"}),
     Row("person: four turns", "owner", TURNS // 4, {"unit": "owner", "owner_records": 4}),
-    Row("person: one dialogue", "owner", DIALOGUES, {"unit": "owner", "record": "dialogue"}),
     Row("no noise, turns", "sentence", TURNS, {"method": "no_dp"}),
     Row("no noise, dialogues", "dialogue", DIALOGUES, {"method": "no_dp", "record": "dialogue"}),
+    Row("person: one dialogue", "owner", DIALOGUES, {"unit": "owner", "record": "dialogue"}),
 )
 
 
@@ -132,6 +134,7 @@ class Trainings:
     def __init__(self, config: Path) -> None:
         outcomes = drive(config, PREPARATION)
         settings = load_settings(config, {})
+        self._noise: dict[tuple[str, float | None], float] = {}
         self._people: dict[tuple[str, float | None], list[dict[str, Any]]] = {}
         self._roots = open_store(settings)
         self._spec = make_spec(settings, read_corpus(settings, self._roots, read=True))
@@ -152,8 +155,14 @@ class Trainings:
         steps = self.sizes["sentence"] / TURNS
         epochs = max(1, round(steps * row.batch / self.sizes[row.unit]))
         own = {"expected_batch_size": row.batch, "public_batch_size": row.batch, "epochs": epochs}
-        changes = {"repetition": repetition, **own, **row.settings, "target_epsilon": epsilon or 3.0}
-        spec = child_of(self._spec, runs.new_run_id(), purpose="comparison", changes={"train": changes})
+        noise = self._noise.get((row.name, epsilon))  # calibrated by the first repetition
+        calibrated = (
+            {"target_epsilon": None, "noise_multiplier": noise} if noise else {"target_epsilon": epsilon or 3.0}
+        )
+        changes = {"repetition": repetition, **own, **row.settings, **calibrated}
+        spec = child_of(
+            self._spec, runs.new_run_id(), purpose="comparison", changes={"train": changes}, selected=STAGES
+        )
         keys = {outcome.stage: str(outcome.key) for outcome in drive_begun(str(save_spec(make_session(spec))))}
 
         def read(stage: str, file: str) -> dict[str, Any]:
@@ -165,6 +174,7 @@ class Trainings:
         found = {"name": row.name, "epsilon": epsilon, "repetition": repetition, "epochs": epochs}
         found |= {name: figures.get(name) for name in names} | {"cpu_seconds": round(cpu_seconds() - started, 1)}
         if row.is_noised:
+            self._noise[row.name, epsilon] = found["noise_multiplier"]
             found["person"] = self._person(row, epsilon, read("train", "events.json")["event"])
         return found
 
@@ -178,12 +188,125 @@ class Trainings:
         return self._people[row.name, epsilon]
 
 
+Cells = Sequence[Mapping[str, Any]]
+LIMIT: Final = 1_000.0
+"""Right end of the drawing, where a person without a useful limit is."""
+WIDTH, HEIGHT, LEFT, TOP = 620, 330, 60, 30
+
+
+def grouped(cells: Cells) -> list[Cells]:
+    """Returns the repetitions of each row, in the order of `ROWS`."""
+    found: list[Cells] = []
+    for row in ROWS:
+        for epsilon in EPSILONS if row.is_noised else (None,):
+            same = [cell for cell in cells if (cell["name"], cell["epsilon"]) == (row.name, epsilon)]
+            found += [same] if same else []
+    return found
+
+
+def of_person(cell: Mapping[str, Any], whose: str) -> tuple[int, float | None]:
+    """Returns the number of records, and the epsilon, of the person with one record, the median or the most."""
+    figure = next(figure for figure in cell["person"] if whose in figure["whose"])
+    return figure["num_records"], figure["epsilon"]
+
+
+def markdown(cells: Cells) -> list[str]:
+    """Returns the table of docs/groups.md."""
+    titles = ("sampled", "ε of it", "noise multiplier", "perplexity", "ε of a person with 1 record", "the median")
+    lines = heading(*titles, "the most")
+    for same in grouped(cells):
+        scores = [cell["perplexity"] for cell in same]
+        shown = f"{statistics.fmean(scores):.1f} ({min(scores):.1f} – {max(scores):.1f})"
+        first = same[0]
+        told = [first["name"], "–", "–", shown, "–", "–", "–"]
+        if first["epsilon"] is not None:
+            told[1:3] = [f"{first['epsilon']:g}", f"{first['noise_multiplier']:.2f}"]
+            told[4:] = [person_text(*of_person(first, whose), whose) for whose in ("one", "median", "most")]
+        lines.append(f"| {' | '.join(told)} |")
+    return lines
+
+
+def person_text(records: int, epsilon: float | None, whose: str) -> str:
+    """Returns the epsilon of a person for the table."""
+    value = "no useful limit" if epsilon is None else f"{epsilon:.3g}"
+    return value if whose == "one" else f"{value} ({records:,})"
+
+
+def drawn(cells: Cells) -> Element:
+    """Draws a line for each row, from the epsilon of a person with one record to that of the one with the most."""
+    names = [row.name for row in ROWS if row.is_noised]
+    picture = canvas(WIDTH, HEIGHT + 96, "perplexity by the epsilon of a person: " + ", ".join(names))
+    marks = ticks([cell["perplexity"] for cell in cells])
+    right = WIDTH - 20
+
+    def across(epsilon: float | None) -> float:
+        share = math.log10(min(epsilon or LIMIT, LIMIT)) / math.log10(LIMIT)
+        return round(LEFT + (right - LEFT) * share, 1)
+
+    def level(perplexity: float) -> float:
+        return round(HEIGHT - (HEIGHT - TOP) * (perplexity - marks[0]) / (marks[-1] - marks[0]), 1)
+
+    for mark in marks:
+        line(picture, LEFT, level(mark), right, level(mark), "#ddd")
+        text(picture, LEFT - 6, level(mark) + 4, f"{mark:g}", "end")
+    for mark in (1, 3, 8, 30, 100, 300):
+        line(picture, across(mark), HEIGHT, across(mark), HEIGHT + 5, "#59636e")
+        text(picture, across(mark), HEIGHT + 18, f"{mark:g}", "middle")
+    text(picture, right, HEIGHT + 18, "no limit", "end")
+    text(
+        picture,
+        right,
+        HEIGHT + 36,
+        "ε of a person: from one record (left end) over the median (dot) to the most",
+        "end",
+    )
+    text(picture, 6, 16, "perplexity of held-out text")
+    for same in grouped(cells):
+        scores = [cell["perplexity"] for cell in same]
+        at, first = level(statistics.fmean(scores)), same[0]
+        if first["epsilon"] is None:
+            line(picture, LEFT, at, right, at, "#59636e", dashes="5 4")
+            text(picture, right, at - 4, first["name"], "end")
+            continue
+        colour = COLOURS[names.index(first["name"])]
+        ends = [across(of_person(first, whose)[1]) for whose in ("one", "median", "most")]
+        line(picture, ends[0], at, ends[2], at, colour, width="2")
+        line(picture, ends[1], level(min(scores)), ends[1], level(max(scores)), colour)
+        SubElement(picture, "circle", {"cx": f"{ends[1]:g}", "cy": f"{at:g}", "r": "4", "fill": colour})
+    for number, name in enumerate(names):
+        x, y = LEFT + number % 3 * 180, HEIGHT + 62 + number // 3 * 20
+        SubElement(picture, "circle", {"cx": str(x), "cy": str(y - 4), "r": "4", "fill": COLOURS[number]})
+        text(picture, x + 9, y, name)
+    return picture
+
+
+def line(
+    picture: Element, x1: float, y1: float, x2: float, y2: float, colour: str, *, width: str = "1", dashes: str = "none"
+) -> None:
+    """Draws a straight line."""
+    ends = {name: f"{value:g}" for name, value in (("x1", x1), ("y1", y1), ("x2", x2), ("y2", y2))}
+    SubElement(picture, "line", ends | {"stroke": colour, "stroke-width": width, "stroke-dasharray": dashes})
+
+
+def write(cells: Cells, sizes: Mapping[str, int], seconds: float) -> None:
+    """Writes results, drawing and table."""
+    ordered = [cell for same in grouped(cells) for cell in same]
+    found = {"schema_version": 1, "sizes": dict(sizes), "cpu_seconds": round(seconds), "trainings": ordered}
+    write_json(RESULTS / "owners.json", found, sort_keys=True)
+    picture = tostring(drawn(cells), encoding="unicode")
+    (ROOT / "docs" / "images" / "people-cost.svg").write_text(f"{picture}\n", encoding="utf-8")
+    page = ROOT / "docs" / "groups.md"
+    told = "\n".join(markdown(cells))
+    page.write_text(
+        with_table(page.read_text("utf-8"), "owners", told, "python benchmarks/owners.py"), encoding="utf-8"
+    )
+
+
 def main() -> None:
     """Trains what is not yet trained."""
     parser = command_line(__doc__, work="build/owners")
-    parser.add_argument("--dialogues", type=int, default=2_400)
+    parser.add_argument("--dialogues", type=int, default=1_500)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--first-seed", type=int, default=0)
     args = parser.parse_args()
     folder = (args.work / str(args.dialogues)).absolute()
     started = cpu_seconds()
@@ -191,13 +314,15 @@ def main() -> None:
     print(f"prepared: {cpu_seconds() - started:.0f} s", trainings.sizes, flush=True)
     known = folder / "cells.jsonl"
     done = {(cell["name"], cell["epsilon"], cell["repetition"]) for cell in read_lines(known)}
-    for repetition in range(args.first_seed, args.seeds):
+    for repetition in range(args.seeds):
         for row in ROWS:
             for epsilon in EPSILONS if row.is_noised else (None,):
                 if (row.name, epsilon, repetition) not in done:
                     cell = trainings.train(row, epsilon, repetition)
                     append_line(known, cell)
                     print(cell, flush=True)
+    cells = read_lines(known)
+    write(cells, trainings.sizes, sum(cell["cpu_seconds"] for cell in cells))
 
 
 if __name__ == "__main__":

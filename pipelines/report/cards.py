@@ -36,7 +36,7 @@ _WITHHELD_AUDIT: Final = (
 )
 NEVER: Final = (
     "Secrets of kinds that no policy looks for, and that nobody labelled.",
-    "What many records say together about one person or one fact: the unit of each claim is named above.",
+    "What several units say together about one person or one fact: the unit of each claim is named above.",
     "What the models that this one began with, or that redaction uses, had learnt elsewhere.",
     "Fitness for any task, bias and harm.",
 )

@@ -62,12 +62,19 @@ def protected_sentences(report: Mapping[str, Any]) -> list[str]:
     if claim is None or (claim["notion"], claim["status"]) != ("owner_dp", "issued") or who is None:
         return []
     differs = (corpus.get("source") or {}).get("num_values")
+    open_rows = ["What a person wrote in rows of the public side is not protected either."]
     return [
         "Every person whose text the model was trained on is protected to the same degree, however much they wrote.",
         f"A person is {who}{', unless a table [[corpus.source]] says otherwise' if differs else ''}.",
         "Not protected are people whom others write about, agents and others who speak in a document that is not "
-        "theirs, and people whose text was held out (validation and test), because held-out text is taken to be public.",
+        "theirs, and people whose text was held out (validation and test), because it is taken to be public.",
+        *(open_rows if only_private_rows(claim) else []),
     ]
+
+
+def only_private_rows(claim: Mapping[str, Any]) -> bool:
+    """Checks that a claim about a person leaves out rows on the public side, as its statement says."""
+    return claim["notion"] == "owner_dp" and "in private rows" in (claim["statement"] or "")
 
 
 def figures_text(figures: Sequence[Mapping[str, Any]], epsilon: str = "ε") -> str:

@@ -251,6 +251,11 @@ def test_the_page_says_who_is_protected_if_the_claim_is_about_a_person(full: dic
     assert "people whose text was held out" in text
     assert "A guarantee is about one record" not in said(render_html(of_people))
     assert "**Who is protected.** Every person" in model_card_sections(of_people)
+    assert "rows of the public side" not in text
+    claim["statement"] = "everything that one person wrote in private rows was replaced"
+    text = front_of(sign_off_page(of_people, SIGNING))
+    assert "It holds for everything that one person wrote in private rows." in text
+    assert "What a person wrote in rows of the public side is not protected either." in text
     of_people["settings"]["corpus"]["source"]["num_values"] = 1
     assert "unless a table [[corpus.source]] says otherwise" in front_of(sign_off_page(of_people, SIGNING))
     for changes in ({"notion": "dp_private_set"}, {"status": "estimate", "reason": "of a test"}):
