@@ -1,6 +1,6 @@
 """What a person costs: perplexity by the unit that is sampled, beside the epsilon of a person. See docs/groups.md.
 
-    OMP_NUM_THREADS=1 python benchmarks/owners.py [--dialogues 1500] [--seeds 3] [--work build/owners]
+    OMP_NUM_THREADS=1 python benchmarks/owners.py [--dialogues 1500] [--seeds 3] [--only ROWS] [--work build/owners]
 
 Customers of the built-in simulator call several times, and a few of them very often. Their own turns are the corpus. A
 small GPT-2 that learnt from dialogues of other templates, as public text, goes on learning from them with the
@@ -102,9 +102,9 @@ ROWS: Final = (
     Row("record: a dialogue", "dialogue", DIALOGUES, {"record": "dialogue"}),
     Row("person: one turn", "owner", TURNS, {"unit": "owner"}),
     Row("person: four turns", "owner", TURNS // 4, {"unit": "owner", "owner_records": 4}),
+    Row("person: one dialogue", "owner", DIALOGUES, {"unit": "owner", "record": "dialogue"}),
     Row("no noise, turns", "sentence", TURNS, {"method": "no_dp"}),
     Row("no noise, dialogues", "dialogue", DIALOGUES, {"method": "no_dp", "record": "dialogue"}),
-    Row("person: one dialogue", "owner", DIALOGUES, {"unit": "owner", "record": "dialogue"}),
 )
 
 
@@ -307,15 +307,17 @@ def main() -> None:
     parser = command_line(__doc__, work="build/owners")
     parser.add_argument("--dialogues", type=int, default=1_500)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--only", help="names of rows, with semicolons; all if not given")
     args = parser.parse_args()
     folder = (args.work / str(args.dialogues)).absolute()
     started = cpu_seconds()
     trainings = Trainings(prepare(folder, args.dialogues))
     print(f"prepared: {cpu_seconds() - started:.0f} s", trainings.sizes, flush=True)
+    chosen = [row for row in ROWS if args.only is None or row.name in args.only.split(";")]
     known = folder / "cells.jsonl"
     done = {(cell["name"], cell["epsilon"], cell["repetition"]) for cell in read_lines(known)}
     for repetition in range(args.seeds):
-        for row in ROWS:
+        for row in chosen:
             for epsilon in EPSILONS if row.is_noised else (None,):
                 if (row.name, epsilon, repetition) not in done:
                     cell = trainings.train(row, epsilon, repetition)
