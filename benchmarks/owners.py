@@ -13,6 +13,7 @@ results/owners.json, docs/images/people-cost.svg and the table between its marks
 from __future__ import annotations
 
 import math
+import shutil
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -24,18 +25,17 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 import polars as pl
 from common import RESULTS, ROOT, append_line, command_line, cpu_seconds, heading, read_lines, write_json, write_lines
 from domains_corpus import write_model
-from increment import drive, drive_begun
+from increment import drive
 from reproduce.base import END
 from reproduce.drawings import COLOURS, canvas, text, ticks
 
 from flows.docs.tables import page as with_table
-from flows.running.spec import PREPARATION, make_spec, open_store, read_corpus
+from flows.running.spec import PREPARATION, open_store
 from pipelines.accounting.events import from_json
 from pipelines.accounting.people import figures_of, people_of, sizes_of
 from pipelines.corpus.customersim import simulate
 from pipelines.settings.loading import load_settings
-from pipelines.store.objects import runs
-from pipelines.store.objects.session import child_of, default_stages, make_session, save_spec
+from pipelines.store.objects.session import default_stages
 
 TURNS: Final = 64
 """Turns that an average step reads."""
@@ -44,7 +44,7 @@ DIALOGUE: Final = 5.5
 EPSILONS: Final = (3.0, 8.0)
 DELTA: Final = 1e-5
 STAGES: Final = tuple(name for name in default_stages() if name not in ("train_utility", "guarantee", "report"))
-"""What a training needs. The guarantee is left out, because it would compose all trainings before this one."""
+"""Stages of a training, without those that state claims."""
 SETTINGS = """
 [corpus]
 inputs = ["corpus.jsonl"]
@@ -133,13 +133,11 @@ class Trainings:
 
     def __init__(self, config: Path) -> None:
         outcomes = drive(config, PREPARATION)
-        settings = load_settings(config, {})
-        self._noise: dict[tuple[str, float | None], float] = {}
-        self._people: dict[tuple[str, float | None], list[dict[str, Any]]] = {}
-        self._roots = open_store(settings)
-        self._spec = make_spec(settings, read_corpus(settings, self._roots, read=True))
+        self._config = config
+        self.first: dict[tuple[str, float | None], Mapping[str, Any]] = {}
         keys = [str(outcome.key) for outcome in outcomes if outcome.stage == "split"]
-        files = [self._roots.object_dir("private", "split", key) / "documents.parquet" for key in keys]
+        roots = open_store(load_settings(config, {}))
+        files = [roots.object_dir("private", "split", key) / "documents.parquet" for key in keys]
         read = pl.read_parquet(files, columns=["owner", "num_sentences", "fold"])
         documents = read.filter(pl.col("fold") == "train")
         turns, talks = Counter[str](), Counter[str]()
@@ -154,38 +152,39 @@ class Trainings:
         started = cpu_seconds()
         steps = self.sizes["sentence"] / TURNS
         epochs = max(1, round(steps * row.batch / self.sizes[row.unit]))
-        own = {"expected_batch_size": row.batch, "public_batch_size": row.batch, "epochs": epochs}
-        noise = self._noise.get((row.name, epsilon))  # calibrated by the first repetition
-        calibrated = (
-            {"target_epsilon": None, "noise_multiplier": noise} if noise else {"target_epsilon": epsilon or 3.0}
-        )
-        changes = {"repetition": repetition, **own, **row.settings, **calibrated}
-        spec = child_of(
-            self._spec, runs.new_run_id(), purpose="comparison", changes={"train": changes}, selected=STAGES
-        )
-        keys = {outcome.stage: str(outcome.key) for outcome in drive_begun(str(save_spec(make_session(spec))))}
+        first = self.first.get((row.name, epsilon))  # repetitions share its noise, and the epsilons of people
+        own: dict[str, Any] = {"repetition": repetition, "epochs": epochs, **row.settings}
+        if not row.is_noised:
+            own |= {"public_batch_size": row.batch}
+        elif first is None:
+            own |= {"expected_batch_size": row.batch, "target_epsilon": epsilon}
+        else:
+            own |= {"expected_batch_size": row.batch, "noise_multiplier": first["noise_multiplier"]}
+        # A store of its own: a ledger would compose all trainings before each one.
+        store = self._config.parent / "store-of-training"
+        shutil.rmtree(store, ignore_errors=True)
+        environment = {"STORE__ROOT": str(store)} | {f"TRAIN__{name.upper()}": str(own[name]) for name in own}
+        environment = {f"RETICENT__{name}": value for name, value in environment.items()}
+        keys = {outcome.stage: str(outcome.key) for outcome in drive(self._config, STAGES, **environment)}
+        roots = open_store(load_settings(self._config, environment))
 
         def read(stage: str, file: str) -> dict[str, Any]:
-            found: dict[str, Any] = self._roots.private_files(stage, keys[stage]).find_json(file) or {}
+            found: dict[str, Any] = roots.private_files(stage, keys[stage]).find_json(file) or {}
             return found
 
         figures = read("train", "figures.json") | read("evaluate", "figures.json")
         names = ("perplexity", "perplexity_at_initialisation", "num_steps", "noise_multiplier", "sample_rate")
         found = {"name": row.name, "epsilon": epsilon, "repetition": repetition, "epochs": epochs}
         found |= {name: figures.get(name) for name in names} | {"cpu_seconds": round(cpu_seconds() - started, 1)}
-        if row.is_noised:
-            self._noise[row.name, epsilon] = found["noise_multiplier"]
-            found["person"] = self._person(row, epsilon, read("train", "events.json")["event"])
-        return found
-
-    def _person(self, row: Row, epsilon: float | None, event: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Returns the epsilons of people, which repetitions share."""
-        if (row.name, epsilon) not in self._people:
+        if row.is_noised and first is not None:
+            found["person"] = first["person"]
+        elif row.is_noised:
             records = self.records[row.settings.get("record", "sentence")]
             sizes = sizes_of(people_of("field", records, has_assumed=False))
-            found = figures_of(from_json(event), DELTA, sizes, by_owner=row.unit == "owner")
-            self._people[row.name, epsilon] = found
-        return self._people[row.name, epsilon]
+            event = from_json(read("train", "events.json")["event"])
+            found["person"] = figures_of(event, DELTA, sizes, by_owner=row.unit == "owner")
+        self.first.setdefault((row.name, epsilon), found)
+        return found
 
 
 Cells = Sequence[Mapping[str, Any]]
@@ -315,6 +314,8 @@ def main() -> None:
     print(f"prepared: {cpu_seconds() - started:.0f} s", trainings.sizes, flush=True)
     chosen = [row for row in ROWS if args.only is None or row.name in args.only.split(";")]
     known = folder / "cells.jsonl"
+    for cell in read_lines(known):
+        trainings.first.setdefault((cell["name"], cell["epsilon"]), cell)
     done = {(cell["name"], cell["epsilon"], cell["repetition"]) for cell in read_lines(known)}
     for repetition in range(args.seeds):
         for row in chosen:
