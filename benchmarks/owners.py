@@ -211,16 +211,25 @@ def of_person(cell: Mapping[str, Any], whose: str) -> tuple[int, float | None]:
 
 def markdown(cells: Cells) -> list[str]:
     """Returns the table of docs/groups.md."""
-    titles = ("sampled", "ε of it", "noise multiplier", "perplexity", "ε of a person with 1 record", "the median")
-    lines = heading(*titles, "the most")
+    titles = (
+        "sampled",
+        "ε of it",
+        "noise multiplier",
+        "trainings",
+        "perplexity",
+        "ε of a person with 1 record",
+        "median",
+    )
+    lines = heading(*titles, "most")
     for same in grouped(cells):
         scores = [cell["perplexity"] for cell in same]
-        shown = f"{statistics.fmean(scores):.1f} ({min(scores):.1f} – {max(scores):.1f})"
+        shown = f"{statistics.fmean(scores):.1f}"
+        shown += f" ({min(scores):.1f} – {max(scores):.1f})" if len(scores) > 1 else ""
         first = same[0]
-        told = [first["name"], "–", "–", shown, "–", "–", "–"]
+        told = [first["name"], "–", "–", str(len(same)), shown, "–", "–", "–"]
         if first["epsilon"] is not None:
             told[1:3] = [f"{first['epsilon']:g}", f"{first['noise_multiplier']:.2f}"]
-            told[4:] = [person_text(*of_person(first, whose), whose) for whose in ("one", "median", "most")]
+            told[5:] = [person_text(*of_person(first, whose), whose) for whose in ("one", "median", "most")]
         lines.append(f"| {' | '.join(told)} |")
     return lines
 
@@ -233,7 +242,7 @@ def person_text(records: int, epsilon: float | None, whose: str) -> str:
 
 def drawn(cells: Cells) -> Element:
     """Draws a line for each row, from the epsilon of a person with one record to that of the one with the most."""
-    names = [row.name for row in ROWS if row.is_noised]
+    names = list(dict.fromkeys(same[0]["name"] for same in grouped(cells) if same[0]["epsilon"] is not None))
     picture = canvas(WIDTH, HEIGHT + 96, "perplexity by the epsilon of a person: " + ", ".join(names))
     marks = ticks([cell["perplexity"] for cell in cells])
     right = WIDTH - 20
@@ -265,7 +274,7 @@ def drawn(cells: Cells) -> Element:
         at, first = level(statistics.fmean(scores)), same[0]
         if first["epsilon"] is None:
             line(picture, LEFT, at, right, at, "#59636e", dashes="5 4")
-            text(picture, right, at - 4, first["name"], "end")
+            text(picture, right, at + (13 if first["name"] == ROWS[-2].name else -4), first["name"], "end")
             continue
         colour = COLOURS[names.index(first["name"])]
         ends = [across(of_person(first, whose)[1]) for whose in ("one", "median", "most")]
