@@ -127,7 +127,7 @@ def prepare(
         write_lines(folder / "corpus.jsonl", rows)
         models = folder.parent / "models"
         if not (models / "done").exists():
-            data.write_model(data_dir, models / "gpt2", num_steps=num_steps)
+            data.write_model(data.public_lines(data_dir), models / "gpt2", num_steps)
             data.write_classifier_base(data_dir, models / "bert")
             (models / "done").touch()
         said = [(text, row["domain"]) for row in rows if row["fold"] == "train" for text in data.turns_of(row)]

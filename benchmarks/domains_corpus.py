@@ -121,13 +121,21 @@ def public_lines(data_dir: Path) -> list[str]:
     return [line.lower() for line in wikitext(data_dir, "train", min_words=21, headings=True)]
 
 
-def write_model(data_dir: Path, folder: Path, num_steps: int) -> None:
-    """Writes a small GPT-2 that learnt English and its vocabulary from WikiText-2, without any dialogue."""
-    lines = public_lines(data_dir)
-    tokenizer = _tokenizer(lines, 1_500, folder)
+def write_model(
+    lines: Sequence[str],
+    folder: Path,
+    num_steps: int,
+    *,
+    vocabulary: int = 1_500,
+    length: int = CONTEXT,
+    width: int = 96,
+    layers: int = 2,
+) -> None:
+    """Writes a small GPT-2 that learnt its language and its vocabulary from public lines."""
+    tokenizer = _tokenizer(lines, vocabulary, folder)
     size = tokenizer.backend_tokenizer.get_vocab_size()
     set_seed(0)
-    network = GPT2LMHeadModel(gpt2_config(vocab=size, length=CONTEXT, width=96, layers=2, heads=4))
+    network = GPT2LMHeadModel(gpt2_config(vocab=size, length=length, width=width, layers=layers, heads=4))
     ids = torch.tensor([token for line in lines for token in tokenizer(line).input_ids])
     generator = torch.Generator().manual_seed(0)
     optimizer = torch.optim.AdamW(network.parameters(), lr=2e-3)

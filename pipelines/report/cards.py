@@ -18,7 +18,7 @@ from pipelines.report.claims import (
     only_together,
 )
 from pipelines.report.numbers import count, percent, plain, real
-from pipelines.report.people import person_sentences
+from pipelines.report.people import person_sentences, protected_sentences
 from pipelines.report.words import CORPORA, RELATIONS, SOURCES
 
 _KINDS: Final = {"issued": "Guarantee", "estimate": "Estimate, not a guarantee", "refused": "Refused"}
@@ -36,7 +36,7 @@ _WITHHELD_AUDIT: Final = (
 )
 NEVER: Final = (
     "Secrets of kinds that no policy looks for, and that nobody labelled.",
-    "What many records say together about one person or one fact: the unit of each claim is named above.",
+    "What several units say together about one person or one fact: the unit of each claim is named above.",
     "What the models that this one began with, or that redaction uses, had learnt elsewhere.",
     "Fitness for any task, bias and harm.",
 )
@@ -115,6 +115,8 @@ def _claims(report: Mapping[str, Any]) -> Iterable[str]:
     yield "## What is promised"
     yield f"**What can be claimed.** {can_be_claimed(claims)}"
     yield f"**What cannot.** {cannot_be_claimed(claims)}"
+    if protected := protected_sentences(report):
+        yield f"**Who is protected.** {' '.join(protected)}"
     if person := person_sentences(report.get("person")):
         yield f"**For a person.** {' '.join(person)}"
     stated = [claim["assumptions"] for claim in claims if claim["status"] != "refused"]

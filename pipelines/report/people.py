@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from pipelines.report.claims import headline_claim
 from pipelines.report.numbers import count, percent, real
 
 HARDLY: Final = 13.8
@@ -48,6 +49,32 @@ def person_sentences(person: Mapping[str, Any] | None) -> list[str]:
     if not person["is_guarantee"]:
         found.append(f"These figures promise nothing, because {_ended('; '.join(person['not_guaranteed_because']))}")
     return found
+
+
+def protected_sentences(report: Mapping[str, Any]) -> list[str]:
+    """Returns who is protected and who is not, in sentences, if the first claim is about a person; else none.
+
+    Args:
+        report: report, of which ``claims`` and ``settings`` are read.
+    """
+    claim, corpus = headline_claim(report["claims"]), report["settings"].get("corpus") or {}
+    who = _WHO.get(corpus.get("owner_from", ""))
+    if claim is None or (claim["notion"], claim["status"]) != ("owner_dp", "issued") or who is None:
+        return []
+    differs = (corpus.get("source") or {}).get("num_values")
+    open_rows = ["What a person wrote in rows of the public side is not protected either."]
+    return [
+        "Every person whose text the model was trained on is protected to the same degree, however much they wrote.",
+        f"A person is {who}{', unless a table [[corpus.source]] says otherwise' if differs else ''}.",
+        "Not protected are people whom others write about, agents and others who speak in a document that is not "
+        "theirs, and people whose text was held out (validation and test), because it is taken to be public.",
+        *(open_rows if only_private_rows(claim) else []),
+    ]
+
+
+def only_private_rows(claim: Mapping[str, Any]) -> bool:
+    """Checks that a claim about a person leaves out rows on the public side, as its statement says."""
+    return claim["notion"] == "owner_dp" and "in private rows" in (claim["statement"] or "")
 
 
 def figures_text(figures: Sequence[Mapping[str, Any]], epsilon: str = "ε") -> str:

@@ -14,7 +14,7 @@ from pipelines.printable import printable
 from pipelines.report import charts, claims, numbers, words
 from pipelines.report.comparison_charts import Figure, dot_plot
 from pipelines.report.figures import ratio
-from pipelines.report.people import person_sentences
+from pipelines.report.people import person_sentences, protected_sentences
 
 _PACKAGE = "pipelines.report"
 
@@ -43,6 +43,7 @@ def render_html(report: Mapping[str, Any]) -> str:
             can_be_claimed=claims.can_be_claimed(report["claims"]),
             cannot_be_claimed=claims.cannot_be_claimed(report["claims"]),
             person=person_sentences(report.get("person")),
+            protected=protected_sentences(report),
             words=words,
             charts=_charts(report),
             coverage=_coverage(report["redaction"]),

@@ -16,7 +16,7 @@ from pipelines.methods.spec import MethodSpec
 from pipelines.report.cards import NEVER
 from pipelines.report.claims import DP_NOTION, can_be_claimed, headline_claim, not_together, unit_of, whole_of
 from pipelines.report.numbers import count, percent, real
-from pipelines.report.people import audited_sentences, person_sentences
+from pipelines.report.people import audited_sentences, only_private_rows, person_sentences, protected_sentences
 from pipelines.report.render import render_html, render_page
 from pipelines.report.synthetic import signed_for
 from pipelines.report.words import SOURCES
@@ -85,6 +85,7 @@ def sign_off_page(report: Mapping[str, Any], signing: Signing) -> str:
             meaning=meaning_of(report["claims"]),
             supposed=supposed(report["claims"]),
             person=person_sentences(report.get("person")),
+            protected=protected_sentences(report),
             given_away=given_away(report),
             not_claimed="; ".join(not_claimed(report["claims"])),
             missed=missed(report["miss_rate"]),
@@ -110,7 +111,8 @@ def meaning_of(claims: Sequence[Mapping[str, Any]]) -> str:
         return "So nothing protects what stands in the text, but that redaction masked it."
     figures = claim if not_together(claim) is not None else whole_of(claim)
     unit, epsilon, delta = unit_of(claim), figures["epsilon"], figures["delta"]
-    about = f"about {_GUESSES[claim['notion']].format(unit=unit)}"
+    rows = " in private rows" if only_private_rows(claim) else ""
+    about = f"about {_GUESSES[claim['notion']].format(unit=unit)}{rows}"
     limit = _OPEN.get(claim["notion"], _SILENT)
     if epsilon == 0:
         return f"In plain words: what is published is no help to whoever guesses {about}. {limit}"
@@ -119,7 +121,7 @@ def meaning_of(claims: Sequence[Mapping[str, Any]]) -> str:
     kept = "" if factor < _LARGE_FACTOR else " That is hardly a protection."
     whom = f"whoever wrote or is named in one {unit}" if claim["notion"] == DP_NOTION else f"one {unit}"
     holds = (
-        "everything that one person wrote"
+        f"everything that one person wrote{rows}"
         if claim["notion"] == "owner_dp"
         else f"{whom}; what many of them say together about a person is protected far less"
     )
@@ -179,9 +181,7 @@ def missed(rates: Mapping[str, Any]) -> str:
     source, gamma = rates.get("source"), rates.get("false_negative_rate") or {}
     if source in (None, "not_measured") or gamma.get("value") is None:
         why = f": {rates['reason']}" if rates.get("reason") else ""
-        return (
-            f"Nobody measured it{why}. How many secrets stand in the open rows is not known; `reticent review` tells."
-        )
+        return f"Nobody measured it{why}. How many secrets redaction misses is not known; `reticent review` tells."
     known, num = rates.get("num_secret_spans"), rates.get("num_missed_spans")
     counted = f"{count(num)} of {count(known)} known secrets" if known is not None and num is not None else "A share"
     if num is not None and (unmasked := rates.get("num_unmasked_spans")) is not None:

@@ -130,6 +130,10 @@ TOYS = {
         " --work {work}",
         writes=results("orderings.json", "orderings.md"),
     ),
+    "owners": Toy(
+        "benchmarks/owners.py --dialogues 60 --seeds 1 --only 'person: four turns;no noise, turns' --work {work}",
+        writes=(*results("owners.json"), "docs/images/people-cost.svg", "docs/groups.md"),
+    ),
     "performance": Toy(
         "benchmarks/performance.py --only night --limit 200", writes=(*results("performance.json"), "docs/scale.md")
     ),

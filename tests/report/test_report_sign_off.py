@@ -15,6 +15,7 @@ from public_reports import Page, said
 from support import chrome
 
 from pipelines.accounting.claims import HEADLINES
+from pipelines.report.cards import model_card_sections
 from pipelines.report.claims import headline_claim
 from pipelines.report.render import render_html
 from pipelines.report.sign_off import (
@@ -251,3 +252,29 @@ def test_it_prints_on_one_page_and_fits_a_phone(full: dict[str, Any], tmp_path: 
         assert all(url.startswith("file:") for url in tab.requests)
     finally:
         tab.close()
+
+
+def test_the_page_says_who_is_protected_if_the_claim_is_about_a_person(full: dict[str, Any]) -> None:
+    of_people = copy.deepcopy(full)
+    claim: Any = headline_claim(of_people["claims"])
+    claim |= {"notion": "owner_dp", "unit": "person", "together": None}
+    of_people["settings"]["corpus"] = {"owner_from": "field", "source": {"num_values": 0}}
+    of_people["person"] = None
+    text = front_of(sign_off_page(of_people, SIGNING))
+    assert text.index("What is claimed") < text.index("Who is protected") < text.index("What of the text is open")
+    assert "A person is whoever the documents name in the field of corpus.owner_field." in text
+    assert "people whose text was held out" in text
+    assert "A guarantee is about one record" not in said(render_html(of_people))
+    assert "**Who is protected.** Every person" in model_card_sections(of_people)
+    assert "rows of the public side" not in text
+    claim["statement"] = "everything that one person wrote in private rows was replaced"
+    text = front_of(sign_off_page(of_people, SIGNING))
+    assert "It holds for everything that one person wrote in private rows." in text
+    assert "What a person wrote in rows of the public side is not protected either." in text
+    of_people["settings"]["corpus"]["source"]["num_values"] = 1
+    assert "unless a table [[corpus.source]] says otherwise" in front_of(sign_off_page(of_people, SIGNING))
+    for changes in ({"notion": "dp_private_set"}, {"status": "estimate", "reason": "of a test"}):
+        other = copy.deepcopy(of_people)
+        headline: Any = headline_claim(other["claims"])
+        headline |= changes
+        assert "Who is protected" not in front_of(sign_off_page(other, SIGNING))
