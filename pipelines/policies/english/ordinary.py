@@ -112,7 +112,12 @@ _CUE_BEFORE: Final = re.compile(rf"(?<!\w)(?:{'|'.join(sorted(_LISTS['cues_befor
 _PERCENT: Final = re.compile(r"[0-9]{1,3}(?:[.,][0-9]{1,3})? ?(?:%|percent|per cent)", re.I)
 _COUNTS: Final = re.compile(rf"\d|(?<!\w)(?:{'|'.join(sorted(NUMBER_WORDS))})(?!\w)", re.I)
 _DATE_CUE: Final = re.compile(rf"(?<!\w)(?:{'|'.join(sorted(_LISTS['date_cues']))})(?!\w)[^.!?;]{{0,24}}$", re.I)
-_CUE_AFTER: Final = re.compile(r"[ -]?(?:years?|yrs?|months?|weeks?|days?)[ -]old|[ -]old|[ -]?y/?o(?!\w)", re.I)
+_CUE_AFTER: Final = re.compile(
+    r"(?:[ -](?:one|two|three|four|five|six|seven|eight|nine))?"
+    r"(?:[ -]?(?:years?|yrs?|months?|weeks?|days?)[ -]old|[ -]old|[ -]?y/?o(?!\w))"
+    r"|[^.!?;]{0,24}(?<!\w)(?:from|out of|into|in|to) my (?:\w+ )?account",
+    re.I,
+)
 _CUE_INSIDE: Final = re.compile(
     r"(?:years?|yrs?|months?|weeks?|days?)[ -]old|\by/?o\b|\baged?\b|\d(?:st|nd|rd|th) birth", re.I
 )
