@@ -15,10 +15,11 @@ from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.protocol import PLACEHOLDER
 
 _LISTS: Final = word_lists("ordinary")
+_DICTIONARY: Final = word_lists("ordinary_words")["words"]
 _EVERYDAY: Final = FUNCTION_WORDS | UNITS | NUMBER_WORDS | _LISTS["measures"] | _LISTS["times"] | _LISTS["counts"]
 _NAMES_TOO: Final = word_lists("places")["word_names"]
 _PIECE: Final = re.compile(
-    r"(?<![\w.,:/-])(?:[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?|[0-9]{1,3}(?:\.[0-9]{1,4})?(?:st|nd|rd|th|s)?)"
+    r"(?<![\w.,:/-])(?:[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?|[0-9]{1,3}(?:\.[0-9]{1,4})?(?:[-–][0-9]{1,3}(?:\.[0-9]{1,2})?)?(?:st|nd|rd|th|s)?)"
     r"(?=[a-z°µ]{1,3}(?![\w./:])|[^\w./:]|\.?\Z)|[^\W\d_]+"
 )
 _MARKS: Final = re.compile(r"[\s$€£¥%°'’.,~<>+()–-]*")
@@ -57,6 +58,10 @@ _STREETS: Final = (word_lists("street_words")["strong"] - {"square", "circle", "
 _NEXT_WORDS: Final = re.compile(r",?((?: [^\W\d_][\w'’-]*){1,3})")
 _FOREIGN: Final = tuple(word_lists("street_words")["foreign_suffix"] - {"ring", "tun", "hof", "hus", "holt", "str"})
 _OF_YEAR: Final = re.compile(r"(?:summer|spring|winter|autumn|fall|class) of (?:the )?\w", re.I)
+_RANGE: Final = re.compile(r"[0-9.]+[-–][0-9.]+")
+_LETTERS: Final = frozenset("LCFVWK")
+"""Units that are written as a capital."""
+
 _DIGITS: Final = tuple(_LISTS["digit_words"] - {"o", "oh"})
 _SHORT: Final = 2
 _NEAR_WORDS: Final = 4
@@ -72,6 +77,8 @@ def is_everyday(find: str, before: str, after: str) -> bool:
         before, after: text next to it.
     """
     pieces = _PIECE.findall(find)
+    if _RANGE.fullmatch(find):
+        return False
     if not pieces or _MARKS.fullmatch(_PIECE.sub("", find)) is None:
         return False
     words = [piece for piece in pieces if piece[0].isalpha()]
@@ -149,6 +156,8 @@ def _may_be_name(word: str) -> bool:
     """Returns true for a placeholder, and for a word with a capital that is no word of this module."""
     if word == PLACEHOLDER:
         return True
+    if word in _LETTERS:
+        return False
     is_loud = word.isupper() and len(word) >= _NEAR_WORDS and word.lower() not in COMMON_WORDS
     return (word.istitle() or is_loud) and word.lower() not in _EVERYDAY and not _is_term(word)
 
@@ -159,6 +168,7 @@ def _is_unknown(word: str) -> bool:
         and len(word) > _SHORT
         and word not in _EVERYDAY
         and word not in COMMON_WORDS
+        and word not in _DICTIONARY
         and not _is_term(word)
     )
 
@@ -169,4 +179,4 @@ def _is_term(word: str) -> bool:
 
 def _begins(word: re.Match[str], before: str) -> bool:
     """Returns true for a common word that begins a sentence: "Print 200"."""
-    return not word[2] and word[1].lower() in COMMON_WORDS and _SENTENCE.search(before[: word.start()]) is not None
+    return not word[2] and word[1].lower() in COMMON_WORDS | _DICTIONARY and _SENTENCE.search(before[: word.start()]) is not None

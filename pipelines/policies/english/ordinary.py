@@ -13,6 +13,7 @@ from typing import Final
 from pipelines.policies.english.code import is_identifier_of_code
 from pipelines.policies.english.common_words import AMBIGUOUS_WORDS, COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS, UNITS
 from pipelines.policies.english.everyday_numbers import is_everyday
+from pipelines.policies.english.known_words import is_known, is_made_of_words
 from pipelines.policies.english.name_lists import personal_names
 from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.protocol import PLACEHOLDER, Sentence, Span
@@ -29,6 +30,7 @@ _CERTAIN: Final = frozenset(
 )
 """Labels of finds that are never left out."""
 
+_HAS_PLACEHOLDER: Final = re.compile(rf"(?<!\w){PLACEHOLDER}(?!\w)")
 _NEAR: Final = 40
 """Characters before and after a find in which its cues stand."""
 
@@ -78,7 +80,7 @@ _TIME_CUE: Final = re.compile(r"(?:time|stamp|epoch|unix|ts|[-_]at|expires|exp|i
 _VITAL_SIGNS: Final = re.compile(r"(?<!\w)(?:BP|HR|GCS|Apgar|Glasgow [0-9]|SpO2)(?!\w)")
 _EPONYM: Final = re.compile(r"['’]s?(?!\w)")
 _DOSE: Final = re.compile(
-    r"(?:[0-9]{1,5}(?:[.,][0-9]{1,4})?(?: ?(?:-|to|x) ?[0-9]{1,4})? ?)?(?:mg|ml|mcg|µg|ug|kg|g|l|dl|mmol|mmhg|iu|"
+    r"(?:[A-EK][0-9]{0,2} )?(?:[0-9]{1,5}(?:[.,][0-9]{1,4})?(?: ?(?:-|to|x) ?[0-9]{1,4})? ?)?(?:mg|ml|mcg|µg|ug|kg|g|l|dl|mmol|mmhg|iu|"
     r"units?|cc|tablets?|tabs?|capsules?|puffs?|drops?|bpm|cups?|tsp|tbsp|oz)(?:/(?:kg|d?l|day|h|min))?",
     re.I,
 )
@@ -90,6 +92,10 @@ _SIZE_NEXT: Final = re.compile(r" ?(?:px|ms|[kmgt]i?b|[kmg]?hz|fps|dpi)(?!\w)", 
 _AFTER_DIGIT: Final = re.compile(r"\d ?$")
 _RATIO: Final = re.compile(r"[0-9]{2,3}/[0-9]{2,3}")
 _PRESSURE: Final = re.compile(r"(?:BP|pressure)\W{0,4}(?:\w{1,4} )?$", re.I)
+_SEMANTIC: Final = re.compile(r"v?[0-9]{1,3}\.[0-9]{1,3}\.[0-9]")
+"""A version of three numbers. A date would end in two or four digits."""
+
+_CAMEL: Final = re.compile(r"[A-Z][a-z]+[A-Z]\w{0,40}(?:\.[a-z_]\w{0,40}){1,3}|\w{1,40}(?:::\w{1,40}){1,4}[(<]?[0-9]{0,4}")
 _SHORT_NUMBER: Final = re.compile(r"[0-9]{1,4}(?:\.[0-9]{1,4}){0,3}[a-z]?")
 _TECHNICAL: Final = re.compile(
     rf"(?<!\w)(?:{'|'.join(sorted(_LISTS['numbered']))})(?:/[0-9.]{{1,4}})?[ #.:/=-]{{0,2}}$", re.I
@@ -107,6 +113,10 @@ _DATE: Final = re.compile(
     re.I | re.S,
 )
 _LONG_NUMBER: Final = re.compile(r"\d(?:[ -]?\d){5,}")
+_SPAN_OF_TIME: Final = re.compile(r"(?<!\w)(?:days?|weeks?|hours?|minutes?|seconds?|months?)(?!\w)(?! old)", re.I)
+_FEW: Final = re.compile(r"[0-9]{1,2}|one|two|three|four|five|six|seven|eight|nine|ten", re.I)
+_THINGS: Final = re.compile(r" (?!years|yrs|kids|children)[a-z]{3,}s(?!\w)")
+_CUE_NEXT: Final = re.compile(rf"(?<!\w)(?:{'|'.join(sorted(_LISTS['cues_before']))})\W{{0,3}}$", re.I)
 _MEASURED: Final = re.compile(r"[$€£¥]|\d[.,]\d|%|percent|\d{1,3}(?:,\d{3})+", re.I)
 _CUE_BEFORE: Final = re.compile(rf"(?<!\w)(?:{'|'.join(sorted(_LISTS['cues_before']))})(?!\w)[^.!?;]{{0,24}}$", re.I)
 _PERCENT: Final = re.compile(r"[0-9]{1,3}(?:[.,][0-9]{1,3})? ?(?:%|percent|per cent)", re.I)
@@ -123,20 +133,24 @@ _CUE_INSIDE: Final = re.compile(
 )
 
 
-def without_ordinary(spans: Iterable[Span], sentence: Sentence, dates_and_numbers: str) -> list[Span]:
+def without_ordinary(
+    spans: Iterable[Span], sentence: Sentence, dates_and_numbers: str, *, by_model: bool = False
+) -> list[Span]:
     """Returns the finds that a careful reader would mask.
 
     Args:
         spans: finds of a policy.
         sentence: text that the policy read.
         dates_and_numbers: ``all``, which leaves out none, ``careful`` or ``identifying``.
+        by_model: true for finds of a model, which takes words with a capital for names.
     """
     found = list(spans)
     if not found or dates_and_numbers == "all":
         return found
     text = sentence.text
     cited = [match.span() for match in _CITED.finditer(text)] if " v" in text else []
-    kept = []
+    kept: list[Span] = []
+    weak: list[Span] = []
     for span in found:
         start, end = _without_placeholders(span, sentence)
         if any(first <= start and end <= last for first, last in cited):
@@ -144,8 +158,13 @@ def without_ordinary(spans: Iterable[Span], sentence: Sentence, dates_and_number
         before, after = text[max(0, start - _NEAR) : start], text[end : end + _NEAR]
         if is_ordinary(text[start:end], span.label, before, after, dates_and_numbers):
             continue
-        if not is_identifier_of_code(text, start, end, span.label):
-            kept.append(span)
+        if is_identifier_of_code(text, start, end, span.label):
+            continue
+        known = is_known(text[start:end], span.label, before, after, text)
+        words = by_model and is_made_of_words(text[start:end], span.label, before, after)
+        (weak if known or words else kept).append(span)
+    if weak and (kept or _HAS_PLACEHOLDER.search(text)):
+        kept = sorted([*kept, *weak])
     return kept
 
 
@@ -181,6 +200,8 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
     if label in _MACHINE:
         return _is_machine_made(find, label, before, after)
     if not any(map(str.isalnum, find)):
+        return True
+    if _SEMANTIC.fullmatch(find) or (_CAMEL.fullmatch(find) and not _has_name(find) and not _SITE.fullmatch(find)):
         return True
     if _EXCEPTION.fullmatch(find) or _FLAG.fullmatch(find) or _is_short_code(find, before, after):
         return _ANNOUNCED.search(before) is None
@@ -244,7 +265,7 @@ def _is_short_code(find: str, before: str, after: str) -> bool:
 
 def _is_attribute(find: str, before: str, after: str) -> bool:
     """Returns true for a file or an attribute in code: ``os.system(``, ``+ b.price``, ``./build.sh``. A name stays."""
-    if _has_name(find):
+    if _has_name(find) and not all(word in COMMON_WORDS for word in _WORD.findall(find) if len(word) > _TOO_SHORT):
         return False
     if _FILE.fullmatch(find):
         return True
@@ -304,11 +325,20 @@ def _is_number_of_a_thing(find: str, before: str, after: str, dates_and_numbers:
     return _RATIO.fullmatch(find) is not None and _PRESSURE.search(before) is not None
 
 
+def _has_cue(find: str, before: str, after: str) -> bool:
+    """Returns true if a cue stands before a number. A span of time, or a count of things, needs a cue of its own."""
+    if _SPAN_OF_TIME.search(find):
+        return _DATE_CUE.search(before) is not None
+    if _FEW.fullmatch(find) and _THINGS.match(after):
+        return _CUE_NEXT.search(before) is not None
+    return _CUE_BEFORE.search(before) is not None
+
+
 def _identifies(find: str, label: str, before: str, after: str) -> bool:
     """Returns true if a date or number has a cue, or a form that identifies somebody."""
     if not _COUNTS.search(find):
         return _DATE_CUE.search(before) is not None
-    if _CUE_BEFORE.search(before) or _CUE_AFTER.match(after) or _CUE_INSIDE.search(find):
+    if (_has_cue(find, before, after)) or _CUE_AFTER.match(after) or _CUE_INSIDE.search(find):
         return True
     if _DATE.search(find):
         return True
