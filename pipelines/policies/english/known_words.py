@@ -16,16 +16,16 @@ from pipelines.policies.protocol import PLACEHOLDER
 
 _LISTS: Final = word_lists("known")
 _TERMS: Final = word_lists("ordinary")
-_LABELS: Final = frozenset(
+_NAME_LABELS: Final = frozenset(
     {"PERSON", "ORG", "ORGANIZATION", "GPE", "LOC", "LOCATION", "PRODUCT", "WORK_OF_ART", "FAC", "EVENT", "LAW"}
-    | {"NORP", "NRP", "LANGUAGE", "DATE", "DATE_TIME", "URL", "USERNAME", "CODE"}
 )
+_LABELS: Final = _NAME_LABELS | {"NORP", "NRP", "LANGUAGE", "DATE", "DATE_TIME", "URL", "USERNAME", "CODE", "ADDRESS"}
 WORDS: Final = COMMON_WORDS | FUNCTION_WORDS | NUMBER_WORDS | UNITS | word_lists("ordinary_words")["words"]
 """Words of the dictionary in lower case. Some are names, too."""
 
 _NAMES: Final = AMBIGUOUS_WORDS | word_lists("places")["word_names"]
 _TECHNICAL: Final = _TERMS["technical"] | _TERMS["drugs"] | _TERMS["numbered"]
-_KNOWN: Final = _LISTS["brands"] | _LISTS["titles"] | _TERMS["technical"]
+_KNOWN: Final = _LISTS["products"] | _LISTS["titles"] | _TERMS["technical"]
 _PREMISES: Final = frozenset(
     """bank bar cafe center centre church clinic college company club dental farm foundation hospital hotel house inc
     institute ltd nursery office restaurant room school shop station store street university""".split()
@@ -33,9 +33,11 @@ _PREMISES: Final = frozenset(
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _REST: Final = re.compile(r"[\s'’.,:&/()-]*(?:[0-9]{1,3}[\s.,]*)?")
 _NAMED: Final = re.compile(
-    r"(?:@|#|_|-|(?<!\w)(?:named|called|call|name|user|login|mr|mrs|ms|dr|miss)) ?$|[@]$", re.I
+    r"(?:[@#_-]|(?<!\w)(?:named|called|call|name|user|login|mr\.?|mrs\.?|ms\.?|dr\.?|miss|dear|hi|hello|truly,|regards,"
+    r"|sincerely,|best,|love,|cheers,|thanks,))\s?$",
+    re.I,
 )
-_EMPLOYED: Final = re.compile(r"(?<!\w)(?:work\w*|employ\w*|job|intern\w*|hired|joined|career|colleagues?|boss) ", re.I)
+_PLACED: Final = re.compile(r"(?<!\w)(?:in|at|from|with|for|by|to|of|near|into|via) (?:the )?$", re.I)
 _PERSONAL: Final = re.compile(
     r"(?<!\w)(?:i|i['’]?m|i['’]?ve|me|my|mine|myself|we|us|our|ours|you|your|he|she|him|his|her|hers|they|them|their"
     rf"|born|dob|died|married|admitted|{PLACEHOLDER})(?!\w)",
@@ -43,27 +45,35 @@ _PERSONAL: Final = re.compile(
 )
 _ARTICLE: Final = re.compile(r"^(?:the|a|an) ", re.I)
 _VERSION: Final = re.compile(r"[ -]?(?:v?[0-9]{1,2}(?:\.[0-9]{1,2})?(?: ?(?:pro|max|mini|plus|home))?)$", re.I)
+_SENTENCE: Final = 5
+"""Words of a row below which it may be a line of an address."""
+
 _YEAR: Final = re.compile(
     r"(?:the )?(?:(?:first|second|third|fourth|last|early|late|mid)[ -](?:quarter|half|months?) of )?"
     r"(?:1[0-9]|20)[0-9]{2}s?|(?:early |late |mid-?)?(?:january|february|march|april|may|june|july|august|september"
     r"|october|november|december)",
     re.I,
 )
-_IN_YEAR: Final = re.compile(r"(?<!\w)(?:in|of|since|by|until|till|during|before|after|from|around) $", re.I)
+_IN_YEAR: Final = re.compile(r"(?<!\w)(?:in|[a-z]{3,} of|since|by|until|till|during|before|after|from|around) $", re.I)
 
 
-def is_made_of_words(find: str, label: str, before: str, after: str) -> bool:
+def is_made_of_words(find: str, label: str, before: str, text: str) -> bool:
     """Returns true if a find of a model is a word of the dictionary, or several that end no name of a business.
 
     Args:
         find: text of the find.
         label: its label.
-        before, after: text next to it.
+        before: text in front of it.
+        text: text of the row.
     """
-    if label not in _LABELS or _REST.fullmatch(_WORD.sub("", find)) is None:
+    if label not in _NAME_LABELS or _REST.fullmatch(_WORD.sub("", find)) is None:
         return False
     words = _WORD.findall(find.removesuffix("'s").removesuffix("’s"))
-    if not words or words == [PLACEHOLDER] or _NAMED.search(before) or words[-1].lower() in _PREMISES:
+    if not words or PLACEHOLDER in words or _NAMED.search(before) or words[-1].lower() in _PREMISES:
+        return False
+    if all(word.lower() in _TECHNICAL for word in words):
+        return True
+    if _PLACED.search(before) or (len(words) > 1 and _PERSONAL.search(text)):
         return False
     return all(map(_is_word, words))
 
@@ -81,14 +91,17 @@ def is_known(find: str, label: str, before: str, after: str, text: str) -> bool:
         return False
     bare = _ARTICLE.sub("", find.removesuffix("'s").removesuffix("’s").strip(" .,!?").lower()).replace("’", "'")
     key = bare.replace(" ", "_")
+    words = _WORD.findall(find)
+    if words and words[0].isupper() and all(w.lower() in (_TECHNICAL if w.isupper() else COMMON_WORDS) for w in words):
+        return True
     if key in _KNOWN or _VERSION.sub("", bare).replace(" ", "_") in _KNOWN:
-        return _EMPLOYED.search(before) is None
+        return True
     if key in _LISTS["peoples"]:
         following = re.match(r" ([^\W\d_]+)", after)
         return following is not None and following[1].islower() and following[1] in WORDS - _LISTS["persons"]
-    if _PERSONAL.search(text):
+    if _PERSONAL.search(text) or len(text.split()) < _SENTENCE:
         return False
-    if key in _LISTS["places"]:
+    if key in _LISTS["places"] | _LISTS["companies"]:
         return True
     return _YEAR.fullmatch(find) is not None and _IN_YEAR.search(before) is not None
 

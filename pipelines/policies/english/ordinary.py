@@ -30,6 +30,12 @@ _CERTAIN: Final = frozenset(
 )
 """Labels of finds that are never left out."""
 
+_WHEN: Final = re.compile(
+    r"(?:mon|tues|wednes|thurs|fri|satur|sun)day|[0-9]:[0-9]|[0-9] ?[ap]\.?m(?!\w)|noon|midnight|o['’]clock|quarter to|half past",
+    re.I,
+)
+"""Days and times that stay masked beside another find: they tell when a person was somewhere."""
+
 _HAS_PLACEHOLDER: Final = re.compile(rf"(?<!\w){PLACEHOLDER}(?!\w)")
 _NEAR: Final = 40
 """Characters before and after a find in which its cues stand."""
@@ -84,6 +90,7 @@ _DOSE: Final = re.compile(
     r"units?|cc|tablets?|tabs?|capsules?|puffs?|drops?|bpm|cups?|tsp|tbsp|oz)(?:/(?:kg|d?l|day|h|min))?",
     re.I,
 )
+_MEASURE: Final = re.compile(r"[0-9]{1,5}(?:[.,][0-9]{1,4})? ?(?:[kmgt]?hz|[kmgt]i?b|[km]?w|kwh|px|fps|dpi|mbps|km|cm|mm)", re.I)
 _UNIT_NEXT: Final = re.compile(
     r" ?(?:mg|ml|mcg|µg|ug|kg|g|dl|mmol|mmhg|iu|units?|tablets?|capsules?|puffs?|drops?|bpm|cups?|tsp|tbsp)(?!\w)",
     re.I,
@@ -157,11 +164,13 @@ def without_ordinary(
             continue
         before, after = text[max(0, start - _NEAR) : start], text[end : end + _NEAR]
         if is_ordinary(text[start:end], span.label, before, after, dates_and_numbers):
+            if dates_and_numbers == "careful" and span.label in _NUMBERS and _WHEN.search(text[start:end]):
+                weak.append(span)
             continue
         if is_identifier_of_code(text, start, end, span.label):
             continue
         known = is_known(text[start:end], span.label, before, after, text)
-        words = by_model and is_made_of_words(text[start:end], span.label, before, after)
+        words = by_model and is_made_of_words(text[start:end], span.label, before, text)
         (weak if known or words else kept).append(span)
     if weak and (kept or _HAS_PLACEHOLDER.search(text)):
         kept = sorted([*kept, *weak])
@@ -193,6 +202,8 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
         before, after: text next to it.
         dates_and_numbers: ``careful`` or ``identifying``.
     """
+    if label == "IP_ADDRESS" and _CAMEL.fullmatch(find):
+        return re.search(r"[g-z_(]", find, re.I) is not None
     if len(find) > _LONGEST or label in _CERTAIN:
         return False
     if _is_time_stamp(find, before, dates_and_numbers):
@@ -243,6 +254,8 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
         if _MIXED.search(find) or _HAS_ID.search(find):
             return False
         return bool(words) and find.islower() and all(map(_is_plain, words))
+    if lower in _LISTS["technical"]:
+        return True
     if _ATTRIBUTE.fullmatch(find) and not _has_name(find):
         return True
     if _PERCENT.fullmatch(find):
@@ -276,7 +289,7 @@ def _is_attribute(find: str, before: str, after: str) -> bool:
 
 def _is_machine_made(find: str, label: str, before: str, after: str) -> bool:
     if label == "CODE":
-        return _NUMBERED.fullmatch(find) is not None
+        return (_NUMBERED.fullmatch(find) or _DOSE.fullmatch(find)) is not None
     if label == "URL":
         return _CALL.fullmatch(find) is not None or _is_attribute(find, before, after)
     if label == "US_DRIVER_LICENSE":
@@ -284,6 +297,8 @@ def _is_machine_made(find: str, label: str, before: str, after: str) -> bool:
     if label == "ADDRESS":
         if (
             _is_short_code(find, before, after)
+            or (_DOSE.fullmatch(find) or _MEASURE.fullmatch(find)) is not None
+            or _is_lab_line(find)
             or _AMOUNT.fullmatch(find)
             or _NUMBERED.fullmatch(find)
             or _STANDARD.search(before)
@@ -291,6 +306,12 @@ def _is_machine_made(find: str, label: str, before: str, after: str) -> bool:
             return True
         return _VITAL_SIGNS.search(before[-12:] + find) is not None and re.search(r"\d{5}", find) is None
     return False
+
+
+def _is_lab_line(find: str) -> bool:
+    """Returns true for laboratory values without their first name: "24, BUN 14, Cr"."""
+    words = _WORD.findall(find)
+    return bool(words) and all(w.lower() in _LISTS["technical"] | _LISTS["numbered"] for w in words) and not re.search(r"\d{4}", find)
 
 
 def _is_time_stamp(find: str, before: str, dates_and_numbers: str) -> bool:
