@@ -27,12 +27,14 @@ _TOUCHES: Final = re.compile(r"[\w#@/+*_'’-]$|\d[ .,:]$")
 _TOUCHED: Final = re.compile(
     r"[\w#@/+*_]|[.,:]\w|[ ]\d|-(?![a-z]{3})|[°'’\"]{1,2}\d|\) ?\w{0,4}\d"
     r"|,? (?:[^\W\d_]{2,20}[ ,]{1,2}){1,4}\d{5}(?!\d)"
+    rf"| (?:to|from) {PLACEHOLDER}(?!\w)"
 )
 """What stands behind a part of a code, a place on a map, a telephone number, or an address with a code of five."""
 
 _ANSWER: Final = re.compile(r"(?: ?[^\W\d_]{1,8}){0,2}\W*\Z")
 _CODE: Final = re.compile(r"\s*(?:[^\W\d_]{1,2}|\d{1,4})(?: (?:[^\W\d_]{1,2}|\d{1,4})){2,9}\W*\Z")
-_CONTRACT: Final = re.compile(r" ?(?:[gmt]b )?(?:data |mobile |phone |internet )?(?:plans?|packages?|tariffs?|contracts?|bundles?)(?!\w)", re.I)
+_CONTRACT: Final = re.compile(r" ?(?:[gmt]b )?(?:data |mobile |phone |internet )?(?:plans?|packages?|tariffs?|contracts?|bundles?)(?!\w)| ?[gmt]b is enough", re.I)
+_CHOSEN: Final = re.compile(r"(?<!\w)(?:go(?:ing)? with|sign(?:ed|ing)? up for|opt(?:ed)? for|subscribed? to) (?:the |a )?$", re.I)
 _APPOINTMENT: Final = re.compile(
     r"(?<!\w)(?:meet (?:me|us|him|her|them)|pick (?:me|us|him|her|them) up|flight|landing|arriving|arrives|appointment"
     r"|appt)(?!\w)[^.!?;]{0,36}(?:at|around|about|for) $|(?:th|st|nd|rd|\w*John), $",
@@ -126,9 +128,11 @@ def _is_part(find: str, pieces: list[str], before: str, after: str) -> bool:
 
 def _is_of_somebody(find: str, before: str, after: str) -> bool:
     """Returns true for an answer without a sentence, what somebody ordered, the time of an appointment, and a date."""
+    if find.endswith(" of") and after.startswith(f" {PLACEHOLDER}"):
+        return True
     if _REST_OF_DATE.match(after) or _APPOINTMENT.search(before):
         return True
-    if any(map(str.isdigit, find)) and (_CONTRACT.match(after) or _CODE.match(before + find + after)):
+    if any(map(str.isdigit, find)) and (_CONTRACT.match(after) or _CHOSEN.search(before) or _CODE.match(before + find + after)):
         return True
     return not before.strip() and _ANSWER.match(after) is not None
 

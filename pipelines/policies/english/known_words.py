@@ -37,14 +37,21 @@ _NAMED: Final = re.compile(
     r"|sincerely,|best,|love,|cheers,|thanks,))\s?$",
     re.I,
 )
-_PLACED: Final = re.compile(r"(?<!\w)(?:in|at|from|with|for|by|to|of|near|into|via) (?:the )?$", re.I)
+_PLACED: Final = re.compile(r"(?<!\w)(?:in|at|from|with|for|by|to|near|into|via) (?:the )?$", re.I)
+_WHERE: Final = re.compile(r"(?<!\w)(?:in|of|from|to|across|around|throughout|over) (?:the )?$", re.I)
 _PERSONAL: Final = re.compile(
     r"(?<!\w)(?:i|i['’]?m|i['’]?ve|me|my|mine|myself|we|us|our|ours|you|your|he|she|him|his|her|hers|they|them|their"
     rf"|born|dob|died|married|admitted|{PLACEHOLDER})(?!\w)",
     re.I,
 )
 _ARTICLE: Final = re.compile(r"^(?:the|a|an) ", re.I)
-_VERSION: Final = re.compile(r"[ -]?(?:v?[0-9]{1,2}(?:\.[0-9]{1,2})?(?: ?(?:pro|max|mini|plus|home))?)$", re.I)
+_VERSION: Final = re.compile(r"[ -]?(?:v?[0-9]{1,2}(?:\.[0-9]{1,2})?(?: ?(?:pro|max|mini))?)$", re.I)
+_ENDS: Final = re.compile(r"(?:\A|[.!?] ?)\Z")
+_BEGINS: Final = re.compile(r" ?(?:[.!?]|\Z)")
+_TITLES: Final = re.compile(
+    r"(?<!\w)(?:" + "|".join(sorted(t.replace("_", " ") for t in _LISTS["titles"] if "_" in t)) + r")(?!\w)", re.I
+)
+_FEW: Final = 3
 _SENTENCE: Final = 5
 """Words of a row below which it may be a line of an address."""
 
@@ -73,9 +80,21 @@ def is_made_of_words(find: str, label: str, before: str, text: str) -> bool:
         return False
     if all(word.lower() in _TECHNICAL for word in words):
         return True
-    if _PLACED.search(before) or (len(words) > 1 and _PERSONAL.search(text)):
+    if _PLACED.search(before) or len(text.split()) < _FEW:
+        return False
+    if len(words) > 1 and (_PERSONAL.search(text) or (before.strip() and words[0].istitle())):
         return False
     return all(map(_is_word, words))
+
+
+def titles_in(text: str) -> list[tuple[int, int]]:
+    """Returns where names of works, events and sights of several words stand in a text."""
+    return [match.span() for match in _TITLES.finditer(text)]
+
+
+def is_alone(before: str, after: str) -> bool:
+    """Returns true for a find that is a sentence of its own, such as an answer."""
+    return _ENDS.search(before) is not None and _BEGINS.match(after) is not None
 
 
 def is_known(find: str, label: str, before: str, after: str, text: str) -> bool:
@@ -87,12 +106,12 @@ def is_known(find: str, label: str, before: str, after: str, text: str) -> bool:
         before, after: text next to it.
         text: text of the row.
     """
-    if label not in _LABELS or _NAMED.search(before):
+    if label not in _LABELS or _NAMED.search(before) or is_alone(before, after):
         return False
     bare = _ARTICLE.sub("", find.removesuffix("'s").removesuffix("’s").strip(" .,!?").lower()).replace("’", "'")
     key = bare.replace(" ", "_")
     words = _WORD.findall(find)
-    if words and words[0].isupper() and all(w.lower() in (_TECHNICAL if w.isupper() else COMMON_WORDS) for w in words):
+    if words and not any(map(str.isdigit, find)) and words[0].isupper() and all(w.lower() in (_TECHNICAL if w.isupper() else COMMON_WORDS) for w in words):
         return True
     if key in _KNOWN or _VERSION.sub("", bare).replace(" ", "_") in _KNOWN:
         return True
@@ -101,7 +120,9 @@ def is_known(find: str, label: str, before: str, after: str, text: str) -> bool:
         return following is not None and following[1].islower() and following[1] in WORDS - _LISTS["persons"]
     if _PERSONAL.search(text) or len(text.split()) < _SENTENCE:
         return False
-    if key in _LISTS["places"] | _LISTS["companies"]:
+    if key in _LISTS["places"]:
+        return _WHERE.search(before) is not None or bare != find.lower()
+    if key in _LISTS["companies"]:
         return True
     return _YEAR.fullmatch(find) is not None and _IN_YEAR.search(before) is not None
 

@@ -13,7 +13,7 @@ from typing import Final
 from pipelines.policies.english.code import is_identifier_of_code
 from pipelines.policies.english.common_words import AMBIGUOUS_WORDS, COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS, UNITS
 from pipelines.policies.english.everyday_numbers import is_everyday
-from pipelines.policies.english.known_words import is_known, is_made_of_words
+from pipelines.policies.english.known_words import is_alone, is_known, is_made_of_words, titles_in
 from pipelines.policies.english.name_lists import personal_names
 from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.protocol import PLACEHOLDER, Sentence, Span
@@ -121,6 +121,7 @@ _DATE: Final = re.compile(
 )
 _LONG_NUMBER: Final = re.compile(r"\d(?:[ -]?\d){5,}")
 _SPAN_OF_TIME: Final = re.compile(r"(?<!\w)(?:days?|weeks?|hours?|minutes?|seconds?|months?)(?!\w)(?! old)", re.I)
+_REST_OF_PHONE: Final = re.compile(r"\) ?\w{0,4}\d")
 _FEW: Final = re.compile(r"[0-9]{1,2}|one|two|three|four|five|six|seven|eight|nine|ten", re.I)
 _THINGS: Final = re.compile(r" (?!years|yrs|kids|children)[a-z]{3,}s(?!\w)")
 _CUE_NEXT: Final = re.compile(rf"(?<!\w)(?:{'|'.join(sorted(_LISTS['cues_before']))})\W{{0,3}}$", re.I)
@@ -156,6 +157,7 @@ def without_ordinary(
         return found
     text = sentence.text
     cited = [match.span() for match in _CITED.finditer(text)] if " v" in text else []
+    titles = titles_in(text)
     kept: list[Span] = []
     weak: list[Span] = []
     for span in found:
@@ -169,7 +171,7 @@ def without_ordinary(
             continue
         if is_identifier_of_code(text, start, end, span.label):
             continue
-        known = is_known(text[start:end], span.label, before, after, text)
+        known = any(first <= start and end <= last for first, last in titles) or is_known(text[start:end], span.label, before, after, text)
         words = by_model and is_made_of_words(text[start:end], span.label, before, text)
         (weak if known or words else kept).append(span)
     if weak and (kept or _HAS_PLACEHOLDER.search(text)):
@@ -231,6 +233,7 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
             len(find.split()) == 1
             and lower in _LISTS["technical"] | _LISTS["drugs"]
             and (find.isupper() or lower not in personal_names())
+            and not is_alone(before, after)
         ):
             return True
         if lower.removesuffix("'s").removesuffix("’s") in _LISTS["eponyms"] and (
@@ -336,6 +339,8 @@ def _has_name(find: str) -> bool:
 
 def _is_number_of_a_thing(find: str, before: str, after: str, dates_and_numbers: str) -> bool:
     """Returns true for a dose, for a short number after "version", "section" and the like, and for a size of data."""
+    if _CUE_AFTER.match(after) or _REST_OF_PHONE.match(after):
+        return False
     follows_digit = _AFTER_DIGIT.search(before[-3:]) is not None
     if _DOSE.fullmatch(find) and (find[0].isdigit() or follows_digit):
         return True
@@ -348,7 +353,7 @@ def _is_number_of_a_thing(find: str, before: str, after: str, dates_and_numbers:
 
 def _has_cue(find: str, before: str, after: str) -> bool:
     """Returns true if a cue stands before a number. A span of time, or a count of things, needs a cue of its own."""
-    if _SPAN_OF_TIME.search(find):
+    if _SPAN_OF_TIME.search(find) and not before.endswith(("=", ":")):
         return _DATE_CUE.search(before) is not None
     if _FEW.fullmatch(find) and _THINGS.match(after):
         return _CUE_NEXT.search(before) is not None
