@@ -15,7 +15,7 @@ from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.protocol import PLACEHOLDER
 
 _LISTS: Final = word_lists("ordinary")
-_DICTIONARY: Final = word_lists("ordinary_words")["words"]
+_DICTIONARY: Final = frozenset(word for word in word_lists("ordinary_words")["words"] if len(word) > 3)
 _EVERYDAY: Final = FUNCTION_WORDS | UNITS | NUMBER_WORDS | _LISTS["measures"] | _LISTS["times"] | _LISTS["counts"]
 _NAMES_TOO: Final = word_lists("places")["word_names"]
 _PIECE: Final = re.compile(
@@ -33,8 +33,13 @@ _TOUCHED: Final = re.compile(
 
 _ANSWER: Final = re.compile(r"(?: ?[^\W\d_]{1,8}){0,2}\W*\Z")
 _CODE: Final = re.compile(r"\s*(?:[^\W\d_]{1,2}|\d{1,4})(?: (?:[^\W\d_]{1,2}|\d{1,4})){2,9}\W*\Z")
-_CONTRACT: Final = re.compile(r" ?(?:[gmt]b )?(?:data |mobile |phone |internet )?(?:plans?|packages?|tariffs?|contracts?|bundles?)(?!\w)| ?[gmt]b is enough", re.I)
-_CHOSEN: Final = re.compile(r"(?<!\w)(?:go(?:ing)? with|sign(?:ed|ing)? up for|opt(?:ed)? for|subscribed? to) (?:the |a )?$", re.I)
+_CONTRACT: Final = re.compile(
+    r" ?(?:[gmt]b )?(?:data |mobile |phone |internet )?(?:plans?|packages?|tariffs?|contracts?|bundles?)(?!\w)| ?[gmt]b is enough",
+    re.I,
+)
+_CHOSEN: Final = re.compile(
+    r"(?<!\w)(?:go(?:ing)? with|sign(?:ed|ing)? up for|opt(?:ed)? for|subscribed? to) (?:the |a )?$", re.I
+)
 _APPOINTMENT: Final = re.compile(
     r"(?<!\w)(?:meet (?:me|us|him|her|them)|pick (?:me|us|him|her|them) up|flight|landing|arriving|arrives|appointment"
     r"|appt)(?!\w)[^.!?;]{0,36}(?:at|around|about|for) $|(?:th|st|nd|rd|\w*John), $",
@@ -54,7 +59,9 @@ _AGE: Final = re.compile(
     r"|(?:summer|spring|winter|autumn|fall|class|year)[ ]of[ ]['’]?$",
     re.I,
 )
-_STREETS: Final = (word_lists("street_words")["strong"] - {"square", "circle", "drive", "court", "route", "trail", "plaza"}) | {
+_STREETS: Final = (
+    word_lists("street_words")["strong"] - {"square", "circle", "drive", "court", "route", "trail", "plaza"}
+) | {
     *("way", "place", "close", "row", "cottage", "manor", "gardens", "hill", "grove", "building"),
 }
 _NEXT_WORDS: Final = re.compile(r",?((?: [^\W\d_][\w'’-]*){1,3})")
@@ -100,7 +107,13 @@ def _is_dictated(words: list[str], before: str, after: str) -> bool:
     spoken = [*lower, following[1].lower()] if following else lower
     if any(a in _LISTS["centuries"] and b in _LISTS["tens"] for a, b in pairwise(spoken)):
         return True
-    if lower and lower[-1] in _LISTS["tens"] and following and following[1].lower().startswith(_DIGITS) and following[1].lower() not in _EVERYDAY:
+    if (
+        lower
+        and lower[-1] in _LISTS["tens"]
+        and following
+        and following[1].lower().startswith(_DIGITS)
+        and following[1].lower() not in _EVERYDAY
+    ):
         return True
     near = [*_WORD.findall(before)[-_NEAR_WORDS:], *words, *_WORD.findall(after)[:_NEAR_WORDS]]
     digits = [word.lower() in _LISTS["digit_words"] for word in near]
@@ -132,7 +145,9 @@ def _is_of_somebody(find: str, before: str, after: str) -> bool:
         return True
     if _REST_OF_DATE.match(after) or _APPOINTMENT.search(before):
         return True
-    if any(map(str.isdigit, find)) and (_CONTRACT.match(after) or _CHOSEN.search(before) or _CODE.match(before + find + after)):
+    if any(map(str.isdigit, find)) and (
+        _CONTRACT.match(after) or _CHOSEN.search(before) or _CODE.match(before + find + after)
+    ):
         return True
     return not before.strip() and _ANSWER.match(after) is not None
 
@@ -183,4 +198,8 @@ def _is_term(word: str) -> bool:
 
 def _begins(word: re.Match[str], before: str) -> bool:
     """Returns true for a common word that begins a sentence: "Print 200"."""
-    return not word[2] and word[1].lower() in COMMON_WORDS | _DICTIONARY and _SENTENCE.search(before[: word.start()]) is not None
+    return (
+        not word[2]
+        and word[1].lower() in COMMON_WORDS | _DICTIONARY
+        and _SENTENCE.search(before[: word.start()]) is not None
+    )

@@ -23,7 +23,10 @@ _LABELS: Final = _NAME_LABELS | {"NORP", "NRP", "LANGUAGE", "DATE", "DATE_TIME",
 WORDS: Final = COMMON_WORDS | FUNCTION_WORDS | NUMBER_WORDS | UNITS | word_lists("ordinary_words")["words"]
 """Words of the dictionary in lower case. Some are names, too."""
 
-_NAMES: Final = AMBIGUOUS_WORDS | word_lists("places")["word_names"]
+_NICKNAMES: Final = frozenset(
+    "ace ally babe baron boss buddy butch captain champ chef chief coach doc duke junior kiddo princess sarge slim sis bro".split()
+)
+_NAMES: Final = _NICKNAMES | AMBIGUOUS_WORDS | word_lists("places")["word_names"]
 _TECHNICAL: Final = _TERMS["technical"] | _TERMS["drugs"] | _TERMS["numbered"]
 _KNOWN: Final = _LISTS["products"] | _LISTS["titles"] | _TERMS["technical"]
 _PREMISES: Final = frozenset(
@@ -61,16 +64,16 @@ _YEAR: Final = re.compile(
     r"|october|november|december)",
     re.I,
 )
-_IN_YEAR: Final = re.compile(r"(?<!\w)(?:in|[a-z]{3,} of|since|by|until|till|during|before|after|from|around) $", re.I)
+_IN_YEAR: Final = re.compile(r"(?<!\w)(?:in|since|by|until|till|during|before|after|from|around) $", re.I)
 
 
-def is_made_of_words(find: str, label: str, before: str, text: str) -> bool:
+def is_made_of_words(find: str, label: str, before: str, after: str, text: str) -> bool:
     """Returns true if a find of a model is a word of the dictionary, or several that end no name of a business.
 
     Args:
         find: text of the find.
         label: its label.
-        before: text in front of it.
+        before, after: text next to it.
         text: text of the row.
     """
     if label not in _NAME_LABELS or _REST.fullmatch(_WORD.sub("", find)) is None:
@@ -79,8 +82,8 @@ def is_made_of_words(find: str, label: str, before: str, text: str) -> bool:
     if not words or PLACEHOLDER in words or _NAMED.search(before) or words[-1].lower() in _PREMISES:
         return False
     if all(word.lower() in _TECHNICAL for word in words):
-        return True
-    if _PLACED.search(before) or len(text.split()) < _FEW:
+        return not is_alone(before, after)
+    if _PLACED.search(before) or len(_WORD.findall(text)) < _FEW:
         return False
     if len(words) > 1 and (_PERSONAL.search(text) or (before.strip() and words[0].istitle())):
         return False
@@ -111,7 +114,12 @@ def is_known(find: str, label: str, before: str, after: str, text: str) -> bool:
     bare = _ARTICLE.sub("", find.removesuffix("'s").removesuffix("’s").strip(" .,!?").lower()).replace("’", "'")
     key = bare.replace(" ", "_")
     words = _WORD.findall(find)
-    if words and not any(map(str.isdigit, find)) and words[0].isupper() and all(w.lower() in (_TECHNICAL if w.isupper() else COMMON_WORDS) for w in words):
+    if (
+        words
+        and not any(map(str.isdigit, find))
+        and words[0].isupper()
+        and all(w.lower() in (_TECHNICAL if w.isupper() else COMMON_WORDS) for w in words)
+    ):
         return True
     if key in _KNOWN or _VERSION.sub("", bare).replace(" ", "_") in _KNOWN:
         return True

@@ -90,7 +90,9 @@ _DOSE: Final = re.compile(
     r"units?|cc|tablets?|tabs?|capsules?|puffs?|drops?|bpm|cups?|tsp|tbsp|oz)(?:/(?:kg|d?l|day|h|min))?",
     re.I,
 )
-_MEASURE: Final = re.compile(r"[0-9]{1,5}(?:[.,][0-9]{1,4})? ?(?:[kmgt]?hz|[kmgt]i?b|[km]?w|kwh|px|fps|dpi|mbps|km|cm|mm)", re.I)
+_MEASURE: Final = re.compile(
+    r"[0-9]{1,5}(?:[.,][0-9]{1,4})? ?(?:[kmgt]?hz|[kmgt]i?b|[km]?w|kwh|px|fps|dpi|mbps|km|cm|mm)", re.I
+)
 _UNIT_NEXT: Final = re.compile(
     r" ?(?:mg|ml|mcg|µg|ug|kg|g|dl|mmol|mmhg|iu|units?|tablets?|capsules?|puffs?|drops?|bpm|cups?|tsp|tbsp)(?!\w)",
     re.I,
@@ -102,7 +104,9 @@ _PRESSURE: Final = re.compile(r"(?:BP|pressure)\W{0,4}(?:\w{1,4} )?$", re.I)
 _SEMANTIC: Final = re.compile(r"v?[0-9]{1,3}\.[0-9]{1,3}\.[0-9]")
 """A version of three numbers. A date would end in two or four digits."""
 
-_CAMEL: Final = re.compile(r"[A-Z][a-z]+[A-Z]\w{0,40}(?:\.[a-z_]\w{0,40}){1,3}|\w{1,40}(?:::\w{1,40}){1,4}[(<]?[0-9]{0,4}")
+_CAMEL: Final = re.compile(
+    r"[A-Z][a-z]+[A-Z]\w{0,40}(?:\.[a-z_]\w{0,40}){1,3}|\w{1,40}(?:::\w{1,40}){1,4}[(<]?[0-9]{0,4}"
+)
 _SHORT_NUMBER: Final = re.compile(r"[0-9]{1,4}(?:\.[0-9]{1,4}){0,3}[a-z]?")
 _TECHNICAL: Final = re.compile(
     rf"(?<!\w)(?:{'|'.join(sorted(_LISTS['numbered']))})(?:/[0-9.]{{1,4}})?[ #.:/=-]{{0,2}}$", re.I
@@ -171,8 +175,10 @@ def without_ordinary(
             continue
         if is_identifier_of_code(text, start, end, span.label):
             continue
-        known = any(first <= start and end <= last for first, last in titles) or is_known(text[start:end], span.label, before, after, text)
-        words = by_model and is_made_of_words(text[start:end], span.label, before, text)
+        known = any(first <= start and end <= last for first, last in titles) or is_known(
+            text[start:end], span.label, before, after, text
+        )
+        words = by_model and is_made_of_words(text[start:end], span.label, before, after, text)
         (weak if known or words else kept).append(span)
     if weak and (kept or _HAS_PLACEHOLDER.search(text)):
         kept = sorted([*kept, *weak])
@@ -314,7 +320,11 @@ def _is_machine_made(find: str, label: str, before: str, after: str) -> bool:
 def _is_lab_line(find: str) -> bool:
     """Returns true for laboratory values without their first name: "24, BUN 14, Cr"."""
     words = _WORD.findall(find)
-    return bool(words) and all(w.lower() in _LISTS["technical"] | _LISTS["numbered"] for w in words) and not re.search(r"\d{4}", find)
+    return (
+        bool(words)
+        and all(w.lower() in _LISTS["technical"] | _LISTS["numbered"] for w in words)
+        and not re.search(r"\d{4}", find)
+    )
 
 
 def _is_time_stamp(find: str, before: str, dates_and_numbers: str) -> bool:
