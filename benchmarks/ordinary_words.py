@@ -45,10 +45,8 @@ def ordinary_words(folder: Path) -> set[str]:
 def main() -> None:
     given = command_line(__doc__, data_dir=True).parse_args()
     words = sorted(ordinary_words(given.data_dir))
-    LIST.write_text(
-        f'# Made by `python benchmarks/ordinary_words.py`.\n\nwords = """\n{textwrap.fill(" ".join(words), 118)}\n"""\n',
-        "utf-8",
-    )
+    filled = textwrap.fill(" ".join(words), 118)
+    LIST.write_text(f'# Made by `python benchmarks/ordinary_words.py`.\n\nwords = """\n{filled}\n"""\n', "utf-8")
     print(len(words))
 
 

@@ -34,7 +34,8 @@ _TOUCHED: Final = re.compile(
 _ANSWER: Final = re.compile(r"(?: ?[^\W\d_]{1,8}){0,2}\W*\Z")
 _CODE: Final = re.compile(r"\s*(?:[^\W\d_]{1,2}|\d{1,4})(?: (?:[^\W\d_]{1,2}|\d{1,4})){2,9}\W*\Z")
 _CONTRACT: Final = re.compile(
-    r" ?(?:[gmt]b )?(?:data |mobile |phone |internet )?(?:plans?|packages?|tariffs?|contracts?|bundles?)(?!\w)| ?[gmt]b is enough",
+    r" ?(?:[gmt]b )?(?:data |mobile |phone |internet )?(?:plans?|packages?|tariffs?|contracts?|bundles?)(?!\w)"
+    r"| ?[gmt]b is enough",
     re.I,
 )
 _CHOSEN: Final = re.compile(

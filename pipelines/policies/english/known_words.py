@@ -6,8 +6,9 @@ find keeps them masked, because there they may belong to the person.
 
 from __future__ import annotations
 
+import functools
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
 from pipelines.policies.english.common_words import AMBIGUOUS_WORDS, COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS, UNITS
 from pipelines.policies.english.name_lists import personal_names
@@ -23,16 +24,10 @@ _LABELS: Final = _NAME_LABELS | {"NORP", "NRP", "LANGUAGE", "DATE", "DATE_TIME",
 WORDS: Final = COMMON_WORDS | FUNCTION_WORDS | NUMBER_WORDS | UNITS | word_lists("ordinary_words")["words"]
 """Words of the dictionary in lower case. Some are names, too."""
 
-_NICKNAMES: Final = frozenset(
-    "ace ally babe baron boss buddy butch captain champ chef chief coach doc duke junior kiddo princess sarge slim sis bro".split()
-)
-_NAMES: Final = _NICKNAMES | AMBIGUOUS_WORDS | word_lists("places")["word_names"]
+_NAMES: Final = _LISTS["nicknames"] | AMBIGUOUS_WORDS | word_lists("places")["word_names"]
 _TECHNICAL: Final = _TERMS["technical"] | _TERMS["drugs"] | _TERMS["numbered"]
 _KNOWN: Final = _LISTS["products"] | _LISTS["titles"] | _TERMS["technical"]
-_PREMISES: Final = frozenset(
-    """bank bar cafe center centre church clinic college company club dental farm foundation hospital hotel house inc
-    institute ltd nursery office restaurant room school shop station store street university""".split()
-)
+_PREMISES: Final = _LISTS["premises"]
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _REST: Final = re.compile(r"[\s'’.,:&/()-]*(?:[0-9]{1,3}[\s.,]*)?")
 _NAMED: Final = re.compile(
@@ -67,14 +62,28 @@ _YEAR: Final = re.compile(
 _IN_YEAR: Final = re.compile(r"(?<!\w)(?:in|since|by|until|till|during|before|after|from|around) $", re.I)
 
 
-def is_made_of_words(find: str, label: str, before: str, after: str, text: str) -> bool:
+class Row(NamedTuple):
+    """Facts about a row.
+
+    Attributes:
+        is_personal: flag that it has a pronoun or a word of somebody's life, or a placeholder.
+        num_words: number of its words.
+        titles: one byte per character, 1 in names of works, events and sights of several words.
+    """
+
+    is_personal: bool
+    num_words: int
+    titles: bytearray
+
+
+def is_made_of_words(find: str, label: str, before: str, after: str, row: Row) -> bool:
     """Returns true if a find of a model is a word of the dictionary, or several that end no name of a business.
 
     Args:
         find: text of the find.
         label: its label.
         before, after: text next to it.
-        text: text of the row.
+        row: facts about the row.
     """
     if label not in _NAME_LABELS or _REST.fullmatch(_WORD.sub("", find)) is None:
         return False
@@ -83,16 +92,20 @@ def is_made_of_words(find: str, label: str, before: str, after: str, text: str) 
         return False
     if all(word.lower() in _TECHNICAL for word in words):
         return not is_alone(before, after)
-    if _PLACED.search(before) or len(_WORD.findall(text)) < _FEW:
+    if _PLACED.search(before) or row.num_words < _FEW:
         return False
-    if len(words) > 1 and (_PERSONAL.search(text) or (before.strip() and words[0].istitle())):
+    if len(words) > 1 and (row.is_personal or (before.strip() and words[0].istitle())):
         return False
     return all(map(_is_word, words))
 
 
-def titles_in(text: str) -> list[tuple[int, int]]:
-    """Returns where names of works, events and sights of several words stand in a text."""
-    return [match.span() for match in _TITLES.finditer(text)]
+@functools.lru_cache(maxsize=16)
+def facts_of(text: str) -> Row:
+    """Returns what the rules must know about a whole row."""
+    titles = bytearray(len(text))
+    for match in _TITLES.finditer(text):
+        titles[slice(*match.span())] = b"\x01" * len(match[0])
+    return Row(_PERSONAL.search(text) is not None, len(_WORD.findall(text)), titles)
 
 
 def is_alone(before: str, after: str) -> bool:
@@ -100,14 +113,14 @@ def is_alone(before: str, after: str) -> bool:
     return _ENDS.search(before) is not None and _BEGINS.match(after) is not None
 
 
-def is_known(find: str, label: str, before: str, after: str, text: str) -> bool:
+def is_known(find: str, label: str, before: str, after: str, row: Row) -> bool:
     """Returns true if everybody knows a thing: a brand, a work, a feast, or in a row about nobody a country or year.
 
     Args:
         find: text of the find.
         label: its label.
         before, after: text next to it.
-        text: text of the row.
+        row: facts about the row.
     """
     if label not in _LABELS or _NAMED.search(before) or is_alone(before, after):
         return False
@@ -126,7 +139,7 @@ def is_known(find: str, label: str, before: str, after: str, text: str) -> bool:
     if key in _LISTS["peoples"]:
         following = re.match(r" ([^\W\d_]+)", after)
         return following is not None and following[1].islower() and following[1] in WORDS - _LISTS["persons"]
-    if _PERSONAL.search(text) or len(text.split()) < _SENTENCE:
+    if row.is_personal or row.num_words < _SENTENCE:
         return False
     if key in _LISTS["places"]:
         return _WHERE.search(before) is not None or bare != find.lower()

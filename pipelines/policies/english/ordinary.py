@@ -13,7 +13,7 @@ from typing import Final
 from pipelines.policies.english.code import is_identifier_of_code
 from pipelines.policies.english.common_words import AMBIGUOUS_WORDS, COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS, UNITS
 from pipelines.policies.english.everyday_numbers import is_everyday
-from pipelines.policies.english.known_words import is_alone, is_known, is_made_of_words, titles_in
+from pipelines.policies.english.known_words import facts_of, is_alone, is_known, is_made_of_words
 from pipelines.policies.english.name_lists import personal_names
 from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.protocol import PLACEHOLDER, Sentence, Span
@@ -31,7 +31,8 @@ _CERTAIN: Final = frozenset(
 """Labels of finds that are never left out."""
 
 _WHEN: Final = re.compile(
-    r"(?:mon|tues|wednes|thurs|fri|satur|sun)day|[0-9]:[0-9]|[0-9] ?[ap]\.?m(?!\w)|noon|midnight|o['’]clock|quarter to|half past",
+    r"(?:mon|tues|wednes|thurs|fri|satur|sun)day|[0-9]:[0-9]|[0-9] ?[ap]\.?m(?!\w)|noon|midnight"
+    r"|o['’]clock|quarter to|half past",
     re.I,
 )
 """Days and times that stay masked beside another find: they tell when a person was somewhere."""
@@ -86,7 +87,8 @@ _TIME_CUE: Final = re.compile(r"(?:time|stamp|epoch|unix|ts|[-_]at|expires|exp|i
 _VITAL_SIGNS: Final = re.compile(r"(?<!\w)(?:BP|HR|GCS|Apgar|Glasgow [0-9]|SpO2)(?!\w)")
 _EPONYM: Final = re.compile(r"['’]s?(?!\w)")
 _DOSE: Final = re.compile(
-    r"(?:[A-EK][0-9]{0,2} )?(?:[0-9]{1,5}(?:[.,][0-9]{1,4})?(?: ?(?:-|to|x) ?[0-9]{1,4})? ?)?(?:mg|ml|mcg|µg|ug|kg|g|l|dl|mmol|mmhg|iu|"
+    r"(?:[A-EK][0-9]{0,2} )?"
+    r"(?:[0-9]{1,5}(?:[.,][0-9]{1,4})?(?: ?(?:-|to|x) ?[0-9]{1,4})? ?)?(?:mg|ml|mcg|µg|ug|kg|g|l|dl|mmol|mmhg|iu|"
     r"units?|cc|tablets?|tabs?|capsules?|puffs?|drops?|bpm|cups?|tsp|tbsp|oz)(?:/(?:kg|d?l|day|h|min))?",
     re.I,
 )
@@ -161,7 +163,6 @@ def without_ordinary(
         return found
     text = sentence.text
     cited = [match.span() for match in _CITED.finditer(text)] if " v" in text else []
-    titles = titles_in(text)
     kept: list[Span] = []
     weak: list[Span] = []
     for span in found:
@@ -175,11 +176,13 @@ def without_ordinary(
             continue
         if is_identifier_of_code(text, start, end, span.label):
             continue
-        known = any(first <= start and end <= last for first, last in titles) or is_known(
-            text[start:end], span.label, before, after, text
+        row = facts_of(text)
+        is_weak = (
+            0 not in row.titles[start:end]
+            or is_known(text[start:end], span.label, before, after, row)
+            or (by_model and is_made_of_words(text[start:end], span.label, before, after, row))
         )
-        words = by_model and is_made_of_words(text[start:end], span.label, before, after, text)
-        (weak if known or words else kept).append(span)
+        (weak if is_weak else kept).append(span)
     if weak and (kept or _HAS_PLACEHOLDER.search(text)):
         kept = sorted([*kept, *weak])
     return kept
