@@ -73,10 +73,30 @@ _LETTERS: Final = frozenset("LCFVWK")
 """Units that are written as a capital."""
 
 _DIGITS: Final = tuple(_LISTS["digit_words"] - {"o", "oh"})
+_FORM: Final = re.compile(
+    r"[0-9]{1,4} ?[x×] ?[0-9]{1,4}(?: ?[x×] ?[0-9]{1,4})?(?: ?(?:cm|mm|m|px|ft))?"
+    r"|T [0-9]{2}\.[0-9](?: ?[CF])?|[0-9]{1,2}/10|(?:about |roughly |over |nearly |almost )?"
+    r"[0-9]{1,3}(?:,[0-9]{3}){1,2} ?(?:km|miles|kg|tons|tonnes|metres|meters|feet)",
+    re.I,
+)
+"""Sizes, temperatures, marks out of ten, and long distances."""
+
+_OPERAND: Final = re.compile(r"(?:[=!<>]=|#define \w{1,40}) ?$")
+_LONGEST_OPERAND: Final = 5
+_COLOUR: Final = re.compile(r"(?=[0-9]{0,5}[a-f])[0-9a-f]{6}", re.I)
 _SHORT: Final = 2
 _NEAR_WORDS: Final = 4
 _DICTATED: Final = 3
 _LONG: Final = 2
+
+
+def is_size_or_operand(find: str, before: str) -> bool:
+    """Returns true for a size, a distance, a number that code compares or defines, and a colour of a style sheet."""
+    if _FORM.fullmatch(find):
+        return True
+    if before.endswith(": #"):
+        return _COLOUR.fullmatch(find) is not None
+    return len(find) <= _LONGEST_OPERAND and find.isdecimal() and _OPERAND.search(before) is not None
 
 
 def is_everyday(find: str, before: str, after: str) -> bool:

@@ -12,7 +12,7 @@ from typing import Final
 
 from pipelines.policies.english.code import is_identifier_of_code
 from pipelines.policies.english.common_words import AMBIGUOUS_WORDS, COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS, UNITS
-from pipelines.policies.english.everyday_numbers import is_everyday
+from pipelines.policies.english.everyday_numbers import is_everyday, is_size_or_operand
 from pipelines.policies.english.known_words import facts_of, is_alone, is_known, is_made_of_words
 from pipelines.policies.english.name_lists import personal_names
 from pipelines.policies.english.word_lists import word_lists
@@ -218,6 +218,8 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
     if len(find) > _LONGEST or label in _CERTAIN:
         return False
     if _is_time_stamp(find, before, dates_and_numbers):
+        return True
+    if is_size_or_operand(find, before) and not (_CUE_BEFORE.search(before) or _ANNOUNCED.search(before)):
         return True
     if label in _MACHINE:
         return _is_machine_made(find, label, before, after)
