@@ -37,7 +37,7 @@ class HighEntityPolicy(NamedPolicy):
             raise ValueError("an entity policy needs a Doc")
         typed = [(e, OTHER_CORPORA.get(e.label_, e.label_)) for e in sentence.doc.ents]
         found = [Span(e.start, e.end, label, self._name) for e, label in typed if label in self.labels]
-        return without_ordinary(found, sentence, self._dates_and_numbers)
+        return without_ordinary(found, sentence, self._dates_and_numbers, by_model=True)
 
 
 class LowEntityPolicy(HighEntityPolicy):

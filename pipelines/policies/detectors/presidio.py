@@ -81,7 +81,7 @@ class PresidioPolicy:
         spans: list[Span] = []
         for label, start, end, score in finds:
             spans += of_doc.spans([(start, end, label)], self._name, score)
-        return without_ordinary(spans, sentence, self._dates_and_numbers)
+        return without_ordinary(spans, sentence, self._dates_and_numbers, by_model=True)
 
     def analyze(self, sentence: Sentence) -> list[engine.Found]:
         """Returns the finds of ``AnalyzerEngine.analyze`` in the Doc's text: (type, start, end, score), as characters.

@@ -13,7 +13,8 @@ from typing import Final
 
 from pipelines.policies.english.code import is_identifier_of_code
 from pipelines.policies.english.common_words import AMBIGUOUS_WORDS, COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS, UNITS
-from pipelines.policies.english.everyday_numbers import is_everyday
+from pipelines.policies.english.everyday_numbers import is_everyday, is_size_or_operand
+from pipelines.policies.english.known_words import facts_of, is_alone, is_known, is_made_of_words
 from pipelines.policies.english.name_lists import personal_names
 from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.protocol import PLACEHOLDER, Sentence, Span
@@ -38,6 +39,14 @@ _OTHER: Final = "PERSON"
 _MAX_KNOWN: Final = 16_384
 """The number of finds whose answers are remembered. Policies find the same again, also in the next reading."""
 
+_WHEN: Final = re.compile(
+    r"(?:mon|tues|wednes|thurs|fri|satur|sun)day|[0-9]:[0-9]|[0-9] ?[ap]\.?m(?!\w)|noon|midnight"
+    r"|o['’]clock|quarter to|half past",
+    re.I,
+)
+"""Days and times that stay masked beside another find: they tell when a person was somewhere."""
+
+_HAS_PLACEHOLDER: Final = re.compile(rf"(?<!\w){PLACEHOLDER}(?!\w)")
 _NEAR: Final = 40
 """Characters before and after a find in which its cues stand."""
 
@@ -87,9 +96,13 @@ _TIME_CUE: Final = re.compile(r"(?:time|stamp|epoch|unix|ts|[-_]at|expires|exp|i
 _VITAL_SIGNS: Final = re.compile(r"(?<!\w)(?:BP|HR|GCS|Apgar|Glasgow [0-9]|SpO2)(?!\w)")
 _EPONYM: Final = re.compile(r"['’]s?(?!\w)")
 _DOSE: Final = re.compile(
+    r"(?:[A-EK][0-9]{0,2} )?"
     r"(?:[0-9]{1,5}(?:[.,][0-9]{1,4})?(?: ?(?:-|to|x) ?[0-9]{1,4})? ?)?(?:mg|ml|mcg|µg|ug|kg|g|l|dl|mmol|mmhg|iu|"
     r"units?|cc|tablets?|tabs?|capsules?|puffs?|drops?|bpm|cups?|tsp|tbsp|oz)(?:/(?:kg|d?l|day|h|min))?",
     re.I,
+)
+_MEASURE: Final = re.compile(
+    r"[0-9]{1,5}(?:[.,][0-9]{1,4})? ?(?:[kmgt]?hz|[kmgt]i?b|[km]?w|kwh|px|fps|dpi|mbps|km|cm|mm)", re.I
 )
 _UNIT_NEXT: Final = re.compile(
     r" ?(?:mg|ml|mcg|µg|ug|kg|g|dl|mmol|mmhg|iu|units?|tablets?|capsules?|puffs?|drops?|bpm|cups?|tsp|tbsp)(?!\w)",
@@ -99,6 +112,12 @@ _SIZE_NEXT: Final = re.compile(r" ?(?:px|ms|[kmgt]i?b|[kmg]?hz|fps|dpi)(?!\w)", 
 _AFTER_DIGIT: Final = re.compile(r"\d ?$")
 _RATIO: Final = re.compile(r"[0-9]{2,3}/[0-9]{2,3}")
 _PRESSURE: Final = re.compile(r"(?:BP|pressure)\W{0,4}(?:\w{1,4} )?$", re.I)
+_SEMANTIC: Final = re.compile(r"v?[0-9]{1,3}\.[0-9]{1,3}\.[0-9]")
+"""A version of three numbers. A date would end in two or four digits."""
+
+_CAMEL: Final = re.compile(
+    r"[A-Z][a-z]+[A-Z]\w{0,40}(?:\.[a-z_]\w{0,40}){1,3}|\w{1,40}(?:::\w{1,40}){1,4}[(<]?[0-9]{0,4}"
+)
 _SHORT_NUMBER: Final = re.compile(r"[0-9]{1,4}(?:\.[0-9]{1,4}){0,3}[a-z]?")
 _TECHNICAL: Final = re.compile(
     rf"(?<!\w)(?:{'|'.join(sorted(_LISTS['numbered']))})(?:/[0-9.]{{1,4}})?[ #.:/=-]{{0,2}}$", re.I
@@ -116,31 +135,45 @@ _DATE: Final = re.compile(
     re.I | re.S,
 )
 _LONG_NUMBER: Final = re.compile(r"\d(?:[ -]?\d){5,}")
+_SPAN_OF_TIME: Final = re.compile(r"(?<!\w)(?:days?|weeks?|hours?|minutes?|seconds?|months?)(?!\w)(?! old)", re.I)
+_REST_OF_PHONE: Final = re.compile(r"\) ?\w{0,4}\d")
+_FEW: Final = re.compile(r"[0-9]{1,2}|one|two|three|four|five|six|seven|eight|nine|ten", re.I)
+_THINGS: Final = re.compile(r" (?!years|yrs|kids|children)[a-z]{3,}s(?!\w)")
+_CUE_NEXT: Final = re.compile(rf"(?<!\w)(?:{'|'.join(sorted(_LISTS['cues_before']))})\W{{0,3}}$", re.I)
 _MEASURED: Final = re.compile(r"[$€£¥]|\d[.,]\d|%|percent|\d{1,3}(?:,\d{3})+", re.I)
 _CUE_BEFORE: Final = re.compile(rf"(?<!\w)(?:{'|'.join(sorted(_LISTS['cues_before']))})(?!\w)[^.!?;]{{0,24}}$", re.I)
 _PERCENT: Final = re.compile(r"[0-9]{1,3}(?:[.,][0-9]{1,3})? ?(?:%|percent|per cent)", re.I)
 _COUNTS: Final = re.compile(rf"\d|(?<!\w)(?:{'|'.join(sorted(NUMBER_WORDS))})(?!\w)", re.I)
 _DATE_CUE: Final = re.compile(rf"(?<!\w)(?:{'|'.join(sorted(_LISTS['date_cues']))})(?!\w)[^.!?;]{{0,24}}$", re.I)
-_CUE_AFTER: Final = re.compile(r"[ -]?(?:years?|yrs?|months?|weeks?|days?)[ -]old|[ -]old|[ -]?y/?o(?!\w)", re.I)
+_CUE_AFTER: Final = re.compile(
+    r"(?:[ -](?:one|two|three|four|five|six|seven|eight|nine))?"
+    r"(?:[ -]?(?:years?|yrs?|months?|weeks?|days?)[ -]old|[ -]old|[ -]?y/?o(?!\w))"
+    r"|[^.!?;]{0,24}(?<!\w)(?:from|out of|into|in|to) my (?:\w+ )?account",
+    re.I,
+)
 _CUE_INSIDE: Final = re.compile(
     r"(?:years?|yrs?|months?|weeks?|days?)[ -]old|\by/?o\b|\baged?\b|\d(?:st|nd|rd|th) birth", re.I
 )
 
 
-def without_ordinary(spans: Iterable[Span], sentence: Sentence, dates_and_numbers: str) -> list[Span]:
+def without_ordinary(
+    spans: Iterable[Span], sentence: Sentence, dates_and_numbers: str, *, by_model: bool = False
+) -> list[Span]:
     """Returns the finds that a careful reader would mask.
 
     Args:
         spans: finds of a policy.
         sentence: text that the policy read.
         dates_and_numbers: ``all``, which leaves out none, ``careful`` or ``identifying``.
+        by_model: true for finds of a model, which takes words with a capital for names.
     """
     found = list(spans)
     if not found or dates_and_numbers == "all":
         return found
     text = sentence.text
     cited = [match.span() for match in _CITED.finditer(text)] if " v" in text else []
-    kept = []
+    kept: list[Span] = []
+    weak: list[Span] = []
     for span in found:
         start, end = _without_placeholders(span, sentence)
         if any(first <= start and end <= last for first, last in cited):
@@ -148,9 +181,20 @@ def without_ordinary(spans: Iterable[Span], sentence: Sentence, dates_and_number
         before, after = text[max(0, start - _NEAR) : start], text[end : end + _NEAR]
         label = span.label if span.label in _TOLD_APART else _NUMBER if span.label in _NUMBERS else _OTHER
         if is_ordinary(text[start:end], label, before, after, dates_and_numbers):
+            if dates_and_numbers == "careful" and span.label in _NUMBERS and _WHEN.search(text[start:end]):
+                weak.append(span)
             continue
-        if not is_identifier_of_code(text, start, end, span.label):
-            kept.append(span)
+        if is_identifier_of_code(text, start, end, span.label):
+            continue
+        row = facts_of(text)
+        is_weak = (
+            0 not in row.titles[start:end]
+            or is_known(text[start:end], span.label, before, after, row)
+            or (by_model and is_made_of_words(text[start:end], span.label, before, after, row))
+        )
+        (weak if is_weak else kept).append(span)
+    if weak and (kept or _HAS_PLACEHOLDER.search(text)):
+        kept = sorted([*kept, *weak])
     return kept
 
 
@@ -180,13 +224,19 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
         before, after: text next to it.
         dates_and_numbers: ``careful`` or ``identifying``.
     """
+    if label == "IP_ADDRESS" and _CAMEL.fullmatch(find):
+        return re.search(r"[g-z_(]", find, re.I) is not None
     if len(find) > _LONGEST or label in _CERTAIN:
         return False
     if _is_time_stamp(find, before, dates_and_numbers):
         return True
+    if is_size_or_operand(find, before) and not (_CUE_BEFORE.search(before) or _ANNOUNCED.search(before)):
+        return True
     if label in _MACHINE:
         return _is_machine_made(find, label, before, after)
     if not any(map(str.isalnum, find)):
+        return True
+    if _SEMANTIC.fullmatch(find) or (_CAMEL.fullmatch(find) and not _has_name(find) and not _SITE.fullmatch(find)):
         return True
     if _EXCEPTION.fullmatch(find) or _FLAG.fullmatch(find) or _is_short_code(find, before, after):
         return _ANNOUNCED.search(before) is None
@@ -205,6 +255,7 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
             len(find.split()) == 1
             and (lower in _LISTS["technical"] or lower in _LISTS["drugs"])
             and (find.isupper() or lower not in personal_names())
+            and not is_alone(before, after)
         ):
             return True
         if lower.removesuffix("'s").removesuffix("’s") in _LISTS["eponyms"] and (
@@ -228,6 +279,8 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
         if _MIXED.search(find) or _HAS_ID.search(find):
             return False
         return bool(words) and find.islower() and all(map(_is_plain, words))
+    if lower in _LISTS["technical"]:
+        return True
     if _ATTRIBUTE.fullmatch(find) and not _has_name(find):
         return True
     if _PERCENT.fullmatch(find):
@@ -250,7 +303,7 @@ def _is_short_code(find: str, before: str, after: str) -> bool:
 
 def _is_attribute(find: str, before: str, after: str) -> bool:
     """Returns true for a file or an attribute in code: ``os.system(``, ``+ b.price``, ``./build.sh``. A name stays."""
-    if _has_name(find):
+    if _has_name(find) and not all(word in COMMON_WORDS for word in _WORD.findall(find) if len(word) > _TOO_SHORT):
         return False
     if _FILE.fullmatch(find):
         return True
@@ -261,7 +314,7 @@ def _is_attribute(find: str, before: str, after: str) -> bool:
 
 def _is_machine_made(find: str, label: str, before: str, after: str) -> bool:
     if label == "CODE":
-        return _NUMBERED.fullmatch(find) is not None
+        return (_NUMBERED.fullmatch(find) or _DOSE.fullmatch(find)) is not None
     if label == "URL":
         return _CALL.fullmatch(find) is not None or _is_attribute(find, before, after)
     if label == "US_DRIVER_LICENSE":
@@ -269,6 +322,8 @@ def _is_machine_made(find: str, label: str, before: str, after: str) -> bool:
     if label == "ADDRESS":
         if (
             _is_short_code(find, before, after)
+            or (_DOSE.fullmatch(find) or _MEASURE.fullmatch(find)) is not None
+            or _is_lab_line(find)
             or _AMOUNT.fullmatch(find)
             or _NUMBERED.fullmatch(find)
             or _STANDARD.search(before)
@@ -276,6 +331,16 @@ def _is_machine_made(find: str, label: str, before: str, after: str) -> bool:
             return True
         return _VITAL_SIGNS.search(before[-12:] + find) is not None and re.search(r"\d{5}", find) is None
     return False
+
+
+def _is_lab_line(find: str) -> bool:
+    """Returns true for laboratory values without their first name: "24, BUN 14, Cr"."""
+    words = _WORD.findall(find)
+    return (
+        bool(words)
+        and all(w.lower() in _LISTS["technical"] | _LISTS["numbered"] for w in words)
+        and not re.search(r"\d{4}", find)
+    )
 
 
 def _is_time_stamp(find: str, before: str, dates_and_numbers: str) -> bool:
@@ -300,6 +365,8 @@ def _has_name(find: str) -> bool:
 
 def _is_number_of_a_thing(find: str, before: str, after: str, dates_and_numbers: str) -> bool:
     """Returns true for a dose, for a short number after "version", "section" and the like, and for a size of data."""
+    if _CUE_AFTER.match(after) or _REST_OF_PHONE.match(after):
+        return False
     follows_digit = _AFTER_DIGIT.search(before[-3:]) is not None
     if _DOSE.fullmatch(find) and (find[0].isdigit() or follows_digit):
         return True
@@ -310,11 +377,20 @@ def _is_number_of_a_thing(find: str, before: str, after: str, dates_and_numbers:
     return _RATIO.fullmatch(find) is not None and _PRESSURE.search(before) is not None
 
 
+def _has_cue(find: str, before: str, after: str) -> bool:
+    """Returns true if a cue stands before a number. A span of time, or a count of things, needs a cue of its own."""
+    if _SPAN_OF_TIME.search(find) and not before.endswith(("=", ":")):
+        return _DATE_CUE.search(before) is not None
+    if _FEW.fullmatch(find) and _THINGS.match(after):
+        return _CUE_NEXT.search(before) is not None
+    return _CUE_BEFORE.search(before) is not None
+
+
 def _identifies(find: str, label: str, before: str, after: str) -> bool:
     """Returns true if a date or number has a cue, or a form that identifies somebody."""
     if not _COUNTS.search(find):
         return _DATE_CUE.search(before) is not None
-    if _CUE_BEFORE.search(before) or _CUE_AFTER.match(after) or _CUE_INSIDE.search(find):
+    if (_has_cue(find, before, after)) or _CUE_AFTER.match(after) or _CUE_INSIDE.search(find):
         return True
     if _DATE.search(find):
         return True

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import reticent
-from pipelines.policies.english.ordinary import is_ordinary
+from pipelines.policies.english.ordinary import is_ordinary, without_ordinary
+from pipelines.policies.protocol import Sentence, Span
 from pipelines.settings.redact import RedactConfig
 
 POLICIES = ("high_entity", "presidio", "addresses", "identifiers")
@@ -65,6 +69,12 @@ def test_identifying_masks_dates_and_numbers_with_a_cue_or_form(text: str, secre
         "os.remove(path) and ./run.sh --verbose",
         "WBC 7.1, BP 130/85, given 500 mg amoxicillin for 7 days",
         "while n > 5: n -= 2",
+        "Netflix is down again and so is YouTube.",
+        "Merry Christmas and a happy new year!",
+        "The Industrial Revolution began in Great Britain.",
+        "Can someone recommend a good Thai place?",
+        "Wound 3 x 2 cm, T 37.1 C, 55-60 %.",
+        "Bumped numpy from 17.0.2 to 18.2.0",
     ],
 )
 def test_careful_leaves_numbers_and_times_of_everyday_use(text: str) -> None:
@@ -82,6 +92,16 @@ def test_careful_leaves_numbers_and_times_of_everyday_use(text: str) -> None:
         ("The code for room 14 is 3.", "14"),
         ("We met on 4 March.", "4"),
         ("TODO(jhollis): remove", "jhollis"),
+        ("meet me at cafe lumiere at 6:10", "6:10"),
+        ("My pension is 46 quid.", "46"),
+        ("i need the 10 gb plan", "10"),
+        ("nearly seventy seven yr old male", "seventy"),
+        ("i turn almost sixty next month", "sixty"),
+        ("9 rose cottage is where we met", "9"),
+        ("Mr. Leiva flew to Oslo on Tuesday morning.", "Tuesday"),
+        ("I work at Target.", "Target"),
+        ("Anna Keller moved to Germany.", "Germany"),
+        ("My order ER-7913-PR has not arrived yet.", "7913"),
     ],
 )
 def test_careful_masks_numbers_that_may_be_part_of_more(text: str, secret: str) -> None:
@@ -97,3 +117,20 @@ def test_the_default_stays_out_of_keys() -> None:
 @given(st.text(), st.sampled_from(("PERSON", "DATE", "URL", "ADDRESS", "PHONE_NUMBER")), st.text(), st.text())
 def test_careful_leaves_out_no_more_than_identifying(find: str, label: str, before: str, after: str) -> None:
     assert is_ordinary(find, label, before, after, "careful") <= is_ordinary(find, label, before, after, "identifying")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["Star Wars ", "Netflix, ", "in 1912 ", "3 x 2 cm ", "a 456 x 7 ", "Foo::bar", "1,000 ", "the Board of Directors "],
+)
+def test_leaving_out_takes_linear_time(kind: str) -> None:
+    def seconds(length: int) -> float:
+        text = (kind * (length // len(kind) + 1))[:length]
+        words = list(re.finditer(r"\S+", text))
+        sentence = Sentence(text, [word.start() for word in words], [word.end() for word in words])
+        spans = [Span(i, i + 1, "ORG" if i % 2 else "DATE", "high_entity") for i in range(len(words))]
+        began = time.process_time()
+        without_ordinary(spans, sentence, "careful", by_model=True)
+        return time.process_time() - began
+
+    assert seconds(40_000) < 12 * max(seconds(4_000), 0.02)

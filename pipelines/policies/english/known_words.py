@@ -1,0 +1,158 @@
+"""Words with a capital that a model takes for names: words of the dictionary, and things that everybody knows.
+
+"Sutures", "Netflix" and "The Great Wall of China" identify nobody in a row that tells of nobody. A row with another
+find keeps them masked, because there they may belong to the person.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Final, NamedTuple
+
+from pipelines.policies.english.common_words import AMBIGUOUS_WORDS, COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS, UNITS
+from pipelines.policies.english.name_lists import personal_names
+from pipelines.policies.english.word_lists import word_lists
+from pipelines.policies.protocol import PLACEHOLDER
+
+_LISTS: Final = word_lists("known")
+_TERMS: Final = word_lists("ordinary")
+_NAME_LABELS: Final = frozenset(
+    {"PERSON", "ORG", "ORGANIZATION", "GPE", "LOC", "LOCATION", "PRODUCT", "WORK_OF_ART", "FAC", "EVENT", "LAW"}
+)
+_LABELS: Final = _NAME_LABELS | {"NORP", "NRP", "LANGUAGE", "DATE", "DATE_TIME", "URL", "USERNAME", "CODE", "ADDRESS"}
+WORDS: Final = COMMON_WORDS | FUNCTION_WORDS | NUMBER_WORDS | UNITS | word_lists("ordinary_words")["words"]
+"""Words of the dictionary in lower case. Some are names, too."""
+
+_NAMES: Final = _LISTS["nicknames"] | AMBIGUOUS_WORDS | word_lists("places")["word_names"]
+_TECHNICAL: Final = _TERMS["technical"] | _TERMS["drugs"] | _TERMS["numbered"]
+_KNOWN: Final = _LISTS["products"] | _LISTS["titles"] | _TERMS["technical"]
+_PREMISES: Final = _LISTS["premises"]
+_WORD: Final = re.compile(r"[^\W\d_]+")
+_REST: Final = re.compile(r"[\s'’.,:&/()-]*(?:[0-9]{1,3}[\s.,]*)?")
+_NAMED: Final = re.compile(
+    r"(?:[@#_-]|(?<!\w)(?:named|called|call|name|user|login|mr\.?|mrs\.?|ms\.?|dr\.?|miss|dear|hi|hello|truly,|regards,"
+    r"|sincerely,|best,|love,|cheers,|thanks,))\s?$",
+    re.I,
+)
+_PLACED: Final = re.compile(r"(?<!\w)(?:in|at|from|with|for|by|to|near|into|via) (?:the )?$", re.I)
+_WHERE: Final = re.compile(r"(?<!\w)(?:in|of|from|to|across|around|throughout|over) (?:the )?$", re.I)
+_PERSONAL: Final = re.compile(
+    r"(?<!\w)(?:i|i['’]?m|i['’]?ve|me|my|mine|myself|we|us|our|ours|you|your|he|she|him|his|her|hers|they|them|their"
+    rf"|born|dob|died|married|admitted|{PLACEHOLDER})(?!\w)",
+    re.I,
+)
+_ARTICLE: Final = re.compile(r"^(?:the|a|an) ", re.I)
+_VERSION: Final = re.compile(r"[ -]?(?:v?[0-9]{1,2}(?:\.[0-9]{1,2})?(?: ?(?:pro|max|mini))?)$", re.I)
+_ENDS: Final = re.compile(r"(?:\A|[.!?] ?)\Z")
+_BEGINS: Final = re.compile(r" ?(?:[.!?]|\Z)")
+_TITLES: Final = re.compile(
+    r"(?<!\w)(?:" + "|".join(sorted(t.replace("_", " ") for t in _LISTS["titles"] if "_" in t)) + r")(?!\w)", re.I
+)
+_FEW: Final = 3
+_SENTENCE: Final = 5
+"""Words of a row below which it may be a line of an address."""
+
+_YEAR: Final = re.compile(
+    r"(?:the )?(?:(?:first|second|third|fourth|last|early|late|mid)[ -](?:quarter|half|months?) of )?"
+    r"(?:1[0-9]|20)[0-9]{2}s?|(?:early |late |mid-?)?(?:january|february|march|april|may|june|july|august|september"
+    r"|october|november|december)",
+    re.I,
+)
+_IN_YEAR: Final = re.compile(r"(?<!\w)(?:in|since|by|until|till|during|before|after|from|around) $", re.I)
+
+
+class Row(NamedTuple):
+    """Facts about a row.
+
+    Attributes:
+        is_personal: flag that it has a pronoun or a word of somebody's life, or a placeholder.
+        num_words: number of its words.
+        titles: one byte per character, 1 in names of works, events and sights of several words.
+    """
+
+    is_personal: bool
+    num_words: int
+    titles: bytearray
+
+
+def is_made_of_words(find: str, label: str, before: str, after: str, row: Row) -> bool:
+    """Returns true if a find of a model is a word of the dictionary, or several that end no name of a business.
+
+    Args:
+        find: text of the find.
+        label: its label.
+        before, after: text next to it.
+        row: facts about the row.
+    """
+    if label not in _NAME_LABELS or _REST.fullmatch(_WORD.sub("", find)) is None:
+        return False
+    words = _WORD.findall(find.removesuffix("'s").removesuffix("’s"))
+    if not words or PLACEHOLDER in words or _NAMED.search(before) or words[-1].lower() in _PREMISES:
+        return False
+    if all(word.lower() in _TECHNICAL for word in words):
+        return not is_alone(before, after)
+    if _PLACED.search(before) or row.num_words < _FEW:
+        return False
+    if len(words) > 1 and (row.is_personal or (before.strip() and words[0].istitle())):
+        return False
+    return all(map(_is_word, words))
+
+
+@functools.lru_cache(maxsize=16)
+def facts_of(text: str) -> Row:
+    """Returns what the rules must know about a whole row."""
+    titles = bytearray(len(text))
+    for match in _TITLES.finditer(text):
+        titles[slice(*match.span())] = b"\x01" * len(match[0])
+    return Row(_PERSONAL.search(text) is not None, len(_WORD.findall(text)), titles)
+
+
+def is_alone(before: str, after: str) -> bool:
+    """Returns true for a find that is a sentence of its own, such as an answer."""
+    return _ENDS.search(before) is not None and _BEGINS.match(after) is not None
+
+
+def is_known(find: str, label: str, before: str, after: str, row: Row) -> bool:
+    """Returns true if everybody knows a thing: a brand, a work, a feast, or in a row about nobody a country or year.
+
+    Args:
+        find: text of the find.
+        label: its label.
+        before, after: text next to it.
+        row: facts about the row.
+    """
+    if label not in _LABELS or _NAMED.search(before) or is_alone(before, after):
+        return False
+    bare = _ARTICLE.sub("", find.removesuffix("'s").removesuffix("’s").strip(" .,!?").lower()).replace("’", "'")
+    key = bare.replace(" ", "_")
+    words = _WORD.findall(find)
+    if (
+        words
+        and not any(map(str.isdigit, find))
+        and words[0].isupper()
+        and all(w.lower() in (_TECHNICAL if w.isupper() else COMMON_WORDS) for w in words)
+    ):
+        return True
+    if key in _KNOWN or _VERSION.sub("", bare).replace(" ", "_") in _KNOWN:
+        return True
+    if key in _LISTS["peoples"]:
+        following = re.match(r" ([^\W\d_]+)", after)
+        return following is not None and following[1].islower() and following[1] in WORDS - _LISTS["persons"]
+    if row.is_personal or row.num_words < _SENTENCE:
+        return False
+    if key in _LISTS["places"]:
+        return _WHERE.search(before) is not None or bare != find.lower()
+    if key in _LISTS["companies"]:
+        return True
+    return _YEAR.fullmatch(find) is not None and _IN_YEAR.search(before) is not None
+
+
+def _is_word(word: str) -> bool:
+    lower = word.lower()
+    if lower in _TECHNICAL:
+        return True
+    stem = lower if lower in WORDS else lower[:-1] if lower.endswith("s") else ""
+    if stem not in WORDS or lower in _NAMES:
+        return False
+    return stem in COMMON_WORDS or not {stem, lower} & personal_names()
