@@ -43,10 +43,10 @@ def ordinary_words(folder: Path) -> set[str]:
 
 
 def main() -> None:
-    given = command_line(__doc__, data_dir=True).parse_args()
+    given = command_line(__doc__, data_dir=True, out=LIST).parse_args()
     words = sorted(ordinary_words(given.data_dir))
     filled = textwrap.fill(" ".join(words), 118)
-    LIST.write_text(f'# Made by `python benchmarks/ordinary_words.py`.\n\nwords = """\n{filled}\n"""\n', "utf-8")
+    given.out.write_text(f'# Made by `python benchmarks/ordinary_words.py`.\n\nwords = """\n{filled}\n"""\n', "utf-8")
     print(len(words))
 
 

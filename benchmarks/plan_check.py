@@ -52,7 +52,7 @@ EPSILON, EPOCHS, BATCHES = 8.0, 8, (8, 16, 32, 64, 128, 256, 1_000)
 OTHER_EPSILON, OTHER_EPOCHS, OTHER_BATCHES = 3.0, 4, (8, 16, 32, 64, 128)
 SWEPT = 128
 RATES = (1e-3, 4e-3, 1.6e-2, 6.4e-2)
-SEEDS = (0, 1, 2)
+SEEDS = range(3)
 NOISE_FACTORS, FEWER_RATES = (0.0, 1.0, 2.0, 4.0), (4e-3, 1.6e-2)
 SHAPE = ModelShape(num_layers=1, num_heads=2, embedding_size=16, context_length=32)
 TOKENIZER = byte_tokenizer(AddedTokens())
@@ -90,9 +90,9 @@ def turns(number: int, seed: int) -> list[str]:
 class Setup:
     """The records, and one training after the other on them."""
 
-    def __init__(self, shape: ModelShape) -> None:
-        self.shape = shape
-        self.records, self.held_out = records_of(turns(RECORDS, 1)), records_of(turns(HELD_OUT, 2))
+    def __init__(self, shape: ModelShape, num_records: int, seeds: Sequence[int]) -> None:
+        self.shape, self.seeds = shape, seeds
+        self.records, self.held_out = records_of(turns(num_records, 1)), records_of(turns(HELD_OUT, 2))
         self.nothing = records_of([])
         self.num_parameters = sum(p.numel() for p in self.model(0).parameters())
 
@@ -134,36 +134,36 @@ class Setup:
 
     def tuned(self, plan: PrivatePlan, noise: float, rates: Sequence[float]) -> dict[str, Any]:
         """Trains every seed with the learning rate that is best for the first seed."""
-        by_rate = {rate: self.trained(plan, noise, rate, SEEDS[0]) for rate in rates}
+        by_rate = {rate: self.trained(plan, noise, rate, self.seeds[0]) for rate in rates}
         best = min(by_rate, key=lambda rate: by_rate[rate])
-        losses = [by_rate[best], *(self.trained(plan, noise, best, seed) for seed in SEEDS[1:])]
+        losses = [by_rate[best], *(self.trained(plan, noise, best, seed) for seed in self.seeds[1:])]
         return {"learning_rate": best, "losses": losses, "by_rate": {f"{r:g}": v for r, v in by_rate.items()}}
 
 
-def measured() -> dict[str, Any]:
+def measured(num_records: int, seeds: Sequence[int], chosen: Sequence[int]) -> dict[str, Any]:
     """Trains everything, and returns the results."""
     began = time.process_time()
-    small, large = Setup(SHAPE), Setup(LARGER)
+    small, large = (Setup(shape, num_records, seeds) for shape in (SHAPE, LARGER))
     checks, noises = [], []
     for epsilon, epochs, batches, rates in (
         (EPSILON, EPOCHS, BATCHES, RATES),
         (OTHER_EPSILON, OTHER_EPOCHS, OTHER_BATCHES, FEWER_RATES),
     ):
         rows = []
-        for batch in batches:
-            plan = plan_private_steps(RECORDS, batch, epochs)
+        for batch in (batch for batch in batches if batch in chosen):
+            plan = plan_private_steps(num_records, batch, epochs)
             noise = noise_of(plan, epsilon)
             found = small.tuned(plan, noise, rates)
             rows.append({"batch": batch, "steps": plan.num_steps, "noise_multiplier": noise, **found})
         checks.append({"epsilon": epsilon, "epochs": epochs, "batches": rows})
-    plan = plan_private_steps(RECORDS, SWEPT, EPOCHS)
+    plan = plan_private_steps(num_records, SWEPT, EPOCHS)
     for setup in (small, large):
         for factor in NOISE_FACTORS:
             noise = factor * noise_of(plan, EPSILON)
             row = {"parameters": setup.num_parameters, "noise_multiplier": noise}
             noises.append({**row, **setup.tuned(plan, noise, FEWER_RATES)})
     about = {
-        "records": RECORDS,
+        "records": num_records,
         "delta": DELTA,
         "swept": SWEPT,
         "swept_steps": plan.num_steps,
@@ -223,10 +223,13 @@ def main() -> None:
     """Trains unless the results are there, and prints the tables."""
     parser = command_line(__doc__, out=OUT)
     parser.add_argument("--table", action="store_true", help="only print the tables of the results")
+    parser.add_argument("--records", type=int, default=RECORDS, help="number of records")
+    parser.add_argument("--seeds", type=int, default=len(SEEDS), help="number of seeds")
+    parser.add_argument("--batches", type=int, nargs="+", default=BATCHES, help="batch sizes")
     given = parser.parse_args()
     torch.set_num_threads(1)
     if not given.table:
-        write_json(given.out, measured())
+        write_json(given.out, measured(given.records, range(given.seeds), given.batches))
     print(*tables(read_json(given.out)), sep="\n")
 
 

@@ -130,6 +130,9 @@ TOYS = {
         " --work {work}",
         writes=results("orderings.json", "orderings.md"),
     ),
+    "ordinary_words": Toy(
+        "benchmarks/ordinary_words.py --data-dir {data} --out {work}/words.toml", writes=("{work}/words.toml",)
+    ),
     "owners": Toy(
         "benchmarks/owners.py --dialogues 60 --seeds 1 --only 'person: four turns;no noise, turns' --work {work}",
         writes=(*results("owners.json"), "docs/images/people-cost.svg", "docs/groups.md"),
@@ -138,6 +141,9 @@ TOYS = {
         "benchmarks/performance.py --only night --limit 200", writes=(*results("performance.json"), "docs/scale.md")
     ),
     "pii": Toy("benchmarks/pii.py --data-dir {data} --texts 4 --out {work}/out.json"),
+    "plan_check": Toy(
+        "benchmarks/plan_check.py --records 128 --seeds 1 --batches 64 128 --out {work}/out.json", says="rank"
+    ),
     "policy_coverage": Toy("benchmarks/policy_coverage.py --data-dir {data} --lines 10", says="after_collapsing"),
     "policy_misses": Toy("benchmarks/policy_misses.py --data-dir {data} --sentences 100 --out {work}/out.json"),
     "propagation": Toy("benchmarks/propagation.py --data-dir {data} --dialogues 3 --out {work}/out.json"),

@@ -8,6 +8,8 @@ import random
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from wordnet import PREMISES, SENSITIVE
+
 from pipelines.corpus.customersim import simulate
 
 FIRST = ("Mary", "Ann", "Peter", "Omar", "Ines", "Ravi", "Lena", "Hugo")
@@ -173,6 +175,10 @@ def _wordnet(folder: Path) -> None:
     nouns = [
         "00001740 03 n 01 entity 0 000 | that which exists",
         "00001930 17 n 01 bridge 0 001 @ 00001740 n 0000 | a way",
+        *(
+            f"{2_000 + number:08} 26 n 01 {noun} 0 001 @ 00001740 n 0000 | {gloss}"
+            for number, (noun, gloss) in enumerate({**SENSITIVE, **PREMISES}.items())
+        ),
     ]
     for part, letter, lines in (
         ("noun", "n", nouns),

