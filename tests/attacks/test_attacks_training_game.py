@@ -27,6 +27,7 @@ from pipelines.training.methods.base import LoopTraining
 
 OF_KIND = {LOOP: "dpsgd", SPANS: "sdpsgd_lstm"}
 NOISED = sorted(name for name in registry.METHODS if name not in ("redacted", "anonymized", "no_dp"))
+SLOW = {"jft": pytest.mark.slow, "sdpsgd_lstm": pytest.mark.slow}
 
 
 def game(method="dpsgd", **changed):
@@ -43,7 +44,13 @@ def worst(played):
     return min(played.conformance, key=played.conformance.__getitem__)
 
 
-@pytest.mark.parametrize(("method", "first"), [*((name, False) for name in NOISED), ("jft", True)])
+@pytest.mark.parametrize(
+    ("method", "first"),
+    [
+        *(pytest.param(name, False, marks=SLOW.get(name, ())) for name in NOISED),
+        pytest.param("jft", True, marks=SLOW["jft"]),
+    ],
+)
 def test_a_method_that_is_correct_passes(method, first):
     of_method = game(method, is_first_phase=first)
     played = play_training(of_method, seed=1)
@@ -195,6 +202,7 @@ def test_forty_correct_trainings_raise_no_alarm():
     assert np.mean(np.array(p_values) <= 0.05) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 40)
 
 
+@pytest.mark.slow
 def test_canaries_whose_coordinates_cancel_are_not_taken_for_coupled():
     """The sum of a canary's coordinates may be tiny by chance, and rounds like them: one game of 600 stopped for it."""
     torch.manual_seed(0)

@@ -142,6 +142,7 @@ def test_junk_between_rows_costs_only_itself(tmp_path):
 
 @pytest.mark.parametrize("bomb", range(len(BOMBS)))
 @pytest.mark.parametrize("suffix", [".json", ".jsonl"])
+@pytest.mark.slow
 def test_bombs_are_rejected(tmp_path, bomb, suffix):
     path = tmp_path / f"a{suffix}"
     path.write_bytes(BOMBS[bomb])

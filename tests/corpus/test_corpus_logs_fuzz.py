@@ -93,6 +93,7 @@ BOMBS = {
 
 @pytest.mark.parametrize("bomb", BOMBS)
 @pytest.mark.parametrize("format", GOOD)
+@pytest.mark.slow
 def test_bombs_take_bounded_memory_and_time(format, bomb):
     start = (b"WEBVTT\n\n" if format == "vtt" else b"") + GOOD[format] % 1
     start = start.rstrip(b"\n") + (b" " if bomb != "blank" else b"")

@@ -226,6 +226,7 @@ def _kill_whole_runs(server: Server, whole: Undisturbed, *, kills: int, seed: in
     return counts
 
 
+@pytest.mark.slow
 def test_whole_runs_killed(server: Server, undisturbed: Undisturbed) -> None:
     assert _kill_whole_runs(server, undisturbed, kills=3, seed=2, pools=False)["killed"] == 3
 
@@ -289,6 +290,7 @@ def test_workers_die_with_their_parent_are_replaced_and_give_the_same_bytes(
     assert {path.split("/")[2] for path in data} == set(list(GRAPH)[: list(GRAPH).index("shard") + 1])
 
 
+@pytest.mark.slow
 def test_run_records_hold_no_text(undisturbed: Undisturbed) -> None:
     corpus = undisturbed.config.parent / "corpus"
     rows = [json.loads(line) for p in corpus.glob("*.jsonl") for line in p.read_text().splitlines()]

@@ -297,6 +297,7 @@ def test_text_that_a_model_wrote_goes_and_the_model_stays(project: Path) -> None
     assert table.is_dir()
 
 
+@pytest.mark.slow
 def test_it_waits_for_no_run_and_knows_what_it_is_asked_for(project: Path) -> None:
     roots = roots_of(project)
     with store_lock(roots.private), pytest.raises(StoreError, match="in use by a run"):
@@ -332,6 +333,7 @@ def test_a_damaged_ledger_is_told_before_anything_goes(project: Path) -> None:
     assert {path for path in roots.private.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.slow
 def test_where_all_files_were_forgotten_that_is_said(project: Path) -> None:
     names = sorted(path.name for path in (project.parent / "corpus").glob("*.jsonl"))
     forget_document(project, {}, names, dry_run=False)

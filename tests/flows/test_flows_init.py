@@ -271,6 +271,7 @@ DATA = REPOSITORY.parent / "shared" / "data"
         ("ner", "conll"),
     ],
 )
+@pytest.mark.slow
 def test_real_corpora_are_recognised(name: str, format: str) -> None:
     if not (DATA / name).exists():
         pytest.skip(f"{name} is not below {DATA}")

@@ -6,6 +6,7 @@ import csv
 import json
 from pathlib import Path
 
+import pytest
 from faker import Faker
 from support.project import SMALL_MODEL, reticent
 
@@ -33,6 +34,7 @@ reidentification_documents = 60
 """
 
 
+@pytest.mark.slow
 def test_redaction_takes_links_away_and_the_table_stays_private(tmp_path: Path) -> None:
     faker = Faker("en_US")
     faker.seed_instance(7)

@@ -196,7 +196,6 @@ def test_a_second_signal_ends_at_once_with_the_code_of_the_first(tmp_path: Path)
     ("number", "code", "to_group"),
     [
         pytest.param(signal.SIGINT, 130, True, marks=pytest.mark.slow),
-        pytest.param(signal.SIGINT, 130, False, marks=pytest.mark.slow),
         pytest.param(signal.SIGTERM, 143, True, marks=pytest.mark.slow),
         pytest.param(signal.SIGTERM, 143, False, marks=pytest.mark.slow),
     ],
@@ -220,8 +219,13 @@ def _served(folder: Path) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stage", ["pipelines.stages.prepare.redact", "pipelines.report.render"])
-@CODES
+@pytest.mark.parametrize(
+    ("stage", "number", "code"),
+    [
+        ("pipelines.stages.prepare.redact", signal.SIGINT, 130),
+        ("pipelines.report.render", signal.SIGTERM, 143),
+    ],
+)
 def test_while_stages_are_built(tmp_path: Path, stage: str, number: signal.Signals, code: int) -> None:
     """In a worker process, where the parent waits for the result, and in a thread of Prefect's in this process."""
     config = small_project(tmp_path, dialogues=40, workers=2)

@@ -44,7 +44,7 @@ def _wait_for_training(config: Path, process: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGKILL, -9)])
 def test_signals_during_training(tmp_path: Path, number: signal.Signals, code: int) -> None:
     config = small_project(tmp_path, dialogues=20)
     process = _start(config)

@@ -13,6 +13,8 @@ import pytest
 from support.project import NOISED_MODEL, SECRET, reticent
 from support.shared_server import server_files, shared_server
 
+pytestmark = pytest.mark.slow
+
 PEOPLE = [f"Zubrowka-{number:02}@secret-owner.example" for number in range(12)]
 COLOURS = ("red", "blue", "green", "white", "black", "brown", "grey", "pink")
 SETTINGS = """

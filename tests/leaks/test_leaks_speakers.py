@@ -10,6 +10,8 @@ import polars as pl
 import pytest
 from support.project import SMALL_MODEL, reticent
 
+pytestmark = pytest.mark.slow
+
 TAG_ONLY = "Quillondra"
 """A speaker whom nobody addresses: the name is in tags alone."""
 

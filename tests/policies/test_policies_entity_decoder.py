@@ -57,7 +57,7 @@ def test_entities_are_those_of_the_model(texts, borders):
 
 def test_entities_of_dialogues_and_of_a_long_text_are_those_of_the_model():
     nlp, decoder = ours()
-    turns = [turn for dialogue in simulate(20, 4) for turn in dialogue["text"]]
+    turns = [turn for dialogue in simulate(20, 4) for turn in dialogue["text"].splitlines()]
     random.Random(2).shuffle(turns)
     texts = [*turns, " ".join(turns), ""]
     docs = [nlp.make_doc(text) for text in texts]

@@ -77,6 +77,7 @@ def test_everything_else_is_loaded(config: dict[str, object]) -> None:
     assert not can_make(RedactConfig.model_validate(config).redactor_spec())
 
 
+@pytest.mark.slow
 def test_every_tokenizer_that_is_found_can_be_loaded() -> None:
     found = importlib.util.find_spec("spacy")
     assert found is not None

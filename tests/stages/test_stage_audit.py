@@ -85,6 +85,7 @@ def claims(document):
     return {row["game"]: row["epsilon_claimed"] is not None for row in document["estimates"]}
 
 
+@pytest.mark.slow
 def test_a_reordered_table_of_scores_hides_no_leak(tmp_path):
     for name, order in (("plain", None), ("reordered", ORDER)):
         lower = audited(tmp_path / name, leak=9.0, order=order)["epsilon_lower"]
@@ -144,6 +145,7 @@ def test_a_method_of_another_package_that_cannot_be_played_is_said_not_to_be_att
         audited(tmp_path / "own")
 
 
+@pytest.mark.slow
 def test_the_steps_of_a_noised_first_phase_are_attacked_too(tmp_path):
     light = dp_sgd(noise_multiplier=0.7, sample_rate=0.5, num_steps=4)
     phases = [{"name": "redacted fine-tune", "rows": "redacted", "event": to_json(light)}]

@@ -128,7 +128,7 @@ def finished(tmp_path_factory):
     return get
 
 
-SLOW = ("dpsgd", "jft light_noise", "jft conservative_light_noise", "redaction_schedule", "sdpsgd_lstm")
+SLOW = ("dpsgd", "jft direct", "jft light_noise", "jft conservative_light_noise", "redaction_schedule", "sdpsgd_lstm")
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in METHODS])

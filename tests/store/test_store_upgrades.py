@@ -83,6 +83,7 @@ def actions(config: Path) -> dict[str, tuple[str, list[str]]]:
     return {".".join(filter(None, (row["stage"], row["step"]))): (row["action"], row["reasons"]) for row in rows}
 
 
+@pytest.mark.slow
 def test_preparation_rebuilds_to_equal_bytes(before: Path, tmp_path: Path) -> None:
     """Partitions have the same names, and tables the same digests."""
     untouched = unpack(BEFORE, tmp_path)
