@@ -80,7 +80,7 @@ class Row:
 
     Attributes:
         name: name in the table.
-        unit: what a step samples: ``sentence``, ``dialogue`` or ``owner``.
+        unit: unit that a step samples: ``sentence``, ``dialogue`` or ``owner``.
         batch: units in an average step.
         settings: settings of ``[train]``.
     """

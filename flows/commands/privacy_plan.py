@@ -42,7 +42,7 @@ _ESTIMATE: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """What the user gives: numbers, privacy, and compute. None for what is not given.
+    """Numbers, privacy and compute that the user gives. None stands for a value that is not given.
 
     Attributes:
         people, records: numbers of people and records.
@@ -73,7 +73,7 @@ def plan_document(given: Budget, config: Path | None, environ: Mapping[str, str]
     """Plans a training, and draws the plan if there is a file for it.
 
     Args:
-        given: what the user gives.
+        given: values that the user gives.
         config: settings file for what is not given; None for the defaults of settings.
         environ: environment variables that override settings.
         out: file for the picture (SVG).

@@ -287,7 +287,7 @@ def of_people(
         releases: all releases in the order of their entry.
         linked: releases that may share a record with the run.
         owner_space: space of the run's people (``CorpusConfig.space_of_people``).
-        scope: as for `overlapping`.
+        scope: text of the run (`overlapping`).
     """
     if not owner_space:
         return ()

@@ -41,7 +41,7 @@ Unit = Literal["record", "owner"]
 
 @dataclass(frozen=True, kw_only=True)
 class Goal:
-    """What a plan has to meet.
+    """Privacy and compute that a plan has to meet.
 
     Attributes:
         epsilon, delta: guarantee of the unit, under replace_one.
@@ -69,7 +69,7 @@ class Goal:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedTraining:
-    """One way to spend the compute.
+    """A training that spends the compute.
 
     Attributes:
         unit: unit that a step samples and clips.
@@ -191,7 +191,7 @@ def records_each(one: PlannedTraining, goal: Goal, most: int) -> PlannedTraining
 
 @dataclass(frozen=True, kw_only=True)
 class Option:
-    """What a training may sample.
+    """A unit that a training may sample.
 
     Attributes:
         name: name for people.

@@ -211,7 +211,7 @@ class PlayedTraining:
 
     @property
     def _coins(self) -> dict[str, Any]:
-        """What a coin does, and how many of them are guessed."""
+        """Meaning of a coin, and number of coins that are guessed."""
         if self.person is None:
             return {"plans": ENGINE_PLANS}
         return {"plans": GUESS_PLANS, "relation": NeighboringRelation.REPLACE_ONE, "group_size": self.person}
