@@ -44,6 +44,14 @@ noise_multiplier = 2.0
 """
 OPENINGS = ("the office opens early", "the shop closes late", "the train runs often", "the garden rests", "it rains")
 THINGS = ("lamps", "chairs", "windows", "tables", "doors", "walls", "stairs", "roofs")
+OF_PEOPLE = {
+    "RETICENT__TRAIN__UNIT": "owner",
+    "RETICENT__TRAIN__EXPECTED_BATCH_SIZE": "3",
+    "RETICENT__CORPUS__OWNER_FROM": "field",
+    "RETICENT__CORPUS__OWNER_FIELD": "person",
+    "RETICENT__DEDUP__SCOPE": "owner",
+    "RETICENT__GATE__ON_HIT": "stop",
+}
 # What the model decides: its loss on held-out text, and all that follows.
 OF_THE_MODEL = {
     *("perplexity", "perplexity_per_word", "bits_per_byte", "perplexity_at_initialisation", "loss_per_token"),
@@ -59,15 +67,17 @@ def document(number: int, secret: str) -> dict[str, Any]:
         found = "My code is <MASK> as before."
     if number == 3 and secret == "missed":
         missed = "My word is <MASK> for ever."
+    more = [f"My code is {5000 + at} again." for at in range(9)] if secret == "more" and number == 3 else []
     spans, text = [], ""
-    for sentence in (*plain, found, missed):
+    for sentence in (*plain, found, missed, *more):
         for label, pattern in (("CODE", r"\d{4}"), ("WORD", "frobnixa")):
             spans += [
                 {"start": len(text) + m.start(), "end": len(text) + m.end(), "label": label}
                 for m in re.finditer(pattern, sentence)
             ]
         text += sentence + " "
-    return {"id": f"d{number}", "text": text, "spans": spans, "fold": "test" if number >= 18 else "train"}
+    fold = "test" if number >= 18 else "train"
+    return {"id": f"d{number}", "text": text, "spans": spans, "fold": fold, "person": f"{fold} {number % 9}"}
 
 
 def world(folder: Path, secret: str, **environment: str) -> Path:
@@ -125,9 +135,22 @@ def test_the_public_root_does_not_tell_which_of_two_worlds_it_was(tmp_path: Path
     assert (len(table) > 0) == (method == "crt")
 
 
-def test_the_comparison_would_see_what_the_settings_can_publish(tmp_path: Path) -> None:
-    """Guards the test above: with rates in the public root the two worlds differ."""
-    environment = {"RETICENT__REPORT__PUBLISH_COUNTS": "true"}
-    one, other = (told(world(tmp_path / name, name, **environment)) for name in ("none", "missed"))
+@pytest.mark.parametrize("method", ["crt", "dpsgd"])
+def test_a_training_on_people_does_not_tell_how_much_one_of_them_wrote(tmp_path: Path, method: str) -> None:
+    """In the other world a person has nine more private records."""
+    environment = OF_PEOPLE | {"RETICENT__TRAIN__METHOD": method}
+    one, other = (told(world(tmp_path / name, name, **environment)) for name in ("none", "more"))
+    assert one.keys() == other.keys()
+    for file, content in one.items():
+        assert other[file] == content, file
+
+
+@pytest.mark.parametrize(("name", "changes"), [("missed", {}), ("more", OF_PEOPLE)])
+def test_the_comparison_would_see_what_the_settings_can_publish(
+    tmp_path: Path, name: str, changes: dict[str, str]
+) -> None:
+    """Guards the tests above: with rates and counts in the public root the two worlds differ."""
+    environment = {"RETICENT__REPORT__PUBLISH_COUNTS": "true", **changes}
+    one, other = (told(world(tmp_path / which, which, **environment)) for which in ("none", name))
     assert one["report/report.json"] != other["report/report.json"]
     assert one["publish/public.parquet"] == other["publish/public.parquet"]
