@@ -276,8 +276,11 @@ def drawn(cells: Cells) -> Element:
             line(picture, LEFT, at, right, at, "#59636e", dashes="5 4")
             text(picture, right, at + (13 if first["name"] == ROWS[-2].name else -4), first["name"], "end")
             continue
-        colour = COLOURS[names.index(first["name"])]
+        number = names.index(first["name"])
+        colour = COLOURS[number]
         ends = [across(of_person(first, whose)[1]) for whose in ("one", "median", "most")]
+        if ends[0] == ends[2]:  # points side by side, where one would hide another
+            ends = [end + 9 * (number - 3) for end in ends]
         line(picture, ends[0], at, ends[2], at, colour, width="2")
         line(picture, ends[1], level(min(scores)), ends[1], level(max(scores)), colour)
         SubElement(picture, "circle", {"cx": f"{ends[1]:g}", "cy": f"{at:g}", "r": "4", "fill": colour})
