@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from flows.commands.privacy import SAMPLING, with_assumptions
 from pipelines.errors import ConfigError, InputError
+from pipelines.report.numbers import real
 from pipelines.settings.loading import ProjectSettings, load_settings
 from pipelines.settings.train import TrainConfig
 
@@ -276,7 +277,7 @@ def _warnings(chosen: PlannedTraining, goal: Goal, given: Budget) -> list[str]:
             f"noise will drown the signal (an estimate): total noise is {chosen.total_noise:.2g}, and from {DROWNED:g} "
             "on small models trained from scratch lost a third to almost half of what they learn without noise beyond "
             f"the frequencies of tokens. Batch size, steps and compute hardly change it. What helps: {more}, or "
-            f"epsilon {goal.epsilon_for(factor):.2g}, or a pretrained model, which has less to learn (train.model, "
+            f"epsilon {real(goal.epsilon_for(factor), 2)}, or a pretrained model, which has less to learn (train.model, "
             'perhaps with train.adaptation = "lora")'
             + (", or more epochs, which allow several records of a drawn person (train.owner_records)" * several)
         )
