@@ -35,6 +35,12 @@ _SEVERAL: Final = (
     "the root of g in signal if a person's records differ and train.max_grad_norm is lowered, and costs about a tenth "
     "at most if they agree"
 )
+_SAMPLING_OF_PEOPLE: Final = (
+    "Poisson sampling: each person enters each step on their own with the sample rate; batches of a fixed size, or a "
+    "shuffled order, are not covered",
+    "the mean of what a person brings to a step is clipped to the norm that the noise multiplier refers to",
+    SAMPLING[-1],
+)
 _ESTIMATE: Final = (
     "noise figures are exact for the noise shown; what they mean for a model is an estimate from small models "
     "(docs/planning.md)"
@@ -95,14 +101,18 @@ def plan_document(given: Budget, config: Path | None, environ: Mapping[str, str]
         gradients=_gradients(given, train, num_records),
     )
     parameters = given.parameters or num_parameters(train)
-    found = options(goal, num_records=num_records, num_people=given.people, records_of_a_person=typical)
+    cannot = train.method_spec().no_people
+    num_people = None if cannot else given.people
+    found = options(goal, num_records=num_records, num_people=num_people, records_of_a_person=typical)
     best = found[0] if given.most == 1 else found[-1]
+    by_owner = best.chosen.unit == "owner"
     rows = []
     for option in found:
         chosen, of_person = option.chosen, None
         if given.people is not None:
-            size = (given.most or typical) if chosen.unit == "record" else 1
-            of_person = goal.epsilon if size == 1 else person_epsilon(chosen.event, goal.delta, size)
+            size = given.most if chosen.unit == "record" else 1
+            if size is not None:
+                of_person = goal.epsilon if size == 1 else person_epsilon(chosen.event, goal.delta, size)
         rows.append(
             {
                 "name": option.name,
@@ -136,15 +146,15 @@ def plan_document(given: Budget, config: Path | None, environ: Mapping[str, str]
         "least_total_noise": goal.least_total(best.chosen.count),
         "batch_loss": BATCH_LOSS,
         "warns_from": DROWNED,
-        "warnings": _warnings(best.chosen, goal, given),
-        "settings": _settings(best.chosen, goal),
+        "warnings": _warnings(best.chosen, goal, given, cannot and f"method {train.method!r} {cannot}"),
+        "settings": _settings(best.chosen, goal, is_bound=given.most == 1 and not cannot),
         "picture": None if out is None else str(out),
         "assumptions": [
-            *((_OWNER,) if best.chosen.unit == "owner" else ()),
+            *((_OWNER,) if by_owner else ()),
             *((_SEVERAL,) if best.chosen.records_each > 1 else ()),
             _PUBLIC,
             _ESTIMATE,
-            *SAMPLING,
+            *(_SAMPLING_OF_PEOPLE if by_owner else SAMPLING),
         ],
     }
 
@@ -169,7 +179,7 @@ def plan_text(document: Mapping[str, Any]) -> str:
     lines += [
         "  * recommended. noise: multiplier. noise/batch: noise of a coordinate of a step, over the largest signal.",
         "  a step: length of that noise, over the same. total: noise/batch over the root of the number of steps.",
-        "  person: epsilon of a person with the most records. hours: with --throughput.",
+        "  person: epsilon of a person with the most records (--most). hours: with --throughput.",
         *(f"warning: {warning}" for warning in document["warnings"]),
         "settings:",
         *(f"  {line}" for line in document["settings"].splitlines()),
@@ -265,10 +275,12 @@ def num_parameters(train: TrainConfig) -> int | None:
     return (vocabulary + shape.context_length + 2) * width + shape.num_layers * (12 * width + 13) * width
 
 
-def _warnings(chosen: PlannedTraining, goal: Goal, given: Budget) -> list[str]:
+def _warnings(chosen: PlannedTraining, goal: Goal, given: Budget, cannot: str | None) -> list[str]:
     from pipelines.accounting.planning import DROWNED, ENOUGH_STEPS
 
     found = []
+    if cannot and given.people is not None:
+        found.append(f"people cannot be sampled, so the plan protects a record: {cannot}")
     if chosen.total_noise >= DROWNED:
         factor = chosen.total_noise / DROWNED
         several = chosen.records_each == 1 and chosen.unit == "owner" and given.most != 1
@@ -277,8 +289,8 @@ def _warnings(chosen: PlannedTraining, goal: Goal, given: Budget) -> list[str]:
             f"noise will drown the signal (an estimate): total noise is {chosen.total_noise:.2g}, and from {DROWNED:g} "
             "on small models trained from scratch lost a third to almost half of what they learn without noise beyond "
             f"the frequencies of tokens. Batch size, steps and compute hardly change it. What helps: {more}, or "
-            f"epsilon {real(goal.epsilon_for(factor), 2)}, or a pretrained model, which has less to learn (train.model, "
-            'perhaps with train.adaptation = "lora")'
+            f"epsilon {real(goal.epsilon_for(factor), 2)}, or a pretrained model, which has less to learn "
+            '(train.model, perhaps with train.adaptation = "lora")'
             + (", or more epochs, which allow several records of a drawn person (train.owner_records)" * several)
         )
     if chosen.steps < ENOUGH_STEPS:
@@ -290,11 +302,13 @@ def _warnings(chosen: PlannedTraining, goal: Goal, given: Budget) -> list[str]:
     return found
 
 
-def _settings(chosen: PlannedTraining, goal: Goal) -> str:
-    """Returns the table to paste into the settings file."""
+def _settings(chosen: PlannedTraining, goal: Goal, *, is_bound: bool) -> str:
+    """Returns the tables to paste into the settings file."""
     unit = f'unit = "owner"\nowner_records = {chosen.records_each}\n' if chosen.unit == "owner" else ""
+    bound = '[guarantee]\nowner_bound = 1\nowner_bound_basis = "fixed_beforehand"\n' if is_bound else ""
+    needs = "# corpus.owner_from has to say whose text a document is\n" if unit or bound else ""
     return (
-        f"[train]\n{unit}expected_batch_size = {chosen.batch}\nepochs = {chosen.epochs}\n"
+        f"{needs}{bound}[train]\n{unit}expected_batch_size = {chosen.batch}\nepochs = {chosen.epochs}\n"
         f"target_epsilon = {goal.epsilon:g}\ntarget_delta = {goal.delta:g}\n"
         f"# the run calibrates its own noise, about {chosen.noise_multiplier:.3g}"
     )

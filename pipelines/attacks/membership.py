@@ -76,13 +76,13 @@ class MembershipResult:
 
     @property
     def any_leak(self) -> bool:
-        """True if some attack is above one half and its baselines, at the level of the settings for all together."""
+        """True if some attack is above one half and its baselines, at the level of the settings for all together.
+
+        If people are judged, only attacks on people count: records of one person are no independent evidence.
+        """
         level = 1 - self.settings.confidence
-        return any(
-            attack.adjusted_p_value < level
-            for attacks in (self.individual, self.group, self.person)
-            for attack in attacks.values()
-        )
+        kinds = (self.individual, self.group) if self.num_people is None else (self.person,)
+        return any(attack.adjusted_p_value < level for attacks in kinds for attack in attacks.values())
 
     def document(self) -> dict[str, Any]:
         """Returns the figures as JSON values, without texts, identifiers or scores of single records."""

@@ -227,10 +227,12 @@ AUDIT = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("unit", ["owner", "record"])
+@pytest.mark.parametrize("unit", ["owner", "record", "record with a bound"])
 def test_an_audit_judges_people(config: Path, unit: str) -> None:
     by_record = {"RETICENT__TRAIN__UNIT": "record", "RETICENT__AUDIT__OWNER_RECORDS": "16"}
-    environ = {**os.environ, **OF_PEOPLE, **AUDIT, **(by_record if unit == "record" else {})}
+    if unit == "record with a bound":
+        by_record |= {"RETICENT__GUARANTEE__OWNER_BOUND": "4", "RETICENT__GUARANTEE__OWNER_BOUND_BASIS": "public_text"}
+    environ = {**os.environ, **OF_PEOPLE, **AUDIT, **({} if unit == "owner" else by_record)}
     session, keys = fetch(load_settings(config, environ), "audit")
     found = document(session.roots.private, "audit", keys, "audit.json")
     (person,) = found["person"]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pipelines.artifacts import Target
@@ -119,12 +119,14 @@ def write_overlay_of_run(
     from pipelines.corpus.split import Splitter
 
     split, redact = configs["split"], configs["redact"]
+    by_owner = configs["train"].by_owner()
+    is_bound = "guarantee" in configs and configs["guarantee"].owner_bound is not None
     write_overlay(
         out,
-        rows,
+        rows if by_owner else [replace(row, owner=None) for row in rows],  # no bound leaves out copies of a canary
         excluded,
         doc_id=lambda name: pseudonym(secret, "added document", name),
-        owner=(lambda name: pseudonym(secret, "added owner", name)) if configs["train"].by_owner() else None,
+        owner=(lambda name: pseudonym(secret, "added owner", name)) if by_owner or is_bound else None,
         tokens=Splitter(split.language, split.mode, split.max_sentence_tokens, split.model, split.cut_fields).tokens,
         redactor=redactor,
         has_conservative=redact.conservative is not None,
