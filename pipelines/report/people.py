@@ -41,6 +41,9 @@ def person_sentences(person: Mapping[str, Any] | None) -> list[str]:
         else:
             each = figures_text(together["figures"])
             found.append(f"{at} and for {releases}, with so many records in each, {each}.")
+            void = [r for r in together["not_guaranteed_because"] if r not in person["not_guaranteed_because"]]
+            if void:
+                found.append(f"The figures for {releases} promise nothing, because {_ended('; '.join(void))}")
         at = "For this model alone"
     found.append(f"{at}, {figures_text(person['figures'])}.")
     shown = [figure["epsilon"] for figure in person["figures"]]
