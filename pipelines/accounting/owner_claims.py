@@ -75,7 +75,7 @@ def _about_people(b: ClaimBuilder) -> list[str]:
         "what others wrote about a person is their text, and is not covered",
         "agents, and others who speak in a person's documents without being their owner, are no units",
         "releases on the same people are composed with it, whatever their files, and people of another space "
-        "(corpus.owner_space) are other people",
+        "with a name (corpus.owner_space) are other people",
         "the number of people is public: the same people have at least one document that is read in both worlds; how "
         "many records each of them has is not public, and is not published",
     ]
