@@ -31,7 +31,9 @@ _MEASURED: Final = (
 )
 _UNKNOWN: Final = "nobody has more records than the figure says, which nobody has counted"
 _UNBOUNDED: Final = "nothing bounds what a person brought to the other releases in records of this kind"
-_PUBLIC: Final = "only private records of the person are covered: public rows are the same in both worlds"
+_PUBLIC: Final = (
+    "only records of the person that are private in every release are covered: public rows are the same in both worlds"
+)
 _ALWAYS: Final = (
     "all records of one person are replaced by as many others, and whose records these are, and in which fold, is the "
     "same in both worlds",
