@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pipelines.accounting.assumptions import IN_EVERY_RELEASE
 from pipelines.report.claims import headline_claim
 from pipelines.report.numbers import count, percent, real
 
@@ -13,7 +12,7 @@ HARDLY: Final = 13.8
 """Epsilon from which the odds of a guess may change a million-fold."""
 _WHOSE: Final[Mapping[str, str]] = {"median": "the median", "most": "the most of anybody"}
 
-_ROWS: Final = (f" {IN_EVERY_RELEASE}", " in private rows")
+_ROWS: Final = (" in rows that are private in every release", " in private rows")
 _WHO: Final[Mapping[str, str]] = {
     "field": "whoever the documents name in the field of corpus.owner_field",
     "document": "whoever wrote one document",
