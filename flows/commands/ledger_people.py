@@ -16,7 +16,7 @@ from pipelines.accounting.ledger import (
     person_epsilon_of,
     without_bound,
 )
-from pipelines.accounting.people import figures_of, sizes_of
+from pipelines.accounting.people import figures_of, sizes_of, sizes_together
 from pipelines.files import finite
 from pipelines.settings.guarantee import GuaranteeConfig
 
@@ -107,7 +107,11 @@ def person_of(
     if delta is None or not releases or adds_no_noise(event) or by_owner(releases):
         return None
     is_known = bool(person and person["is_known"] and person["figures"])
-    sizes = {f["num_records"]: f["whose"] for f in person["figures"]} if person and is_known else sizes_of(None)
+    sizes: Mapping[int, Sequence[str]] = sizes_of(None)
+    if person and is_known and len(releases) == 1:
+        sizes = {f["num_records"]: f["whose"] for f in person["figures"]}
+    elif is_known and (facts := releases[0].facts) is not None:
+        sizes = sizes_together({1: ["most"]}, facts.record, facts.owner_space, releases) or sizes
     return {"is_known": is_known, "figures": figures_of(event, delta, sizes)}
 
 

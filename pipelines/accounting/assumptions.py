@@ -46,6 +46,12 @@ CHOSEN_BY_PRIVATE_SCORES: Final = (  # Papernot and Steinke 2022, Theorem 2; a n
     "that text than epsilon covers. Theorems that bound the cost of a choice need a random number of candidates, drawn "
     "before any is trained, and scores that are private themselves (`reticent privacy selection`)"
 )
+IN_EVERY_RELEASE: Final = "in rows that are private in every release"
+OTHERS_ROWS: Final = (
+    "only rows that are private in every release are covered: a release trained on rows without noise, or "
+    "published rows, that another redaction took for public, and these are the same in both worlds"
+)
+"""An assumption of claims about the private set beside such a release."""
 
 
 class Assumption(str):

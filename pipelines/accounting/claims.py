@@ -102,7 +102,8 @@ def build_claims(
         joined = together(training, corpus, publication, others)
         theirs = replace(publication, publishes_rows=joined.publishes_rows)
         composed = _claims_of(joined.training, joined.corpus, review, groups, theirs, joined.rule, len(others))
-        joint = (joined.training, composed, len(others) + 1)
+        joint = (joined.training, composed, others)
+        has_public_rows |= _has_public_rows(joined.corpus, joined.rule, theirs) or joined.corpus.foreign_public_rows
         claims = [_with_all_releases(claim, composed, len(others) + 1) for claim in claims]
         whole = {
             "num_releases": len(others) + 1,
@@ -112,11 +113,12 @@ def build_claims(
             "relation": NeighboringRelation.REPLACE_ONE.value,
         }
     if of_people:
-        joined = together(training, corpus, publication, [*others, *of_people])
+        everyone = [*others, *of_people]
+        joined = together(training, corpus, publication, everyone)
         composed = _claims_of(joined.training, joined.corpus, review, groups, publication, joined.rule, len(others))
-        number = len(others) + len(of_people) + 1
-        joint = (joined.training, composed, number)
-        claims = [_with_all_releases(c, composed, number) if c.notion == "owner_dp" else c for c in claims]
+        joint = (joined.training, composed, everyone)
+        has_public_rows |= joined.corpus.foreign_public_rows
+        claims = [_with_all_releases(c, composed, len(everyone) + 1) if c.notion == "owner_dp" else c for c in claims]
     if training.withdrawn:
         claims = [void(claim, refusal(training.withdrawn)) for claim in claims]
     return {

@@ -11,6 +11,8 @@ from dataclasses import replace
 from typing import Final
 
 from pipelines.accounting.assumptions import (
+    IN_EVERY_RELEASE,
+    OTHERS_ROWS,
     TOGETHER,
     about_caught,
     about_mu,
@@ -39,11 +41,13 @@ _SPLIT_CREDIT = (
 
 def dp_private_set(b: ClaimBuilder) -> Claim:
     """Makes the claim of differential privacy of the private set, with its own neighbours."""
+    is_foreign = b.corpus.foreign_public_rows
     claim = b.claim(
         "dp_private_set",
-        f"Whoever sees {b.seen} can hardly tell whether one record of the private set was replaced by another.",
+        f"Whoever sees {b.seen} can hardly tell whether one record of the private set"
+        f"{f', {IN_EVERY_RELEASE},' if is_foreign else ''} was replaced by another.",
         "Differential privacy of Poisson-sampled DP-SGD, accounted with privacy loss distributions",
-        extra=(b.neighbours_of_dp,),
+        extra=(b.neighbours_of_dp, *([OTHERS_ROWS] if is_foreign else [])),
         as_in_paper={
             "relation": NeighboringRelation.ADD_OR_REMOVE_ONE.value,
             "epsilon": finite(b.add_or_remove.epsilon),

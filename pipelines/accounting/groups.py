@@ -51,7 +51,8 @@ _TAIL_SHARE: Final = 1e-4
 _LARGEST_EXPONENT: Final = 700.0
 _NUM_NODES: Final = 100_001
 _MOST_POINTS: Final = 1 << 21
-_CHUNK: Final = 1 << 16
+_CELLS: Final = 1 << 22
+"""Number of pairs of a place and a value of S that are in memory at once."""
 
 
 def group_epsilon(event: Event, delta: float, size: int) -> float:
@@ -172,6 +173,7 @@ class Pair:
         self._log_weights: FloatArray = binom.logpmf(self._moves, size, rate)
         self._cut = float(binom.sf(top, size, rate))
         self._noise = noise
+        self._chunk = max(1, _CELLS // len(self._moves))  # places at once
         self._low = self._quantile(tail / 2, lower=True)
         self._high = max(self._quantile(tail / 2, lower=False), -self._low)
 
@@ -202,19 +204,20 @@ class Pair:
         """Returns (n,) hockey-stick divergences at e^level, from the places where the loss has that level."""
         weights = np.exp(self._log_weights)
         found = np.empty(len(levels))
-        for at in range(0, len(levels), _CHUNK):
-            level, place = levels[at : at + _CHUNK, None], places[at : at + _CHUNK, None]
+        for at in range(0, len(levels), self._chunk):
+            part = slice(at, at + self._chunk)
+            level, place = levels[part, None], places[part, None]
             above = ndtr((self._moves - place) / self._noise) @ weights
             # In logarithms, because a weight of 0 would meet a factor that is infinite.
             shares = level + log_ndtr(-(self._moves + place) / self._noise) + self._log_weights
             below = np.exp(np.minimum(shares, _LARGEST_EXPONENT)).sum(axis=1)
-            found[at : at + _CHUNK] = above - below
+            found[part] = above - below
         return found
 
     def discretised(self, interval: float) -> Any:
         """Returns the losses on a grid, rounded up ("connect the dots"); None if there are too many points."""
         nodes = np.linspace(self._low, self._high, _NUM_NODES)
-        losses = np.concatenate([self.losses(part) for part in np.array_split(nodes, 16)])
+        losses = np.concatenate([self.losses(nodes[at : at + self._chunk]) for at in range(0, len(nodes), self._chunk)])
         first, last = math.floor(losses[0] / interval), math.ceil(losses[-1] / interval)
         if last - first > _MOST_POINTS:
             return None

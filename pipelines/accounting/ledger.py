@@ -248,7 +248,8 @@ def overlapping(
         releases: releases in the order of their entry.
         scope: ``overlap`` for chains of releases that share a document, a file name or file content, or ``store`` for
             all in one group.
-        unit: ``owner`` to join also those about the same set of people, and those about unknown people with all.
+        unit: ``owner`` to join also those about the same set of people, and those about unknown people with all. A set
+            without a name is unknown beside one with a name.
     """
     if scope == "store":
         return [tuple(releases)] if releases else []
@@ -268,7 +269,8 @@ def overlapping(
                 group[find(other)] = find(release.release_id)
     if unit == "owner":
         counted = [(r.release_id, r.people) for r in releases if r.counts]
-        is_known = all(people is not None for _, people in counted)
+        names = {people for _, people in counted}
+        is_known = None not in names and ("" not in names or len(names) == 1)
         first: dict[str | None, str] = {}
         for name, people in counted:
             group[find(first.setdefault(people if is_known else None, name))] = find(name)
@@ -292,11 +294,11 @@ def of_people(
     if not owner_space:
         return ()
     near = {r.release_id for r in linked}
-    alike = (owner_space.partition("/")[0], None)
+    name = owner_space.partition("/")[0]
     shared = {
         r.release_id
         for group in overlapping(releases, scope, "owner")
-        if any(r.release_id in near or (r.counts and r.people in alike) for r in group)
+        if any(r.release_id in near or (r.counts and (not name or not r.people or r.people == name)) for r in group)
         for r in group
     }
     return tuple(r for r in releases if r.release_id in shared - near and r.is_claimed and r.counts)

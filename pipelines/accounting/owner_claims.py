@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from pipelines.accounting.assumptions import IN_EVERY_RELEASE, OTHERS_ROWS
 from pipelines.accounting.claim_builder import Builder, Claim, ClaimBuilder
 from pipelines.accounting.events import NeighboringRelation
 from pipelines.files import finite
@@ -20,7 +21,8 @@ def owner_dp(b: ClaimBuilder) -> Claim:
     """Makes the claim of differential privacy of a person."""
     coupled = _couplings(b)
     each = b.training.owner_records or 1
-    text = "everything that one person wrote" + (" in private rows" if b.uses_delta2 else "")
+    rows = IN_EVERY_RELEASE if b.corpus.foreign_public_rows else "in private rows"
+    text = "everything that one person wrote" + (f" {rows}" if b.uses_delta2 else "")
     claim = b.claim(
         "owner_dp",
         f"Whoever sees {b.seen} can hardly tell whether "
@@ -75,11 +77,13 @@ def _about_people(b: ClaimBuilder) -> list[str]:
         "what others wrote about a person is their text, and is not covered",
         "agents, and others who speak in a person's documents without being their owner, are no units",
         "releases on the same people are composed with it, whatever their files, and people of another space "
-        "(corpus.owner_space) are other people",
+        "with a name (corpus.owner_space) are other people",
         "the number of people is public: the same people have at least one document that is read in both worlds; how "
         "many records each of them has is not public, and is not published",
     ]
-    if b.uses_delta2:
+    if b.corpus.foreign_public_rows:
+        found.append(OTHERS_ROWS)
+    elif b.uses_delta2:
         found.append("only private rows are covered: public rows, of the same person too, are the same in both worlds")
     if b.corpus.reads_redacted and b.corpus.fitted:
         found.append(

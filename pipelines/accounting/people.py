@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from pipelines.accounting.claim_builder import Claim
 from pipelines.accounting.events import USELESS, Event, adds_no_noise
-from pipelines.accounting.facts import TrainingFacts
+from pipelines.accounting.facts import PERSON, TrainingFacts
+from pipelines.accounting.ledger import Release
 from pipelines.files import finite
 
 EXAMPLE: Final = 4
@@ -29,7 +30,10 @@ _MEASURED: Final = (
     "figures are estimates; fix it before the text is read, or take it from public text"
 )
 _UNKNOWN: Final = "nobody has more records than the figure says, which nobody has counted"
-_PUBLIC: Final = "only private records of the person are covered: public rows are the same in both worlds"
+_UNBOUNDED: Final = "nothing bounds what a person brought to the other releases in records of this kind"
+_PUBLIC: Final = (
+    "only records of the person that are private in every release are covered: public rows are the same in both worlds"
+)
 _ALWAYS: Final = (
     "all records of one person are replaced by as many others, and whose records these are, and in which fold, is the "
     "same in both worlds",
@@ -98,7 +102,7 @@ def person_document(
     training: TrainingFacts,
     claims: Sequence[Claim],
     people: People | None,
-    together: tuple[TrainingFacts, Sequence[Claim], int] | None = None,
+    together: tuple[TrainingFacts, Sequence[Claim], Sequence[Release]] | None = None,
     *,
     has_public_rows: bool = False,
 ) -> dict[str, Any] | None:
@@ -108,7 +112,7 @@ def person_document(
         training: facts of the training.
         claims: its claims.
         people: numbers of records; None if nobody knows whose records they are.
-        together: facts and claims of all releases as if they were one, and their number; None if there is one.
+        together: facts and claims of all releases as if they were one, and the other releases; None if there is none.
         has_public_rows: true if rows are trained on without noise, or published, because they are public.
 
     Returns:
@@ -121,6 +125,13 @@ def person_document(
     sizes, void = sizes_of(people), [_MEASURED] if people and people.is_measured else []
     assumed = ["documents without an owner are each the only one of a person (corpus.owner_missing = own)"]
     known = ["an id is one person, and two ids are two people (corpus.owner_from)"]
+    whole = None
+    if together is not None:
+        joint, of_all, others = together
+        bounded = sizes_together(sizes, training.record, training.owner_space, others)
+        unbounded = [_UNBOUNDED] if people and bounded is None else []
+        all_figures = _figures(joint, of_all, bounded or sizes_of(None), [*void, *unbounded])
+        whole = {"num_releases": len(others) + 1, **all_figures}
     return {
         "is_known": people is not None,
         "owner_from": people.owner_from if people else None,
@@ -135,7 +146,7 @@ def person_document(
             *([_PUBLIC] if has_public_rows else []),
             *_ALWAYS,
         ],
-        "together": together and {"num_releases": together[2], **_figures(together[0], together[1], sizes, void)},
+        "together": whole,
     }
 
 
@@ -148,6 +159,33 @@ def sizes_of(people: People | None) -> dict[int, list[str]]:
         if size is not None:
             found.setdefault(size, []).append(whose)
     return dict(sorted(found.items()))
+
+
+def sizes_together(
+    sizes: Mapping[int, Sequence[str]], record: str, owner_space: str, others: Iterable[Release]
+) -> dict[int, list[str]] | None:
+    """Returns numbers of records of a person in each of several releases, as `sizes_of` does for one of them.
+
+    Args:
+        sizes: those of one release.
+        record: its kind of record.
+        owner_space: its space of people (``CorpusConfig.space_of_people``).
+        others: the other releases.
+
+    Returns:
+        Numbers of records; None if another release has other records, or other people, or does not bound what a person
+        brought. Nobody counted the median person of several releases.
+    """
+    most = [size for size, whose in sizes.items() if "most" in whose]
+    for release in others:
+        facts = release.facts
+        bound = None if facts is None else facts.records_of_a_person(owner_space)
+        if facts is None or bound is None or facts.record not in (record, PERSON):
+            return None
+        most += [bound] if most else []
+    found: dict[int, list[str]] = {1: ["one"]}
+    found.setdefault(max(most, default=EXAMPLE), []).append("most" if most else "example")
+    return found
 
 
 def figures_of(

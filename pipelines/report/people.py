@@ -12,6 +12,7 @@ HARDLY: Final = 13.8
 """Epsilon from which the odds of a guess may change a million-fold."""
 _WHOSE: Final[Mapping[str, str]] = {"median": "the median", "most": "the most of anybody"}
 
+_ROWS: Final = (" in rows that are private in every release", " in private rows")
 _WHO: Final[Mapping[str, str]] = {
     "field": "whoever the documents name in the field of corpus.owner_field",
     "document": "whoever wrote one document",
@@ -41,6 +42,9 @@ def person_sentences(person: Mapping[str, Any] | None) -> list[str]:
         else:
             each = figures_text(together["figures"])
             found.append(f"{at} and for {releases}, with so many records in each, {each}.")
+            void = [r for r in together["not_guaranteed_because"] if r not in person["not_guaranteed_because"]]
+            if void:
+                found.append(f"The figures for {releases} promise nothing, because {_ended('; '.join(void))}")
         at = "For this model alone"
     found.append(f"{at}, {figures_text(person['figures'])}.")
     shown = [figure["epsilon"] for figure in person["figures"]]
@@ -68,13 +72,15 @@ def protected_sentences(report: Mapping[str, Any]) -> list[str]:
         f"A person is {who}{', unless a table [[corpus.source]] says otherwise' if differs else ''}.",
         "Not protected are people whom others write about, agents and others who speak in a document that is not "
         "theirs, and people whose text was held out (validation and test), because it is taken to be public.",
-        *(open_rows if only_private_rows(claim) else []),
+        *(open_rows if covered_rows(claim) else []),
     ]
 
 
-def only_private_rows(claim: Mapping[str, Any]) -> bool:
-    """Checks that a claim about a person leaves out rows on the public side, as its statement says."""
-    return claim["notion"] == "owner_dp" and "in private rows" in (claim["statement"] or "")
+def covered_rows(claim: Mapping[str, Any]) -> str:
+    """Returns the rows that a claim is restricted to, in words to follow others, as its statements say; or nothing."""
+    said = f"{claim['statement']} {(claim.get('together') or {}).get('statement')}"
+    known = [*_ROWS] if claim["notion"] == "owner_dp" else [*_ROWS[:1]]
+    return next((rows for rows in known if rows in said), "")
 
 
 def figures_text(figures: Sequence[Mapping[str, Any]], epsilon: str = "ε") -> str:

@@ -16,7 +16,7 @@ from pipelines.methods.spec import MethodSpec
 from pipelines.report.cards import NEVER
 from pipelines.report.claims import DP_NOTION, can_be_claimed, headline_claim, not_together, unit_of, whole_of
 from pipelines.report.numbers import count, percent, real
-from pipelines.report.people import audited_sentences, only_private_rows, person_sentences, protected_sentences
+from pipelines.report.people import audited_sentences, covered_rows, person_sentences, protected_sentences
 from pipelines.report.render import render_html, render_page
 from pipelines.report.synthetic import signed_for
 from pipelines.report.words import SOURCES
@@ -111,7 +111,7 @@ def meaning_of(claims: Sequence[Mapping[str, Any]]) -> str:
         return "So nothing protects what stands in the text, but that redaction masked it."
     figures = claim if not_together(claim) is not None else whole_of(claim)
     unit, epsilon, delta = unit_of(claim), figures["epsilon"], figures["delta"]
-    rows = " in private rows" if only_private_rows(claim) else ""
+    rows = covered_rows(claim)
     about = f"about {_GUESSES[claim['notion']].format(unit=unit)}{rows}"
     limit = _OPEN.get(claim["notion"], _SILENT)
     if epsilon == 0:

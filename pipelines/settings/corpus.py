@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,9 +17,20 @@ from pipelines.corpus.options import SKIP, KeepOrDrop, OwnerFrom, ReadOptions, S
 from pipelines.corpus.owners import OwnerMissing
 from pipelines.corpus.plugin import make_reader
 from pipelines.corpus.records import PAIR
+from pipelines.files import canonical_json
 from pipelines.plugins import check_options, nearest, option_references
 
 _MAX_DELIMITER: Final = 12
+_BORDERS: Final = (
+    "format",
+    "txt_document",
+    "quoting",
+    "delimiter",
+    "column_names",
+    "turns_field",
+    "dialogue_gap_minutes",
+)
+"""Settings that decide where a document begins and ends."""
 
 
 def _checked_encoding(name: str | None) -> str | None:
@@ -312,12 +324,31 @@ class CorpusConfig(StageConfig):
         """Settings that say who is a person, as one string; empty if nobody knows whose a document is.
 
         Equal strings stand for the same people. In a space with a name, an id is one person, in whatever field it is.
+        Other settings that decide who is a person enter as a hash, because patterns of file names may be secret.
         """
         if not self.has_owners:
             return ""
+        how: tuple[str, ...] = (self.owner_from, self.owner_field)
         if self.owner_space and self.owner_from in ("field", "folder", "sender"):
-            return self.owner_space
-        return "/".join((self.owner_space, self.owner_from, self.owner_field))
+            how = ()
+        rules = self._rules_of_people()
+        hashed = (f"rules-{hashlib.sha256(canonical_json(rules)).hexdigest()[:12]}",) if rules else ()
+        return "/".join((self.owner_space, *how, *hashed))
+
+    def _rules_of_people(self) -> dict[str, Any]:
+        """Returns settings beyond those in `space_of_people` that decide who is a person, where they are not usual."""
+        rules: dict[str, Any] = {"owner_missing": "own"} if self.owner_missing == "own" else {}
+        names = ["owner_from", "owner_field"]
+        if "document" in (self.owner_from, *(source.owner_from for source in self.source)):
+            names += _BORDERS
+            rules |= {n: own for n in _BORDERS if (own := getattr(self, n)) != CorpusConfig.model_fields[n].default}
+            rules |= {"options": self.options} if self.options else {}
+        sources = [
+            {n: own for n in names if (own := getattr(s, n)) not in (None, getattr(self, n))} for s in self.source
+        ]
+        if any(sources):  # the first pattern that matches counts
+            rules["source"] = [[s.pattern, own] for s, own in zip(self.source, sources, strict=True)]
+        return rules
 
     def separator(self) -> str | None:
         """Returns the separator between the two texts of a row; None if no format has rows of two texts."""

@@ -59,6 +59,24 @@ def test_unknown_people_may_be_any():
     assert len(groups(found, "record")) == 3
 
 
+UNNAMED = "/field/customer"
+
+
+@pytest.mark.parametrize(("before", "after"), [(UNNAMED, "customers"), ("customers", UNNAMED)])
+def test_a_name_that_came_or_went_starts_no_new_account(before, after):
+    """The same people, first without a name of their space and then with one, or the other way round."""
+    first, new = release(1, before, by_owner=True), release(2, after, by_owner=True)
+    assert groups([first, new]) == {frozenset({"r1", "r2"})}
+    assert [r.release_id for r in of_people([first], [], after, "overlap")] == ["r1"]
+    assert [r.release_id for r in of_people([first, new], [new], after, "overlap")] == ["r1"]
+    found = project([first], new, Budget(epsilon=1e9, unit="owner"))
+    assert (found.spent, found.together, found.unbounded) == (math.inf, math.inf, ("r1",))
+    assert groups([release(1, UNNAMED), release(2, "/folder/"), release(3, UNNAMED)]) == {frozenset({"r1", "r2", "r3"})}
+    named = release(3, "staff", by_owner=True)
+    assert groups([first, new, named]) == {frozenset({"r1", "r2", "r3"})}
+    assert len(groups([replace(first, state="abandoned"), replace(new, state="abandoned"), named])) == 3
+
+
 def test_files_in_common_link_people_of_different_spaces():
     found = [release(1), replace(release(2, "staff"), overlaps=("r1",)), release(3, "staff")]
     assert groups(found) == {frozenset({"r1", "r2", "r3"})}

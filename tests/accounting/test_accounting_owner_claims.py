@@ -12,6 +12,7 @@ from pipelines.accounting.composition import Publication
 from pipelines.accounting.corpus_facts import corpus_facts
 from pipelines.accounting.events import Composed
 from pipelines.accounting.facts import COPIES_BY_PERSON, PERSON, ReleaseFacts
+from pipelines.report.people import covered_rows
 from pipelines.settings.dedup import DedupConfig
 from pipelines.settings.redact import RedactConfig
 
@@ -216,3 +217,30 @@ def test_records_of_trainings_on_people_who_are_told_apart_otherwise_are_records
     own = replace(training("crt"), owner_space="customers")
     assert claims_beside(own, [other("staff", "sentence")])["together"]["unit"] == own.record
     assert claims_beside(own, [other("", "sentence")])["together"]["unit"] == own.record
+
+
+@pytest.mark.parametrize("shares_files", [True, False])
+def test_rows_that_another_redaction_took_for_public_are_not_covered(shares_files):
+    """A lenient policy let an earlier release train without noise on rows that are private now."""
+    lenient = other()
+    facts = replace(lenient.facts, redactions=frozenset({"lenient"}), trains_on_public_rows=True)
+    lenient = replace(lenient, facts=facts)
+    found = beside_people(of_people("dpsgd"), **({"others": [lenient]} if shares_files else {"people": [lenient]}))
+    rows = "in rows that are private in every release"
+    for notion in ("owner_dp", "dp_private_set") if shares_files else ("owner_dp",):
+        one = claim(found, notion)
+        assert rows not in one["statement"]  # of this model alone
+        assert rows in one["together"]["statement"]
+        assert "only rows that are private in every release are covered" in " ".join(one["together"]["assumptions"])
+        assert covered_rows(one) == f" {rows}"
+    strict = claim(beside_people(of_people("dpsgd"), [other()]), "owner_dp")
+    assert rows not in strict["together"]["statement"]
+    own = replace(training("dpsgd"), owner_space="customers/field/id")
+    joined = {"others": [lenient]} if shares_files else {"people": [lenient]}
+    assert beside_people(own, **joined)["person"]["has_public_rows"]
+
+
+def test_a_table_by_another_redaction_limits_the_claim_of_one_release():
+    publication = Publication(redactions=SAME, foreign_tables=True)
+    one = claim(build_claims(of_people("dpsgd"), CORPUS, review(), (2,), publication), "owner_dp")
+    assert "in rows that are private in every release" in one["statement"]

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
+from built_releases import CORPUS, SAME, release, review, training
 from hypothesis import given
 from hypothesis import strategies as st
 from support.trainings import DP, RUNS, build_all, document
 
+from flows.commands.ledger_people import person_of
 from pipelines.accounting.accountants import epsilon
+from pipelines.accounting.claims import build_claims
+from pipelines.accounting.composition import Publication
 from pipelines.accounting.events import USELESS, Composed, Gaussian, NeighboringRelation, SelfComposed, from_json
 from pipelines.accounting.facts import parse_training
 from pipelines.accounting.groups import group_epsilon
@@ -151,6 +156,65 @@ def test_all_releases_together_have_a_figure_of_their_own():
     refused = {**alone, "together": {**alone, "num_releases": 2, "refused": "no noise", "figures": []}}
     assert "2 releases together: no figure for a person, because no noise." in " ".join(person_sentences(refused))
     assert person_sentences(None) == []
+
+
+def beside(other, people=PEOPLE, *, shares_files=True):
+    """What is said of a person of this training, by records with at most 4 of anybody, beside another release."""
+    own = replace(training("dpsgd"), owner_space="customers", owner_bound=people and people.bound)
+    joined = {"others": [other]} if shares_files else {"of_people": [other]}
+    return build_claims(own, CORPUS, review(), (2,), Publication(redactions=SAME), people=people, **joined)["person"]
+
+
+def earlier(**facts):
+    made = release("dpsgd", 1)
+    return replace(made, facts=replace(made.facts, **{"owner_space": "customers", "owner_bound": 4, **facts}))
+
+
+BOUNDED = replace(PEOPLE, most=4, bound=4)
+
+
+@pytest.mark.parametrize("shares_files", [True, False])
+@pytest.mark.parametrize(
+    "facts", [{"owner_bound": None}, {"owner_space": ""}, {"owner_space": "staff"}, {"record": "dialogue"}]
+)
+def test_nobody_is_the_most_of_releases_that_bound_nobody(facts, shares_files):
+    found = beside(earlier(**facts), BOUNDED, shares_files=shares_files)
+    whole = found["together"]
+    assert found["is_guarantee"]
+    assert [(f["num_records"], f["whose"]) for f in whole["figures"]] == [(1, ["one"]), (EXAMPLE, ["example"])]
+    assert not whole["is_guarantee"]
+    assert any(
+        "nothing bounds what a person brought to the other releases" in r for r in whole["not_guaranteed_because"]
+    )
+    said = " ".join(person_sentences(found))
+    assert "for 2 releases together promise nothing, because nothing bounds" in said
+    assert said.count("the most of anybody") == 1  # of this model alone
+
+
+@pytest.mark.parametrize(("bound", "most"), [(2, 4), (4, 4), (9, 9)])
+def test_the_most_of_several_releases_is_their_largest_bound(bound, most):
+    found = beside(earlier(owner_bound=bound), BOUNDED)
+    whole = found["together"]
+    assert [(f["num_records"], f["whose"]) for f in whole["figures"]] == [(1, ["one"]), (most, ["most"])]
+    assert whole["is_guarantee"]
+    assert [f["num_records"] for f in found["figures"]] == [1, 2, 4]
+    unknown = beside(earlier(owner_bound=None), None)["together"]
+    assert [f["whose"] for f in unknown["figures"]] == [["one"], ["example"]]
+
+
+def test_the_ledger_names_the_most_only_where_each_release_bounds_it():
+    own = replace(earlier(), release_id="r2", key="k2")
+    known = {"is_known": True, "figures": [{"num_records": 1, "whose": ["one"]}, {"num_records": 7, "whose": ["most"]}]}
+
+    def listed(*releases):
+        found = person_of(releases, 1e-6, known)
+        assert found["is_known"]
+        return [(f["num_records"], *f["whose"]) for f in found["figures"]]
+
+    assert listed(own) == [(1, "one"), (7, "most")]
+    assert listed(earlier(owner_bound=9), own) == [(1, "one"), (9, "most")]
+    for other in (earlier(owner_bound=None), earlier(record="dialogue"), earlier(owner_space="staff")):
+        assert listed(other, own) == [(1, "one"), (EXAMPLE, "example")]
 
 
 def test_a_person_is_covered_in_private_rows_alone_if_others_are_public():

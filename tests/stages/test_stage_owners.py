@@ -314,6 +314,59 @@ def test_settings_of_owners_enter_no_key_until_they_are_used() -> None:
     assert used.other_options().owner_from == "none"
 
 
+NAMED = {**BY_FIELD, "owner_space": "customers"}
+DOCUMENTS_ARE_PEOPLE = {"owner_from": "document"}
+
+
+@pytest.mark.parametrize(
+    ("usual", "string"),
+    [(BY_FIELD, "/field/customer_id"), (NAMED, "customers"), (DOCUMENTS_ARE_PEOPLE, "/document/"), ({}, "")],
+)
+def test_usual_settings_have_the_plain_name_of_their_people(usual: dict[str, Any], string: str) -> None:
+    assert CorpusConfig(**usual).space_of_people == string
+    other = {"source": [{"pattern": "*.txt", "encoding": "cp1252"}], "owner_missing": "drop" if usual else "stop"}
+    assert CorpusConfig(**usual, **other).space_of_people == string  # they decide nothing about people
+    same = {name: usual[name] for name in ("owner_from", "owner_field") if name in usual}
+    assert CorpusConfig(**usual, source=[{"pattern": "*", **same}]).space_of_people == string
+
+
+@pytest.mark.parametrize(
+    ("usual", "other"),
+    [
+        *(
+            (usual, other)
+            for usual in (BY_FIELD, NAMED)
+            for other in (
+                {"owner_missing": "own"},
+                {"source": [{"pattern": "b*", "owner_from": "file"}]},
+                {"source": [{"pattern": "b*", "owner_field": "agent"}]},
+                {"source": [{"pattern": "b*", "owner_from": "document"}]},
+                {"source": [{"pattern": "b*", "owner_from": "document", "txt_document": "line"}]},
+                {"source": [{"pattern": "b*", "owner_from": "document"}], "txt_document": "line"},
+            )
+        ),
+        *(
+            (DOCUMENTS_ARE_PEOPLE, other)
+            for other in (
+                {"txt_document": "paragraph"},
+                {"dialogue_gap_minutes": 5.0},
+                {"format": "dialogue"},
+                {"source": [{"pattern": "*.txt", "format": "dialogue"}]},
+                {"source": [{"pattern": "*.txt", "dialogue_gap_minutes": 5.0}]},
+            )
+        ),
+    ],
+)
+def test_settings_that_say_otherwise_who_is_a_person_name_other_people(
+    usual: dict[str, Any], other: dict[str, Any]
+) -> None:
+    plain, found = CorpusConfig(**usual).space_of_people, CorpusConfig(**usual, **other).space_of_people
+    assert found != plain
+    assert found.startswith(f"{plain}/rules-")
+    assert "b*" not in found
+    assert found == CorpusConfig(**usual, **other).space_of_people
+
+
 def test_a_table_of_documents_is_read_with_and_without_owners(tmp_path: Path) -> None:
     split_of(tmp_path / "a", {"a.txt": TEXT})
     split_of(tmp_path / "b", {"a.txt": TEXT}, owner_from="file")
