@@ -148,6 +148,11 @@ def whole_of(claim: Mapping[str, Any]) -> Mapping[str, Any]:
     return whole
 
 
+def shown_figures(claim: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the figures that are shown first: of all releases together if the claim holds for them, else its own."""
+    return claim if not_together(claim) is not None else whole_of(claim)
+
+
 def _statement_of(figures: Mapping[str, Any]) -> dict[str, Any]:
     """Statement and assumptions that belong to figures, as far as they are there."""
     return {key: figures[key] for key in ("statement", "assumptions") if figures.get(key) is not None}
@@ -165,9 +170,7 @@ def only_together(claim: Mapping[str, Any]) -> dict[str, Any]:
 
 def unit_of(claim: Mapping[str, Any]) -> str:
     """Returns the unit of privacy of the figures that are shown first."""
-    whole = claim["together"]
-    is_whole = whole is not None and not_together(claim) is None
-    return str((whole["unit"] if is_whole else claim["unit"]) or "record")
+    return str(shown_figures(claim)["unit"] or "record")
 
 
 def numbers_of(claim: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pipelines.report.claims import headline_claim
+from pipelines.report.claims import headline_claim, shown_figures
 from pipelines.report.numbers import count, percent, real
 
 HARDLY: Final = 13.8
@@ -63,18 +63,29 @@ def protected_sentences(report: Mapping[str, Any]) -> list[str]:
         return []
     differs = (corpus.get("source") or {}).get("num_values")
     open_rows = ["What a person wrote in rows of the public side is not protected either."]
+    open_steps = ["Nor is what deduplication and redaction reveal of a person by what they leave of others."]
     return [
         "Every person whose text the model was trained on is protected to the same degree, however much they wrote.",
         f"A person is {who}{', unless a table [[corpus.source]] says otherwise' if differs else ''}.",
         "Not protected are people whom others write about, agents and others who speak in a document that is not "
         "theirs, and people whose text was held out (validation and test), because it is taken to be public.",
-        *(open_rows if only_private_rows(claim) else []),
+        *(open_rows if _is_of_private_rows(claim) else []),
+        *(open_steps if _is_of_private_set(claim) else []),
     ]
 
 
-def only_private_rows(claim: Mapping[str, Any]) -> bool:
-    """Checks that a claim about a person leaves out rows on the public side, as its statement says."""
-    return claim["notion"] == "owner_dp" and "in private rows" in (claim["statement"] or "")
+def covered_text(claim: Mapping[str, Any], text: str) -> str:
+    """Returns the text of a person that a claim covers, with the restrictions of the figures that are shown."""
+    left = "what deduplication and redaction left of " if _is_of_private_set(claim) else ""
+    return f"{left}{text}{' in private rows' if _is_of_private_rows(claim) else ''}"
+
+
+def _is_of_private_set(claim: Mapping[str, Any]) -> bool:
+    return claim["notion"] == "owner_dp" and shown_figures(claim).get("corpus") == "private_set"
+
+
+def _is_of_private_rows(claim: Mapping[str, Any]) -> bool:
+    return claim["notion"] == "owner_dp" and "in private rows" in (shown_figures(claim).get("statement") or "")
 
 
 def figures_text(figures: Sequence[Mapping[str, Any]], epsilon: str = "ε") -> str:
