@@ -87,6 +87,8 @@ class TrainingFacts:
         owner_records: most records that a drawn person brought to a step; None if steps sampled records.
         owner_space: settings that say who is a person (``CorpusConfig.space_of_people``); empty if nobody knows.
         owner_bound: largest number of records of a person, if steps sampled records and others were left out.
+        owner_missing: setting ``corpus.owner_missing``.
+        is_bound_measured: true if ``owner_bound`` was counted on the private text (``guarantee.owner_bound_basis``).
     """
 
     method: str
@@ -116,6 +118,8 @@ class TrainingFacts:
     owner_records: int | None = None
     owner_space: str = ""
     owner_bound: int | None = None
+    owner_missing: str = "stop"
+    is_bound_measured: bool = False
 
     @property
     def by_owner(self) -> bool:

@@ -16,6 +16,13 @@ from pipelines.files import finite
 from pipelines.methods.rule import ClaimName
 
 
+_NOT_PUBLISHED: Final = "; how many records each of them has is not public, and is not published"
+_OWN: Final = (
+    "documents without an id count as one person each (corpus.owner_missing = own): somebody who wrote several of them "
+    "is a group of people, and is protected less"
+)
+
+
 def owner_dp(b: ClaimBuilder) -> Claim:
     """Makes the claim of differential privacy of a person."""
     coupled = _couplings(b)
@@ -76,9 +83,11 @@ def _about_people(b: ClaimBuilder) -> list[str]:
         "agents, and others who speak in a person's documents without being their owner, are no units",
         "releases on the same people are composed with it, whatever their files, and people of another space "
         "(corpus.owner_space) are other people",
-        "the number of people is public: the same people have at least one document that is read in both worlds; how "
-        "many records each of them has is not public, and is not published",
+        "the number of people is public: the same people have at least one document that is read in both worlds"
+        + ("" if b.publication.publishes_counts else _NOT_PUBLISHED),
     ]
+    if b.training.owner_missing == "own":
+        found.append(_OWN)
     if b.uses_delta2:
         found.append("only private rows are covered: public rows, of the same person too, are the same in both worlds")
     if b.corpus.reads_redacted and b.corpus.fitted:

@@ -62,11 +62,16 @@ def protected_sentences(report: Mapping[str, Any]) -> list[str]:
     if claim is None or (claim["notion"], claim["status"]) != ("owner_dp", "issued") or who is None:
         return []
     differs = (corpus.get("source") or {}).get("num_values")
+    except_own = own = ""
+    if corpus.get("owner_missing") == "own":
+        except_own = ", except whoever wrote several documents without an id: they are protected less"
+        own = " A document without an id counts as a person of its own (corpus.owner_missing = own)."
     open_rows = ["What a person wrote in rows of the public side is not protected either."]
     open_steps = ["Nor is what deduplication and redaction reveal of a person by what they leave of others."]
     return [
-        "Every person whose text the model was trained on is protected to the same degree, however much they wrote.",
-        f"A person is {who}{', unless a table [[corpus.source]] says otherwise' if differs else ''}.",
+        "Every person whose text the model was trained on is protected to the same degree, however much they wrote"
+        f"{except_own}.",
+        f"A person is {who}{', unless a table [[corpus.source]] says otherwise' if differs else ''}.{own}",
         "Not protected are people whom others write about, agents and others who speak in a document that is not "
         "theirs, and people whose text was held out (validation and test), because it is taken to be public.",
         *(open_rows if _is_of_private_rows(claim) else []),

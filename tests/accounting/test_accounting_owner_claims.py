@@ -97,6 +97,21 @@ def test_what_couples_people_follows_from_settings(scope, redact, learnt, says):
     assert all(part in how for part, how in zip(says, found.couples_people, strict=True))
 
 
+def test_documents_without_an_id_are_people_only_by_assumption():
+    own = replace(of_people(), owner_missing="own")
+    said = text(claim(build_claims(own, CORPUS, review(), ()), "owner_dp"))
+    assert "documents without an id count as one person each (corpus.owner_missing = own)" in said
+    assert "corpus.owner_missing" not in text(claim(build_claims(of_people(), CORPUS, review(), ()), "owner_dp"))
+
+
+@pytest.mark.parametrize("publishes_counts", [True, False])
+def test_records_of_people_are_not_called_unpublished_if_counts_are_published(publishes_counts):
+    publication = Publication(publishes_counts=publishes_counts)
+    said = text(claim(build_claims(of_people(), CORPUS, review(), (), publication), "owner_dp"))
+    assert "the number of people is public" in said
+    assert ("is not public, and is not published" in said) is not publishes_counts
+
+
 def test_a_training_on_records_makes_no_claim_about_people():
     assert all(one["notion"] != "owner_dp" for one in build()["claims"])
 

@@ -280,6 +280,10 @@ def test_the_page_says_who_is_protected_if_the_claim_is_about_a_person(full: dic
     assert "Nor is what deduplication and redaction reveal of a person" in text
     of_people["settings"]["corpus"]["source"]["num_values"] = 1
     assert "unless a table [[corpus.source]] says otherwise" in front_of(sign_off_page(of_people, SIGNING))
+    of_people["settings"]["corpus"]["owner_missing"] = "own"
+    text = front_of(sign_off_page(of_people, SIGNING))
+    assert "however much they wrote, except whoever wrote several documents without an id" in text
+    assert "A document without an id counts as a person of its own (corpus.owner_missing = own)." in text
     for changes in ({"notion": "dp_private_set"}, {"status": "estimate", "reason": "of a test"}):
         other = copy.deepcopy(of_people)
         headline: Any = headline_claim(other["claims"])
