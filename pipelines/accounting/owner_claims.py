@@ -15,7 +15,6 @@ from pipelines.accounting.events import NeighboringRelation
 from pipelines.files import finite
 from pipelines.methods.rule import ClaimName
 
-
 _NOT_PUBLISHED: Final = "; how many records each of them has is not public, and is not published"
 _OWN: Final = (
     "documents without an id count as one person each (corpus.owner_missing = own): somebody who wrote several of them "

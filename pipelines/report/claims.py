@@ -106,10 +106,14 @@ def can_be_claimed(claims: Sequence[Mapping[str, Any]]) -> str:
     if not_together(shown) is not None:
         num = shown["together"]["num_releases"]
         return (
-            f"Nothing about the {count(num)} releases on these files together: {not_together(shown)}. For this model "
-            f"alone, which is one of them: {_promise(shown, _numbers(shown), shown)}"
+            f"Nothing about the {count(num)} releases on these {_shared(shown)} together: {not_together(shown)}. For "
+            f"this model alone, which is one of them: {_promise(shown, _numbers(shown), shown)}"
         )
     return _promise(shown, numbers, {**shown, **_statement_of(whole_of(shown))})
+
+
+def _shared(claim: Mapping[str, Any]) -> str:
+    return "files or people" if claim["notion"] == "owner_dp" else "files"
 
 
 def _promise(shown: Mapping[str, Any], numbers: str, stated: Mapping[str, Any]) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from pipelines.accounting.facts import PERSON
 from pipelines.report.claims import headline_claim, shown_figures
 from pipelines.report.numbers import count, percent, real
 
 HARDLY: Final = 13.8
 """Epsilon from which the odds of a guess may change a million-fold."""
-_WHOSE: Final[Mapping[str, str]] = {"median": "the median", "most": "the most of anybody"}
+_WHOSE: Final[Mapping[str, str]] = {"median": "the median", "most": "the most of anybody", "bound": "the bound"}
 
 _WHO: Final[Mapping[str, str]] = {
     "field": "whoever the documents name in the field of corpus.owner_field",
@@ -116,7 +117,10 @@ def audited_sentences(audit: Mapping[str, Any]) -> list[str]:
         exceeded = [c for c in game["claims"] if c["is_exceeded"]]
         verdict = "None of them is exceeded."
         if any(c["is_of_person"] for c in exceeded):
-            verdict = "The attacks exceed the ε of a person."
+            verdict = (
+                "The attacks exceed the ε of a person. Of correct trainings, up to "
+                f"{percent(1 - lower['confidence'])} show this in each game, so only the alarm decides."
+            )
         elif exceeded:
             verdict = "So the ε of a record does not cover a person."
         found.append(f"For {game['game']}: attacks show an ε of {shown}. Stated is, {claims}. {verdict}")
@@ -129,6 +133,11 @@ def _limit(epsilon: float | None) -> str:
 
 def _lead(person: Mapping[str, Any]) -> str:
     lead = "The ε of one record does not cover a person with several."
+    if person["unit"] == PERSON:
+        lead = (
+            "This training sampled people, so its own ε holds for a person with any number of records. Other releases "
+            "sampled records, and the ε of one record does not cover a person with several."
+        )
     if not person["is_known"]:
         return f"{lead} Whose text a record is, is not known (corpus.owner_from)."
     who = f"A person is {_WHO[person['owner_from']]}. What others wrote about a person is not covered"

@@ -299,8 +299,7 @@ def test_the_plain_words_restrict_the_figures_that_are_shown(full: dict[str, Any
              "statement": "what was left of everything that one person wrote in private rows"}  # fmt: skip
     own = {"notion": "owner_dp", "unit": "person", "corpus": "raw", "statement": "everything that one person wrote"}
     claim |= {**own, "epsilon": 1.0, "together": whole}
-    assert "It holds for what deduplication and redaction left of everything that one person wrote in private rows." in (
-        meaning_of(claims)
-    )
+    left = "what deduplication and redaction left of everything that one person wrote in private rows"
+    assert f"It holds for {left}." in meaning_of(claims)
     whole |= {"refused": "noise is missing", "epsilon": None}  # then the figures of this model are shown
     assert "It holds for everything that one person wrote. " in meaning_of(claims)
