@@ -212,7 +212,7 @@ def found_by_attacks(audit: Mapping[str, Any] | None) -> list[str]:
         seen = "a leak" if membership["any_leak"] else "no leak seen"
         found.append(f"Who was trained on: best attack has AUC {real(best['auc'], 3)}, where 0.5 is a coin: {seen}.")
         people = [attack for attack in membership.get("attacks", ()) if attack["kind"] == "person"]
-        found += [f"The same, all records of a person together: AUC {real(one['auc'], 3)}." for one in people[:1]]
+        found += [f"The same, attacked records of a person together: AUC {real(one['auc'], 3)}." for one in people[:1]]
     if exposure := audit.get("exposure"):
         found += [f"Canaries ({group['name']}): {group['conclusion']}." for group in exposure["groups"]]
     if extraction := audit.get("extraction"):
