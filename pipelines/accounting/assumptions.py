@@ -129,7 +129,7 @@ def common(
         "the sampling rate and number of steps may depend on it",
         "the trusted side keeps to itself what is not published: learning curves, figures, audits, the full report "
         "and checkpoints are releases of their own, which epsilon does not cover",
-        about_others(num_others),
+        about_others(num_others, by_owner=training.by_owner),
         "validation and test folds are public",
         _about_settings(training),
         "the models that redaction uses were pre-trained on other, public data",
@@ -165,6 +165,8 @@ def common(
 
 def _about_settings(training: TrainingFacts) -> Assumption:
     plain = "hyper-parameters were not chosen by looking at private data"
+    if training.is_bound_measured:
+        plain += ", except guarantee.owner_bound, which was measured on it"
     if training.is_noise_from_private_text:
         return Assumption(f"{plain}, except for the noise of phase 1", {"noise chosen from": "private text"})
     if training.light_noise_miss_rate is None:
@@ -181,19 +183,26 @@ def _about_settings(training: TrainingFacts) -> Assumption:
     )
 
 
-def about_others(num_others: int) -> Assumption:
-    """Returns the assumption about other releases on the same records."""
+_ON_PEOPLE: Final = (
+    "; releases on the same people from other files share no record with it, and count in the figures of a person for "
+    "all releases together"
+)
+
+
+def about_others(num_others: int, *, by_owner: bool = False) -> Assumption:
+    """Returns the assumption about other releases on the same records, or (``by_owner``) on the same people."""
+    people = _ON_PEOPLE if by_owner else ""
     if num_others:
         return Assumption(
             f"{num_others} other release{'s' if num_others > 1 else ''} of this store may share records with this one: "
             "the figures of this model alone are not the whole; those of all together are composed first, and credit "
-            "for redaction is given once (`reticent ledger`)",
+            f"for redaction is given once (`reticent ledger`){people}",
             {"other releases": "some"},
         )
     return Assumption(
         "no other release of this store shares an input file, or a document with the same text, with this one, "
         "according to its privacy ledger, which takes a document that was edited and moved to another file for another "
-        "one; a release that is made later, or elsewhere, on the same records adds to epsilon",
+        "one; a release that is made later, or elsewhere, on the same records adds to epsilon" + people,
         {"other releases": "none"},
     )
 

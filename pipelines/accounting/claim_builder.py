@@ -35,7 +35,8 @@ WITHHELD: Final = (
     "not stated here: it rests on rates counted on private text, which are not published (report.publish_counts)"
 )
 LARGE_DELTA: Final = (
-    "delta is not below one over the number of records: a run that publishes one random record whole would satisfy it"
+    "delta is not below one over the number of records, or of people where the claim is about a person: a run that "
+    "publishes one random record whole, or all of one random person's, would satisfy it"
 )
 FOREIGN_ROWS: Final = (
     "no work on this run can mend this: an earlier release trained on rows, or published rows, that another redaction "

@@ -81,12 +81,13 @@ class TrainingFacts:
         is_on_other_text: true if it read the text as an earlier version redacted and divided it, which differs from the
             current text.
         withdrawn: faults of its recipe that were found later.
-        num_compared: number of other models on these files that a comparison trained (`reticent compare`). This model
-            may have been chosen among them.
+        num_compared: number of other models on these files of comparisons, which may have been chosen in its place.
         is_chosen_by_private_scores: true if it was chosen, among them or others, by scores on private text.
         owner_records: most records that a drawn person brought to a step; None if steps sampled records.
         owner_space: settings that say who is a person (``CorpusConfig.space_of_people``); empty if nobody knows.
         owner_bound: largest number of records of a person, if steps sampled records and others were left out.
+        owner_missing: setting ``corpus.owner_missing``.
+        is_bound_measured: true if ``owner_bound`` was counted on the private text.
     """
 
     method: str
@@ -116,6 +117,8 @@ class TrainingFacts:
     owner_records: int | None = None
     owner_space: str = ""
     owner_bound: int | None = None
+    owner_missing: str = "stop"
+    is_bound_measured: bool = False
 
     @property
     def by_owner(self) -> bool:

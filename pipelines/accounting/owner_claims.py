@@ -16,6 +16,12 @@ from pipelines.accounting.events import NeighboringRelation
 from pipelines.files import finite
 from pipelines.methods.rule import ClaimName
 
+_NOT_PUBLISHED: Final = "; how many records each of them has is not public, and is not published"
+_OWN: Final = (
+    "documents without an id count as one person each (corpus.owner_missing = own): somebody who wrote several of them "
+    "is a group of people, and is protected less"
+)
+
 
 def owner_dp(b: ClaimBuilder) -> Claim:
     """Makes the claim of differential privacy of a person."""
@@ -78,9 +84,11 @@ def _about_people(b: ClaimBuilder) -> list[str]:
         "agents, and others who speak in a person's documents without being their owner, are no units",
         "releases on the same people are composed with it, whatever their files, and people of another space "
         "with a name (corpus.owner_space) are other people",
-        "the number of people is public: the same people have at least one document that is read in both worlds; how "
-        "many records each of them has is not public, and is not published",
+        "the number of people is public: the same people have at least one document that is read in both worlds"
+        + ("" if b.publication.publishes_counts else _NOT_PUBLISHED),
     ]
+    if b.training.owner_missing == "own":
+        found.append(_OWN)
     if b.corpus.foreign_public_rows:
         found.append(OTHERS_ROWS)
     elif b.uses_delta2:

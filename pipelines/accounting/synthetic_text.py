@@ -37,8 +37,8 @@ def claim_of_text(document: Mapping[str, Any]) -> dict[str, Any]:
 
     Returns:
         ``notion``, ``statement``, ``theorem``, ``relation``, ``unit``, ``epsilon``, ``delta`` (of all releases on these
-        files together), ``epsilon_this_model``, ``is_guarantee``, ``not_guaranteed_because``, ``assumptions``. If the
-        model has no claim, all but the last three are None, and the reasons say why.
+        files, or people, together), ``epsilon_this_model``, ``is_guarantee``, ``not_guaranteed_because``,
+        ``assumptions``. If the model has no claim, all but the last three are None, and the reasons say why.
     """
     claim = None if document["headline"] is None else document["claims"][document["headline"]]
     if claim is None or _is_without_noise(claim):
@@ -49,7 +49,8 @@ def claim_of_text(document: Mapping[str, Any]) -> dict[str, Any]:
     whole = claim if claim["together"] is None else claim["together"]
     reasons = whole["not_guaranteed_because"]
     if claim["together"] is not None and whole["refused"] is not None:
-        reasons = [f"of all releases on these files together nothing is claimed: {whole['refused']}", *reasons]
+        shared = "files or people" if claim["notion"] == "owner_dp" else "files"
+        reasons = [f"of all releases on these {shared} together nothing is claimed: {whole['refused']}", *reasons]
     return {
         "notion": claim["notion"],
         "theorem": claim["theorem"],

@@ -106,10 +106,14 @@ def can_be_claimed(claims: Sequence[Mapping[str, Any]]) -> str:
     if not_together(shown) is not None:
         num = shown["together"]["num_releases"]
         return (
-            f"Nothing about the {count(num)} releases on these files together: {not_together(shown)}. For this model "
-            f"alone, which is one of them: {_promise(shown, _numbers(shown), shown)}"
+            f"Nothing about the {count(num)} releases on these {_shared(shown)} together: {not_together(shown)}. For "
+            f"this model alone, which is one of them: {_promise(shown, _numbers(shown), shown)}"
         )
     return _promise(shown, numbers, {**shown, **_statement_of(whole_of(shown))})
+
+
+def _shared(claim: Mapping[str, Any]) -> str:
+    return "files or people" if claim["notion"] == "owner_dp" else "files"
 
 
 def _promise(shown: Mapping[str, Any], numbers: str, stated: Mapping[str, Any]) -> str:
@@ -148,6 +152,11 @@ def whole_of(claim: Mapping[str, Any]) -> Mapping[str, Any]:
     return whole
 
 
+def shown_figures(claim: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the figures that are shown first: of all releases together if the claim holds for them, else its own."""
+    return claim if not_together(claim) is not None else whole_of(claim)
+
+
 def _statement_of(figures: Mapping[str, Any]) -> dict[str, Any]:
     """Statement and assumptions that belong to figures, as far as they are there."""
     return {key: figures[key] for key in ("statement", "assumptions") if figures.get(key) is not None}
@@ -165,9 +174,7 @@ def only_together(claim: Mapping[str, Any]) -> dict[str, Any]:
 
 def unit_of(claim: Mapping[str, Any]) -> str:
     """Returns the unit of privacy of the figures that are shown first."""
-    whole = claim["together"]
-    is_whole = whole is not None and not_together(claim) is None
-    return str((whole["unit"] if is_whole else claim["unit"]) or "record")
+    return str(shown_figures(claim)["unit"] or "record")
 
 
 def numbers_of(claim: Mapping[str, Any]) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pipelines.report.claims import headline_claim
+from pipelines.accounting.facts import PERSON
+from pipelines.report.claims import headline_claim, shown_figures
 from pipelines.report.numbers import count, percent, real
 
 HARDLY: Final = 13.8
 """Epsilon from which the odds of a guess may change a million-fold."""
-_WHOSE: Final[Mapping[str, str]] = {"median": "the median", "most": "the most of anybody"}
+_WHOSE: Final[Mapping[str, str]] = {"median": "the median", "most": "the most of anybody", "bound": "the bound"}
 
 _ROWS: Final = (" in rows that are private in every release", " in private rows")
 _WHO: Final[Mapping[str, str]] = {
@@ -66,21 +67,38 @@ def protected_sentences(report: Mapping[str, Any]) -> list[str]:
     if claim is None or (claim["notion"], claim["status"]) != ("owner_dp", "issued") or who is None:
         return []
     differs = (corpus.get("source") or {}).get("num_values")
+    except_own = own = ""
+    if corpus.get("owner_missing") == "own":
+        except_own = ", except whoever wrote several documents without an id: they are protected less"
+        own = " A document without an id counts as a person of its own (corpus.owner_missing = own)."
     open_rows = ["What a person wrote in rows of the public side is not protected either."]
+    open_steps = ["Nor is what deduplication and redaction reveal of a person by what they leave of others."]
     return [
-        "Every person whose text the model was trained on is protected to the same degree, however much they wrote.",
-        f"A person is {who}{', unless a table [[corpus.source]] says otherwise' if differs else ''}.",
+        "Every person whose text the model was trained on is protected to the same degree, however much they wrote"
+        f"{except_own}.",
+        f"A person is {who}{', unless a table [[corpus.source]] says otherwise' if differs else ''}.{own}",
         "Not protected are people whom others write about, agents and others who speak in a document that is not "
         "theirs, and people whose text was held out (validation and test), because it is taken to be public.",
         *(open_rows if covered_rows(claim) else []),
+        *(open_steps if _is_of_private_set(claim) else []),
     ]
 
 
 def covered_rows(claim: Mapping[str, Any]) -> str:
-    """Returns the rows that a claim is restricted to, in words to follow others, as its statements say; or nothing."""
-    said = f"{claim['statement']} {(claim.get('together') or {}).get('statement')}"
+    """Returns the rows that the shown figures of a claim are restricted to, in words to follow others; or nothing."""
+    said = shown_figures(claim).get("statement") or ""
     known = [*_ROWS] if claim["notion"] == "owner_dp" else [*_ROWS[:1]]
     return next((rows for rows in known if rows in said), "")
+
+
+def covered_text(claim: Mapping[str, Any], text: str) -> str:
+    """Returns the text of a person that a claim covers, with the restrictions of the figures that are shown."""
+    left = "what deduplication and redaction left of " if _is_of_private_set(claim) else ""
+    return f"{left}{text}{covered_rows(claim)}"
+
+
+def _is_of_private_set(claim: Mapping[str, Any]) -> bool:
+    return claim["notion"] == "owner_dp" and shown_figures(claim).get("corpus") == "private_set"
 
 
 def figures_text(figures: Sequence[Mapping[str, Any]], epsilon: str = "ε") -> str:
@@ -106,7 +124,10 @@ def audited_sentences(audit: Mapping[str, Any]) -> list[str]:
         exceeded = [c for c in game["claims"] if c["is_exceeded"]]
         verdict = "None of them is exceeded."
         if any(c["is_of_person"] for c in exceeded):
-            verdict = "The attacks exceed the ε of a person."
+            verdict = (
+                "The attacks exceed the ε of a person. Of correct trainings, up to "
+                f"{percent(1 - lower['confidence'])} show this in each game, so only the alarm decides."
+            )
         elif exceeded:
             verdict = "So the ε of a record does not cover a person."
         found.append(f"For {game['game']}: attacks show an ε of {shown}. Stated is, {claims}. {verdict}")
@@ -119,6 +140,11 @@ def _limit(epsilon: float | None) -> str:
 
 def _lead(person: Mapping[str, Any]) -> str:
     lead = "The ε of one record does not cover a person with several."
+    if person["unit"] == PERSON:
+        lead = (
+            "This training sampled people, so its own ε holds for a person with any number of records. Other releases "
+            "sampled records, and the ε of one record does not cover a person with several."
+        )
     if not person["is_known"]:
         return f"{lead} Whose text a record is, is not known (corpus.owner_from)."
     who = f"A person is {_WHO[person['owner_from']]}. What others wrote about a person is not covered"

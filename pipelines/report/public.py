@@ -13,6 +13,7 @@ import re
 from collections.abc import Container, Iterable, Mapping
 from typing import Any, Final
 
+from pipelines.accounting.facts import PUBLIC_BASES
 from pipelines.corpus.formats import FORMATS
 from pipelines.filled_in import mark_document, our_names
 from pipelines.language import SPACYS_OWN
@@ -123,8 +124,8 @@ WITHHELD: Final = (
     "perplexity and accuracy on what the policies found in held-out text",
     "warnings, because they quote counts",
 )
-_UNCOUNTED: Final = frozenset({"one", "example"})
-"""People whose number of records nobody counted: it stands in the source (`pipelines.accounting.people`)."""
+_UNCOUNTED: Final = frozenset({"one", "example", "bound"})
+"""People whose number of records nobody counted: it stands in source (`pipelines.accounting.people`) or settings."""
 _RATE_DIGITS = 3
 _CLAIM_DIGITS = 3
 _DIRECTIONS: Final[Mapping[str, Direction]] = {
@@ -176,7 +177,7 @@ def public_version(full: Mapping[str, Any], claims: Any, *, publishes_counts: bo
         "training": _training(full["training"], publishes_rows=publishes_rows),
         "claims": [_claim(claim, _counted(full), named) for claim in shown],
         "accountants": [{**row, "epsilon": coarse(row["epsilon"], _CLAIM_DIGITS, "up")} for row in accountants],
-        "person": _person((claims or {}).get("person"), publishes_counts=publishes_counts),
+        "person": _person((claims or {}).get("person"), _bound(full["settings"]), publishes_counts=publishes_counts),
         "warnings": [],
         "settings": full["settings"],
         "lineage": [],
@@ -247,13 +248,24 @@ def _metrics(metrics: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
     return kept
 
 
-def _person(person: Mapping[str, Any] | None, *, publishes_counts: bool) -> dict[str, Any] | None:
+def _bound(settings: Mapping[str, Mapping[str, Any]]) -> int | None:
+    """The largest number of records of a person, if a setting fixed it without a look at the private text."""
+    guarantee = settings.get("guarantee") or {}
+    return guarantee.get("owner_bound") if guarantee.get("owner_bound_basis") in PUBLIC_BASES else None
+
+
+def _person(person: Mapping[str, Any] | None, bound: int | None, *, publishes_counts: bool) -> dict[str, Any] | None:
     """The figures of people, rounded as those of claims. How many records people have is a private count."""
     if person is None:
         return None
 
+    def of_bound(figure: Mapping[str, Any]) -> dict[str, Any]:
+        is_bound = bound is not None and figure["num_records"] == bound
+        return {**figure, "whose": ["bound" if who == "most" and is_bound else who for who in figure["whose"]]}
+
     def told(part: Mapping[str, Any]) -> dict[str, Any]:
-        figures = [f for f in part["figures"] if publishes_counts or _UNCOUNTED.issuperset(f["whose"])]
+        named = map(of_bound, part["figures"])
+        figures = [f for f in named if publishes_counts or _UNCOUNTED.issuperset(f["whose"])]
         return {**part, "figures": [{**f, "epsilon": coarse(f["epsilon"], _CLAIM_DIGITS, "up")} for f in figures]}
 
     counts = {} if publishes_counts else {"num_people": None}

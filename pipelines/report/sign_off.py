@@ -14,9 +14,9 @@ from typing import Any, Final
 from pipelines.methods.registry import method
 from pipelines.methods.spec import MethodSpec
 from pipelines.report.cards import NEVER
-from pipelines.report.claims import DP_NOTION, can_be_claimed, headline_claim, not_together, unit_of, whole_of
+from pipelines.report.claims import DP_NOTION, can_be_claimed, headline_claim, shown_figures, unit_of
 from pipelines.report.numbers import count, percent, real
-from pipelines.report.people import audited_sentences, covered_rows, person_sentences, protected_sentences
+from pipelines.report.people import audited_sentences, covered_text, person_sentences, protected_sentences
 from pipelines.report.render import render_html, render_page
 from pipelines.report.synthetic import signed_for
 from pipelines.report.words import SOURCES
@@ -109,10 +109,9 @@ def meaning_of(claims: Sequence[Mapping[str, Any]]) -> str:
     claim = headline_claim(claims)
     if claim is None or claim["status"] != "issued":
         return "So nothing protects what stands in the text, but that redaction masked it."
-    figures = claim if not_together(claim) is not None else whole_of(claim)
+    figures = shown_figures(claim)
     unit, epsilon, delta = unit_of(claim), figures["epsilon"], figures["delta"]
-    rows = covered_rows(claim)
-    about = f"about {_GUESSES[claim['notion']].format(unit=unit)}{rows}"
+    about = f"about {covered_text(claim, _GUESSES[claim['notion']].format(unit=unit))}"
     limit = _OPEN.get(claim["notion"], _SILENT)
     if epsilon == 0:
         return f"In plain words: what is published is no help to whoever guesses {about}. {limit}"
@@ -121,7 +120,7 @@ def meaning_of(claims: Sequence[Mapping[str, Any]]) -> str:
     kept = "" if factor < _LARGE_FACTOR else " That is hardly a protection."
     whom = f"whoever wrote or is named in one {unit}" if claim["notion"] == DP_NOTION else f"one {unit}"
     holds = (
-        f"everything that one person wrote{rows}"
+        covered_text(claim, "everything that one person wrote")
         if claim["notion"] == "owner_dp"
         else f"{whom}; what many of them say together about a person is protected far less"
     )
@@ -213,7 +212,7 @@ def found_by_attacks(audit: Mapping[str, Any] | None) -> list[str]:
         seen = "a leak" if membership["any_leak"] else "no leak seen"
         found.append(f"Who was trained on: best attack has AUC {real(best['auc'], 3)}, where 0.5 is a coin: {seen}.")
         people = [attack for attack in membership.get("attacks", ()) if attack["kind"] == "person"]
-        found += [f"The same, all records of a person together: AUC {real(one['auc'], 3)}." for one in people[:1]]
+        found += [f"The same, attacked records of a person together: AUC {real(one['auc'], 3)}." for one in people[:1]]
     if exposure := audit.get("exposure"):
         found += [f"Canaries ({group['name']}): {group['conclusion']}." for group in exposure["groups"]]
     if extraction := audit.get("extraction"):

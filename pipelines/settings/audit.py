@@ -97,7 +97,8 @@ class AuditConfig(StageConfig):
         le=1_000,
         description="Records of each made-up person in the game on people, which compares a lower bound with the "
         "epsilon of a person. unset: 16 if train.unit = owner, and no such game otherwise. A number also lets "
-        "membership attacks judge people (corpus.owner_from), and trains the audit's model without all their records.",
+        "membership attacks judge people (corpus.owner_from), and trains the audit's model without their private "
+        "records whose text stands once in the corpus. People with more such records than num_members are not judged.",
     )
     confidence: float = Field(
         0.95, gt=0.5, lt=1, description="Confidence of intervals and lower bounds. Alarms are raised at 99.9 % instead."

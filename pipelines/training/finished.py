@@ -24,13 +24,17 @@ def warnings_about(
     insecure_test_seed: bool,
     noise_multiplier: float | None,
     unprotected_by: str | None = None,
+    unit: str = "record",
 ) -> list[str]:
     """Returns the warnings about a training that the trusted side must see."""
     warnings = []
+    units, whole = "private records", "one random record"
+    if unit == PERSON:
+        units, whole = "people", "all of one random person's text"
     if num_private and target_delta >= 1 / num_private:
         warnings.append(
-            f"target_delta {target_delta:g} is not below 1/{num_private}, one over the number of private records: "
-            "a mechanism that publishes one random record would satisfy it. Lower train.target_delta."
+            f"target_delta {target_delta:g} is not below 1/{num_private}, one over the number of {units}: a mechanism "
+            f"that publishes {whole} would satisfy it. Lower train.target_delta."
         )
     if insecure_test_seed:
         warnings.append("insecure_test_seed is on: samples and noise can be repeated by anyone, so no guarantee holds.")
@@ -103,4 +107,5 @@ class FinishedTraining:
             insecure_test_seed=self.config["insecure_test_seed"],
             noise_multiplier=self.noise_multiplier,
             unprotected_by=method if registry.method(method).is_unprotected else None,
+            unit=self.unit,
         )

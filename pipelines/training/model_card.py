@@ -67,7 +67,7 @@ def _cost(run: FinishedTraining) -> str:
     others = f"{spent.num_earlier} earlier release{'s' if spent.num_earlier > 1 else ''} on files that it shares"
     if not math.isfinite(spent.epsilon):
         return f"Together with {others} there is no bound on what the models tell of a record. {alone}"
-    whole = f"ε = {real(spent.epsilon, 3, upper=True)} at δ = {spent.delta:g}"
+    whole = f"ε = {real(spent.epsilon, 3, upper=True)} at δ = {spent.delta:g} (one private record replaced)"
     return f"Together with {others}, and before later ones, it costs {whole}, composed and unamplified. {alone}"
 
 

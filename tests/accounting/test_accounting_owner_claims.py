@@ -12,6 +12,7 @@ from pipelines.accounting.composition import Publication
 from pipelines.accounting.corpus_facts import corpus_facts
 from pipelines.accounting.events import Composed
 from pipelines.accounting.facts import COPIES_BY_PERSON, PERSON, ReleaseFacts
+from pipelines.accounting.synthetic_text import claim_of_text
 from pipelines.report.people import covered_rows
 from pipelines.settings.dedup import DedupConfig
 from pipelines.settings.redact import RedactConfig
@@ -98,13 +99,55 @@ def test_what_couples_people_follows_from_settings(scope, redact, learnt, says):
     assert all(part in how for part, how in zip(says, found.couples_people, strict=True))
 
 
+def test_documents_without_an_id_are_people_only_by_assumption():
+    own = replace(of_people(), owner_missing="own")
+    said = text(claim(build_claims(own, CORPUS, review(), ()), "owner_dp"))
+    assert "documents without an id count as one person each (corpus.owner_missing = own)" in said
+    assert "corpus.owner_missing" not in text(claim(build_claims(of_people(), CORPUS, review(), ()), "owner_dp"))
+
+
+@pytest.mark.parametrize("publishes_counts", [True, False])
+def test_records_of_people_are_not_called_unpublished_if_counts_are_published(publishes_counts):
+    publication = Publication(publishes_counts=publishes_counts)
+    said = text(claim(build_claims(of_people(), CORPUS, review(), (), publication), "owner_dp"))
+    assert "the number of people is public" in said
+    assert ("is not public, and is not published" in said) is not publishes_counts
+
+
+def test_assumptions_about_other_releases_count_the_people_of_other_files():
+    others = "releases on the same people from other files share no record with it, and count"
+    one = claim(beside_people(of_people(), people=[other()]), "owner_dp")
+    assert others in text(one)
+    assert others in text(one["together"])
+    assert others not in text(claim(build(), "dp_private_set"))
+
+
+def test_no_claim_of_text_calls_people_files():
+    whole = {"epsilon": None, "delta": None, "is_guarantee": False, "not_guaranteed_because": [], "refused": "no noise",
+             "unit": PERSON, "statement": "", "assumptions": []}  # fmt: skip
+    found = build(OF_PEOPLE, APART)
+    found["claims"][found["headline"]]["together"] = whole
+    (reason,) = claim_of_text(found)["not_guaranteed_because"]
+    assert reason == "of all releases on these files or people together nothing is claimed: no noise"
+
+
+def test_a_bound_that_was_measured_is_named_as_a_choice_by_private_text():
+    measured = replace(training("crt"), owner_bound=4, is_bound_measured=True)
+    for made, does in ((measured, True), (replace(measured, is_bound_measured=False), False)):
+        said = text(claim(build_claims(made, CORPUS, review(), ()), "dp_private_set"))
+        assert "were not chosen by looking at private data" in said
+        assert ("except guarantee.owner_bound, which was measured on it" in said) is does
+
+
 def test_a_training_on_records_makes_no_claim_about_people():
     assert all(one["notion"] != "owner_dp" for one in build()["claims"])
 
 
 def test_delta_counts_people():
     found = build({**OF_PEOPLE, "num_private_records": 90_000, "target_delta": 1e-4})
-    assert not claim(found, "owner_dp")["is_guarantee"]
+    one = claim(found, "owner_dp")
+    assert not one["is_guarantee"]
+    assert "all of one random person's" in one["not_guaranteed_because"][0]
 
 
 def of_people(name="crt", people="customers/field/id"):

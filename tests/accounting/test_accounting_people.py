@@ -97,8 +97,8 @@ def test_the_public_learns_no_count_of_records():
     assert "How many records people have is not told here" in " ".join(person_sentences(found))
     counted = {"person": person("dpsgd")}
     full = {
-        **dict.fromkeys(("schema_version", "title", "settings", "synthetic", "signed_by", "audit")),
-        **{name: {} for name in ("metrics", "dedup", "shards", "training", "miss_rate")},
+        **dict.fromkeys(("schema_version", "title", "synthetic", "signed_by", "audit")),
+        **{name: {} for name in ("metrics", "settings", "dedup", "shards", "training", "miss_rate")},
         "publishes_rows": False, "warnings": [], "redaction": {"policies": [], "conservative": None},
     }  # fmt: skip
     shown = public_version(full, counted)["person"]

@@ -77,6 +77,7 @@ def test_a_cached_model_is_one_release_and_a_forced_one_a_second(config: Path) -
         assert metrics["epsilon"] > metrics["epsilon_this_model"]
     card = one_file(roots / "public/objects/train", "model/README.md", newest=True)
     assert card.index("Together with 1 earlier release") < card.index("The noise of this training")
+    assert " (one private record replaced), composed and unamplified. The noise of this training" in card
     assert "2 releases together" in one_file(roots / "public/objects/report", "report.html", newest=True)
     summary = run_text({"run_id": "r", "stages": [], "metrics": full["metrics"]})
     assert "epsilon, all releases on these files" in summary

@@ -47,7 +47,7 @@ def audit(unit: str = "record", lower: float = 4.0271, person: float | None = 18
         (audit(), "So the ε of a record does not cover a person."),
         (audit(lower=0.5), "None of them is exceeded."),
         (audit(person=None), "So the ε of a record does not cover a person."),
-        (audit("person", person=0.78), "The attacks exceed the ε of a person."),
+        (audit("person", person=0.78), "show this in each game, so only the alarm decides."),
         (audit("person"), "None of them is exceeded."),
     ],
 )
@@ -59,6 +59,13 @@ def test_a_sentence_names_each_epsilon_and_says_which_is_exceeded(found: dict[st
     assert sentence in found_by_attacks(found)
 
 
+def test_a_bound_above_the_epsilon_of_a_person_is_no_alarm() -> None:
+    (sentence,) = audited_sentences(audit("person", person=0.78))
+    assert (
+        "The attacks exceed the ε of a person. Of correct trainings, up to 5\u00a0% show this in each game" in sentence
+    )
+
+
 def test_reports_show_both_figures_by_name(raw: dict[str, Any], make_report: Callable[..., dict[str, Any]]) -> None:
     full = make_report(raw, audit=audit())
     page = render_html(full)
@@ -66,6 +73,7 @@ def test_reports_show_both_figures_by_name(raw: dict[str, Any], make_report: Cal
     for words in ("a record", "a person with 16 records", "stated for a person with 16 records, at most"):
         assert words in text
     assert "yes: it does not cover a person" in text
+    assert "up to 5 % of correct trainings show it in each game. Only the alarm decides." in text
     card = model_card_sections(published(full))
     assert "ε of a made-up person with 16 records that attacks showed, at least | 4.02" in card
     assert "a record, 0.78; a person with 16 records, 18.6" in card

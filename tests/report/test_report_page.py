@@ -167,6 +167,9 @@ def test_several_releases_stand_first_wherever_an_epsilon_is_shown(raw: dict[str
     text = said(render_html(full))
     assert "Nothing about the 4 releases on these files together: another one. For this model alone" in text
     assert "Why it does not hold for all releases together: another one" in text
+    headline["notion"] = "owner_dp"
+    text = said(render_html(make_report(raw)))
+    assert "Nothing about the 4 releases on these files or people together: another one." in text
 
 
 def test_rates_of_a_labelled_part_are_said_to_be_that(raw: dict[str, Any], make_report: Make) -> None:

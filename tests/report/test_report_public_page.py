@@ -9,7 +9,9 @@ from typing import Any
 
 from public_reports import published, said
 
+from pipelines.report.cards import model_card_sections
 from pipelines.report.numbers import count
+from pipelines.report.people import person_sentences
 from pipelines.report.public import public_version
 from pipelines.report.render import render_html
 
@@ -158,3 +160,32 @@ def test_masked_shares_by_policy_and_domain_are_for_the_private_page_only(pages:
     assert "retail 9,621 12.4 %" in text
     assert "Masked tokens by domain" not in pages["public"]
     assert "travel" not in pages["public"]
+
+
+def test_the_epsilon_of_a_person_with_a_bound_that_a_setting_fixed_is_public(
+    raw: dict[str, Any], make_report: Make
+) -> None:
+    figures = [
+        {"num_records": 1, "whose": ["one"], "epsilon": 1.0},
+        {"num_records": 4, "whose": ["most"], "epsilon": 6.5432},
+    ]
+    part = {"basis": "dp_private_set", "is_guarantee": True, "not_guaranteed_because": [], "refused": None}
+    person = {
+        **part, "is_known": True, "owner_from": "field", "num_people": None, "has_public_rows": False,
+        "unit": "sentence", "delta": 1e-5, "assumptions": [], "figures": figures,
+        "together": {**part, "num_releases": 2, "figures": figures},
+    }  # fmt: skip
+    for bound, basis, is_shown in ((4, "fixed_beforehand", True), (4, "measured", False), (5, "public_text", False)):
+        guarantee = {"owner_bound": bound, "owner_bound_basis": basis}
+        full = make_report(raw, settings={"guarantee": guarantee})
+        shown = public_version(full, {**raw["claims"], "person": person})
+        assert ("6.55 with 4 records (the bound)" in model_card_sections(shown)) is is_shown
+        assert ("6.55 with 4 records (the bound)" in said(render_html(shown))) is is_shown
+        assert len(shown["person"]["together"]["figures"]) == 1 + is_shown
+
+
+def test_a_training_on_people_beside_others_does_not_deny_its_own_claim() -> None:
+    person = {"unit": "person", "is_known": False, "refused": "a reason", "together": None}
+    first, _ = person_sentences(person)
+    assert first.startswith("This training sampled people, so its own ε holds for a person with any number of records.")
+    assert person_sentences({**person, "unit": "sentence"})[0].startswith("The ε of one record does not cover")

@@ -258,6 +258,7 @@ def test_the_page_says_who_is_protected_if_the_claim_is_about_a_person(full: dic
     of_people = copy.deepcopy(full)
     claim: Any = headline_claim(of_people["claims"])
     claim |= {"notion": "owner_dp", "unit": "person", "together": None}
+    claim |= {"statement": "everything that one person wrote was replaced", "corpus": "raw"}
     of_people["settings"]["corpus"] = {"owner_from": "field", "source": {"num_values": 0}}
     of_people["person"] = None
     text = front_of(sign_off_page(of_people, SIGNING))
@@ -271,10 +272,34 @@ def test_the_page_says_who_is_protected_if_the_claim_is_about_a_person(full: dic
     text = front_of(sign_off_page(of_people, SIGNING))
     assert "It holds for everything that one person wrote in private rows." in text
     assert "What a person wrote in rows of the public side is not protected either." in text
+    claim["corpus"] = "private_set"
+    text = front_of(sign_off_page(of_people, SIGNING))
+    left = "what deduplication and redaction left of everything that one person wrote"
+    assert f"It holds for {left} in private rows." in text
+    assert "guesses about what deduplication and redaction left of what one person wrote in private rows" in text
+    assert "Nor is what deduplication and redaction reveal of a person" in text
     of_people["settings"]["corpus"]["source"]["num_values"] = 1
     assert "unless a table [[corpus.source]] says otherwise" in front_of(sign_off_page(of_people, SIGNING))
+    of_people["settings"]["corpus"]["owner_missing"] = "own"
+    text = front_of(sign_off_page(of_people, SIGNING))
+    assert "however much they wrote, except whoever wrote several documents without an id" in text
+    assert "A document without an id counts as a person of its own (corpus.owner_missing = own)." in text
     for changes in ({"notion": "dp_private_set"}, {"status": "estimate", "reason": "of a test"}):
         other = copy.deepcopy(of_people)
         headline: Any = headline_claim(other["claims"])
         headline |= changes
         assert "Who is protected" not in front_of(sign_off_page(other, SIGNING))
+
+
+def test_the_plain_words_restrict_the_figures_that_are_shown(full: dict[str, Any]) -> None:
+    claims = copy.deepcopy(full["claims"])
+    claim: Any = headline_claim(claims)
+    whole = {"num_releases": 2, "epsilon": 2.0, "delta": 1e-5, "unit": "person", "is_guarantee": True, "refused": None,
+             "not_guaranteed_because": [], "assumptions": [], "corpus": "private_set",
+             "statement": "what was left of everything that one person wrote in private rows"}  # fmt: skip
+    own = {"notion": "owner_dp", "unit": "person", "corpus": "raw", "statement": "everything that one person wrote"}
+    claim |= {**own, "epsilon": 1.0, "together": whole}
+    left = "what deduplication and redaction left of everything that one person wrote in private rows"
+    assert f"It holds for {left}." in meaning_of(claims)
+    whole |= {"refused": "noise is missing", "epsilon": None}  # then the figures of this model are shown
+    assert "It holds for everything that one person wrote. " in meaning_of(claims)

@@ -258,6 +258,13 @@ def test_a_person_is_covered_as_the_text_was_deduplicated_for_this_model(tmp_pat
     assert found["owner_dp", 1]["corpus"] == corpus
 
 
+def test_documents_that_count_as_people_are_an_assumption_of_the_claim(tmp_path):
+    corpus = CorpusConfig(owner_from="field", owner_field="customer_id", owner_missing="own")
+    people = {"record": "person", "owner_records": 1, "train": {"unit": "owner"}}
+    found = claims(tmp_path, corpus=corpus, artifacts={"split": []}, **people)["owner_dp", 1]
+    assert any("corpus.owner_missing = own" in text for text in found["assumptions"])
+
+
 def test_normalised_copies_and_public_rows_leave_no_claim_before_deduplication(tmp_path):
     """A copy in other letters can move between the masked, private rows and the public ones, which have no noise."""
     found = claims(tmp_path, dedup={"normalise": "casefold"}, redact={"conservative": "conservative"})

@@ -21,7 +21,7 @@ from pipelines.stages.train import train as train_stage
 from pipelines.stages.train.train import run
 from pipelines.training import outputs
 from pipelines.training.data.row_store import StoredRecords
-from pipelines.training.finished import FinishedTraining
+from pipelines.training.finished import FinishedTraining, warnings_about
 from pipelines.training.loop import TrainingOutcome
 from pipelines.training.methods.base import Account, LoopTraining
 from pipelines.training.scoring.evaluation import Evaluation
@@ -356,3 +356,17 @@ def test_the_vocabulary_is_searched_before_anything_is_trained_or_charged(tmp_pa
     assert "<SYS>" in searched[0]["model"]["vocab"]
     assert files(ctx.out.folder) == files(ctx.out.public_folder) == {}
     assert (ctx.out.basis / "config.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("unit", "says"),
+    [
+        ("sentence", "number of private records: a mechanism that publishes one random record would"),
+        ("person", "number of people: a mechanism that publishes all of one random person's text would"),
+    ],
+)
+def test_a_large_delta_is_measured_by_the_number_of_units(unit, says):
+    (warning,) = warnings_about(
+        num_private=10, target_delta=0.1, insecure_test_seed=False, noise_multiplier=1.0, unit=unit
+    )
+    assert says in warning

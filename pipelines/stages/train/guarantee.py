@@ -49,7 +49,13 @@ def run(ctx: StageContext) -> dict[str, Any]:
     redact, report = ctx.configs["redact"], ctx.configs["report"]
     training = parse_training(ctx.input("train").json("events.json"))
     space = ctx.configs["corpus"].space_of_people
-    training = replace(training, is_chosen_by_private_scores=config.chosen_by == "private_scores", owner_space=space)
+    training = replace(
+        training,
+        is_chosen_by_private_scores=config.chosen_by == "private_scores",
+        owner_space=space,
+        owner_missing=ctx.configs["corpus"].owner_missing,
+        is_bound_measured=training.owner_bound is not None and config.owner_bound_basis == "measured",
+    )
     releases = ctx.outside.releases or Releases()
     if ctx.outside.releases is not None:
         withdrawn = withdrawals(releases.recipe, training.method)
@@ -84,7 +90,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
         num_training_sentences=figures.get("num_population_sentences"),
         stability=stability_of(figures),
     )
-    people = _people(ctx, training, is_measured=config.owner_bound_basis == "measured")
+    people = _people(ctx, training)
     joined = {"others": others, "of_people": releases.of_people}
     claims = build_claims(training, corpus, review, config.groups, publication, people=people, **joined)
     public = claims
@@ -107,7 +113,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
     return {"num_claims": len(document["claims"]), "num_refused": num_refused}
 
 
-def _people(ctx: StageContext, training: TrainingFacts, *, is_measured: bool) -> People | None:
+def _people(ctx: StageContext, training: TrainingFacts) -> People | None:
     """Counts the private records of each owner. None if owners are unknown; no counts if it read other text."""
     corpus: CorpusConfig = ctx.configs["corpus"]
     train: TrainConfig = ctx.configs["train"]
@@ -129,9 +135,9 @@ def _people(ctx: StageContext, training: TrainingFacts, *, is_measured: bool) ->
             of_shard = shard.table(SHARD, "private").rows(["doc_id", "sentence_index"])
             rows += [(row["doc_id"], row["sentence_index"]) for row in of_shard]
         add_records(counts, rows, owners, size)
-    has_assumed = corpus.owner_missing == "own"
+    has_assumed = training.owner_missing == "own"
     found = people_of(corpus.owner_from, counts, has_assumed=has_assumed, bound=training.owner_bound)
-    return replace(found, is_measured=is_measured and training.owner_bound is not None)
+    return replace(found, is_measured=training.is_bound_measured)
 
 
 def _table_holds(releases: Releases) -> bool:
