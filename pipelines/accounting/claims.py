@@ -234,8 +234,9 @@ def _warnings(training: TrainingFacts) -> list[str]:
     found = [OTHER_TEXT] if training.is_on_other_text else []
     if num and training.target_delta >= 1 / num:
         found.append(
-            f"target_delta {training.target_delta:g} is not below 1 / {num}, one over the number of private records: "
-            "a run that publishes one private record whole would satisfy it. Lower train.target_delta."
+            f"target_delta {training.target_delta:g} is not below 1 / {num}, one over the number of "
+            f"{'people' if training.by_owner else 'private records'}: a run that publishes one of them whole would satisfy it. "
+            "Lower train.target_delta."
         )
     return found
 
