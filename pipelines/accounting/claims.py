@@ -233,10 +233,10 @@ def _warnings(training: TrainingFacts) -> list[str]:
     num = training.num_private_records
     found = [OTHER_TEXT] if training.is_on_other_text else []
     if num and training.target_delta >= 1 / num:
+        many, one = ("people", "person's text") if training.by_owner else ("private records", "private record")
         found.append(
-            f"target_delta {training.target_delta:g} is not below 1 / {num}, one over the number of "
-            f"{'people' if training.by_owner else 'private records'}: a run that publishes one of them whole would satisfy it. "
-            "Lower train.target_delta."
+            f"target_delta {training.target_delta:g} is not below 1 / {num}, one over the number of {many}: "
+            f"a run that publishes one {one} whole would satisfy it. Lower train.target_delta."
         )
     return found
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pipelines.accounting.facts import PERSON
 from pipelines.report.claims import headline_claim, shown_figures
 from pipelines.report.numbers import count, percent, real
 
@@ -140,7 +139,7 @@ def _limit(epsilon: float | None) -> str:
 
 def _lead(person: Mapping[str, Any]) -> str:
     lead = "The ε of one record does not cover a person with several."
-    if person["unit"] == PERSON:
+    if person["unit"] == "person":
         lead = (
             "This training sampled people, so its own ε holds for a person with any number of records. Other releases "
             "sampled records, and the ε of one record does not cover a person with several."

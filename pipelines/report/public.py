@@ -13,7 +13,6 @@ import re
 from collections.abc import Container, Iterable, Mapping
 from typing import Any, Final
 
-from pipelines.accounting.facts import PUBLIC_BASES
 from pipelines.corpus.formats import FORMATS
 from pipelines.filled_in import mark_document, our_names
 from pipelines.language import SPACYS_OWN
@@ -251,7 +250,7 @@ def _metrics(metrics: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
 def _bound(settings: Mapping[str, Mapping[str, Any]]) -> int | None:
     """The largest number of records of a person, if a setting fixed it without a look at the private text."""
     guarantee = settings.get("guarantee") or {}
-    return guarantee.get("owner_bound") if guarantee.get("owner_bound_basis") in PUBLIC_BASES else None
+    return guarantee.get("owner_bound") if guarantee.get("owner_bound_basis") not in (None, "measured") else None
 
 
 def _person(person: Mapping[str, Any] | None, bound: int | None, *, publishes_counts: bool) -> dict[str, Any] | None:
