@@ -177,20 +177,20 @@ def test_a_large_group_without_sampling_has_the_closed_form_and_no_epsilon_of_ze
     assert group_epsilon(event, 1e-6, size) == pytest.approx(gdp_epsilon(2 * size * math.sqrt(5) / 0.3, 1e-6), rel=1e-3)
 
 
-def test_memory_does_not_grow_with_the_number_of_records(monkeypatch):
+def test_memory_does_not_grow_with_the_number_of_records(patch):
     """Without chunks by the number of moves, 65,536 places of some 2,000 moves take a gigabyte for each array."""
     pair = groups.Pair(200_000, 0.005, 40.0, 1e-12)
     num_moves = len(pair._moves)
     assert num_moves > 1_000
     sizes = []
-    monkeypatch.setattr(groups, "ndtr", lambda x: sizes.append(x.size) or ndtr(x))
+    patch.constant(groups, "ndtr", lambda x: sizes.append(x.size) or ndtr(x))
     levels = np.linspace(-1.0, 1.0, 9_000)
     pair._divergences(levels, np.linspace(pair._low, pair._high, 9_000))
     assert sum(sizes) == 9_000 * num_moves
     assert max(sizes) <= 1 << 22
 
 
-def test_chunks_do_not_change_the_figure(monkeypatch):
+def test_chunks_do_not_change_the_figure(patch):
     found = groups.Pair(50, 0.02, 2.0, 1e-12).discretised(1e-2).get_delta_for_epsilon(1.0)
-    monkeypatch.setattr(groups, "_CELLS", 1_000)
+    patch.constant(groups, "_CELLS", 1_000)
     assert groups.Pair(50, 0.02, 2.0, 1e-12).discretised(1e-2).get_delta_for_epsilon(1.0) == pytest.approx(found)
