@@ -219,8 +219,9 @@ def _is_term(word: str) -> bool:
 
 def _begins(word: re.Match[str], before: str) -> bool:
     """Returns true for a common word that begins a sentence: "Print 200"."""
+    lower = word[1].lower()
     return (
         not word[2]
-        and word[1].lower() in COMMON_WORDS | _DICTIONARY
+        and (lower in COMMON_WORDS or lower in _DICTIONARY)
         and _SENTENCE.search(before[: word.start()]) is not None
     )

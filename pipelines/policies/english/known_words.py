@@ -138,7 +138,9 @@ def is_known(find: str, label: str, before: str, after: str, row: Row) -> bool:
         return True
     if key in _LISTS["peoples"]:
         following = re.match(r" ([^\W\d_]+)", after)
-        return following is not None and following[1].islower() and following[1] in WORDS - _LISTS["persons"]
+        if following is None or not following[1].islower():
+            return False
+        return following[1] in WORDS and following[1] not in _LISTS["persons"]
     if row.is_personal or row.num_words < _SENTENCE:
         return False
     if key in _LISTS["places"]:

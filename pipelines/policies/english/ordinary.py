@@ -338,7 +338,7 @@ def _is_lab_line(find: str) -> bool:
     words = _WORD.findall(find)
     return (
         bool(words)
-        and all(w.lower() in _LISTS["technical"] | _LISTS["numbered"] for w in words)
+        and all(w.lower() in _LISTS["technical"] or w.lower() in _LISTS["numbered"] for w in words)
         and not re.search(r"\d{4}", find)
     )
 
@@ -390,7 +390,7 @@ def _identifies(find: str, label: str, before: str, after: str) -> bool:
     """Returns true if a date or number has a cue, or a form that identifies somebody."""
     if not _COUNTS.search(find):
         return _DATE_CUE.search(before) is not None
-    if (_has_cue(find, before, after)) or _CUE_AFTER.match(after) or _CUE_INSIDE.search(find):
+    if _has_cue(find, before, after) or _CUE_AFTER.match(after) or _CUE_INSIDE.search(find):
         return True
     if _DATE.search(find):
         return True
