@@ -283,7 +283,6 @@ def _together(configs: Sequence[Path], environ: Mapping[str, str], models: Colle
 
 
 def _summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-
     groups: dict[tuple[Any, Any], list[Mapping[str, Any]]] = {}
     for row in rows:
         if row["state"] == "completed":

@@ -52,7 +52,6 @@ def evaluation_document(
 
 
 def _sentences(found: Iterator[dict[str, Any]], language: str) -> Iterator[dict[str, Any]]:
-
     splitter = Splitter(language=language, mode="rules", max_sentence_tokens=10**6)
     for record, sentences in splitter.split_each(found, lambda record: (record["text"], None)):
         for sentence in sentences:

@@ -129,20 +129,15 @@ def num_more(
     Returns:
         A number up to `_MOST_TRAININGS`; None without a budget or a release.
     """
-
-    if budget is None or delta is None or not releases:
-        return None if budget is None or not releases else 0
-    at = delta
-
-    def cost(number: int) -> float:
-        found = [*releases, *[releases[-1]] * number]
-        return person_epsilon_of(found, at, owner_space) if owner_space else composed_epsilon(found, at)
-
-    if math.isinf(cost(0)):
+    if budget is None or not releases:
+        return None
+    if delta is None:
         return 0
 
     def fits(number: int) -> bool:
-        return cost(number) <= budget
+        found = [*releases, *[releases[-1]] * number]
+        cost = person_epsilon_of(found, delta, owner_space) if owner_space else composed_epsilon(found, delta)
+        return cost <= budget
 
     known, refused = 0, 1
     while refused <= _MOST_TRAININGS and fits(refused):

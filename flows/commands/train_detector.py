@@ -92,7 +92,6 @@ def detector_text(document: Mapping[str, Any]) -> str:
 
 
 def _read(name: str) -> Iterator[Example]:
-
     with opened(name) as lines:
         if name.lower().endswith(_CONLL):
             try:

@@ -37,6 +37,10 @@ class PrivacyLoss:
         if not self.delta >= 0:
             raise ValueError(f"delta must be >= 0, not {self.delta}")
 
+    def as_json(self) -> dict[str, float | None]:
+        """Returns the figures as JSON values; None for an infinite epsilon."""
+        return {"epsilon": finite(self.epsilon), "delta": self.delta}
+
 
 @dataclass(frozen=True, kw_only=True)
 class AmplifiedLoss:

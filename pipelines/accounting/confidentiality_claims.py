@@ -29,7 +29,6 @@ from pipelines.accounting.confidentiality import (
     num_missed_of_group,
 )
 from pipelines.accounting.events import NeighboringRelation
-from pipelines.files import finite
 from pipelines.methods.rule import ClaimName
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate
 
@@ -48,11 +47,7 @@ def dp_private_set(b: ClaimBuilder) -> Claim:
         f"{f', {IN_EVERY_RELEASE},' if is_foreign else ''} was replaced by another.",
         "Differential privacy of Poisson-sampled DP-SGD, accounted with privacy loss distributions",
         extra=(b.neighbours_of_dp, *([OTHERS_ROWS] if is_foreign else [])),
-        as_in_paper={
-            "relation": NeighboringRelation.ADD_OR_REMOVE_ONE.value,
-            "epsilon": finite(b.add_or_remove.epsilon),
-            "delta": b.add_or_remove.delta,
-        },
+        as_in_paper={"relation": NeighboringRelation.ADD_OR_REMOVE_ONE.value, **b.add_or_remove.as_json()},
     )
     if b.rule.is_unnoised:
         return replace(
@@ -83,7 +78,7 @@ def confidentiality(b: ClaimBuilder) -> Claim:
         ),
         mu=escape.mu if measured and escape else None,
         confidence=escape.confidence if measured and escape else None,
-        as_in_paper={"epsilon": finite(b.add_or_remove.epsilon), "delta": b.add_or_remove.delta},
+        as_in_paper=b.add_or_remove.as_json(),
     )
     refusal = b.worst_case_refusal()
     if refusal is not None:
@@ -107,7 +102,7 @@ def caught(b: ClaimBuilder) -> Claim:
         + ("; nothing is claimed for a secret in a public one." if b.uses_delta2 else ", as every sentence is."),
         "CRT, Proposition 5",
         extra=(condition, one_sentence(b.training), *about_caught(b.corpus, b.unstable)),
-        as_in_paper={"epsilon": finite(b.add_or_remove.epsilon), "delta": b.add_or_remove.delta},
+        as_in_paper=b.add_or_remove.as_json(),
     )
     if (elsewhere := b.elsewhere_refusal()) is not None:
         return replace(claim, refused=elsewhere)

@@ -82,7 +82,6 @@ def _noise(leaf: Leaf) -> float:
 
 
 def _lower(mechanisms: list[tuple[int, float, float]], delta: float, direction: str, upper: float) -> float | None:
-
     failure = _FAILURE_SHARE * delta
     num_steps = sum(count for count, _, _ in mechanisms)
     unit_width = math.sqrt(num_steps * math.log(1 / failure) / 2)

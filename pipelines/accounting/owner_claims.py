@@ -13,7 +13,6 @@ from typing import Final
 from pipelines.accounting.assumptions import IN_EVERY_RELEASE, OTHERS_ROWS
 from pipelines.accounting.claim_builder import Builder, Claim, ClaimBuilder
 from pipelines.accounting.events import NeighboringRelation
-from pipelines.files import finite
 from pipelines.methods.rule import ClaimName
 
 _NOT_PUBLISHED: Final = "; how many records each of them has is not public, and is not published"
@@ -37,11 +36,7 @@ def owner_dp(b: ClaimBuilder) -> Claim:
         "Differential privacy of DP-SGD on Poisson-sampled people, accounted with privacy loss distributions",
         extra=(_neighbours(b, coupled), *_about_people(b)),
         corpus="private_set" if coupled else "raw",
-        as_in_paper={
-            "relation": NeighboringRelation.ADD_OR_REMOVE_ONE.value,
-            "epsilon": finite(b.add_or_remove.epsilon),
-            "delta": b.add_or_remove.delta,
-        },
+        as_in_paper={"relation": NeighboringRelation.ADD_OR_REMOVE_ONE.value, **b.add_or_remove.as_json()},
     )
     return b.issue(claim, b.loss.epsilon, b.loss.delta)
 

@@ -167,7 +167,6 @@ def _about_unnoised(b: ClaimBuilder) -> tuple[str, ...]:
 
 
 def _add_or_remove(b: ClaimBuilder) -> dict[str, float | str | None]:
-
     event = b.training.event_on("original") if _unnoised(b) else b.training.event
     if is_silent(event):
         return {}

@@ -86,7 +86,7 @@ def protected_sentences(report: Mapping[str, Any]) -> list[str]:
 def covered_rows(claim: Mapping[str, Any]) -> str:
     """Returns the rows that the shown figures of a claim are restricted to, in words to follow others; or nothing."""
     said = shown_figures(claim).get("statement") or ""
-    known = [*_ROWS] if claim["notion"] == "owner_dp" else [*_ROWS[:1]]
+    known = _ROWS if claim["notion"] == "owner_dp" else _ROWS[:1]
     return next((rows for rows in known if rows in said), "")
 
 

@@ -241,8 +241,7 @@ def composed_words(whole: Mapping[str, Any] | None) -> str:
     """Says what all releases on these files cost together."""
     if whole is None or not whole["num_releases"]:
         return "No model that was trained on these files was released."
-    num = whole["num_releases"]
-    models = "One model was" if num == 1 else f"{count(num)} models were"
+    models = _models_were(whole["num_releases"])
     more = "".join(map(_person_words, whole.get("people", ())))
     if whole.get("has_copy"):
         more += " A copy of this store may have released more, which is not counted here."
@@ -257,10 +256,13 @@ def composed_words(whole: Mapping[str, Any] | None) -> str:
     )
 
 
+def _models_were(num: int) -> str:
+    return "One model was" if num == 1 else f"{count(num)} models were"
+
+
 def _person_words(people: Mapping[str, Any]) -> str:
     """Says what all releases on the same people cost one of them."""
-    num = people["num_releases"]
-    models = "One model was" if num == 1 else f"{count(num)} models were"
+    models = _models_were(people["num_releases"])
     told = f" {models} released that may have read text of the same people, from whatever files; for one person"
     if people["epsilon"] is None:
         why = (
