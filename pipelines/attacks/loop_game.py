@@ -67,9 +67,7 @@ def canary_losses(model: torch.nn.Module, batch: ExampleBatch) -> torch.Tensor:
     return found
 
 
-def prepared(
-    game: TrainingGame, canaries: Examples, other: Examples, of_records: IntArray | None = None
-) -> LoopTraining:
+def prepared(game: TrainingGame, canaries: Examples, other: Examples, of_records: IntArray) -> LoopTraining:
     """Returns the method's own plan. A random schedule is drawn until it has enough steps for a kill."""
     for seed in range(MOST_SEEDS):
         settings = game.settings(seed)

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -72,6 +73,12 @@ def test_what_was_learnt_by_heart_is_found(result):
     assert best.evaluation.accuracy.value > 0.6
     assert not best.evaluation.points[-1].is_resolved, "40 non-members resolve no rate of 0.1 %"
     assert set(result.skipped) == {"lira_online", "lira_offline"}
+
+
+def test_where_people_are_judged_their_records_are_no_independent_evidence(result):
+    assert result.any_leak
+    assert not replace(result, person={}, num_people=(2, 2)).any_leak
+    assert replace(result, person=result.individual, num_people=(8, 8)).any_leak
 
 
 def test_the_papers_figures_stand_beside_with_their_baselines(world, result, patch):

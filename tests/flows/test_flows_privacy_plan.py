@@ -171,3 +171,29 @@ def test_the_number_of_parameters_is_that_of_the_model():
     shape = ModelShape(num_layers=2, num_heads=2, embedding_size=16, context_length=32)
     config = TrainConfig(num_layers=2, num_heads=2, embedding_size=16, context_length=32, vocab_size=400)
     assert num_parameters(config) == sum(p.numel() for p in build_model(shape, 400, CONTROL, 0).parameters())
+
+
+def test_people_are_not_recommended_to_a_method_that_cannot_sample_them(tmp_path):
+    found = plan(settings_file(tmp_path, 'method = "jft"'), people=100, median=4, most=16)
+    assert {option["unit"] for option in found["options"]} == {"record"}
+    assert any("people cannot be sampled" in warning and "'jft'" in warning for warning in found["warnings"])
+    assert "unit" not in found["settings"]
+
+
+def test_one_record_of_everybody_is_a_bound_that_the_settings_keep(tmp_path):
+    found = plan(people=200, most=1)
+    assert found["recommended"]["unit"] == "record"
+    settings = tomllib.loads(found["settings"])
+    assert settings["guarantee"] == {"owner_bound": 1, "owner_bound_basis": "fixed_beforehand"}
+    assert found["settings"].startswith("# corpus.owner_from")
+
+
+def test_the_epsilon_of_a_person_is_stated_only_for_the_most_that_was_given(few):
+    assert plan(people=200, records=800)["options"][0]["epsilon_person"] is None
+    assert few["options"][0]["epsilon_person"] is not None
+
+
+def test_assumptions_are_about_what_is_sampled(few):
+    assert any(text.startswith("Poisson sampling: each person") for text in few["assumptions"])
+    assert not any("each record enters" in text for text in few["assumptions"])
+    assert any("each record enters" in text for text in plan(records=400)["assumptions"])
