@@ -29,7 +29,7 @@ from flows.commands.estimate import estimate_document
 from flows.commands.review import Opened, open_items
 from flows.running.fetching import fetch
 from pipelines.corpus.tables import GOLD, SENTENCES
-from pipelines.graph import FIGURES
+from pipelines.graph_names import FIGURES
 from pipelines.language import make_doc
 from pipelines.miss_rate.learnt import LEARNT, write_learnt
 from pipelines.miss_rate.review_items import Item, judged_secrets
