@@ -24,6 +24,7 @@ def session(folder: Path, reason: str, **environment: str) -> subprocess.Complet
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("reason", "code"), [("nobody knows why", 1), ("Caddy is not installed", 0)])
 def test_an_unknown_reason_fails_under_ci(tmp_path: Path, reason: str, code: int) -> None:
     done = session(tmp_path, reason, CI="true")
@@ -32,6 +33,7 @@ def test_an_unknown_reason_fails_under_ci(tmp_path: Path, reason: str, code: int
     assert ("does not know" in done.stdout) == bool(code)
 
 
+@pytest.mark.slow
 def test_elsewhere_it_is_only_counted(tmp_path: Path) -> None:
     done = session(tmp_path, "nobody knows why")
     assert done.returncode == 0

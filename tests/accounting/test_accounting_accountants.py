@@ -37,6 +37,7 @@ ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLAC
 STEPS = dp_sgd(noise_multiplier=1.0, sample_rate=0.01, num_steps=1000)
 
 
+@pytest.mark.slow
 def test_replacement_costs_more_than_addition():
     # The relation of confidentiality is replacement: the clipped sum moves by up to twice the norm.
     assert epsilon(STEPS, 1e-5, REPLACE) == pytest.approx(2.843, abs=1e-3)
@@ -74,6 +75,7 @@ def test_nothing_private_costs_nothing_and_no_noise_costs_everything():
         assert figure.epsilon == math.inf
 
 
+@pytest.mark.slow
 def test_epsilon_is_an_upper_bound_at_any_grid():
     steps = dp_sgd(noise_multiplier=4.0, sample_rate=0.1, num_steps=100)
     finest = pld_epsilon(steps, 1e-5, REPLACE, 1e-5)
@@ -142,6 +144,7 @@ def test_unknown_events_and_relations_are_refused():
         epsilon(STEPS, 1e-5, "nearby")
 
 
+@pytest.mark.slow
 def test_accounting_imports_no_torch():
     loaded = loaded_after(
         "import pipelines.accounting.claims, pipelines.accounting.calibration, pipelines.settings.guarantee"

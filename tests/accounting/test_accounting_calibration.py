@@ -39,6 +39,7 @@ def test_the_target_is_met_and_slightly_less_noise_misses_it(target_epsilon, tar
     assert at(found * (1 - 3 * RELATIVE_TOLERANCE)) > target_epsilon
 
 
+@pytest.mark.slow
 def test_the_relation_matters_and_may_be_given_by_name():
     arguments = {"target_epsilon": 1.0, "target_delta": 1e-5, "sample_rate": 0.5, "num_steps": 20}
     by_name = calibrate_noise_multiplier(**arguments, relation="replace_one")

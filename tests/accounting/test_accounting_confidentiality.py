@@ -150,6 +150,7 @@ def test_amplification_at_its_ends():
             amplify_epsilon(1.0, rate)
 
 
+@pytest.mark.slow
 def test_light_noise_is_never_a_guarantee():
     m = MissRate(value=0.005, upper=0.01, confidence=0.95)
     event = dp_sgd(noise_multiplier=0.8, sample_rate=0.1, num_steps=50)

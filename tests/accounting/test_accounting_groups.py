@@ -33,6 +33,7 @@ def test_figures_of_an_independent_implementation(size, rate, delta, expected):
     assert group_epsilon(sgd(2.0, rate, 500), delta, size) == pytest.approx(expected, rel=0.005)
 
 
+@pytest.mark.slow
 def test_figures_of_a_usual_training():
     event = sgd(1.46, 0.0256, 312)
     assert group_epsilon(event, 1e-6, 2) == pytest.approx(6.343, rel=2e-3)
@@ -40,6 +41,7 @@ def test_figures_of_a_usual_training():
     assert group_epsilon(event, 1e-6, 16) == pytest.approx(88.55, rel=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("noise", "rate", "steps"), [(2.0, 0.0256, 500), (0.8, 0.3, 3), (5.0, 0.9, 40)])
 def test_a_group_of_one_has_the_pair_of_a_record(noise, rate, steps):
     event = sgd(noise, rate, steps)
@@ -137,6 +139,7 @@ def test_a_figure_for_fewer_records_would_be_refuted():
     assert found > 2 * delta
 
 
+@pytest.mark.slow
 def test_it_grows_with_the_size_and_stays_below_the_usual_group_bound():
     event, delta = sgd(4.0, 0.05, 50), 1e-6
     found = [group_epsilon(event, delta, size) for size in range(1, 9)]

@@ -44,6 +44,7 @@ def test_two_gaussian_releases_cost_what_one_with_less_noise_does():
     assert epsilon(one.event, DELTA) * 1.2 < total < 2 * epsilon(one.event, DELTA) * 0.95
 
 
+@pytest.mark.slow
 def test_composition_is_the_accountants_own():
     first = dp_sgd(noise_multiplier=1.1, sample_rate=0.02, num_steps=40)
     second = dp_sgd(noise_multiplier=1.4, sample_rate=0.05, num_steps=20)

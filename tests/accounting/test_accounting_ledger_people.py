@@ -118,6 +118,7 @@ def test_halves_of_a_training_compose_to_the_whole(size, expected):
     assert person_epsilon_of(halves, DELTA, "customers") == pytest.approx(group_epsilon(whole, DELTA, size), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_different_bounds_compose_as_direct_integration_says():
     """One step of a training with 3 records of a person, and one of people: the divergence over the plane is delta."""
     parts, delta = ((1, 0.3, 1.5), (3, 0.2, 2.0)), 1e-3
@@ -138,6 +139,7 @@ def test_different_bounds_compose_as_direct_integration_says():
 _EVENTS = (Gaussian(noise_multiplier=9.0), dp_sgd(noise_multiplier=4.0, sample_rate=0.05, num_steps=20))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=12)
 @given(st.lists(st.tuples(st.sampled_from(_EVENTS), st.sampled_from([None, 1, 3])), min_size=1, max_size=4))
 def test_the_total_is_no_less_than_any_part_and_grows(trainings):

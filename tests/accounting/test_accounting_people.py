@@ -71,6 +71,7 @@ def test_selective_methods_state_none_while_the_claim_about_a_record_is_refused(
     assert "training adds no noise to a part of what it reads" in found["refused"]
 
 
+@pytest.mark.slow
 def test_queries_without_credit_for_sampling_cost_a_gaussian_of_a_kth_of_the_noise():
     queries = {"type": "self_composed", "count": 9, "event": {"type": "gaussian", "noise_multiplier": 8.0}}
     facts = parse_training(document("sdpsgd_lstm", event=queries))
@@ -135,6 +136,7 @@ def test_rows_of_one_record_count_once(rows, size):
     assert counts == Counter(owners[doc] for doc, _ in records)
 
 
+@pytest.mark.slow
 def test_an_epsilon_that_limits_nothing_is_no_figure():
     noise = from_json(
         {**DP, "event": {**DP["event"], "sample_rate": 1.0, "event": {"type": "gaussian", "noise_multiplier": 0.3}}}

@@ -120,6 +120,7 @@ def test_a_batch_that_leaves_few_steps_is_not_best():
     assert best_batch(found[-2:]) is found[-2]
 
 
+@pytest.mark.slow
 def test_options_are_of_equal_compute_and_the_last_has_several_records():
     found = options(goal(gradients=32_000), num_records=4_000, num_people=1_000, records_of_a_person=4)
     assert [option.name for option in found] == ["record", "owner, g = 1", "owner, g = 4"]
@@ -130,6 +131,7 @@ def test_options_are_of_equal_compute_and_the_last_has_several_records():
     assert several.steps >= planning.ENOUGH_STEPS
 
 
+@pytest.mark.slow
 def test_nobody_brings_more_records_than_expected():
     found = options(goal(gradients=32_000), num_records=4_000, num_people=1_000, records_of_a_person=1)
     assert [option.name for option in found] == ["record", "owner, g = 1"]

@@ -228,6 +228,7 @@ def test_what_is_said_first_is_said_of_all_releases():
     assert not any("has no copy" in text for text in claim["assumptions"])
 
 
+@pytest.mark.slow
 def test_every_claim_states_all_releases_together_beside_this_one():
     """Guards "one release" among the assumptions, and epsilon 3, where the ledger said four and 6.293."""
     others = [release("crt", n) for n in range(3)]

@@ -110,6 +110,7 @@ def test_a_choice_by_private_scores_makes_no_guarantee_and_every_claim_says_so()
     assert any(claim["is_guarantee"] for claim in build("crt")["claims"])
 
 
+@pytest.mark.slow
 def test_models_of_a_comparison_are_composed_and_the_claim_says_that_it_was_a_choice() -> None:
     compared = [release("crt", number, purpose="comparison") for number in range(2)]
     found = build("crt", [*compared, release("crt", 2)])

@@ -53,6 +53,7 @@ def test_an_interval_of_clusters_is_wider_than_that_of_units() -> None:
     assert low < alone[0] < alone[1] < high
 
 
+@pytest.mark.slow
 def test_accounting_is_that_of_the_command() -> None:
     told = epsilon_document(sample_rate=0.01, noise_multiplier=1.1, steps=500, delta=1e-5, relation="add_or_remove_one")
     event = accounting.dp_sgd(noise_multiplier=1.1, sample_rate=0.01, num_steps=500)

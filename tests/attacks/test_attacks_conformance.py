@@ -26,6 +26,7 @@ def released(rng, *, noise=NOISE, moves=1.0, samples=None, shared=0.0, num_steps
     return found.p_values()
 
 
+@pytest.mark.slow
 def test_what_is_correct_is_rejected_no_more_often_than_the_level_says():
     rng = np.random.default_rng(0)
     found = [released(rng) for _ in range(300)]

@@ -181,6 +181,7 @@ def with_shadows(world, num_pairs, num_steps):
     return attack(target, members, non_members, shadows=shadows, population=texts("z", 40, 9))
 
 
+@pytest.mark.slow
 def test_shadow_models(world):
     found = with_shadows(world, 2, 25)
     assert set(found.skipped) == {"reference_ratio", "ez", "wbc"}

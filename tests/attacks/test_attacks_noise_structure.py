@@ -30,6 +30,7 @@ def p_values(*tensors):
     return structure.p_values()
 
 
+@pytest.mark.slow
 def test_noise_of_the_engine_is_rejected_no_more_often_than_the_level_says():
     found = [p_values(*(engine_noise([at, tensor], 5_000) for tensor in range(2))) for at in range(300)]
     assert set(found[0]) == {SHAPE, INSIDE, LATER}

@@ -55,6 +55,7 @@ def test_people_of_a_training_by_records_refute_the_epsilon_of_a_record_and_not_
     assert {"how often each record is sampled", "largest move of a person, head"} <= played.conformance.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("each", [1, 4])
 def test_a_training_by_people_holds_its_epsilon_however_many_records_they_have(each):
     played = play_training(game("owner", each), seed=2)

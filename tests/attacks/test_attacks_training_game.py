@@ -44,6 +44,7 @@ def worst(played):
     return min(played.conformance, key=played.conformance.__getitem__)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "first"),
     [
@@ -72,6 +73,7 @@ def test_every_method_with_noised_steps_is_in_these_tests():
     assert NOISED == ["crt", "dpsgd", "jft", "redaction_schedule", "sdpsgd_lstm"]
 
 
+@pytest.mark.slow
 def test_scores_are_those_of_the_training_that_went_on():
     """What was lost with the kill is in no weight, so that the claim is about the planned steps."""
     quiet = game(noise_multiplier=0.05, sample_rate=0.2)
@@ -83,6 +85,7 @@ def test_scores_are_those_of_the_training_that_went_on():
     assert 0.4 < seen < 0.9  # 1 - 0.8 ** 5 = 0.67
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [LOOP, SPANS])
 def test_no_noise_where_the_training_takes_it_raises_the_alarm(kind):
     """Sigma forced to 0 inside the loop; the release of S-DPSGD without noise."""
@@ -103,6 +106,7 @@ INSIDE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "test"), INSIDE)
 def test_a_fault_inside_the_noise_of_a_tensor_raises_the_alarm(name, test):
     (fault,) = (one for one in FAULTS if one.name == name)
@@ -119,6 +123,7 @@ def test_states_that_are_not_clipped_raise_the_alarm():
     assert raises_alarm(played)
 
 
+@pytest.mark.slow
 def test_a_training_that_takes_other_steps_is_no_subject_of_a_claim():
     def one_less(train):
         def run(self, model, noise, context):

@@ -57,6 +57,7 @@ def test_a_second_call_goes_on_where_the_first_stopped(ran):
     assert [one["device"] for one in summary["results"]] == ["NVIDIA H200"] * 2
 
 
+@pytest.mark.slow
 def test_a_cell_that_outlasts_what_is_left_is_cut_and_one_that_outlasts_a_slice_has_failed(ran):
     left, _ = ran([cell("takes a fifth"), cell("hangs")], 2)
     assert left == ["group/hangs"]

@@ -178,6 +178,7 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["mine.jsonl"]
 
 
+@pytest.mark.slow
 def test_customers_with_several_dialogues_are_named_and_have_a_heavy_tail():
     plain, named = list(simulate(600, 3)), list(simulate(600, 3, dialogues_per_customer=1.25))
     assert [{k: v for k, v in row.items() if k != "customer_id"} for row in named] == plain

@@ -183,6 +183,7 @@ def test_deep_parts_and_long_branches_end(tmp_path):
     assert found.num_rows == 20_000
 
 
+@pytest.mark.slow
 def test_an_object_of_many_dialogues_is_read_in_bounded_memory(tmp_path):
     path = tmp_path / "a.json"
     record = json.dumps({"log": chat("speaker", "text", ("USER", "SYSTEM"), meta=["x" * 50] * 20)})

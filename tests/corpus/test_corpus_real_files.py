@@ -85,6 +85,7 @@ def test_e2e():
     assert folds(read("e2e/*.jsonl", "e2e")[0]) == {"train": 42_061, "valid": 4_672}
 
 
+@pytest.mark.slow
 def test_sst_2():
     documents, rejected = read("sst2/*.*sv", "glue")
     assert not rejected

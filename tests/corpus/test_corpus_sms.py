@@ -108,6 +108,7 @@ def test_pictures_take_bounded_memory_and_lose_no_text():
 ENDLESS = (b'<sms type="1" body="' + b"x" * 9_000_000 + b'" />', b"<mms>" + b"<part />" * 400_000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bad", ENDLESS, ids=("value", "parts"))
 def test_a_message_without_end_takes_bounded_memory_and_no_neighbour(bad):
     file = io.BytesIO(b"<smses>" + element(body="before").encode() + bad + element(body="after").encode())

@@ -103,6 +103,7 @@ def _pairs(other, name, quick):
         yield pytest.param(mode, normalise, other, id=f"{mode}-{normalise}-{name}", marks=marks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "normalise", "other"),
     [

@@ -137,6 +137,7 @@ def test_unpredictable_runs_differ_and_test_seeds_repeat():
     assert torch.equal(final(PrivacyEngine(**INSECURE)), final(PrivacyEngine(**INSECURE)))
 
 
+@pytest.mark.slow
 def test_epsilon_is_that_of_the_steps_taken():
     engine = PrivacyEngine(relation="add_or_remove_one")
     assert engine.get_epsilon(1e-3) == 0
@@ -188,6 +189,7 @@ def test_a_resumed_run_goes_on_counting():
         PrivacyEngine().load_state_dict({"version": 99})
 
 
+@pytest.mark.slow
 def test_a_test_seed_needs_consent_and_voids_the_guarantee_for_good():
     for wrong in ({"test_seed": 1}, {"insecure_test_seed": True}):
         with pytest.raises(ConfigError, match="insecure_test_seed"):
@@ -307,6 +309,7 @@ def test_a_loop_that_is_left_leaves_nothing_behind():
     assert module[0].weight.grad.any()
 
 
+@pytest.mark.slow
 def test_a_language_model_learns_privately():
     with seeded(0):
         ids = (torch.arange(9)[None] + torch.randint(0, 12, (96, 1))) % 12  # counting upwards

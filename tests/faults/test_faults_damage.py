@@ -196,6 +196,7 @@ def test_a_damaged_model_is_quarantined_and_trained_again(finished: Finished) ->
     assert len(models) == 2  # another model: another release
 
 
+@pytest.mark.slow
 def test_every_byte_of_a_joint_manifest_counts(finished: Finished) -> None:
     """Whatever byte changes: it is seen by a run, not only by ``verify``."""
     roots = finished.session().roots

@@ -262,6 +262,7 @@ def test_the_disk_fails_at_every_step(
     assert len(messages) > (50 if thorough else 8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("thorough", THOROUGH)
 def test_killed_while_adopting(toy: Toy, fast: Path, thorough: bool) -> None:
     """An adopted artifact is there whole or not at all."""
@@ -287,6 +288,7 @@ def test_killed_while_adopting(toy: Toy, fast: Path, thorough: bool) -> None:
     _assert_died(died, 30 if thorough else 10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("thorough", THOROUGH)
 def test_scratch_survives_a_kill_until_the_artifact_exists_and_not_beyond(toy: Toy, fast: Path, thorough: bool) -> None:
     """Checkpoints are gone on with; but a forced build never takes those of a finished one for its own.

@@ -70,6 +70,7 @@ def planned(config: Path, **more: str) -> dict[str, str]:
     return {row["step"]: row["action"] for row in plan["stages"] if row["stage"] == "audit"}
 
 
+@pytest.mark.slow
 def test_the_stages_are_planned_only_if_they_are_asked_for(tmp_path: Path) -> None:
     config = project(tmp_path)
     assert planned(config).keys() >= {"domain_models", "domains", "model", None}

@@ -68,6 +68,7 @@ def starter(tmp_path: Path) -> Path:
     return write_starter(tmp_path / "job", [str(own)], dialogues=1, seed=0)
 
 
+@pytest.mark.slow
 def test_a_plan_after_one_new_file_loads_no_model(starter: Path) -> None:
     plan_document(starter, {}, read=True)
     (starter.parent.parent / "own" / "b.csv").write_text("id,note\n1,Please call Ann Lee.\n")

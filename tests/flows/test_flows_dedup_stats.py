@@ -56,6 +56,7 @@ def test_counts_and_most_frequent_without_texts(config: Path) -> None:
     assert stats_document(config, {}, top=0)["most_frequent"] == []
 
 
+@pytest.mark.slow
 def test_a_changed_other_corpus_reruns_deduplication_and_no_name_of_it_is_told(config: Path) -> None:
     other = config.parent / "john-smith.txt"
     other.write_text("Bye now.")

@@ -115,6 +115,7 @@ def states(config: Path, **options: Any) -> dict[str, set[str]]:
     return found
 
 
+@pytest.mark.slow
 def test_nothing_of_a_forgotten_file_is_left_but_in_the_models_that_are_named(project: Path) -> None:
     roots, corpus = roots_of(project), project.parent / "corpus"
     strings = {*only_in(corpus, FILE), *doc_ids(roots, FILE), FILE}
@@ -140,6 +141,7 @@ def test_nothing_of_a_forgotten_file_is_left_but_in_the_models_that_are_named(pr
     assert ledger_document(project, {})["releases"] == ledger["releases"]
 
 
+@pytest.mark.slow
 def test_runs_after_it_leave_the_document_out_and_the_model_as_it_is(project: Path) -> None:
     roots = roots_of(project)
     strings = {*only_in(project.parent / "corpus", FILE), FILE}
@@ -192,6 +194,7 @@ def test_a_model_that_is_trained_anew_has_not_read_it(project: Path) -> None:
     assert not forget_document(project, {}, [FILE], dry_run=True)["artifacts"]
 
 
+@pytest.mark.slow
 def test_one_document_of_a_file_is_left_out_of_it_by_its_id(project: Path) -> None:
     roots, corpus = roots_of(project), project.parent / "corpus"
     lines = (corpus / FILE).read_text().splitlines()

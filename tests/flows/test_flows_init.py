@@ -160,6 +160,7 @@ def test_a_folder_of_several_kinds_gets_a_source_for_each(tmp_path: Path) -> Non
     assert 'language_of = "document"' in text
 
 
+@pytest.mark.slow
 def test_sizes_fit(tmp_path: Path) -> None:
     seen = begun(tmp_path, {"a.txt": f"{PROSE}\n" * 60_000})[0]
     assert seen.partition_documents == 10_000

@@ -138,6 +138,7 @@ def test_a_disk_without_locks(patch: Patch, project: Path) -> None:
     assert told["state"] == "failed"
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_answer(tmp_path: Path) -> None:
     done = reticent("doctor", finished_run(), cwd=tmp_path, PREFECT_API_URL="http://127.0.0.1:9/api")
     assert done.returncode == 5

@@ -65,6 +65,7 @@ def test_a_thousand_people_at_epsilon_3_are_warned_with_what_would_help(few):
     assert "* owner, g = 4" in text
 
 
+@pytest.mark.slow
 def test_many_people_are_not_warned():
     found = plan(people=20_000, epsilon=3.0, epochs=4)
     assert found["warnings"] == []

@@ -68,6 +68,7 @@ def test_the_page_is_written_to_be_read_and_signed_as_it_was_read(config: Path) 
     assert ledger_document(config, {})["signatures"][0]["page"] == "gone"
 
 
+@pytest.mark.slow
 def test_the_next_page_says_what_changed_since(config: Path) -> None:
     first = signed_by(config, "Ada Example")["signed"]
     drive(config, EVERYTHING, RETICENT__GUARANTEE__GROUPS="[3]")

@@ -158,6 +158,7 @@ def test_while_something_is_imported(
 READING = [("plan",), ("status",), ("inspect", "redact"), ("review", "--status"), ("run",)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "number", "code"), [*((command, *INTERRUPT) for command in READING), (("run",), *TERMINATE)]
 )

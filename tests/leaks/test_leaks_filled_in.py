@@ -105,6 +105,7 @@ def planted(value: Any, path: tuple[Any, ...], change: Callable[[Any], Any]) -> 
     return copy
 
 
+@pytest.mark.slow
 def test_a_secret_in_any_value_of_a_public_report_is_found_in_the_report(tmp_path: Path) -> None:
     """A new value needs no list: every string of the document is filled in."""
     every = list(places(PUBLIC))

@@ -31,6 +31,7 @@ def command(*arguments):
     )
 
 
+@pytest.mark.slow
 def test_the_command_reproduces_the_papers_interval(tmp_path):
     file = tmp_path / "wiki.csv"
     file.write_text("missed,total\n" + "".join(f"{missed},1024\n" for missed in WIKI))

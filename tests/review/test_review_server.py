@@ -159,6 +159,7 @@ def test_a_request_that_comes_byte_by_byte_is_cut_off(served: Served) -> None:
     _until(lambda: _handlers() == 0)
 
 
+@pytest.mark.slow
 def test_who_never_asks_is_cut_off_and_who_asked_may_think(served: Served) -> None:
     served.start()
     reviewer, stranger = served.connect(), served.connect()

@@ -111,6 +111,7 @@ def test_a_correct_audit_raises_no_alarm_and_a_leak_beyond_the_claim_does(tmp_pa
     assert ids[0][0] != ids[1][0]  # a game of its own each time
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "owner", "name", "wrap"),
     [
@@ -158,6 +159,7 @@ def test_the_steps_of_a_noised_first_phase_are_attacked_too(tmp_path):
     assert len(found["evidence"]) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [

@@ -371,6 +371,7 @@ def _run_shuffled(root, corpus, num_workers, rng):
     return {str(file.relative_to(root)): file.read_bytes() for file in sorted(root.rglob("*")) if file.is_file()}
 
 
+@pytest.mark.slow
 def test_any_number_of_workers_and_order_of_completion_give_the_same_bytes(tmp_path):
     rng = random.Random(3)
     corpus = {

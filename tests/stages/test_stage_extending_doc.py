@@ -41,6 +41,7 @@ def settings(title):
     return {**SMALL, **tomllib.loads(blocks(title, "toml")[0])["train"]}
 
 
+@pytest.mark.slow
 def test_the_method_of_the_documentation(tmp_path, monkeypatch):
     write_modules("A method", tmp_path, monkeypatch)
     changes = settings("A method")

@@ -205,6 +205,7 @@ def test_the_same_rows_give_the_same_bytes(tmp_path):
         assert (tmp_path / "a/out" / file).read_bytes() == (tmp_path / "b/out" / file).read_bytes()
 
 
+@pytest.mark.slow
 def test_a_partition_that_may_use_several_processes_gives_the_same_bytes(tmp_path, patch):
     from pipelines.policies.judging import apply
     from pipelines.stages.prepare import redact

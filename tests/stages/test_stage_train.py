@@ -195,6 +195,7 @@ def test_returned_counts_are_small_and_plain(trained):
     assert set(map(type, counts.values())) == {int}
 
 
+@pytest.mark.slow
 def test_two_runs_differ_unless_the_seed_is_the_insecure_one(tmp_path, trained):
     fast = {"epochs": 1, "noise_multiplier": 1.0}
     made = []
@@ -319,6 +320,7 @@ def test_steps_that_are_not_accounted_for_stop_the_run(tmp_path, patch):
     assert not (ctx.out.folder / "events.json").exists()
 
 
+@pytest.mark.slow
 def test_a_model_is_told_where_conversations_begin_and_end_and_of_what_domain(tmp_path):
     conversations = {"conversation_tokens": True, "domain_tokens": True, "domains": ("AIRLINE",), "record": "dialogue"}
     ctx = context(tmp_path, epochs=1, **conversations)

@@ -204,6 +204,7 @@ class Killed(BaseException):
     pass
 
 
+@pytest.mark.slow
 def test_a_killed_fine_tune_goes_on_and_keeps_what_is_trained_only(tmp_path, families):
     def die(where, done, total, message=""):
         if where == "train" and "epoch 2" in message:

@@ -34,6 +34,7 @@ def moves():
         hook.remove()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("optimizer", "is_sgd"), [("sgd", True), ("adamw", False)])
 def test_a_step_of_sgd_is_the_gradient_times_the_step_size(tmp_path, moves, optimizer, is_sgd):
     ctx = by_method.run(

@@ -172,6 +172,7 @@ def test_a_damaged_line_costs_a_person_everything_and_a_record_no_less(train: Tr
         train("k2", {"b": "2"}, **{**budget_for_two(), "budget_epsilon": 1e6}).reserve(EVENT, DELTA, facts=FACTS)
 
 
+@pytest.mark.slow
 def test_the_ledger_shows_the_total_of_a_person_beside_that_of_a_record(train: Train, config: Path) -> None:
     roots = release(train("k1", {"a": "1"})).session.roots
     release(train("k2", {"b": "2"}))

@@ -84,6 +84,7 @@ LOOKING = (
 )
 
 
+@pytest.mark.slow
 def test_commands_that_look_read_an_old_store_and_write_nothing_into_it(old: tuple[str, Path]) -> None:
     commit, project = old
     config = project / "crt.toml"

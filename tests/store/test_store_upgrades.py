@@ -138,6 +138,7 @@ def test_a_model_that_stays_is_evaluated_anew_to_the_same_figures(first: Path, b
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_run_on_a_store_of_the_last_commit_enters_nothing_into_the_ledger(before: Path) -> None:
     types = [line["type"] for line in ledger_of(before)]
     assert types == ["release", "published"] * 5 + ["documents"] * 5  # four models and a table, and what they read
@@ -194,6 +195,7 @@ def test_plan_says_why_a_model_of_the_first_version_is_stale(first: Path) -> Non
     assert "run" not in {action for action, _ in found.values()}
 
 
+@pytest.mark.slow
 def test_training_a_stale_model_anew_takes_the_users_word_and_is_a_second_release(first: Path) -> None:
     (outcome,) = run_stages(first / "crt.toml", UP_TO_TRAIN, forced=("train",))["train"]
     assert outcome.state == "completed"

@@ -68,6 +68,7 @@ def test_another_number_of_losses_than_records_says_so(tmp_path, num, first):
         train(tmp_path, tiny_model(), losses=losses)
 
 
+@pytest.mark.slow
 def test_the_comparison_leaves_no_trace(tmp_path):
     """Weights and random numbers are those of a training without it."""
     ends = []
@@ -99,6 +100,7 @@ def coupled_from(start):
     return losses
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("start", "microbatch_size"), [(40, 4), ("above ten records", 16)])
 def test_a_coupling_that_begins_later_stops_training(tmp_path, start, microbatch_size):
     """Guards steps after the first: the checkpoint that it may have marred is gone, so that no run goes on from it."""
@@ -128,6 +130,7 @@ def test_a_hook_that_appears_after_the_last_step_but_one_stops_training(tmp_path
     assert len(steps) == 3
 
 
+@pytest.mark.slow
 def test_how_often_examples_were_compared_is_told(tmp_path):
     """Guards the claim: nothing is a guarantee before examples were compared."""
     outcome = train(tmp_path, tiny_model(), private=TEXTS, changes={"epochs": 8})

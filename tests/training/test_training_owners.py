@@ -96,6 +96,7 @@ def test_a_missing_loss_adds_nothing():
     assert all(p.grad is None for p in model.parameters())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("each", [1, 4])
 def test_training_on_people_learns_and_divides_by_the_expected_number_of_people(tmp_path, each):
     owners = owners_of(*[i % 8 for i in range(len(PRIVATE))], count=10, each=each)

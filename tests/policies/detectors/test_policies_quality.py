@@ -44,6 +44,7 @@ def test_customersim_finds_secrets_in_wordings_and_formats_of_both_sets(template
     assert masked / tokens < 0.2
 
 
+@pytest.mark.slow
 def test_customersim_finds_the_values_of_the_published_database(shared_data):
     """Where they stand in the published dialogues (a few names: most of the database is of other dialogues), and each
     value in an answer of its own."""

@@ -161,6 +161,7 @@ def test_case_does_not_count(character):
         assert fold(character) == fold(character.upper()) == fold(character.lower())
 
 
+@pytest.mark.slow
 def test_time_is_linear_and_thousands_of_speakers_are_read():
     names = [f"user nr{i} xx" for i in range(5_000)] + [f"a{i}b" for i in range(5_000)]
     started = time.process_time()
@@ -239,6 +240,7 @@ def test_settings_name_the_table_that_the_policy_needs():
         RedactConfig(conservative="speakers")
 
 
+@pytest.mark.slow
 def test_every_letter_in_every_case_is_found():
     """Also those that are two characters in another case, or lose an accent."""
     for letter in map(chr, range(0x80, 0x20000)):

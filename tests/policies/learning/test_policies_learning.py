@@ -136,6 +136,7 @@ def test_a_spacy_pipeline_learns_and_leans_to_recall(tmp_path):
     assert policy.labels == {"PERSON"}
 
 
+@pytest.mark.slow
 def test_leaning_finds_more(tmp_path):
     nlp = train_spacy(examples(30), epochs=1, noise=False)
     judged = [sentence for sentence, _ in sentences_of(examples(30, seed=2))]

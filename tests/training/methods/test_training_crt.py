@@ -35,6 +35,7 @@ from pipelines.training.programme import Segment
 from pipelines.training.scoring.evaluation import evaluate
 
 
+@pytest.mark.slow
 def test_training_lowers_the_loss_on_both_shards(tmp_path):
     outcome = train(tmp_path, tiny_model(), changes={"epochs": 6, "noise_multiplier": 0.1})
     assert outcome.curve[-1]["public_loss"] < outcome.curve[0]["public_loss"] - 0.5

@@ -299,6 +299,7 @@ BORDER = {
 OTHERS = TEXTS[:9]
 
 
+@pytest.mark.slow
 def test_a_private_record_moves_private_steps_by_its_norm_and_public_steps_not_at_all(tmp_path):
     without = run_stage(tmp_path / "without", [MASKED, *OTHERS], **BORDER)
     planted = run_stage(tmp_path / "planted", [CANARY, *OTHERS], **BORDER)
