@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pipelines.accounting.events import adds_no_noise
@@ -36,25 +36,30 @@ def people_of(guarantee: GuaranteeConfig, releases: Sequence[Release]) -> list[d
         ``epsilon`` (unamplified, replace-one; None: no bound), ``delta``, ``unbounded`` (ids of the releases that do
         not bound what a person brings), and ``left`` and ``num_more`` of the budget (None if it is not for people).
     """
-    found = []
+    budget = guarantee.budget_epsilon if guarantee.budget_unit == "owner" else None
+    return [
+        {
+            "owner_space": space,
+            "num_releases": len(counted),
+            "epsilon": finite(total),
+            "delta": delta,
+            "unbounded": list(without_bound(counted, space)),
+            "left": left(budget, total),
+            "num_more": num_more(counted, budget, delta, space),
+        }
+        for space, counted, delta, total in totals_of_people(guarantee, releases)
+    ]
+
+
+def totals_of_people(
+    guarantee: GuaranteeConfig, releases: Sequence[Release]
+) -> Iterator[tuple[str, list[Release], float, float]]:
+    """Yields each set of people with the releases that may be about them, delta, and epsilon (inf: no bound)."""
     for members in overlapping(releases, guarantee.budget_scope, "owner"):
         counted = [r for r in members if r.counts]
         for space in sorted({r.facts.owner_space for r in counted if r.facts is not None and r.facts.owner_space}):
             delta = guarantee.budget_delta or max(r.delta for r in counted)
-            total = person_epsilon_of(counted, delta, space)
-            budget = guarantee.budget_epsilon if guarantee.budget_unit == "owner" else None
-            found.append(
-                {
-                    "owner_space": space,
-                    "num_releases": len(counted),
-                    "epsilon": finite(total),
-                    "delta": delta,
-                    "unbounded": list(without_bound(counted, space)),
-                    "left": left(budget, total),
-                    "num_more": num_more(counted, budget, delta, space),
-                }
-            )
-    return found
+            yield space, counted, delta, person_epsilon_of(counted, delta, space)
 
 
 def people_text(people: Mapping[str, Any]) -> str:

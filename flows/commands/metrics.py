@@ -9,11 +9,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from flows.commands.ledger_people import totals_of_people
 from flows.running.auditing import sequential_test_of
 from flows.running.spec import open_store
+from flows.running.spending import checked_releases
 from pipelines.errors import ConfigError
 from pipelines.files import write_atomic
-from pipelines.settings.loading import load_settings
+from pipelines.settings.loading import ProjectSettings, load_settings
 from pipelines.store.objects import runs
 from pipelines.store.objects.ledger_lines import locked, read_documents
 from pipelines.store.place.roots import Roots
@@ -55,13 +57,17 @@ def metrics_text(config: Path, environ: Mapping[str, str]) -> str:
         ConfigError: no run has ended yet.
         LedgerError: the ledger is damaged.
     """
-    roots = open_store(load_settings(config, environ), create=False)
+    settings = load_settings(config, environ)
+    roots = open_store(settings, create=False)
     newest = next((r for r in runs.records(roots) if not runs.is_child(r)), None)
     if newest is None:
         raise ConfigError(f"no run has ended yet; start one with `reticent run {config}`")
     lines = []
     completed = runs.latest(roots) or {}
-    for name, meaning, values in (*_of_runs(newest, completed), *_of_figures(completed), *_of_audits(roots)):
+    found = (
+        *_of_runs(newest, completed), *_of_figures(completed), *_of_audits(roots), *metrics_of_people(settings, roots)
+    )  # fmt: skip
+    for name, meaning, values in found:
         lines += [f"# HELP reticent_{name} {meaning}", f"# TYPE reticent_{name} gauge"]
         lines += [f"reticent_{name}{_labels(labels)} {value!r}" for labels, value in values]
     return "\n".join(lines) + "\n"
@@ -128,6 +134,14 @@ def _of_audits(roots: Roots) -> Iterator[Metric]:
     with locked(roots) as path:
         state = sequential_test_of(read_documents(roots, path))
     yield _one("audit_alarm", "1 if audits refute the claimed epsilon.", state.is_alarm)
+
+
+def metrics_of_people(settings: ProjectSettings, roots: Roots) -> Iterator[Metric]:
+    """Yields the largest total of a person; infinite if a release does not bound what a person brings."""
+    guarantee: Any = settings.stages["guarantee"]
+    totals = [total for *_, total in totals_of_people(guarantee, checked_releases(roots))]
+    if totals:
+        yield _one("person_epsilon", "Epsilon of a person, all releases on the same people.", max(totals))
 
 
 def _labels(labels: Mapping[str, str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 from collections.abc import Callable
@@ -17,11 +18,13 @@ from test_store_ledger import DELTA, EVENT, split_of, states
 
 from flows.commands.ledger import ledger_document, ledger_text
 from flows.commands.ledger_people import people_of
+from flows.commands.metrics import metrics_of_people
 from flows.commands.plan import open_planning, plan_document, status_text
 from pipelines.accounting.ledger import composed_epsilon, overlapping
 from pipelines.context import Partition, Piece
 from pipelines.errors import PrivacyGateError
 from pipelines.settings.guarantee import GuaranteeConfig
+from pipelines.settings.loading import load_settings
 from pipelines.store.ledger.ledger import StoreLedger, read_ledger
 from pipelines.store.ledger.recovery import acknowledge_damage
 from pipelines.store.objects.ledger_lines import ledger_dir
@@ -170,6 +173,20 @@ def test_a_damaged_line_costs_a_person_everything_and_a_record_no_less(train: Tr
     assert composed_epsilon(listed, DELTA) >= 1.99
     with pytest.raises(PrivacyGateError, match="infinity"):
         train("k2", {"b": "2"}, **{**budget_for_two(), "budget_epsilon": 1e6}).reserve(EVENT, DELTA, facts=FACTS)
+
+
+def test_a_gauge_has_the_total_of_a_person(train: Train, config: Path) -> None:
+    def value() -> float:
+        (metric,) = metrics_of_people(load_settings(config, {}), roots)
+        assert metric.name == "person_epsilon"
+        ((_, found),) = metric.values
+        return found
+
+    roots = release(train("k1", {"a": "1"})).session.roots
+    release(train("k2", {"b": "2"}))
+    assert value() == pytest.approx(composed_epsilon(read_ledger(roots), DELTA))
+    release(train("k3", {"c": "3"}, space=""), RECORDS)
+    assert value() == math.inf  # nothing bounds what a person brought
 
 
 @pytest.mark.slow
