@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
@@ -11,7 +12,8 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined, Undefined
 from markupsafe import Markup, escape
 
 from pipelines.printable import printable
-from pipelines.report import charts, claims, numbers, words
+from pipelines.report import charts, claims, numbers, sentences, words
+from pipelines.report.assumptions import Numbered
 from pipelines.report.comparison_charts import Figure, dot_plot
 from pipelines.report.figures import ratio
 from pipelines.report.people import person_sentences, protected_sentences
@@ -40,6 +42,12 @@ def render_html(report: Mapping[str, Any]) -> str:
             report=report,
             is_public=report["version"] == "public",
             css=Markup(_package_file("report.css")),  # noqa: S704 -- our own file
+            assumptions=Numbered(report),
+            shared_covers=_shared([claim["covers"] for claim in report["claims"]]),
+            given_away=sentences.given_away(report),
+            meaning=sentences.meaning_of(report["claims"]),
+            missed=sentences.missed(report["miss_rate"]),
+            attacks=sentences.found_by_attacks(report.get("audit")),
             can_be_claimed=claims.can_be_claimed(report["claims"]),
             cannot_be_claimed=claims.cannot_be_claimed(report["claims"]),
             person=person_sentences(report.get("person")),
@@ -49,7 +57,18 @@ def render_html(report: Mapping[str, Any]) -> str:
             coverage=_coverage(report["redaction"]),
         )
     )
-    return printable(page)
+    return printable(page.replace("<!-- contents -->", _contents(page), 1))
+
+
+def _shared(texts: Sequence[str | None]) -> str | None:
+    """Returns the text that all claims have in common, so that it is said once."""
+    return texts[0] if len(texts) > 1 and len(set(texts)) == 1 else None
+
+
+def _contents(page: str) -> str:
+    """Lists the sections of a page. The first is the top itself."""
+    found = re.findall(r'<h2 id="([a-z-]+)">([^<]+)</h2>', page)[1:]
+    return " · ".join(f'<a href="#{name}">{title}</a>' for name, title in found)
 
 
 def render_page(template: str, **values: Any) -> Markup:

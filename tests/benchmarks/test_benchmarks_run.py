@@ -19,7 +19,7 @@ from support.project import reticent, small_project
 from support.tiny_token_classifier import write_model
 from toy_data import write_toy_data
 
-MOST_SECONDS = 300
+MOST_SECONDS = 600
 OUTPUT = re.compile(r"--(?:out|output|write) (\S+\.\w+)")
 """The option that names the file of results."""
 

@@ -11,7 +11,7 @@ from public_reports import published, said
 from pipelines.report.cards import model_card_sections
 from pipelines.report.people import audited_sentences
 from pipelines.report.render import render_html
-from pipelines.report.sign_off import found_by_attacks
+from pipelines.report.sentences import found_by_attacks
 
 LOWER = {"value": 4.0271, "confidence": 0.95, "delta": 1e-5, "ceiling": 5.4278, "relation": "replace_one"}
 

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from public_reports import Page, published, said
 
+from pipelines import accounting
 from pipelines.report import render
+from pipelines.report.assumptions import ONLY_PEOPLE_KNOW, Numbered
 from pipelines.report.figures import Sources, build
 from pipelines.report.render import render_html
 
@@ -108,9 +110,40 @@ def test_the_three_kinds_of_claims_look_and_read_differently(raw: dict[str, Any]
 def test_claims_show_what_they_rest_on(pages: dict[str, str], raw: dict[str, Any]) -> None:
     text = said(pages["full"])
     for claim in raw["claims"]["claims"]:
-        for part in (claim["theorem"], claim["statement"], *claim["assumptions"]):
+        rests_on = () if claim["refused"] else claim["assumptions"]
+        for part in (claim["theorem"], claim["statement"], *rests_on):
             assert part in text
     assert "ε = 1.883, δ = 0.00417" in text  # rounded up
+
+
+def test_assumptions_are_printed_once_and_cited_by_number(full: dict[str, Any], pages: dict[str, str]) -> None:
+    listed = re.findall(r'<li id="(a\d+)">(.*?)</li>', pages["full"])
+    assert len({text for _, text in listed}) == len(listed) > 3
+    assert [name for name, _ in listed] == [f"a{number}" for number in range(1, len(listed) + 1)]
+    assert set(re.findall(r'href="#(a\d+)"', pages["full"])) <= {name for name, _ in listed}
+    first, *others = [claim for claim in full["claims"] if claim["status"] != "refused"]
+    numbered = Numbered({"claims": [first, *others]})
+    assert {numbered.texts[n - 1] for n in cited_in(numbered.cited(first["assumptions"]))} == set(first["assumptions"])
+    for claim in (first, *others):
+        card = re.search(rf"<h3>{claim['title']}.*?</article>", pages["full"], re.DOTALL)
+        assert card is not None
+        assert "Supposes" in card[0]
+
+
+def cited_in(links: str) -> set[int]:
+    """Numbers of a list of links, with all between the ends of a range."""
+    found: set[int] = set()
+    for part in re.sub("<[^>]+>", "", links).split(", "):
+        ends = [int(end.removeprefix("A")) for end in part.split("–")]
+        found |= set(range(ends[0], ends[-1] + 1))
+    return found
+
+
+def test_every_assumption_that_only_people_can_know_is_stated_somewhere() -> None:
+    stated = "".join(path.read_text("utf-8") for path in Path(accounting.__file__).parent.glob("*.py"))
+    code = re.sub(r'"\s*\n\s*f?"', "", stated)  # a text over several lines
+    for beginning in ONLY_PEOPLE_KNOW:
+        assert beginning in code, beginning
 
 
 def test_what_is_not_measured_is_said_and_never_zero() -> None:

@@ -18,17 +18,8 @@ from pipelines.accounting.claims import HEADLINES
 from pipelines.report.cards import model_card_sections
 from pipelines.report.claims import headline_claim
 from pipelines.report.render import render_html
-from pipelines.report.sign_off import (
-    Signing,
-    composed_words,
-    found_by_attacks,
-    given_away,
-    meaning_of,
-    missed,
-    not_claimed,
-    sign_off_page,
-    unmeasured,
-)
+from pipelines.report.sentences import found_by_attacks, given_away, meaning_of, missed
+from pipelines.report.sign_off import Signing, composed_words, not_claimed, sign_off_page, unmeasured
 
 SIGNING = Signing(
     run_id="20261123T090000.000Z-abc123",

@@ -28,7 +28,7 @@ def test_the_trusted_side_reads_claims_counts_baselines_distances_scores_and_wha
 ) -> None:
     text = shown(pages["full"])
     for part in (
-        *("3,000 rows", "ε = 1.883", "2 assumptions", "12"),
+        *("3,000 rows", "ε = 1.883", "Supposes A", "12"),
         *(
             "17 of 3,000",
             "0.33 % to 0.906 %",

@@ -1,0 +1,143 @@
+"""What a person needs first, in plain sentences: for the top of the report and for the page to sign."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pipelines.methods.registry import method
+from pipelines.methods.spec import MethodSpec
+from pipelines.report.claims import DP_NOTION, headline_claim, shown_figures, unit_of
+from pipelines.report.numbers import count, percent, real
+from pipelines.report.people import audited_sentences, covered_text
+from pipelines.report.words import SOURCES
+
+_LARGE_FACTOR: Final = 1e6
+_GUESSES: Final[Mapping[str, str]] = {
+    "owner_dp": "what one person wrote",
+    DP_NOTION: "one {unit} of the private side",
+    "confidentiality": "a secret that stands in one {unit}",
+    "confidentiality_of_caught_secrets": "a secret that redaction caught, in one {unit}",
+    "bayesian_confidentiality": "a secret of which only its kind is known, in one {unit}",
+    "confidentiality_of_masked_secrets": "a secret that redaction masks stably, in one {unit}",
+    "selective_dp": "a secret that stands in one {unit}",
+    "selective_dp_of_the_policy": "what the policies mask in one {unit}",
+}
+"""What a claim hides from whoever guesses, by its notion; `pipelines.accounting.claims` may put any of these first."""
+_OPEN: Final[Mapping[str, str]] = {
+    "owner_dp": "What others wrote about the person is not protected.",
+    **dict.fromkeys(
+        (DP_NOTION, "confidentiality_of_caught_secrets"), "Who is named in a row of the public side is not protected."
+    ),
+}
+_SILENT: Final = "Of all else that stands in the text it says nothing."
+
+
+def meaning_of(claims: Sequence[Mapping[str, Any]]) -> str:
+    """Says in plain words what the headline's ε and δ mean."""
+    claim = headline_claim(claims)
+    if claim is None or claim["status"] != "issued":
+        return "So nothing protects what stands in the text, but that redaction masked it."
+    figures = shown_figures(claim)
+    unit, epsilon, delta = unit_of(claim), figures["epsilon"], figures["delta"]
+    about = f"about {covered_text(claim, _GUESSES.get(claim['notion'], 'what stands in one {unit}').format(unit=unit))}"
+    limit = _OPEN.get(claim["notion"], _SILENT)
+    if epsilon == 0:
+        return f"In plain words: what is published is no help to whoever guesses {about}. {limit}"
+    factor = math.exp(epsilon)
+    by = f"by a factor of at most {real(factor, 3, upper=True)}" if factor < _LARGE_FACTOR else "by more than a million"
+    kept = "" if factor < _LARGE_FACTOR else " That is hardly a protection."
+    whom = f"whoever wrote or is named in one {unit}" if claim["notion"] == DP_NOTION else f"one {unit}"
+    holds = (
+        covered_text(claim, "everything that one person wrote")
+        if claim["notion"] == "owner_dp"
+        else f"{whom}; what many of them say together about a person is protected far less"
+    )
+    return (
+        f"In plain words: whoever guesses {about} may be helped by what is published, but the odds of the guess change "
+        f"{by}; that this fails has a probability of {real(delta, 3, upper=True)}, roughly.{kept} It holds for "
+        f"{holds}. {limit}"
+    )
+
+
+def given_away(report: Mapping[str, Any]) -> str:
+    """Says which part of the text is open as it was written."""
+    num, whole = report["shards"].get("num_public"), report["corpus"].get("num_sentences")
+    some = "rows" if num is None else f"{count(num)} rows" if whole is None else f"{count(num)} of {count(whole)} rows"
+    name = report["training"].get("method")
+    spec = None if name is None else method(name)
+    if report["publishes_rows"]:
+        said = (
+            f"{some} of the text are published as they were written, because redaction found "
+            "nothing in them. Nothing protects what stands there."
+        )
+    elif spec is not None and spec.trains_on_public_rows and num != 0:
+        said = (
+            f"No row of the text is published. The model was trained without noise on {some} as "
+            "they were written, because redaction found nothing in them, and may repeat them. Nothing protects what "
+            "stands there."
+        )
+    else:
+        said = "No row of the text is published."
+    if spec is None or not spec.publishes_model or not _is_unnoised(spec, report["settings"].get("train", {})):
+        return said
+    return (
+        f"{said} The model was trained without noise on text of private rows, too ({spec.without_noise}), and may "
+        "repeat it. Nothing protects what no policy masked there."
+    )
+
+
+def _is_unnoised(spec: MethodSpec, settings: Mapping[str, Any]) -> bool:
+    """Tells if a method read text of private rows without noise; if its variant is not known, if any variant does."""
+    variant = None if spec.variant_setting is None else settings.get(spec.variant_setting)
+    rules = [spec.rules[variant]] if variant in spec.rules else [*spec.rules.values()]
+    return any(rule.is_unnoised for rule in rules)
+
+
+def missed(rates: Mapping[str, Any]) -> str:
+    """Says how much redaction missed."""
+    source, gamma = rates.get("source"), rates.get("false_negative_rate") or {}
+    if source in (None, "not_measured") or gamma.get("value") is None:
+        why = f": {rates['reason']}" if rates.get("reason") else ""
+        return f"Nobody measured it{why}. How many secrets redaction misses is not known; `reticent review` tells."
+    known, num = rates.get("num_secret_spans"), rates.get("num_missed_spans")
+    counted = f"{count(num)} of {count(known)} known secrets" if known is not None and num is not None else "A share"
+    if num is not None and (unmasked := rates.get("num_unmasked_spans")) is not None:
+        counted += f" ({count(unmasked)} left open, {count(num - unmasked)} masked in a way that changes other masks)"
+    sure = gamma.get("confidence")
+    bound = f"at most {percent(gamma.get('upper'), upper=True)}"
+    bound += "" if sure in (None, 1, 1.0) else f" at {percent(sure)} confidence"
+    return (
+        f"{counted} were missed: γ = {percent(gamma['value'])}, {bound}. Who said what is a secret: "
+        f"{SOURCES.get(source, source)}. Secrets that nobody labelled are counted nowhere."
+    )
+
+
+def found_by_attacks(audit: Mapping[str, Any] | None) -> list[str]:
+    """Returns what attacks found, a sentence each."""
+    if not audit:
+        return ["Nobody attacked this model. `reticent audit` does."]
+    found = []
+    if audit.get("alarm"):
+        found.append("ALARM: attacks or tests of the audit refute the claimed ε. Do not sign.")
+    if lower := audit.get("epsilon_lower"):
+        said = "none" if (claimed := audit.get("epsilon_claimed")) is None else real(claimed, upper=True)
+        found.append(
+            f"Attacks show an ε of at least {real(lower['value'], lower=True)} at {percent(lower['confidence'])} "
+            f"confidence; claimed for the same is {said}."
+        )
+    found += audited_sentences(audit)
+    if (membership := audit.get("membership")) and (best := membership.get("best")):
+        seen = "a leak" if membership["any_leak"] else "no leak seen"
+        found.append(f"Who was trained on: best attack has AUC {real(best['auc'], 3)}, where 0.5 is a coin: {seen}.")
+        people = [attack for attack in membership.get("attacks", ()) if attack["kind"] == "person"]
+        found += [f"The same, attacked records of a person together: AUC {real(one['auc'], 3)}." for one in people[:1]]
+    if exposure := audit.get("exposure"):
+        found += [f"Canaries ({group['name']}): {group['conclusion']}." for group in exposure["groups"]]
+    if extraction := audit.get("extraction"):
+        found.append(
+            f"{count(extraction['num_found_only_by_model'])} secrets were written by this model and by none that never "
+            "read them."
+        )
+    return [*found, "That attacks find nothing proves nothing."]
