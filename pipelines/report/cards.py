@@ -134,7 +134,8 @@ def _claim(claim: Mapping[str, Any], shared: Sequence[str]) -> Iterable[str]:
     is_refused = claim["status"] == "refused"
     numbers = "" if is_refused else f": {numbers_of(claim)}"
     why = f" Why: {_sentence(claim['reason'])}" if claim["reason"] else ""
-    yield f"{_KINDS[claim['status']]}{numbers}.{why}"
+    kind = "Not stated in this version" if claim["is_withheld"] else _KINDS[claim["status"]]
+    yield f"{kind}{numbers}.{why}"
     if is_refused:
         return
     whole = only_together(claim)

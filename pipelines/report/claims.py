@@ -42,6 +42,8 @@ _FIELDS: Final = (
     "covers",
     "together",
 )
+_WITHHELD: Final = "not stated here: "
+"""How the reason begins if the claim may hold, and this version must not say so."""
 DP_NOTION: Final = "dp_private_set"
 
 
@@ -52,8 +54,9 @@ def normalised(document: Any) -> list[dict[str, Any]]:
         document: the parsed ``claims.json``: ``claims``, and ``headline`` as an index; None when there is none.
 
     Returns:
-        Per claim: the fields of the file (None where absent), ``title``, ``status``, ``reason`` (why refused, or why
-        it is no guarantee), ``assumptions``, ``beside``, ``as_in_paper`` and ``is_headline``.
+        Per claim: the fields of the file (None where absent), ``title``, ``status``, ``is_withheld`` (true if it is
+        refused in this version only), ``reason`` (why refused, or why it is no guarantee), ``assumptions``, ``beside``,
+        ``as_in_paper`` and ``is_headline``.
     """
     if not isinstance(document, Mapping):
         return []
@@ -63,10 +66,11 @@ def normalised(document: Any) -> list[dict[str, Any]]:
 
 def _normalised(raw: Mapping[str, Any], is_headline: bool) -> dict[str, Any]:
     refused = raw.get("refused")
+    is_withheld = (refused or "").startswith(_WITHHELD)
     has_numbers = is_number(raw.get("epsilon")) and is_number(raw.get("delta"))
     reasons = list(raw.get("not_guaranteed_because") or ())
     if refused is not None or not has_numbers:
-        status, reason = "refused", refused or "the claim has no numbers"
+        status, reason = "refused", (refused or "the claim has no numbers").removeprefix(_WITHHELD)
     elif raw.get("is_guarantee") is True:
         status, reason = "issued", None
     else:
@@ -80,6 +84,7 @@ def _normalised(raw: Mapping[str, Any], is_headline: bool) -> dict[str, Any]:
         "notion": notion,
         "title": TITLES.get(notion, notion.replace("_", " ").capitalize()),
         "status": status,
+        "is_withheld": is_withheld,
         "reason": reason,
         "assumptions": list(raw.get("assumptions") or ()),
         "beside": list(raw.get("beside") or ()),
@@ -126,16 +131,22 @@ def _promise(shown: Mapping[str, Any], numbers: str, stated: Mapping[str, Any]) 
 
 def cannot_be_claimed(claims: Sequence[Mapping[str, Any]]) -> str:
     """Returns one or two sentences on what the run does not promise."""
-    refused = [claim["title"] for claim in claims if claim["status"] == "refused"]
+    refused = [claim for claim in claims if claim["status"] == "refused"]
     always = (
         "That the model or the public set holds no secret: redaction may miss some, and a guarantee bounds what can be "
         "learnt, not what a person may guess."
     )
-    if not refused:
-        return always
-    counted = {title: refused.count(title) for title in dict.fromkeys(refused)}
-    named = "; ".join(title if n == 1 else f"{title} ({n} claims)" for title, n in counted.items())
-    return f"Refused: {named}. {always}"
+    lead = [
+        f"{said}: {_counted_titles(titles)}."
+        for said, is_withheld in (("Refused", False), ("Not stated in this version", True))
+        if (titles := [claim["title"] for claim in refused if claim["is_withheld"] == is_withheld])
+    ]
+    return " ".join([*lead, always])
+
+
+def _counted_titles(titles: Sequence[str]) -> str:
+    counted = {title: titles.count(title) for title in dict.fromkeys(titles)}
+    return "; ".join(title if n == 1 else f"{title} ({n} claims)" for title, n in counted.items())
 
 
 def not_together(claim: Mapping[str, Any]) -> str | None:

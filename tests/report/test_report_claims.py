@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipelines.accounting.claim_builder import WITHHELD
 from pipelines.report.claims import can_be_claimed, cannot_be_claimed, headline_claim, normalised, numbers_of
 
 
@@ -77,3 +78,14 @@ def test_the_sentences_name_numbers_confidence_and_assumptions() -> None:
 def test_no_claims_file() -> None:
     assert normalised(None) == []
     assert can_be_claimed([]).startswith("Nothing")
+
+
+def test_a_claim_that_this_version_must_not_state_is_not_called_refused() -> None:
+    withheld = _claim(refused=WITHHELD, epsilon=None, delta=None)
+    refused = _claim(refused="it does not hold", epsilon=None, delta=None)
+    first, second = normalised({"claims": [withheld, refused], "headline": None})
+    assert (first["status"], first["is_withheld"], second["is_withheld"]) == ("refused", True, False)
+    assert first["reason"].startswith("it rests on rates")
+    assert f"Refused: {second['title']}. Not stated in this version: {first['title']}." in cannot_be_claimed(
+        [first, second]
+    )
