@@ -54,6 +54,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
         "models.md",
         "synthesizing.md",
         "releasing.md",
+        "signing.md",
         "audit.md",
         "inspecting.md",
         "engine.md",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pipelines.report.cards import NEVER
-from pipelines.report.claims import can_be_claimed, headline_claim
+from pipelines.report.claims import can_be_claimed
 from pipelines.report.numbers import count, real
 from pipelines.report.people import person_sentences, protected_sentences
 from pipelines.report.render import render_html, render_page
@@ -19,6 +19,12 @@ from pipelines.report.sentences import found_by_attacks, given_away, meaning_of,
 from pipelines.report.synthetic import signed_for
 
 _MOST_CHANGES: Final = 6
+TO_CONFIRM: Final = (
+    "Text that was set aside for validation and test may be public.",
+    "No setting was chosen by looking at private text, or at figures that were counted on it.",
+    "Nothing else that was trained on this text was given away, but for the releases that this page names.",
+)
+"""The assumptions that the person who signs confirms, because no program can know them."""
 _BODY: Final = "<body>\n"
 _STYLE_END: Final = "</style>"
 
@@ -61,7 +67,7 @@ def sign_off_page(report: Mapping[str, Any], signing: Signing) -> str:
             signing=signing,
             claimed=can_be_claimed(report["claims"]),
             meaning=meaning_of(report["claims"]),
-            supposed=supposed(report["claims"]),
+            to_confirm=TO_CONFIRM,
             person=person_sentences(report.get("person")),
             protected=protected_sentences(report),
             given_away=given_away(report),
@@ -80,17 +86,6 @@ def sign_off_page(report: Mapping[str, Any], signing: Signing) -> str:
     )
     page = render_html(report)
     return page.replace(_STYLE_END, f"{style}{_STYLE_END}", 1).replace(_BODY, f"{_BODY}{front}", 1)
-
-
-def supposed(claims: Sequence[Mapping[str, Any]]) -> str:
-    """Says that the headline rests on more than this page; empty if there is no headline."""
-    claim = headline_claim(claims)
-    if claim is None or claim["status"] != "issued":
-        return ""
-    return (
-        "Its assumptions stand with the claim in the report below. That held-out text is public, that no setting was "
-        "chosen by looking at private text, and that nothing else trained on it is given away, only people can know."
-    )
 
 
 def not_claimed(claims: Sequence[Mapping[str, Any]]) -> list[str]:

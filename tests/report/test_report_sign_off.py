@@ -19,7 +19,7 @@ from pipelines.report.cards import model_card_sections
 from pipelines.report.claims import headline_claim
 from pipelines.report.render import render_html
 from pipelines.report.sentences import found_by_attacks, given_away, meaning_of, missed
-from pipelines.report.sign_off import Signing, composed_words, not_claimed, sign_off_page, unmeasured
+from pipelines.report.sign_off import TO_CONFIRM, Signing, composed_words, not_claimed, sign_off_page, unmeasured
 
 SIGNING = Signing(
     run_id="20261123T090000.000Z-abc123",
@@ -62,6 +62,7 @@ def test_it_says_what_a_signer_asks(full: dict[str, Any]) -> None:
         *(SIGNING.run_id, "2026-11-23T09:00:00Z", "No run of this store was signed before."),
         *("2 models were released on these files", "ε = 4.235", "reticent verify reticent.toml"),
         "Nobody attacked this model.",
+        *TO_CONFIRM,
     ):
         assert part in text, part
     assert all(warning in text for warning in full["warnings"])
