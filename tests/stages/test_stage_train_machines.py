@@ -130,8 +130,9 @@ def test_when_one_dies_all_end_and_another_number_goes_on(tmp_path, namespaces, 
         while any(map(is_running, mortal)):
             assert time.monotonic() < ended + 20
             time.sleep(0.05)
-        if victim != "machine":  # it waits for the next training, which comes with another number of processes
+        if victim != "machine":  # it waits for the next training
             assert is_running(processes["machine"])
+        if victim == "rank 2":  # which comes with another number of processes
             again = json.dumps({**FAST, "num_processes": 2})
             with started(first, SCRIPT, "host", tmp_path, "crt", again, machines_of(first)) as resumed:
                 out, error = resumed.communicate(timeout=300)
@@ -140,6 +141,7 @@ def test_when_one_dies_all_end_and_another_number_goes_on(tmp_path, namespaces, 
             assert "training: processes 2 to 3 of 4" in guest.communicate(timeout=20)[0]
             ctx = written(tmp_path / "run")
         else:
+            guest.terminate()
             ctx, heard = attempt(tmp_path, "crt", "train")  # alone
             steps = [done for done, total, _ in heard if total and done]
             assert steps[0] > int((tmp_path / "died_after").read_text())
