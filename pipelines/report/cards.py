@@ -19,6 +19,7 @@ from pipelines.report.claims import (
 )
 from pipelines.report.numbers import count, percent, plain, real
 from pipelines.report.people import person_sentences, protected_sentences
+from pipelines.report.sentences import given_away, meaning_of
 from pipelines.report.words import CORPORA, RELATIONS, SOURCES
 
 _KINDS: Final = {"issued": "Guarantee", "estimate": "Estimate, not a guarantee", "refused": "Refused"}
@@ -113,7 +114,8 @@ def synthetic_section(told: Mapping[str, Any]) -> str:
 def _claims(report: Mapping[str, Any]) -> Iterable[str]:
     claims = report["claims"]
     yield "## What is promised"
-    yield f"**What can be claimed.** {can_be_claimed(claims)}"
+    yield f"**What is open as it was written.** {given_away(report)}"
+    yield f"**What can be claimed.** {can_be_claimed(claims)} {meaning_of(claims)}"
     yield f"**What cannot.** {cannot_be_claimed(claims)}"
     if protected := protected_sentences(report):
         yield f"**Who is protected.** {' '.join(protected)}"
@@ -122,7 +124,7 @@ def _claims(report: Mapping[str, Any]) -> Iterable[str]:
     stated = [claim["assumptions"] for claim in claims if claim["status"] != "refused"]
     shared = [text for text in stated[0] if all(text in others for others in stated)] if len(stated) > 1 else []
     if shared:
-        yield "Every claim that is not refused supposes that:"
+        yield "Every claim with numbers supposes that:"
         yield _list(shared)
     for claim in claims:
         yield from _claim(claim, shared)
