@@ -60,7 +60,7 @@ NO_CREDIT: Final = (
 STEP: Final = "the paper's S-DPSGD takes credit for sampling; here one step without it, the least that is sound"
 MOMENTS: Final = {
     "WikiText-2": "100 epochs in batches of 7 pieces of 35 tokens, by the authors' README; 9,994 batches are GPT-2's "
-    "tokens of the release with <unk> and ten canaries; Opacus' accountant of 2021, by PLD 3.35",
+    "tokens of the release with `<unk>` and ten canaries; Opacus' accountant of 2021, by PLD 3.35",
     "CustomerSim": "100 epochs of single dialogues, by the authors' README: 10,000 and ten canaries; Opacus' "
     "accountant of 2021, by PLD 1.68",
 }

@@ -53,7 +53,7 @@ CLAIMS: Final[tuple[Claim, ...]] = (
             for task in ("QNLI", "QQP", "MNLI")
             for e in (3, 8)
         ),
-        note="all six are within 1.1 % of the paper's",
+        note="all six are within 1 % of the paper's",
     ),
     _claim(
         "A pre-trained start is better than random weights under privacy (full against retrain, E2E, ε = 8)",
