@@ -22,7 +22,7 @@ SST2_DIFFERS: Final = (
     "out of the training file)"
 )
 NO_DATA: Final = Impossible(reason="the data set is not at hand")
-NO_RGP: Final = Impossible(reason="this project leaves out RGP")
+NO_RGP: Final = Impossible(reason="this project leaves out RGP ([decision 6](decisions/0006-no-rgp.md))")
 E2E_MINUTES: Final = 6.0
 _bleu: Final = partial(_cell, unit="BLEU", measure="bleu", minutes=E2E_MINUTES, differs=E2E_DIFFERS)
 _accuracy: Final = partial(_cell, unit="% accuracy", measure="accuracy_percent", differs=SST2_DIFFERS)
@@ -49,7 +49,8 @@ def _e2e(adaptation: str, level: str, **more: str) -> Train:
     method, epsilon = LEVELS[level]
     private = {"train.target_epsilon": epsilon} if epsilon else {"train.epochs": "1"}
     if adaptation == "prefix":
-        private["train.context_length"] = "118"  # ten positions of the starting point's 128 hold the prefix
+        # Ten positions of the starting point's 128 hold the prefix, which an MLP of the paper's width makes.
+        private |= {"train.context_length": "118", "train.prefix_hidden": "512"}
     settings = {**private, "train.adaptation": adaptation, **{k.replace("__", "."): v for k, v in more.items()}}
     at_paper = {"train.epochs": "10", "train.expected_batch_size": "1024", "train.max_generated": "630"}
     return Train(corpus="e2e", method=method, small=settings, paper=at_paper)

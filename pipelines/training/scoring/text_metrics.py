@@ -1,4 +1,4 @@
-"""Scores of generated text against references: BLEU, ROUGE-L, NIST, METEOR, CIDEr-D, F1.
+"""Scores of generated text against references: BLEU, ROUGE, NIST, METEOR, CIDEr-D, F1.
 
 Figures in papers come from older scripts (e2e-metrics, GEM-metrics) with their own tokenisation. Our figures are close
 to them but not equal, and may be compared with each other. If a library is missing, its score is None, with the reason.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pipelines.errors import InputError
 from pipelines.training.scoring.ngrams import cider_d, nist, word_f1
@@ -26,7 +26,8 @@ class TextScores:
 
     Attributes:
         bleu: corpus BLEU-4 of sacrebleu (13a, ignoring case), 0 to 100. Extra references of single sentences count.
-        rouge_l: mean over sentences of the best ROUGE-L F1 (rouge-score, no stemming), 0 to 100.
+        rouge_1, rouge_2, rouge_l: mean over sentences of the best ROUGE F1 (rouge-score, no stemming), 0 to 100: of
+            words, of pairs of words, and of the longest common subsequence.
         nist: NIST-5, 0 or more.
         meteor: mean METEOR of nltk (alpha 0.9, beta 3, gamma 0.5), 0 to 1.
         meteor_matching: ``exact, stem and synonym``, or ``exact and stem`` if WordNet's data is not installed.
@@ -37,6 +38,8 @@ class TextScores:
     """
 
     bleu: float | None
+    rouge_1: float | None
+    rouge_2: float | None
     rouge_l: float | None
     nist: float
     meteor: float | None
@@ -79,7 +82,9 @@ def score_texts(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> 
     meteor = attempt("meteor", lambda: _meteor(ours, theirs, matching))
     return TextScores(
         bleu=attempt("bleu", lambda: bleu(outputs, references)),
-        rouge_l=attempt("rouge_l", lambda: rouge_l(outputs, references)),
+        rouge_1=attempt("rouge_1", lambda: rouge("rouge1", outputs, references)),
+        rouge_2=attempt("rouge_2", lambda: rouge("rouge2", outputs, references)),
+        rouge_l=attempt("rouge_l", lambda: rouge("rougeL", outputs, references)),
         nist=nist(ours, theirs),
         meteor=meteor,
         meteor_matching=matching[0] if matching else None,
@@ -99,13 +104,15 @@ def bleu(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> float:
     return float(BLEU(lowercase=True).corpus_score(list(outputs), streams).score)
 
 
-def rouge_l(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> float:
-    """Returns the mean of the best ROUGE-L F1 (Lin 2004), times 100."""
+def rouge(
+    kind: Literal["rouge1", "rouge2", "rougeL"], outputs: Sequence[str], references: Sequence[Sequence[str]]
+) -> float:
+    """Returns the mean of the best ROUGE F1 (Lin 2004), times 100."""
     from rouge_score import rouge_scorer
 
-    scorer = rouge_scorer.RougeScorer(["rougeL"])
+    scorer = rouge_scorer.RougeScorer([kind])
     best: list[float] = [
-        max(scorer.score(reference, output)["rougeL"].fmeasure for reference in group)
+        max(scorer.score(reference, output)[kind].fmeasure for reference in group)
         for output, group in zip(outputs, references, strict=True)
     ]
     return 100 * sum(best) / len(best)

@@ -22,6 +22,7 @@ from pipelines.training.data.task_examples import Example, write_examples
 from pipelines.training.data.vocabulary import Vocabulary
 from pipelines.training.models.loading import LoadedModel
 from pipelines.training.models.losses import example_losses
+from pipelines.training.scoring.bert_scores import bert_score
 from pipelines.training.scoring.evaluation import Evaluation, evaluate
 from pipelines.training.scoring.generation import BeamSearch, generate
 from pipelines.training.scoring.text_metrics import score_texts
@@ -175,6 +176,9 @@ class GeneratingTask(LanguageTask):
         tokenizer = self.vocabulary.tokenizer
         texts = generate(model, tokenizer, ids, self.vocabulary.control, how, progress)
         figures = {**score_texts(texts, references).as_json(), "num_available": len(prompts)}
+        if self.settings.bert_score_model is not None:
+            progress(0, None, "computing BERTScore")
+            figures |= bert_score(texts, references, self.settings.bert_score_model)
         given = [str(tokenizer.decode(prompt)) for prompt in ids]
         return TaskScores(figures=figures, texts=tuple(map(Generated, given, texts, references)))
 
