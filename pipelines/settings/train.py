@@ -16,7 +16,7 @@ from pipelines.settings.train_checks import check_together
 from pipelines.settings.train_fields import TrainSettings
 from pipelines.training.models.sources import distributions_of, find_model, model_files, origin_of
 from pipelines.training.recipes import recipe_of
-from pipelines.training.scoring.bert_scores import check_bert_score
+from pipelines.training.scoring.text_metrics import check_bert_score
 from pipelines.training.tasks import registry as tasks
 from pipelines.training.tasks.spec import SCORES_ONLY
 

@@ -22,10 +22,9 @@ from pipelines.training.data.task_examples import Example, write_examples
 from pipelines.training.data.vocabulary import Vocabulary
 from pipelines.training.models.loading import LoadedModel
 from pipelines.training.models.losses import example_losses
-from pipelines.training.scoring.bert_scores import bert_score
 from pipelines.training.scoring.evaluation import Evaluation, evaluate
 from pipelines.training.scoring.generation import BeamSearch, generate
-from pipelines.training.scoring.text_metrics import score_texts
+from pipelines.training.scoring.text_metrics import bert_score, score_texts
 from pipelines.training.tasks.spec import GenerationSettings, TaskSettings
 
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from pipelines.errors import ConfigError, InputError
 from pipelines.settings.train import TrainConfig
-from pipelines.training.scoring import bert_scores
+from pipelines.training.scoring import text_metrics
 from pipelines.training.scoring.ngrams import cider_d, ngrams, nist, normalised_words, word_f1
-from pipelines.training.scoring.text_metrics import bleu, rouge, score_texts, words_of
+from pipelines.training.scoring.text_metrics import bert_score, bleu, rouge, score_texts, words_of
 
 WORDS = ["the", "mill", "is", "a", "pub", "in", "area", "cheap"]
 _SENTENCE = st.lists(st.sampled_from(WORDS), min_size=5, max_size=9)
@@ -140,15 +140,15 @@ def test_bert_score_takes_the_best_layer_and_every_reference_with_text(patch, tm
     for name in ("bert_score", "bert_score.utils"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.syspath_prepend(package.parent)
-    patch(bert_scores, "hub_folder", lambda name, _: tmp_path if name != "absent" else None)
+    patch(text_metrics, "hub_folder", lambda name, _: tmp_path if name != "absent" else None)
     texts, references = ["a b", " ", "c", "d"], [["a"], ["b"], ["c", " "], [""]]
     for name, layer in (("owner/known", 2), ("owner/other", 3)):
-        found = bert_scores.bert_score(texts, references, name)
+        found = bert_score(texts, references, name)
         assert found == {"bert_score": (0.5 + 0.75) / 4, "bert_score_layer": layer}
     assert sys.modules["bert_score"].given[0] == (["a b", "c"], [["a"], ["c"]], str(tmp_path), 2)
     for name in ("absent", "/a/folder"):
         with pytest.raises(ConfigError, match="hf download"):
-            bert_scores.bert_score(texts, references, name)
+            bert_score(texts, references, name)
     for name in ("bert_score", "bert_score.utils"):
         monkeypatch.delitem(sys.modules, name)
 
