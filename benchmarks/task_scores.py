@@ -15,6 +15,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ from pipelines.store.objects import runs
 from pipelines.training.data.vocabulary import learn_vocabulary
 from pipelines.training.models.sources import find_model
 from pipelines.training.scoring.tables import GENERATED
-from pipelines.training.scoring.text_metrics import bleu, rouge_l, score_texts
+from pipelines.training.scoring.text_metrics import bleu, rouge, score_texts
 
 ENCODER = """
 adaptation = "lora"
@@ -258,7 +259,7 @@ def scored(texts: Sequence[str], references: Sequence[Sequence[str]]) -> dict[st
     """Returns all scores, and intervals of BLEU and ROUGE-L by a bootstrap over tables."""
     found = score_texts(texts, references).as_json()
     draws = np.random.default_rng(0).integers(len(texts), size=(200, len(texts)))
-    for name, metric in (("bleu", bleu), ("rouge_l", rouge_l)):
+    for name, metric in (("bleu", bleu), ("rouge_l", partial(rouge, "rougeL"))):
         values = [metric([texts[i] for i in draw], [references[i] for i in draw]) for draw in draws]
         found[f"{name}_low"], found[f"{name}_high"] = (float(v) for v in np.percentile(values, [2.5, 97.5]))
     return found

@@ -50,6 +50,7 @@ READ_OPTIONS = (
 SCORED_WITH = (
     *("method", "task", "options", "model", "record", "sentences_per_block", "conversation_tokens", "typed_masks"),
     *("evaluate_fold", "max_eval_sentences", "max_new_tokens", "num_beams", "max_generated"),
+    *("num_distractors", "bert_score_model"),
     *("template", "classes", "label_words"),
 )
 SPLIT_ROWS = ("mode", "model", "language", "max_sentence_tokens")

@@ -80,8 +80,14 @@ class RateEstimate:
     assumption: str | None = None
 
     def miss_rate(self) -> MissRate:
-        """Returns the rate as m, if you counted tokens. As in a run, its bound is the upper end of the interval."""
-        return MissRate(value=self.pooled, upper=max(self.interval[1], self.pooled), confidence=self.confidence)
+        """Returns the rate as m, if you counted tokens. As in a run, its bounds are the ends of the interval."""
+        lower, upper = self.interval
+        return MissRate(
+            value=self.pooled,
+            lower=min(lower, self.pooled),
+            upper=max(upper, self.pooled),
+            confidence=self.confidence,
+        )
 
     def false_negative_rate(self, mu: str) -> FalseNegativeRate:
         """Returns the rate as γ, if you counted secrets that are not masked, or not masked stably.

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from pipelines.accounting.accountants import NeighboringRelation, epsilon, gdp_clt_epsilon, pld_epsilon
+from dp_accounting import rdp
+
+from pipelines.accounting.accountants import (
+    NeighboringRelation,
+    epsilon,
+    gdp_clt_epsilon,
+    pld_epsilon,
+    to_dp_event,
+)
 from pipelines.accounting.calibration import calibrate_noise_multiplier
 from pipelines.accounting.confidentiality import amplify_epsilon
-from pipelines.accounting.events import Event, dp_sgd
+from pipelines.accounting.events import dp_sgd
+from pipelines.training.methods.redaction_schedule import redaction_probability
 
 ADD_OR_REMOVE: Final = NeighboringRelation.ADD_OR_REMOVE_ONE
-SST2_ROWS: Final = 67_349
 _GRID: Final = 1e-3
+_OPACUS_ORDERS: Final = [1 + tenth / 10 for tenth in range(1, 100)] + [float(order) for order in range(12, 64)]
+"""Orders of Rényi DP in the authors' call of Opacus (main.py of github.com/wyshi/lm_privacy)."""
 
 
 def bayesian_epsilon(epsilon_of_training: float, gamma: float) -> dict[str, float]:
@@ -26,24 +37,45 @@ def unsampled_step(noise: float, delta: float) -> dict[str, float]:
     return {"epsilon": epsilon(event, delta, ADD_OR_REMOVE)}
 
 
-def converted(rows: float, target: float) -> dict[str, float]:
+def converted(rows: float, target: float, factor: float = 1.0) -> dict[str, float]:
     """Converts noise for an ε by RDP to the ε of the Gaussian limit and of PLD (Li et al., Table 1).
 
-    Sampling rate and number of steps are those of SST-2 in batches of 1,024 for 3 epochs, which the paper also uses for
-    its other tasks; δ is half of one over the number of rows.
+    SST-2 takes batches of 1,024 for 3 epochs. The authors scale both by a whole factor for larger tasks, so that rate
+    and steps are only roughly those of SST-2 (``task_name_to_factor`` of examples/classification/run_wrapper.py in
+    github.com/lxuechen/private-transformers). δ is half of one over the number of rows.
     """
-    event, delta = _of_sst2(rows, target)
+    rate = factor * 1_024 / rows
+    steps, delta = round(factor * 3 / rate), 0.5 / rows
+    event = dp_sgd(noise_multiplier=_noise(rate, steps, target, rows), sample_rate=rate, num_steps=steps)
     return {
         "epsilon_clt": float(gdp_clt_epsilon(event, delta, ADD_OR_REMOVE) or 0.0),
         "epsilon_pld": pld_epsilon(event, delta, ADD_OR_REMOVE, _GRID),
     }
 
 
-def _of_sst2(rows: float, target: float) -> tuple[Event, float]:
-    rate = 1_024 / SST2_ROWS
-    steps, delta = round(3 / rate), 0.5 / rows
-    noise = _noise(rate, steps, target, rows)
-    return dp_sgd(noise_multiplier=noise, sample_rate=rate, num_steps=steps), delta
+def moments_epsilon(noise: float, batches: float, epochs: float, delta: float) -> dict[str, float]:
+    """Returns the ε of DPSGD as Opacus counted it in 2021, and by PLD (Selective DP, Table 2).
+
+    The sampling rate is one over the number of batches of an epoch. Rényi DP of each order becomes ε by Proposition 3
+    of Mironov (2017), ρ - ln(δ) / (α - 1), which is looser than today's conversions.
+    """
+    event = dp_sgd(noise_multiplier=noise, sample_rate=1 / batches, num_steps=round(batches * epochs))
+    accountant = rdp.RdpAccountant(orders=_OPACUS_ORDERS)
+    accountant.compose(to_dp_event(event))
+    by_order = zip(accountant.rdp, _OPACUS_ORDERS, strict=True)
+    spent = min(float(rho) - math.log(delta) / (order - 1) for rho, order in by_order)
+    return {"epsilon": spent, "epsilon_pld": pld_epsilon(event, delta, ADD_OR_REMOVE, _GRID)}
+
+
+def schedule_saving(kind: str, steps: float) -> dict[str, float]:
+    """Returns the Rényi DP that a schedule saves beside a second stage of JFT of the same steps, in per cent.
+
+    Rényi DP grows with the number of private steps, so the saving is the expected share of redacted steps (Domain
+    Private Transformers, Figure 2).
+    """
+    total = round(steps)
+    share = math.fsum(redaction_probability(kind, step, total) for step in range(total)) / total
+    return {"saving_percent": 100 * share}
 
 
 def effective_noise(batch: float, target: float, rows: float = 42_061.0, steps: float = 400.0) -> dict[str, float]:
@@ -73,5 +105,13 @@ def _noise(rate: float, steps: int, target: float, rows: float) -> float:
 
 FUNCTIONS: Final[Mapping[str, Callable[..., dict[str, Any]]]] = {
     function.__name__: function
-    for function in (bayesian_epsilon, unsampled_step, converted, effective_noise, square_root_rule)
+    for function in (
+        bayesian_epsilon,
+        unsampled_step,
+        converted,
+        moments_epsilon,
+        schedule_saving,
+        effective_noise,
+        square_root_rule,
+    )
 }

@@ -37,7 +37,7 @@ FIGURES = (
     *("perplexity_per_word", "bits_per_byte", "perplexity"),
     *("next_token_accuracy", "next_word_accuracy", "accuracy"),
 )
-SCORES = ("bleu", "rouge_l", "nist", "meteor", "cider", "f1")
+SCORES = ("bleu", "rouge_1", "rouge_2", "rouge_l", "nist", "meteor", "cider", "f1", "hits_at_1", "bert_score")
 """Scores of generated text, if the task generates any."""
 _MORE_FIGURES = (
     *("task", "perplexity_at_initialisation", "loss_per_token", "loss_per_token_standard_error"),

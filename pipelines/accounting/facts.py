@@ -260,7 +260,14 @@ def is_from_private_text(rate: Mapping[str, Any] | None) -> bool:
 
 
 def _rate(document: Mapping[str, Any] | None) -> MissRate | None:
-    return MissRate(**{name: document[name] for name in ("value", "upper", "confidence")}) if document else None
+    if not document:
+        return None
+    return MissRate(
+        value=document["value"],
+        lower=document.get("lower"),
+        upper=document["upper"],
+        confidence=document["confidence"],
+    )
 
 
 def _mechanisms(event: Event) -> Counter[Any]:

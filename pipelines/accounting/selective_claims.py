@@ -14,11 +14,12 @@ from typing import Final
 from pipelines.accounting.accountants import epsilon
 from pipelines.accounting.assumptions import about_caught, one_sentence
 from pipelines.accounting.claim_builder import WITHHELD, Builder, Claim, ClaimBuilder
-from pipelines.accounting.confidentiality import jft_light_noise
+from pipelines.accounting.confidentiality import AmplifiedLoss, jft_light_noise
 from pipelines.accounting.events import NeighboringRelation, is_silent
 from pipelines.accounting.replaced_text import UNLIKE
 from pipelines.files import finite
 from pipelines.methods.rule import THEOREM_SELECTIVE, ClaimName
+from pipelines.miss_rate.rates import MissRate
 
 _UNSTABLE = (
     "no review can mend this: selective DP needs a redactor that reads the same in both worlds, redact(D) = "
@@ -113,7 +114,10 @@ def masked(b: ClaimBuilder) -> Claim:
 
 
 def light_noise(b: ClaimBuilder) -> Claim:
-    """Makes JFT's own estimate for light noise, with every rate p of phase 1 replaced by p m. Never a guarantee."""
+    """Makes JFT's own estimate for light noise, with every rate p of phase 1 replaced by p m. Never a guarantee.
+
+    Its figure is that of the upper end of the interval of m. As the paper does, it also states those of both ends.
+    """
     claim = b.claim(
         "light_noise_estimate",
         "JFT's estimate of selective DP under light noise. The sound statements are Bayesian "
@@ -132,9 +136,22 @@ def light_noise(b: ClaimBuilder) -> Claim:
         return replace(claim, refused=UNLIKE)
     if _unnoised(b):
         return replace(claim, refused="phase 1 ran without noise, so there is no light noise to account for")
-    found = jft_light_noise(
-        event, b.training.target_delta, miss_rate, NeighboringRelation.REPLACE_ONE, b.training.event_on("original")
-    )
+
+    def estimate(m: MissRate) -> AmplifiedLoss:
+        delta, on_original = b.training.target_delta, b.training.event_on("original")
+        return jft_light_noise(event, delta, m, NeighboringRelation.REPLACE_ONE, on_original)
+
+    found = estimate(miss_rate)
+    if (lower := miss_rate.lower) is not None:
+        at_lower = estimate(replace(miss_rate, value=lower, upper=lower))
+        both = {
+            "status": "estimates, no guarantee",
+            "m_lower": lower,
+            "m_upper": miss_rate.upper,
+            "epsilon_at_m_lower": finite(at_lower.epsilon),
+            "epsilon_at_m_upper": finite(found.epsilon),
+        }
+        claim = replace(claim, as_in_paper=both)
     return b.issue(claim, found.epsilon, found.delta)
 
 

@@ -15,8 +15,10 @@ from pipelines.methods.view import View
 class ScheduleSettings(NonprivateSteps, PrivateSteps):
     """Settings of `redaction_schedule`."""
 
-    schedule: Literal["step", "linear", "expconcave", "expconvex"] = Field(
-        "linear", description="redaction_schedule: how the chance of a redacted step falls."
+    schedule: Literal["step", "linear", "expconcave", "expconvex", "half"] = Field(
+        "linear",
+        description="redaction_schedule: course of the chance of a redacted step. `half` is the step schedule of the "
+        "paper's text, `step` the staircase of its code. `expconcave` starts at 0.63 at scale 1.",
     )
     schedule_scale: float = Field(
         1.0, gt=0, allow_inf_nan=False, description="redaction_schedule: scale of the two exponential schedules."

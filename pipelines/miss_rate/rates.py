@@ -45,9 +45,20 @@ class _Bounded:
 
 @dataclass(frozen=True, kw_only=True)
 class MissRate(_Bounded):
-    """The rate m: missed sensitive tokens over all tokens (JFT, section 3.1). No confidentiality formula takes it."""
+    """The rate m: missed sensitive tokens over all tokens (JFT, section 3.1). No confidentiality formula takes it.
+
+    Attributes:
+        lower: lower end of the interval of m, for JFT's estimate there; None if there is no interval.
+    """
 
     name = "the miss rate"
+
+    lower: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.lower is not None and not 0 <= self.lower <= self.value:
+            raise ValueError(f"the lower end of {self.name} must lie between 0 and its value, not at {self.lower}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,12 +109,13 @@ def require(rate: object, kind: type[_Rate]) -> _Rate:
 
 
 def miss_rate_of(figures: Mapping[str, Any]) -> MissRate | None:
-    """Returns m of an estimate's figures, with the upper end of the recommended interval; None if not measured."""
+    """Returns m of an estimate's figures, with the ends of the recommended interval; None if not measured."""
     rate = figures.get("miss_rate")
     if not rate or rate["value"] is None:
         return None
     confidence = 1.0 if figures["is_census"] else float(figures["confidence"])
-    return MissRate(value=rate["value"], upper=rate["recommended"][1], confidence=confidence)
+    lower, upper = rate["recommended"]
+    return MissRate(value=rate["value"], lower=lower, upper=upper, confidence=confidence)
 
 
 @dataclass(frozen=True, kw_only=True)

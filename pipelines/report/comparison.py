@@ -17,15 +17,19 @@ COMPARED: Final[Mapping[str, Figure]] = {
     "next_token_accuracy": Figure(title="next-token accuracy", least=0.0, most=1.0),
     "next_word_accuracy": Figure(title="next-word accuracy", least=0.0, most=1.0),
     "bleu": Figure(title="BLEU", least=0.0, most=100.0),
+    "rouge_1": Figure(title="ROUGE-1", least=0.0),
+    "rouge_2": Figure(title="ROUGE-2", least=0.0),
     "rouge_l": Figure(title="ROUGE-L", least=0.0),
     "nist": Figure(title="NIST", least=0.0),
     "meteor": Figure(title="METEOR", least=0.0),
     "cider": Figure(title="CIDEr", least=0.0),
     "f1": Figure(title="F1", least=0.0),
+    "hits_at_1": Figure(title="hits@1", least=0.0, most=1.0),
+    "bert_score": Figure(title="BERTScore", most=1.0),
 }
 """Figures of a comparison, and what they can be: an interval over repetitions ends there."""
 _MAIN: Final = ("accuracy", "perplexity_per_word", "perplexity")
-_MORE: Final = ("bits_per_byte", "next_word_accuracy", "bleu", "rouge_l", "f1")
+_MORE: Final = ("bits_per_byte", "next_word_accuracy", "bleu", "rouge_l", "f1", "hits_at_1", "bert_score")
 
 
 def figures_shown(methods: Sequence[Mapping[str, Any]]) -> list[str]:

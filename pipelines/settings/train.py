@@ -16,7 +16,9 @@ from pipelines.settings.train_checks import check_together
 from pipelines.settings.train_fields import TrainSettings
 from pipelines.training.models.sources import distributions_of, find_model, model_files, origin_of
 from pipelines.training.recipes import recipe_of
+from pipelines.training.scoring.text_metrics import check_bert_score
 from pipelines.training.tasks import registry as tasks
+from pipelines.training.tasks.spec import SCORES_ONLY
 
 
 class TrainConfig(TrainSettings):
@@ -54,6 +56,8 @@ class TrainConfig(TrainSettings):
         fields = {name: value for name, value in super().keyed().items() if name not in self._unused_by_the_model()}
         fields |= {"tokenizer": self.tokenizer_kind(), **self._identity_of_the_model()}
         unused = self._unused_fields() | self._unused_tokens() | {"options"}
+        if stage in ("train", "train_phase1"):
+            unused |= SCORES_ONLY
         if stage == "train_phase1" and phase is not None:
             unused |= phase.unused(self.variant())
         keyed = {name: value for name, value in fields.items() if name not in unused}
@@ -76,7 +80,7 @@ class TrainConfig(TrainSettings):
 
     def idle(self) -> frozenset[str]:
         """Returns the settings that have no effect with the chosen method, task and model."""
-        used = {*self.keyed("train"), "model_revision"}  # a commit stands for the revision
+        used = {*self.keyed("evaluate"), "model_revision"}  # a commit stands for the revision
         used |= self.silent() - self._unused_fields()
         idle = type(self).model_fields.keys() - used - self.UNKEYED
         if (phase := self.method_spec().first_phase) is not None and not self.is_light_noise():
@@ -92,7 +96,7 @@ class TrainConfig(TrainSettings):
         unused = {"model_revision"}  # a commit stands for it
         unused |= set() if self.by_owner() else {"unit", "owner_records"}
         unused |= {"lora_rank", "lora_alpha"} if self.adaptation != "lora" else set()
-        unused |= {"prefix_length"} if self.adaptation != "prefix" else set()
+        unused |= {"prefix_length", "prefix_hidden"} if self.adaptation != "prefix" else set()
         if not self.is_pretrained():
             unused |= {"adaptation", "model_is_public"}
         if self.tokenizer_kind() != "bpe_public":
@@ -108,9 +112,11 @@ class TrainConfig(TrainSettings):
         return {"model_commit": hub_commit(self.model, self.model_revision)} if origin == "hub" else {}
 
     def check(self, stage: str) -> None:
-        """Checks that a pretrained model can be found."""
+        """Checks that a pretrained model can be found, and that BERTScore can be measured if it is asked for."""
         if stage == "train" and self.is_pretrained():
             find_model(self.model, self.model_revision)
+        if stage == "train" and self.bert_score_model is not None and "bert_score_model" not in self._unused_fields():
+            check_bert_score(self.bert_score_model)
 
     def data_files(self) -> tuple[str, ...]:
         """Returns the files of a model in a folder, which count by content."""

@@ -15,7 +15,7 @@ from pipelines.plugins import own_settings
 from pipelines.training.data.record_unit import RecordUnit
 from pipelines.training.models.shape import PRESETS, ModelShape, resolve_shape
 from pipelines.training.tasks import registry as tasks
-from pipelines.training.tasks.spec import ClassificationSettings, TaskSettings, TaskSpec
+from pipelines.training.tasks.spec import SCORES_ONLY, ClassificationSettings, TaskSettings, TaskSpec
 
 if TYPE_CHECKING:
     from pipelines.methods.spec import MethodSpec
@@ -48,7 +48,7 @@ class TrainSettings(tasks.SettingsOfTasks, methods.SettingsOfMethods, StageConfi
 
     SENSITIVE: ClassVar[frozenset[str]] = frozenset({"options"})
     UNKEYED: ClassVar[frozenset[str]] = frozenset({"when"})
-    LATER: ClassVar[frozenset[str]] = frozenset({"optimizer", "unit", "owner_records"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"optimizer", "unit", "owner_records", "prefix_hidden", *SCORES_ONLY})
 
     method: str = Field(
         "crt",
@@ -105,6 +105,13 @@ class TrainSettings(tasks.SettingsOfTasks, methods.SettingsOfMethods, StageConfi
     lora_rank: Size = Field(4, ge=1, le=4_096, description="Rank of the low-rank additions.")
     lora_alpha: Size = Field(32, ge=1, le=65_536, description="Scale of the low-rank additions, times their rank.")
     prefix_length: Size = Field(10, ge=1, le=4_096, description="Positions of the prefix, which shorten the context.")
+    prefix_hidden: Size | None = Field(
+        None,
+        ge=1,
+        le=65_536,
+        description="Width of the MLP that makes the prefix, 512 in Li and Liang (2021). Unset: the prefix itself is "
+        "trained.",
+    )
     num_layers: Size | None = Field(None, ge=1, le=96, description="Transformer blocks; unset: those of the model.")
     num_heads: Size | None = Field(
         None, ge=1, le=128, description="Attention heads per block; unset: those of the model."

@@ -8,8 +8,9 @@ import pytest
 from support.trainings import DP, MET, RATE, TWO_PHASES, build
 
 from pipelines.accounting.accountants import epsilon
+from pipelines.accounting.claim_documents import withheld
 from pipelines.accounting.confidentiality import amplify_epsilon
-from pipelines.accounting.events import UnsupportedEventError, from_json
+from pipelines.accounting.events import Composed, UnsupportedEventError, dp_sgd, from_json
 from pipelines.methods.registry import RULES
 from pipelines.miss_rate.rates import Stability
 
@@ -164,6 +165,30 @@ def test_light_noise_is_an_estimate_with_the_sound_forms_beside_it(name):
     assert found["dp_private_set"]["epsilon"] == pytest.approx(both)
     assert found["selective_dp"]["epsilon"] == pytest.approx(both)
     assert estimate["epsilon"] < both
+
+
+@pytest.mark.parametrize("lower", [0.0, 0.001, 0.005])
+def test_light_noise_states_the_estimate_of_both_ends_of_the_interval(lower):
+    rate = {**RATE, "lower": lower, "basis": "measured"}
+    estimate = build("jft/light_noise", light_noise_miss_rate=rate)["light_noise_estimate"]
+    both = estimate["as_in_paper"]
+    assert not estimate["is_guarantee"]
+    assert both["status"] == "estimates, no guarantee"
+    assert (both["m_lower"], both["m_upper"]) == (lower, 0.01)
+    assert both["epsilon_at_m_upper"] == estimate["epsilon"]
+    # Phase 2 reads original text and keeps its rate. Without a miss its cost is all.
+    first, second = (from_json(DP) for _ in range(2))
+    thinner = dp_sgd(noise_multiplier=first.event.event.noise_multiplier, sample_rate=0.1 * lower, num_steps=5)
+    wanted = epsilon(Composed(events=(thinner, second)), 1e-6) if lower else private()
+    assert both["epsilon_at_m_lower"] == pytest.approx(wanted)
+    assert both["epsilon_at_m_lower"] < both["epsilon_at_m_upper"]
+
+
+def test_the_estimates_of_a_measured_miss_rate_stay_out_of_public_claims():
+    rate = {**RATE, "lower": 0.001, "basis": "measured"}
+    claims = [build("jft/light_noise", light_noise_miss_rate=rate)["light_noise_estimate"]]
+    assert claims[0]["as_in_paper"]
+    assert withheld({"claims": claims, "headline": None})["claims"][0]["as_in_paper"] == {}
 
 
 @pytest.mark.parametrize("name", ["jft/light_noise", "jft/conservative_light_noise"])

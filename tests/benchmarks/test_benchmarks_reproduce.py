@@ -1,6 +1,7 @@
 """The reproduction of the papers: what is declared, how it resumes, and how verdicts follow from results."""
 
 import json
+import math
 import re
 from collections import Counter
 from dataclasses import replace
@@ -11,7 +12,7 @@ import pytest
 from support.reproduced import COMPUTED, TRAINED
 
 from benchmarks.reproduce import __main__ as command
-from benchmarks.reproduce import base, corpora, drawings, page, results, running, verdicts
+from benchmarks.reproduce import base, computed, corpora, drawings, page, results, running, verdicts
 from benchmarks.reproduce.cells import SCALES, Compute, Impossible, Train, settings_of
 from benchmarks.reproduce.papers import CELLS, CLAIMS, TEXTS
 from benchmarks.reproduce.verdicts import Alike, Below, Claim, Number, Ordering, Verdict
@@ -94,6 +95,36 @@ def test_the_papers_figures_stand_in_their_texts(shared_data):
         if cell.printed and not re.search(rf"(?<![\d.]){re.escape(cell.printed)}(?!\d)", texts[cell.paper])
     ]
     assert wrong == []
+
+
+# ---- computed cells
+
+
+def figure_of(identity):
+    cell = next(cell for cell in CELLS if cell.identity == identity)
+    return cell.number, computed.FUNCTIONS[cell.run.function](**cell.run.arguments)[cell.measure]
+
+
+@pytest.mark.parametrize(("corpus", "by_their_logs"), [("WikiText-2", 4.886), ("CustomerSim", 2.508)])
+def test_selective_dp_spends_on_dpsgd_what_its_authors_counted(corpus, by_their_logs):
+    printed, ours = figure_of(f"selective/table2/{corpus}, ε of DPSGD")
+    assert ours == pytest.approx(printed, abs=0.005)
+    assert ours == pytest.approx(by_their_logs, abs=0.001)  # WikiText-2: the last row of the authors' five CSV files
+
+
+def test_a_schedule_saves_about_what_the_domain_paper_says():
+    printed, ours = figure_of("domain/figure2/Redaction Schedule's privacy guarantee over JFT's")
+    assert printed == 35
+    assert ours == pytest.approx(100 * math.exp(-1), abs=0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["QNLI", "QQP", "MNLI"])
+@pytest.mark.parametrize("target", [3, 8])
+def test_conversions_of_larger_tasks_are_the_papers(task, target):
+    for way, within in (("PLD", 0.001), ("the Gaussian limit", 0.01)):
+        printed, ours = figure_of(f"strong/table1/{task}, ε = {target} told by {way}")
+        assert ours == pytest.approx(printed, rel=within)
 
 
 # ---- the starting point

@@ -101,6 +101,25 @@ def test_lora(build, train_head):
     check(model, lm_losses, token_batch(), dtype=torch.float32)
 
 
+@pytest.mark.parametrize("build", [gpt2, llama])
+@pytest.mark.parametrize("hidden", [None, 6])
+def test_a_prefix_with_and_without_an_mlp(build, hidden):
+    """peft repeats the prefix for each example, so that embedding and MLP see one row of it an example."""
+    with seeded(5):
+        config = peft.PrefixTuningConfig(
+            task_type="CAUSAL_LM",
+            num_virtual_tokens=3,
+            prefix_projection=hidden is not None,
+            encoder_hidden_size=hidden,
+        )
+        model = peft.get_peft_model(build(), config)
+    trained = [name for name, p in model.named_parameters() if p.requires_grad]
+    assert len(trained) == (1 if hidden is None else 5)
+    assert all("prompt_encoder" in name for name in trained)
+    for mode in ("book_keeping", "two_pass"):
+        check(model, unfused_losses, token_batch(), mode=mode, dtype=torch.float32)
+
+
 def test_dora_is_refused():
     with seeded(5):
         model = peft.get_peft_model(

@@ -42,6 +42,13 @@ def test_impossible_rates_are_refused(value, upper, confidence):
         Delta2(value=value, upper=upper, confidence=confidence, mu="test")
 
 
+@pytest.mark.parametrize("lower", [-0.01, 0.2, float("nan")])
+def test_a_lower_end_above_its_rate_is_refused(lower):
+    assert MissRate(value=0.1, lower=0.1, upper=0.3, confidence=0.95).lower == 0.1
+    with pytest.raises(ValueError, match="lower end"):
+        MissRate(value=0.1, lower=lower, upper=0.3, confidence=0.95)
+
+
 def test_rates_are_frozen():
     with pytest.raises(AttributeError):
         Delta2.zero("test").upper = 0.5

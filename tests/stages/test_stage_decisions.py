@@ -34,7 +34,7 @@ PLAIN = {
     "insecure_test_seed target_delta added_tokens typed_masks optimizer public_learning_rate public_batch_size "
     "private_learning_rate max_grad_norm noise_multiplier jft_variant jft_phase1_epochs jft_phase1_target_epsilon "
     "schedule schedule_scale max_private_spans max_state_norm template classes label_words max_new_tokens num_beams "
-    "max_generated",
+    "max_generated num_distractors bert_score_model prefix_hidden",
 }
 
 

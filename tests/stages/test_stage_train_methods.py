@@ -180,6 +180,7 @@ def test_light_noise_is_lighter_the_fewer_are_missed_and_recorded_without_that_c
         (_, leaf), *_ = leaves(first.event)
         assert leaf.sample_rate == pytest.approx(12 / 48)  # p, and not p times the miss rate
         noise[rate] = leaf.event.noise_multiplier
+        assert facts.light_noise_miss_rate.lower == 0
         assert facts.light_noise_miss_rate.upper == pytest.approx(2 * rate)
     assert noise[0.01] < noise[0.3]
 

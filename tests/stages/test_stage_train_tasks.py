@@ -283,6 +283,10 @@ def test_one_line_chooses_a_task_and_what_it_does_not_use_enters_no_key():
     keyed = TrainConfig(**SMALL).keyed("train")
     assert TrainConfig(**SMALL, num_beams=9, max_generated=9, max_new_tokens=9).keyed("train") == keyed
     assert TrainConfig(task="response", num_beams=9).keyed("train") != TrainConfig(task="response").keyed("train")
+    plain, scored = (TrainConfig(task="response", num_distractors=number) for number in (0, 19))
+    assert scored.keyed("train") == plain.keyed("train")  # hits@1 of a finished model is no reason to train it anew
+    assert scored.keyed("evaluate") == {**plain.keyed("evaluate"), "num_distractors": 19}
+    assert "num_distractors" in TrainConfig(**SMALL, num_distractors=19).idle() - scored.idle()
     assert TrainConfig(task="dialogue").code_references()[1] == "pipelines.training.tasks.dialogue"
 
 

@@ -36,7 +36,7 @@ def figures_of(ctx: StageContext) -> dict[str, Any]:
     """The figures of a training and of its evaluation, which are those that the training had at its end.
 
     They are the same to the last bit: the folder holds the weights as they were, and records go in the same batches.
-    Low-rank additions were merged into the weights, which rounds.
+    Low-rank additions were merged into the weights, and an MLP's prefix was made once, which rounds.
     """
     own, found, curves = (
         json.loads((folder / name).read_text())
@@ -50,6 +50,7 @@ def figures_of(ctx: StageContext) -> dict[str, Any]:
     at_the_end = Evaluation(**curves["epochs"][-1]["evaluation"])
     counts = {"num_available": found["num_eval_sentences_available"], "evaluate_fold": config.evaluate_fold}
     for name, value in figures_document(at_the_end, found["scores"], **counts).items():
-        is_rounded = config.adaptation == "lora" and isinstance(value, float)
+        made_once = config.adaptation == "lora" or (config.adaptation == "prefix" and config.prefix_hidden is not None)
+        is_rounded = made_once and isinstance(value, float)
         assert found[name] == (pytest.approx(value, rel=1e-4, abs=1e-6) if is_rounded else value), name
     return {**own, **found}

@@ -70,7 +70,8 @@ def redacted_fine_tune(ctx: StageContext) -> dict[str, Any]:
 def _miss_rate(ctx: StageContext, config: TrainConfig) -> dict[str, Any] | None:
     """Returns the miss rate m that light noise follows: value, upper bound, confidence, basis; None without such noise.
 
-    A measured upper bound is never below `LEAST_MISS_RATE`, and its basis is ``measured``.
+    A rate that was measured on a sample has the lower end of its interval, too. A measured upper bound is never below
+    `LEAST_MISS_RATE`, and its basis is ``measured``.
 
     Raises:
         ConfigError: the miss rate was neither set nor measured.
@@ -92,5 +93,5 @@ def _miss_rate(ctx: StageContext, config: TrainConfig) -> dict[str, Any] | None:
                 "train.jft_variant = 'light_noise' chooses its noise by the miss rate, which was not measured; set "
                 "train.jft_miss_rate, review a sample or bring labels, or take conservative_light_noise"
             )
-        measured = {"value": rate.value, "upper": rate.upper, "confidence": rate.confidence}
+        measured = {"value": rate.value, "lower": rate.lower, "upper": rate.upper, "confidence": rate.confidence}
     return {**measured, "upper": max(measured["upper"], LEAST_MISS_RATE), "basis": "measured"}

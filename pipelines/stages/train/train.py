@@ -304,6 +304,7 @@ def _open_model(ctx: StageContext, config: TrainConfig, seed: int) -> OpenedMode
             lora_rank=config.lora_rank,
             lora_alpha=config.lora_alpha,
             prefix_length=config.prefix_length,
+            prefix_hidden=config.prefix_hidden,
         ),
         num_labels=len(config.classes) if config.head() == "classification" else None,
         brings_tokenizer=config.tokenizer_kind() == "pretrained",

@@ -1,7 +1,13 @@
 """Redaction schedule: from redacted to original text in one run (Kabra & Elenberg 2023, "Domain Private Transformers").
 
 Section 5.2 and appendix D: each step t of M is, with probability p(t), a step of AdamW on *redacted* text. Otherwise it
-is a step of DP-AdamW on the *original* text. p falls from 1 towards 0. JFT is the schedule that is first 1 and then 0.
+is a step of DP-AdamW on the *original* text. p falls towards 0. JFT is the schedule ``half``: first 1, then 0.
+
+Text and code of the paper differ, and the kinds say which they follow:
+    * ``half`` is the step schedule of appendix D: p = 1 for half of the steps, then p = 0.
+    * ``step``, ``linear``, ``expconcave`` and ``expconvex`` are those of the authors' code (lm/trainer.py of
+      github.com/asappresearch/domain-private-transformers). Its step schedule is a staircase of ten steps.
+    * ``expconcave`` at scale 1 starts at p = 1 - exp(-1) = 0.63, and not at 1. A scale of 5 starts at 0.993.
 
 The schedule is drawn once, before training, from its own public randomness:
     * The exact number of private steps is therefore known before the noise is calibrated. Neither the expected number
@@ -33,7 +39,7 @@ from pipelines.training.data.corpus import TrainingCorpus
 from pipelines.training.methods.base import Account, LoopTraining, TrainingSettings
 from pipelines.training.programme import Segment, StepKind
 
-ScheduleKind = Literal["step", "linear", "expconcave", "expconvex"]
+ScheduleKind = Literal["step", "linear", "expconcave", "expconvex", "half"]
 KINDS: Final[tuple[ScheduleKind, ...]] = get_args(ScheduleKind)
 PRECONDITIONS: Final = ("schedule_drawn_up_front",)
 """Preconditions of claims that this module meets, by their names in `pipelines.methods`."""
@@ -44,6 +50,7 @@ def redaction_probability(kind: str, step: int, num_steps: int, scale: float = 1
 
     Args:
         kind: shape of p. ``step`` falls in tenths, ``linear`` evenly, ``expconcave`` late, ``expconvex`` at once.
+            ``half`` is 1 for the first half of the steps (rounded down), then 0.
         step: step t, from 0 to ``num_steps - 1``.
         num_steps: number of steps M.
         scale: scale s of the two exponential kinds. The others ignore it.
@@ -65,6 +72,8 @@ def redaction_probability(kind: str, step: int, num_steps: int, scale: float = 1
             return -math.expm1((s / M) * (t + 1 - M))
         case "expconvex":
             return math.exp(-s * t)
+        case "half":
+            return float(t < M // 2)
     raise ConfigError(f"no redaction schedule is named {kind!r}. Choose one of {', '.join(KINDS)}")
 
 

@@ -36,16 +36,20 @@ class Adaptation:
         lora_rank: rank of the additions.
         lora_alpha: scale of the additions times their rank.
         prefix_length: number of positions of the prefix, which reduce the context.
+        prefix_hidden: width of the hidden layer of an MLP that makes the prefix from trained embeddings (Li and Liang
+            2021, 512). None trains the keys and values themselves. The saved model holds the prefix and not the MLP.
     """
 
     kind: AdaptationKind = "full"
     lora_rank: int = 4
     lora_alpha: int = 32
     prefix_length: int = 10
+    prefix_hidden: int | None = None
 
     def __post_init__(self) -> None:
-        if self.lora_rank < 1 or self.lora_alpha <= 0 or self.prefix_length < 1:
-            raise ConfigError("adaptation: lora_rank, lora_alpha and prefix_length must be positive")
+        hidden = 1 if self.prefix_hidden is None else self.prefix_hidden
+        if min(self.lora_rank, self.lora_alpha, self.prefix_length, hidden) < 1:
+            raise ConfigError("adaptation: lora_rank, lora_alpha, prefix_length and prefix_hidden must be positive")
 
     @property
     def num_prefix_tokens(self) -> int:
@@ -102,7 +106,12 @@ def prefix_settings(adaptation: Adaptation) -> Any:
     """Returns the settings of a prefix, of ``peft``, which must be installed."""
     import peft
 
-    return peft.PrefixTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=adaptation.prefix_length)
+    return peft.PrefixTuningConfig(
+        task_type="CAUSAL_LM",
+        num_virtual_tokens=adaptation.prefix_length,
+        prefix_projection=adaptation.prefix_hidden is not None,
+        encoder_hidden_size=adaptation.prefix_hidden,
+    )
 
 
 def blocks_of(model: nn.Module) -> nn.ModuleList:

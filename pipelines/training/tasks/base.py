@@ -24,7 +24,7 @@ from pipelines.training.models.loading import LoadedModel
 from pipelines.training.models.losses import example_losses
 from pipelines.training.scoring.evaluation import Evaluation, evaluate
 from pipelines.training.scoring.generation import BeamSearch, generate
-from pipelines.training.scoring.text_metrics import score_texts
+from pipelines.training.scoring.text_metrics import bert_score, score_texts
 from pipelines.training.tasks.spec import GenerationSettings, TaskSettings
 
 
@@ -175,6 +175,9 @@ class GeneratingTask(LanguageTask):
         tokenizer = self.vocabulary.tokenizer
         texts = generate(model, tokenizer, ids, self.vocabulary.control, how, progress)
         figures = {**score_texts(texts, references).as_json(), "num_available": len(prompts)}
+        if self.settings.bert_score_model is not None:
+            progress(0, None, "computing BERTScore")
+            figures |= bert_score(texts, references, self.settings.bert_score_model)
         given = [str(tokenizer.decode(prompt)) for prompt in ids]
         return TaskScores(figures=figures, texts=tuple(map(Generated, given, texts, references)))
 

@@ -40,7 +40,7 @@ TASKS: Final[Mapping[str, TaskSpec]] = {
             module=f"{_HERE}.responses",
             reads='`corpus.format = "personachat"`, a dialogue a record',
             learns="the turns of `SELF`",
-            scores="perplexity of replies; F1 and the others below of generated ones",
+            scores="perplexity of replies; F1 and the others below of generated ones; hits@1",
             layout="One record is {begin}, the persona and the turns so far, each {marks}, the text, {end}; "
             "after `<SELF>` the model writes a reply.",
             record="dialogue",
@@ -53,7 +53,7 @@ TASKS: Final[Mapping[str, TaskSpec]] = {
             module=f"{_HERE}.table_to_text",
             reads="`e2e`, `dart`; a row a record",
             learns="the description",
-            scores="perplexity of descriptions; BLEU, ROUGE-L, NIST, METEOR, CIDEr-D of generated ones",
+            scores="perplexity of descriptions; BLEU, ROUGE-1, -2 and -L, NIST, METEOR, CIDEr-D of generated ones",
             layout="One record is {begin}, the table as `key : value | key : value`, {begin}, its text, {end}.",
             settings=GenerationSettings,
         ),

@@ -7,16 +7,20 @@ makes a record of every reply, and a dialogue has many. The loss is on the repli
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
+import numpy as np
 import torch
 
 from pipelines.context import Progress
 from pipelines.training.data.control import ControlTokens
 from pipelines.training.data.held_out import HeldOut
+from pipelines.training.data.records import ExampleBatch
 from pipelines.training.data.row_store import RecordRows
-from pipelines.training.data.task_examples import Example
+from pipelines.training.data.task_examples import IGNORED, Example, causal_example
 from pipelines.training.data.vocabulary import TextEncoder
 from pipelines.training.tasks.base import GeneratingTask, TaskModel, TaskScores
 from pipelines.training.tasks.dialogue import dialogue_example, turns_of
@@ -78,14 +82,61 @@ class Responses(GeneratingTask):
         )
 
     def scores(self, model: torch.nn.Module, held_out: HeldOut, progress: Progress) -> TaskScores:
-        """Returns F1 and other scores of one reply to each history."""
+        """Returns F1 and other scores of one reply to each history, and hits@1 if there are distractors."""
         vocabulary, length = self.vocabulary, self.settings.max_new_tokens
         prompts = [
-            (prompt.ids, (prompt.reference,))
-            for record in held_out.rows
+            (number, prompt)
+            for number, record in enumerate(held_out.rows)
             for prompt in reply_prompts(record, vocabulary.encoder, vocabulary.control, self.context_length, length)
         ]
-        return self._generated(model, prompts, progress)
+        found = self._generated(model, [(prompt.ids, (prompt.reference,)) for _, prompt in prompts], progress)
+        if not found.texts or not self.settings.num_distractors:
+            return found
+        return replace(found, figures={**found.figures, **self._ranked(model, prompts, progress)})
+
+    def _ranked(
+        self, model: torch.nn.Module, prompts: Sequence[tuple[int, ReplyPrompt]], progress: Progress
+    ) -> dict[str, Any]:
+        """Returns hits@1: the share of prompts after which the real reply is likelier than all distractors.
+
+        As in ConvAI2 (Dinan et al. 2019), distractors are replies of other dialogues. They are drawn by the number of
+        the prompt. Replies are compared by the mean loss of their tokens and end, as ParlAI ranks candidates.
+        """
+        num, by_text = self.settings.num_distractors, defaultdict(set)
+        for number, prompt in prompts:
+            by_text[prompt.reference].add(number)
+        num_hits, chosen = 0, prompts[: self.settings.max_generated]
+        for at, (number, prompt) in enumerate(chosen):
+            others = [text for text, dialogues in by_text.items() if number not in dialogues]
+            if len(others) < num:
+                reason = f"a dialogue has {len(others)} replies of others, and train.num_distractors is {num}"
+                return {"hits_at_1": None, "num_distractors": num, "hits_at_1_reason": reason}
+            drawn = np.random.default_rng(at).choice(len(others), num, replace=False)
+            losses = self._reply_losses(model, prompt.ids, [prompt.reference, *(others[i] for i in drawn)])
+            num_hits += bool(losses[0] < losses[1:].min())
+            progress(at + 1, len(chosen), "ranking replies")
+        return {"hits_at_1": num_hits / len(chosen), "num_distractors": num}
+
+    def _reply_losses(self, model: torch.nn.Module, prompt: Sequence[int], replies: Sequence[str]) -> torch.Tensor:
+        """Returns (B,) the mean loss of the tokens of each reply to one prompt, its end included."""
+        control = self.vocabulary.control
+        examples = [
+            causal_example(
+                [*prompt, *ids, control.eos], [False] * len(prompt) + [True] * (len(ids) + 1), self.context_length
+            )
+            for ids in self.vocabulary.encoder.ids(replies)
+        ]
+        first, longest = next(model.parameters()), max(len(example.ids) for example in examples)
+        inputs = torch.full((len(examples), longest), control.pad)
+        labels = torch.full((len(examples), longest), IGNORED)
+        for line, example in enumerate(examples):
+            inputs[line, : len(example.ids)] = torch.tensor(example.ids)
+            labels[line, : len(example.ids)] = torch.tensor(example.labels)
+        asked = labels != IGNORED
+        weights = asked / asked.sum(dim=1, keepdim=True)
+        batch = ExampleBatch(inputs=inputs, labels=labels.clamp(min=0), weights=weights)
+        with torch.no_grad():
+            return self.example_losses(model, batch.to(first.device, first.dtype))
 
 
 def make_task(model: TaskModel, settings: TaskSettings) -> Responses:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -65,6 +65,24 @@ class GenerationSettings(TaskSettings):
     max_generated: Size = Field(
         200, ge=0, description="response, table_to_text: most held-out inputs that text is generated for."
     )
+    num_distractors: Size = Field(
+        0,
+        ge=0,
+        le=1_000,
+        description="response: replies of other held-out dialogues among which the model has to rank the real one "
+        "first (hits@1). ConvAI2 has 19; 0 leaves hits@1 out.",
+    )
+    bert_score_model: str | None = Field(
+        None,
+        min_length=1,
+        max_length=4_096,
+        description="response, table_to_text: encoder of BERTScore, such as FacebookAI/roberta-large, which lies in "
+        "the local Hugging Face cache. It needs the package bert-score. Unset: no BERTScore.",
+    )
+
+
+SCORES_ONLY: Final = frozenset({"num_distractors", "bert_score_model"})
+"""Settings of tasks that change scores of a finished model and nothing in its training."""
 
 
 @dataclass(frozen=True, kw_only=True)

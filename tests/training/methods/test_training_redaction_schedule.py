@@ -26,22 +26,24 @@ from pipelines.training.methods.redaction_schedule import (
     redaction_probability,
 )
 
-# The formulas of the paper's code (domain_private_transformers, lm/trainer.py) evaluated apart, M = 100, s = 1.
+# The formulas of the paper's code (domain_private_transformers, lm/trainer.py) evaluated apart, M = 100, s = 1. The
+# last is the step schedule of the paper's text.
 ORACLE = {
-    0: (1.0, 1.0, 0.6284233089779543, 1.0),
-    1: (0.9, 0.99, 0.6246889011486004, 0.36787944117144233),
-    5: (0.9, 0.95, 0.6093721646414789, 0.006737946999085467),
-    25: (0.7, 0.75, 0.5228860844789656, 1.3887943864964021e-11),
-    50: (0.5, 0.5, 0.3873736058155839, 1.9287498479639178e-22),
-    75: (0.2, 0.25, 0.21337213893344653, 2.6786369618080778e-33),
-    95: (0.0, 0.05, 0.03921056084767682, 5.5210822770285325e-42),
-    99: (0.0, 0.01, 0.0, 1.0112214926104486e-43),
+    0: (1.0, 1.0, 0.6284233089779543, 1.0, 1.0),
+    1: (0.9, 0.99, 0.6246889011486004, 0.36787944117144233, 1.0),
+    5: (0.9, 0.95, 0.6093721646414789, 0.006737946999085467, 1.0),
+    25: (0.7, 0.75, 0.5228860844789656, 1.3887943864964021e-11, 1.0),
+    50: (0.5, 0.5, 0.3873736058155839, 1.9287498479639178e-22, 0.0),
+    75: (0.2, 0.25, 0.21337213893344653, 2.6786369618080778e-33, 0.0),
+    95: (0.0, 0.05, 0.03921056084767682, 5.5210822770285325e-42, 0.0),
+    99: (0.0, 0.01, 0.0, 1.0112214926104486e-43, 0.0),
 }
 
 
 @pytest.mark.parametrize("step", ORACLE)
-@pytest.mark.parametrize("at", range(4))
+@pytest.mark.parametrize("at", range(5))
 def test_probabilities_equal_the_oracles(step, at):
+    assert len(KINDS) == 5
     assert redaction_probability(KINDS[at], step, 100, 1.0) == pytest.approx(ORACLE[step][at], rel=1e-12, abs=1e-300)
 
 
@@ -68,6 +70,14 @@ def test_what_makes_no_schedule_is_refused(arguments):
     if arguments[1] == 0:
         with pytest.raises(ConfigError):
             draw_schedule(arguments[0], arguments[2], arguments[3], seed=1)
+
+
+@pytest.mark.parametrize(("num_steps", "private"), [(1, 1), (2, 1), (7, 4), (100, 50)])
+def test_half_is_first_redacted_and_then_private_whatever_the_seed(num_steps, private):
+    drawn = [draw_schedule("half", num_steps, 1.0, seed) for seed in range(5)]
+    wanted = [step < num_steps - private for step in range(num_steps)]
+    assert [schedule.is_redacted.tolist() for schedule in drawn] == [wanted] * 5
+    assert drawn[0].num_private_steps == private
 
 
 def _p_value(kind, drawn, num_steps, scale=1.0):

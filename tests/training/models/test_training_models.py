@@ -180,6 +180,8 @@ def test_a_classification_head_is_always_trained(families, kind):
 def test_prefix_is_refused_where_no_model_takes_one(families):
     with pytest.raises(ConfigError, match="causal"):
         load(families, "bert", adaptation=Adaptation(kind="prefix"))
+    with pytest.raises(ConfigError, match="prefix_hidden must be positive"):
+        Adaptation(kind="prefix", prefix_hidden=0)
 
 
 def test_a_prefix_takes_positions_from_the_context(families):
@@ -219,10 +221,13 @@ def test_a_saved_folder_loads_with_the_auto_classes(families, family, kind, tmp_
     assert (tmp_path / "model.safetensors").stat().st_mode & 0o044
 
 
-def test_a_saved_prefix_loads_with_peft(families, tmp_path):
+@pytest.mark.parametrize("hidden", [None, 8])
+def test_a_saved_prefix_loads_with_peft(families, tmp_path, hidden):
     import peft
 
-    loaded = load(families, "llama", adaptation=Adaptation(kind="prefix", prefix_length=3))
+    loaded = load(families, "llama", adaptation=Adaptation(kind="prefix", prefix_length=3, prefix_hidden=hidden))
+    hidden_layers = [n for n, _ in loaded.model.named_parameters() if "prompt_encoder" in n and "transform" in n]
+    assert len(hidden_layers) == (4 if hidden else 0)
     save(loaded, tmp_path)
     base = transformers.AutoModelForCausalLM.from_pretrained(tmp_path)
     again = peft.PeftModel.from_pretrained(base, tmp_path / PREFIX_FOLDER)

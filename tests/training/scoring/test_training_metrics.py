@@ -1,16 +1,20 @@
 """Metrics of generated text, against libraries and numbers worked out by hand."""
 
+import importlib.util
 import math
 import random
+import sys
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.errors import InputError
+from pipelines.errors import ConfigError, InputError
+from pipelines.settings.train import TrainConfig
+from pipelines.training.scoring import text_metrics
 from pipelines.training.scoring.ngrams import cider_d, ngrams, nist, normalised_words, word_f1
-from pipelines.training.scoring.text_metrics import bleu, rouge_l, score_texts, words_of
+from pipelines.training.scoring.text_metrics import bert_score, bleu, rouge, score_texts, words_of
 
 WORDS = ["the", "mill", "is", "a", "pub", "in", "area", "cheap"]
 _SENTENCE = st.lists(st.sampled_from(WORDS), min_size=5, max_size=9)
@@ -101,9 +105,52 @@ def test_bleu_by_hand():
     )
 
 
-def test_rouge_l_by_hand():
+def test_rouge_by_hand():
     # Longest common subsequence 3 of 4 and of 5 words: F1 = 2 * 3 / 9.
-    assert rouge_l(["a b c d"], [["a x b y c", "q"]]) == pytest.approx(100 * 6 / 9)
+    assert rouge("rougeL", ["a b c d"], [["a x b y c", "q"]]) == pytest.approx(100 * 6 / 9)
+    # Words without their order: 4 of 4 and of 5. Pairs: a b and c d of 3 and of 4.
+    assert rouge("rouge1", ["a b c d"], [["c d x a b", "q"]]) == pytest.approx(100 * 8 / 9)
+    assert rouge("rouge2", ["a b c d"], [["c d x a b", "q"]]) == pytest.approx(100 * 4 / 7)
+    assert rouge("rouge2", ["a b", "c"], [["a b"], ["c"]]) == pytest.approx(50)  # one word has no pair
+
+
+def test_bert_score_without_its_package_says_what_to_install_before_a_training(patch):
+    TrainConfig(bert_score_model="roberta-large").check("train")  # the task generates no text
+    patch(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"pip install 'reticent\[bert-score\]'"):
+        TrainConfig(task="response", bert_score_model="roberta-large").check("train")
+
+
+BERT_SCORE = """
+import torch
+given = []
+def score(outputs, references, *, model_type, num_layers):
+    given.append((outputs, references, model_type, num_layers))
+    return None, None, torch.tensor([0.5, 0.75])
+"""
+
+
+def test_bert_score_takes_the_best_layer_and_every_reference_with_text(patch, tmp_path, monkeypatch):
+    """The package is no dependency, so this one stands in for it, with the arguments of bert-score 0.3.13."""
+    package = tmp_path / "packages/bert_score"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(BERT_SCORE)
+    (package / "utils.py").write_text('model2layers = {"known": 2}')
+    (tmp_path / "config.json").write_text('{"model_type": "bert", "num_hidden_layers": 3}')
+    for name in ("bert_score", "bert_score.utils"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.syspath_prepend(package.parent)
+    patch(text_metrics, "hub_folder", lambda name, _: tmp_path if name != "absent" else None)
+    texts, references = ["a b", " ", "c", "d"], [["a"], ["b"], ["c", " "], [""]]
+    for name, layer in (("owner/known", 2), ("owner/other", 3)):
+        found = bert_score(texts, references, name)
+        assert found == {"bert_score": (0.5 + 0.75) / 4, "bert_score_layer": layer}
+    assert sys.modules["bert_score"].given[0] == (["a b", "c"], [["a"], ["c"]], str(tmp_path), 2)
+    for name in ("absent", "/a/folder"):
+        with pytest.raises(ConfigError, match="hf download"):
+            bert_score(texts, references, name)
+    for name in ("bert_score", "bert_score.utils"):
+        monkeypatch.delitem(sys.modules, name)
 
 
 def test_meteor_by_hand():
@@ -123,13 +170,14 @@ def test_all_scores_at_once_and_perfect_output():
     texts = ["The Mill is a cheap pub.", "It is in the riverside area."]
     scores = score_texts(texts, [[text] for text in texts])
     assert (scores.bleu, scores.rouge_l, scores.f1) == pytest.approx((100, 100, 1))
+    assert (scores.rouge_1, scores.rouge_2) == pytest.approx((100, 100))
     assert scores.cider == pytest.approx(10)
     assert scores.meteor > 0.99
     assert scores.num_outputs == 2
     assert scores.missing == {}
     shuffled = [" ".join(random.Random(0).sample(text.split(), len(text.split()))) for text in texts]
     worse = score_texts(shuffled, [[text] for text in texts])
-    for name in ("bleu", "rouge_l", "nist", "meteor", "cider"):
+    for name in ("bleu", "rouge_2", "rouge_l", "nist", "meteor", "cider"):
         assert getattr(worse, name) < getattr(scores, name)
 
 

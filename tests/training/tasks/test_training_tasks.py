@@ -20,7 +20,8 @@ from pipelines.training.tasks.dialogue import dialogue_example
 from pipelines.training.tasks.head import HeadClassification
 from pipelines.training.tasks.infilling import Infilling
 from pipelines.training.tasks.registry import TASKS
-from pipelines.training.tasks.responses import SELF, reply_prompts
+from pipelines.training.tasks.responses import SELF, Responses, reply_prompts
+from pipelines.training.tasks.spec import GenerationSettings
 from pipelines.training.tasks.table_to_text import table_example, table_prompt
 from pipelines.training.tasks.templates import TEMPLATES, Template
 
@@ -250,8 +251,9 @@ def test_beam_search_writes_what_was_learnt_and_no_control_token(families, tmp_p
     assert "<MASK>" not in text
 
 
-def test_a_model_with_a_prefix_generates(families):
-    adaptation = Adaptation(kind="prefix", prefix_length=3)
+@pytest.mark.parametrize("hidden", [None, 8])
+def test_a_model_with_a_prefix_generates(families, hidden):
+    adaptation = Adaptation(kind="prefix", prefix_length=3, prefix_hidden=hidden)
     loaded = load_model(families["llama"], "causal", seed=0, adaptation=adaptation)
     texts = generate(
         loaded.model,
@@ -309,6 +311,44 @@ def test_perplexity_of_replies_is_over_replies_only(gpt2, tmp_path):
     assert found.perplexity_per_word is None
     nothing = HeldOut(records=write([], padding_of(gpt2), tmp_path / "none"), documents=np.arange(0), num_available=0)
     assert evaluate(gpt2.model, nothing).perplexity is None
+
+
+ASKED = [("hello", "The Mill is great"), ("where is it", "in the riverside area"), ("what is it", "a cheap pub .")]
+
+
+def _ranked(loaded, asked, num, folder):
+    """Scores of replies to questions, a dialogue each."""
+    turns = [[("PARTNER", question), (SELF, reply)] for question, reply in asked]
+    task = Responses(loaded, GenerationSettings(task="response", num_distractors=num, max_new_tokens=4, num_beams=1))
+    records = write([task.example(rows_of(each)) for each in turns], padding_of(loaded), folder)
+    held_out = HeldOut(
+        records=records, documents=np.arange(len(turns)), num_available=len(turns), rows=list(map(rows_of, turns))
+    )
+    return task, task.scores(loaded.model, held_out, lambda *_: None).figures
+
+
+@pytest.mark.slow
+def test_a_reply_is_ranked_among_those_of_other_dialogues(families, tmp_path):
+    loaded = load_model(families["gpt2"], "causal", seed=0, speakers=TASKS["response"].speakers)
+    examples = [_reply_example([("PARTNER", question), (SELF, reply)], loaded, 64) for question, reply in ASKED]
+    batch = write(examples, padding_of(loaded), tmp_path).collate(np.arange(3)).to(CPU, torch.float32)
+    _learn(loaded.model, example_losses, batch)
+    task, figures = _ranked(loaded, ASKED, 2, tmp_path)
+    assert (figures["hits_at_1"], figures["num_distractors"]) == (1.0, 2)
+    wrong = [(question, reply) for (question, _), (_, reply) in zip(ASKED, ASKED[1:] + ASKED[:1], strict=True)]
+    assert _ranked(loaded, wrong, 2, tmp_path)[1]["hits_at_1"] == 0.0
+    assert "hits_at_1" not in _ranked(loaded, ASKED, 0, tmp_path)[1]
+    few = _ranked(loaded, ASKED, 3, tmp_path)[1]
+    assert few["hits_at_1"] is None
+    assert few["hits_at_1_reason"].startswith("a dialogue has 2 replies of others")
+    # The same reply in two dialogues is no distractor of either.
+    assert _ranked(loaded, [*ASKED, ("hello again", ASKED[0][1])], 3, tmp_path)[1]["hits_at_1"] is None
+    # A reply's loss is that of its record.
+    ids = reply_prompts(rows_of([("PARTNER", ASKED[0][0]), (SELF, "")]), *coding(loaded), 64, 20)[0].ids
+    losses = task._reply_losses(loaded.model, ids, [reply for _, reply in ASKED])
+    records = [_reply_example([("PARTNER", ASKED[0][0]), (SELF, reply)], loaded, 64) for _, reply in ASKED]
+    batch = write(records, padding_of(loaded), tmp_path).collate(np.arange(3)).to(CPU, torch.float32)
+    assert torch.allclose(losses, example_losses(loaded.model, batch), atol=1e-5)
 
 
 @settings(max_examples=20, deadline=None)
