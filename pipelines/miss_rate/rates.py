@@ -114,8 +114,8 @@ def miss_rate_of(figures: Mapping[str, Any]) -> MissRate | None:
     if not rate or rate["value"] is None:
         return None
     confidence = 1.0 if figures["is_census"] else float(figures["confidence"])
-    lower, upper = rate["recommended"]
-    return MissRate(value=rate["value"], lower=lower, upper=upper, confidence=confidence)
+    value, (lower, upper) = rate["value"], rate["recommended"]
+    return MissRate(value=value, lower=min(max(lower, 0.0), value), upper=upper, confidence=confidence)
 
 
 @dataclass(frozen=True, kw_only=True)
