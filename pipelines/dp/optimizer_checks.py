@@ -4,24 +4,70 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from typing import Any, Never
 
 import torch
 
-from pipelines.errors import ConfigError
+from pipelines.errors import ConfigError, PrivacyGateError
+
+
+class StandIns:
+    """Stand-ins for gradients between ``backward`` and ``step``: whatever reads one gets an error with the way to go.
+
+    Without them ``clip_grad_norm_`` finds no gradient there, and returns 0 as if it had clipped. They take no memory.
+    """
+
+    def __init__(self, parameters: Sequence[torch.nn.Parameter]) -> None:
+        self._parameters = parameters
+        self._is_put = False
+
+    def put(self) -> None:
+        """Puts a stand-in in the place of each gradient."""
+        self._is_put = True
+        for parameter in self._parameters:
+            zero = torch.zeros((), dtype=parameter.dtype, device=parameter.device)
+            parameter.grad = zero.expand(parameter.shape).as_subclass(_NoGradient)
+
+    def remove(self) -> None:
+        """Removes them."""
+        if self._is_put:
+            for parameter in self._parameters:
+                if isinstance(parameter.grad, _NoGradient):
+                    parameter.grad = None
+        self._is_put = False
+
+
+class _NoGradient(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, *_: Any) -> Never:
+        raise PrivacyGateError(
+            "there is no gradient to clip, scale, log or change between optimizer.backward(losses) and "
+            "optimizer.step(): records are clipped one by one to the max_grad_norm of make_private, and noise comes in "
+            "step(). Remove the line (clip_grad_norm_, unscale_, ...). What is to see the noisy gradients goes into "
+            "register_step_pre_hook of the optimizer that make_private is given. With transformers.Trainer, which "
+            "clips by itself, write reticent.dp.PrivateTrainer"
+        )
 
 
 def check_holds(optimizer: torch.optim.Optimizer, parameters: Sequence[torch.nn.Parameter]) -> None:
     """Checks that an optimizer holds exactly the trainable parameters.
 
     Raises:
-        ConfigError: the optimizer holds other parameters, lacks some, or needs a closure.
+        ConfigError: the optimizer holds other parameters, lacks some, needs a closure, or comes from accelerate.
     """
     closure = inspect.signature(optimizer.step).parameters.get("closure")
     if closure is not None and closure.default is inspect.Parameter.empty:
         raise ConfigError(
             f"{type(optimizer).__name__} evaluates the loss several times within a step, through a closure, and each "
             "time would need noise of its own. Give make_private SGD, Adam, AdamW or another optimizer that steps "
-            "without a closure"
+            "without a closure: optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)"
+        )
+    if any(base.__name__ == "AcceleratedOptimizer" for base in type(optimizer).__mro__):
+        raise ConfigError(
+            "the optimizer has gone through accelerator.prepare, and accelerate leaves out calls of step(), so that "
+            "noisy steps would be lost. Call make_private first, with the optimizer of torch (here: "
+            "optimizer.optimizer), and then optimizer = accelerator.prepare(optimizer): it leaves the private "
+            "optimizer as it is"
         )
     held = {p for group in optimizer.param_groups for p in group["params"]}
     missing = [p for p in parameters if p not in held]
