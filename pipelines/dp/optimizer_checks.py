@@ -92,8 +92,8 @@ def check_trained(optimizer: torch.optim.Optimizer, model: torch.nn.Module) -> N
         if parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None):
             raise ConfigError(
                 f"parameter {name!r} has a hook on its gradient, which sees the gradients of records before they are "
-                "clipped and noised, and changes nothing of the step. Remove it (handle.remove()). What it does to "
-                "finished gradients goes into a step_pre_hook of the optimizer that make_private is given"
+                "clipped and noised, and changes nothing of the step. Write handle.remove(). What it does to finished "
+                "gradients goes into optimizer.register_step_pre_hook of the optimizer that make_private is given"
             )
         if parameter not in held:
             raise ConfigError(

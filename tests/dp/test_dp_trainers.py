@@ -34,6 +34,8 @@ from pipelines.dp.privacy import PrivacyEngine
 from pipelines.dp.trainer import PrivateTrainer
 from pipelines.errors import ConfigError, PrivacyGateError
 
+pytest.importorskip("accelerate", reason="pip install reticent[lora]")
+
 STOP = 5  # within the second epoch
 SHORT = f"of the {PLANNED} planned noisy steps were taken"
 
@@ -360,8 +362,6 @@ def test_gradients_that_are_read_between_backward_and_step_are_refused(change):
 
 
 def test_batches_that_are_read_ahead_are_named():
-    from accelerate.data_loader import DataLoaderShard  # what accelerate makes of a loader of torch  # noqa: F401
-
     parts = Parts(2)
     for ahead in (list, lambda loader: list(itertools.islice(loader, 2))):
         with pytest.raises(PrivacyGateError, match=r"read ahead .*gradient_accumulation_steps.*`for batch in loader`"):
