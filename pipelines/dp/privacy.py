@@ -86,6 +86,7 @@ class PrivacyEngine:
         self._optimizer: PrivateOptimizer | None = None
         self._loader: PoissonLoader | None = None
         self._plan: PlannedSteps | None = None
+        self._is_first = True
 
     def make_private(
         self,
@@ -148,6 +149,7 @@ class PrivacyEngine:
         check_holds(optimizer, gradients.parameters)
         check_trained(optimizer, module)
         ranks = Ranks.here()
+        self._is_first = ranks.is_first
         ranks.follow_first(parameter.data for parameter in module.parameters())
         self._num_records = len(data_loader.dataset)  # type: ignore[arg-type]
         setting = (float(noise_multiplier), plan.sample_rate)
@@ -298,7 +300,7 @@ class PrivacyEngine:
         The loader calls it after the planned epochs, `PrivacyCallback` at the end of a training, and the program at its
         end. It warns once for a number of steps. Without a target epsilon, or without a step, it says nothing.
         """
-        if self._plan is not None and self._plan.is_unsaid(self.num_steps) and Ranks.here().is_first:
+        if self._plan is not None and self._plan.is_unsaid(self.num_steps) and self._is_first:
             self._warn_of_steps(self._plan)
 
     def _warn_of_steps(self, plan: PlannedSteps) -> None:
