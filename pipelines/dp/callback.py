@@ -22,9 +22,6 @@ class PrivacyCallback(TrainerCallback):  # type: ignore[misc]
         target_delta: delta of the epsilon in the logs; unset: that of ``make_private_with_epsilon``.
         max_epsilon: epsilon after which training stops, at the end of the step that reaches it; None never stops.
 
-    Attributes:
-        counts_steps: true if a step of the trainer is a noisy step; `PrivateTrainer` sets it.
-
     Raises:
         ConfigError: there is no delta.
     """
@@ -38,7 +35,17 @@ class PrivacyCallback(TrainerCallback):  # type: ignore[misc]
         self._engine = engine
         self._target_delta = delta
         self._max_epsilon = max_epsilon
-        self.counts_steps = False
+        self._counts_steps = False
+
+    def begin(self, engine: PrivacyEngine) -> None:
+        """Notes that a trainer counts noisy steps. `PrivateTrainer` calls it.
+
+        Raises:
+            ConfigError: the trainer has another engine.
+        """
+        if engine is not self._engine:
+            raise ConfigError("the PrivacyCallback has another engine than the trainer: give both the same")
+        self._counts_steps = True
 
     def on_init_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Checks the trainer.
@@ -46,7 +53,7 @@ class PrivacyCallback(TrainerCallback):  # type: ignore[misc]
         Raises:
             ConfigError: it counts physical batches.
         """
-        if not self.counts_steps:
+        if not self._counts_steps:
             raise ConfigError(
                 "a plain Trainer counts physical batches: it stops before the planned noisy steps are taken, and "
                 "writes the sizes of samples into its logs. Write reticent.dp.PrivateTrainer(model=model, args=args, "

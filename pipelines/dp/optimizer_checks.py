@@ -19,20 +19,28 @@ class StandIns:
 
     def __init__(self, parameters: Sequence[torch.nn.Parameter]) -> None:
         self._parameters = parameters
+        self._kinds: list[Any] = []
+        self._made: list[torch.Tensor] = []
         self._is_put = False
 
     def put(self) -> None:
         """Puts a stand-in in the place of each gradient."""
         self._is_put = True
-        for parameter in self._parameters:
-            zero = torch.zeros((), dtype=parameter.dtype, device=parameter.device)
-            parameter.grad = zero.expand(parameter.shape).as_subclass(_NoGradient)
+        kinds = [(p.dtype, p.device) for p in self._parameters]
+        if kinds != self._kinds:  # at first, and after model.to(...)
+            self._kinds = kinds
+            self._made = [
+                torch.zeros((), dtype=p.dtype, device=p.device).expand(p.shape).as_subclass(_NoGradient)
+                for p in self._parameters
+            ]
+        for parameter, stand_in in zip(self._parameters, self._made, strict=True):
+            parameter.grad = stand_in
 
     def remove(self) -> None:
         """Removes them."""
         if self._is_put:
-            for parameter in self._parameters:
-                if isinstance(parameter.grad, _NoGradient):
+            for parameter, stand_in in zip(self._parameters, self._made, strict=True):
+                if parameter.grad is stand_in:
                     parameter.grad = None
         self._is_put = False
 

@@ -62,14 +62,14 @@ class PrivateTrainer(Trainer):  # type: ignore[misc]
             callbacks.append(PrivacyCallback(engine))
         for callback in callbacks:
             if isinstance(callback, PrivacyCallback):
-                callback.counts_steps = True
+                callback.begin(engine)
         super().__init__(*args, callbacks=callbacks, optimizers=(self._private, schedule), **settings)
         if self.model is not self._private.model:
             raise ConfigError(
                 "the trainer has another model than the engine: write model=model with the model of make_private"
             )
 
-    def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **settings: Any) -> Any:
+    def train(self, resume_from_checkpoint: str | Path | bool | None = None, *args: Any, **settings: Any) -> Any:
         """Trains, and resumes the engine's accounting with a checkpoint.
 
         Args:
@@ -83,11 +83,11 @@ class PrivateTrainer(Trainer):  # type: ignore[misc]
             ConfigError: the arguments plan other steps than the engine.
             PrivacyGateError: the engine has taken steps that the checkpoint does not count.
         """
+        self._check_arguments()
         if resume_from_checkpoint is True:
             resume_from_checkpoint = get_last_checkpoint(self.args.output_dir) or True
-        if isinstance(resume_from_checkpoint, str):
+        if isinstance(resume_from_checkpoint, str | Path):
             restore(self._privacy, Path(resume_from_checkpoint))
-        self._check_arguments()
         self.args.ignore_data_skip = True  # the loader goes on by itself where the epoch was left
         return super().train(resume_from_checkpoint, *args, **settings)._replace(training_loss=math.nan)
 

@@ -287,6 +287,8 @@ def test_a_trainer_of_other_parts_is_refused(tmp_path):
     args = TrainingArguments(output_dir=str(tmp_path), use_cpu=True, report_to=[])
     with pytest.raises(ConfigError, match="make_private"):
         PrivateTrainer(engine=PrivacyEngine(), model=parts.model, args=args)
+    with pytest.raises(ConfigError, match="another engine"):
+        PrivateTrainer(engine=parts.engine, model=parts.model, args=args, callbacks=[PrivacyCallback(Parts().engine)])
     with pytest.raises(ConfigError, match="another model"):
         PrivateTrainer(engine=parts.engine, model=Classifier(), args=args)
     with pytest.raises(ConfigError, match=r"optimizers=\(None, schedule\)"):
