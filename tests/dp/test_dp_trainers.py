@@ -218,11 +218,12 @@ def test_the_end_of_the_program_says_what_is_missing():
 
 
 def test_early_stop_is_named_at_the_end_of_training(tmp_path):
+    """Even after a whole epoch, which a loop might go on from."""
     parts = Parts(2)
-    made = trainer_of(parts, tmp_path, max_epsilon=1.5)
-    with pytest.warns(UserWarning, match=f"3 {SHORT}"):
+    made = trainer_of(parts, tmp_path, max_epsilon=2.0)
+    with pytest.warns(UserWarning, match=f"4 {SHORT}"):
         made.train()
-    assert parts.engine.num_steps == made.state.global_step == 3
+    assert parts.engine.num_steps == made.state.global_step == 4
 
 
 def test_checkpoints_and_logs_of_a_trainer_do_not_depend_on_samples(tmp_path):
