@@ -19,7 +19,7 @@ from transformers.pytorch_utils import Conv1D
 from pipelines.dp.gradients import GradientEngine
 from pipelines.dp.head import fused_losses as fused
 from pipelines.dp.language import causal_lm_losses
-from pipelines.dp.optimizer import noisy_step
+from pipelines.dp.noisy_steps import noisy_step
 from pipelines.randomness import unpredictable
 
 PRIVATE = ("ours", "ours_two_pass", "opacus_hooks", "opacus_ghost", "fastdp")

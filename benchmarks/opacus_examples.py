@@ -36,7 +36,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from pipelines.accounting.accountants import epsilon
 from pipelines.dp.gradients import GradientEngine
-from pipelines.dp.optimizer import noisy_step
+from pipelines.dp.noisy_steps import noisy_step
 from pipelines.dp.privacy import PrivacyEngine
 from pipelines.randomness import unpredictable
 

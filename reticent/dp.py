@@ -30,6 +30,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipelines.dp.attach import Problem
+from pipelines.dp.by_step import StepLoader
 from pipelines.dp.clipping import AdaptiveClipping, ClippingName
 from pipelines.dp.errors import IsolationError, LossError, NotFiniteError, UnsupportedLayerError
 from pipelines.dp.gradients import ModeName
@@ -45,6 +46,7 @@ from reticent._lazy import lazy
 
 if TYPE_CHECKING:
     from pipelines.dp.callback import PrivacyCallback
+    from pipelines.dp.trainer import PrivateTrainer
 
 __all__ = [
     "ASSUMPTIONS",
@@ -60,11 +62,15 @@ __all__ = [
     "PrivacyCallback",
     "PrivacyEngine",
     "PrivateOptimizer",
+    "PrivateTrainer",
     "Problem",
+    "StepLoader",
     "StepSchedule",
     "UnsupportedLayerError",
     "causal_lm_losses",
     "find_problems",
 ]
 
-__getattr__, __dir__ = lazy(__name__, {"PrivacyCallback": "pipelines.dp.callback"})  # transformers is slow to import
+__getattr__, __dir__ = lazy(  # transformers is slow to import
+    __name__, {"PrivacyCallback": "pipelines.dp.callback", "PrivateTrainer": "pipelines.dp.trainer"}
+)

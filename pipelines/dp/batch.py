@@ -39,5 +39,8 @@ class Batch:
             raise PrivacyGateError(
                 "a batch was left out: call optimizer.backward(losses), with one loss for each record, for every "
                 "batch, instead of losses.mean().backward() and before optimizer.step(). If a batch is skipped "
-                "because of one record (for example, its loss is not finite), that record removes what the others add"
+                "because of one record (for example, its loss is not finite), that record removes what the others add. "
+                "If batches are read ahead (by list(loader), a prefetcher, or a trainer with "
+                "gradient_accumulation_steps), read one at a time: write `for batch in loader`, or use "
+                "reticent.dp.PrivateTrainer"
             )

@@ -13,63 +13,15 @@ import torch
 from pipelines.dp.batch import Batch
 from pipelines.dp.clipping import AdaptiveClipping
 from pipelines.dp.compositions import Composition
-from pipelines.dp.errors import IsolationError
+from pipelines.dp.errors import IsolationError, UnsupportedLayerError
 from pipelines.dp.gradients import GradientEngine
 from pipelines.dp.isolation import IsolationProbe
-from pipelines.dp.noise import add_noise
+from pipelines.dp.noisy_steps import noisy_step
 from pipelines.dp.observation import Clipped
-from pipelines.dp.optimizer_checks import check_trained
+from pipelines.dp.optimizer_checks import StandIns, check_trained
 from pipelines.dp.ranks import ALONE, Ranks
 from pipelines.dp.schedules import RateGuard, StepSchedule
 from pipelines.errors import ConfigError, PrivacyGateError
-
-
-def noisy_step(
-    optimizer: torch.optim.Optimizer,
-    engine: GradientEngine,
-    *,
-    noise_multiplier: float,
-    expected_batch_size: float,
-    rng: np.random.Generator,
-    ranks: Ranks = ALONE,
-    adaptive: AdaptiveClipping | None = None,
-) -> None:
-    """Takes a step on the engine's sums: adds noise, divides by the expected batch size, and runs the optimizer's step.
-
-    Formal guarantees (Abadi et al. 2016, Algorithm 1): Gaussian noise of standard deviation
-    ``noise_multiplier * max_grad_norm`` is added to every coordinate exactly once, whatever was added up, and the
-    divisor does not depend on the sample. Weight decay, momentum and moments are post-processing.
-
-    Args:
-        optimizer: optimizer of the engine's trainable parameters.
-        engine: engine whose sums are taken, and added up over all processes.
-        noise_multiplier: noise standard deviation over the engine's max_grad_norm.
-        expected_batch_size: number of records in an average step, over all processes.
-        rng: generator of the noise. Of several processes only the first draws: one draw in total.
-        ranks: processes whose sums belong to one step.
-        adaptive: settings of an adaptive clipping norm; None: a fixed norm.
-    """
-    count = torch.tensor([engine.num_within], dtype=torch.float64)
-    sums = engine.take_sums()
-    if adaptive is not None:
-        if ranks.is_first:
-            add_noise([count], adaptive.noise_on_count(expected_batch_size) if noise_multiplier else 0.0, rng)
-        (total_count,) = ranks.totals(count.tolist(), sums[0].device)
-        noise_multiplier = adaptive.noise_on_gradients(noise_multiplier, expected_batch_size)
-    deviation = noise_multiplier * engine.max_grad_norm
-    if adaptive is not None:
-        engine.max_grad_norm = adaptive.next_norm(engine.max_grad_norm, total_count, expected_batch_size)
-    if ranks.is_first:
-        add_noise(sums, deviation, rng, expected_batch_size)
-    else:
-        for total in sums:
-            total.div_(expected_batch_size)
-    ranks.add_up(sums)
-    for parameter, total in zip(engine.parameters, sums, strict=True):
-        parameter.grad = total.to(parameter.dtype)
-    optimizer.step()
-    for parameter in engine.parameters:
-        parameter.grad = None
 
 
 class PrivateOptimizer(torch.optim.Optimizer):
@@ -124,7 +76,16 @@ class PrivateOptimizer(torch.optim.Optimizer):
         self.num_steps = 0
         self.last: Clipped | None = None
         self._rates = RateGuard()
+        self._stand_ins = StandIns(engine.parameters)
         self._optimizer_step_post_hooks: OrderedDict[int, Any] = OrderedDict()  # torch's own registration fills it
+
+    _is_accelerate_prepared = True  # accelerate.prepare then returns the optimizer as it is, with its backward
+    step_was_skipped = False  # accelerate and trainers read it
+
+    @property
+    def optimizer(self) -> PrivateOptimizer:
+        """This optimizer: accelerate looks for the one that it would have wrapped."""
+        return self
 
     @property
     def model(self) -> torch.nn.Module:
@@ -135,6 +96,11 @@ class PrivateOptimizer(torch.optim.Optimizer):
     def is_adaptive(self) -> bool:
         """True if the clipping norm changes from step to step."""
         return self._adaptive is not None
+
+    @property
+    def expected_batch_size(self) -> float:
+        """Number of records in an average step, over all processes. Divides the noisy sum."""
+        return self._expected_batch_size
 
     @property
     def noise_multiplier(self) -> float:
@@ -188,6 +154,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Clears the gradients of the wrapped optimizer. Unfinished sums are not gradients and stay."""
+        self._stand_ins.remove()
         self._inner.zero_grad(set_to_none)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -280,6 +247,15 @@ class PrivateOptimizer(torch.optim.Optimizer):
     def _noting_coupling(self) -> Iterator[None]:
         try:
             yield
+        except UnsupportedLayerError as error:
+            if self._ranks.count == 1:
+                raise
+            raise UnsupportedLayerError(
+                f"{error}. If the model was wrapped in DistributedDataParallel after make_private, as "
+                "accelerator.prepare(model) does in several processes, leave that out: the optimizer adds up over "
+                "processes. Write optimizer = accelerator.prepare(optimizer), and model.to(accelerator.device) before "
+                "make_private"
+            ) from error
         except IsolationError:
             self._is_coupled = self.num_steps > 0  # the examples of those steps may have been coupled too
             raise
@@ -287,6 +263,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
     def abandon(self) -> None:
         """Drops an unfinished sample. If its sum stayed, a record could enter the next step twice."""
         self._engine.stop()
+        self._stand_ins.remove()
         self._engine.take_sums()
         self._batch = None
         self._rates.forget()
@@ -309,10 +286,9 @@ class PrivateOptimizer(torch.optim.Optimizer):
         if not batch.is_stepped and (batch.is_last or batch.rng is None):
             raise PrivacyGateError("call optimizer.step() after every batch of a private loader")
 
-    def empty_step(self, rng: np.random.Generator) -> None:
-        """Takes a step whose sample is empty: noise alone."""
-        self._batch = None
-        self._take_step(rng)
+    def begin_empty(self, rng: np.random.Generator) -> None:
+        """Begins a sample without records. The next call of ``step`` takes a step of noise alone."""
+        self._batch = Batch(0, rng, is_last=True, is_begun=True, is_added=True)
 
     def backward(self, losses: torch.Tensor) -> torch.Tensor:
         """Adds the clipped gradients of a physical batch. Replaces ``loss.backward()``.
@@ -351,6 +327,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
                 seen = self._probe.take(losses)
                 self.last = Clipped(seen.norms, torch.zeros_like(seen.norms), losses.detach())
         batch.is_added = True
+        self._stand_ins.put()
         return self.last.losses.mean().requires_grad_()
 
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
@@ -369,6 +346,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
         batch.check_added()
         self._rates.see(self.param_groups)
         batch.is_stepped = True
+        self._stand_ins.remove()
         if batch.is_last and batch.rng is not None:
             self._take_step(batch.rng)
 

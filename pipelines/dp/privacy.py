@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import math
 import warnings
+import weakref
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 import torch
-from torch.utils.data import DataLoader, IterableDataset, RandomSampler, SequentialSampler
+from torch.utils.data import DataLoader
 
 from pipelines.accounting.events import Composed, Event, NeighboringRelation, UnsupportedEventError, dp_sgd
 from pipelines.dp.attach import foreign_rules
@@ -17,12 +19,12 @@ from pipelines.dp.gradients import GradientEngine, ModeName
 from pipelines.dp.isolation import PROBE_SIZE
 from pipelines.dp.optimizer import PrivateOptimizer
 from pipelines.dp.optimizer_checks import check_holds, check_trained
+from pipelines.dp.planned import PlannedSteps, plan_of
 from pipelines.dp.ranks import Ranks
-from pipelines.dp.records import repeats_records
 from pipelines.dp.rules import FOREIGN_RULES
-from pipelines.dp.sampling import PoissonLoader, PrivatePlan, plan_private_steps
+from pipelines.dp.sampling import PoissonLoader
 from pipelines.dp.uses import MemoryBudget
-from pipelines.errors import ConfigError, InputError, PrivacyGateError
+from pipelines.errors import ConfigError, PrivacyGateError
 from pipelines.randomness import PrivateRandomness, seeded, unpredictable
 
 _STATE_VERSION = 1
@@ -81,8 +83,10 @@ class PrivacyEngine:
         self._is_insecure = insecure_test_seed
         self._history: list[tuple[float, float, int]] = []
         self._num_records: int | None = None
-        self._steps_left: int | None = None
         self._optimizer: PrivateOptimizer | None = None
+        self._loader: PoissonLoader | None = None
+        self._plan: PlannedSteps | None = None
+        self._is_first = True
 
     def make_private(
         self,
@@ -134,7 +138,7 @@ class PrivacyEngine:
             raise ConfigError("adaptive_clipping goes with clipping='flat': it counts whole gradients within one norm")
         if self._optimizer is not None:
             raise ConfigError("this engine has made a model private already; take a new one for another model")
-        plan = _plan(data_loader, 1)
+        plan = plan_of(data_loader, 1)
         if adaptive_clipping is not None:
             adaptive_clipping.noise_on_gradients(noise_multiplier, plan.expected_batch_size)
         if isinstance(module, torch.nn.parallel.DistributedDataParallel):
@@ -145,6 +149,7 @@ class PrivacyEngine:
         check_holds(optimizer, gradients.parameters)
         check_trained(optimizer, module)
         ranks = Ranks.here()
+        self._is_first = ranks.is_first
         ranks.follow_first(parameter.data for parameter in module.parameters())
         self._num_records = len(data_loader.dataset)  # type: ignore[arg-type]
         setting = (float(noise_multiplier), plan.sample_rate)
@@ -167,7 +172,9 @@ class PrivacyEngine:
             ranks=ranks,
             # At least two if possible: a sample of expected size 1 often has more.
             probe_size=min(PROBE_SIZE, max(2, plan.expected_share(ranks))),
+            after_pass=self._after_pass,
         )
+        self._loader = loader
         return module, private, loader
 
     def make_private_with_epsilon(
@@ -197,7 +204,7 @@ class PrivacyEngine:
 
         if epochs < 1:
             raise ConfigError(f"epochs must be at least 1, not {epochs}")
-        plan = _plan(data_loader, epochs)
+        plan = plan_of(data_loader, epochs)
         noise_multiplier = calibrate_noise_multiplier(
             target_epsilon=target_epsilon,
             target_delta=target_delta,
@@ -218,7 +225,8 @@ class PrivacyEngine:
             adaptive_clipping=adaptive_clipping,
         )
         self._warn_about(target_delta)
-        self._steps_left = plan.num_steps
+        self._plan = PlannedSteps(plan.num_steps, plan.steps_per_epoch, target_epsilon, target_delta)
+        atexit.register(_say_at_exit, weakref.ref(self))
         return made
 
     @property
@@ -235,6 +243,23 @@ class PrivacyEngine:
     def num_steps(self) -> int:
         """The number of noisy steps taken, those before a resume included."""
         return sum(steps for _, _, steps in self._history)
+
+    @property
+    def made(self) -> tuple[PrivateOptimizer, PoissonLoader]:
+        """The optimizer and the loader that `make_private` returned. ConfigError before."""
+        if self._optimizer is None or self._loader is None:
+            raise ConfigError("call make_private or make_private_with_epsilon of this engine first")
+        return self._optimizer, self._loader
+
+    @property
+    def target_delta(self) -> float | None:
+        """The delta of `make_private_with_epsilon`; None without a target epsilon."""
+        return None if self._plan is None else self._plan.target_delta
+
+    @property
+    def num_planned_steps(self) -> int | None:
+        """The number of noisy steps that the noise was chosen for; None without a target epsilon."""
+        return None if self._plan is None else self._plan.num_steps
 
     @property
     def is_guarantee(self) -> bool:
@@ -256,16 +281,42 @@ class PrivacyEngine:
     def get_epsilon(self, delta: float) -> float:
         """Returns the epsilon of the steps taken so far, an upper bound under the engine's relation.
 
-        Warns if delta is at least one over the number of records, or the seed is a test seed.
+        Warns if delta is at least one over the number of records, the seed is a test seed, or a loop has ended before
+        the planned steps were taken.
 
         Raises:
             ConfigError: the accountant does not cover Poisson sampling under the relation (RDP under replacement).
         """
-        from pipelines.accounting import accountants
-
         self._warn_about(delta)
         if self._is_insecure:
             warnings.warn("insecure_test_seed is on: this epsilon is no guarantee", stacklevel=2)
+        if self._plan is not None and self._plan.is_left(self.num_steps) and not self._is_running():
+            self._warn_of_steps(self._plan)
+        return self._epsilon(delta)
+
+    def warn_if_steps_are_left(self) -> None:
+        """Warns if training has ended before the planned steps were taken: of how many, and what epsilon they spent.
+
+        The loader calls it after the planned epochs, `PrivacyCallback` at the end of a training, and the program at its
+        end. It warns once for a number of steps. Without a target epsilon, or without a step, it says nothing.
+        """
+        if self._plan is not None and self._plan.is_unsaid(self.num_steps) and self._is_first:
+            self._warn_of_steps(self._plan)
+
+    def _warn_of_steps(self, plan: PlannedSteps) -> None:
+        spent = self._epsilon(plan.target_delta)
+        warnings.warn(plan.message(self.num_steps, spent), stacklevel=3)
+
+    def _is_running(self) -> bool:
+        return self._loader is not None and self._loader.is_running
+
+    def _after_pass(self) -> None:
+        if self._plan is not None and self._plan.end_pass():
+            self.warn_if_steps_are_left()
+
+    def _epsilon(self, delta: float) -> float:
+        from pipelines.accounting import accountants
+
         try:
             if self._accountant == "pld":
                 return accountants.epsilon(self.event, delta, self._relation)
@@ -302,11 +353,11 @@ class PrivacyEngine:
             max_grad_norm = None if "max_grad_norm" not in state else float(state["max_grad_norm"])
         except (KeyError, TypeError, ValueError) as error:
             raise ConfigError("this is not the state of a PrivacyEngine that this version can read") from error
-        if self._steps_left is not None:
-            steps_left = self._steps_left - sum(steps for _, _, steps in history)
-            if steps_left < 0:
+        if self._plan is not None:
+            num_steps = sum(steps for _, _, steps in history)
+            if num_steps > self._plan.num_steps:
                 raise PrivacyGateError("the saved run took more steps than are planned; plan at least as many epochs")
-            self._steps_left = steps_left
+            self._plan.resume(num_steps)
         self._history = history
         self._is_insecure = self._is_insecure or is_insecure
         if self._optimizer is not None:
@@ -316,13 +367,11 @@ class PrivacyEngine:
 
     def _count(self, noise_multiplier: float, sample_rate: float) -> None:
         # Counted before the step, so that an interrupted step is counted too.
-        if self._steps_left is not None:
-            if self._steps_left == 0:
-                raise PrivacyGateError(
-                    "the planned steps are used up: another one would exceed target_epsilon. Stop here, or plan more "
-                    "epochs from the start"
-                )
-            self._steps_left -= 1
+        if self._plan is not None and self.num_steps >= self._plan.num_steps:
+            raise PrivacyGateError(
+                "the planned steps are used up: another one would exceed target_epsilon. Stop here, or plan more "
+                "epochs from the start"
+            )
         if self._history and self._history[-1][:2] == (noise_multiplier, sample_rate):
             self._history[-1] = (noise_multiplier, sample_rate, self._history[-1][2] + 1)
         else:
@@ -340,22 +389,6 @@ class PrivacyEngine:
             )
 
 
-def _plan(loader: DataLoader[Any], epochs: int) -> PrivatePlan:
-    if isinstance(loader.dataset, IterableDataset) or not hasattr(loader.dataset, "__len__"):
-        raise ConfigError("Poisson sampling needs a data set with a length and records by number, not an iterable one")
-    if loader.batch_size is None:
-        raise ConfigError("give the data loader a batch_size: it is the expected number of records in a step")
-    if not isinstance(loader.sampler, RandomSampler | SequentialSampler):
-        raise ConfigError(
-            "the data loader has a sampler of its own, which Poisson sampling replaces; leave the sampler out"
-        )
-    if repeats_records(loader.dataset):
-        raise ConfigError(
-            "the data set holds records under several numbers (a Subset with an index twice, a ConcatDataset whose "
-            "parts share records): such a record enters a step several times. Take each record once; give rare ones a "
-            "larger weight in the loss instead"
-        )
-    num_records = len(loader.dataset)
-    if num_records == 0:
-        raise InputError("the data set is empty: there is no record to train on")
-    return plan_private_steps(num_records, loader.batch_size, epochs)
+def _say_at_exit(engine: weakref.ref[PrivacyEngine]) -> None:
+    if (found := engine()) is not None:
+        found.warn_if_steps_are_left()

@@ -16,17 +16,22 @@ import numpy as np
 import numpy.typing as npt
 from torch.utils.data import DataLoader
 
-from pipelines.dp.compositions import Composition, candidates, compose, content_of, num_compositions, recompose
+from pipelines.dp.by_step import StepLoader
+from pipelines.dp.collating import Composing, Counting, Recomposing, check_count
+from pipelines.dp.compositions import Composition, candidates, num_compositions
 from pipelines.dp.errors import IsolationError
 from pipelines.dp.random_states import kept_random_states
 from pipelines.dp.ranks import ALONE, Ranks
-from pipelines.errors import ConfigError, PrivacyGateError
+from pipelines.errors import PrivacyGateError
 from pipelines.randomness import PrivateRandomness
 
 if TYPE_CHECKING:
     from pipelines.dp.optimizer import PrivateOptimizer
 
 IntArray = npt.NDArray[np.int64]
+
+_EMPTY: Final = object()
+"""Stands for the batch of an empty sample."""
 
 RECORDS_NOT_COMPARED: Final = (
     "whether the data set mixes records that are asked for at once could not be compared, because it gives another "
@@ -118,8 +123,10 @@ class _Drawn:
 class PoissonLoader:
     """An epoch of Poisson samples, as physical batches for an ordinary training loop.
 
-    The loader itself takes a step whose sample is empty, because there is no batch to yield: noise alone enters the
-    step. After the last batch of a sample the optimizer takes its real step. Its steps after other batches do nothing.
+    A pass ends where the epoch ends: one that begins within an epoch, after a resume or because the last one was left,
+    takes the steps that are left of it. The loader itself takes a step whose sample is empty, because there is no batch
+    to yield: noise alone enters the step. After the last batch of a sample the optimizer takes its real step. Its steps
+    after other batches do nothing.
 
     Before the first sample the loader yields some small batches that enter no step: the optimizer compares them
     (`pipelines.dp.isolation`). Before some later samples (`next_check`) it yields two more, as large as samples get.
@@ -135,6 +142,10 @@ class PoissonLoader:
         max_physical_batch_size: most records in a batch.
         ranks: processes that draw, each from its own share of the records.
         probe_size: number of records in a batch that is compared; 0: no comparison.
+        after_pass: function called after each pass, also one that was left.
+
+    Attributes:
+        is_running: true while a pass is under way.
     """
 
     def __init__(
@@ -147,7 +158,10 @@ class PoissonLoader:
         max_physical_batch_size: int | None = None,
         ranks: Ranks = ALONE,
         probe_size: int = 0,
+        after_pass: Callable[[], None] = lambda: None,
     ) -> None:
+        self._after_pass = after_pass
+        self.is_running = False
         self._plan = plan
         self._stepper = stepper
         self._randomness = randomness
@@ -163,7 +177,7 @@ class PoissonLoader:
         self._next_check = 0
         self._epoch = 0
         self._outer = loader
-        self._inner = self._like(_Batches(self), _Counting(loader.collate_fn))
+        self._inner = self._like(_Batches(self), Counting(loader.collate_fn))
         self.dataset = loader.dataset
         self.batch_size = None
 
@@ -178,22 +192,37 @@ class PoissonLoader:
             worker_init_fn=outer.worker_init_fn,
         )
 
-    def __len__(self) -> int:
-        """Returns the number of steps of an epoch, plus the batches that are compared before or between them.
+    @property
+    def steps_per_epoch(self) -> int:
+        """The number of noisy steps of an epoch: ``len(dataset) / batch_size``, rounded. Public."""
+        return self._plan.steps_per_epoch
 
-        There are more batches if samples are cut, and fewer if they are empty.
+    def __len__(self) -> int:
+        """Raises TypeError: the number of batches of an epoch is private, and a loop that relied on it could end early.
+
+        ``tqdm(loader)`` works, without a total.
         """
-        num_batches = self._plan.steps_per_epoch + self._num_left_to_compare()
-        step = first = self._stepper.num_steps
-        while self._compares_later() and (step := next_check(step)) < first + self._plan.steps_per_epoch:
-            num_batches += 2
-        return num_batches
+        raise TypeError(
+            "a private loader has no length: the number of batches of an epoch depends on the records that are drawn, "
+            "which is private. For schedulers and averages write loader.steps_per_epoch, the number of noisy steps. "
+            "For a loop that counts its items write loader.by_step(), and with transformers.Trainer "
+            "reticent.dp.PrivateTrainer"
+        )
+
+    def by_step(self, items_per_step: int = 1) -> StepLoader:
+        """Returns a view of this loader with one item for each noisy step, for loops that count items.
+
+        Args:
+            items_per_step: number of items for each step, for loops that call ``step()`` after so many items
+                (gradient accumulation). The first of them that is read has all batches of the step.
+        """
+        return StepLoader(self._steps, self.steps_per_epoch * items_per_step, items_per_step, self.dataset)
 
     def draw(self) -> Iterator[list[int]]:
         """Yields the batches of an epoch, and queues the facts about each for the optimizer."""
         self._drawn.clear()
         first = self._stepper.num_steps
-        for step in range(first, first + self._plan.steps_per_epoch):
+        for step in range(first, first + self._num_steps_left()):
             rng = self._randomness(step)
             rows = self._rows[poisson_sample(len(self._rows), self._plan.sample_rate, rng)]
             parts = physical_batches(rows, self._limit)
@@ -204,7 +233,7 @@ class PoissonLoader:
                 yield part.tolist()
 
     def __iter__(self) -> Iterator[Any]:
-        """Yields the physical batches of one epoch, after the batches to compare.
+        """Yields the physical batches of one epoch, or of what is left of it, after the batches to compare.
 
         Raises:
             PrivacyGateError: the data set has another length than at the start, or gives another number of records
@@ -213,6 +242,43 @@ class PoissonLoader:
                 while batches are compared.
             ConfigError: its ``__getitems__`` gives no list.
         """
+        for batch, _ in self._one_pass():
+            if batch is _EMPTY:
+                self._stepper.step()
+            else:
+                yield batch
+
+    def _steps(self) -> Iterator[Iterator[Any]]:
+        """Yields the batches of each step of `__iter__`. After them the loop calls ``step()`` of the optimizer once.
+
+        Raises:
+            PrivacyGateError: as `__iter__`; batches of the step were left, or ``step()`` was not called.
+        """
+        batches = self._one_pass()
+        for _ in range(self._num_steps_left()):
+            sample = self._one_step(batches)
+            yield sample
+            if next(sample, _EMPTY) is not _EMPTY:
+                raise PrivacyGateError(
+                    "a batch was left out: pass every batch of every item of loader.by_step() to optimizer.backward, "
+                    "and then call optimizer.step() once. Items cannot be read ahead"
+                )
+        next(batches, None)
+
+    def _one_step(self, batches: Iterator[tuple[Any, bool]]) -> Iterator[Any]:
+        for batch, is_last in batches:
+            if batch is not _EMPTY:
+                yield batch
+            if is_last:
+                return
+            self._stepper.step()
+
+    def _num_steps_left(self) -> int:
+        """Returns the number of steps of the next pass."""
+        return self._plan.steps_per_epoch - self._stepper.num_steps % self._plan.steps_per_epoch
+
+    def _one_pass(self) -> Iterator[tuple[Any, bool]]:
+        """Yields each batch of a pass, and whether a step follows it; `_EMPTY` for an empty sample."""
         if len(self.dataset) != self._num_records:  # type: ignore[arg-type]
             raise PrivacyGateError(
                 f"the data set had {self._num_records} records when it was made private, and has another length now. "
@@ -221,52 +287,54 @@ class PoissonLoader:
         self._stepper.abandon()
         self._epoch += 1
         epoch = self._epoch
+        self.is_running = True
         try:
-            for batch in self._all_batches():
-                yield batch
+            for batch, is_last in self._all_batches():
+                yield batch, is_last
                 if self._epoch != epoch:
                     raise PrivacyGateError("another loop over the private loader has begun; run one at a time")
                 self._stepper.end_batch()
-            if self._epoch == epoch:
-                self._take_empty_steps()
         finally:
             if self._epoch == epoch:
                 self._stepper.abandon()
+                self.is_running = False
+                self._after_pass()
 
-    def _all_batches(self) -> Iterator[Any]:
+    def _all_batches(self) -> Iterator[tuple[Any, bool]]:
         if self._num_left_to_compare():
             if not self._compositions or not self._stepper.num_compared:  # also after an error
                 self._compositions, notes = self._composed()
                 self._stepper.start_probe(self._compositions, notes)
             while (number := self._stepper.begin_probe_batch()) is not None:
-                yield self._compositions[number].batch
+                yield self._compositions[number].batch, False
             self._compositions = []
             self._next_check = next_check(self._stepper.num_steps)
         is_first = True
         for num_items, batch in self._inner:
-            self._take_empty_steps()
+            yield from self._empty_samples()
             if is_first and self._compares_later() and self._stepper.num_steps >= self._next_check:
                 yield from self._later_batches()
             drawn = self._drawn.popleft()
             is_first = drawn.is_last
-            _check_count(num_items, drawn.num_records)
+            check_count(num_items, drawn.num_records)
             self._stepper.begin_batch(drawn.rng, is_last=drawn.is_last, num_records=drawn.num_records)
-            yield batch
+            yield batch, drawn.is_last
+        yield from self._empty_samples()
 
     def _compares_later(self) -> bool:
         return self._probe_size > 0 and self._largest > 1
 
-    def _later_batches(self) -> Iterator[Any]:
+    def _later_batches(self) -> Iterator[tuple[Any, bool]]:
         """Yields a batch as large as samples get, and a part of it with other records. They enter no step."""
         step, size = self._stepper.num_steps, self._largest
         rng = np.random.default_rng([step, len(self._rows)])  # its numbers enter no step
         chosen = rng.permutation(self._rows)[: size + size // 4].tolist()
         with kept_random_states():  # a loader's iterator draws a seed
-            ((num_items, compositions),) = self._like([chosen], _Recomposing(self._outer.collate_fn, size, rng))
-        _check_count(num_items, len(chosen))
+            ((num_items, compositions),) = self._like([chosen], Recomposing(self._outer.collate_fn, size, rng))
+        check_count(num_items, len(chosen))
         self._stepper.start_probe(compositions, is_later=True)
         while (number := self._stepper.begin_probe_batch()) is not None:
-            yield compositions[number].batch
+            yield compositions[number].batch, False
         self._next_check = next_check(step)
 
     def _num_left_to_compare(self) -> int:
@@ -275,17 +343,17 @@ class PoissonLoader:
     def _composed(self) -> tuple[list[Composition], tuple[str, ...]]:
         size = self._probe_size
         rows = candidates(self._rows, 2 * size)
-        composing = _Composing(self._outer.collate_fn, size, self._full_size, len(rows))
+        composing = Composing(self._outer.collate_fn, size, self._full_size, len(rows))
         # Reads all rows together, and some of them twice alone: a data set may mix records that are read together.
         alone = rows[: 2 * size : 3] if hasattr(self.dataset, "__getitems__") else []
         asked = [rows, *([row] for row in alone for _ in range(2))]
         with kept_random_states():  # a loader's iterator draws a seed
             (num_items, compositions, contents), *single = self._like(asked, composing)
-        _check_count(num_items, len(rows))
+        check_count(num_items, len(rows))
         notes: tuple[str, ...] = ()
         for at, row in enumerate(alone):
             (num_first, _, first), (num_second, _, second) = single[2 * at : 2 * at + 2]
-            _check_count(max(num_first, num_second), 1)
+            check_count(max(num_first, num_second), 1)
             if first != second:
                 notes = (RECORDS_NOT_COMPARED,)
             elif first[0] != contents[rows.index(row)]:
@@ -295,17 +363,10 @@ class PoissonLoader:
                 )
         return list(compositions), notes
 
-    def _take_empty_steps(self) -> None:
+    def _empty_samples(self) -> Iterator[tuple[Any, bool]]:
         while self._drawn and not self._drawn[0].num_records:
-            self._stepper.empty_step(self._drawn.popleft().rng)
-
-
-def _check_count(found: int, expected: int) -> None:
-    if found != expected:
-        raise PrivacyGateError(
-            f"the data set gave {found} records, but {expected} were asked for: its __getitems__ must give one record "
-            "for each number"
-        )
+            self._stepper.begin_empty(self._drawn.popleft().rng)
+            yield _EMPTY, True
 
 
 class _Batches:
@@ -316,46 +377,3 @@ class _Batches:
 
     def __iter__(self) -> Iterator[list[int]]:
         return self._owner.draw()
-
-
-class _Counting:
-    """A collate function that also returns the number of its records. It may run in a worker."""
-
-    def __init__(self, collate: Callable[[Any], Any]) -> None:
-        self._collate = collate
-
-    def __call__(self, items: Any) -> tuple[int, Any]:
-        return _num_items(items), self._collate(items)
-
-
-class _Composing:
-    """A collate function that makes the batches to compare, if it gets all records that were asked for.
-
-    Returns the number of records, the batches, and a digest of each record.
-    """
-
-    def __init__(self, collate: Callable[[Any], Any], size: int, full_size: int, num_records: int) -> None:
-        self._collate = collate
-        self._size, self._full_size, self._num_records = size, full_size, num_records
-
-    def __call__(self, items: Any) -> tuple[int, list[Composition], list[bytes]]:
-        count = _num_items(items)
-        is_whole = count == self._num_records
-        compositions = compose(items, self._size, self._full_size, self._collate) if is_whole else []
-        return count, compositions, [content_of(item) for item in items]
-
-
-class _Recomposing:
-    """A collate function that makes the two batches of a later comparison."""
-
-    def __init__(self, collate: Callable[[Any], Any], size: int, rng: np.random.Generator) -> None:
-        self._collate, self._size, self._rng = collate, size, rng
-
-    def __call__(self, items: Any) -> tuple[int, list[Composition]]:
-        return _num_items(items), recompose(items, self._size, self._collate, self._rng)
-
-
-def _num_items(items: Any) -> int:
-    if not isinstance(items, list | tuple):
-        raise ConfigError(f"the data set's __getitems__ must give a list of records, not {type(items).__name__}")
-    return len(items)

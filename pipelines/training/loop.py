@@ -28,7 +28,7 @@ from pipelines.dp.compositions import candidates
 from pipelines.dp.errors import IsolationError, NotFiniteError
 from pipelines.dp.gradients import GradientEngine
 from pipelines.dp.isolation import PROBE_SIZE, check_again, check_isolation
-from pipelines.dp.optimizer import noisy_step
+from pipelines.dp.noisy_steps import noisy_step
 from pipelines.dp.owners import Owners, OwnerSampler
 from pipelines.dp.ranks import Ranks
 from pipelines.dp.sampling import PrivatePlan, largest_batch, next_check, physical_batches, poisson_sample

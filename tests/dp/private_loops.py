@@ -109,6 +109,8 @@ class Watcher:
     def abandon(self):
         pass
 
-    def empty_step(self, rng):
+    def begin_empty(self, rng):
         self.said.append("empty")
+
+    def step(self):
         self.num_steps += 1

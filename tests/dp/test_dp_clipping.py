@@ -19,7 +19,7 @@ from torch import nn
 from pipelines.dp import cancellation
 from pipelines.dp.clipping import AdaptiveClipping
 from pipelines.dp.gradients import GradientEngine
-from pipelines.dp.optimizer import noisy_step
+from pipelines.dp.noisy_steps import noisy_step
 from pipelines.dp.privacy import PrivacyEngine
 from pipelines.errors import ConfigError, PrivacyGateError
 

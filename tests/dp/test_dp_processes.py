@@ -1,6 +1,7 @@
 """Two processes take steps together: each samples its own share, and noise is drawn once."""
 
 import os
+import socket
 import subprocess
 import sys
 import textwrap
@@ -95,3 +96,48 @@ def test_two_processes_draw_noise_once_in_total(two_processes):
     deviation = 2.0 * 0.5 / 6
     assert stats.kstest(values, stats.norm(scale=deviation).cdf).pvalue > 1e-3
     assert stats.kstest(values, stats.norm(scale=deviation * 2**0.5).cdf).pvalue < 1e-6  # a draw for each process
+
+
+ACCELERATE = textwrap.dedent(
+    """
+    import os, sys, torch
+    sys.path[:0] = PATHS
+    folder, other = sys.argv[1], os.fork()
+    rank = "0" if other else "1"
+    os.environ.update(RANK=rank, LOCAL_RANK=rank, WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=sys.argv[2])
+    from accelerate import Accelerator
+    from private_loops import PrivateLoop, cross_entropies, weights
+    accelerator = Accelerator(cpu=True)
+    assert accelerator.num_processes == 2
+    loop = PrivateLoop(limit=2)
+    loop.optimizer = accelerator.prepare(loop.optimizer)
+    found = {"num_steps": loop.run(2).engine.num_steps, "end": weights(loop.model)}
+    wrapped = PrivateLoop(limit=2)
+    try:
+        wrapped.model, wrapped.optimizer = accelerator.prepare(wrapped.model, wrapped.optimizer)
+        wrapped.run()
+    except Exception as error:
+        found["error"] = str(error)
+    torch.save(found, f"{folder}/accelerate{rank}.pt")
+    accelerator.end_training()
+    if other:
+        sys.exit(os.waitstatus_to_exitcode(os.waitpid(other, 0)[1]))
+    """
+)
+
+
+@pytest.mark.slow
+def test_two_processes_of_accelerate_take_the_planned_steps(tmp_path):
+    paths = [str(folder) for folder in (TESTS / "dp", TESTS, REPOSITORY)]
+    (tmp_path / "job.py").write_text(ACCELERATE.replace("PATHS", repr(paths)))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "job.py"), str(tmp_path), str(port)],
+        env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr.decode()
+    first, second = (torch.load(tmp_path / f"accelerate{rank}.pt") for rank in range(2))
+    assert first["num_steps"] == second["num_steps"] == 6
+    assert torch.equal(first["end"], second["end"])
+    assert "optimizer = accelerator.prepare(optimizer)" in first["error"]

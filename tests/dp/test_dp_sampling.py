@@ -152,7 +152,7 @@ def test_the_loader_takes_every_step_of_an_epoch_once(workers):
     )
     samples = [np.flatnonzero(seeded(3)(step).random(12) < 1 / 12).tolist() for step in range(24)]
     for epoch in range(2):
-        assert len(loader) == 12
+        assert loader.steps_per_epoch == 12
         seen = [int(v) for (batch,) in loader for v in batch[:, 0]]
         assert seen == [i for sample in samples[12 * epoch : 12 * epoch + 12] for i in sample]
     assert watcher.num_steps == 24
