@@ -52,11 +52,11 @@ def deploy(
     """
     from pipelines.settings.loading import load_settings
 
+    load_settings(config, environ)
     if not environ.get("PREFECT_API_URL"):
         raise ConfigError(
             f"PREFECT_API_URL is not set, and a deployment needs a Prefect server that stays: {HOW_TO_CLOSE}"
         )
-    load_settings(config, environ)
     check_installation()
     _check_schedule(cron, timezone)
     path = str(config.resolve())
