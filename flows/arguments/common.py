@@ -87,9 +87,10 @@ def emit(document: dict[str, Any], as_json: bool, text: str, *, has_colours: boo
         typer.echo(text)
 
 
-def emit_run(record: dict[str, Any], as_json: bool) -> None:
-    """Prints a run's record."""
+def emit_run(record: dict[str, Any], as_json: bool, config: Path) -> None:
+    """Prints a run's record, and for people the commands to go on with."""
+    from flows.commands.conclusion import next_commands
     from flows.commands.plan import run_text
 
     document = {k: v for k, v in record.items() if k != "artifacts"}
-    emit(document, as_json, run_text(record))
+    emit(document, as_json, "\n".join([run_text(record), "", "next:", *next_commands(record, config)]))

@@ -98,7 +98,7 @@ def demo(
 
     record = run_demo(folder, dialogues=dialogues, say=lambda text: None if as_json else typer.echo(text))
     if as_json:
-        emit_run(record, True)
+        emit_run(record, True, folder)
 
 
 @app.command()
@@ -146,7 +146,7 @@ def run(
             failure = {"type": type(error).__name__, "message": str(error), "exit_code": error.exit_code}
             emit({"state": "failed", "error": failure, "stages": []}, True, "")
         raise
-    emit_run(record, as_json)
+    emit_run(record, as_json, config)
     if problem := (record["mirror"] or {}).get("problem"):
         raise StoreError(problem)
 
