@@ -299,6 +299,12 @@ def deploy(
     timezone: Annotated[str, typer.Option(help="Time zone of --cron, e.g. Europe/Berlin.")] = "UTC",
     pool: Annotated[str, typer.Option(help="Work pool of type process; created if missing.")] = "local-proc",
     name: Annotated[str, typer.Option(help="Name of the deployment.")] = "nightly",
+    notify: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BLOCK", help="Tell of failed and refused runs: a notification block, e.g. slack-webhook/nightly."
+        ),
+    ] = None,
     init_auth: Annotated[
         Path | None,
         typer.Option(
@@ -318,5 +324,5 @@ def deploy(
     from flows.commands.deploy import deploy as make_deployment
     from flows.commands.deploy import deploy_text
 
-    document = make_deployment(config, os.environ, cron=cron, timezone=timezone, pool=pool, name=name)
+    document = make_deployment(config, os.environ, cron=cron, timezone=timezone, pool=pool, name=name, notify=notify)
     emit(document, as_json, deploy_text(document, os.environ))
