@@ -43,6 +43,8 @@ def key_figure(session: Session, stage: str, outcomes: Iterable[Outcome]) -> str
         A line such as ``2 of 3 partitions built: 2,342 sentences in 200 documents, 0 rows rejected``.
     """
     made = [outcome for outcome in outcomes if outcome.key is not None]
+    if not made:
+        return "left out"
     built = sum(outcome.state == "completed" for outcome in made)
     said = f"{built} of {len(made)} partitions built" if len(made) > 1 else ("built" if built else "up to date")
     loaded = [manifests.load(session.roots, stage, outcome.key or "") for outcome in made]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.environment import on_server
-from flows.running.figures import headlines, label_of, written
+from flows.running.figures import FIGURES, headlines, label_of, written
 from flows.running.progress import never_in_the_way
 from flows.running.spending import Group, checked_releases, latest_model, spent_with, trained_key
 from pipelines.errors import PrivacyGateError, message_of
@@ -126,12 +126,12 @@ def stage_rows(session: Session) -> list[dict[str, Any]]:
 
 
 def figure_rows(metrics: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Returns a row per figure. Only numbers pass, so that no text can reach Prefect."""
-    return [
-        {"figure": label_of(name), "value": written(name, value)}
-        for name, value in metrics.items()
-        if value is None or isinstance(value, int | float)
-    ]
+    """Returns a row per figure, first those of the summary. Only numbers pass, so that no text reaches Prefect."""
+    names = [*(name for name in FIGURES if name in metrics), *(name for name in metrics if name not in FIGURES)]
+    numbers = (
+        (name, metrics[name]) for name in names if metrics[name] is None or isinstance(metrics[name], int | float)
+    )
+    return [{"figure": label_of(name), "value": written(name, value)} for name, value in numbers]
 
 
 def summary(

@@ -43,6 +43,7 @@ _OTHERS: Final[Mapping[str, str]] = {
     "num_steps": "training steps",
     "epsilon_dp": "epsilon of differential privacy",
 }
+_SHARES: Final = frozenset({"miss_rate_upper", "false_negative_rate", "recall", "precision"})
 
 
 def label_of(name: str) -> str:
@@ -56,6 +57,8 @@ def written(name: str, value: Any) -> str:
         return NO_BOUND
     if name in FIGURES:
         return FIGURES[name][1](value)
+    if name in _SHARES:
+        return percent(value, upper=name.endswith("_upper"))
     return count(value) if isinstance(value, int) else real(value, 3, upper=name.startswith("epsilon"))
 
 

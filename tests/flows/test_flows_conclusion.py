@@ -13,6 +13,7 @@ from support.copies import copied
 from flows.commands.conclusion import conclusion, next_commands
 from flows.commands.ledger import ledger_document
 from flows.commands.plan import last_run, plan_document, plan_text, run_text, status_text
+from flows.running.artifacts import figure_rows
 from flows.running.figures import FIGURES, headlines, label_of, written
 
 EPOCHS = {"RETICENT__TRAIN__EPOCHS": "2"}
@@ -96,6 +97,10 @@ def test_every_figure_of_a_report_has_a_name_and_bounds_are_rounded_up() -> None
     assert written("epsilon", 2.00001) == "2.01"
     assert written("epsilon", None).startswith("no bound")
     assert written("miss_rate", None) == "not measured"
+    rows = figure_rows({**metrics, "a_name": "Mary Jones"})
+    assert [row["figure"] for row in rows][:2] == ["rows rejected", "sentences"]
+    assert len(rows) == len(metrics)
+    assert "Mary" not in str(rows)
     several: dict[str, Any] = {"epsilon": 3.2, "epsilon_this_model": 2.0, "num_releases": 2}
     assert ("epsilon, all releases on these files", "3.2") in headlines(several)
     assert len(headlines(several)) == 3
