@@ -5,6 +5,7 @@ from __future__ import annotations
 from prefect import flow
 
 from flows.fit import fit
+from flows.running.ending import one_message
 from flows.running.lifecycle import run_of
 from flows.running.spec import AUDIT
 from flows.running.wiring import Outputs, whole
@@ -20,6 +21,7 @@ from tasks.stages import (
 
 
 @flow(name="audit", persist_result=False)
+@one_message
 def audit(config: str = "reticent.toml", trained: dict[str, Outputs] | None = None) -> Outputs:
     """Attacks a trained model. Skips what the settings do not ask for (``audit.enabled``, ``audit.domains``).
 

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import NoReturn
 
 from flows.environment import DEFAULTS
 from flows.printing import protect_streams
 from flows.running.signals import INTERRUPTED, exit_code, install, was_received
 from flows.verbosity import hoisted
-from pipelines.errors import DamagedFileError, ReticentError, StoreError
-
-_DAMAGED = (
-    "a file of the private root is damaged. `reticent verify` names it, and `reticent verify --repair` takes it out of "
-    "use, so that the next run rebuilds it"
-)
+from pipelines.errors import DamagedFileError, ReticentError, StoreError, message_of
 
 
 def _quiet_defaults() -> None:
@@ -61,12 +55,9 @@ def _code_of(error: BaseException) -> int:
     """Prints an error, unless a signal caused it, and returns the exit code."""
     if was_received() or isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":  # typer's
         return INTERRUPTED
-    if isinstance(error, ReticentError):
-        print(f"reticent: {error}", file=sys.stderr)
-        return error.exit_code
-    if isinstance(error, DamagedFileError):
-        print(f"reticent: {_DAMAGED}", file=sys.stderr)
-        return StoreError.exit_code
+    if isinstance(error, ReticentError | DamagedFileError):
+        print(f"reticent: {message_of(error)}", file=sys.stderr)
+        return error.exit_code if isinstance(error, ReticentError) else StoreError.exit_code
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 5
     if isinstance(error, OSError):
@@ -90,16 +81,7 @@ def _unexpected(error: BaseException) -> int:
         return 2
     if os.environ.get("RETICENT_DEBUG") == "1":
         raise error
-    # The message may quote private text, so only the type and the place are printed.
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    where = f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}" if trace else "unknown place"
-    print(
-        f"reticent: unexpected {type(error).__name__} at {where}; set RETICENT_DEBUG=1 for the traceback, "
-        "which may quote private text",
-        file=sys.stderr,
-    )
+    print(f"reticent: {message_of(error)}", file=sys.stderr)
     return 5
 
 

@@ -6,12 +6,14 @@ from prefect import flow
 
 from flows.prepare import prepare
 from flows.running.artifacts import shown
+from flows.running.ending import one_message
 from flows.running.lifecycle import run_of
 from flows.running.spec import EVERYTHING
 from flows.train import train
 
 
 @flow(name="nightly", persist_result=False)
+@one_message
 def nightly(config: str = "reticent.toml") -> None:
     """Brings everything up to date. Results that have not changed come from the store.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from prefect import flow
 
+from flows.running.ending import one_message
 from flows.running.lifecycle import require_usable_input, run_of
 from flows.running.spec import PREPARATION
 from flows.running.wiring import Outputs, each, whole
@@ -11,6 +12,7 @@ from tasks import stages
 
 
 @flow(name="prepare", persist_result=False)
+@one_message
 def prepare(config: str = "reticent.toml") -> dict[str, Outputs]:
     """Splits, deduplicates, redacts, measures and shards.
 

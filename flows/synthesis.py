@@ -5,6 +5,7 @@ from __future__ import annotations
 from prefect import flow
 
 from flows.fit import fit
+from flows.running.ending import one_message
 from flows.running.lifecycle import run_of
 from flows.running.spec import SYNTHESIS
 from flows.running.wiring import Outputs, each, whole
@@ -13,6 +14,7 @@ from tasks.stages import synthesize_check, synthesize_rows
 
 
 @flow(name="synthesize", persist_result=False)
+@one_message
 def synthesize(config: str = "reticent.toml", trained: dict[str, Outputs] | None = None) -> dict[str, Outputs]:
     """Lets a released model write text. Skipped unless the settings ask for it (``synthesize.enabled``).
 

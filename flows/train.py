@@ -7,6 +7,7 @@ from prefect import flow
 from flows.audit import audit
 from flows.fit import fit
 from flows.running.auditing import require_no_alarm
+from flows.running.ending import one_message
 from flows.running.lifecycle import run_of
 from flows.running.spec import TRAINING
 from flows.running.wiring import Outputs, whole
@@ -15,6 +16,7 @@ from tasks.stages import report
 
 
 @flow(name="train", persist_result=False)
+@one_message
 def train(config: str = "reticent.toml", prepared: dict[str, Outputs] | None = None) -> None:
     """Trains on prepared shards, states the guarantee, audits and lets the model write if asked to, and reports.
 

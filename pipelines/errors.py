@@ -5,6 +5,7 @@ A message never quotes private text. It names a file, a row number, a setting, a
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar
 
 
@@ -62,3 +63,25 @@ class StoreError(ReticentError):
     def __init__(self, message: str, *, errno: int | None = None) -> None:
         super().__init__(message)
         self.errno = errno
+
+
+_DAMAGED = (
+    "a file of the private root is damaged. `reticent verify` names it, and `reticent verify --repair` takes it out of "
+    "use, so that the next run rebuilds it"
+)
+
+
+def message_of(error: BaseException) -> str:
+    """Returns what may be said about an error: our own message, or only type and place, as others may quote text."""
+    if isinstance(error, ReticentError):
+        return str(error)
+    if isinstance(error, DamagedFileError):
+        return _DAMAGED
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}" if trace else "unknown place"
+    return (
+        f"unexpected {type(error).__name__} at {where}; set RETICENT_DEBUG=1 for the traceback, which may quote "
+        "private text"
+    )

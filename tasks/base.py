@@ -9,11 +9,16 @@ from typing import Any
 
 from prefect import State
 from prefect.cache_policies import NO_CACHE
-from prefect.states import Completed
+from prefect.states import Completed, Failed
 
-from pipelines.errors import StoreError
+from pipelines.errors import PrivacyGateError, StoreError, message_of
+from pipelines.store.objects.session import open_session
 from pipelines.store.place.outcome import PartitionKeys
 from tasks.builders import builder_of, progress_of
+from tasks.key_figures import key_figure
+
+REFUSED = "Refused"
+"""The name of the state of a run or stage that would have broken a privacy promise."""
 
 _PASSING_ERRNO = frozenset(
     {
@@ -60,6 +65,9 @@ OPTIONS: Mapping[str, Any] = {
 def build(run: str, stage: str, inputs: Mapping[str, PartitionKeys]) -> State[Any]:
     """Gets a stage's outputs for all partitions through the store. If all are hits, the state is ``Cached``.
 
+    The message of the state is the stage's key figure. An error becomes a failed state, so that Prefect writes no
+    traceback into its log. Prefect tries again if the error is one that passes.
+
     A stage has one task run, however many partitions it has, because each costs the orchestrator a tenth of a second.
 
     Args:
@@ -67,6 +75,23 @@ def build(run: str, stage: str, inputs: Mapping[str, PartitionKeys]) -> State[An
         stage: name of the stage.
         inputs: artifacts of the stages before it, in corpus order.
     """
-    outcomes = builder_of(run).build_stage(stage, inputs, progress_of(run, stage))
+    try:
+        outcomes = builder_of(run).build_stage(stage, inputs, progress_of(run, stage))
+    except Exception as error:
+        return failed_state(error)
     states = {outcome.state for outcome in outcomes}
-    return Completed(name=states.pop().capitalize() if len(states) == 1 else "Completed", data=outcomes)
+    name = states.pop().capitalize() if len(states) == 1 else "Completed"
+    return Completed(name=name, message=key_figure(open_session(run), stage, outcomes), data=outcomes)
+
+
+def failed_state(error: Exception) -> State[Any]:
+    """Returns the state for an error: ``Refused`` with one sentence for a privacy gate, otherwise ``Failed``."""
+    text = message_of(error)
+    if isinstance(error, PrivacyGateError):
+        return Failed(name=REFUSED, message=f"{text[:1].upper()}{first_sentence(text)[1:]}", data=error)
+    return Failed(message=text, data=error)
+
+
+def first_sentence(text: str) -> str:
+    """Returns the first sentence of a message, with a full stop."""
+    return text.partition(". ")[0].rstrip(".") + "."

@@ -10,21 +10,22 @@ from typing import Annotated, Any
 
 import typer
 
+from flows.arguments.groups import Commands
 from flows.printing import steer
 from flows.verbosity import set_verbosity
 
 app = typer.Typer(
     name="reticent",
+    cls=Commands,
+    context_settings={"max_content_width": 120},
     help="Train language models on text that holds secrets, without the models learning them.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-simulate_app = typer.Typer(help="Make a synthetic corpus with known secrets.", no_args_is_help=True)
+simulate_app = typer.Typer(cls=Commands, help="Make a synthetic corpus with known secrets.", no_args_is_help=True)
 app.add_typer(simulate_app, name="simulate")
-privacy_app = typer.Typer(
-    help="Compute what a training costs: epsilon, noise, and credit for redaction.", no_args_is_help=True
-)
+privacy_app = typer.Typer(cls=Commands, help="Compute epsilon, noise and credit for redaction.", no_args_is_help=True)
 app.add_typer(privacy_app, name="privacy")
 
 
@@ -53,9 +54,9 @@ def every_command(
     set_verbosity(os.environ, quiet=quiet, verbose=verbose)
 
 
-ConfigArgument = Annotated[Path, typer.Argument(help="The settings file (TOML).", show_default=True)]
+ConfigArgument = Annotated[Path, typer.Argument(help="The settings file (TOML); also as -c FILE.", show_default=True)]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document (the last line of the output).")]
-ConfigOption = Annotated[Path, typer.Option("--config", "-c", help="The settings file.")]
+ConfigOption = Annotated[Path, typer.Option("--config", "-c", help="The settings file (TOML).")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")]
 ForceOption = Annotated[list[str] | None, typer.Option(help="Rebuild this stage even if cached; repeat for several.")]
 DEFAULT_CONFIG = Path("reticent.toml")
@@ -86,9 +87,10 @@ def emit(document: dict[str, Any], as_json: bool, text: str, *, has_colours: boo
         typer.echo(text)
 
 
-def emit_run(record: dict[str, Any], as_json: bool) -> None:
-    """Prints a run's record."""
+def emit_run(record: dict[str, Any], as_json: bool, config: Path) -> None:
+    """Prints a run's record, and for people the commands to go on with."""
+    from flows.commands.conclusion import next_commands
     from flows.commands.plan import run_text
 
     document = {k: v for k, v in record.items() if k != "artifacts"}
-    emit(document, as_json, run_text(record))
+    emit(document, as_json, "\n".join([run_text(record), "", "next:", *next_commands(record, config)]))

@@ -20,7 +20,7 @@ def inspect(
     show_text: Annotated[bool, typer.Option("--show-text", help="Also print columns that hold secrets.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a stage's tables: their folder, how to read them in polars, the schema, and a sample without secrets."""
+    """Show a stage's tables, with a sample without secrets. Prints folder and schema, and how polars reads them."""
     from flows.commands.inspect import inspect_document, inspect_text
 
     document = inspect_document(config, os.environ, table, rows=rows, show_text=show_text)
@@ -44,7 +44,7 @@ def show(
     no_color: Annotated[bool, typer.Option("--no-color", help="Print plain [MASK:LABEL], even on a terminal.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show redacted text, page by page, with each mask in the colour of its label."""
+    """Show redacted text, page by page. Each mask has the colour of its label."""
     from shutil import get_terminal_size
 
     from flows.commands.show import show_document, show_text_page, use_colour
@@ -99,7 +99,7 @@ def dedup_stats(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show how much of the corpus repeats, the most frequent repeats, and the Bloom filter's error rates."""
+    """Show how much of the corpus repeats. Lists the most frequent repeats, and the Bloom filter's error rates."""
     from flows.commands.dedup_stats import stats_document, stats_text
 
     document = stats_document(config, os.environ, top=top, show_text=show_text)

@@ -20,7 +20,7 @@ def verify(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare artifacts with their manifests, byte by byte, and the ledger and records with their seals.
+    """Check that no stored file was damaged or changed. Reads every artifact, byte by byte, the ledger and all records.
 
     Exit code 4 if the privacy ledger is damaged, 5 if anything else is damaged and not repaired.
     """
@@ -48,7 +48,7 @@ def gc(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove artifacts that no recent run used, the quarantine, `run --sample` examples and old failure records."""
+    """Remove artifacts that no recent run used. Also removes quarantine, `run --sample` examples and old failures."""
     from flows.running.spec import open_store
     from pipelines.settings.loading import load_settings
     from pipelines.store.upkeep.maintenance import gc as collect
@@ -84,7 +84,7 @@ def forget(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove documents from the store and from later runs, and name the models that trained on them."""
+    """Remove documents from the store and from later runs. Names the models that trained on them."""
     from flows.commands.forget import forget_document, forget_text
 
     document = forget_document(config, os.environ, names, dry_run=dry_run)
@@ -93,7 +93,7 @@ def forget(
 
 @app.command()
 def retire(config: ConfigArgument = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
-    """Stop this store from training because a copy of it goes on elsewhere, and print the proof that the copy needs."""
+    """Stop this store from training, because a copy goes on. Prints the proof that the copy needs."""
     from flows.running.spec import open_store
     from pipelines.settings.loading import load_settings
     from pipelines.store.ledger.relocation import retire as retire_store
@@ -108,7 +108,7 @@ def retire(config: ConfigArgument = DEFAULT_CONFIG, as_json: JsonOption = False)
 
 @app.command()
 def mirror(config: ConfigArgument = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
-    """Copy the published files to `store.mirror_url`, and remove other files there. Every run ends with this."""
+    """Copy the published files to `store.mirror_url`. Removes other files there. Every run ends with this."""
     from flows.commands.mirror import mirror_document, mirror_text
     from flows.running.progress import Console
 
@@ -134,7 +134,7 @@ def export(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the published model or tables as a signed folder with a card, or copy private files unencrypted."""
+    """Write the published model or tables as a signed folder. Adds a card. Also copies private files, unencrypted."""
     from flows.commands.export import export_document, export_text
     from flows.commands.export_release import KINDS, release_document, release_text
 
@@ -171,7 +171,7 @@ def rotate_key(
 
 @app.command()
 def doctor(config: ConfigArgument = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
-    """Check the installation: packages, settings, input, store, disk, server. Exit code 5 if something fails."""
+    """Check the installation. Tries packages, settings, input, store, disk and server. Exit code 5 if one fails."""
     from flows.commands.doctor import doctor_document, doctor_text
 
     document = doctor_document(config, os.environ)
@@ -187,7 +187,7 @@ def metrics(
         Path | None, typer.Option(help="Write this file in one step, for node_exporter's textfile collector.")
     ] = None,
 ) -> None:
-    """Print the last run's figures, times and states in Prometheus's text format."""
+    """Print the last run in Prometheus's text format. Lists figures, times and states."""
     from flows.commands.metrics import metrics_text, write_metrics
 
     text = metrics_text(config, os.environ)

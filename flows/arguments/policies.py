@@ -179,7 +179,7 @@ def evaluate_policy(
     any_language: AnyLanguageOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure recall, precision and F2 of policies on labelled text, by label, and list their most frequent misses."""
+    """Measure recall, precision and F2 of policies, by label. Needs labelled text. Lists the most frequent misses."""
     from flows.commands.evaluate_policy import evaluation_document, evaluation_text
     from flows.commands.redact import redactor_spec, settings_options
     from flows.running.temporary import temporary_files
@@ -212,7 +212,7 @@ def train_policy(
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Train a model for the policy classifier on texts with domains."""
+    """Train a model for the policy classifier. Needs texts with domains."""
     from flows.commands.train_policy import train_document, train_text
     from flows.running.temporary import temporary_files
 
@@ -261,7 +261,7 @@ def train_detector(
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Train a detector for the policy token_classifier from labelled text or from reviews."""
+    """Train a detector for the policy token_classifier. Needs labelled text or reviews."""
     from flows.commands.train_detector import detector_document, detector_text
     from flows.running.temporary import temporary_files
 

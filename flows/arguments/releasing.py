@@ -21,7 +21,7 @@ def verify_release(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check a released folder's files and signature, on any machine. Exit code 5 if they were changed."""
+    """Check a released folder's files and signature. Works on any machine. Exit code 5 if they were changed."""
     from flows.commands.verify_release import verify_document, verify_text
 
     document = verify_document(folder, key)

@@ -81,7 +81,7 @@ def review(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Mark the secrets that redaction missed, in a page on this machine that only you can open."""
+    """Mark the secrets that redaction missed. Serves a page on this machine that only you can open."""
     from flows.commands import review as reviewing
 
     name = reviewer or reviewing.login_name()
@@ -122,7 +122,7 @@ def estimate(
     confidence: Annotated[float, typer.Option(help="With --counts: confidence of the intervals.")] = 0.95,
     as_json: JsonOption = False,
 ) -> None:
-    """Estimate what redaction missed, with intervals, from reviews, gold labels or plain counts."""
+    """Estimate what redaction missed, with intervals. Reads reviews, gold labels or plain counts."""
     from flows.commands.estimate import counts_document, counts_text, estimate_document, estimate_text
 
     if counts is not None:

@@ -63,7 +63,7 @@ def init(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a commented, runnable reticent.toml, by default with a built-in CustomerSim corpus."""
+    """Write a commented, runnable reticent.toml. By default it uses a built-in CustomerSim corpus."""
     from flows.commands.init import write_starter
     from flows.commands.survey import Decide, Survey, take_best
 
@@ -93,12 +93,12 @@ def demo(
     dialogues: Annotated[int, typer.Option(min=1, help="Dialogues in the built-in corpus.")] = 200,
     as_json: JsonOption = False,
 ) -> None:
-    """Take a tour: make the built-in corpus, run the whole job on it, and see what to look at."""
+    """Take a tour of the whole job on a built-in corpus. Says what to look at afterwards."""
     from flows.commands.demo import run_demo
 
     record = run_demo(folder, dialogues=dialogues, say=lambda text: None if as_json else typer.echo(text))
     if as_json:
-        emit_run(record, True)
+        emit_run(record, True, folder)
 
 
 @app.command()
@@ -118,7 +118,7 @@ def run(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Bring everything up to date: prepare, train, state the guarantee, report. Runs only what changed."""
+    """Bring everything up to date, and run only what changed. Prepares, trains, states the guarantee and reports."""
     from flows.commands.run import requested, run_job
 
     if sample is not None:
@@ -146,14 +146,14 @@ def run(
             failure = {"type": type(error).__name__, "message": str(error), "exit_code": error.exit_code}
             emit({"state": "failed", "error": failure, "stages": []}, True, "")
         raise
-    emit_run(record, as_json)
+    emit_run(record, as_json, config)
     if problem := (record["mirror"] or {}).get("problem"):
         raise StoreError(problem)
 
 
 @app.command()
 def join(config: ConfigArgument = DEFAULT_CONFIG) -> None:
-    """Join trainings that a run on another machine starts (runtime.num_machines), until you press Ctrl-C."""
+    """Join trainings that a run on another machine starts. Needs runtime.num_machines. Ends with Ctrl-C."""
     from flows.commands.join import join_trainings
 
     join_trainings(config, os.environ, say=lambda text: print(text, flush=True))
@@ -169,7 +169,7 @@ def audit(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Bring everything up to date, attack the model, and report what it leaked. Exit code 4 if a claim is refuted."""
+    """Attack the model, and report what it leaked. Brings all up to date first. Exit code 4 if a claim is refuted."""
     from flows.commands.audit import audit_document, audit_text, settle_alarm
 
     if settle is not None:
@@ -189,7 +189,7 @@ def synthesize(
     force: ForceOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Bring everything up to date, and let the released model write a table of text under the model's epsilon."""
+    """Let the released model write a table of text. Brings all up to date first. The model's epsilon covers it."""
     from flows.commands.synthesize import synthesize_document, synthesize_text
 
     document = synthesize_document(config, os.environ, rows=rows, force=force or [])
@@ -216,7 +216,7 @@ def status(config: ConfigArgument = DEFAULT_CONFIG, as_json: JsonOption = False)
 
 @app.command()
 def runs(config: ConfigArgument = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
-    """List the runs, newest first, with time, state and the stages that each built."""
+    """List the runs, newest first. Shows time, state and the stages that each run built."""
     from flows.commands.diff import runs_document, runs_text
 
     document = runs_document(config, os.environ)
@@ -233,7 +233,7 @@ def diff(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show changes between two runs: inputs, settings, code, packages, counts, miss rate, guarantee, utility."""
+    """Show what changed between two runs. Compares inputs, settings, code, packages, figures and claims."""
     from flows.commands.diff import diff_document, diff_text
 
     document = diff_document(config, os.environ, before, after, show_names=show_names)
@@ -260,7 +260,7 @@ def ledger(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what the published models spent together on the records that they share, and the budget that is left."""
+    """Show what the published models spent together. Also shows what is left of the budget for shared records."""
     from flows.commands.ledger import accept, acknowledge, acknowledge_copies, ledger_document, ledger_text
 
     asked = ((acknowledge_damage, acknowledge), (retired, accept), (acknowledge_copy, acknowledge_copies))
@@ -282,7 +282,7 @@ def compare(
     overrides: Annotated[list[str] | None, typer.Option("--set", help="table.field=value, for every training.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Train with several methods on the same data and show privacy against utility. Each model is a release."""
+    """Compare methods on the same data: privacy against utility. Trains with each method. Each model is a release."""
     from flows.commands.compare import compare_document, compare_text
 
     names = [name.strip() for name in methods.split(",") if name.strip()]
@@ -299,6 +299,12 @@ def deploy(
     timezone: Annotated[str, typer.Option(help="Time zone of --cron, e.g. Europe/Berlin.")] = "UTC",
     pool: Annotated[str, typer.Option(help="Work pool of type process; created if missing.")] = "local-proc",
     name: Annotated[str, typer.Option(help="Name of the deployment.")] = "nightly",
+    notify: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BLOCK", help="Tell of failed and refused runs: a notification block, e.g. slack-webhook/nightly."
+        ),
+    ] = None,
     init_auth: Annotated[
         Path | None,
         typer.Option(
@@ -307,7 +313,7 @@ def deploy(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Create or update the nightly deployment on the Prefect server that PREFECT_API_URL names."""
+    """Create or update the nightly deployment. PREFECT_API_URL names its Prefect server."""
     if init_auth is not None:
         from flows.server.credentials import init_auth as write_auth
         from flows.server.credentials import init_auth_text
@@ -318,5 +324,5 @@ def deploy(
     from flows.commands.deploy import deploy as make_deployment
     from flows.commands.deploy import deploy_text
 
-    document = make_deployment(config, os.environ, cron=cron, timezone=timezone, pool=pool, name=name)
+    document = make_deployment(config, os.environ, cron=cron, timezone=timezone, pool=pool, name=name, notify=notify)
     emit(document, as_json, deploy_text(document, os.environ))

@@ -268,7 +268,7 @@ def _together(configs: Sequence[Path], environ: Mapping[str, str], models: Colle
         None if the ledger knows no model.
     """
     settings = [load_settings(config, environ, refuses_idle=False) for config in configs]
-    groups = [group for one in settings for group in spent(one, checked_releases(open_store(one)))]
+    groups = [group for one in settings for group in spent(one.stages["guarantee"], checked_releases(open_store(one)))]  # type: ignore[arg-type]
     ours = [group for group in groups if group.has_model(models)]
     if not ours:
         return None

@@ -12,7 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -20,6 +20,7 @@ from zoneinfo import ZoneInfo
 
 from flows.printing import protect_streams
 from flows.running.installation import check_installation
+from flows.server.automations import SILENCE_SECONDS, mark_killed_runs, tell_of_failures
 from flows.server.credentials import HOW_TO_CLOSE, check_password_is_needed, close_home
 from flows.server.guard import check_heartbeat
 from flows.server.pool import ENTRYPOINTS, make_pool
@@ -29,21 +30,24 @@ if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
 
 TAGS = ("reticent", "nightly")
-SILENCE_SECONDS = 120
-"""Silence after which a run that sent a heartbeat counts as dead: three heartbeats and some delay."""
+DESCRIPTION = """\
+Prepares the text, trains if a training is due, states the guarantee and reports. Runs only what changed.
 
+- **Completed**: the summary (Artifacts) has epsilon before and after, the budget that is left, and the report's place.
+- **Refused**: the run would have broken a privacy promise, such as the budget. Nothing new was published.
+- **Failed**, **Crashed**: finished stages are kept. Mend what the message names, and start the run again."""
 _SCHEDULE_WAIT_SECONDS = 20.0
 
 
 def deploy(
-    config: Path, environ: Mapping[str, str], *, cron: str, timezone: str, pool: str, name: str
+    config: Path, environ: Mapping[str, str], *, cron: str, timezone: str, pool: str, name: str, notify: str | None
 ) -> dict[str, Any]:
     """Creates or updates pool, deployment, schedule and automation on the server. A second equal call changes nothing.
 
     Returns:
         A dictionary of ``deployment``, ``deployment_id``, ``pool``, ``pool_template`` (``made``, ``replaced`` or
-        ``kept``), ``cron``, ``timezone``, ``config``, ``automation``, and ``next_run``, the time of the next run that
-        the server has planned (None if it has planned none yet).
+        ``kept``), ``cron``, ``timezone``, ``config``, ``automation``, ``notify`` (block that tells of failures, or
+        None), and ``next_run``, the time of the next run that the server has planned (None if it has planned none yet).
 
     Raises:
         ConfigError: no server is named, the server asks for no password or another one, the settings, schedule or time
@@ -52,11 +56,11 @@ def deploy(
     """
     from pipelines.settings.loading import load_settings
 
+    load_settings(config, environ)
     if not environ.get("PREFECT_API_URL"):
         raise ConfigError(
             f"PREFECT_API_URL is not set, and a deployment needs a Prefect server that stays: {HOW_TO_CLOSE}"
         )
-    load_settings(config, environ)
     check_installation()
     _check_schedule(cron, timezone)
     path = str(config.resolve())
@@ -70,7 +74,8 @@ def deploy(
         with get_client(sync_client=True) as client:
             pool_template = make_pool(client, pool, name)
             deployment_id = _make_deployment(client, path, cron=cron, timezone=timezone, pool=pool, name=name)
-            automation = _make_automation(client, deployment_id, name)
+            automation = mark_killed_runs(client, deployment_id, name)
+            tell_of_failures(client, deployment_id, name, notify)
             next_run = _next_run(client, deployment_id)
     except (httpx.TransportError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "reach" not in str(error):
@@ -96,6 +101,7 @@ def deploy(
         "timezone": timezone,
         "config": path,
         "automation": automation,
+        "notify": notify,
         "next_run": next_run,
     }
 
@@ -134,55 +140,12 @@ def _make_deployment(client: SyncPrefectClient, config: str, *, cron: str, timez
         parameter_openapi_schema=parameter_schema(nightly).model_dump(mode="json", exclude_unset=True),
         enforce_parameter_schema=True,
         tags=list(TAGS),
-        description="Prepare, train, state the guarantee, report. Runs only what changed.",
+        description=DESCRIPTION,
         version=importlib.metadata.version("reticent"),
         job_variables={},
         pull_steps=[],
         paused=False,
     )
-
-
-def _make_automation(client: SyncPrefectClient, deployment_id: UUID, name: str) -> str:
-    """Creates the automation that marks killed runs as crashed. Otherwise they stay RUNNING and hold the only slot."""
-    from prefect.automations import Automation
-    from prefect.client.schemas.objects import StateType
-    from prefect.events.actions import ChangeFlowRunState
-    from prefect.events.schemas.automations import EventTrigger, Posture
-    from prefect.events.schemas.events import ResourceSpecification
-
-    title = f"reticent: nightly/{name}, crash runs without heartbeat"
-    ended = {f"prefect.flow-run.{state}" for state in ("Completed", "Failed", "Cancelled", "Crashed")}
-    wanted = Automation(
-        name=title,
-        description="Marks a run as crashed that was killed and could not say so itself.",
-        trigger=EventTrigger(
-            after={"prefect.flow-run.heartbeat"},
-            expect={"prefect.flow-run.heartbeat", *ended},
-            match=ResourceSpecification.model_validate({"prefect.resource.id": "prefect.flow-run.*"}),
-            match_related=ResourceSpecification.model_validate(
-                {"prefect.resource.id": f"prefect.deployment.{deployment_id}", "prefect.resource.role": "deployment"}
-            ),
-            for_each={"prefect.resource.id"},
-            posture=Posture.Proactive,
-            threshold=1,
-            within=timedelta(seconds=SILENCE_SECONDS),
-        ),
-        actions=[
-            ChangeFlowRunState(
-                name="Crashed",
-                state=StateType.CRASHED,
-                message=f"No heartbeat for {SILENCE_SECONDS} seconds. What was finished is kept; the next run goes on.",
-                force=False,
-            )
-        ],
-    )
-    found = client.request("POST", "/automations/filter", json={"automations": {"name": {"any_": [title]}}}).json()
-    body = wanted.model_dump(mode="json", exclude={"id", "owner_resource"})
-    if found:
-        client.request("PUT", "/automations/{id}", path_params={"id": found[0]["id"]}, json=body)
-    else:
-        client.request("POST", "/automations/", json=body)
-    return title
 
 
 def _next_run(client: SyncPrefectClient, deployment_id: UUID) -> str | None:
@@ -219,6 +182,7 @@ def deploy_text(document: Mapping[str, Any], environ: Mapping[str, str]) -> str:
         f"next run    {when}",
         f"pool        {document['pool']}: {template[document['pool_template']]}",
         f"automation  runs without heartbeat for {SILENCE_SECONDS} s are marked crashed",
+        f"failures    told by {document['notify']}" if document["notify"] else "failures    told to nobody (--notify)",
         f"a worker    prefect worker start --pool {document['pool']} --type process",
         f"run now     prefect deployment run {document['deployment']}",
     ]

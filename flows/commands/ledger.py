@@ -44,7 +44,7 @@ def ledger_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
     budget = guarantee.budget_epsilon if guarantee.budget_unit == "record" else None
     groups = []
     rows: dict[str, dict[str, Any]] = {}
-    for number, group in enumerate(spent(settings, releases), 1):
+    for number, group in enumerate(spent(guarantee, releases), 1):
         counted, total, delta = group.counted, group.epsilon, group.delta
         is_latest = any(r.key == latest for r in counted)
         claims, stale = latest_claims(roots, releases, group.members, scope) if is_latest else ({}, None)

@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from flows.commands.conclusion import conclusion, training_ahead
 from flows.commands.ledger import ledger_document
 from flows.commands.ledger_people import more_text, people_text
+from flows.running.figures import headlines
 from flows.running.spec import EVERYTHING, make_spec, open_store, read_corpus, spec_and_wait
 from pipelines.corpus.listing import left_out_text
 from pipelines.errors import ConfigError
@@ -23,6 +25,9 @@ from pipelines.store.place.location import location_problem
 from pipelines.store.place.roots import Roots
 from pipelines.store.place.unlocking import is_encrypted, private_root_of
 
+_ACTIONS = {"hit": "up to date", "stale": "stale", "run": "run", "maybe": "maybe"}
+_STATES = {"completed": "built", "cached": "up to date"}
+_WIDTH = 18
 _UNDER_WAY = {"unfinished": ": still running, or killed"}
 HELD = "they hold a string that is masked elsewhere (`reticent inspect gate --show-text`)"
 
@@ -73,6 +78,7 @@ def plan_document(
         "unfinished_run": _unfinished(roots),
         "warnings": [*settings.warnings, *filter(None, [location_problem(roots)])],
         "budget_carries": _budget(config, environ, settings),
+        "training_ahead": training_ahead(settings, roots, rows),
         "training_waits": None
         if waits is None
         else {
@@ -124,37 +130,39 @@ def _by_stage(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
 
 
 def plan_text(document: Mapping[str, Any]) -> str:
-    """Formats the plan for people, with a line per stage and its reasons below."""
-    lines = [f"warning        {text}" for text in document["warnings"]]
+    """Formats the plan for people, with a line per stage, its reasons below, and a conclusion."""
+    lines = [f"{'warning':<{_WIDTH}} {text}" for text in document["warnings"]]
     if left_out := document["left_out_files"]:
-        lines.append(f"not read       {left_out_text(left_out)} (files that corpus.inputs reaches)")
+        lines.append(f"{'not read':<{_WIDTH}} {left_out_text(left_out)} (files that corpus.inputs reaches)")
     for name, rows in _by_stage(document["stages"]).items():
         actions = Counter(row["action"] for row in rows)
-        what = (
-            ", ".join(f"{count} {action}" for action, count in actions.items()) if len(rows) > 1 else rows[0]["action"]
+        what = ", ".join(
+            f"{count} {_ACTIONS[action]}" if len(rows) > 1 else _ACTIONS[action] for action, count in actions.items()
         )
-        lines.append(f"{name:<14} {what}")
+        lines.append(f"{name:<{_WIDTH}} {what}")
         reasons = Counter(reason for row in rows for reason in row["reasons"])
         for reason, count in reasons.most_common(8):
-            lines.append(f"{'':<14}   {reason}" + (f"  ({count} partitions)" if count > 1 else ""))
+            lines.append(f"{'':<{_WIDTH}}   {reason}" + (f"  ({count} partitions)" if count > 1 else ""))
         if actions["stale"]:
-            lines.append(f"{'':<14}   the model stays; `reticent run --force train` trains another, a second release")
+            lines.append(
+                f"{'':<{_WIDTH}}   the model stays; `reticent run --force train` trains another, a second release"
+            )
     if (more := document["budget_carries"]) is not None:
-        lines.append(f"{'budget':<14} {more}")
+        lines.append(f"{'budget':<{_WIDTH}} {more}")
     if waits := document["training_waits"]:
-        lines.append(f"{'train':<14} waits: {waits['text']}; `reticent run --force train` trains now")
-    return "\n".join(lines)
+        lines.append(f"{'train':<{_WIDTH}} waits: {waits['text']}; `reticent run --force train` trains now")
+    return "\n".join([*lines, "", conclusion(document)])
 
 
 def status_text(document: Mapping[str, Any]) -> str:
     """Formats the last run and the plan for people."""
     last = document["last_run"]
-    head = f"last run       {last['run_id']} {last['state']}" if last else "last run       none"
+    head = f"{'last run':<{_WIDTH}} {last['run_id']} {last['state']}" if last else f"{'last run':<{_WIDTH}} none"
     if newer := document["unfinished_run"]:
-        head += f"\nnewest run     {newer['run_id']} {newer['state']}{_UNDER_WAY.get(newer['state'], '')}"
+        head += f"\n{'newest run':<{_WIDTH}} {newer['run_id']} {newer['state']}{_UNDER_WAY.get(newer['state'], '')}"
     if last and (num_held := last["metrics"].get("num_held")):
-        head += f"\nheld rows      {num_held:,}, which would otherwise be public: {HELD}"
-    return f"{head}\ninput files    {document['num_input_files']}\n{plan_text(document)}"
+        head += f"\n{'held rows':<{_WIDTH}} {num_held:,}, which would otherwise be public: {HELD}"
+    return f"{head}\n{'input files':<{_WIDTH}} {document['num_input_files']}\n{plan_text(document)}"
 
 
 def last_run(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
@@ -185,14 +193,16 @@ def last_run(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
 def run_text(record: Mapping[str, Any]) -> str:
     """Formats a finished run for people: states, figures and paths."""
     states = Counter(row["state"] for row in record["stages"])
-    lines = [f"run {record['run_id']}: " + ", ".join(f"{count} {state}" for state, count in states.items())]
+    lines = [
+        f"run {record['run_id']}: "
+        + ", ".join(f"{count} {_STATES.get(state, state)}" for state, count in states.items())
+    ]
     if record.get("trained_by"):
         lines.append(
             f"  no training this time (`reticent plan` says why): the text is prepared. Model, tables and report are "
             f"those of run {record['trained_by']}"
         )
     metrics = record.get("metrics", {})
-    is_one = metrics.get("num_releases") in (None, 1)
     for group in record.get("ledger", ()):
         bound = "no bound" if group["epsilon"] is None else f"epsilon {group['epsilon']:.4f}"
         lines.append(
@@ -202,11 +212,7 @@ def run_text(record: Mapping[str, Any]) -> str:
     lines += [f"  the ledger now: {people_text(people)}" for people in record.get("people", ())]
     if left_out := record.get("left_out_files"):
         lines.append(f"  {'files left out of the corpus':<38} {left_out_text(left_out)}")
-    for name, label, form in _FIGURES:
-        if name in metrics and not (is_one and name in ("epsilon_this_model", "num_releases")):
-            label = "epsilon of the headline claim" if is_one and name == "epsilon" else label
-            value = metrics[name]
-            lines.append(f"  {label:<38} {_missing(name) if value is None else format(value, form)}")
+    lines += [f"  {label:<38} {value}" for label, value in headlines(metrics)]
     lines += [f"  warning: {text}" for text in record.get("warnings", ())]
     if metrics.get("num_held"):
         lines.append(f"  {metrics['num_held']:,} rows are held back that would otherwise be public: {HELD}")
@@ -228,28 +234,6 @@ def run_text(record: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _missing(name: str) -> str:
-    return (
-        "no bound (see the report)"
-        if name.startswith(("epsilon", "delta")) and name != "delta2_upper"
-        else ("none" if name == "num_releases" else "not measured")
-    )
-
-
-_FIGURES = (
-    ("num_rejected", "rows rejected", ",d"),
-    ("num_sentences", "sentences", ",d"),
-    ("duplicates", "duplicates masked", ",d"),
-    ("coverage", "tokens redacted (share)", ".4f"),
-    ("miss_rate", "missed tokens / all tokens (m)", ".5f"),
-    ("false_negative_rate_upper", "secrets missed, upper bound (gamma)", ".5f"),
-    ("delta2_upper", "secrets published, upper bound", ".2e"),
-    ("perplexity", "held-out perplexity", ".2f"),
-    ("epsilon", "epsilon, all releases on these files", ".4f"),
-    ("delta", "delta of the headline claim", ".2e"),
-    ("epsilon_this_model", "epsilon, this model alone", ".4f"),
-    ("num_releases", "releases that may share records", ",d"),
-)
 _SHOWN = (
     *("sentences", "redacted", "public", "private", "model", "private_model"),
     *("synthetic", "private_synthetic", "report", "public_report"),

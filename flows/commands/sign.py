@@ -116,7 +116,7 @@ def _can_be_compared(roots: Roots, run_id: str) -> bool:
 
 def _composed(settings: ProjectSettings, members: Sequence[Release]) -> dict[str, Any]:
     """Returns the joint cost, by the ledger, of all releases that share records with the latest run's model."""
-    group = cost_of(settings, members)
+    group = cost_of(settings.stages["guarantee"], members)  # type: ignore[arg-type]
     epsilon = None if group.delta is None else finite(group.epsilon)
     return {
         "num_releases": len(group.counted),

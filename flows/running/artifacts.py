@@ -6,6 +6,7 @@ sends them only if the flow runs on a server of its own. A failure to show somet
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,8 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from flows.environment import on_server
+from flows.running.figures import FIGURES, headlines, label_of, written
 from flows.running.progress import never_in_the_way
+from flows.running.spending import Group, checked_releases, latest_model, spent_with, trained_key
+from pipelines.errors import PrivacyGateError, message_of
 from pipelines.graph import GRAPH
+from pipelines.report.numbers import real
 from pipelines.store.objects import manifest as manifests
 from pipelines.store.objects.session import Session, open_session
 
@@ -48,18 +53,32 @@ def _of_report(session: Session) -> Mapping[str, Any]:
 
 @contextmanager
 def shown(run: str) -> Iterator[None]:
-    """Names the flow run after the run, and adds a summary and tables to it, however it ends."""
+    """Names the flow run after the run, and adds tables and a summary to it, however it ends."""
     if not on_server():
         yield
         return
     with never_in_the_way("name the flow run"):
         _name_flow_run(f"nightly {run_id_of(run)}")
+    before = None
+    with never_in_the_way("read the ledger"):
+        before = ledger_of(open_session(run))
     try:
         yield
-    except Exception:
-        _publish(run, "failed")
+    except Exception as error:
+        _publish(run, before, error)
         raise
-    _publish(run, "completed")
+    _publish(run, before, None)
+
+
+def ledger_of(session: Session) -> Group:
+    """Returns the releases that may share a record (or a person) with the run's model, and their joint cost.
+
+    A run that has no model yet stands for the latest run.
+    """
+    releases = checked_releases(session.roots)
+    trained = trained_key(session.roots, {"artifacts": [(o.stage, o.partition, o.key) for o in session.outcomes]})
+    key = trained if any(release.key == trained for release in releases) else latest_model(session.roots)
+    return spent_with(session.configs["guarantee"], releases, key)  # type: ignore[arg-type]
 
 
 def _name_flow_run(name: str) -> None:
@@ -70,17 +89,18 @@ def _name_flow_run(name: str) -> None:
         client.set_flow_run_name(flow_run.id, name)
 
 
-def _publish(run: str, state: str) -> None:
+def _publish(run: str, before: Group | None, error: Exception | None) -> None:
     with never_in_the_way("publish the run's artifacts"):
         from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
         session = open_session(run)
         metrics = run_metrics(session)
         stages = stage_rows(session)
-        create_markdown_artifact(summary(run_id_of(run), state, stages, metrics), SUMMARY_KEY, "What the run did")
         create_table_artifact(stages, STAGES_KEY, "What became of every stage")
         if metrics:
             create_table_artifact(figure_rows(metrics), FIGURES_KEY, "Figures of the run")
+        text = summary(session, stages, before, ledger_of(session), error)
+        create_markdown_artifact(text, SUMMARY_KEY, "What the run did, what it cost, and where its report is")
 
 
 def stage_rows(session: Session) -> list[dict[str, Any]]:
@@ -106,54 +126,66 @@ def stage_rows(session: Session) -> list[dict[str, Any]]:
 
 
 def figure_rows(metrics: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Returns a row per figure. Only numbers pass, so that no text can reach Prefect."""
-    return [
-        {"figure": name, "value": _number(value)}
-        for name, value in sorted(metrics.items())
-        if value is None or isinstance(value, int | float)
-    ]
+    """Returns a row per figure, first those of the summary. Only numbers pass, so that no text reaches Prefect."""
+    names = [*(name for name in FIGURES if name in metrics), *(name for name in metrics if name not in FIGURES)]
+    numbers = (
+        (name, metrics[name]) for name in names if metrics[name] is None or isinstance(metrics[name], int | float)
+    )
+    return [{"figure": label_of(name), "value": written(name, value)} for name, value in numbers]
 
 
-def summary(run_id: str, state: str, stages: list[dict[str, Any]], metrics: Mapping[str, Any]) -> str:
-    """Describes the run in Markdown: its stages, and the figures that people ask for first."""
+def summary(
+    session: Session, stages: list[dict[str, Any]], before: Group | None, after: Group, error: Exception | None
+) -> str:
+    """Describes a run in Markdown: what it did, what it cost, its figures, and where its report is.
+
+    Args:
+        session: run
+        stages: rows of `stage_rows`
+        before: releases that shared records with the latest model before the run; None if unknown
+        after: releases that share records with the run's model
+        error: error that ended the run; None if it completed
+    """
+    run_id = session.spec.run_id
     built = [f"{row['stage']} ({row['built']})" if row["built"] > 1 else row["stage"] for row in stages if row["built"]]
     cached = sum(row["cached"] for row in stages)
-    lines = [
-        f"## Run {run_id}: {state}",
-        "",
-        f"Built: {', '.join(built) if built else 'nothing, all of it was up to date'}. Taken from the store: {cached}.",
-    ]
-    headlines = [(label, metrics[name], name in _BOUNDS) for name, label in _HEADLINES if name in metrics]
-    if headlines:
-        lines += ["", "| figure | value |", "|---|---|"]
-        lines += [
-            f"| {label} | {'no bound' if is_bound and value is None else _number(value)} |"
-            for label, value, is_bound in headlines
-        ]
-    lines += ["", f"What changed: `reticent diff previous {run_id}`. Data and reports stay in the store."]
+    state = "completed" if error is None else "refused" if isinstance(error, PrivacyGateError) else "failed"
+    lines = [f"## Run {run_id}: {state}", ""]
+    if error is not None:
+        lines += [message_of(error), "", f"Finished before that: {', '.join(built) or 'no stage'}. It is kept."]
+        lines += ["The model and the report of the last completed run stay as they are."]
+    elif built:
+        lines += [f"Built: {', '.join(built)}. Taken from the store: {cached}."]
+    else:
+        lines += ["Nothing to do: all of it was up to date."]
+    if session.spec.trained_by:
+        lines += ["No training was due, so the model and the report stay as they are."]
+    lines += ["", "| figure | value |", "|---|---|"]
+    lines += [f"| {label} | {value} |" for label, value in [*_cost(session, before, after), *_headlines(session)]]
+    report = session.roots.private / "latest" / "report" / "report.html"
+    if error is None or report.exists():
+        whose = "The report" if error is None and not session.spec.trained_by else "The report of the last training"
+        lines += ["", f"{whose}, on the machine of the store: `{report}`. `reticent open` shows it."]
+    lines += ["", f"What changed: `reticent diff previous {run_id}`."] if error is None else []
     return "\n".join(lines)
 
 
-_HEADLINES = (
-    ("num_sentences", "sentences"),
-    ("duplicates", "masked as duplicates"),
-    ("coverage", "tokens redacted (share)"),
-    ("num_held", "rows held back by the gate"),
-    ("miss_rate", "missed tokens / all tokens, m"),
-    ("false_negative_rate_upper", "secrets missed, upper bound, γ"),
-    ("delta2_upper", "secrets published, upper bound, δ₂"),
-    ("epsilon", "ε of the headline claim, all releases on these files together"),
-    ("delta", "δ of the headline claim"),
-    ("epsilon_this_model", "ε of this model alone"),
-    ("num_releases", "releases that may share records"),
-    ("perplexity", "held-out perplexity"),
-)
+def _headlines(session: Session) -> list[tuple[str, str]]:
+    return headlines(run_metrics(session))
 
 
-_BOUNDS = frozenset({"epsilon", "delta", "epsilon_this_model"})
+def _cost(session: Session, before: Group | None, after: Group) -> Iterator[tuple[str, str]]:
+    """Yields what the ledger says before and after a run, and what is left of the budget."""
+    guarantee: Any = session.configs["guarantee"]
+    whose = " for a person" if guarantee.budget_unit == "owner" else ""
+    if before is not None:
+        yield f"epsilon in the ledger before this run{whose}", _epsilon(before)
+    yield f"epsilon in the ledger after this run{whose}", _epsilon(after)
+    if (budget := guarantee.budget_epsilon) is None:
+        yield "budget left", "no budget is set (guarantee.budget_epsilon)"
+    else:
+        yield "budget left", f"{real(max(budget - after.epsilon, 0.0), 3, lower=True)} of {budget:g}"
 
 
-def _number(value: float | int | None) -> str:
-    if value is None:
-        return "not measured"
-    return f"{value:,}" if isinstance(value, int) else f"{value:.5g}"
+def _epsilon(group: Group) -> str:
+    return real(group.epsilon, 3, upper=True) if math.isfinite(group.epsilon) else "no bound"

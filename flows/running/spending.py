@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from pipelines.accounting.ledger import Release, composed_epsilon, overlapping
+from pipelines.accounting.ledger import Release, composed_epsilon, overlapping, person_epsilon_of
 from pipelines.context import Releases
-from pipelines.settings.loading import ProjectSettings
+from pipelines.settings.guarantee import GuaranteeConfig
 from pipelines.store.ledger.check import check_releases
 from pipelines.store.ledger.ledger import read_ledger
 from pipelines.store.ledger.releases import adopted_models
@@ -54,19 +54,37 @@ def checked_releases(roots: Roots) -> list[Release]:
     return releases
 
 
-def cost_of(settings: ProjectSettings, members: Sequence[Release]) -> Group:
+def cost_of(guarantee: GuaranteeConfig, members: Sequence[Release]) -> Group:
     """Computes the joint cost of releases that may share records, at the budget's delta or else at their largest."""
-    guarantee: Any = settings.stages["guarantee"]
     counted = tuple(r for r in members if r.counts)
     delta = guarantee.budget_delta or max((r.delta for r in counted), default=None)
     total = composed_epsilon(counted, delta) if delta is not None else 0.0
     return Group(members=tuple(members), counted=counted, epsilon=total, delta=delta)
 
 
-def spent(settings: ProjectSettings, releases: Sequence[Release]) -> list[Group]:
+def spent(guarantee: GuaranteeConfig, releases: Sequence[Release]) -> list[Group]:
     """Computes the cost of releases by group (`pipelines.accounting.ledger.overlapping`)."""
-    guarantee: Any = settings.stages["guarantee"]
-    return [cost_of(settings, members) for members in overlapping(releases, guarantee.budget_scope)]
+    return [cost_of(guarantee, members) for members in overlapping(releases, guarantee.budget_scope)]
+
+
+def spent_with(guarantee: GuaranteeConfig, releases: Sequence[Release], key: str | None) -> Group:
+    """Computes the cost that the budget limits, of the releases that may share a record (or a person) with a model.
+
+    Args:
+        guarantee: settings of the budget. With ``budget_unit = "owner"``, epsilon is that of a person.
+        releases: all releases of a store, in the order of entry
+        key: key under which the model was trained
+
+    Returns:
+        The group; one without releases if the ledger does not know the model.
+    """
+    groups = overlapping(releases, guarantee.budget_scope, guarantee.budget_unit)
+    group = cost_of(guarantee, next((g for g in groups if any(r.key == key for r in g)), ()))
+    if guarantee.budget_unit == "record" or group.delta is None:
+        return group
+    spaces = {r.facts.owner_space if r.facts is not None else "" for r in group.counted}
+    costs = [person_epsilon_of(group.counted, group.delta, space) for space in spaces]
+    return replace(group, epsilon=max(costs, default=0.0))
 
 
 def latest_model(roots: Roots) -> str | None:

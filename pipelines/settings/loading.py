@@ -98,8 +98,9 @@ def load_settings(path: Path, environ: Mapping[str, str], *, refuses_idle: bool 
         InputError: the file is missing or is a folder.
         ConfigError: the file is not TOML, a table or key is unknown, or a value has the wrong type or is out of range.
             The message lists every problem with its line, and the nearest name for a misspelt one.
+
+    Messages name the path as it was given.
     """
-    path = path.absolute()
     try:
         text = path.read_bytes().decode("utf-8")
     except FileNotFoundError:
@@ -116,7 +117,7 @@ def load_settings(path: Path, environ: Mapping[str, str], *, refuses_idle: bool 
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
-    sources = _Sources(path.name, text)
+    sources = _Sources(str(path), text)
     problems: list[str] = []
     known = tables()
     document = _with_overrides(document, environ, sources)
@@ -143,7 +144,7 @@ def load_settings(path: Path, environ: Mapping[str, str], *, refuses_idle: bool 
     warnings = tuple(f"{sources.where('train', name)}: train.{name} has no effect {_with(train)}" for name in idle)
     stages = {name: config for name, config in validated.items() if name not in GENERAL_TABLES}
     return ProjectSettings(
-        path,
+        path.absolute(),
         cast(RunConfig, validated["run"]),
         cast(StoreConfig, validated["store"]),
         cast(RuntimeConfig, validated["runtime"]),

@@ -10,8 +10,11 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,8 @@ from support.prefect_server import BIN, Server
 from support.prefect_server import processes as _processes
 from support.prefect_server import wait_for as _wait
 from support.project import small_project
+
+from flows.commands.deploy import DESCRIPTION
 
 PACKAGES = {"reticent", "flows", "tasks", "pipelines"}
 
@@ -100,10 +105,82 @@ def test_triggered_run_completes_and_a_second_is_cancelled(
     assert partitions > 1
     assert {row["stage"]: row["built"] for row in stages}["redact"] == partitions
     figures = {row["figure"]: row["value"] for row in json.loads(artifacts["reticent-figures"]["data"])}
-    assert float(figures["epsilon"]) == pytest.approx(record["metrics"]["epsilon"], rel=1e-4)
+    assert float(figures["epsilon of the headline claim"]) == pytest.approx(record["metrics"]["epsilon"], rel=0.01)
+    newest = max(server.call("POST", "/artifacts/filter", {}), key=lambda artifact: artifact["created"])
+    assert newest["key"] == "reticent-summary"
     names = [t["name"] for t in server.call("POST", "/task_runs/filter", {})]
     assert {"train", "report", "dedup resolve"} <= set(names)
     assert names.count("redact") == 1  # however many partitions there are
+
+
+@contextmanager
+def _messages() -> Iterator[tuple[str, list[str]]]:
+    """A place on loopback that takes messages: its address, and what it got."""
+    got: list[str] = []
+
+    class Place(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            got.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    place = ThreadingHTTPServer(("127.0.0.1", 0), Place)
+    threading.Thread(target=place.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{place.server_port}/", got
+    finally:
+        place.shutdown()
+
+
+BLOCK = """
+import sys
+from prefect.blocks.notifications import CustomWebhookNotificationBlock as Webhook
+Webhook(name="w", url=sys.argv[1], json_data={"text": "{{subject}} / {{body}}"}).save("nightly")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("worker")
+def test_a_refused_run_says_so_in_one_sentence_and_tells_who_asked_for_it(
+    server: Server, deployed: tuple[Path, dict[str, Any]]
+) -> None:
+    config, document = deployed
+    schedule = ("--cron", "30 2 * * *", "--timezone", "Europe/Berlin")
+    text = config.read_text()
+    wrong = server.reticent("deploy", config, "--notify", "slack-webhook/nobody")
+    assert wrong.returncode == 2
+    assert "--notify slack-webhook/nobody: the Prefect server has no such block" in wrong.stderr
+    with _messages() as (address, got):
+        assert server.python("-c", BLOCK, address).returncode == 0
+        told = server.reticent("deploy", config, *schedule, "--notify", "custom-webhook/nightly")
+        assert "told by custom-webhook/nightly" in told.stdout, told.stderr
+        budget = text.replace("[guarantee]", "[guarantee]\nbudget_epsilon = 0.01")
+        budget = budget if "[guarantee]" in text else f"{text}[guarantee]\nbudget_epsilon = 0.01\n"
+        config.write_text(budget.replace("epochs = 1", "epochs = 2"))
+        try:
+            run = server.trigger(document["deployment_id"])
+            _wait("the run's end", lambda: server.state(run) in ("COMPLETED", "FAILED"), 240)
+            state = server.call("GET", f"/flow_runs/{run}")["state"]
+            _wait("the message", lambda: got, 60)
+        finally:
+            config.write_text(text)
+            server.reticent("deploy", config, *schedule)
+    assert (state["type"], state["name"]) == ("FAILED", "Refused")
+    assert re.fullmatch(r"Training was not started: .* above guarantee\.budget_epsilon = 0\.01\.", state["message"])
+    assert "nightly 2" in got[0]
+    assert state["message"] in json.loads(got[0])["text"]
+    logs = server.call("POST", "/logs/filter", {"logs": {"flow_run_id": {"any_": [run]}}, "limit": 200})
+    assert not [line for line in logs if "Traceback" in line["message"] or "exception" in line["message"]]
+    assert any(line["message"].startswith("What to do: Keep the model") for line in logs)
+    artifacts = server.call("POST", "/artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [run]}}})
+    summary = next(a["data"] for a in artifacts if a["key"] == "reticent-summary")
+    assert ": refused" in summary
+    assert "up to date" not in summary
+    assert "| budget left | 0 of 0.01 |" in summary
+    assert len(server.call("POST", "/automations/filter", {})) == 1  # the second deploy asked for no messages
 
 
 @pytest.mark.slow
@@ -128,6 +205,7 @@ def test_prefect_yaml_makes_a_deployment_that_runs(server: Server, deployed: tup
     assert made == server.call("GET", "/work_pools/local-proc")["base_job_template"]
     try:
         deployment = server.call("GET", f"/deployments/{document['deployment_id']}")
+        assert deployment["description"].strip() == DESCRIPTION
         assert deployment["pull_steps"]  # as the file has it, not as `reticent deploy` made it
         run = server.trigger(document["deployment_id"])
         _wait("the run's end", lambda: server.state(run) in ("COMPLETED", "FAILED"), 240)

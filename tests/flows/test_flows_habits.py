@@ -146,7 +146,7 @@ def test_a_first_run_that_is_under_way_is_told(tmp_path):
     with pytest.raises(errors.ConfigError, match=r"reticent status .* says how the newest one is"):
         last_run(config, {})
     text = invoke("status", str(config)).output
-    assert "newest run     20260101T000000.000Z-abcdef unfinished: still running, or killed" in text
+    assert "newest run         20260101T000000.000Z-abcdef unfinished: still running, or killed" in text
 
 
 def test_the_demo_is_a_tour(tmp_path, patch):

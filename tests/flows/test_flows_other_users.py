@@ -130,7 +130,7 @@ def test_settings_of_another_user_that_are_closed_say_so(users: Users) -> None:
 @pytest.mark.parametrize(
     ("command", "code", "told"),
     [
-        (("status",), 0, "last run       none"),
+        (("status",), 0, "last run           none"),
         (("runs",), 0, "no run yet"),
         (("ledger",), 0, ""),
         (("verify",), 0, "0 artifacts checked"),

@@ -129,8 +129,8 @@ def test_other_settings_that_do_nothing_are_warned_of(tmp_path: Path) -> None:
     path = _write(tmp_path, '[train]\nmethod = "crt"\nschedule = "step"\nlora_rank = 8\nepochs = 2\n')
     warnings = load_settings(path, {}).warnings
     assert [text.split(" has no effect")[0] for text in warnings] == [
-        "reticent.toml, line 4: train.lora_rank",
-        "reticent.toml, line 3: train.schedule",
+        f"{tmp_path / 'reticent.toml'}, line 4: train.lora_rank",
+        f"{tmp_path / 'reticent.toml'}, line 3: train.schedule",
     ]
     light = '[train]\nmethod = "jft"\njft_variant = "light_noise"\njft_miss_rate = 0.01\njft_phase1_epochs = 2\n'
     assert load_settings(_write(tmp_path, light), {}).warnings == ()

@@ -55,6 +55,23 @@ class Crashes(FlagsNothing):
 
         patch_for_process(RedactionFigures, "add", fail, mark=__file__ + ".raised")
         return []
+
+
+class CrashesTheFlow(FlagsNothing):
+    """Makes the flow fail with all text in its mouth, after the stage."""
+
+    texts = []
+
+    def find(self, sentence):
+        from flows.running import wiring
+
+        self.texts.append(sentence.text)
+
+        def fail(stage, outcomes):
+            raise ValueError(self.texts)
+
+        patch_for_process(wiring, "outcomes_to_record", fail, mark=__file__ + ".flow")
+        return []
 '''
 
 SETTINGS = """
@@ -121,7 +138,19 @@ def crashed(project: Path, logged: dict[str, str]) -> Done:
 
 
 @pytest.fixture(scope="module")
-def refused(project: Path, logged: dict[str, str], crashed: Done) -> tuple[Done, list[Path]]:
+def flow_crashed(project: Path, logged: dict[str, str], crashed: Done) -> Done:
+    """A run whose flow raises an exception that quotes the text."""
+    settings = {
+        "RETICENT__REDACT__POLICIES": '["customersim", "plug_ins:CrashesTheFlow"]',
+        "RETICENT__RUNTIME__WORKERS": "1",
+    }
+    done = reticent("run", project / "reticent.toml", cwd=project, **logged, **settings)
+    assert (project / "plug_ins.py.flow").exists()
+    return done
+
+
+@pytest.fixture(scope="module")
+def refused(project: Path, logged: dict[str, str], flow_crashed: Done) -> tuple[Done, list[Path]]:
     """A run with a name that is masked in one sentence and missed in another; and what its public root then held."""
     config = project / "reticent.toml"
     done = reticent("run", config, "--json", cwd=project, **logged, RETICENT__GATE__ON_HIT="stop")
@@ -215,7 +244,7 @@ def test_a_held_sentence_is_shown_to_the_trusted_side_only(project: Path, finish
     assert document["metrics"]["num_held"] == 1
     config = project / "reticent.toml"
     assert "1 rows are held back" in reticent("report", config, cwd=project).stdout
-    assert "held rows      1," in reticent("status", config, cwd=project).stdout
+    assert "held rows          1," in reticent("status", config, cwd=project).stdout
     shown = reticent("inspect", "gate", "--config", config, "--show-text", "--json", cwd=project).stdout
     (table,) = json.loads(shown)["tables"]
     (row,) = table["sample"]
@@ -241,13 +270,46 @@ def test_missed_secrets_are_only_in_public_redacted_text(project: Path, finished
     assert [name for name, data in _public(project) if _holds(data, MISSED)] == []
 
 
-def test_no_secret_reaches_prefect_or_the_terminal_in_any_of_the_three_runs(
-    project: Path, crashed: Done, refused: tuple[Done, list[Path]], finished: Done
+def test_no_secret_reaches_prefect_or_the_terminal_in_any_of_the_four_runs(
+    project: Path, crashed: Done, flow_crashed: Done, refused: tuple[Done, list[Path]], finished: Done
 ) -> None:
     for kind, secret in SECRETS.items():
         assert [name for name, data in _prefect(project) if _holds(data, secret)] == [], kind
-        for done in (crashed, refused[0], finished):
+        for done in (crashed, flow_crashed, refused[0], finished):
             assert not _holds((done.stdout + done.stderr).encode(), secret), kind
+
+
+def test_a_failure_has_one_message_and_a_refusal_one_sentence_in_prefect(
+    project: Path, flow_crashed: Done, finished: Done
+) -> None:
+    """States, logs and artifacts, which the test before searches for secrets, say what they are to say."""
+    assert flow_crashed.returncode == 5
+    assert flow_crashed.stderr.splitlines()[-1].startswith("reticent: unexpected ValueError at ")
+    with sqlite3.connect(server_files() / "prefect.db") as connection:
+        ours = "SELECT id FROM flow_run WHERE name LIKE 'nightly %' ORDER BY start_time DESC LIMIT 4"
+        states = connection.execute(
+            "SELECT s.name, s.message FROM flow_run r JOIN flow_run_state s "
+            f"ON s.id = r.state_id WHERE r.id IN ({ours}) ORDER BY r.start_time"
+        ).fetchall()
+        logs = [text for (text,) in connection.execute(f"SELECT message FROM log WHERE flow_run_id IN ({ours})")]
+        kinds = f"SELECT key, data FROM artifact WHERE flow_run_id IN ({ours}) ORDER BY created"
+        artifacts = connection.execute(kinds).fetchall()
+    assert [name for name, _ in states] == ["Failed", "Failed", "Refused", "Completed"]
+    stage, flow, gate = (message for _, message in states[:3])
+    assert stage.startswith("stage redact of partition ")
+    assert flow.startswith("unexpected ValueError at plug_ins.py:")
+    assert gate.endswith(".")
+    assert ". " not in gate
+    assert not [text for text in logs if "Traceback" in text]
+    assert any("sentences in" in text for text in logs)  # the key figure of a stage
+    texts = [data for key, data in artifacts if key == "reticent-summary"]
+    assert [key for key, _ in artifacts][-1] == "reticent-summary"
+    assert [
+        word in text for word, text in zip((": failed", ": failed", ": refused", ": completed"), texts, strict=True)
+    ] == [True] * 4
+    assert "up to date" not in texts[2]
+    for said in ("epsilon in the ledger before this run | 0 |", "budget left", "latest/report/report.html"):
+        assert said in texts[3]
 
 
 def test_no_file_name_anywhere_in_the_store_holds_a_secret(project: Path, finished: Done) -> None:

@@ -122,7 +122,7 @@ PARTS = {
 ELSEWHERE = {
     "review --adjudicate --port --browser": "tests/flows/test_flows_every_command.py",
     "join": "tests/stages/test_stage_train_machines.py",
-    "deploy --cron --timezone --json": "tests/flows/test_flows_deployment.py",
+    "deploy --cron --timezone --json --notify": "tests/flows/test_flows_deployment.py",
     "deploy --pool --name": "tests/flows/test_flows_port.py",
     "audit --settle": "tests/flows/test_flows_audit_alarm.py",
     "ledger --retired": "tests/flows/test_flows_operations.py",
