@@ -16,7 +16,7 @@ import torch
 from patched import patching
 
 from pipelines import randomness
-from pipelines.dp import clipping, gradients, noise
+from pipelines.dp import clipping, gradients, noise, noisy_steps
 from pipelines.dp.owners import OwnerSampler
 from pipelines.dp.sampling import physical_batches, poisson_sample
 from pipelines.training import loop
