@@ -16,7 +16,7 @@ import torch
 from patched import patching
 
 from pipelines import randomness
-from pipelines.dp import clipping, gradients, noise, optimizer
+from pipelines.dp import clipping, gradients, noise, noisy_steps
 from pipelines.dp.owners import OwnerSampler
 from pipelines.dp.sampling import physical_batches, poisson_sample
 from pipelines.training import loop
@@ -61,7 +61,7 @@ class Fault:
             yield
 
 
-_NOISE: Final[dict[str, Any]] = {LOOP: optimizer, SPANS: sdpsgd_lstm}
+_NOISE: Final[dict[str, Any]] = {LOOP: noisy_steps, SPANS: sdpsgd_lstm}
 
 
 def _noise(name: str, wrap: Wrap) -> Fault:
