@@ -107,7 +107,6 @@ def test_an_edited_file_builds_its_own_partition_and_those_whose_decisions_chang
     night.assert_as_from_scratch("scratch-edited")
 
 
-@pytest.mark.slow
 def test_a_renamed_file_keeps_what_does_not_name_it(night: Night) -> None:
     path = night.file(FILES - 1)
     path.rename(path.with_name("night-99.jsonl"))
