@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import logging
 import os
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_type_hints
 
 from prefect.context import FlowRunContext
 from prefect.exceptions import PrefectException
@@ -55,4 +56,7 @@ def one_message(function: _F) -> _F:
                 get_run_logger().info("What to do: %s", advice)
             return failed_state(error)
 
+    # Prefect checks parameters against types, and would look for their names in this module.
+    wrapped.__annotations__ = get_type_hints(function)
+    wrapped.__signature__ = inspect.signature(function, eval_str=True)  # type: ignore[attr-defined]
     return cast(_F, wrapped)
