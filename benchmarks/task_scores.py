@@ -315,7 +315,8 @@ def summary(job: Job, rows: Sequence[Mapping[str, Any]], corpus: Sequence[Mappin
             }
         else:
             means = ("perplexity", "perplexity_at_initialisation", *SCORES)
-            row |= {key: float(np.mean([r[key] for r in found])) for key in means}
+            measured = [key for key in means if all(r.get(key) is not None for r in found)]
+            row |= {key: float(np.mean([r[key] for r in found])) for key in measured}
             row |= {key: first[key] for key in ("bleu_low", "bleu_high", "rouge_l_low", "rouge_l_high")}
             row["examples"] = first["examples"]
         table.append(row)
