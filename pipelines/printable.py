@@ -26,6 +26,11 @@ def printable(text: str) -> str:
     return _STEERING.sub(lambda found: _escaped(found[0]), text)
 
 
+def first_sentence(text: str) -> str:
+    """Returns the first sentence of a text, with a full stop."""
+    return text.partition(". ")[0].rstrip(".") + "."
+
+
 def markdown_code(text: str) -> str:
     """Returns text on one line as code in Markdown, whatever backticks it holds."""
     shown = " ".join(printable(text).split("\n"))

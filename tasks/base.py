@@ -12,6 +12,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.states import Completed, Failed
 
 from pipelines.errors import PrivacyGateError, StoreError, message_of
+from pipelines.printable import first_sentence
 from pipelines.store.objects.session import open_session
 from pipelines.store.place.outcome import PartitionKeys
 from tasks.builders import builder_of, progress_of
@@ -90,8 +91,3 @@ def failed_state(error: Exception) -> State[Any]:
     if isinstance(error, PrivacyGateError):
         return Failed(name=REFUSED, message=f"{text[:1].upper()}{first_sentence(text)[1:]}", data=error)
     return Failed(message=text, data=error)
-
-
-def first_sentence(text: str) -> str:
-    """Returns the first sentence of a message, with a full stop."""
-    return text.partition(". ")[0].rstrip(".") + "."

@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from typer.core import TyperGroup
 
+from pipelines.printable import first_sentence
+
 PANELS: Final = {
     "Start": ("init", "demo", "doctor"),
     "Run": ("run", "plan", "status", "audit", "synthesize", "compare", "join", "deploy"),
@@ -27,12 +29,12 @@ class Commands(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Writes a section for each panel of the top group, and one for commands of no panel."""
-        commands = {name: command for name, command in self.commands.items() if not command.hidden}
-        width = max(map(len, commands))
+        about = {n: " ".join((c.help or "").split()) for n, c in self.commands.items() if not c.hidden}
+        width = max(map(len, about))
         panels: dict[str, Sequence[str]] = {} if ctx.parent else {**PANELS}
-        others = [name for name in commands if not any(name in names for names in panels.values())]
+        others = [name for name in about if not any(name in names for names in panels.values())]
         for panel, names in {**panels, "Commands": others}.items():
-            rows = [(n.ljust(width), first_sentence(commands[n].help or "")) for n in names if n in commands]
+            rows = [(name.ljust(width), first_sentence(about[name])) for name in names if name in about]
             if rows:
                 with formatter.section(panel):
                     formatter.write_dl(rows)
@@ -44,11 +46,6 @@ class Commands(TyperGroup):
             p.name in ("config", "configs") and p.param_type_name == "argument" for p in command.params
         )
         return name, command, as_argument(rest) if is_first else rest
-
-
-def first_sentence(text: str) -> str:
-    """Returns the first sentence of a help text."""
-    return " ".join(text.split()).split(". ")[0].rstrip(".") + "."
 
 
 def as_argument(words: Sequence[str]) -> list[str]:

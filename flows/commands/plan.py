@@ -28,6 +28,7 @@ from pipelines.store.place.unlocking import is_encrypted, private_root_of
 _ACTIONS = {"hit": "up to date", "stale": "stale", "run": "run", "maybe": "maybe"}
 _STATES = {"completed": "built", "cached": "up to date"}
 _WIDTH = 18
+"""Width of the names of lines."""
 _UNDER_WAY = {"unfinished": ": still running, or killed"}
 HELD = "they hold a string that is masked elsewhere (`reticent inspect gate --show-text`)"
 
@@ -131,38 +132,40 @@ def _by_stage(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
 
 def plan_text(document: Mapping[str, Any]) -> str:
     """Formats the plan for people, with a line per stage, its reasons below, and a conclusion."""
-    lines = [f"{'warning':<{_WIDTH}} {text}" for text in document["warnings"]]
+    lines = [_line("warning", text) for text in document["warnings"]]
     if left_out := document["left_out_files"]:
-        lines.append(f"{'not read':<{_WIDTH}} {left_out_text(left_out)} (files that corpus.inputs reaches)")
+        lines.append(_line("not read", f"{left_out_text(left_out)} (files that corpus.inputs reaches)"))
     for name, rows in _by_stage(document["stages"]).items():
         actions = Counter(row["action"] for row in rows)
         what = ", ".join(
             f"{count} {_ACTIONS[action]}" if len(rows) > 1 else _ACTIONS[action] for action, count in actions.items()
         )
-        lines.append(f"{name:<{_WIDTH}} {what}")
+        lines.append(_line(name, what))
         reasons = Counter(reason for row in rows for reason in row["reasons"])
         for reason, count in reasons.most_common(8):
-            lines.append(f"{'':<{_WIDTH}}   {reason}" + (f"  ({count} partitions)" if count > 1 else ""))
+            lines.append(_line("", f"  {reason}") + (f"  ({count} partitions)" if count > 1 else ""))
         if actions["stale"]:
-            lines.append(
-                f"{'':<{_WIDTH}}   the model stays; `reticent run --force train` trains another, a second release"
-            )
+            lines.append(_line("", "  the model stays; `reticent run --force train` trains another, a second release"))
     if (more := document["budget_carries"]) is not None:
-        lines.append(f"{'budget':<{_WIDTH}} {more}")
+        lines.append(_line("budget", more))
     if waits := document["training_waits"]:
-        lines.append(f"{'train':<{_WIDTH}} waits: {waits['text']}; `reticent run --force train` trains now")
+        lines.append(_line("train", f"waits: {waits['text']}; `reticent run --force train` trains now"))
     return "\n".join([*lines, "", conclusion(document)])
 
 
 def status_text(document: Mapping[str, Any]) -> str:
     """Formats the last run and the plan for people."""
     last = document["last_run"]
-    head = f"{'last run':<{_WIDTH}} {last['run_id']} {last['state']}" if last else f"{'last run':<{_WIDTH}} none"
+    lines = [_line("last run", f"{last['run_id']} {last['state']}" if last else "none")]
     if newer := document["unfinished_run"]:
-        head += f"\n{'newest run':<{_WIDTH}} {newer['run_id']} {newer['state']}{_UNDER_WAY.get(newer['state'], '')}"
+        lines.append(_line("newest run", f"{newer['run_id']} {newer['state']}{_UNDER_WAY.get(newer['state'], '')}"))
     if last and (num_held := last["metrics"].get("num_held")):
-        head += f"\n{'held rows':<{_WIDTH}} {num_held:,}, which would otherwise be public: {HELD}"
-    return f"{head}\n{'input files':<{_WIDTH}} {document['num_input_files']}\n{plan_text(document)}"
+        lines.append(_line("held rows", f"{num_held:,}, which would otherwise be public: {HELD}"))
+    return "\n".join([*lines, _line("input files", document["num_input_files"]), plan_text(document)])
+
+
+def _line(name: str, text: object) -> str:
+    return f"{name:<{_WIDTH}} {text}"
 
 
 def last_run(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from dataclasses import is_dataclass
 from types import ModuleType
 from typing import Any, Final
 
+from pipelines.printable import first_sentence
+
 _PUBLIC: Final = "reticent"  # imported by name: no import of ours goes upwards
 _MODULES: Final = (
     *("dp", "policies", "accounting", "miss_rate", "runs", "models"),
@@ -79,7 +81,7 @@ def _top() -> list[str]:
 
 
 def _first_line(found: Any) -> str:
-    return _plain((inspect.getdoc(found) or "").split("\n\n")[0].replace("\n", " ").split(". ")[0].rstrip(".")) + "."
+    return _plain(first_sentence((inspect.getdoc(found) or "").split("\n\n")[0].replace("\n", " ")))
 
 
 def _is_defined(found: Any) -> bool:

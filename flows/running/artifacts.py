@@ -99,7 +99,7 @@ def _publish(run: str, before: Group | None, error: Exception | None) -> None:
         create_table_artifact(stages, STAGES_KEY, "What became of every stage")
         if metrics:
             create_table_artifact(figure_rows(metrics), FIGURES_KEY, "Figures of the run")
-        text = summary(session, stages, before, ledger_of(session), error)
+        text = summary(session, stages, metrics, before, ledger_of(session), error)
         create_markdown_artifact(text, SUMMARY_KEY, "What the run did, what it cost, and where its report is")
 
 
@@ -135,13 +135,19 @@ def figure_rows(metrics: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def summary(
-    session: Session, stages: list[dict[str, Any]], before: Group | None, after: Group, error: Exception | None
+    session: Session,
+    stages: list[dict[str, Any]],
+    metrics: Mapping[str, Any],
+    before: Group | None,
+    after: Group,
+    error: Exception | None,
 ) -> str:
     """Describes a run in Markdown: what it did, what it cost, its figures, and where its report is.
 
     Args:
         session: run
         stages: rows of `stage_rows`
+        metrics: figures of the run
         before: releases that shared records with the latest model before the run; None if unknown
         after: releases that share records with the run's model
         error: error that ended the run; None if it completed
@@ -161,17 +167,13 @@ def summary(
     if session.spec.trained_by:
         lines += ["No training was due, so the model and the report stay as they are."]
     lines += ["", "| figure | value |", "|---|---|"]
-    lines += [f"| {label} | {value} |" for label, value in [*_cost(session, before, after), *_headlines(session)]]
+    lines += [f"| {label} | {value} |" for label, value in [*_cost(session, before, after), *headlines(metrics)]]
     report = session.roots.private / "latest" / "report" / "report.html"
     if error is None or report.exists():
         whose = "The report" if error is None and not session.spec.trained_by else "The report of the last training"
         lines += ["", f"{whose}, on the machine of the store: `{report}`. `reticent open` shows it."]
     lines += ["", f"What changed: `reticent diff previous {run_id}`."] if error is None else []
     return "\n".join(lines)
-
-
-def _headlines(session: Session) -> list[tuple[str, str]]:
-    return headlines(run_metrics(session))
 
 
 def _cost(session: Session, before: Group | None, after: Group) -> Iterator[tuple[str, str]]:

@@ -14,7 +14,8 @@ from prefect.exceptions import PrefectException
 from prefect.logging import get_run_logger
 
 from pipelines.errors import PrivacyGateError, message_of
-from tasks.base import failed_state, first_sentence
+from pipelines.printable import first_sentence
+from tasks.base import failed_state
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _LOGGERS = ("prefect.engine", "prefect.flow_runs", "prefect.task_runs")

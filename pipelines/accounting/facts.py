@@ -233,7 +233,7 @@ def parse_training(document: Mapping[str, Any]) -> TrainingFacts:
             typed_masks=bool(document.get("typed_masks", False)),
             reads_places=bool(document.get("reads_places", False)),
             is_compared=document.get("num_comparisons") != 0,
-            light_noise_miss_rate=_rate(rate),
+            light_noise_miss_rate=None if rate is None else _rate(rate),
             noise_basis=None if rate is None else rate.get("basis"),
             is_noise_from_private_text=is_from_private_text(rate),
             owner_records=None if (each := document.get("owner_records")) is None else int(each),
@@ -259,15 +259,8 @@ def is_from_private_text(rate: Mapping[str, Any] | None) -> bool:
     return rate is not None and rate.get("basis") not in PUBLIC_BASES
 
 
-def _rate(document: Mapping[str, Any] | None) -> MissRate | None:
-    if not document:
-        return None
-    return MissRate(
-        value=document["value"],
-        lower=document.get("lower"),
-        upper=document["upper"],
-        confidence=document["confidence"],
-    )
+def _rate(document: Mapping[str, Any]) -> MissRate:
+    return MissRate(lower=document.get("lower"), **{n: document[n] for n in ("value", "upper", "confidence")})
 
 
 def _mechanisms(event: Event) -> Counter[Any]:

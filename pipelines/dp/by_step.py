@@ -42,7 +42,7 @@ class StepLoader:
         """Yields the items of one epoch, or of what is left of it.
 
         Raises:
-            PrivacyGateError: as the private loader; a batch was left out, or ``step()`` was not called once.
+            PrivacyGateError: a batch was left out, ``step()`` was not called once, or a reason of the private loader.
         """
         for batches in self._steps():
             for _ in range(self._items_per_step):

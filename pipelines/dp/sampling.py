@@ -252,7 +252,7 @@ class PoissonLoader:
         """Yields the batches of each step of `__iter__`. After them the loop calls ``step()`` of the optimizer once.
 
         Raises:
-            PrivacyGateError: as `__iter__`; batches of the step were left, or ``step()`` was not called.
+            PrivacyGateError: batches of the step were left, ``step()`` was not called, or a reason of `__iter__`.
         """
         batches = self._one_pass()
         for _ in range(self._num_steps_left()):

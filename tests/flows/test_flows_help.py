@@ -6,8 +6,9 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.arguments import app
-from flows.arguments.groups import PANELS, as_argument, first_sentence
+from flows.arguments.groups import PANELS, as_argument
 from flows.docs.commands import leaves
+from pipelines.printable import first_sentence
 
 OTHERS = {
     "inspect": ["redact"],
@@ -33,7 +34,7 @@ def test_help_lists_every_command_in_a_panel_and_cuts_nothing(width):
         about = [line for line in lines if line.split()[:1] == [first]]
         assert len(about) == 1, first
         if name.count(" ") == 1:  # in one line, also at 80 columns
-            assert about[0].endswith(first_sentence(command.help)), first
+            assert about[0].endswith(first_sentence(" ".join(command.help.split()))), first
 
 
 def test_the_help_of_a_group_is_wrapped():

@@ -9,9 +9,10 @@ from looked_at import finished_run
 
 from flows.commands.plan import open_planning
 from pipelines.errors import InputError, PrivacyGateError
+from pipelines.printable import first_sentence
 from pipelines.store.objects import runs
 from pipelines.store.place.outcome import Outcome
-from tasks.base import failed_state, first_sentence
+from tasks.base import failed_state
 from tasks.key_figures import key_figure
 
 

@@ -188,7 +188,7 @@ def bert_score(outputs: Sequence[str], references: Sequence[Sequence[str]], mode
         ``bert_score``, at most 1, and ``bert_score_layer``.
 
     Raises:
-        ConfigError: as `check_bert_score`.
+        ConfigError: ``bert-score`` or the model is missing (`check_bert_score`).
     """
     folder = str(check_bert_score(model))
     from bert_score import score
