@@ -19,7 +19,7 @@ from typing import Any
 from pipelines.errors import DamagedFileError
 from pipelines.files import encode_json, read_file, write_atomic
 
-_RACY_NS = 50_000_000
+RACY_NS = 50_000_000
 """Coarser than the timestamp granularity of the file systems in use (kernel ticks are at most 10 ms)."""
 
 
@@ -49,7 +49,7 @@ class StatCache:
             touched = max(stat[1], stat[2])
         except (TypeError, KeyError, IndexError):  # no entry, or a damaged one
             return None
-        if stat != _identity(file) or touched > observed - _RACY_NS or observed > time.time_ns():
+        if stat != _identity(file) or touched > observed - RACY_NS or observed > time.time_ns():
             return None
         return value
 
