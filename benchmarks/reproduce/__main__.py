@@ -10,7 +10,8 @@ it again. Models and corpora are kept in the work folder. Nothing finished is ma
 run are of one run. ``--render`` writes docs/reproductions.md and its drawings. At ``--scale paper`` models are those of
 the papers, from the local cache of the hub (`hf download openai-community/gpt2`, `distilbert/distilgpt2`,
 `FacebookAI/roberta-base`); ``--model openai-community/gpt2=FOLDER`` takes one from a folder, and ``=made`` stands for
-one that is pre-trained here.
+one that is pre-trained here. ``--render --data-dir DATA`` also draws the curves that authors published, if DATA has
+``paper_results/``.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\n".join(listed(cells, given.results, given.scale)))
         return 0
     if given.render:
-        page.write(given.results, given.scale)
+        page.write(given.results, given.scale, data_dir=given.data_dir)
         return 0
     if given.data_dir is None and not given.quick:
         parser.error("--data-dir: the folder of data sets")

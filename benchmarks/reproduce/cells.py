@@ -113,6 +113,7 @@ class Cell:
         name: name that is unique in its place.
         run: run that makes our figure.
         printed: the paper's figure as its text has it; empty if the copy at hand lacks it.
+        authors: the figure at the last checkpoint of results that the authors published, if the copy has no figure.
         unit: unit of both figures.
         measure: name of the figure of the run.
         differs: differences from the paper, beside the scale.
@@ -127,6 +128,7 @@ class Cell:
     name: str
     run: Run
     printed: str = ""
+    authors: str = ""
     unit: str = "perplexity"
     measure: str = "perplexity_per_word"
     differs: str = ""

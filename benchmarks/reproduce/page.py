@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from common import ROOT
 
-from . import drawings, results, verdicts
+from . import authors, drawings, results, verdicts
 from .base import RECIPES
 from .cells import Cell, Recorded, Scale, expected_hours
 from .papers import CELLS, CLAIMS, TITLES
@@ -27,7 +27,10 @@ HEAD: Final = """# The papers' tables beside ours
 This page compares what five papers report with what this project gives at a size that two cores carry. `python -m
 benchmarks.reproduce --render` makes it from the results in `benchmarks/results/reproduce` (scale `{scale}`). Every
 figure and verdict of its tables is computed. Numbers of the papers are those of the copies at hand, which lack some
-tables.
+tables. *Authors' results* marks the last checkpoint of files that authors published beside their code. Those of
+[lm_privacy](https://github.com/wyshi/lm_privacy) (MIT License) are drawn below. Those of
+[sdp_transformers](https://github.com/wyshi/sdp_transformers) name no licence: their curves are not drawn here, and
+`--render --data-dir DATA` draws them into `build/reproduce` if the files are in `DATA/paper_results`.
 
 **Starting point**{perplexity}: a GPT-2 of {blocks} blocks of width {width}, with a BPE of {vocabulary} tokens,
 pre-trained on 472 of the 600 training articles of WikiText-2, chosen by a hash of the title
@@ -57,10 +60,14 @@ def known_results(folder: Path, scale: Scale) -> Results:
     return {cell.identity: (cell, results.read_all(folder, cell, scale)) for cell in CELLS}
 
 
-def write(folder: Path = results.RESULTS, scale: Scale = "small", docs: Path = DOCS) -> None:
-    """Writes the page and the drawings that have points."""
+def write(
+    folder: Path = results.RESULTS, scale: Scale = "small", docs: Path = DOCS, data_dir: Path | None = None
+) -> None:
+    """Writes the page and the drawings that have points; authors' curves, if their files are below ``data_dir``."""
     known = known_results(folder, scale)
-    pictures = drawings.write(known, docs / "images")
+    if data_dir is not None:
+        authors.write(data_dir, docs / "images", ROOT / "build" / "reproduce")
+    pictures = [*drawings.write(known, docs / "images"), *authors.pictures(DOCS / "images")]
     (docs / "reproductions.md").write_text("\n".join(page(known, scale, pictures)) + "\n", encoding="utf-8")
 
 
@@ -186,9 +193,11 @@ def _of_cell(cell: Cell, verdict: Verdict) -> str:
 
 
 def _printed(cell: Cell) -> str:
-    return (
-        f"{cell.printed} {cell.unit}".strip() if cell.printed else f"not in the copy ({cell.unit})" if cell.unit else ""
-    )
+    if cell.printed:
+        return f"{cell.printed} {cell.unit}".strip()
+    if cell.authors:
+        return f"{cell.authors} {cell.unit} (authors' results)"
+    return f"not in the copy ({cell.unit})" if cell.unit else ""
 
 
 def _ours(cell: Cell, known: Results) -> str:

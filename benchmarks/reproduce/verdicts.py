@@ -309,7 +309,7 @@ def of_cell(cell: Cell, claims: Sequence[Claim], known: Results) -> Verdict:
     if rules:
         verdicts = [rule.judge(known) for rule in rules]
         return together([verdict for verdict in verdicts if verdict.word != "not run here"] or verdicts)
-    if cell.number is None:
+    if cell.number is None and not cell.authors:
         return Verdict("not possible here", "the copy of the paper lacks the number, and claims do not name it")
     return Verdict("not possible here", "the paper's number is that of its own model and data, outside its claims")
 
