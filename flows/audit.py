@@ -17,13 +17,15 @@ from tasks.stages import (
     audit_extraction,
     audit_membership,
     audit_model,
+    audit_secrets,
 )
 
 
 @flow(name="audit", persist_result=False)
 @one_message
 def audit(config: str = "reticent.toml", trained: dict[str, Outputs] | None = None) -> Outputs:
-    """Attacks a trained model. Skips what the settings do not ask for (``audit.enabled``, ``audit.domains``).
+    """Attacks a trained model. Skips what the settings do not ask for (``audit.enabled``, ``audit.domains``,
+    ``audit.num_secrets``).
 
     Args:
         config: settings file, or specification of a run that has begun
@@ -44,5 +46,6 @@ def audit(config: str = "reticent.toml", trained: dict[str, Outputs] | None = No
             "audit_extraction": extracted,
             "audit_canaries": exposed,
             "audit_domains": leaked,
+            "audit_secrets": whole(audit_secrets, run, train=t["train"], **rows),
         }
         return whole(audit_stage, run, **models, **attacks)
