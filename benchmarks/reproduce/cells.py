@@ -62,6 +62,17 @@ class Audit(Train):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Secrets(Train):
+    """A run of the pipeline whose model is asked about single secrets (`audit.num_secrets`).
+
+    Attributes:
+        secrets: most secrets of each label, and of either kind.
+    """
+
+    secrets: int = 500
+
+
+@dataclass(frozen=True, kw_only=True)
 class Compute:
     """A calculation without a training, by a function of `computed`.
 
@@ -189,5 +200,9 @@ def expected_hours(left: Iterable[tuple[Cell, int]]) -> float:
 
 def settings_of(run: Train, scale: Scale) -> dict[str, Any]:
     """Returns the settings that decide a result, for its record."""
-    more = {"copies": run.copies, "canaries": run.canaries, "detected": run.detected} if isinstance(run, Audit) else {}
+    more: dict[str, Any] = {}
+    if isinstance(run, Audit):
+        more = {"copies": run.copies, "canaries": run.canaries, "detected": run.detected}
+    elif isinstance(run, Secrets):
+        more = {"secrets": run.secrets}
     return {"corpus": run.corpus, "method": run.method, "model": run.model_at(scale), **run.settings(scale), **more}
