@@ -29,7 +29,7 @@ sys.path.append(str(Path(__file__).parents[1]))  # benchmarks import each other 
 
 from common import command_line
 
-from . import base, page, results
+from . import base, page, results, verdicts
 from .cells import SCALES, Cell, Impossible, Train, expected_hours
 from .papers import CELLS
 from .running import NotReadyError, Workplace, run_cell
@@ -94,7 +94,7 @@ def listed(cells: Sequence[Cell], folder: Path, scale: str) -> list[str]:
     lines = []
     for cell in cells:
         if isinstance(cell.run, Impossible):
-            state = f"not possible here: {cell.run.reason}"
+            state = f"{verdicts.without_run(cell.run).word}: {cell.run.reason}"
         else:
             done = len(results.read_all(folder, cell, scale))  # type: ignore[arg-type]
             state = f"{done} of {cell.runs_seeds}, {cell.minutes:g} min each"

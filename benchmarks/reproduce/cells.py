@@ -111,6 +111,17 @@ class Impossible:
     reason: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class Hours(Impossible):
+    """A cell that another benchmark of this project makes in hours, and that was not run here.
+
+    Attributes:
+        command: command that makes it.
+    """
+
+    command: str
+
+
 Run = Train | Compute | Recorded | Impossible
 
 

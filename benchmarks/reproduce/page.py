@@ -12,7 +12,7 @@ from common import ROOT
 
 from . import authors, drawings, results, verdicts
 from .base import RECIPES
-from .cells import Cell, Recorded, Scale, expected_hours
+from .cells import Cell, Hours, Recorded, Scale, expected_hours
 from .papers import CELLS, CLAIMS, TITLES
 from .verdicts import Claim, Estimate, Results, Verdict
 
@@ -183,12 +183,14 @@ def _differences(of_cells: Iterable[str]) -> Iterator[str]:
 
 
 def _of_cell(cell: Cell, verdict: Verdict) -> str:
+    if isinstance(cell.run, Hours):
+        return f"not run here: {verdict.reason} (`{cell.run.command}`)"
     if verdict.word == "not run here":
         return (
             _lines(f"not compared: {verdict.reason}") if verdict.reason else f'not run here: `--only "{cell.identity}"`'
         )
-    if verdict.word == "not possible here":
-        return _lines(f"not possible here: {_cut(verdict.reason)}")
+    if verdict.word in ("not possible here", "not compared"):
+        return _lines(f"{verdict.word}: {_cut(verdict.reason)}")
     return verdict.word
 
 

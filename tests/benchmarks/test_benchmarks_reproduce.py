@@ -13,9 +13,9 @@ from support.reproduced import COMPUTED, TRAINED
 
 from benchmarks.reproduce import __main__ as command
 from benchmarks.reproduce import base, computed, corpora, drawings, page, results, running, verdicts
-from benchmarks.reproduce.cells import SCALES, Compute, Impossible, Train, settings_of
+from benchmarks.reproduce.cells import SCALES, Compute, Hours, Impossible, Train, settings_of
 from benchmarks.reproduce.papers import CELLS, CLAIMS, TEXTS
-from benchmarks.reproduce.verdicts import Alike, Below, Claim, Number, Ordering, Verdict
+from benchmarks.reproduce.verdicts import Alike, Below, Claim, Gap, Number, Ordering, Verdict
 from pipelines.errors import ConfigError
 
 
@@ -209,6 +209,21 @@ def test_seeds_are_compared_with_themselves():
     assert Ordering("a", "b").judge(far).word == "reproduced"
 
 
+@pytest.mark.parametrize(
+    ("b", "word"),
+    [
+        ([11.0, 11.1, 11.2], "reproduced"),  # a tenth, beside a doubling
+        ([40.0, 41.0, 42.0], "not"),
+        ([11.0, 11.1, 19.0], "partly"),
+        ([], "not run here"),
+    ],
+)
+def test_gaps_are_compared_by_logarithms_seed_by_seed(b, word):
+    some = known(a=[10.0, 10.1, 10.2], b=b, c=[100.0, 101.0, 102.0], d=[200.0, 203.0, 205.0])
+    assert Gap(("a", "b"), ("c", "d")).judge(some).word == word
+    assert set(Gap(("a", "b"), ("c", "d")).names) == {"a", "b", "c", "d"}
+
+
 def test_bounds_alikeness_and_numbers():
     some = known(a=[2.0, 2.1, 2.2], b=[2.0, 2.15, 2.2])
     assert Below("a", 3.0).judge(some).word == "reproduced"
@@ -250,6 +265,14 @@ def test_what_cannot_run_is_not_possible_and_says_why():
     some = {cell.identity: (cell, [])}
     assert verdicts.of_cell(cell, (), some) == Verdict("not possible here", "no data")
     assert Below(cell.identity, 1.0).judge(some) == Verdict("not possible here", "no data")
+    hours = replace(cell, run=Hours(reason="no time", command="python all.py"))
+    assert verdicts.of_cell(hours, (), {cell.identity: (hours, [])}) == Verdict("not run here", "no time")
+
+
+def test_a_result_without_a_claim_or_a_number_is_not_compared():
+    cell = replace(TRAINED, printed="")
+    done = [{"seed": 0, "value": 2.0, "figures": {}}]
+    assert verdicts.of_cell(cell, (), {cell.identity: (cell, done)}).word == "not compared"
 
 
 # ---- the page
@@ -262,7 +285,7 @@ def test_the_page_has_every_claim_and_row_before_anything_ran(tmp_path):
     assert not re.search(r"\*\*(reproduced|partly|not)\*\* \|", text)
     for cell in CELLS:
         line = next(line for line in text.splitlines() if line.startswith(f"| {cell.name} |"))
-        assert "not run here: `--only" in line or "not possible here: " in line
+        assert "not run here: " in line or "not possible here: " in line
 
 
 def test_the_page_is_that_of_the_results(tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from benchmarks.reproduce.verdicts import Above, Claim, Number, Ordering, claims_of
+from benchmarks.reproduce.verdicts import Above, Claim, Gap, Number, Ordering, claims_of
 
 from .strong import P
 
@@ -54,6 +54,29 @@ CLAIMS: Final[tuple[Claim, ...]] = (
             for e in (3, 8)
         ),
         note="all six are within 1 % of the paper's",
+    ),
+    _claim(
+        "The Gaussian limit understates ε",
+        rules=tuple(
+            Ordering(
+                _c(f"table1/{task}, ε = {e} told by the Gaussian limit"), _c(f"table1/{task}, ε = {e} told by PLD")
+            )
+            for task in ("SST-2", "QNLI", "QQP", "MNLI")
+            for e in (3, 8)
+        ),
+    ),
+    _claim(
+        "Privacy costs quality: at ε = 8 full fine-tuning is behind the same without noise (E2E)",
+        rules=(Ordering(_c("table2/full, ε = 8, BLEU"), _c("table2/full, non-private, BLEU")),),
+    ),
+    _claim(
+        "It costs a model from random weights more than a pre-trained one (E2E, ε = 8)",
+        rules=(
+            Gap(
+                (_c("table2/full, ε = 8, BLEU"), _c("table2/full, non-private, BLEU")),
+                (_c("table2/retrain, ε = 8, BLEU"), _c("table2/retrain, non-private, BLEU")),
+            ),
+        ),
     ),
     _claim(
         "A pre-trained start is better than random weights under privacy (full against retrain, E2E, ε = 8)",
