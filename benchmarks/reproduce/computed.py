@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+import numpy as np
 from dp_accounting import rdp
 
 from pipelines.accounting.accountants import (
@@ -78,6 +79,24 @@ def schedule_saving(kind: str, steps: float) -> dict[str, float]:
     return {"saving_percent": 100 * share}
 
 
+def kept_by_truth(num: float, share: float) -> dict[str, float]:
+    """Returns the accuracy (%) of a model that knows nothing, on names that its own scores and the truth chose.
+
+    Of the names that were trained on, those with the highest scores are kept, and of the others those with the lowest
+    (``scripts/find_test_dialog_name_from_names_with_ppl.py`` of github.com/wyshi/lm_privacy). The upper half is then
+    taken for trained on (``attacks/mem_inference.py`` there).
+
+    Args:
+        num: number of names of either kind.
+        share: share that is kept.
+    """
+    members, others = np.random.default_rng(0).normal(size=(2, round(num)))
+    kept = round(share * num)
+    scores = np.concatenate([np.sort(members)[-kept:], np.sort(others)[:kept]])
+    is_member = np.repeat([True, False], kept)[np.argsort(-scores)]
+    return {"accuracy_percent": 100 * float(is_member[:kept].sum() + (~is_member[kept:]).sum()) / (2 * kept)}
+
+
 def effective_noise(batch: float, target: float, rows: float = 42_061.0, steps: float = 400.0) -> dict[str, float]:
     """Returns noise over batch size for a fixed number of steps and the rows of E2E (Li et al., Figure 3, left)."""
     return {"effective_noise": _noise(batch / rows, round(steps), target, rows) / batch}
@@ -111,6 +130,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., dict[str, Any]]]] = {
         converted,
         moments_epsilon,
         schedule_saving,
+        kept_by_truth,
         effective_noise,
         square_root_rule,
     )

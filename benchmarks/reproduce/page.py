@@ -1,8 +1,9 @@
-"""The page docs/reproductions.md and its drawings, from the results; the text of verdicts follows from the rules."""
+"""The page docs/reproductions.md, a page for each paper, and their drawings, from the results and the rules."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any, Final
 
 from common import ROOT
 
-from . import authors, drawings, results, verdicts
+from . import authors, comparisons, drawings, results, verdicts
 from .base import RECIPES
 from .cells import Cell, Hours, Recorded, Scale, expected_hours
 from .papers import CELLS, CLAIMS, TITLES
@@ -22,13 +23,26 @@ COMMAND: Final = "python -m benchmarks.reproduce --data-dir DATA"
 _LONGEST: Final = 420
 WORD: Final = "perplexity_per_word"
 NOTES: Final = Path(__file__).with_name("notes.md")
+SUMMARIES: Final = Path(__file__).with_name("summaries")
+"""Texts about the papers; ``{PAPER/PLACE/CELL}`` stands for the mean of a cell."""
+_FIGURE: Final = re.compile(r"\{([^{}]+)\}")
+_LINK: Final = re.compile(r"\]\((?!https?:|#)")
+"""The start of a link to another page, seen from a folder above."""
+_SAID: Final = {
+    "reproduced": "hold here",
+    "partly": "hold in part",
+    "not": "do not hold",
+    "not run here": "were not run here",
+    "not possible here": "cannot be tried here",
+}
 HEAD: Final = """# The papers' tables beside ours
 
-This page compares what five papers report with what this project gives at a size that two cores carry. `python -m
-benchmarks.reproduce --render` makes it from the results in `benchmarks/results/reproduce` (scale `{scale}`). Every
-figure and verdict of its tables is computed. Numbers of the papers are those of the copies at hand, which lack some
-tables. *Authors' results* marks the last checkpoint of files that authors published beside their code. Those of
-[lm_privacy](https://github.com/wyshi/lm_privacy) (MIT License) are drawn below. Those of
+Five papers are compared with what this project gives at a size that two cores carry: what each claims, what holds
+here and what does not are on [a page for each](#which-claims-hold-here), with its tables. `python -m
+benchmarks.reproduce --render` makes these pages from the results in `benchmarks/results/reproduce` (scale `{scale}`).
+Every figure and verdict of their tables is computed. Numbers of the papers are those of the copies at hand, which
+lack some tables. *Authors' results* marks the last checkpoint of files that authors published beside their code. Those
+of [lm_privacy](https://github.com/wyshi/lm_privacy) (MIT License) are drawn on its page. Those of
 [sdp_transformers](https://github.com/wyshi/sdp_transformers) name no licence: their curves are not drawn here, and
 `--render --data-dir DATA` draws them into `build/reproduce` if the files are in `DATA/paper_results`.
 
@@ -63,27 +77,58 @@ def known_results(folder: Path, scale: Scale) -> Results:
 def write(
     folder: Path = results.RESULTS, scale: Scale = "small", docs: Path = DOCS, data_dir: Path | None = None
 ) -> None:
-    """Writes the page and the drawings that have points; authors' curves, if their files are below ``data_dir``."""
+    """Writes all pages and the drawings that have points; authors' curves, if their files are below ``data_dir``."""
     known = known_results(folder, scale)
+    images = docs / "images"
     if data_dir is not None:
-        authors.write(data_dir, docs / "images", ROOT / "build" / "reproduce")
-    pictures = [*drawings.write(known, docs / "images"), *authors.pictures(DOCS / "images")]
-    (docs / "reproductions.md").write_text("\n".join(page(known, scale, pictures)) + "\n", encoding="utf-8")
+        authors.write(data_dir, images, ROOT / "build" / "reproduce")
+    pictures = [
+        *comparisons.write(known, images, in_the_papers_unit),
+        *drawings.write(known, images),
+        *authors.pictures(DOCS / "images"),
+    ]
+    for name, lines in pages(known, scale, pictures).items():
+        (docs / name).parent.mkdir(parents=True, exist_ok=True)
+        (docs / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def page(known: Results, scale: Scale, pictures: Sequence[drawings.Picture] = ()) -> Iterator[str]:
+def pages(known: Results, scale: Scale, pictures: Sequence[drawings.Picture] = ()) -> dict[str, list[str]]:
+    """Returns the lines of ``reproductions.md``, the index, and of a page for each paper, by name below ``docs/``."""
     judged = [(claim, claim.judge(known)) for claim in CLAIMS]
-    yield from _head(known, scale)
-    yield from _summary(judged)
-    yield from ("", *NOTES.read_text("utf-8").splitlines())
-    for paper, title in TITLES.items():
-        cells = [cell for cell in CELLS if cell.paper == paper]
-        yield from ("", f"## {title}", "")
-        yield from _claims([one for one in judged if one[0].paper == paper], known)
-        for picture in pictures:
-            if picture.paper == paper:
-                yield from ("", f"![{picture.title}](images/{picture.file})", "", picture.title + ".")
-        yield from _cells(cells, known)
+    notes = NOTES.read_text("utf-8").splitlines()
+    found = {"reproductions.md": [*_head(known, scale), *_summary(judged), "", *notes]}
+    for paper in TITLES:
+        mine = [one for one in judged if one[0].paper == paper]
+        lines = _paper(paper, mine, known, [picture for picture in pictures if picture.paper == paper])
+        found[f"papers/{paper}.md"] = [_LINK.sub("](../", line) for line in lines]
+    return found
+
+
+def _paper(
+    paper: str, judged: Sequence[tuple[Claim, Verdict]], known: Results, pictures: Sequence[drawings.Picture]
+) -> Iterator[str]:
+    summary = (SUMMARIES / f"{paper}.md").read_text("utf-8")
+    yield from _FIGURE.sub(lambda match: _mean(match[1], known), summary).splitlines()
+    for picture in pictures:
+        yield from ("", f"![{picture.title}](images/{picture.file})", "", picture.title + ".")
+    words = Counter(verdict.word for _, verdict in judged)
+    told = ", ".join(f"{words[word]} {said}" for word, said in _SAID.items() if words[word])
+    yield from ("", "## Its claims", "", f"Of {len(judged)} claims {told}. Verdicts follow from rules, not from us")
+    yield from ("([how](reproductions.md)).", "")
+    yield from _claims(judged, known)
+    yield from _cells([cell for cell in CELLS if cell.paper == paper], known)
+
+
+def _mean(name: str, known: Results) -> str:
+    """Returns the mean of a cell, as text about a paper has it.
+
+    Raises:
+        KeyError: there is no such cell.
+    """
+    found = verdicts.estimate(*known[name])
+    if found is None:
+        return "(not run here)"
+    return f"{found.mean:,.0f}" if abs(found.mean) >= 1_000 else f"{found.mean:.3g}"
 
 
 def _head(known: Results, scale: Scale) -> Iterator[str]:
@@ -128,7 +173,7 @@ def _summary(judged: Sequence[tuple[Claim, Verdict]]) -> Iterator[str]:
     for paper in TITLES:
         words = Counter(verdict.word for claim, verdict in judged if claim.paper == paper)
         told = " | ".join(str(words[word] or "") for word in WORDS)  # type: ignore[index]
-        yield f"| {_short(paper)} | {words.total()} | {told} |"
+        yield f"| [{_short(paper)}](papers/{paper}.md) | {words.total()} | {told} |"
     yield from ("", "| paper | claim (headline ones) | verdict |", "|---|---|---|")
     for claim, verdict in judged:
         if claim.headline:
@@ -154,7 +199,7 @@ def _cells(cells: Sequence[Cell], known: Results) -> Iterator[str]:
         name = place.replace("table", "Table ").replace("figure", "Figure ").replace("text", "Beside the tables")
         yield from (
             "",
-            f"### {_short(cells[0].paper)}: {name}",
+            f"## {name}",
             "",
             "| cell | paper | ours (95 %) | seeds | verdict |",
             "|---|---|---|---|---|",
@@ -212,6 +257,14 @@ def _ours(cell: Cell, known: Results) -> str:
     tokens = [value for result in done if (value := perplexity_per_token(result)) is not None]
     of_tokens = f"{_interval(verdicts.interval(tokens))} a token, " if len(tokens) == len(done) else ""
     return f"{of_tokens}{f'{found.mean:.4g}' if of_tokens else _interval(found)} a word"
+
+
+def in_the_papers_unit(result: Mapping[str, Any]) -> float | None:
+    """Returns a result's perplexity a token if it has one, or its value."""
+    if "perplexity_per_word" in result["figures"]:
+        return perplexity_per_token(result)
+    value = result["value"]
+    return None if value is None else float(value)
 
 
 def perplexity_per_token(result: Mapping[str, Any]) -> float | None:

@@ -66,7 +66,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
         "no-network.md",
     ),
     "Reference": ("commands.md", "command_line.md", "settings.md", "api.md", "promises.md", "sharp_edges.md"),
-    "Evidence": ("reproductions.md", "orderings.md", "gpu.md"),
+    "Evidence": ("reproductions.md", "papers/*", "orderings.md", "gpu.md"),
     "Project": ("architecture.md", "decisions/README.md", "decisions/*", "contributing.md", "changelog.md"),
 }
 """Pages by section. ``*`` is every page of a folder. A page that is not listed comes last among the guides."""
