@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from benchmarks.reproduce.verdicts import Above, Claim, Gap, Number, Ordering, claims_of
+from benchmarks.reproduce.verdicts import Above, Alike, Claim, Gap, Number, Ordering, claims_of
 
 from .strong import P
 
@@ -68,6 +68,13 @@ CLAIMS: Final[tuple[Claim, ...]] = (
     _claim(
         "Privacy costs quality: at ε = 8 full fine-tuning is behind the same without noise (E2E)",
         rules=(Ordering(_c("table2/full, ε = 8, BLEU"), _c("table2/full, non-private, BLEU")),),
+    ),
+    _claim(
+        "Private fine-tuning comes close to that (BLEU within a tenth, E2E, ε = 8)",
+        headline=True,
+        rules=(Alike(_c("table2/full, ε = 8, BLEU"), _c("table2/full, non-private, BLEU"), 0.1),),
+        note="20 noisy steps of a model that has read 472 articles, for some 410 of GPT-2 over seven times the rows; "
+        "twenty steps leave SST-2 at chance as well, and two hundred do not",
     ),
     _claim(
         "It costs a model from random weights more than a pre-trained one (E2E, ε = 8)",
