@@ -184,7 +184,7 @@ def write(data_dir: Path, images: Path, build: Path) -> None:
 def pictures(images: Path) -> list[Picture]:
     """Returns the drawings of authors' results that are in a folder, each with its source."""
     return [
-        Picture(paper=curves.figure.paper, file=curves.file, title=f"{curves.figure.title} ({curves.source})")
+        Picture(paper=curves.figure.paper, file=curves.file, title=curves.figure.title, source=curves.source)
         for curves in CURVES
         if curves.is_free and (images / curves.file).exists()
     ]

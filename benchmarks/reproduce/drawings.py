@@ -23,6 +23,7 @@ class Picture:
     paper: str
     file: str
     title: str
+    source: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -109,8 +109,9 @@ def _paper(
 ) -> Iterator[str]:
     summary = (SUMMARIES / f"{paper}.md").read_text("utf-8")
     yield from _FIGURE.sub(lambda match: _mean(match[1], known), summary).splitlines()
-    for picture in pictures:
-        yield from ("", f"![{picture.title}](images/{picture.file})", "", picture.title + ".")
+    for picture in sorted(pictures, key=lambda one: (not one.file.startswith("compared"), one.file.partition("-")[2])):
+        source = f" ({picture.source})" if picture.source else ""
+        yield from ("", f"![{picture.title}](images/{picture.file})", "", f"{picture.title}{source}.")
     words = Counter(verdict.word for _, verdict in judged)
     told = ", ".join(f"{words[word]} {said}" for word, said in _SAID.items() if words[word])
     yield from ("", "## Its claims", "", f"Of {len(judged)} claims {told}. Verdicts follow from rules, not from us")
@@ -141,7 +142,7 @@ def _head(known: Results, scale: Scale) -> Iterator[str]:
     told = (
         f"{len(ran)} results: {', '.join(f'{num} on {name}' for name, num in sorted(of.items()))}" if ran else "nothing"
     )
-    made_by = f", of commits {', '.join(commits)}" if commits else ""
+    made_by = f", of {len(commits)} commits, which each names" if commits else ""
     yield HEAD.format(
         scale=scale,
         perplexity=perplexity,
@@ -174,6 +175,8 @@ def _summary(judged: Sequence[tuple[Claim, Verdict]]) -> Iterator[str]:
         words = Counter(verdict.word for claim, verdict in judged if claim.paper == paper)
         told = " | ".join(str(words[word] or "") for word in WORDS)  # type: ignore[index]
         yield f"| [{_short(paper)}](papers/{paper}.md) | {words.total()} | {told} |"
+    words = Counter(verdict.word for _, verdict in judged)
+    yield f"| together | {words.total()} | " + " | ".join(str(words[word] or "") for word in WORDS) + " |"  # type: ignore[index]
     yield from ("", "| paper | claim (headline ones) | verdict |", "|---|---|---|")
     for claim, verdict in judged:
         if claim.headline:

@@ -1,10 +1,12 @@
 """Curves of results that authors published: read in the order of the training, thinned, and kept out of the project."""
 
+import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from benchmarks.reproduce import authors, page
+from benchmarks.reproduce import authors, candidates, page
 from benchmarks.reproduce.papers import CELLS
 
 FIGURE = authors.CURVES[0].figure
@@ -52,7 +54,7 @@ def test_points_without_a_licence_do_not_reach_the_documentation(tmp_path, patch
     (images / owned.file).write_text("", "utf-8")
     (shown,) = authors.pictures(images)
     assert shown.file == curves().file
-    assert "MIT License" in shown.title
+    assert "MIT License" in shown.source
     authors.write(tmp_path, images / "none", build)  # a machine without the files draws nothing
     assert not (images / "none").exists()
 
@@ -82,3 +84,21 @@ def test_authors_figures_of_cells_end_their_curves(published):
         curves = known[cell.paper, f"{cell.place}c" if is_accuracy else cell.place]
         end = curves[cell.name.rpartition(", ")[2]][-1][1]
         assert cell.authors == (f"{100 * end:.1f}" if is_accuracy else f"{end:.2f}"), cell.identity
+
+
+def test_lists_that_differ_in_form_are_told_apart_without_a_model(tmp_path):
+    rng = np.random.default_rng(3)
+    numbers = [str(number) for number in rng.choice(100_000, 200, replace=False)]
+    for blank, least, most in (("", 30, 70), (" ", 90, 100)):
+        for name, kind in (("train", [blank + number for number in numbers[:100]]), ("test", numbers[100:])):
+            (tmp_path / f"{name}.txt").write_text("".join(f"{text}\n" for text in kind), "utf-8")
+        found = candidates.told_by_texts(tmp_path)
+        assert least <= found["accuracy_percent"] <= most
+        assert found["begin_with_a_blank_percent"] == [100 * len(blank), 0]
+
+
+@pytest.mark.slow
+def test_recorded_figures_are_those_of_the_published_lists(published):
+    written = json.loads(candidates.FILE.read_text("utf-8"))
+    assert json.loads(json.dumps(candidates.of_all(published.parent))) == written
+    assert written["digits"]["accuracy_percent"] > 90

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from benchmarks.reproduce.cells import Audit, Cell, Compute, Secrets, Train, cells_of
+from benchmarks.reproduce.cells import Audit, Cell, Compute, Recorded, Secrets, Train, cells_of
 
 from .crt import LSTM_SHAPE, NO_SECRETS, SPEAKERS, UNNOISED
 from .jft import BASE, minutes_of
@@ -250,6 +250,25 @@ CELLS: Final[tuple[Cell, ...]] = (
     *(_attack("figure3", "WikiText-2", method) for method in ATTACKED),
     *(_attack("figure4", "CustomerSim", method) for method in ATTACKED),
     *_single_secrets(),
+    *(
+        _cell(
+            place,
+            f"the authors' {name}, by a classifier that sees texts alone",
+            unit="% accuracy",
+            measure="accuracy_percent",
+            run=Recorded(
+                function="authors_list",
+                command="python -m benchmarks.reproduce.candidates --data-dir DATA",
+                arguments={"name": name},
+            ),
+            minutes=0.0,
+        )
+        for place, name in (
+            ("figure3", "digits"),
+            ("figure8", "first names"),
+            ("figure4", "first names kept by the truth"),
+        )
+    ),
     _cell(
         "text",
         "names kept by the truth, a model that knows nothing",

@@ -70,7 +70,7 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         rules=(Ordering(_c("table2/full, ε = 8, BLEU"), _c("table2/full, non-private, BLEU")),),
     ),
     _claim(
-        "Private fine-tuning comes close to that (BLEU within a tenth, E2E, ε = 8)",
+        "Private fine-tuning comes close to training without noise (BLEU within a tenth, E2E, ε = 8)",
         headline=True,
         rules=(Alike(_c("table2/full, ε = 8, BLEU"), _c("table2/full, non-private, BLEU"), 0.1),),
         note="20 noisy steps of a model that has read 472 articles, for some 410 of GPT-2 over seven times the rows; "
