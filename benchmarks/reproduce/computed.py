@@ -38,15 +38,15 @@ def unsampled_step(noise: float, delta: float) -> dict[str, float]:
     return {"epsilon": epsilon(event, delta, ADD_OR_REMOVE)}
 
 
-def converted(rows: float, target: float, factor: float = 1.0) -> dict[str, float]:
+def converted(rows: float, target: float, factor: float = 1.0, epochs: float = 3.0) -> dict[str, float]:
     """Converts noise for an ε by RDP to the ε of the Gaussian limit and of PLD (Li et al., Table 1).
 
-    SST-2 takes batches of 1,024 for 3 epochs. The authors scale both by a whole factor for larger tasks, so that rate
+    SST-2 takes batches of 1,024 for 3 epochs (``epochs``). The authors scale both by a whole factor for larger tasks, so that rate
     and steps are only roughly those of SST-2 (``task_name_to_factor`` of examples/classification/run_wrapper.py in
     github.com/lxuechen/private-transformers). δ is half of one over the number of rows.
     """
     rate = factor * 1_024 / rows
-    steps, delta = round(factor * 3 / rate), 0.5 / rows
+    steps, delta = round(factor * epochs / rate), 0.5 / rows
     event = dp_sgd(noise_multiplier=_noise(rate, steps, target, rows), sample_rate=rate, num_steps=steps)
     return {
         "epsilon_clt": float(gdp_clt_epsilon(event, delta, ADD_OR_REMOVE) or 0.0),
