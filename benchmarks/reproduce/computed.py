@@ -42,8 +42,9 @@ def converted(rows: float, target: float, factor: float = 1.0, epochs: float = 3
     """Converts noise for an ε by RDP to the ε of the Gaussian limit and of PLD (Li et al., Table 1).
 
     SST-2 takes batches of 1,024 for 3 epochs (``epochs``). The authors scale both by a whole factor for larger tasks,
-    so that rate and steps are only roughly those of SST-2 (``task_name_to_factor`` of examples/classification/run_wrapper.py in
-    github.com/lxuechen/private-transformers). δ is half of one over the number of rows.
+    so that rate and steps are only roughly those of SST-2 (``task_name_to_factor`` of
+    examples/classification/run_wrapper.py in github.com/lxuechen/private-transformers). δ is half of one over the
+    number of rows.
     """
     rate = factor * 1_024 / rows
     steps, delta = round(factor * epochs / rate), 0.5 / rows
