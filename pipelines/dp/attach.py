@@ -18,7 +18,7 @@ from pipelines.dp.errors import NoRuleError, UnsupportedLayerError
 from pipelines.dp.gru import gru
 from pipelines.dp.layers import Site
 from pipelines.dp.lstm import lstm
-from pipelines.dp.one_by_one import by_reads, run_watched
+from pipelines.dp.one_by_one import by_reads, check_alone, run_watched
 from pipelines.dp.parameters import example_parameter
 from pipelines.dp.rows import by_rows
 from pipelines.dp.rules import LayerRule, Rule, installed_rules, layer_name
@@ -42,10 +42,11 @@ RULES: Final[Mapping[str, Rule]] = {
 }
 """Rules by exact class name: a subclass may compute something else."""
 
-_NOT_RUN_ALONE: Final = (
+_REPLACED: Final = (
     torch.nn.RNNBase, torch.nn.EmbeddingBag, torch.nn.ParameterList, torch.nn.ParameterDict,
+    torch.nn.utils.parametrize.ParametrizationList,
 )  # fmt: skip
-"""Modules that `by_autograd` does not try: their parameters take one backward pass for each example."""
+"""Modules that one line replaces by one with a rule."""
 _sites: weakref.WeakKeyDictionary[torch.nn.Module, Site] = weakref.WeakKeyDictionary()
 
 
@@ -142,7 +143,7 @@ def layers_of(model: torch.nn.Module) -> tuple[dict[torch.nn.Module, _Layer], li
         own = {p: value for p, value in module.named_parameters(recurse=False) if value.requires_grad}
         if covered.issuperset(own.values()) or module in inside:
             continue
-        why = problem or _computed_weights(module)
+        why = problem or _unusable(module)
         if why is None:
             if not _runs_alone(module):
                 continue
@@ -156,10 +157,10 @@ def layers_of(model: torch.nn.Module) -> tuple[dict[torch.nn.Module, _Layer], li
     return kept, problems
 
 
-def _computed_weights(module: torch.nn.Module) -> str | None:
-    """Returns why a module without a rule may compute with other weights than its parameters, or None."""
-    if isinstance(module, torch.nn.utils.parametrize.ParametrizationList):
-        return "its parameters are those of a computed weight"
+def _unusable(module: torch.nn.Module) -> str | None:
+    """Returns why the gradients of a module without a rule are not to be had by autograd either, or None."""
+    if isinstance(module, _REPLACED):
+        return "no rule for this kind of layer"
     for below in module.modules():
         if below._forward_pre_hooks or torch.nn.utils.parametrize.is_parametrized(below):
             return "no rule for this kind of layer, and its weights may be computed from others, in a hook"
@@ -173,9 +174,8 @@ def _computed_weights(module: torch.nn.Module) -> str | None:
 
 def _runs_alone(module: torch.nn.Module) -> bool:
     """Returns true if ``torch.func`` may run a module on single examples. Otherwise its layers keep their rules."""
-    if isinstance(module, _NOT_RUN_ALONE) or type(module).forward is torch.nn.Module.forward:
-        return False
-    return sum(p.numel() for p in module.parameters() if p.requires_grad) <= MOST_PARAMETERS
+    count = sum(p.numel() for p in module.parameters() if p.requires_grad)
+    return type(module).forward is not torch.nn.Module.forward and count <= MOST_PARAMETERS
 
 
 def rule_for(module: torch.nn.Module) -> LayerRule | None:
@@ -241,8 +241,16 @@ def _replace_forward(site: Site, rule: Rule) -> None:
                 return rule(site, *args, **kwargs)
             except NoRuleError as error:
                 site.tape.unruled.add(site.module)
+                if rule is by_autograd:
+                    site.tape.unchecked.add(site.module)
                 if not (rule is by_autograd and {"weight", "bias"}.issuperset(site.parameters)):
                     site.mark(error)
+        site.tape.called(site.called)
+        if rule is not by_autograd:
+            return original(site.module, *args, **kwargs)
+        if site.module in site.tape.unchecked and site.tape.batch_size != 1:
+            check_alone(site, args, kwargs)
+            site.tape.unchecked.discard(site.module)
         return run_watched(site, args, kwargs)
 
     site.module.forward = forward

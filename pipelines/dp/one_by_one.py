@@ -10,18 +10,19 @@ inputs of such modules included, by tracing, and by values (`pipelines.dp.isolat
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
-from pipelines.dp.errors import NoRuleError
+from pipelines.dp.errors import NoRuleError, UnsupportedLayerError
 from pipelines.dp.layers import Site, applied, embedding, linear
-from pipelines.dp.rows import by_rows
+from pipelines.dp.random_states import random_states, random_states_digest, set_random_states
+from pipelines.dp.rows import by_rows, stand_together
 from pipelines.dp.tape import Phase, Tape
 
 _BY_ROWS = by_rows(linear)
@@ -133,6 +134,46 @@ class _Reads(TorchFunctionMode):
         return getattr(self._site.module, "padding_idx", None)
 
 
+def check_alone(site: Site, args: Any, kwargs: Any) -> None:
+    """Checks that a module computes for a batch what it computes for each example alone, before it first runs.
+
+    Raises:
+        UnsupportedLayerError: an output differs.
+    """
+    leaves, spec = tree_flatten((args, kwargs))
+    size = site.tape.batch_size or 1
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.dim()]
+    lengths = {size, *(len(t) for t in tensors if len(t) % size == 0 and stand_together(t.grad_fn, size, len(t)))}
+
+    def run(part: Callable[[torch.Tensor], torch.Tensor]) -> list[torch.Tensor]:
+        set_random_states(states)
+        given = [part(leaf) if any(leaf is t for t in tensors) and len(leaf) in lengths else leaf for leaf in leaves]
+        args, kwargs = tree_unflatten(given, spec)
+        found = tree_flatten(type(site.module).forward(site.module, *args, **kwargs))[0]
+        return [value for value in found if isinstance(value, torch.Tensor)]
+
+    states, before = random_states(), random_states_digest()
+    if not any(len(t) in lengths for t in tensors):
+        return
+    try:
+        with torch.no_grad():
+            whole = run(lambda value: value)
+            if random_states_digest() != before:
+                return
+            alone = [run(lambda value, at=at: value.chunk(size)[at]) for at in range(size)]  # type: ignore[misc]
+    finally:
+        set_random_states(states)
+    for found, parts in zip(whole, zip(*alone, strict=True), strict=True):
+        expected = torch.cat(parts) if found.dim() else found
+        tolerance = 16 * (torch.finfo(found.dtype).eps if found.is_floating_point() else 0) ** 0.75
+        if found.shape != expected.shape or bool((found - expected).abs().max() > tolerance * found.abs().max()):
+            raise UnsupportedLayerError(
+                f"module {site.name!r} ({type(site.module).__name__}) has trainable parameters and no rule, and its "
+                "outputs for a batch are not those for each example alone: something in it looks at several examples. "
+                "Take that out, or freeze its parameters"
+            )
+
+
 def run_watched(site: Site, args: Any, kwargs: Any) -> Any:
     """Runs a module without its rule. What it reads by known operations still goes by their rules."""
     weight = next(p for p in site.parameters.values() if p.requires_grad)
@@ -142,7 +183,6 @@ def run_watched(site: Site, args: Any, kwargs: Any) -> Any:
             return value
         return applied(_Watched, site, value, weight) if len(value) == site.tape.batch_size else value
 
-    site.tape.called(site.called)
     args, kwargs = tree_map(watched, (args, kwargs))
     return by_reads(site, *args, **kwargs)
 

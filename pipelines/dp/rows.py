@@ -40,7 +40,7 @@ def by_rows(rule: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
         size = site.tape.batch_size
         if x.dim() < 2:
             raise NoRuleError(f"layer {site.name!r} is given one vector for all examples")
-        if not size or len(x) == size or len(x) % size or not _stand_together(x.grad_fn, size, len(x)):
+        if not size or len(x) == size or len(x) % size or not stand_together(x.grad_fn, size, len(x)):
             return rule(site, x)
         out = rule(site, x.reshape(size, -1, *x.shape[1:]))
         return out.reshape(len(x), *out.shape[2:])
@@ -48,7 +48,7 @@ def by_rows(rule: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     return run
 
 
-def _stand_together(node: Any, size: int, num_rows: int) -> bool:
+def stand_together(node: Any, size: int, num_rows: int) -> bool:
     """Returns true if the graph of a value with ``num_rows`` rows shows that each example's rows stand together."""
     if size == 1:
         return True

@@ -73,6 +73,7 @@ class Tape:
         batch_number: number of the current batch, which distinguishes it from the graph of an earlier one.
         slow: parameters that need one backward pass for each example, with the reason. Lasts longer than a batch.
         unruled: modules that a rule could not run once, and that run without it from then on.
+        unchecked: modules of these that were not yet compared with single examples.
         one_by_one: gradients of the slow parameters for the current batch.
     """
 
@@ -95,6 +96,7 @@ class Tape:
         self.batch_number = 0
         self.slow: dict[torch.nn.Parameter, str] = {}
         self.unruled: set[torch.nn.Module] = set()
+        self.unchecked: set[torch.nn.Module] = set()
         self.one_by_one: Iterable[tuple[int, dict[torch.nn.Parameter, torch.Tensor]]] = ()
         self._scratch = Scratch()
         self._uses: dict[torch.nn.Parameter, list[Use]] = {}

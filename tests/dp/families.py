@@ -1,4 +1,4 @@
-"""Sixteen families of models of ``transformers``, each with tiny random weights, a batch, and a loss for each example."""
+"""Sixteen families of models of ``transformers``, each with tiny random weights, a batch, and losses of its examples."""
 
 from __future__ import annotations
 
