@@ -77,8 +77,13 @@ def attach(model: torch.nn.Module, tape: Tape) -> Callable[[], None]:
             "install a rule (docs/extending.md)"
         )
     sites = {module: (Site(layer.name, module, tape, layer.parameters), layer.rule) for module, layer in found.items()}
+    is_compiled = any(hasattr(m, "_orig_mod") or m._compiled_call_impl is not None for m in model.modules())
+    if is_compiled:  # the first batches run backward several times
+        torch._functorch.config.donated_buffer = False
     for site, function in sites.values():
         _replace_forward(site, function)
+        if is_compiled:
+            site.module.forward = torch.compiler.disable(site.module.forward)
         _sites[site.module] = site
 
     def detach() -> None:

@@ -15,7 +15,7 @@ from pipelines.dp.clipping import ClippingName, Factors, factors_of
 from pipelines.dp.compositions import separating_sets
 from pipelines.dp.errors import LossError, UnsupportedLayerError
 from pipelines.dp.observation import Clipped, Observation, check_finite
-from pipelines.dp.one_by_one import OneByOne, warn_about
+from pipelines.dp.one_by_one import OneByOne, uncaught, warn_about
 from pipelines.dp.products import full_products
 from pipelines.dp.state import StateGuard
 from pipelines.dp.tape import Phase, Tape
@@ -307,9 +307,7 @@ class GradientEngine:
         tape.traced = None
         tape.slow = {p: why for p, why in tape.slow.items() if p.requires_grad}
         named = {p: name for name, p in self._model.named_parameters()}
-        news = {named[p]: why for p, why in tape.slow.items() if p not in self._slow and p in named}
-        if news:
-            warn_about(news, len(losses))
+        warn_about({named[p]: why for p, why in tape.slow.items() if p not in self._slow}, len(losses))
         self._slow, self._unruled = dict(tape.slow), set(tape.unruled)
         if self._slow:
             tape.one_by_one = OneByOne(losses, tape, tape.budget.kept_bytes)
@@ -374,23 +372,12 @@ class GradientEngine:
     def _run(self, phase: Phase, loss: torch.Tensor, retain_graph: bool = False) -> None:
         self._tape.phase = phase
         loss.backward(retain_graph=retain_graph)  # type: ignore[no-untyped-call]
+        is_first = phase is Phase.TRACE and self._tape.was_called
         for name, parameter in self._model.named_parameters():
             if parameter.requires_grad and parameter.grad is not None:
-                if name not in self._trained:
-                    raise UnsupportedLayerError(
-                        f"parameter {name!r} became trainable after the engine was attached, and its layer has no "
-                        "rule. Call requires_grad_(True) before make_private, which says what to change in the model, "
-                        "or requires_grad_(False) now"
-                    )
-                if phase is Phase.TRACE and self._tape.was_called:
-                    self._tape.slow.setdefault(parameter, "it is used outside a layer with a rule")
-                elif parameter not in self._slow:
-                    raise UnsupportedLayerError(
-                        f"parameter {name!r} is used outside the layer that holds it (its weight is read directly, or "
-                        "a penalty on it is in the loss), and was not in the first batches, so its gradients for "
-                        "single examples are not known. Run the model inside `recording`, call the layer itself, or "
-                        "freeze the parameter"
-                    )
+                if name not in self._trained or not (is_first or parameter in self._slow):
+                    raise uncaught(name, is_new=name not in self._trained)
+                self._tape.slow.setdefault(parameter, "it is used outside a layer with a rule")
                 parameter.grad = None
 
     def _norms_and_factors(self, losses: torch.Tensor) -> tuple[torch.Tensor, Factors]:

@@ -118,6 +118,8 @@ class _Linear(torch.autograd.Function):
         ctx: Any, site: Site, is_transposed: bool, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
     ) -> torch.Tensor:
         out = functional.linear(x, weight.t() if is_transposed else weight, bias)
+        if out._is_view():  # of the rows; torch refuses changes in place of a view that a function returns
+            out = torch.ops.aten._unsafe_view(out, out.shape)
         ctx.site, ctx.is_transposed = site, is_transposed
         ctx.save_for_backward(x.to(out.dtype), weight)
         return out

@@ -78,6 +78,8 @@ def warn_about(names: Mapping[str, str], num_examples: int) -> None:
         names: reason for each parameter, by its name.
         num_examples: number of examples in the batch at hand.
     """
+    if not names:
+        return
     listed = "; ".join(f"{name} ({why})" for name, why in names.items())
     warnings.warn(
         f"no rule knows these uses of parameters: {listed}. Their gradients are exact, but take one backward pass over "
@@ -86,6 +88,21 @@ def warn_about(names: Mapping[str, str], num_examples: int) -> None:
         "its first axis, or freeze the parameter",
         SlowGradientWarning,
         stacklevel=2,
+    )
+
+
+def uncaught(name: str, *, is_new: bool) -> UnsupportedLayerError:
+    """Makes the error for a parameter that unexpectedly gets a gradient. ``is_new``: it was frozen before."""
+    if is_new:
+        return UnsupportedLayerError(
+            f"parameter {name!r} became trainable after the engine was attached, and its layer has no rule. Call "
+            "requires_grad_(True) before make_private, which says what to change in the model, or "
+            "requires_grad_(False) now"
+        )
+    return UnsupportedLayerError(
+        f"parameter {name!r} is used outside the layer that holds it (its weight is read directly, or a penalty on it "
+        "is in the loss), and was not in the first batches, so its gradients for single examples are not known. Run "
+        "the model inside `recording`, call the layer itself, or freeze the parameter"
     )
 
 

@@ -1,15 +1,20 @@
-"""Sixteen families of models of ``transformers``, each with tiny random weights, a batch, and losses of its examples."""
+"""Sixteen families of models of ``transformers``: tiny random weights, a batch, and losses of its examples."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import peft
 import torch
 import transformers
-from engine_models import per_token, roughen, seeded
+from engine_models import compare, per_token, roughen, seeded
 from token_batches import token_batch
 from torch import nn
+
+from pipelines.dp.errors import IsolationError, UnsupportedLayerError
+from pipelines.dp.one_by_one import SlowGradientWarning
 
 _VOCAB, _WIDTH = 19, 16
 
@@ -124,3 +129,47 @@ FAMILIES: dict[str, Family] = {
         _image_losses, _images, ["q_proj", "v_proj"],
     ),
 }  # fmt: skip
+
+
+MODES = ("full", "LoRA", "checkpointing", "bf16 autocast", "torch.compile")
+
+
+def outcome(name: str, mode: str) -> str:
+    """Returns the cell of the table: how the engine's clipped sum compares with one example at a time."""
+    family = FAMILIES[name]
+    model = family.model()
+    options: dict[str, Any] = {}
+    if mode == "LoRA":
+        settings = peft.LoraConfig(r=2, target_modules=family.lora, init_lora_weights=False)
+        settings.fan_in_fan_out = name == "GPT-2"
+        with seeded(5):
+            model = peft.get_peft_model(model, settings)
+    elif mode == "checkpointing":
+        model.gradient_checkpointing_enable()
+    elif mode == "bf16 autocast":
+        options = {"dtype": torch.float32, "autocast": torch.bfloat16}
+    elif mode == "torch.compile":
+        torch._dynamo.reset()
+        model = torch.compile(model, backend="aot_eager")
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = compare(model, family.losses, family.batch(), **options)
+    except (IsolationError, UnsupportedLayerError) as error:
+        return f"refused: {error}"
+    path = "slow path" if any(issubclass(w.category, SlowGradientWarning) for w in caught) else "exact"
+    if found.is_exact:
+        return path
+    is_rounding = not options and found.error < 1e-5 and found.norm_error < 1e-5 and found.excess <= found.slack
+    return f"{path}, float32" if is_rounding else f"wrong: {found}"
+
+
+def table(modes: Sequence[str] = MODES) -> str:
+    """Returns the table of docs/engine.md."""
+    rows = [f"| family | {' | '.join(modes)} |", f"|---{'|---' * len(modes)}|"]
+    rows += [f"| {name} | {' | '.join(outcome(name, mode) for mode in modes)} |" for name in FAMILIES]
+    return "\n".join(rows)
+
+
+if __name__ == "__main__":
+    print(table())
