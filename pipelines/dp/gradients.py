@@ -15,7 +15,7 @@ from pipelines.dp.clipping import ClippingName, Factors, factors_of
 from pipelines.dp.compositions import separating_sets
 from pipelines.dp.errors import LossError, UnsupportedLayerError
 from pipelines.dp.observation import Clipped, Observation, check_finite
-from pipelines.dp.one_by_one import OneByOne, uncaught, warn_about
+from pipelines.dp.one_by_one import settle, uncaught
 from pipelines.dp.products import full_products
 from pipelines.dp.state import StateGuard
 from pipelines.dp.tape import Phase, Tape
@@ -272,7 +272,7 @@ class GradientEngine:
         if tape.batch_size is None:
             tape.batch_size = len(losses)
         if tape.batch_size != len(losses):
-            tape.slow, tape.unruled = dict(self._slow), set(self._unruled)  # other shapes are no fault of the layers
+            tape.slow, tape.unruled = dict(self._slow), set(self._unruled)  # no fault of the layers
             raise LossError(f"{len(losses)} losses for a batch of {tape.batch_size} examples; give one for each")
         held = [(p, p.grad) for p in self.parameters]
         try:
@@ -302,15 +302,8 @@ class GradientEngine:
         self._is_traced, self._is_discovered = len(losses) > 1, True
 
     def _prepare_slow(self, losses: torch.Tensor) -> None:
-        """Makes gradients of single examples available for parameters that no rule covers."""
-        tape = self._tape
-        tape.traced = None
-        tape.slow = {p: why for p, why in tape.slow.items() if p.requires_grad}
-        named = {p: name for name, p in self._model.named_parameters()}
-        warn_about({named[p]: why for p, why in tape.slow.items() if p not in self._slow}, len(losses))
-        self._slow, self._unruled = dict(tape.slow), set(tape.unruled)
-        if self._slow:
-            tape.one_by_one = OneByOne(losses, tape, tape.budget.kept_bytes)
+        self._tape.traced = None
+        self._slow, self._unruled = settle(self._model, self._tape, self._slow, losses), set(self._tape.unruled)
 
     def _clip(self, losses: torch.Tensor) -> Clipped:
         tape = self._tape

@@ -71,24 +71,29 @@ class OneByOne:
         return found
 
 
-def warn_about(names: Mapping[str, str], num_examples: int) -> None:
-    """Warns about parameters that need one backward pass for each example.
+def settle(
+    model: torch.nn.Module, tape: Tape, before: Mapping[torch.nn.Parameter, str], losses: torch.Tensor
+) -> dict[torch.nn.Parameter, str]:
+    """Prepares the gradients of a batch's slow parameters, and warns about those that are not in ``before``.
 
-    Args:
-        names: reason for each parameter, by its name.
-        num_examples: number of examples in the batch at hand.
+    Returns:
+        The slow parameters, with the reason of each.
     """
-    if not names:
-        return
-    listed = "; ".join(f"{name} ({why})" for name, why in names.items())
-    warnings.warn(
-        f"no rule knows these uses of parameters: {listed}. Their gradients are exact, but take one backward pass over "
-        f"the physical batch for each of its examples, now {num_examples}. The cost grows with the square of the "
-        "physical batch: lower max_physical_batch_size, call the layer that holds the parameter with the examples on "
-        "its first axis, or freeze the parameter",
-        SlowGradientWarning,
-        stacklevel=2,
-    )
+    tape.slow = {p: why for p, why in tape.slow.items() if p.requires_grad}
+    if tape.slow:
+        tape.one_by_one = OneByOne(losses, tape, tape.budget.kept_bytes)
+    named = {p: name for name, p in model.named_parameters()}
+    listed = "; ".join(f"{named[p]} ({why})" for p, why in tape.slow.items() if p not in before)
+    if listed:
+        warnings.warn(
+            f"no rule knows these uses of parameters: {listed}. Their gradients are exact, but take one backward pass "
+            f"over the physical batch for each of its examples, now {len(losses)}. The cost grows with the square of "
+            "the physical batch: lower max_physical_batch_size, call the layer that holds the parameter with the "
+            "examples on its first axis, or freeze the parameter",
+            SlowGradientWarning,
+            stacklevel=2,
+        )
+    return dict(tape.slow)
 
 
 def uncaught(name: str, *, is_new: bool) -> UnsupportedLayerError:
