@@ -83,7 +83,7 @@ def attach(model: torch.nn.Module, tape: Tape) -> Callable[[], None]:
     for site, function in sites.values():
         _replace_forward(site, function)
         if is_compiled:
-            site.module.forward = torch.compiler.disable(site.module.forward)
+            site.module.forward = torch.compiler.disable(site.module.forward)  # type: ignore[no-untyped-call]
         _sites[site.module] = site
 
     def detach() -> None:
