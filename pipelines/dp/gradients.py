@@ -92,9 +92,10 @@ class GradientEngine:
         self._max_grad_norm = max_grad_norm
         self._clipping: ClippingName = clipping
         self._mode = mode
+        self._budget = budget
         self._tape = Tape(budget or MemoryBudget())
         self._sums = Sums()
-        self._num_within = 0.0
+        self._num_within: float | torch.Tensor = 0.0  # no number of the host's, which would wait for a GPU
         self._is_traced = self._is_discovered = False
         self._slow: dict[torch.nn.Parameter, str] = {}
         self._unruled: set[torch.nn.Module] = set()
@@ -165,6 +166,7 @@ class GradientEngine:
         """
         self._guard.start(contents=compare_contents)
         self._tape.reset()
+        self._tape.budget = self._budget or MemoryBudget.of(next(self._model.parameters()).device)
         self._tape.batch_size = batch_size
         self._tape.phase = Phase.FORWARD
 
@@ -237,7 +239,8 @@ class GradientEngine:
                 factors = self._factors(norms, layers)
                 for parameter, gradient in found.items():
                     self._sums.of(parameter).add_(gradient * factors.of(parameter).to(gradient.dtype))
-                self._num_within += float((norms <= self._max_grad_norm).double().sub(0.5).sum())
+                within = (norms <= self._max_grad_norm).double().sub(0.5).sum()
+                self._num_within = self._num_within + within
         finally:
             for parameter, before in held:
                 parameter.grad = before
@@ -316,7 +319,7 @@ class GradientEngine:
             tape.sums, tape.factors = self._sums, shared
             self._run(Phase.SUM, losses.sum(), retain_graph=bool(self._slow))
         tape.add_slow(self._sums, shared)
-        self._num_within += float((norms <= self._max_grad_norm).double().sub(0.5).sum())
+        self._num_within = self._num_within + (norms <= self._max_grad_norm).double().sub(0.5).sum()
         return Clipped(norms, factors, losses.detach())
 
     def _add_cancelling(self, losses: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, Factors]:
@@ -393,4 +396,4 @@ class GradientEngine:
     @property
     def num_within(self) -> float:
         """Number of examples within the clipping norm since `take_sums`, less one half for each example. Private."""
-        return self._num_within
+        return float(self._num_within)
