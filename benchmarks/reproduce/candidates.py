@@ -61,5 +61,6 @@ def of_all(data_dir: Path) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    parser = command_line(__doc__, prog="python -m benchmarks.reproduce.candidates", data_dir=True)
-    write_json(FILE, of_all(parser.parse_args().data_dir))
+    parser = command_line(__doc__, prog="python -m benchmarks.reproduce.candidates", data_dir=True, out=FILE)
+    given = parser.parse_args()
+    write_json(given.out, of_all(given.data_dir))
