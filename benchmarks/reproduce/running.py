@@ -263,6 +263,7 @@ def asked_about_secrets(variant: Variant) -> dict[str, Any]:
         figures[f"above texts of {of}"] = attack["auc"] - max(0.5, attack["blind_auc"])
         if attack["group_auc"] is not None:
             figures[f"groups of {of}"] = attack["group_auc"]
+            figures[f"groups by texts of {of}"] = attack["group_blind_auc"]
     return figures
 
 

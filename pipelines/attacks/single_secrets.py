@@ -78,7 +78,8 @@ class SecretAttack:
         auc, interval: area below the ROC, and its interval by DeLong.
         blind_auc: the same of the classifier that sees only texts.
         accuracy: accuracy at a threshold that the other half chose; None below four of either.
-        group_auc: area for groups of 20 that share no secret; None for fewer than two groups of either.
+        group_auc, group_blind_auc: areas for groups of 20 that share no secret; None for fewer than two groups of
+            either. Groups make any difference of form clearer, so only an area above the blind one tells of a model.
         refined_accuracy, refined_interval: accuracy on the secrets with the lowest and the highest perplexities
             (`REFINED`), of which the former are taken for members. No truth is used to choose them.
         p_value: one-sided p-value of an AUC above one half and above the blind one.
@@ -93,6 +94,7 @@ class SecretAttack:
     blind_auc: float
     accuracy: float | None
     group_auc: float | None
+    group_blind_auc: float | None
     refined_accuracy: float
     refined_interval: Interval
     p_value: float
@@ -225,6 +227,7 @@ class SecretAttacker:
         of_all, blind = compare.attacks(self._rng)
         single = of_all["perplexity"]
         groups = compare.grouped(self._rng)
+        of_groups, blind_groups = groups.attacks(self._rng) if groups else (None, None)
         right, num = refined_accuracy(*(np.array([scores[name] for name in part]) for part in (inside, outside)))
         accuracy = single.evaluation.accuracy
         return SecretAttack(
@@ -236,7 +239,8 @@ class SecretAttacker:
             interval=single.evaluation.auc_interval,
             blind_auc=blind.auc,
             accuracy=None if accuracy is None else accuracy.value,
-            group_auc=None if groups is None else groups.attacks(self._rng)[0]["perplexity"].evaluation.auc,
+            group_auc=None if of_groups is None else of_groups["perplexity"].evaluation.auc,
+            group_blind_auc=None if blind_groups is None else blind_groups.auc,
             refined_accuracy=right / num,
             refined_interval=clopper_pearson(right, num, self._settings.confidence),
             p_value=single.p_value,
