@@ -99,7 +99,9 @@ TOYS = {
         " --out {work}/out.json",
         before=detector,
     ),
-    "exposure": Toy("benchmarks/exposure.py --digits 3 --tokenizer bytes --peer-sample 50", says="factor", is_alone=True),
+    "exposure": Toy(
+        "benchmarks/exposure.py --digits 3 --tokenizer bytes --peer-sample 50", says="factor", is_alone=True
+    ),
     "default_redaction": Toy(
         "benchmarks/default_redaction.py --sentences 40 --rounds 1 --workers 1 --out {work}/out.json", says="chat"
     ),
@@ -109,7 +111,9 @@ TOYS = {
     "gpu.__main__": Toy(
         "-m benchmarks.gpu --device cpu --tiny --only exactness/noise --out {work}", writes=("{work}/summary.json",)
     ),
-    "gpu.parts": Toy("-m benchmarks.gpu.parts {data}/ner --out {work}/parts", writes=("{work}/parts/parts.json",), is_alone=True),
+    "gpu.parts": Toy(
+        "-m benchmarks.gpu.parts {data}/ner --out {work}/parts", writes=("{work}/parts/parts.json",), is_alone=True
+    ),
     "growth": Toy("benchmarks/growth.py --dialogues 2 6 --stages split --work {work}/growth --out {work}/out.json"),
     "increment": Toy("benchmarks/increment.py --files 2 --dialogues 3", says='"ratio"'),
     "membership": Toy(

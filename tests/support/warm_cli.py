@@ -56,6 +56,18 @@ WRITING = (
     ("review", "--no-browser", "--reviewer", "ann"),
 )
 SECONDS = 300
+_CLIENT = """#!{python} -IS
+import json, os, socket, sys
+request = {{"folder": os.getcwd(), "arguments": sys.argv[1:], "environment": dict(os.environ), "user": 0}}
+request |= {{"seconds": {seconds}, "python": False}}
+with socket.socket(socket.AF_UNIX) as connection:
+    connection.connect("{socket}")
+    connection.sendall(json.dumps(request).encode() + b"\\n")
+    code, out, error = json.loads(connection.makefile().read())
+sys.stdout.write(out)
+sys.stderr.write(error)
+sys.exit(code)
+"""
 
 
 class WarmCommands:
@@ -109,6 +121,11 @@ class WarmCommands:
         """
         request = {"folder": str(folder), "arguments": arguments, "environment": environment, "python": python}
         return subprocess.CompletedProcess(arguments, *self._ask({**request, "user": user, "seconds": seconds}))
+
+    def write_command(self, path: Path, seconds: float) -> None:
+        """Writes a program that is ``reticent`` for a shell, but for its input."""
+        path.write_text(_CLIENT.format(python=sys.executable, socket=self._folder / "socket", seconds=seconds))
+        path.chmod(0o755)
 
     def close(self) -> None:
         """Ends it, unless others use it."""
