@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.session import made_once
 
 from pipelines.policies.learning.examples import Example
 from pipelines.policies.learning.spacy_ner import train_spacy
+from support.session import made_once
 
 WORDS = {
     "de": {

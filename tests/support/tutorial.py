@@ -32,7 +32,8 @@ def run_page(page: Path, folder: Path, seconds: float = 600, *, is_alone: bool =
         folder: where it runs; made.
         seconds: the time that one shell block may take.
         is_alone: True if each command is a process of its own and each run starts a server, as a reader's do. Else
-            commands are children of `support.warm_cli` without input, and runs share the session's server.
+            commands are children of `support.warm_cli` without input, and runs share the session's server and build
+            in their own process.
 
     Returns:
         What shell blocks printed, and the names of the Python blocks.
@@ -50,7 +51,7 @@ def run_page(page: Path, folder: Path, seconds: float = 600, *, is_alone: bool =
         (commands / "reticent").chmod(0o755)
     else:
         warm_commands().write_command(commands / "reticent", seconds)
-        environment |= shared_server()
+        environment |= shared_server() | {"RETICENT__RUNTIME__WORKERS": "1"}
     said, names = "", {"__name__": page.stem}
     for number, (language, code) in enumerate(blocks(page.read_text("utf-8")), 1):
         where = f"{page.relative_to(REPOSITORY)}, block {number}"
