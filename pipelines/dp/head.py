@@ -13,7 +13,7 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from pipelines.dp.attach import site_of
-from pipelines.dp.errors import LossError
+from pipelines.dp.errors import LossError, NoRuleError
 from pipelines.dp.grams import gram_squares
 from pipelines.dp.head_use import HeadUse, compute_logits, pieces, softmax_in_place
 from pipelines.dp.layers import Site
@@ -64,8 +64,12 @@ def fused_losses(
     weights = torch.where(labels == IGNORED_LABEL, 0, weights)
     site = site_of(head)
     if site is not None and site.tape.is_recording and torch.is_grad_enabled():
-        site.enter(hidden)
         budget = site.tape.budget
+        try:
+            site.enter(hidden)
+        except NoRuleError as error:
+            site.mark(error)
+            site = None
     else:
         site = None
     device = hidden.device.type
