@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import shutil
 import signal
 import sqlite3
@@ -160,16 +159,6 @@ def test_outputs_open_in_polars_and_transformers(first: dict[str, Any]) -> None:
     out = model(**tokenizer("Hello, how can I help?", return_tensors="pt"))
     assert out.logits.shape[-1] == model.config.vocab_size
     assert "<html" in Path(outputs["report"]).read_text()
-
-
-def test_the_readme_reads_redacted_tables(project: Path) -> None:
-    block, *_ = re.findall(r"^```python\n(.*?)^```", (REPOSITORY / "README.md").read_text(), re.MULTILINE | re.DOTALL)
-    *lines, last = block.replace("reticent-demo/", f"{project.parent}/").strip().splitlines()
-    names: dict[str, Any] = {}
-    exec("\n".join(lines), names)
-    counted = eval(last, names)
-    assert {"NAME", "ORDER"} <= set(counted["label"])
-    assert counted["len"].min() > 0
 
 
 def test_second_run_is_all_cached_and_loads_no_heavy_library(project: Path) -> None:

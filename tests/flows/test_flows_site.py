@@ -57,8 +57,10 @@ def test_a_link_that_leads_nowhere_is_found(tmp_path):
 
 
 def test_the_readme_is_read_in_five_minutes():
-    text = re.sub(r"```.*?```|\]\([^)]*\)", "", (REPOSITORY / "README.md").read_text("utf-8"), flags=re.S)
+    page = (REPOSITORY / "README.md").read_text("utf-8")
+    text = re.sub(r"```.*?```|\]\([^)]*\)", "", page, flags=re.S)
     assert len(text.split()) < 5 * 220, "move it to docs/"
+    assert len(page.splitlines()) <= 120, "move it to docs/"
 
 
 def test_lists_and_links_are_written_for_the_site(tmp_path):
