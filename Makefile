@@ -89,7 +89,7 @@ docs: setup
 	$(BIN)/python -m flows.docs.schema > flows/commands/reticent.schema.json
 	$(BIN)/python -m flows.docs.tables
 	$(BIN)/python -m flows.docs.formats
-	$(BIN)/python -m flows.docs.api > docs/api.md
+	$(BIN)/python -m flows.docs.api
 	$(BIN)/python -m flows.docs.architecture
 
 # mkdocs-material has an environment of its own: it needs nothing of ours, and we nothing of it.
