@@ -14,7 +14,7 @@ import re
 import shutil
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 _ROOT: Final = Path(__file__).parents[2]
 ROOT_PAGES: Final = {
@@ -52,12 +52,15 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
         "encryption.md",
         "scale.md",
     ),
-    "Reference": ("commands.md", "settings.md", "formats.md", "api/README.md", "api/*"),
+    "Reference": ("commands.md", "settings.md", "formats.md", "api/"),
     "Explanation": ("concepts.md", "security.md", "sharp_edges.md"),
     "Evidence": ("reproductions.md", "orderings.md", "gpu.md"),
-    "Project": ("architecture.md", "decisions/README.md", "decisions/*", "contributing.md", "changelog.md"),
+    "Project": ("architecture.md", "decisions/", "contributing.md", "changelog.md"),
 }
-"""Pages by section. ``*`` is every page of a folder. A page that is not listed comes last among the guides."""
+"""Pages by section. ``*`` is every page of a folder, and a folder is a section inside it, by its name in `FOLDERS`.
+A page that is not listed comes last among the guides.
+"""
+FOLDERS: Final = {"api/": "The API", "decisions/": "Decisions"}
 
 SOUGHT: Final[dict[str, str]] = {
     "installing.md": "pip, pipx, wheel, offline, air gap, telemetry, internet, CVE",
@@ -91,15 +94,15 @@ def sources() -> dict[str, Path]:
     return {**docs, **{name: _ROOT / source for source, name in ROOT_PAGES.items()}}
 
 
-def navigation(pages: list[str]) -> list[dict[str, list[str]]]:
+def navigation(pages: list[str]) -> list[dict[str, list[Any]]]:
     """Returns mkdocs' ``nav`` with every page once."""
     left = sorted(pages)
-    nav: dict[str, list[str]] = {}
+    nav: dict[str, list[Any]] = {}
     for section, names in SECTIONS.items():
         nav[section] = []
         for name in names:
-            taken = [p for p in left if (p.startswith(name[:-1]) if name.endswith("*") else p == name)]
-            nav[section] += taken
+            taken = [p for p in left if (p.startswith(name.rstrip("*")) if name.endswith(("*", "/")) else p == name)]
+            nav[section] += [{FOLDERS[name]: taken}] if taken and name in FOLDERS else taken
             left = [p for p in left if p not in taken]
     nav[GUIDES] += left
     return [{section: found} for section, found in nav.items() if found]
