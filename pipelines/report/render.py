@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
@@ -29,17 +30,38 @@ class _Environment(Environment):
         return None if isinstance(value, Undefined) and isinstance(obj, Mapping) else value
 
 
-def render_html(report: Mapping[str, Any]) -> str:
-    """Returns the whole HTML page of a full or a public report. The same report gives the same bytes.
+@dataclass(frozen=True, kw_only=True)
+class Making:
+    """The facts on a page that its report does not hold. They are for the full version only.
+
+    Attributes:
+        run_id, started: id and start of the run that made the page.
+        examples: rows that are open as they were written.
+    """
+
+    run_id: str
+    started: str | None
+    examples: Sequence[str]
+
+
+def render_html(report: Mapping[str, Any], making: Making | None = None) -> str:
+    """Returns the whole HTML page of a full or a public report. The same arguments give the same bytes.
 
     Args:
         report: result of `pipelines.report.figures.build` or `pipelines.report.public.public_version`.
+        making: run and examples to show; None for none.
+
+    Raises:
+        ValueError: a public report was to show examples of rows.
     """
+    if making is not None and report["version"] != "full":
+        raise ValueError("only the full report shows its run and examples of rows")
     page = (
         _environment()
         .get_template("report.html")
         .render(
             report=report,
+            making=making,
             is_public=report["version"] == "public",
             css=Markup(_package_file("report.css")),  # noqa: S704 -- our own file
             assumptions=Numbered(report),

@@ -6,8 +6,10 @@ Meanwhile another user of the machine tries what the server lets him do.
 from __future__ import annotations
 
 import contextlib
+import html
 import json
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -26,6 +28,8 @@ from attackers import as_another_user, lacking, need_another_user
 from support import REPOSITORY
 from support.project import completed, prefect_home, reticent, small_project, without_prefect
 from support.shared_server import run_json
+
+import reticent as library
 
 ATTACK = """
 found = {}
@@ -159,6 +163,20 @@ def test_outputs_open_in_polars_and_transformers(first: dict[str, Any]) -> None:
     out = model(**tokenizer("Hello, how can I help?", return_tensors="pt"))
     assert out.logits.shape[-1] == model.config.vocab_size
     assert "<html" in Path(outputs["report"]).read_text()
+
+
+def test_the_full_report_names_its_run_and_shows_five_rows_that_are_open(first: dict[str, Any]) -> None:
+    page = Path(first["outputs"]["report"])
+    _, _, examples = page.read_text().partition('<ul class="examples">')
+    shown = [html.unescape(text) for text in re.findall("<li>([^<]*)</li>", examples.partition("</ul>")[0])]
+    rows = pl.read_parquet(f"{first['outputs']['public']}/*.parquet")["redacted_text"].to_list()
+    assert len(shown) == 5
+    assert set(shown) <= set(rows)
+    assert first["run_id"] in page.read_text()
+    public = Path(first["outputs"]["public_report"]).parent
+    told = [path for path in public.iterdir() if any(text in path.read_text() for text in (*shown, first["run_id"]))]
+    assert told == []
+    assert library.open_run(page.parents[4]).report == page
 
 
 def test_second_run_is_all_cached_and_loads_no_heavy_library(project: Path) -> None:
