@@ -14,6 +14,7 @@ from markupsafe import Markup, escape
 
 from pipelines.printable import printable
 from pipelines.report import charts, claims, numbers, sentences, words
+from pipelines.report.alignment import aligned
 from pipelines.report.assumptions import Numbered
 from pipelines.report.comparison_charts import Figure, dot_plot
 from pipelines.report.figures import ratio
@@ -79,7 +80,7 @@ def render_html(report: Mapping[str, Any], making: Making | None = None) -> str:
             coverage=_coverage(report["redaction"]),
         )
     )
-    return printable(page.replace("<!-- contents -->", _contents(page), 1))
+    return printable(aligned(page.replace("<!-- contents -->", _contents(page), 1)))
 
 
 def _shared(texts: Sequence[str | None]) -> str | None:
@@ -95,7 +96,8 @@ def _contents(page: str) -> str:
 
 def render_page(template: str, **values: Any) -> Markup:
     """Fills in another template of this package."""
-    return Markup(printable(_environment().get_template(template).render(**values)))  # noqa: S704 -- escaped by the template
+    page = _environment().get_template(template).render(**values)
+    return Markup(printable(aligned(page)))  # noqa: S704 -- escaped by the template
 
 
 @functools.cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import re
 from collections.abc import Callable
 from html import escape
@@ -14,10 +15,13 @@ import pytest
 from public_reports import Page, published, said
 
 from pipelines import accounting
+from pipelines.attacks.sequential_test import FALSE_ALARM_RATE, log_bet
 from pipelines.report import render
+from pipelines.report.alignment import aligned
 from pipelines.report.assumptions import ONLY_PEOPLE_KNOW, Numbered
 from pipelines.report.figures import Sources, build
 from pipelines.report.render import Making, render_html
+from pipelines.stages.audit import canaries
 
 TEMPLATES = Path(render.__file__).parent
 Make = Callable[..., dict[str, Any]]
@@ -303,3 +307,22 @@ def test_the_perplexity_of_ordinary_text_comes_first_in_the_full_page(pages: dic
     assert re.search(r"14\.25?<.*?what no policy found; with secrets \d", pages["full"], re.S)
     assert "ordinary held-out text" not in pages["public"]
     assert "Held-out perplexity" in pages["public"]
+
+
+def test_numbers_are_aligned_right_below_their_heads() -> None:
+    head = "<thead><tr><th>a</th><th>b</th><th>c</th></tr></thead>"
+    row = '<tr><th scope="row">1</th><td data-title="b">{}</td><td>{}</td></tr>'
+    table = f"<table>{head}<tbody>{row.format('0.5 to 1 %', 'no')}{row.format('not measured', '7')}</tbody></table>"
+    found = re.findall(r'<(t[hd])[^>]* class="num">([^<]*)<', aligned(table))
+    assert found == [("th", "b"), ("td", "0.5 to 1 %"), ("td", "not measured")]
+    assert re.sub(' class="num"', "", aligned(table)) == table
+    bare = "<table><tbody><tr><th>1</th><td>3 × 10⁻⁶</td></tr><tr><th>2</th><td>a word</td></tr></tbody></table>"
+    assert re.findall(r'class="num">([^<]*)<', aligned(bare)) == ["3 × 10⁻⁶"]
+
+
+def test_the_threshold_of_an_alarm_and_that_of_memory_are_those_of_the_code() -> None:
+    page = (TEMPLATES / "audit.html").read_text("utf-8")
+    assert page.count("3 × 10⁻⁶") == 2
+    wealth = -math.log(FALSE_ALARM_RATE / 2)
+    assert log_bet(4e-6) < wealth <= log_bet(3e-6)
+    assert f"{canaries._LEVEL} / {len(canaries._GROUPS)} / (exposure.groups" in page
