@@ -72,6 +72,11 @@ def test_every_link_of_the_documentation_leads_somewhere():
     assert broken(pages) == []
 
 
+def test_every_picture_is_shown_by_a_page():
+    text = "".join(path.read_text("utf-8") for path in site.sources().values() if path.suffix == ".md")
+    assert [path.name for path in (REPOSITORY / "docs/images").iterdir() if f"images/{path.name}" not in text] == []
+
+
 def test_a_link_that_leads_nowhere_is_found(tmp_path):
     (tmp_path / "a.md").write_text("# One `two`\n[x](#one-two) [y](#three) [z](b.md)\n```md\n[w](c.md)\n# three\n```\n")
     assert broken([tmp_path / "a.md"]) == ["a.md: #three", "a.md: b.md"]
