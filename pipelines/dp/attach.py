@@ -14,26 +14,29 @@ from pipelines.dp.advice import change
 from pipelines.dp.attention import attention
 from pipelines.dp.by_autograd import MOST_PARAMETERS, by_autograd
 from pipelines.dp.convolutions import convolution, group_norm
-from pipelines.dp.errors import UnsupportedLayerError
+from pipelines.dp.errors import NoRuleError, UnsupportedLayerError
 from pipelines.dp.gru import gru
 from pipelines.dp.layers import Site
 from pipelines.dp.lstm import lstm
+from pipelines.dp.one_by_one import by_reads, check_alone, run_watched
 from pipelines.dp.parameters import example_parameter
+from pipelines.dp.rows import by_rows
 from pipelines.dp.rules import LayerRule, Rule, installed_rules, layer_name
 from pipelines.dp.tape import Tape
 
-_HF: Final = "transformers.models"
+_AVERAGED: Final = (
+    "layer {!r} runs inside DistributedDataParallel, which averages gradients over processes before they are clipped. "
+    "If the model was wrapped after make_private, as accelerator.prepare(model) does in several processes, leave that "
+    "out: the optimizer adds up over processes. Write optimizer = accelerator.prepare(optimizer), and "
+    "model.to(accelerator.device) before make_private"
+)
 RULES: Final[Mapping[str, Rule]] = {
-    "torch.nn.modules.linear.Linear": layers.linear,
-    "torch.nn.modules.linear.NonDynamicallyQuantizableLinear": layers.linear,
-    "transformers.pytorch_utils.Conv1D": layers.conv1d,
+    "torch.nn.modules.linear.Linear": by_rows(layers.linear),
+    "torch.nn.modules.linear.NonDynamicallyQuantizableLinear": by_rows(layers.linear),
+    "transformers.pytorch_utils.Conv1D": by_rows(layers.conv1d),
     "torch.nn.modules.sparse.Embedding": layers.embedding,
-    "torch.nn.modules.normalization.LayerNorm": layers.layer_norm,
-    "torch.nn.modules.normalization.RMSNorm": layers.rms_norm,
-    f"{_HF}.llama.modeling_llama.LlamaRMSNorm": layers.rms_norm_hf,
-    f"{_HF}.mistral.modeling_mistral.MistralRMSNorm": layers.rms_norm_hf,
-    f"{_HF}.qwen2.modeling_qwen2.Qwen2RMSNorm": layers.rms_norm_hf,
-    f"{_HF}.qwen3.modeling_qwen3.Qwen3RMSNorm": layers.rms_norm_hf,
+    "torch.nn.modules.normalization.LayerNorm": by_rows(layers.layer_norm),
+    "torch.nn.modules.normalization.RMSNorm": by_rows(layers.rms_norm),
     "torch.nn.modules.rnn.LSTM": lstm,
     "torch.nn.modules.rnn.GRU": gru,
     "torch.nn.modules.conv.Conv1d": convolution,
@@ -45,10 +48,11 @@ RULES: Final[Mapping[str, Rule]] = {
 }
 """Rules by exact class name: a subclass may compute something else."""
 
-_NOT_RUN_ALONE: Final = (
+_REPLACED: Final = (
     torch.nn.RNNBase, torch.nn.EmbeddingBag, torch.nn.ParameterList, torch.nn.ParameterDict,
     torch.nn.utils.parametrize.ParametrizationList,
 )  # fmt: skip
+"""Modules that one line replaces by one with a rule."""
 _sites: weakref.WeakKeyDictionary[torch.nn.Module, Site] = weakref.WeakKeyDictionary()
 
 
@@ -79,8 +83,13 @@ def attach(model: torch.nn.Module, tape: Tape) -> Callable[[], None]:
             "install a rule (docs/extending.md)"
         )
     sites = {module: (Site(layer.name, module, tape, layer.parameters), layer.rule) for module, layer in found.items()}
+    is_compiled = any(hasattr(m, "_orig_mod") or m._compiled_call_impl is not None for m in model.modules())
+    if is_compiled:  # the first batches run backward several times
+        torch._functorch.config.donated_buffer = False
     for site, function in sites.values():
         _replace_forward(site, function)
+        if is_compiled:
+            site.module.forward = torch.compiler.disable(site.module.forward)  # type: ignore[no-untyped-call]
         _sites[site.module] = site
 
     def detach() -> None:
@@ -145,8 +154,10 @@ def layers_of(model: torch.nn.Module) -> tuple[dict[torch.nn.Module, _Layer], li
         own = {p: value for p, value in module.named_parameters(recurse=False) if value.requires_grad}
         if covered.issuperset(own.values()) or module in inside:
             continue
-        why = problem or _not_by_autograd(module)
+        why = problem or _unusable(module)
         if why is None:
+            if not _runs_alone(module):
+                continue
             inside.update(module.modules())
             below = dict(module.named_parameters(remove_duplicate=False))
             found[module] = _Layer(name, by_autograd, below)
@@ -157,9 +168,9 @@ def layers_of(model: torch.nn.Module) -> tuple[dict[torch.nn.Module, _Layer], li
     return kept, problems
 
 
-def _not_by_autograd(module: torch.nn.Module) -> str | None:
-    """Returns why ``torch.func`` cannot take the gradients of a module without a rule, or None if it may try."""
-    if isinstance(module, _NOT_RUN_ALONE) or type(module).forward is torch.nn.Module.forward:
+def _unusable(module: torch.nn.Module) -> str | None:
+    """Returns why the gradients of a module without a rule are not to be had by autograd either, or None."""
+    if isinstance(module, _REPLACED):
         return "no rule for this kind of layer"
     for below in module.modules():
         if below._forward_pre_hooks or torch.nn.utils.parametrize.is_parametrized(below):
@@ -169,13 +180,13 @@ def _not_by_autograd(module: torch.nn.Module) -> str | None:
     trained = [p for p in module.parameters() if p.requires_grad]
     if any(isinstance(p, torch.nn.parameter.UninitializedParameter) for p in trained):
         return "it is lazy, and has no shape yet: run a batch through the model first"
-    count = sum(p.numel() for p in trained)
-    if count > MOST_PARAMETERS:
-        return (
-            f"a parameter that is in no layer with a rule, in a module with {count:,} trainable numbers: too many for "
-            "the gradients of single examples. Put it into a layer of its own: reticent.dp.ExampleParameter"
-        )
     return None
+
+
+def _runs_alone(module: torch.nn.Module) -> bool:
+    """Returns true if ``torch.func`` may run a module on single examples. Otherwise its layers keep their rules."""
+    count = sum(p.numel() for p in module.parameters() if p.requires_grad)
+    return type(module).forward is not torch.nn.Module.forward and count <= MOST_PARAMETERS
 
 
 def rule_for(module: torch.nn.Module) -> LayerRule | None:
@@ -186,15 +197,19 @@ def rule_for(module: torch.nn.Module) -> LayerRule | None:
     """
     name = layer_name(module)
     rule = RULES.get(name)
-    if rule is None:
-        return installed_rules().get(name)
-    return LayerRule(layer=name, rule=rule, parameters=_parameters_of(module))
+    if rule is None and name in installed_rules():
+        return installed_rules()[name]
+    if rule is None and isinstance(module, torch.nn.Embedding):
+        rule = by_reads
+    if rule is None and (norm := layers.rms_norm_like(module)) is not None:
+        rule = by_rows(norm)
+    return None if rule is None else LayerRule(layer=name, rule=rule, parameters=_parameters_of(module))
 
 
 def foreign_rules(model: torch.nn.Module) -> tuple[str, ...]:
     """Returns the classes of a model's trainable layers whose rule comes from another package, sorted."""
     own = [m for m in model.modules() if any(p.requires_grad for p in m.parameters(recurse=False))]
-    return tuple(sorted({layer_name(m) for m in own if layer_name(m) not in RULES and rule_for(m) is not None}))
+    return tuple(sorted({layer_name(m) for m in own if layer_name(m) in installed_rules()} - RULES.keys()))
 
 
 def _parameters_of(module: torch.nn.Module) -> tuple[str, ...]:
@@ -232,6 +247,23 @@ def _replace_forward(site: Site, rule: Rule) -> None:
             return original(site.module, *args, **kwargs)
         if not any(p.requires_grad for p in site.parameters.values()):
             return original(site.module, *args, **kwargs)
-        return rule(site, *args, **kwargs)
+        if getattr(torch.nn.parallel.DistributedDataParallel, "_active_ddp_module", None) is not None:
+            raise UnsupportedLayerError(_AVERAGED.format(site.name))
+        if site.module not in site.tape.unruled:
+            try:
+                return rule(site, *args, **kwargs)
+            except NoRuleError as error:
+                site.tape.unruled.add(site.module)
+                if rule is by_autograd:
+                    site.tape.unchecked.add(site.module)
+                if not (rule is by_autograd and {"weight", "bias"}.issuperset(site.parameters)):
+                    site.mark(error)
+        site.tape.called(site.called)
+        if rule is not by_autograd:
+            return original(site.module, *args, **kwargs)
+        if site.module in site.tape.unchecked and site.tape.batch_size != 1:
+            check_alone(site, args, kwargs)
+            site.tape.unchecked.discard(site.module)
+        return run_watched(site, args, kwargs)
 
     site.module.forward = forward

@@ -16,9 +16,9 @@ import torch
 from torch.autograd.function import once_differentiable
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
-from pipelines.dp.errors import UnsupportedLayerError
+from pipelines.dp.errors import NoRuleError, UnsupportedLayerError
 from pipelines.dp.layers import Site, applied
-from pipelines.dp.rules import LayerRule, compare, layer_name
+from pipelines.dp.rules import LayerRule, compare, layer_name, without_saved_hooks
 from pipelines.dp.uses import dense_use
 
 MOST_PARAMETERS: Final = 4_000_000
@@ -50,9 +50,9 @@ class _Call:
         self.tensors = [leaves[at] for at in self._places]
         strange = next((leaf for leaf in self._others if not isinstance(leaf, _PLAIN)), None)
         if strange is not None:
-            raise refused(site, f"it is given a {type(strange).__name__}, which may hold parameters of others")
+            raise NoRuleError(f"module {site.name!r} is given a {type(strange).__name__}, which may hold parameters")
         if not self.tensors or len({len(tensor) if tensor.dim() else -1 for tensor in self.tensors}) != 1:
-            raise refused(site, "the first axis of each of its inputs must be the examples'")
+            raise NoRuleError(f"the first axes of the inputs of module {site.name!r} are not all the examples'")
         self._direct = _Direct(site.module)
 
     def arguments(self, tensors: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -111,7 +111,7 @@ class _ByAutograd(torch.autograd.Function):
             with torch.enable_grad(), torch.autocast(gradient.device.type, ctx.autocast[1], enabled=ctx.autocast[0]):
                 of_parameters, of_inputs = torch.func.vmap(one, randomness="error")(inputs, gradient)
         except RuntimeError as error:  # torch.func names an operation in its message, and quotes no values
-            raise refused(site, "torch.func cannot run it on single examples") from error
+            raise NoRuleError(f"torch.func cannot run module {site.name!r} on single examples") from error
         for name, parameter in trained.items():
             site.tape.add(site.name, parameter, dense_use(of_parameters[name]))
         back: list[torch.Tensor | None] = [None] * ctx.num_inputs
@@ -149,16 +149,20 @@ def _run(site: Site, call: _Call, tensors: tuple[torch.Tensor, ...]) -> torch.Te
     states = [torch.get_rng_state()]
     if inputs[0].is_cuda:
         states.append(torch.cuda.get_rng_state(inputs[0].device))
-    out = call.plain(site.module, *inputs)
+    with without_saved_hooks():
+        out = call.plain(site.module, *inputs)
     if not torch.equal(states[0], torch.get_rng_state()) or (
         inputs[0].is_cuda and not torch.equal(states[1], torch.cuda.get_rng_state(inputs[0].device))
     ):
-        raise refused(site, "it draws random numbers; put dropout into a separate module")
+        torch.set_rng_state(states[0])
+        if inputs[0].is_cuda:
+            torch.cuda.set_rng_state(states[1], inputs[0].device)
+        raise NoRuleError(f"module {site.name!r} draws random numbers; put dropout into a separate module")
     if not isinstance(out, torch.Tensor) or len(out) != len(inputs[0]):
-        raise refused(site, "it does not give back one tensor whose first axis is the examples'")
+        raise NoRuleError(f"module {site.name!r} does not give back one tensor whose first axis is the examples'")
     own = {id(value) for value in (*inputs, *site.parameters.values())}
     if any(id(leaf) not in own for leaf in _leaves(out)):
-        raise refused(site, "it uses parameters, or values with a gradient, that are neither its own nor its inputs")
+        raise NoRuleError(f"module {site.name!r} uses parameters, or values with a gradient, of other modules")
     return out.detach()
 
 

@@ -49,6 +49,14 @@ class WholeGradients:
         found = found.view(len(found), *parameter.shape)
         self._gradients[parameter] = self._gradients[parameter].add_(found) if parameter in self._gradients else found
 
+    def add_one(self, parameter: torch.nn.Parameter, example: int, gradient: torch.Tensor) -> None:
+        """Adds the gradient of one example of the batch, if it is one of these."""
+        if example in self._examples:
+            if parameter not in self._gradients:
+                shape = (len(self._examples), *parameter.shape)
+                self._gradients[parameter] = torch.zeros(shape, dtype=torch.float64, device=parameter.device)
+            self._gradients[parameter][self._examples.index(example)] += gradient
+
     def layer_norms(self) -> dict[torch.nn.Parameter, torch.Tensor]:
         """Returns (n,) float64 norms of the examples' gradients, for each parameter."""
         return {p: torch.linalg.vector_norm(found.flatten(1), dim=1) for p, found in self._gradients.items()}

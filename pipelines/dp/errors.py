@@ -9,6 +9,10 @@ class UnsupportedLayerError(ConfigError):
     """A trainable parameter whose gradients for single examples the engine cannot take."""
 
 
+class NoRuleError(UnsupportedLayerError):
+    """A call that a layer's rule cannot run. The engine then takes one backward pass for each example."""
+
+
 class IsolationError(PrivacyGateError):
     """A record's effect on the gradients depends on more than that record.
 

@@ -15,6 +15,7 @@ from pipelines.dp.clipping import ClippingName, Factors, factors_of
 from pipelines.dp.compositions import separating_sets
 from pipelines.dp.errors import LossError, UnsupportedLayerError
 from pipelines.dp.observation import Clipped, Observation, check_finite
+from pipelines.dp.one_by_one import settle, uncaught
 from pipelines.dp.products import full_products
 from pipelines.dp.state import StateGuard
 from pipelines.dp.tape import Phase, Tape
@@ -91,10 +92,13 @@ class GradientEngine:
         self._max_grad_norm = max_grad_norm
         self._clipping: ClippingName = clipping
         self._mode = mode
+        self._budget = budget
         self._tape = Tape(budget or MemoryBudget())
         self._sums = Sums()
-        self._num_within = 0.0
-        self._is_traced = False
+        self._num_within: float | torch.Tensor = 0.0  # no number of the host's, which would wait for a GPU
+        self._is_traced = self._is_discovered = False
+        self._slow: dict[torch.nn.Parameter, str] = {}
+        self._unruled: set[torch.nn.Module] = set()
         self._trained = frozenset(name for name, p in model.named_parameters() if p.requires_grad)
         if not any(p.requires_grad for p in model.parameters()):
             raise UnsupportedLayerError("the model has no trainable parameter; set requires_grad_(True) on some")
@@ -153,7 +157,7 @@ class GradientEngine:
             self.stop()
 
     def start(self, batch_size: int | None = None, *, compare_contents: bool = False) -> None:
-        """Begins recording a batch; see `recording`.
+        """Begins recording a batch.
 
         Args:
             batch_size: see `recording`.
@@ -162,6 +166,7 @@ class GradientEngine:
         """
         self._guard.start(contents=compare_contents)
         self._tape.reset()
+        self._tape.budget = self._budget or MemoryBudget.of(next(self._model.parameters()).device)
         self._tape.batch_size = batch_size
         self._tape.phase = Phase.FORWARD
 
@@ -234,7 +239,8 @@ class GradientEngine:
                 factors = self._factors(norms, layers)
                 for parameter, gradient in found.items():
                     self._sums.of(parameter).add_(gradient * factors.of(parameter).to(gradient.dtype))
-                self._num_within += float((norms <= self._max_grad_norm).double().sub(0.5).sum())
+                within = (norms <= self._max_grad_norm).double().sub(0.5).sum()
+                self._num_within = self._num_within + within
         finally:
             for parameter, before in held:
                 parameter.grad = before
@@ -243,11 +249,7 @@ class GradientEngine:
     def observe(self, losses: torch.Tensor) -> Observation:
         """Returns losses, gradient norms and projections of the examples. Adds nothing to the sums.
 
-        Args:
-            losses: (B,) losses as for `backward`, B at least 1.
-
-        Raises:
-            As `backward`.
+        Takes (B,) losses as `backward` does, B at least 1, and raises the same errors.
         """
         return self._with_losses(losses, self._observe)
 
@@ -269,6 +271,7 @@ class GradientEngine:
         if tape.batch_size is None:
             tape.batch_size = len(losses)
         if tape.batch_size != len(losses):
+            tape.slow, tape.unruled = dict(self._slow), set(self._unruled)  # no fault of the layers
             raise LossError(f"{len(losses)} losses for a batch of {tape.batch_size} examples; give one for each")
         held = [(p, p.grad) for p in self.parameters]
         try:
@@ -277,6 +280,7 @@ class GradientEngine:
                 parameter.grad = None
             with torch.autocast(losses.device.type, enabled=False), full_products():
                 self._trace(losses)
+                self._prepare_slow(losses)
                 return work(losses)
         finally:
             tape.phase = Phase.OFF
@@ -286,19 +290,24 @@ class GradientEngine:
 
     def _trace(self, losses: torch.Tensor) -> None:
         """Traces sets of losses back, once. Sets are used because a pass for each example would take B passes."""
-        if self._is_traced or len(losses) < 2:
+        if self._is_traced or (len(losses) < 2 and self._is_discovered):
             return
         # Unequal weights: the effects of two examples on a third must not cancel, as they do in differences.
         weights = 1 + torch.arange(len(losses), device=losses.device).mul(0.6180339887).frac()
-        for chosen in separating_sets(len(losses)).to(losses.device):
+        sets = separating_sets(len(losses)) if len(losses) > 1 else torch.ones(1, 1, dtype=torch.bool)
+        for chosen in sets.to(losses.device):
             self._tape.traced = chosen
             self._run(Phase.TRACE, (losses * weights.to(losses.dtype))[chosen].sum(), retain_graph=True)
-        self._is_traced = True
+        self._is_traced, self._is_discovered = len(losses) > 1, True
+
+    def _prepare_slow(self, losses: torch.Tensor) -> None:
+        self._tape.traced = None
+        self._slow, self._unruled = settle(self._model, self._tape, self._slow, losses), set(self._tape.unruled)
 
     def _clip(self, losses: torch.Tensor) -> Clipped:
         tape = self._tape
         if self._mode == "book_keeping":
-            self._run(Phase.KEEP, losses.sum())
+            self._run(Phase.KEEP, losses.sum(), retain_graph=bool(self._slow))
             norms, factors, shared = self._add_cancelling(losses)
             with torch.no_grad():
                 tape.add_weighted(self._sums, shared)
@@ -308,8 +317,9 @@ class GradientEngine:
             # The same backward pass again, not one of weighted losses: in bfloat16 that would round differently, and
             # a share could then exceed the bound.
             tape.sums, tape.factors = self._sums, shared
-            self._run(Phase.SUM, losses.sum())
-        self._num_within += float((norms <= self._max_grad_norm).double().sub(0.5).sum())
+            self._run(Phase.SUM, losses.sum(), retain_graph=bool(self._slow))
+        tape.add_slow(self._sums, shared)
+        self._num_within = self._num_within + (norms <= self._max_grad_norm).double().sub(0.5).sum()
         return Clipped(norms, factors, losses.detach())
 
     def _add_cancelling(self, losses: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, Factors]:
@@ -333,6 +343,7 @@ class GradientEngine:
                 tape.fill(whole)
             else:
                 self._run(Phase.WHOLE, losses.sum(), retain_graph=True)
+            tape.fill_slow(whole)
             norms[examples] = whole.norms()
             check_finite(norms)
             found = self._factors(norms[examples], whole.layer_norms())
@@ -345,7 +356,7 @@ class GradientEngine:
         seeds = {parameter: seed for seed, parameter in enumerate(self.parameters)}
         tape.directions = lambda parameter: Direction.drawn(parameter, seeds[parameter])
         tape.roundoff = torch.finfo(losses.dtype).eps
-        self._run(Phase.NORMS_ONLY, losses.sum())
+        self._run(Phase.NORMS_ONLY, losses.sum(), retain_graph=bool(self._slow))
         norms, _ = self._norms_and_factors(losses)
         projections = torch.zeros_like(norms) if tape.projections is None else tape.projections
         return Observation(losses.detach().double().cpu(), norms.cpu(), projections.cpu(), tape.roundoff)
@@ -353,19 +364,13 @@ class GradientEngine:
     def _run(self, phase: Phase, loss: torch.Tensor, retain_graph: bool = False) -> None:
         self._tape.phase = phase
         loss.backward(retain_graph=retain_graph)  # type: ignore[no-untyped-call]
+        is_first = phase is Phase.TRACE and self._tape.was_called
         for name, parameter in self._model.named_parameters():
             if parameter.requires_grad and parameter.grad is not None:
-                if name not in self._trained:
-                    raise UnsupportedLayerError(
-                        f"parameter {name!r} became trainable after the engine was attached, and its layer has no "
-                        "rule. Call requires_grad_(True) before make_private, which says what to change in the model, "
-                        "or requires_grad_(False) now"
-                    )
-                raise UnsupportedLayerError(
-                    f"parameter {name!r} is used outside the layer that holds it (its weight is read directly, or a "
-                    "penalty on it is in the loss), so its gradients for single examples are not known. Call the layer "
-                    "itself, or freeze the parameter"
-                )
+                if name not in self._trained or not (is_first or parameter in self._slow):
+                    raise uncaught(name, is_new=name not in self._trained)
+                self._tape.slow.setdefault(parameter, "it is used outside a layer with a rule")
+                parameter.grad = None
 
     def _norms_and_factors(self, losses: torch.Tensor) -> tuple[torch.Tensor, Factors]:
         with torch.no_grad():
@@ -391,4 +396,4 @@ class GradientEngine:
     @property
     def num_within(self) -> float:
         """Number of examples within the clipping norm since `take_sums`, less one half for each example. Private."""
-        return self._num_within
+        return float(self._num_within)

@@ -15,7 +15,7 @@ import torch
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from pipelines.dp.errors import IsolationError, UnsupportedLayerError
+from pipelines.dp.errors import NoRuleError, UnsupportedLayerError
 from pipelines.dp.tape import Tape
 from pipelines.dp.uses import DenseUse, OuterUse, RowsUse, compute_dtype
 
@@ -47,6 +47,7 @@ class Site:
 
         Raises:
             UnsupportedLayerError: something else has replaced a parameter.
+            NoRuleError: the first axis is not the examples'.
         """
         for path, parameter in self.parameters.items():
             owner, _, name = path.rpartition(".")
@@ -62,6 +63,10 @@ class Site:
             self.tape.first_rows = len(inputs)
         if self.tape.batch_size is None:
             self.tape.batch_size = len(inputs)
+        if len(inputs) != self.tape.batch_size:
+            raise NoRuleError(
+                f"layer {self.name!r} sees {len(inputs)} rows in a batch of {self.tape.batch_size} examples"
+            )
         self.tape.called(self.called)
 
     @property
@@ -70,6 +75,12 @@ class Site:
         if any("." in name for name in self.parameters):
             return dict.fromkeys(self.parameters.values())
         return list(self.module._parameters.values())
+
+    def mark(self, why: NoRuleError) -> None:
+        """Notes that the trainable parameters need one backward pass for each example."""
+        for parameter in self.parameters.values():
+            if parameter.requires_grad:
+                self.tape.slow.setdefault(parameter, str(why))
 
     def add_elementwise(self, name: str, gradients: torch.Tensor, inputs: torch.Tensor | None) -> None:
         """Records the use of a parameter that is multiplied by ``inputs`` (or added, if None) at every position.
@@ -106,7 +117,12 @@ class _Linear(torch.autograd.Function):
     def forward(
         ctx: Any, site: Site, is_transposed: bool, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
     ) -> torch.Tensor:
+        device = x.device.type
+        if torch.is_autocast_enabled(device) and x.dtype != torch.float64:
+            x = x.to(torch.get_autocast_dtype(device))  # as autocast does; once, because it is saved too
         out = functional.linear(x, weight.t() if is_transposed else weight, bias)
+        if out._is_view():  # of the rows; torch refuses changes in place of a view that a function returns
+            out = torch.ops.aten._unsafe_view(out, out.shape)
         ctx.site, ctx.is_transposed = site, is_transposed
         ctx.save_for_backward(x.to(out.dtype), weight)
         return out
@@ -132,7 +148,7 @@ class _Linear(torch.autograd.Function):
 def linear(site: Site, x: torch.Tensor) -> torch.Tensor:
     """Runs ``torch.nn.Linear``."""
     site.enter(x)
-    return applied(_Linear, site, False, x, site.module.weight, site.module.bias)
+    return applied(_Linear, site, False, x, site.module.weight, getattr(site.module, "bias", None))
 
 
 def conv1d(site: Site, x: torch.Tensor) -> torch.Tensor:
@@ -171,10 +187,10 @@ def embedding(site: Site, ids: torch.Tensor) -> torch.Tensor:
     over examples.
 
     Raises:
-        IsolationError: ids without an example axis.
+        NoRuleError: ids without an example axis.
     """
     if ids.dim() < 2:
-        raise IsolationError(
+        raise NoRuleError(
             f"embedding {site.name!r} is given ids with {ids.dim()} axes; give it (examples, positions), so that it "
             "is known which ids belong to which example: ids[None] if all share them, ids[:, None] for one each"
         )
@@ -228,34 +244,85 @@ def layer_norm(site: Site, x: torch.Tensor) -> torch.Tensor:
 
 
 class _Scale(torch.autograd.Function):
-    """x * weight, with the weight along the last axes."""
+    """x * (weight + offset), with the weight along the last axes."""
 
     @staticmethod
-    def forward(ctx: Any, site: Site, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    def forward(ctx: Any, site: Site, x: torch.Tensor, weight: torch.Tensor, offset: int) -> torch.Tensor:
+        scale = weight + offset if offset else weight
         ctx.site = site
-        ctx.save_for_backward(x, weight)
-        return x * weight
+        ctx.save_for_backward(x, scale)
+        return x * scale
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        x, weight = ctx.saved_tensors
+        x, scale = ctx.saved_tensors
         site: Site = ctx.site
         site.tape.check_examples(site.name, gradient)
         site.add_elementwise("weight", gradient, x)
-        return None, gradient * weight if ctx.needs_input_grad[1] else None, None
+        return None, gradient * scale if ctx.needs_input_grad[1] else None, None, None
 
 
 def rms_norm(site: Site, x: torch.Tensor) -> torch.Tensor:
     """Runs ``torch.nn.RMSNorm``."""
     site.enter(x)
     normalised = functional.rms_norm(x, site.module.normalized_shape, None, site.module.eps)
-    return applied(_Scale, site, normalised, site.module.weight)
+    return applied(_Scale, site, normalised, site.module.weight, 0)
 
 
-def rms_norm_hf(site: Site, x: torch.Tensor) -> torch.Tensor:
-    """Runs the RMS norm of Llama-like models: normalised in float32, scaled in the input's dtype."""
-    site.enter(x)
-    wide = x.to(torch.promote_types(x.dtype, torch.float32))
-    normalised = wide * torch.rsqrt(wide.square().mean(dim=-1, keepdim=True) + site.module.variance_epsilon)
-    return applied(_Scale, site, normalised.to(x.dtype), site.module.weight)
+@dataclass(frozen=True)
+class RmsNorm:
+    """The rule of a module that computes x / sqrt(mean(x^2) + eps) * (weight + offset), over the last axis.
+
+    Attributes:
+        eps: added to the mean of squares.
+        offset: 0 (Llama, Mistral, Qwen, T5) or 1 (Gemma).
+    """
+
+    eps: float
+    offset: int
+
+    def __call__(self, site: Site, x: torch.Tensor) -> torch.Tensor:
+        """Runs the norm: normalised in float32, scaled in the input's dtype (Gemma: in float32 too)."""
+        site.enter(x)
+        normalised = self._normalised(x)
+        if self.offset:
+            return applied(_Scale, site, normalised, site.module.weight.to(normalised.dtype), self.offset).to(x.dtype)
+        return applied(_Scale, site, normalised.to(x.dtype), site.module.weight, 0)
+
+    def plain(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        """Returns what the norm computes."""
+        return self._normalised(x) * (weight + self.offset)
+
+    def _normalised(self, x: torch.Tensor) -> torch.Tensor:
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        return wide * torch.rsqrt(wide.square().mean(dim=-1, keepdim=True) + self.eps)
+
+
+def rms_norm_like(module: torch.nn.Module) -> RmsNorm | None:
+    """Returns the rule of a module that turns out to be an RMS norm by what it computes; None if it is none."""
+    weight = module._parameters.get("weight")
+    eps = getattr(module, "variance_epsilon", getattr(module, "eps", None))
+    if len(module._parameters) != 1 or weight is None or weight.dim() != 1 or not isinstance(eps, float):
+        return None
+    if any(True for _ in module.children()) or module._buffers or module._forward_pre_hooks:
+        return None
+    generator = torch.Generator().manual_seed(0)
+    # Rows that are small against eps, and large ones. The given weight tells 1 + w from w.
+    sizes = torch.logspace(-6, 4, 11)[:, None, None]
+    x = (torch.randn(len(sizes), 3, len(weight), generator=generator) * sizes).to(weight.device)
+    given = torch.randn(len(weight), generator=generator).to(weight.device)
+    try:
+        with torch.no_grad(), torch.autocast(x.device.type, enabled=False):
+            out = torch.func.functional_call(module, {"weight": given}, (x,))
+    except Exception:  # another kind of module: it takes other arguments
+        return None
+    for offset in (0, 1):
+        rule = RmsNorm(eps, offset)
+        if (
+            isinstance(out, torch.Tensor)
+            and out.shape == x.shape
+            and torch.allclose(out, rule.plain(x, given), 1e-5, 1e-6)
+        ):
+            return rule
+    return None

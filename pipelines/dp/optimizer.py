@@ -13,7 +13,7 @@ import torch
 from pipelines.dp.batch import Batch
 from pipelines.dp.clipping import AdaptiveClipping
 from pipelines.dp.compositions import Composition
-from pipelines.dp.errors import IsolationError, UnsupportedLayerError
+from pipelines.dp.errors import IsolationError
 from pipelines.dp.gradients import GradientEngine
 from pipelines.dp.isolation import IsolationProbe
 from pipelines.dp.noisy_steps import noisy_step
@@ -247,15 +247,6 @@ class PrivateOptimizer(torch.optim.Optimizer):
     def _noting_coupling(self) -> Iterator[None]:
         try:
             yield
-        except UnsupportedLayerError as error:
-            if self._ranks.count == 1:
-                raise
-            raise UnsupportedLayerError(
-                f"{error}. If the model was wrapped in DistributedDataParallel after make_private, as "
-                "accelerator.prepare(model) does in several processes, leave that out: the optimizer adds up over "
-                "processes. Write optimizer = accelerator.prepare(optimizer), and model.to(accelerator.device) before "
-                "make_private"
-            ) from error
         except IsolationError:
             self._is_coupled = self.num_steps > 0  # the examples of those steps may have been coupled too
             raise

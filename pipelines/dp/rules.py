@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import torch
 
 from pipelines.dp.clipping import Factors
-from pipelines.dp.errors import UnsupportedLayerError
+from pipelines.dp.errors import NoRuleError, UnsupportedLayerError
 from pipelines.dp.layers import Site
 from pipelines.dp.random_states import random_states, set_random_states
 from pipelines.dp.tape import Phase, SumOfUses, Tape
@@ -99,6 +100,24 @@ def _checked(rule: LayerRule) -> Rule:
     return apply
 
 
+@contextmanager
+def without_saved_hooks() -> Iterator[None]:
+    """Sets hooks on saved tensors aside, as those of a checkpoint.
+
+    A checkpoint counts the tensors that are saved, also those of a graph that is not part of the model's, and
+    ``torch.func`` does not run under such hooks.
+    """
+    hooks, taken = torch._C._autograd, []
+    while (top := hooks._top_saved_tensors_default_hooks(True)) is not None:
+        taken.append(top)
+        hooks._pop_saved_tensors_default_hooks()
+    try:
+        yield
+    finally:
+        for pair in reversed(taken):
+            hooks._push_saved_tensors_default_hooks(*pair)
+
+
 def compare(
     rule: LayerRule, site: Site, tensors: Sequence[torch.Tensor], forward: Callable[..., Any], refused: Refused
 ) -> bool:
@@ -112,8 +131,12 @@ def compare(
         return False
     states = random_states()
     held = {p: p.grad for p in site.parameters.values()}
+    device = first[0].device.type
+    if torch.is_autocast_enabled(device):  # both sides would round, each in its own way
+        wide = next((p.dtype for p in held if p.is_floating_point()), torch.float32)
+        first = [value.to(wide) if value.is_floating_point() else value for value in first]
     try:
-        with torch.enable_grad():
+        with torch.enable_grad(), torch.autocast(device, enabled=False), without_saved_hooks():
             for parameter in held:
                 parameter.grad = None
             expected = _by_autograd(site, forward, first, states)
@@ -152,11 +175,10 @@ def _by_autograd(site: Site, forward: Callable[..., Any], first: Sequence[torch.
         set_random_states(states)
         out = forward(site.module, *given)
         if not isinstance(out, torch.Tensor) or len(out) != 1:
-            raise UnsupportedLayerError(f"layer {site.name!r} does not give back one tensor with an example axis")
+            raise NoRuleError(f"layer {site.name!r} does not give back one tensor with an example axis")
         direction = torch.randn(out.shape, generator=generator).to(out)
         differentiable = [value for value in given if value.requires_grad]
-        with torch.autocast(out.device.type, enabled=False):
-            gradients = torch.autograd.grad((out * direction).sum(), [*differentiable, *trained], allow_unused=True)
+        gradients = torch.autograd.grad((out * direction).sum(), [*differentiable, *trained], allow_unused=True)
         wanted = [*differentiable, *trained]
         found = [torch.zeros_like(v) if g is None else g for v, g in zip(wanted, gradients, strict=True)]
         outputs.append(out.detach())
@@ -186,8 +208,7 @@ def _by_rule(
     if not tape.was_called:
         raise refused(rule, site, "it does not call site.enter first")
     tape.phase = Phase.KEEP
-    with torch.autocast(out.device.type, enabled=False):
-        (out * expected.directions).sum().backward()  # type: ignore[no-untyped-call]
+    (out * expected.directions).sum().backward()  # type: ignore[no-untyped-call]
     if any(p.grad is not None for p in expected.parameters):
         raise refused(rule, site, "a parameter got a gradient that the rule did not catch")
     found = [("outputs", out.detach(), expected.outputs)]

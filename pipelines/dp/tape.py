@@ -18,6 +18,8 @@ from pipelines.dp.clipping import Factors
 from pipelines.dp.errors import IsolationError, LossError, UnsupportedLayerError
 from pipelines.dp.grams import dense_squares
 from pipelines.dp.head_use import HeadUse
+from pipelines.dp.reduced_head import ReducedHead
+from pipelines.dp.tensor_cores import on_tensor_cores
 from pipelines.dp.uses import (
     DenseUse,
     Direction,
@@ -31,6 +33,7 @@ from pipelines.dp.uses import (
     Sums,
     Use,
     compute_dtype,
+    dense_use,
     instantiated_squares,
 )
 
@@ -70,6 +73,10 @@ class Tape:
         layer_magnitudes: (B,) float64 for each parameter whose terms may be larger than its gradient.
         room: memory that lasts for a batch.
         batch_number: number of the current batch, which distinguishes it from the graph of an earlier one.
+        slow: parameters that need one backward pass for each example, with the reason. Lasts longer than a batch.
+        unruled: modules that a rule could not run once, and that run without it from then on.
+        unchecked: modules of these that were not yet compared with single examples.
+        one_by_one: gradients of the slow parameters for the current batch.
     """
 
     def __init__(self, budget: MemoryBudget) -> None:
@@ -89,6 +96,10 @@ class Tape:
         self.layer_magnitudes: dict[torch.nn.Parameter, torch.Tensor] = {}
         self.room = Room()
         self.batch_number = 0
+        self.slow: dict[torch.nn.Parameter, str] = {}
+        self.unruled: set[torch.nn.Module] = set()
+        self.unchecked: set[torch.nn.Module] = set()
+        self.one_by_one: Iterable[tuple[int, dict[torch.nn.Parameter, torch.Tensor]]] = ()
         self._scratch = Scratch()
         self._uses: dict[torch.nn.Parameter, list[Use]] = {}
         self._squares: dict[torch.nn.Parameter, list[Squares]] = {}
@@ -110,6 +121,7 @@ class Tape:
         self._num_calls.clear()
         self.layer_norms, self.layer_magnitudes = {}, {}
         self.sums, self.factors = Sums(), None
+        self.one_by_one = ()
 
     def called(self, parameters: Iterable[torch.nn.Parameter | None]) -> None:
         """Counts a run of a layer with these parameters. Recomputation in a backward pass does not count."""
@@ -151,17 +163,19 @@ class Tape:
 
     def add(self, where: str, parameter: torch.nn.Parameter, use: Use) -> None:
         """Records one use, found by the backward pass."""
+        if type(use) is OuterUse and self._num_calls.get(parameter, 0) == 1 and parameter not in self.slow:
+            use = on_tensor_cores(use)
         if self.phase is Phase.SUM:
             assert self.factors is not None  # noqa: S101
             use.add_weighted(self.sums, parameter, self.factors.of(parameter), self._scratch)
         elif self.phase is Phase.KEEP:
-            if self._num_calls.get(parameter, 0) == 1:  # norms while the values are warm
+            if self._num_calls.get(parameter, 0) == 1 and parameter not in self.slow:  # norms while the values are warm
                 dense = use.as_dense(self.budget) if isinstance(use, OuterUse) else None
                 use, found = (use, use.squares(self.budget)) if dense is None else dense
                 self._squares.setdefault(parameter, []).append(found)
             self._uses.setdefault(parameter, []).append(use)
         elif self.phase is Phase.NORMS_ONLY:
-            if self._num_calls.get(parameter, 0) > 1:
+            if self._num_calls.get(parameter, 0) > 1 or parameter in self.slow:
                 self._uses.setdefault(parameter, []).append(use)
             else:
                 found = use.squares(self.budget)
@@ -187,6 +201,8 @@ class Tape:
         unsettled: list[tuple[torch.nn.Parameter, SumOfUses, Squares]] = []
         layers: dict[torch.nn.Parameter, torch.Tensor] = {}
         for parameter in {**self._uses, **self._squares}:
+            if parameter in self.slow:
+                continue
             uses = self._uses.get(parameter, [])
             if len(uses) > 1:
                 self._uses[parameter] = joined = join(uses)
@@ -209,6 +225,12 @@ class Tape:
                 self.layer_magnitudes[parameter] = squares.magnitudes
             if squares.terms is not None:
                 unsettled.append((parameter, SumOfUses(self._uses.get(parameter, [])), squares))
+        for parameter, found in self._slow_squares(num_examples, device).items():
+            total += found
+            layers[parameter] = found
+            if parameter in self._uses:
+                self.layer_magnitudes[parameter] = found.sqrt() + 2 * SumOfUses(self._uses[parameter]).magnitudes()
+                magnitude_squares += self.layer_magnitudes[parameter].square()
         if unsettled and bool(torch.stack([_is_cancelled(s).any() for _, _, s in unsettled]).any()):
             for parameter, gradients, squares in unsettled:
                 layers[parameter] = _settled(squares, gradients)
@@ -217,11 +239,41 @@ class Tape:
         self.magnitudes = magnitude_squares.sqrt()
         return total.clamp(min=0).sqrt()
 
+    def _slow_squares(self, num_examples: int, device: torch.device) -> dict[torch.nn.Parameter, torch.Tensor]:
+        """Returns (B,) float64 squared norms for each slow parameter, and projects what has no other use."""
+        squares = {p: torch.zeros(num_examples, dtype=torch.float64, device=device) for p in self.slow}
+        for index, gradients in self.one_by_one:
+            for parameter, gradient in gradients.items():
+                use: Use = dense_use(gradient[None])
+                if self.directions is not None:
+                    if self.projections is None:
+                        self.projections = torch.zeros_like(squares[parameter])
+                    self.projections[index] += use.project(self.directions(parameter))[0]
+                whole = use.instantiate(0, 1)
+                if parameter in self._uses:
+                    others = SumOfUses(self._uses[parameter]).instantiate(index, index + 1)
+                    whole = whole + others.view(whole.shape)
+                squares[parameter][index] = dense_squares(whole)[0]
+        return squares
+
     def fill(self, whole: WholeGradients) -> None:
         """Adds all kept uses to ``whole``."""
         for parameter, uses in self._uses.items():
             for use in uses:
                 whole.add(parameter, use)
+
+    def fill_slow(self, whole: WholeGradients) -> None:
+        """Adds the gradients of slow parameters to ``whole``."""
+        for index, gradients in self.one_by_one:
+            for parameter, gradient in gradients.items():
+                whole.add_one(parameter, index, gradient)
+
+    def add_slow(self, sums: Sums, factors: Factors) -> None:
+        """Adds the weighted sums of the gradients of slow parameters, apart from their uses by rules."""
+        for index, gradients in self.one_by_one:
+            for parameter, gradient in gradients.items():
+                weight = factors.of(parameter)[index : index + 1]
+                dense_use(gradient[None]).add_weighted(sums, parameter, weight, self._scratch)
 
     def add_weighted(self, sums: Sums, factors: Factors) -> None:
         """Adds the weighted sums of all kept uses, and frees them one by one."""
@@ -284,9 +336,11 @@ def joint_squares(uses: list[Use], num_elements: int, budget: MemoryBudget) -> S
     if len(uses) == 1:
         return uses[0].squares(budget)
     embedding = next((use for use in uses if isinstance(use, RowsUse)), None)
-    head = next((use for use in uses if isinstance(use, OuterUse | HeadUse)), None)
+    head = next((use for use in uses if isinstance(use, OuterUse | HeadUse | ReducedHead)), None)
     if len(uses) != 2 or embedding is None or head is None:
         return Squares(instantiated_squares(SumOfUses(uses), num_elements, budget))
+    if isinstance(head, ReducedHead):
+        return head.squares_with(embedding)
     first, second = embedding.squares(budget), head.squares(budget)
     cross = head.cross(embedding) if isinstance(head, HeadUse) else _cross(head, embedding)
     # |E + H|^2 = |E|^2 + |H|^2 + 2 <E, H>: a cross term of either sign.

@@ -178,53 +178,39 @@ def test_bare_parameters_that_are_shared_with_layers_outside_are_exact():
     check(model, losses_of, {"x": x})
 
 
-class Odd(nn.Module):
-    def __init__(self, how, other=None):
+class Mixing(nn.Module):
+    def __init__(self):
         super().__init__()
-        self.how, self.other = how, [other]
         self.weight = nn.Parameter(torch.ones(3))
 
     def forward(self, x):
-        if self.how == "random":
-            return nn.functional.dropout(x * self.weight)
-        if self.how == "mixing":
-            return x * self.weight + x.mean(dim=0)
-        if self.how == "others":
-            return x * self.weight * self.other[0]
-        if self.how == "branch":
-            return x * self.weight if x.sum() > 0 else x
-        return x * self.weight, x
+        return x * self.weight + x.mean(dim=0)
 
 
-@pytest.mark.parametrize(
-    ("how", "why"),
-    [
-        ("random", "random numbers"), ("mixing", "outputs are not those"), ("others", "neither its own"),
-        ("branch", "torch.func cannot run"), ("pair", "one tensor"),
-    ],
-)  # fmt: skip
-def test_modules_that_cannot_be_run_alone_are_refused(how, why):
+def test_modules_that_mix_examples_are_refused():
     with seeded(2):
-        odd = Odd(how, other=nn.Parameter(torch.ones(3)))
-        model = nn.Sequential(nn.Linear(3, 3), odd)
+        mixing = Mixing()
+        model = nn.Sequential(nn.Linear(3, 3), mixing)
         x = torch.randn(4, 2, 3)
     engine = GradientEngine(model, max_grad_norm=1.0)
-    assert site_of(odd) is not None
-
-    def step():
-        with engine.recording():
-            losses = smooth_losses(model, x)
-        engine.backward(losses)
-
-    with pytest.raises(UnsupportedLayerError, match=why):
-        step()
+    assert site_of(mixing) is not None
+    with engine.recording(), pytest.raises(UnsupportedLayerError, match="outputs are not those"):
+        smooth_losses(model, x)
     assert not any(total.any() for total in engine.take_sums())
 
 
-def test_a_module_with_many_parameters_names_the_layer_to_use(patch):
+@pytest.mark.filterwarnings("ignore::pipelines.dp.one_by_one.SlowGradientWarning")
+def test_the_layers_of_a_module_with_many_parameters_keep_their_rules(patch):
     patch.constant("pipelines.dp.attach", "MOST_PARAMETERS", 10)
-    with pytest.raises(UnsupportedLayerError, match=r"positions.*ExampleParameter"):
-        GradientEngine(Bare(), max_grad_norm=1.0)
+    with seeded(3):
+        model = nn.Sequential(nn.Linear(2, 3), Bare(), nn.Linear(4, 2))
+        x = torch.randn(4, 5, 2)
+    check(model, losses_of, {"x": x})
+    engine = GradientEngine(model, max_grad_norm=1.0)
+    with engine.recording():
+        losses = losses_of(model, {"x": x.double()})
+    engine.backward(losses)
+    assert set(engine._slow) == {model[1].positions, model[1].scale}
 
 
 class Scaled(nn.Module):
