@@ -33,7 +33,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "Start": ("index.md", "installing.md", "faq.md"),
     "Tutorials": (
         "tutorials/README.md",
-        *(f"tutorials/{name}.md" for name in ("chat-logs", "improve", "auditing", "comparing", "people")),
+        *(f"tutorials/{name}.md" for name in ("chat-logs", "improve", "auditing", "comparing", "people", "nightly")),
         "tutorials/*",
     ),
     GUIDES: (
