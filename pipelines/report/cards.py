@@ -44,7 +44,7 @@ NEVER: Final = (
 )
 """What nobody measures in any run."""
 EXAMPLE: Final = (
-    "I am Mary Jones, and my order is 843-58572-7002. Call 555 0143.",
+    "I am Mary Jones, and my order is 118-20443-9917. Call 555 0143.",
     "I am <MASK>, and my order is <MASK>. Call <MASK>.",
 )
 """Made-up text before and after redaction by the policies `addresses` and `identifiers`."""
