@@ -142,7 +142,7 @@ TOYS = {
     ),
     "owners": Toy(
         "benchmarks/owners.py --dialogues 60 --seeds 1 --only 'person: four turns;no noise, turns' --work {work}",
-        writes=(*results("owners.json"), "docs/images/people-cost.svg", "docs/groups.md"),
+        writes=(*results("owners.json"), "docs/images/people-cost.svg", "docs/concepts.md"),
     ),
     "performance": Toy(
         "benchmarks/performance.py --only night --limit 200", writes=(*results("performance.json"), "docs/scale.md")
