@@ -268,7 +268,7 @@ class GradientEngine:
         tape.batch_size = len(losses) if tape.batch_size is None else tape.batch_size
         if tape.batch_size != len(losses):
             tape.slow, tape.unruled = dict(self._slow), set(self._unruled)  # no fault of the layers
-            raise LossError(f"{len(losses)} losses for {tape.batch_size} examples; give one for each")
+            raise LossError(f"{len(losses)} losses for a batch of {tape.batch_size} examples; give one for each")
         self._named = list(self._model.named_parameters())  # once: it takes as long as some layers
         held = [(p, p.grad) for _, p in self._named if p.requires_grad]
         try:
