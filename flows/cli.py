@@ -20,7 +20,6 @@ def _quiet_defaults() -> None:
         **DEFAULTS,
         "PREFECT_LOGGING_LEVEL": "CRITICAL",
         "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",  # the embedded server prints its cancelled tasks when it stops
-        "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",  # 20 are too few on a busy machine
         "PYDANTIC_DISABLE_PLUGINS": "__all__",  # looking for them reads every installed package's metadata
     }.items():
         os.environ.setdefault(name, value)
