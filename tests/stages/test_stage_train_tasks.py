@@ -160,7 +160,7 @@ def test_what_a_classifier_is_saved_as(tmp_path, families):
     assert "terrible" in card
 
 
-@pytest.mark.parametrize("name", ["infilling", "head"])
+@pytest.mark.parametrize("name", ["infilling", pytest.param("head", marks=pytest.mark.slow)])
 def test_the_published_classifier_has_the_accuracy_that_is_stated(tmp_path, families, name):
     """By what a reader of its card does, with nothing of ours: a count by hand."""
     ctx = train(tmp_path, families, name, "crt", epochs=2, max_eval_sentences=6)
