@@ -17,7 +17,7 @@ export DO_NOT_TRACK := 1
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup run test test-slow test-faults test-all lint format golden bench gpu docs site package audit lint-container screenshots lock clean
+.PHONY: help setup run test test-slow test-faults test-all lint format golden bench gpu docs site package audit lint-container screenshots screenshots-prefect lock clean
 
 help:
 	@echo "make run        the whole job on $(DIALOGUES) built-in dialogues, into $(DEMO)/"
@@ -33,6 +33,7 @@ help:
 	@echo "make audit      known vulnerabilities of the locked packages; asks the network"
 	@echo "make lint-container  hadolint on deploy/Dockerfile"
 	@echo "make screenshots  the pictures of report, page to sign and review in the documentation, from $(DEMO)/ (needs Chromium)"
+	@echo "make screenshots-prefect  the pictures of a run on Prefect's page, from a small run with a server of its own (needs Chromium)"
 	@echo "make clean      remove what the above made, but not $(VENV)"
 
 setup: $(VENV)/.installed
@@ -89,7 +90,7 @@ docs: setup
 	$(BIN)/python -m flows.docs.schema > flows/commands/reticent.schema.json
 	$(BIN)/python -m flows.docs.tables
 	$(BIN)/python -m flows.docs.formats
-	$(BIN)/python -m flows.docs.api > docs/api.md
+	$(BIN)/python -m flows.docs.api
 	$(BIN)/python -m flows.docs.architecture
 
 # mkdocs-material has an environment of its own: it needs nothing of ours, and we nothing of it.
@@ -122,6 +123,9 @@ lint-container:
 screenshots: export RETICENT__SYNTHESIZE__ENABLED = true
 screenshots: run
 	PYTHONPATH=tests $(BIN)/python -m support.screenshots $(DEMO) docs/images
+
+screenshots-prefect: setup
+	PYTHONPATH=tests $(BIN)/python -m support.screenshots_prefect docs/images
 
 lock:
 	$(COMPILE) requirements.in -o requirements.lock

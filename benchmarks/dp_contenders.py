@@ -80,6 +80,11 @@ class Terms:
     physical_batches: int = 1
     untied: bool = False
 
+    @property
+    def foreach(self) -> bool | None:
+        """Whether the optimizer takes all parameters at once: torch's own choice on a GPU, not on a CPU."""
+        return False if self.device == "cpu" else None
+
     def autocast(self) -> Any:
         """Returns the context of a forward pass: bfloat16 if asked for."""
         return torch.autocast(self.device, dtype=torch.bfloat16, enabled=self.dtype == "bf16")
@@ -162,7 +167,7 @@ Step = Callable[[], None]
 
 
 def ordinary(model: Any, ids: Any, shape: Shape, terms: Terms, is_fused: bool) -> Step:
-    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, foreach=False)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, foreach=terms.foreach)
 
     def step() -> None:
         for _ in range(terms.physical_batches):
@@ -177,7 +182,7 @@ def ordinary(model: Any, ids: Any, shape: Shape, terms: Terms, is_fused: bool) -
 
 def ours(model: Any, ids: Any, shape: Shape, terms: Terms, mode: str, noise: float = NOISE) -> Step:
     """Returns a step of our engine and optimizer, as PrivacyEngine runs them."""
-    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, foreach=False)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, foreach=terms.foreach)
     engine = GradientEngine(model, max_grad_norm=MAX_GRAD_NORM, mode=mode)  # type: ignore[arg-type]
 
     def step() -> None:
@@ -201,7 +206,7 @@ def opacus(model: Any, ids: Any, shape: Shape, terms: Terms, mode: str, noise: f
                     linear = torch.nn.Linear(*child.weight.shape)
                     linear.weight.data, linear.bias.data = child.weight.data.t().contiguous(), child.bias.data
                     setattr(parent, name, linear)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, foreach=False)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, foreach=terms.foreach)
     criterion = torch.nn.CrossEntropyLoss(reduction="mean")
     loader = DataLoader(TensorDataset(ids), batch_size=len(ids))
     settings: dict[str, Any] = {"grad_sample_mode": mode, "poisson_sampling": False}
@@ -244,7 +249,7 @@ def fastdp(model: Any, ids: Any, shape: Shape, terms: Terms, noise: float = NOIS
 
     # Its own forward pass for GPT-2 is that of an old version; expanded position ids make it needless.
     transformers_support.forward_swapper = lambda module: None
-    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, foreach=False)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, foreach=terms.foreach)
     engine = PrivacyEngine(
         model, batch_size=len(ids), sample_size=1_000_000, noise_multiplier=noise, epochs=1, clipping_fn="Abadi",
         clipping_mode="MixOpt", max_grad_norm=MAX_GRAD_NORM, origin_params=None,

@@ -1,4 +1,4 @@
-"""What a person costs: perplexity by the unit that is sampled, beside the epsilon of a person. See docs/groups.md.
+"""What a person costs: perplexity by the unit that is sampled, beside the epsilon of a person. See docs/concepts.md.
 
     OMP_NUM_THREADS=1 python benchmarks/owners.py [--dialogues 1500] [--seeds 3] [--only ROWS] [--work build/owners]
 
@@ -7,7 +7,7 @@ small GPT-2 that learnt from dialogues of other templates, as public text, goes 
 pipeline's own stages. Every training takes about as many steps as one pass over all turns has, and reads about the same
 number of turns in each, so only the unit differs.
 Each finished training is kept in the work folder, so the command may be stopped and given again. Writes
-results/owners.json, docs/images/people-cost.svg and the table between its marks in docs/groups.md.
+results/owners.json, docs/images/people-cost.svg and the table between its marks in docs/concepts.md.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ def of_person(cell: Mapping[str, Any], whose: str) -> tuple[int, float | None]:
 
 
 def markdown(cells: Cells) -> list[str]:
-    """Returns the table of docs/groups.md."""
+    """Returns the table of docs/concepts.md."""
     titles = (
         "sampled",
         "ε of it",
@@ -306,7 +306,7 @@ def write(cells: Cells, sizes: Mapping[str, int], seconds: float) -> None:
     write_json(RESULTS / "owners.json", found, sort_keys=True)
     picture = tostring(drawn(cells), encoding="unicode")
     (ROOT / "docs" / "images" / "people-cost.svg").write_text(f"{picture}\n", encoding="utf-8")
-    page = ROOT / "docs" / "groups.md"
+    page = ROOT / "docs" / "concepts.md"
     told = "\n".join(markdown(cells))
     page.write_text(
         with_table(page.read_text("utf-8"), "owners", told, "python benchmarks/owners.py"), encoding="utf-8"

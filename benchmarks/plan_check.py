@@ -11,7 +11,7 @@ turns of the built-in dialogues, and tokens are bytes. Two questions:
 2. *When noise drowns the signal.* At one batch size the noise grows, for two sizes of model. What counts is the share
    that is left of what training without noise learns beyond the frequencies of tokens.
 
-Takes about 8 minutes of one processor core, and prints the tables of docs/planning.md. With ``--table`` it prints those
+Takes about 8 minutes of one processor core, and prints the tables of docs/models.md. With ``--table`` it prints those
 of the results that are there.
 """
 

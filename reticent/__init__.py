@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from reticent.runs import Run, Store, open, open_run, open_store
 
 __version__: Final = "0.3.0"
-"""The version, by semantic versioning. docs/api.md lists the public names."""
+"""The version, by semantic versioning. docs/api/ lists the public names."""
 
 __all__ = [
     "PrivacyEngine",

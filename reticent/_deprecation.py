@@ -1,6 +1,6 @@
 """Deprecation of parts of the public API. A deprecated part still works, and its warning names the replacement.
 
-The policy is in ``docs/api.md``: a part that is deprecated in a minor version works, with a warning, in the next minor
+The policy is in ``docs/api/``: a part that is deprecated in a minor version works, with a warning, in the next minor
 version too. The version after that may remove it. A patch version removes nothing.
 """
 

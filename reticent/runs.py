@@ -34,6 +34,7 @@ from pipelines.store.ledger.ledger import read_ledger
 from pipelines.store.objects import manifest as manifests
 from pipelines.store.objects import runs
 from pipelines.store.place.roots import Roots, open_roots
+from pipelines.store.upkeep.report_view import shown_report
 
 if TYPE_CHECKING:
     import polars as pl
@@ -350,8 +351,10 @@ class Run:
         return tuple(Claim(**known(row)) for row in shown.get("claims", []))
 
     def _page(self, side: Literal["private", "public"]) -> Path | None:
-        pages = (self._roots.object_dir(side, "report", key) / "report.html" for key in self._keys("report"))
-        return next(filter(Path.is_file, pages), None)
+        folders = [self._roots.object_dir(side, "report", key) for key in self._keys("report")]
+        if side == "private" and shown_report(self._roots) in folders:  # with examples of rows that are open
+            folders = [self._roots.private / "latest" / "report"]
+        return next(filter(Path.is_file, (folder / "report.html" for folder in folders)), None)
 
 
 def open_store(path: str | Path, *, key_file: str | Path | None = None) -> Store:

@@ -40,6 +40,7 @@ class Cell:
         arguments: arguments of the function.
         needs: modules that have to be installed.
         seconds: expected time on a GPU.
+        is_timed: false for a check, which may share the device with others.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Cell:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
     seconds: float = 60.0
+    is_timed: bool = True
 
     def run(self, place: Place) -> dict[str, Any]:
         module, _, name = self.function.partition(".")
@@ -55,7 +57,7 @@ class Cell:
         return function(place, **self.arguments)
 
 
-_TRANSFORMERS: Final = ("transformers",)
+_TRANSFORMERS: Final = ("transformers", "pydantic")
 
 
 def _exactness() -> list[Cell]:
@@ -71,6 +73,7 @@ def _exactness() -> list[Cell]:
                 arguments={"precision": precision},
                 needs=_TRANSFORMERS,
                 seconds=60 if kind == "layers" else 90,
+                is_timed=False,
             )
             for kind, text in (("layers", "every layer rule"), ("models", "whole models"))
             if not (kind == "models" and precision == "float64")
@@ -79,7 +82,9 @@ def _exactness() -> list[Cell]:
         name="exactness/noise",
         what="noise drawn on the device: normal, of the deviation asked for, never twice the same",
         function="exactness.noise",
+        needs=_TRANSFORMERS,
         seconds=30,
+        is_timed=False,
     )
     return [*cells, noise]
 
@@ -93,7 +98,7 @@ STEP_SHAPES: Final = (
     "gpt2-medium-512",
     "gpt2-medium-1024",
 )
-_STEP_NEEDS: Final = {"opacus_hooks": ("transformers", "opacus"), "opacus_ghost": ("transformers", "opacus")}
+_STEP_NEEDS: Final = dict.fromkeys(("opacus_hooks", "opacus_ghost"), (*_TRANSFORMERS, "opacus"))
 
 
 def _steps() -> list[Cell]:
@@ -119,7 +124,7 @@ def _methods() -> list[Cell]:
             what=f"{method} with records of up to {block} tokens, from text to perplexity, by the training loop",
             function="methods.train_method",
             arguments={"method": method, "block": block},
-            needs=("transformers", "tokenizers", "safetensors"),
+            needs=(*_TRANSFORMERS, "tokenizers", "safetensors", "pyarrow"),
             seconds=180,
         )
         for block in (512, 1_024)
@@ -143,6 +148,7 @@ _PROCESSES: Final = [
         function="shared.gloo",
         needs=_TRANSFORMERS,
         seconds=60,
+        is_timed=False,
     ),
 ]
 _SPACY: Final = [

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -76,34 +77,48 @@ def run_slice(
     given: Slice,
     start: Callable[[Cell, Path, Slice], subprocess.Popen[bytes]],
 ) -> list[str]:
-    """Runs unfinished cells that fit, and returns the names of the cells that are left.
+    """Runs unfinished cells that fit, checks side by side, and returns the names of the cells that are left.
 
     A cell that was cut takes at least twice the time that it had; a cell that had a whole slice has failed.
     """
     deadline = time.monotonic() + given.seconds
     usable = given.seconds - MARGIN_SECONDS
-    has_run = False
+    ready: list[Cell] = []
     for cell in cells:
         if results.is_finished(given.out, cell, again=given.again):
             continue
         reason = obstacle(cell, given.place.device)
-        if reason is not None:
-            print(f"{cell.name}: skipped, {reason}", flush=True)
-            results.write(given.out, cell, {"status": "skipped", "reason": reason, **given.about}, every)
+        if reason is None:
+            ready.append(cell)
             continue
+        print(f"{cell.name}: skipped, {reason}", flush=True)
+        results.write(given.out, cell, {"status": "skipped", "reason": reason, **given.about}, every)
+
+    def work(cell: Cell, *, is_first: bool) -> tuple[Cell, dict[str, Any]] | None:
         left = deadline - time.monotonic() - MARGIN_SECONDS
         known = results.read(given.out, cell) or {}
         wanted = min(usable, max(cell.seconds, 2 * known.get("allowed_seconds", 0.0)))
-        if left < wanted and (has_run or left <= 0):
-            continue
-        has_run = True
+        if left < wanted and (not is_first or left <= 0):
+            return None
         begun = time.monotonic()
         found = run_cell(cell, given, left, start)
         took = time.monotonic() - begun
         if found["status"] == "cut" and left >= 0.9 * usable:
             found = {"status": "failed", "reason": f"takes longer than a slice of {given.seconds:.0f} s"}
-        results.write(given.out, cell, {**found, "seconds": round(took, 1), **given.about}, every)
-        print(f"{cell.name}: {found['status']}, {took:.0f} s{_shown(found)}", flush=True)
+        return cell, {**found, "seconds": round(took, 1), **given.about}
+
+    def note(done: tuple[Cell, dict[str, Any]] | None) -> None:
+        if done is not None:
+            cell, found = done
+            results.write(given.out, cell, found, every)
+            print(f"{cell.name}: {found['status']}, {found['seconds']:.0f} s{_shown(found)}", flush=True)
+
+    together = [cell for cell in ready if not cell.is_timed]
+    with ThreadPoolExecutor(max(1, min(8, (os.cpu_count() or 2) // 2))) as pool:
+        for future in as_completed([pool.submit(work, cell, is_first=True) for cell in together]):
+            note(future.result())
+    for number, cell in enumerate(cell for cell in ready if cell.is_timed):
+        note(work(cell, is_first=not together and number == 0))
     return [cell.name for cell in cells if not results.is_finished(given.out, cell)]
 
 

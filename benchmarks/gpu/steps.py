@@ -15,7 +15,7 @@ from .cells import Place
 
 ROUNDS: Final = 3
 LARGEST: Final = 4_096
-MAX_SECONDS: Final = 90.0
+MAX_SECONDS: Final = 20.0
 """Time of a cell, after which no further batch is begun."""
 
 EXACT: Final = 1e-5

@@ -23,7 +23,8 @@ from flows.running.spending import checked_releases, spent, trained_key, trusted
 from pipelines.errors import ConfigError, ReticentError
 from pipelines.files import finite, write_atomic, write_json
 from pipelines.methods.registry import METHODS, PROTECTIONS, RULES, method
-from pipelines.report.comparison import COMPARED, figures_shown, render_comparison
+from pipelines.report.comparison import COMPARED, claims_zero, figures_shown, render_comparison
+from pipelines.report.numbers import real
 from pipelines.settings.loading import ENV_PREFIX, ProjectSettings, idle_settings, load_settings
 from pipelines.store.objects import runs
 from pipelines.store.objects.manifest import load
@@ -331,19 +332,28 @@ def compare_text(document: Mapping[str, Any]) -> str:
                 _short(figure["mean"]),
                 f"{_short(low)} - {_short(high)}" if low is not None else f"{row['num_repetitions']} repetition",
                 *(_short(row[name]["mean"]) for name in more),
-                _short(row["epsilon_unamplified"]) if row["epsilon_unamplified"] is not None else "none",
-                f"{claim['notion']} {_short(claim['epsilon'])}" if claim else "none",
+                real(row["epsilon_unamplified"], upper=True) if row["epsilon_unamplified"] is not None else "none",
+                f"{claim['notion']} {real(claim['epsilon'], upper=True)}" if claim else "none",
                 f"{row['train_seconds']:.0f}",
             )
         )
     widths = [max(len(line[at]) for line in lines) for at in range(len(head))]
-    table = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    is_left = [title in ("method", "95 % interval", "claim") for title in head]
+    table = [
+        "  ".join(
+            cell.ljust(width) if left else cell.rjust(width)
+            for cell, width, left in zip(line, widths, is_left, strict=True)
+        ).rstrip()
+        for line in lines
+    ]
     shown = [*_cost(document["together"]), *table]
     dropped = dict.fromkeys((row["method"], *row["dropped"]) for row in document["variants"] if row["dropped"])
     shown += [f"{method} gives no such protection, so left out: {', '.join(names)}" for method, *names in dropped]
     failed = [row for row in document["variants"] if row["state"] == "failed"]
     shown += [f"failed: {row['method']}, repetition {row['repetition']}: {row['reason']}" for row in failed]
     shown.append("* of the training as a whole, replace-one, no credit for redaction; none: a part of it has no noise")
+    if any(map(claims_zero, document["methods"])):
+        shown.append("a claim of 0 is about masked secrets only: it says nothing about secrets that redaction missed")
     shown.append(CHOICE)
     page = document["outputs"]["html"]
     return "\n".join([*shown, f"page: {page}", *in_plain(Path(page))])
@@ -354,7 +364,9 @@ def _cost(whole: Mapping[str, Any] | None) -> list[str]:
     if whole is None:
         return []
     num, trusted = whole["num_releases"], whole["num_trusted"]
-    bound = "no bound" if whole["epsilon"] is None else f"epsilon {_short(whole['epsilon'])}, delta {whole['delta']:g}"
+    bound = "no bound"
+    if whole["epsilon"] is not None:
+        bound = f"epsilon {real(whole['epsilon'], upper=True)}, delta {whole['delta']:g}"
     lines = [f"{num} release{'s on these files together' if num > 1 else ''}: {bound} (reticent ledger)"] if num else []
     lines += [f"no guarantee: {because}"] if (because := whole["not_guaranteed_because"]) else []
     lines += [trusted_text(trusted)] if trusted else []

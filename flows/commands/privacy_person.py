@@ -15,7 +15,7 @@ _PERSON: Final = (
     "neighbours: all records of one person are replaced by others, and every person keeps the number of records",
     "nobody has more records than --records; a person with fewer is covered as well",
     "the person's own records only: what other people's records say about the person is not covered",
-    "the proof is on the page docs/groups.md",
+    "the proof is on the page docs/concepts.md",
 )
 
 

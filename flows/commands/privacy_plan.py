@@ -43,7 +43,7 @@ _SAMPLING_OF_PEOPLE: Final = (
 )
 _ESTIMATE: Final = (
     "noise figures are exact for the noise shown; what they mean for a model is an estimate from small models "
-    "(docs/planning.md)"
+    "(docs/models.md)"
 )
 
 

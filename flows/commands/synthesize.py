@@ -95,6 +95,6 @@ def synthesize_text(document: Mapping[str, Any]) -> str:
         f"  trusted side  {document['replayed']:,} rows replay a passage of one training document (p = "
         f"{document['replayed_p_value']:.2g} against held-out documents), {document['replayed_unpublished']:,} of them "
         f"a passage that is not published; {finds}. These counts come from private text: do not pass them on, and "
-        "base no decision on them (docs/synthesizing.md)"
+        "base no decision on them (docs/releasing.md)"
     )
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Generates the reference of the public API from its docstrings: ``python -m flows.docs.api > docs/api.md``."""
+"""Generates the pages of the public API in ``docs/api/`` from its docstrings: ``python -m flows.docs.api``."""
 
 from __future__ import annotations
 
@@ -8,26 +8,33 @@ import inspect
 import re
 from collections.abc import Iterator
 from dataclasses import is_dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
 from pipelines.printable import first_sentence
 
 _PUBLIC: Final = "reticent"  # imported by name: no import of ours goes upwards
-_MODULES: Final = (
-    *("dp", "policies", "accounting", "miss_rate", "runs", "models"),
-    *("plugins", "plugins.policies", "plugins.readers", "plugins.methods", "plugins.tasks", "plugins.training"),
-    *("plugins.layers", "errors"),
-)
+FOLDER: Final = Path(__file__).parents[2] / "docs" / "api"
+_PAGES: Final = {
+    **{name: (name,) for name in ("dp", "policies", "accounting", "miss_rate", "runs", "models")},
+    "plugins": (
+        "plugins",
+        *(f"plugins.{kind}" for kind in ("policies", "readers", "methods", "tasks", "training", "layers")),
+    ),
+    "errors": ("errors",),
+}
+_MODULES: Final = tuple(name for names in _PAGES.values() for name in names)
 _SECTION: Final = re.compile(r"(Args|Attributes|Returns|Raises|Yields):$")
 _ENTRY: Final = re.compile(r"(\*{0,2}\w+(?:, \*{0,2}\w+)*): (.*)")
 _REFERENCE: Final = re.compile(r"`((?:pipelines|flows)\.[\w.]+)`")
 _QUALIFIED: Final = re.compile(r"\b(?:\w+\.)+(?=\w)")
+_HEADING: Final = re.compile(r"^#(?=#+ )", re.MULTILINE)
 _LINE: Final = 100
 
 _POLICY: Final = """# The public API
 
-`make docs` makes this page from the docstrings. Every example runs as a test.
+`make docs` makes these pages from the docstrings, one for each module. Every example runs as a test.
 
 ```python
 import reticent
@@ -36,10 +43,10 @@ import reticent
 loads nothing else. Each part loads its dependencies when you first use it. No part needs Prefect, and only
 `reticent.dp` and trained models need torch.
 
-**What is public.** The names on this page, by the names they have here, with their documented arguments, attributes,
-results and error types; the command line with its JSON and exit codes; the settings ([settings.md](settings.md));
-the tables and their columns ([inspecting.md](inspecting.md)); the interfaces of plug-ins
-([extending.md](extending.md)).
+**What is public.** The names on these pages, by the names they have here, with their documented arguments, attributes,
+results and error types; the command line with its JSON and exit codes; the settings ([settings.md](../settings.md));
+the tables and their columns ([inspecting.md](../inspecting.md)); the interfaces of plug-ins
+([extending.md](../extending.md)).
 
 **What is not.** Every import of `pipelines`, `flows` or `tasks`, names that begin with `_`, the texts of messages and
 reports, the layout inside a store, and the bytes of a model. They can change in any version.
@@ -56,15 +63,24 @@ its removal and the replacement, and the changelog lists it under "Deprecated".
 """
 
 
-def page() -> str:
-    """Returns the whole page."""
-    parts = [_POLICY, "\n".join(_top())]
-    for name in _MODULES:
-        module = importlib.import_module(f"{_PUBLIC}.{name}")
-        parts.append("\n".join([f"## {module.__name__}", "", *_markdown(inspect.getdoc(module) or "")]))
-        parts += ["\n".join(_entry(module, attribute)) for attribute in getattr(module, "__all__", ())]
-    text = "\n\n".join(part.strip("\n") for part in parts) + "\n"
-    return _REFERENCE.sub(lambda found: f"`{_names().get(found[1], found[1])}`", text)
+def pages() -> dict[str, str]:
+    """Returns the pages by file name: an overview, and a page for each module. The parts of ``plugins`` share one."""
+    made = {"README.md": "\n\n".join([_POLICY.strip("\n"), "\n".join(_top())])}
+    for page, names in _PAGES.items():
+        first, *others = ("\n\n".join(_module(name)) for name in names)
+        made[f"{page}.md"] = "\n\n".join([_HEADING.sub("", first), *others])
+    replaced = {
+        name: _REFERENCE.sub(lambda found: f"`{_names().get(found[1], found[1])}`", text) for name, text in made.items()
+    }
+    return {name: text + "\n" for name, text in replaced.items()}
+
+
+def _module(name: str) -> list[str]:
+    """Returns the parts of a module: its docstring, and an entry for each public name."""
+    module = importlib.import_module(f"{_PUBLIC}.{name}")
+    parts = ["\n".join([f"## {module.__name__}", "", *_markdown(inspect.getdoc(module) or "")])]
+    parts += ["\n".join(_entry(module, attribute)) for attribute in getattr(module, "__all__", ())]
+    return [part.strip("\n") for part in parts]
 
 
 def _top() -> list[str]:
@@ -74,9 +90,11 @@ def _top() -> list[str]:
     for name in package.__all__:
         found = getattr(package, name)
         if isinstance(found, ModuleType):
-            lines.append(f"| `reticent.{name}` | {_first_line(found)} |")
+            lines.append(f"| [`reticent.{name}`]({name}.md) | {_first_line(found)} |")
         elif not name.startswith("__"):
-            lines.append(f"| `reticent.{name}` | `{_names()[_place(found)]}`: {_first_line(found)} |")
+            place = _names()[_place(found)]
+            link = f"{place.split('.')[1]}.md#{place.replace('.', '').lower()}"
+            lines.append(f"| `reticent.{name}` | [`{place}`]({link}): {_first_line(found)} |")
     return lines
 
 
@@ -223,4 +241,6 @@ def _plain(text: str) -> str:
 
 
 if __name__ == "__main__":
-    print(page(), end="")
+    FOLDER.mkdir(exist_ok=True)
+    for name, text in pages().items():
+        (FOLDER / name).write_text(text, "utf-8")

@@ -27,8 +27,8 @@ first rows of the best two in the terminal, and asks. Without a terminal, add `-
 and says so. With `--json`, it ends with one line for programs, which quotes the first texts.
 
 In `reticent.toml` you can give a format in `corpus.format`, or for files of one pattern in `[[corpus.source]]`. The
-format `skip` leaves files out. [Corpora](corpora.md) describes fields, mails, languages and sentences. All settings are
-in [settings](settings.md#corpus).
+format `skip` leaves files out. [Your own text](corpora.md) describes fields, mails, languages and sentences.
+[Settings](settings.md#corpus) lists all settings.
 
 `make docs` makes this page from the code that reads the files. A test reads every example.
 """
@@ -42,9 +42,11 @@ def formats_page() -> str:
     parts = [_INTRODUCTION, *_table(), ""]
     for name, spec in FORMATS.items():
         files = ", ".join(f"`{suffix}`" for suffix in spec.kinds)
-        parts += [f"## {name}", "", f"A document is {spec.document}. Files: {files}.", ""]
+        settings = ", ".join(f"`{field}`" for field in spec.settings)
+        about = f"A document is {spec.document}. Files: {files}." + f" Settings: {settings}." * bool(settings)
+        parts += [f"## {name}", "", about, ""]
         if name in examples:
-            parts += _example(name, examples[name])
+            parts += _example(name, examples[name], spec.example)
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -84,12 +86,12 @@ def _table() -> list[str]:
     return lines
 
 
-def _example(name: str, example: Any) -> list[str]:
+def _example(name: str, example: Any, short: str) -> list[str]:
     documents = _number(example.documents, "document")
     speakers = f", {_number(example.speakers, 'speaker')}" if example.speakers else ""
     title = f"`{example.file_name}`: {documents}, {_number(example.rows, 'row')}{speakers}."
     if name in _BINARY or b"\0" in example.data:
-        return [title + " The file is binary.", ""]
+        return [f"{title} The file is binary{'' if example.file_name in short else f': {short}'}.", ""]
     try:
         text = example.data.decode("utf-8")
     except UnicodeDecodeError:

@@ -14,7 +14,7 @@ import re
 import shutil
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 _ROOT: Final = Path(__file__).parents[2]
 ROOT_PAGES: Final = {
@@ -30,46 +30,58 @@ COPIES: Final = "files"
 
 GUIDES: Final = "How to"
 SECTIONS: Final[dict[str, tuple[str, ...]]] = {
-    "Start": ("index.md", "installing.md"),
-    "Understand": (
-        "concepts.md",
-        "pipeline.md",
-        "faq.md",
-        "glossary.md",
-        "threat-model.md",
-        "security.md",
-        "comparison.md",
-        "groups.md",
-        "planning.md",
+    "Start": ("index.md", "installing.md", "faq.md"),
+    "Tutorials": (
+        "tutorials/README.md",
+        *(f"tutorials/{name}.md" for name in ("chat-logs", "improve", "auditing", "comparing", "people", "nightly")),
+        "tutorials/*",
     ),
-    "Tutorials": ("tutorials/README.md", "tutorials/*"),
     GUIDES: (
-        "own-text.md",
-        "formats.md",
         "corpora.md",
         "policies.md",
-        "detectors.md",
         "reviewing.md",
-        "methods.md",
         "models.md",
-        "synthesizing.md",
+        "methods.md",
+        "audit.md",
         "releasing.md",
         "signing.md",
-        "audit.md",
         "inspecting.md",
         "engine.md",
         "extending.md",
-        "operations.md",
-        "encryption.md",
         "deploying.md",
+        "encryption.md",
         "scale.md",
-        "no-network.md",
     ),
-    "Reference": ("commands.md", "command_line.md", "settings.md", "api.md", "promises.md", "sharp_edges.md"),
-    "Evidence": ("reproductions.md", "orderings.md", "gpu.md"),
-    "Project": ("architecture.md", "decisions/README.md", "decisions/*", "contributing.md", "changelog.md"),
+    "Reference": ("commands.md", "settings.md", "formats.md", "api/"),
+    "Explanation": ("concepts.md", "security.md", "sharp_edges.md"),
+    "Evidence": ("reproductions.md", "papers/*", "orderings.md", "gpu.md"),
+    "Project": ("architecture.md", "decisions/", "contributing.md", "changelog.md"),
 }
-"""Pages by section. ``*`` is every page of a folder. A page that is not listed comes last among the guides."""
+"""Pages by section. ``*`` is every page of a folder, and a folder is a section inside it, by its name in `FOLDERS`.
+A page that is not listed comes last among the guides.
+"""
+FOLDERS: Final = {"api/": "The API", "decisions/": "Decisions"}
+
+SOUGHT: Final[dict[str, str]] = {
+    "installing.md": "pip, pipx, wheel, offline, air gap, telemetry, internet, CVE",
+    "faq.md": "FAQ, glossary, terminology, comparison, alternatives",
+    "concepts.md": "epsilon, delta, privacy budget, DP, user-level privacy, group privacy",
+    "corpora.md": "import, Slack, WhatsApp, Teams, Outlook, e-mail, transcripts, CSV, JSON, Excel",
+    "policies.md": "anonymise, anonymize, anonymisation, anonymization, de-identify, deidentify, PII, PHI, "
+    "redaction, pseudonymise, pseudonymize, scrub, NER, Presidio, GLiNER, masking",
+    "reviewing.md": "annotate, annotation, labelling, labeling, recall, false negatives",
+    "models.md": "train, fine-tune, finetune, LoRA, Llama, SmolLM2, batch size, learning rate",
+    "methods.md": "DP-SGD, CRT, JFT",
+    "audit.md": "membership inference, MIA, memorisation, memorization, leakage, canary, red team",
+    "releasing.md": "publish, share, upload, Hub, model card, synthetic data, vLLM",
+    "signing.md": "GDPR, DSGVO, RGPD, CCPA, HIPAA, data protection officer, lawyer, compliance, anonymous",
+    "inspecting.md": "polars, pandas, Parquet, SQL",
+    "engine.md": "Opacus, PrivacyEngine, Trainer, accelerate, PyTorch",
+    "deploying.md": "cron, schedule, Airflow, Docker, Kubernetes, systemd, backup, Prometheus, right to be forgotten, "
+    "erasure, delete, unlearning",
+    "security.md": "vulnerability, attacker, adversary",
+}
+"""Words that people type into the search of the site, by the page that answers. They need not stand on that page."""
 
 _LINK: Final = re.compile(r"(?<=\]\()([^)\s#]+)(?=[)#])")
 _FENCE: Final = re.compile(r"\s*```")
@@ -82,15 +94,15 @@ def sources() -> dict[str, Path]:
     return {**docs, **{name: _ROOT / source for source, name in ROOT_PAGES.items()}}
 
 
-def navigation(pages: list[str]) -> list[dict[str, list[str]]]:
+def navigation(pages: list[str]) -> list[dict[str, list[Any]]]:
     """Returns mkdocs' ``nav`` with every page once."""
     left = sorted(pages)
-    nav: dict[str, list[str]] = {}
+    nav: dict[str, list[Any]] = {}
     for section, names in SECTIONS.items():
         nav[section] = []
         for name in names:
-            taken = [p for p in left if (p.startswith(name[:-1]) if name.endswith("*") else p == name)]
-            nav[section] += taken
+            taken = [p for p in left if (p.startswith(name.rstrip("*")) if name.endswith(("*", "/")) else p == name)]
+            nav[section] += [{FOLDERS[name]: taken}] if taken and name in FOLDERS else taken
             left = [p for p in left if p not in taken]
     nav[GUIDES] += left
     return [{section: found} for section, found in nav.items() if found]
@@ -147,7 +159,9 @@ def gather(out: Path) -> None:
             to = pages / names[source]
             to.parent.mkdir(parents=True, exist_ok=True)
             if source.suffix == ".md":
-                to.write_text(page(source.read_text("utf-8"), source, names), "utf-8")
+                sought = SOUGHT.get(names[source])
+                tags = f"---\ntags: {json.dumps(sought.split(', '))}\n---\n" if sought else ""
+                to.write_text(tags + page(source.read_text("utf-8"), source, names), "utf-8")
             else:
                 shutil.copyfile(source, to)
         written.update(left)

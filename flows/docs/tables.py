@@ -1,4 +1,4 @@
-"""Generates parts of pages from the code: the tables of policies and formats, and the reference of commands."""
+"""Generates parts of pages from the code: the table of policies, and the reference of commands."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Final
 
 from flows.docs.commands import commands
-from pipelines.corpus.formats import FORMATS
 from pipelines.policies.detectors.specs import SPECS
 
 _DOCS: Final = Path(__file__).parents[2] / "docs"
-PAGES: Final = {"policies": _DOCS / "policies.md", "formats": _DOCS / "corpora.md", "commands": _DOCS / "commands.md"}
+PAGES: Final = {"policies": _DOCS / "policies.md", "commands": _DOCS / "commands.md"}
 
 
 def policies() -> str:
@@ -23,17 +22,6 @@ def policies() -> str:
         coupling += ["couples rows"] * spec.couples_rows
         settings = [f"`{field}`" for field in (spec.options.model_fields if spec.options else ())]
         lines.append(f"| `{name}` | {spec.description} | {', '.join(reads + coupling)} | {', '.join(settings)} |")
-    return "\n".join(lines)
-
-
-def formats() -> str:
-    """Returns a table with one row per format."""
-    lines = ["| `corpus.format` | Files | A document is | Settings | Known secrets | Example |", "|" + "---|" * 6]
-    for name, spec in FORMATS.items():
-        files = ", ".join(f"`{suffix}`" for suffix in spec.kinds)
-        settings = ", ".join(f"`{field}`" for field in spec.settings)
-        gold = "yes" if spec.has_gold else "–"
-        lines.append(f"| `{name}` | {files} | {spec.document} | {settings} | {gold} | {spec.example} |")
     return "\n".join(lines)
 
 
@@ -53,7 +41,7 @@ def page(text: str, name: str, table: str, maker: str = "make docs") -> str:
 
 def pages() -> dict[Path, str]:
     """Returns every page with its table brought up to date."""
-    tables = {"policies": policies(), "formats": formats(), "commands": commands()}
+    tables = {"policies": policies(), "commands": commands()}
     return {path: page(path.read_text("utf-8"), name, tables[name]) for name, path in PAGES.items()}
 
 

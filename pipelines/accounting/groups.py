@@ -6,7 +6,7 @@ most S clipping norms, S ~ Bin(k, q), in either world. Then the pair
     S + Z against -S + Z,  S ~ Bin(k, q),  Z ~ N(0, sigma^2)
 
 dominates the step: for every alpha the hockey-stick divergence of the two worlds is at most that of this pair. The
-proof is on the page ``docs/groups.md``. The form for adding or removing a group is that of Ganesh (2024, arXiv
+proof is on the page ``docs/concepts.md``. The form for adding or removing a group is that of Ganesh (2024, arXiv
 2401.10294). Without sampling, S = k and the pair is that of a Gaussian with noise sigma / k. With k = 1 it is the usual
 pair of a record. Steps compose adaptively (Zhu, Dong and Wang 2022, Theorem 10).
 

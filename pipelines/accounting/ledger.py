@@ -362,7 +362,7 @@ def refusal(projection: Projection, budget: Budget, release_id: str = "") -> str
     if projection.unbounded:
         return (
             f"{text}Nothing bounds what a person brings to this training: set corpus.owner_from, and train.unit = "
-            "'owner' or guarantee.owner_bound (docs/groups.md)"
+            "'owner' or guarantee.owner_bound (docs/concepts.md)"
         )
     return (
         f"{text}Keep the model that is published, set a smaller train.target_epsilon, train on other "

@@ -7,6 +7,7 @@ states and, if the head is trained under privacy, the norms. Then they are dropp
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -17,6 +18,9 @@ from pipelines.dp.errors import LossError, NoRuleError
 from pipelines.dp.grams import gram_squares
 from pipelines.dp.head_use import HeadUse, compute_logits, pieces, softmax_in_place
 from pipelines.dp.layers import Site
+from pipelines.dp.products import full_products
+from pipelines.dp.reduced_head import ReducedHead
+from pipelines.dp.tensor_cores import takes
 from pipelines.dp.uses import DenseUse, MemoryBudget, Room, Scratch, Sums, compute_dtype
 
 IGNORED_LABEL = -100
@@ -77,7 +81,7 @@ def fused_losses(
         hidden = hidden.to(torch.get_autocast_dtype(device))
     with torch.autocast(device, enabled=False):
         losses: torch.Tensor = _FusedHead.apply(  # type: ignore[no-untyped-call]
-            site, budget or MemoryBudget(), hidden, head.weight, head.bias, labels.clamp(min=0), weights
+            site, budget or MemoryBudget.of(hidden.device), hidden, head.weight, head.bias, labels.clamp(min=0), weights
         )
     return losses
 
@@ -102,15 +106,25 @@ class _FusedHead(torch.autograd.Function):
             ctx.order = packed
             labels, weights = labels.gather(1, packed), weights.gather(1, packed)
             hidden = hidden.gather(1, packed[:, :, None].expand(-1, -1, hidden.shape[2]))
-        run = _Chunks(hidden, weight, bias, labels, weights, budget, ctx.needs_input_grad, site)
-        losses = run.go()
+        is_private = site is not None and ctx.needs_input_grad[3]
+        run: _Chunks | ReducedHead
+        if takes(hidden):
+            room, number = (site.tape.room, site.tape.batch_number) if site is not None else (None, 0)
+            needs = ctx.needs_input_grad[2:5]
+            run = ReducedHead(hidden, weight, bias, labels, weights, budget, needs, room, number)
+            losses = run.go()
+        else:
+            run = _Chunks(hidden, weight, bias, labels, weights, budget, ctx.needs_input_grad, site)
+            # The logits of some examples are computed again in the backward pass, and have to be the same.
+            with full_products() if is_private else nullcontext():
+                losses = run.go()
         ctx.run = run
         return losses
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        run: _Chunks = ctx.run
+        run: _Chunks | ReducedHead = ctx.run
         site: Site | None = ctx.site
         weight_gradient = bias_gradient = hidden_gradient = None
         if ctx.needs_input_grad[2]:

@@ -117,6 +117,9 @@ class _Linear(torch.autograd.Function):
     def forward(
         ctx: Any, site: Site, is_transposed: bool, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
     ) -> torch.Tensor:
+        device = x.device.type
+        if torch.is_autocast_enabled(device) and x.dtype != torch.float64:
+            x = x.to(torch.get_autocast_dtype(device))  # as autocast does; once, because it is saved too
         out = functional.linear(x, weight.t() if is_transposed else weight, bias)
         if out._is_view():  # of the rows; torch refuses changes in place of a view that a function returns
             out = torch.ops.aten._unsafe_view(out, out.shape)

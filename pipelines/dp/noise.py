@@ -21,6 +21,9 @@ BLOCK: Final = 2**16
 """Numbers from one stream, few enough to stay in the cache. A stream depends on the key and its number only, never on
 threads."""
 
+_DRAW: Final = 2**26
+"""Numbers that a device draws at once."""
+
 _SMALL: Final = 2**16
 _ZEROS: Final = bytes(4 * BLOCK)
 
@@ -56,10 +59,11 @@ def add_noise(
             for job in jobs:
                 job.result()
     elsewhere = [tensor for tensor in sums if tensor.device.type != "cpu"]
-    if elsewhere:
-        _add_on_device(elsewhere, standard_deviation, key)
-        for tensor in elsewhere:
-            tensor.div_(divisor)
+    for device in dict.fromkeys(tensor.device for tensor in elsewhere):
+        of_device = [tensor for tensor in elsewhere if tensor.device == device]
+        _add_on_device(of_device, standard_deviation, key)
+        torch._foreach_div_(of_device, divisor)
+        key = rng.integers(0, 2**64, size=2, dtype=np.uint64)  # no two devices draw the same noise
 
 
 def _blocks(tensors: Sequence[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
@@ -156,10 +160,23 @@ class Normals:
 
 def _add_on_device(tensors: list[torch.Tensor], standard_deviation: float, key: npt.NDArray[np.uint64]) -> None:
     # A device's generator takes 64 bits of seed: two of them, added, use the whole key.
-    for device in {tensor.device for tensor in tensors}:
-        generators = [torch.Generator(device).manual_seed(int(half) >> 1) for half in key]
-        for tensor in tensors:
-            if tensor.device == device:
-                for generator in generators:
-                    noise = torch.randn(tensor.shape, generator=generator, device=device, dtype=tensor.dtype)
-                    tensor.add_(noise, alpha=standard_deviation / math.sqrt(2))
+    generators = [torch.Generator(tensors[0].device).manual_seed(int(half) >> 1) for half in key]
+    for group in _groups(tensors):
+        sizes = [tensor.numel() for tensor in group]
+        for generator in generators:
+            noise = torch.randn(sum(sizes), generator=generator, device=generator.device, dtype=group[0].dtype)
+            parts = [part.view_as(tensor) for part, tensor in zip(torch.split(noise, sizes), group, strict=True)]
+            torch._foreach_add_(group, parts, alpha=standard_deviation / math.sqrt(2))
+
+
+def _groups(tensors: list[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
+    """Yields tensors of one dtype in groups, for few and large draws."""
+    group: list[torch.Tensor] = []
+    for tensor in tensors:
+        is_full = sum(t.numel() for t in group) + tensor.numel() > _DRAW
+        if group and (is_full or group[0].dtype != tensor.dtype):
+            yield group
+            group = []
+        group.append(tensor)
+    if group:
+        yield group

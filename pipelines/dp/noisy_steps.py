@@ -52,8 +52,9 @@ def noisy_step(
         for total in sums:
             total.div_(expected_batch_size)
     ranks.add_up(sums)
-    for parameter, total in zip(engine.parameters, sums, strict=True):
+    parameters = engine.parameters
+    for parameter, total in zip(parameters, sums, strict=True):
         parameter.grad = total.to(parameter.dtype)
     optimizer.step()
-    for parameter in engine.parameters:
+    for parameter in parameters:
         parameter.grad = None

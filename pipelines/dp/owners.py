@@ -2,7 +2,7 @@
 
 The event of such a step is that of a Poisson sample of records, with people in place of records: what a drawn person
 adds to the sum is clipped as the share of one record is. So no bound on the number of a person's records is needed
-(`docs/groups.md`).
+(`docs/concepts.md`).
 
 The number of people counts everyone in the training fold, also those without a private record. It is public, and equal
 in neighbouring data sets if everything that one person wrote is *replaced*. Who owns which record is private.

@@ -1,4 +1,5 @@
-"""Products of float32 numbers in float32, even if the process has asked torch for less precision."""
+"""Products of float32 numbers in float32, even if the process has asked torch for less precision; and of bfloat16
+numbers with a float32 result."""
 
 from __future__ import annotations
 
@@ -56,3 +57,25 @@ def _asked(switch: Any) -> Any:
         return switch()
     except RuntimeError:
         return None
+
+
+def wide_mm(left: torch.Tensor, right: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
+    """Returns the float32 product of (M, K) and (K, N) bfloat16 matrices: on tensor cores if they are on a GPU."""
+    if left.is_cuda:
+        return torch.mm(left, right, out_dtype=torch.float32, out=out)
+    return torch.mm(left.float(), right.float(), out=out)
+
+
+def wide_bmm(left: torch.Tensor, right: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
+    """Returns the float32 products of (B, M, K) and (B, K, N) bfloat16 matrices; see `wide_mm`."""
+    if left.is_cuda:
+        return torch.bmm(left, right, out_dtype=torch.float32, out=out)
+    return torch.bmm(left.float(), right.float(), out=out)
+
+
+def add_wide_mm(total: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> None:
+    """Adds the product of (M, K) and (K, N) bfloat16 matrices to a float32 one, in place; see `wide_mm`."""
+    if left.is_cuda:
+        torch.addmm(total, left, right, out_dtype=torch.float32, out=total)
+    else:
+        total.addmm_(left.float(), right.float())

@@ -18,6 +18,8 @@ from pipelines.dp.clipping import Factors
 from pipelines.dp.errors import IsolationError, LossError, UnsupportedLayerError
 from pipelines.dp.grams import dense_squares
 from pipelines.dp.head_use import HeadUse
+from pipelines.dp.reduced_head import ReducedHead
+from pipelines.dp.tensor_cores import on_tensor_cores
 from pipelines.dp.uses import (
     DenseUse,
     Direction,
@@ -161,6 +163,8 @@ class Tape:
 
     def add(self, where: str, parameter: torch.nn.Parameter, use: Use) -> None:
         """Records one use, found by the backward pass."""
+        if type(use) is OuterUse and self._num_calls.get(parameter, 0) == 1 and parameter not in self.slow:
+            use = on_tensor_cores(use)
         if self.phase is Phase.SUM:
             assert self.factors is not None  # noqa: S101
             use.add_weighted(self.sums, parameter, self.factors.of(parameter), self._scratch)
@@ -332,9 +336,11 @@ def joint_squares(uses: list[Use], num_elements: int, budget: MemoryBudget) -> S
     if len(uses) == 1:
         return uses[0].squares(budget)
     embedding = next((use for use in uses if isinstance(use, RowsUse)), None)
-    head = next((use for use in uses if isinstance(use, OuterUse | HeadUse)), None)
+    head = next((use for use in uses if isinstance(use, OuterUse | HeadUse | ReducedHead)), None)
     if len(uses) != 2 or embedding is None or head is None:
         return Squares(instantiated_squares(SumOfUses(uses), num_elements, budget))
+    if isinstance(head, ReducedHead):
+        return head.squares_with(embedding)
     first, second = embedding.squares(budget), head.squares(budget)
     cross = head.cross(embedding) if isinstance(head, HeadUse) else _cross(head, embedding)
     # |E + H|^2 = |E|^2 + |H|^2 + 2 <E, H>: a cross term of either sign.

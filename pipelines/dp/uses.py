@@ -7,6 +7,7 @@ of its outputs.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -29,6 +30,15 @@ class MemoryBudget:
 
     working_bytes: int = 32 * 2**20
     kept_bytes: int = 512 * 2**20
+
+    @classmethod
+    @functools.cache
+    def of(cls, device: torch.device) -> MemoryBudget:
+        """Returns the default for a device: on a GPU, where small products leave it idle, shares of its memory."""
+        if device.type != "cuda":
+            return cls()
+        total = torch.cuda.get_device_properties(device).total_memory
+        return cls(working_bytes=total // 64, kept_bytes=total // 16)
 
     def __post_init__(self) -> None:
         if self.working_bytes < 1 or self.kept_bytes < 0:
@@ -102,10 +112,7 @@ class Sums:
         return bool(self._tensors)
 
     def add_product(self, parameter: torch.nn.Parameter, left: torch.Tensor, right: torch.Tensor) -> None:
-        """Adds ``left @ right``, with as many elements as the parameter.
-
-        The first product is written directly, which saves filling memory with zeros.
-        """
+        """Adds ``left @ right``, as large as the parameter. The first is written directly, not added to zeros."""
         if parameter in self._tensors:
             self._tensors[parameter].view(len(left), -1).addmm_(left, right)
         else:

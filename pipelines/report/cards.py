@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from pipelines.methods.registry import method
 from pipelines.printable import printable
 from pipelines.report.claims import (
     can_be_claimed,
@@ -42,6 +43,39 @@ NEVER: Final = (
     "Fitness for any task, bias and harm.",
 )
 """What nobody measures in any run."""
+EXAMPLE: Final = (
+    "I am Mary Jones, and my order is 118-20443-9917. Call 555 0143.",
+    "I am <MASK>, and my order is <MASK>. Call <MASK>.",
+)
+"""Made-up text before and after redaction by the policies `addresses` and `identifiers`."""
+_TASKS: Final[Mapping[str, str]] = {
+    "language_modelling": "writes, completes and scores text of the kind that it was trained on",
+    "dialogue": "writes the next turns of dialogues of the kind that it was trained on",
+    "response": "replies in dialogues of the kind that it was trained on",
+    "table_to_text": "describes tables of the kind that it was trained on",
+    "classification": "classifies text of the kind that it was trained on",
+}
+_NOT_FOR: Final = (
+    "Do not use it where an answer must be true, or to decide about people. Nobody measured that.",
+    "Names and numbers that it writes may be made up, may stand in the base model's text, or may be secrets that "
+    "redaction missed.",
+    "It is no evidence that text is anonymous. What is promised stands below.",
+)
+_LOAD: Final = """```python
+import reticent
+
+model = reticent.open_trained(".")  # this folder; needs the package reticent
+print(model.generate(["hello"], num=3, max_new_tokens=20, seed=1))
+print(model.losses(["my parcel is late"]).per_record)  # nats
+```"""
+_LOAD_PLAINLY: Final = """```python
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained(".")
+model = AutoModelForCausalLM.from_pretrained(".")
+ids = tokenizer("hello", return_tensors="pt", add_special_tokens=False)
+print(tokenizer.decode(model.generate(**ids, max_new_tokens=20, do_sample=False)[0]))
+```"""
 
 
 def model_card_sections(report: Mapping[str, Any]) -> str:
@@ -59,6 +93,7 @@ def model_card_sections(report: Mapping[str, Any]) -> str:
         ("Accuracy", percent(training.get("accuracy"))),
     ]
     return _joined(
+        *_use(report),
         *_claims(report),
         "## Held-out text",
         f"Evaluated on {training['evaluated_on']}." if training.get("evaluated_on") else "",
@@ -109,6 +144,27 @@ def synthetic_section(told: Mapping[str, Any]) -> str:
         claim = [f"Guarantee (`{told['notion']}`): {numbers} for one {told['unit']}. {told['statement']}"]
         claim += ["It supposes that:", _list(told["assumptions"])]
     return "\n" + _joined("## The synthetic table", f"{rows}policies that know nothing of the corpus.", *claim)
+
+
+def _use(report: Mapping[str, Any]) -> Iterable[str]:
+    """Yields what the model is for, how to load it, and an example of what it read."""
+    training, settings = report["training"], report["settings"].get("train", {})
+    task = training.get("task")
+    yield "## Intended use"
+    if task in _TASKS:
+        yield f"This model {_TASKS[task]}. It is for research and for products whose text may be wrong."
+    yield _list(_NOT_FOR)
+    if task != "classification":
+        yield "## How to load it"
+        yield _LOAD
+        if settings.get("model") != "lstm" and settings.get("adaptation") != "prefix":
+            yield "The same without Reticent:"
+            yield _LOAD_PLAINLY
+    name, before, after = training.get("method"), *EXAMPLE
+    if report["redaction"]["policies"] and name is not None and not method(name).view.reads_original:
+        yield "## What it read"
+        yield "It read private rows as redaction left them. This example is made up:"
+        yield f"```text\nbefore  {before}\nafter   {after}\n```"
 
 
 def _claims(report: Mapping[str, Any]) -> Iterable[str]:

@@ -6,6 +6,7 @@ Every figure that a chart shows is also in a table beside it.
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from xml.etree.ElementTree import SubElement
@@ -13,13 +14,14 @@ from xml.etree.ElementTree import SubElement
 from markupsafe import Markup
 
 from pipelines.report.numbers import count, is_number, percent, real
-from pipelines.report.svg import WIDTH, coordinate, dot, line, markup, new_chart, rect, text, whisker
+from pipelines.report.svg import WIDTH, Axis, coordinate, dot, line, markup, new_chart, rect, text, whisker
 
-_LABEL_WIDTH = 128
+_LETTER_WIDTH = 7.1
 _BAR_HEIGHT = 14
 _ROW_HEIGHT = 24
 _MAX_BARS = 14
-_LETTERS = 18  # of a label that fit in its column
+_MOST_LETTERS = 28  # of a line of a label; a longer one takes several
+_LINE_HEIGHT = 14
 
 
 def coverage_bars(masked_tokens_by_label: Mapping[str, int]) -> Markup | None:
@@ -35,17 +37,21 @@ def coverage_bars(masked_tokens_by_label: Mapping[str, int]) -> Markup | None:
         rest = ranked[_MAX_BARS - 1 :]
         ranked = [*ranked[: _MAX_BARS - 1], (sum(n for n, _ in rest), f"{len(rest)} other labels")]
     largest = max(n for n, _ in ranked)
+    labels = [textwrap.wrap(label, _MOST_LETTERS) or [""] for _, label in ranked]
+    heights = [_ROW_HEIGHT + _LINE_HEIGHT * (len(lines) - 1) for lines in labels]
     svg = new_chart(
-        len(ranked) * _ROW_HEIGHT + 4,
-        "Masked tokens by label: " + ", ".join(f"{label} {count(n)}" for n, label in ranked),
+        sum(heights) + 4, "Masked tokens by label: " + ", ".join(f"{label} {count(n)}" for n, label in ranked)
     )
-    room = WIDTH - _LABEL_WIDTH - 64
-    for row, (num_tokens, label) in enumerate(ranked):
-        top = row * _ROW_HEIGHT + 4
+    left = 8 + _LETTER_WIDTH * max(len(words) for lines in labels for words in lines)
+    room = WIDTH - left - 64
+    top = 4.0
+    for (num_tokens, _), lines, height in zip(ranked, labels, heights, strict=True):
         length = max(1.0, room * num_tokens / largest)
-        text(svg, _LABEL_WIDTH - 8, top + 11, _shortened(label), "end")
-        rect(svg, _LABEL_WIDTH, top, length, _BAR_HEIGHT, "fill-private")
-        text(svg, _LABEL_WIDTH + length + 6, top + 11, count(num_tokens))
+        for number, words in enumerate(lines):
+            text(svg, left - 8, top + 11 + _LINE_HEIGHT * number, words, "end")
+        rect(svg, left, top, length, _BAR_HEIGHT, "fill-private")
+        text(svg, left + length + 6, top + 11, count(num_tokens))
+        top += height
     return markup(svg)
 
 
@@ -149,30 +155,29 @@ def learning_curves(curves: Mapping[str, Sequence[tuple[float, float]]], x_name:
         return None
     xs = [x for points in drawn.values() for x, _ in points]
     ys = [y for points in drawn.values() for _, y in points]
-    x_low, x_high, y_low, y_high = min(xs), max(xs), min(ys), max(ys)
-    if x_high == x_low:
+    if min(xs) == max(xs):
         return None
-    if y_high == y_low:
-        y_low, y_high = y_low - 0.5, y_high + 0.5
+    across = Axis(min(xs), max(xs), is_log=False)
+    upright = Axis.linear(ys, least=min(0.0, *ys), most=1.0 if max(*xs, *ys) == 1.0 else math.inf)
     left, top, right, bottom = 52.0, 22.0, WIDTH - 8.0, 200.0
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        return left + (right - left) * across.share(x), bottom - (bottom - top) * upright.share(y)
+
     spoken = "; ".join(f"{name} from {real(p[0][1], 3)} to {real(p[-1][1], 3)}" for name, p in drawn.items())
     svg = new_chart(244 + _ROW_HEIGHT * len(drawn), f"{y_name} by {x_name}: {spoken}")
     text(svg, 0, 11, y_name, css="soft")
-    for part in range(5):
-        y = bottom - (bottom - top) * part / 4
+    for tick, label in upright.labelled_ticks():
+        _, y = place(across.low, tick)
         line(svg, left, y, right, y, "grid")
-        text(svg, left - 6, y + 4, real(y_low + (y_high - y_low) * part / 4, 3), "end")
-    for part, anchor in ((0, "start"), (1, "middle"), (2, "end")):
-        value = x_low + (x_high - x_low) * part / 2
-        if part != 1 or value == int(value):  # there is no epoch one and a half
-            text(svg, left + (right - left) * part / 2, bottom + 18, real(value), anchor)
+        text(svg, left - 6, y + 4, label, "end")
+    for tick, label in across.labelled_ticks():
+        if tick == int(tick) or not all(x == int(x) for x in xs):  # there is no epoch one and a half
+            x, _ = place(tick, upright.low)
+            text(svg, x, bottom + 18, label, "end" if x > right - 12 else "middle")
     text(svg, right, bottom + 34, x_name, "end", css="soft")
     for index, (name, points) in enumerate(drawn.items()):
-        path = " ".join(
-            f"{coordinate(left + (right - left) * (x - x_low) / (x_high - x_low))},"
-            f"{coordinate(bottom - (bottom - top) * (y - y_low) / (y_high - y_low))}"
-            for x, y in points
-        )
+        path = " ".join(f"{coordinate(x)},{coordinate(y)}" for x, y in (place(*point) for point in points))
         css = f"curve curve-{index % 3}"
         SubElement(svg, "polyline", {"points": path, "class": css})
         y = 248 + index * _ROW_HEIGHT
@@ -186,7 +191,3 @@ def _spoken(row: Interval) -> str:
         return f"{row.name} not measured"
     bound = f", at most {percent(row.upper, upper=True)}" if row.upper is not None else ""
     return f"{row.name} estimated {percent(row.estimate)}{bound}"
-
-
-def _shortened(label: str) -> str:
-    return label if len(label) <= _LETTERS else label[: _LETTERS - 1] + "…"

@@ -18,6 +18,7 @@ _LINE_HEIGHT: Final = 16
 _LETTERS: Final = 46  # of a name beside its figure
 _APART: Final = 22.0  # points of equal epsilon
 _COLUMN: Final = 90.0  # where they stand
+_MOST_COLUMNS: Final = 4  # beyond them, epsilon is an axis
 _LEGEND: Final = 290.0
 
 Values = Mapping[str, float | None]
@@ -58,9 +59,9 @@ def dot_plot(rows: Sequence[tuple[str, Values]], figure: Figure) -> Markup | Non
     height = sum(_LINE_HEIGHT * (len(lines) + 1) + 6.0 for lines in names) + 50
     svg = new_chart(height, f"{figure.title}: " + "; ".join(_spoken(name, values) for name, values in drawn))
     text(svg, 0, 11, figure.title + _scale(axis), css="soft")
-    for tick in axis.ticks():
+    for tick, label in axis.labelled_ticks():
         line(svg, place(tick), 22, place(tick), height - 24, "grid")
-        text(svg, place(tick), height - 8, real(tick), _anchor(axis.share(tick)))
+        text(svg, place(tick), height - 8, label, _anchor(axis.share(tick)))
     y = 36.0
     for lines, (_, values) in zip(names, drawn, strict=True):
         text(svg, WIDTH, y, real(values["mean"]), "end")
@@ -93,6 +94,19 @@ def privacy_utility(points: Sequence[tuple[str, float, Values]], figure: Figure)
     y_axis = figure.axis([values for _, _, values in drawn])
     bounded = [epsilon for _, epsilon, _ in drawn if math.isfinite(epsilon)]
     x_axis = Axis.over(bounded, least=0.0) if bounded else None
+    ticks = [] if x_axis is None else x_axis.labelled_ticks()
+    columns = sorted(set(bounded))
+    if len(columns) <= _MOST_COLUMNS:
+        # A column for each epsilon: points of one stand side by side, and an axis would give each another epsilon.
+        x_axis = Axis(-0.5, len(columns) - 0.5, is_log=False) if columns else None
+        ticks = [(float(place), real(epsilon, upper=True)) for place, epsilon in enumerate(columns)]
+
+    def across(epsilon: float) -> float:
+        if x_axis is None or not math.isfinite(epsilon):
+            return unbounded
+        place = float(columns.index(epsilon)) if len(columns) <= _MOST_COLUMNS else epsilon
+        return first + (last - first) * x_axis.share(place)
+
     svg = new_chart(
         _LEGEND + sum(_LINE_HEIGHT * len(lines) + 6 for lines in _legend(drawn)),
         f"{figure.title} by epsilon: " + "; ".join(_spoken(name, values) for name, _, values in drawn),
@@ -102,21 +116,19 @@ def privacy_utility(points: Sequence[tuple[str, float, Values]], figure: Figure)
     def height(value: float) -> float:
         return bottom - (bottom - top) * y_axis.share(value)
 
-    for tick in y_axis.ticks():
+    for tick, label in y_axis.labelled_ticks():
         line(svg, left, height(tick), WIDTH, height(tick), "grid")
-        text(svg, left - 6, height(tick) + 4, real(tick), "end")
+        text(svg, left - 6, height(tick) + 4, label, "end")
     if x_axis is not None:
-        for tick in x_axis.ticks():
-            text(svg, first + (last - first) * x_axis.share(tick), bottom + 18, real(tick), "middle")
+        for tick, label in ticks:
+            text(svg, first + (last - first) * x_axis.share(tick), bottom + 18, label, "middle")
         text(svg, (left + right) / 2, bottom + 34, "ε" + _scale(x_axis), "middle", css="soft")
     if len(bounded) < len(drawn):
         line(svg, right + 14, top, right + 14, bottom, "grid")
         text(svg, unbounded, bottom + 18, "no ε", "middle")
     places: dict[float, list[int]] = {}
     for number, (_, epsilon, _) in enumerate(drawn):
-        bound = x_axis is not None and math.isfinite(epsilon)
-        x = first + (last - first) * x_axis.share(epsilon) if x_axis is not None and bound else unbounded
-        places.setdefault(x, []).append(number)
+        places.setdefault(across(epsilon), []).append(number)
     for middle, numbers in places.items():
         for at, number in enumerate(numbers):
             # Side by side, so that whiskers do not hide others.

@@ -45,14 +45,14 @@ def plan_chart(
     svg.attrib |= {"xmlns": "http://www.w3.org/2000/svg", "width": str(2 * WIDTH)}
     SubElement(svg, "style").text = _STYLE
     text(svg, 0, 12, "Total noise: σ / (B √T)")
-    for tick in upright.ticks():
+    for tick, label in upright.labelled_ticks():
         _, y = place((across.low, tick))
         line(svg, left, y, right, y, "grid")
-        text(svg, left - 6, y + 4, real(tick, 2), "end")
-    for tick in across.ticks():
+        text(svg, left - 6, y + 4, label, "end")
+    for tick, label in across.labelled_ticks():
         x, _ = place((tick, upright.low))
         line(svg, x, bottom, x, bottom + 4, "grid")
-        text(svg, x, bottom + 17, real(tick), "middle")
+        text(svg, x, bottom + 17, label, "middle")
     text(svg, right, bottom + 33, "gradients of records in an average step", "end", css="soft")
     _, y = place((across.low, limit))
     line(svg, left, y, right, y, "limit")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
@@ -13,6 +14,7 @@ from markupsafe import Markup, escape
 
 from pipelines.printable import printable
 from pipelines.report import charts, claims, numbers, sentences, words
+from pipelines.report.alignment import aligned
 from pipelines.report.assumptions import Numbered
 from pipelines.report.comparison_charts import Figure, dot_plot
 from pipelines.report.figures import ratio
@@ -29,17 +31,38 @@ class _Environment(Environment):
         return None if isinstance(value, Undefined) and isinstance(obj, Mapping) else value
 
 
-def render_html(report: Mapping[str, Any]) -> str:
-    """Returns the whole HTML page of a full or a public report. The same report gives the same bytes.
+@dataclass(frozen=True, kw_only=True)
+class Making:
+    """The facts on a page that its report does not hold. They are for the full version only.
+
+    Attributes:
+        run_id, started: id and start of the run that made the page.
+        examples: rows that are open as they were written.
+    """
+
+    run_id: str
+    started: str | None
+    examples: Sequence[str]
+
+
+def render_html(report: Mapping[str, Any], making: Making | None = None) -> str:
+    """Returns the whole HTML page of a full or a public report. The same arguments give the same bytes.
 
     Args:
         report: result of `pipelines.report.figures.build` or `pipelines.report.public.public_version`.
+        making: run and examples to show; None for none.
+
+    Raises:
+        ValueError: a public report was to show examples of rows.
     """
+    if making is not None and report["version"] != "full":
+        raise ValueError("only the full report shows its run and examples of rows")
     page = (
         _environment()
         .get_template("report.html")
         .render(
             report=report,
+            making=making,
             is_public=report["version"] == "public",
             css=Markup(_package_file("report.css")),  # noqa: S704 -- our own file
             assumptions=Numbered(report),
@@ -57,7 +80,7 @@ def render_html(report: Mapping[str, Any]) -> str:
             coverage=_coverage(report["redaction"]),
         )
     )
-    return printable(page.replace("<!-- contents -->", _contents(page), 1))
+    return printable(aligned(page.replace("<!-- contents -->", _contents(page), 1)))
 
 
 def _shared(texts: Sequence[str | None]) -> str | None:
@@ -73,7 +96,8 @@ def _contents(page: str) -> str:
 
 def render_page(template: str, **values: Any) -> Markup:
     """Fills in another template of this package."""
-    return Markup(printable(_environment().get_template(template).render(**values)))  # noqa: S704 -- escaped by the template
+    page = _environment().get_template(template).render(**values)
+    return Markup(printable(aligned(page)))  # noqa: S704 -- escaped by the template
 
 
 @functools.cache

@@ -14,11 +14,14 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 
 from markupsafe import Markup
 
+from pipelines.report.numbers import real
+
 WIDTH: Final = 400
 _LOG_FROM: Final = 10.0  # largest over smallest value
 _MOST_TICKS: Final = 6
-_SAME: Final = 1e-9
+_FEWEST_DIGITS: Final = 4
 _ROOM: Final = 0.06  # of the axis, beyond the outermost values
+_LEAST_SPAN: Final = 0.2  # of the largest value: a closer look would make noise look like an effect
 
 
 @dataclass(frozen=True)
@@ -47,8 +50,15 @@ class Axis:
         if first > 0 and last / first >= _LOG_FROM:
             room = (last / first) ** _ROOM
             return cls(max(first / room, least), min(last * room, most), is_log=True)
-        is_one = last - first <= _SAME * abs(last)  # but for rounding
-        room = (last - first) * _ROOM if not is_one else abs(first) * _ROOM or 1.0
+        return cls.linear(found, least=least, most=most)
+
+    @classmethod
+    def linear(cls, values: Iterable[float], *, least: float = -math.inf, most: float = math.inf) -> Axis:
+        """A linear axis, which spans a fifth of its largest value at least. The arguments are those of `over`."""
+        found = sorted(values)
+        first, last = found[0], found[-1]
+        wanted = _LEAST_SPAN * max(abs(first), abs(last)) or 2.0
+        room = max((last - first) * _ROOM, (wanted - (last - first)) / 2)
         return cls(max(first - room, least), min(last + room, most), is_log=False)
 
     def share(self, value: float) -> float:
@@ -77,6 +87,13 @@ class Axis:
                 if len(multiples) <= _MOST_TICKS:
                     return [round(multiple * step, max(0, -exponent)) for multiple in multiples]
         raise AssertionError("a step of a tenth of the axis or more was tried")
+
+    def labelled_ticks(self) -> list[tuple[float, str]]:
+        """Returns the ticks with their labels, which have as many digits as it takes to tell them apart."""
+        ticks, digits = self.ticks(), _FEWEST_DIGITS
+        while len({real(tick, digits) for tick in ticks}) < len(ticks):
+            digits += 1
+        return [(tick, real(tick, digits)) for tick in ticks]
 
     def _inside(self, values: Iterable[float]) -> list[float]:
         return [value for value in values if self.low <= value <= self.high]

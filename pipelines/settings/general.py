@@ -33,7 +33,7 @@ class StoreConfig(StageConfig):
     mirror_url: str | None = Field(
         None,
         description="URL of object storage to which each run copies what is published (s3://BUCKET/FOLDER, gs://…, "
-        "abfs://…; `docs/operations.md`).",
+        "abfs://…; `docs/deploying.md`).",
     )
     key_file: str | None = Field(
         None,
@@ -50,7 +50,7 @@ class StoreConfig(StageConfig):
     )
     require_encrypted_fs: bool = Field(
         False,
-        description="true refuses a private root that is not known to lie on an encrypted disk (`docs/operations.md`).",
+        description="true refuses a private root that is not known to lie on an encrypted disk (`docs/encryption.md`).",
     )
 
     @field_validator("mirror_url")

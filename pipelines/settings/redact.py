@@ -33,7 +33,7 @@ class _Selection(StageConfig):
     policies: tuple[str, ...] = Field(
         default=("high_entity",),
         min_length=1,
-        description="Policies whose union is masked: registered names, presets (docs/detectors.md), or plug-ins as "
+        description="Policies whose union is masked: registered names, presets (docs/policies.md), or plug-ins as "
         "package.module:Class.",
     )
     conservative: str | None = Field(

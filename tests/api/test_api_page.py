@@ -1,4 +1,4 @@
-"""docs/api.md is what the docstrings say, names everything that is public, and every public name is documented."""
+"""docs/api/ is what the docstrings say, names everything that is public, and every public name is documented."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support import REPOSITORY
 
 import reticent
-from flows.docs.api import page
+from flows.docs.api import FOLDER, pages
 
-PAGE = REPOSITORY / "docs" / "api.md"
 MODULES = [
     importlib.import_module(info.name)
     for info in pkgutil.walk_packages(reticent.__path__, "reticent.")
@@ -29,14 +27,14 @@ def public() -> Iterator[tuple[str, Any]]:
             yield f"{module.__name__}.{name}", getattr(module, name)
 
 
-def test_the_page_is_not_stale() -> None:
-    assert PAGE.read_text("utf-8") == page(), "run `make docs`"
+def test_the_pages_are_not_stale() -> None:
+    assert {path.name: path.read_text("utf-8") for path in FOLDER.iterdir()} == pages(), "run `make docs`"
 
 
-def test_every_public_name_stands_on_the_page() -> None:
-    text = PAGE.read_text("utf-8")
-    assert [name for name, _ in public() if f"### {name}\n" not in text] == []
-    assert [name for name in reticent.__all__ if f"`reticent.{name}`" not in text] == []
+def test_every_public_name_stands_on_the_page_of_its_module() -> None:
+    made = pages()
+    assert [name for name, _ in public() if f"## {name}\n" not in made[f"{name.split('.')[1]}.md"]] == []
+    assert [name for name in reticent.__all__ if f"`reticent.{name}`" not in made["README.md"]] == []
 
 
 @pytest.mark.parametrize(("name", "found"), [pytest.param(*pair, id=pair[0]) for pair in public()])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support import REPOSITORY
@@ -18,6 +19,8 @@ def test_the_library_part_runs(
     shutil.copytree(project.parent, tmp_path / "reticent-demo", symlinks=True)
     (tmp_path / "reticent-demo/crt.toml").rename(tmp_path / "reticent-demo/reticent.toml")
     monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
+    names: dict[str, Any] = {}
     exec(compile(example, "README.md", "exec"), names)
     assert capsys.readouterr().out == "<MASK> called <MASK>\n"
+    assert {"NAME", "ORDER"} <= set(names["counted"]["label"])
+    assert names["counted"]["len"].min() > 0

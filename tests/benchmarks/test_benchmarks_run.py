@@ -53,6 +53,17 @@ def results(*names: str) -> tuple[str, ...]:
     return tuple(f"benchmarks/results/{name}" for name in names)
 
 
+def published_lists(work: Path) -> None:
+    """Lists of secrets in the place of those that authors published."""
+    from benchmarks.reproduce.candidates import FOLDER, LISTS
+
+    for name in LISTS.values():
+        folder = work / FOLDER / "selective_candidates" / name
+        folder.mkdir(parents=True)
+        for kind in ("train", "test"):
+            (folder / f"{kind}.txt").write_text("".join(f"{kind} {number}\n" for number in range(20)), "utf-8")
+
+
 def detector(work: Path) -> None:
     """A detector as `train_english_detector` leaves it, untrained."""
     from train_english_detector import DESCRIPTION, describe
@@ -142,7 +153,7 @@ TOYS = {
     ),
     "owners": Toy(
         "benchmarks/owners.py --dialogues 60 --seeds 1 --only 'person: four turns;no noise, turns' --work {work}",
-        writes=(*results("owners.json"), "docs/images/people-cost.svg", "docs/groups.md"),
+        writes=(*results("owners.json"), "docs/images/people-cost.svg", "docs/concepts.md"),
     ),
     "performance": Toy(
         "benchmarks/performance.py --only night --limit 200", writes=(*results("performance.json"), "docs/scale.md")
@@ -159,6 +170,9 @@ TOYS = {
     "reproduce.__main__": Toy(
         "-m benchmarks.reproduce --quick --only selective/table2 --results {work}/results --work {work}/made",
         says="selective",
+    ),
+    "reproduce.candidates": Toy(
+        "-m benchmarks.reproduce.candidates --data-dir {work} --out {work}/out.json", before=published_lists
     ),
     "scale_plan": Toy("benchmarks/scale_plan.py", says="sentences"),
     "schedule": Toy("benchmarks/schedule.py --partitions 40 --workers 4", says="all of it"),

@@ -28,6 +28,7 @@ from pipelines.accounting.events import Gaussian, NonPrivate, PoissonSampled
 from pipelines.accounting.ledger import Release
 from pipelines.errors import ConfigError
 from pipelines.report.comparison import render_comparison
+from pipelines.report.numbers import real
 
 
 def _row(method: str, repetition: int, value: float, **changes: Any) -> dict[str, Any]:
@@ -92,6 +93,16 @@ def test_table_and_page_show_every_method_and_what_failed() -> None:
     assert render_comparison(document) == page
 
 
+def test_an_epsilon_of_0_is_said_to_say_nothing_about_missed_secrets() -> None:
+    for epsilon in (0.0, 3.0):
+        claim = {"notion": "confidentiality_of_masked_secrets", "epsilon": epsilon, "delta": 0.0}
+        rows = [_row("redacted", 0, 20.0, headline=claim, epsilon_unamplified=None)]
+        document = {"variants": rows, "methods": _summary(rows), "outputs": {"html": "x.html", "json": "x.json"}}
+        document["together"] = None
+        assert ("redacted: ε = 0 says nothing about missed secrets" in render_comparison(document)) is (epsilon == 0)
+        assert ("says nothing about secrets that redaction missed" in compare_text(document)) is (epsilon == 0)
+
+
 def test_a_model_trained_without_noise_is_counted_apart_as_the_ledger_does(tmp_path, patch) -> None:
     """Guards the line above the table: "no bound", where the only model without noise stays on the trusted side."""
     noised = PoissonSampled(sample_rate=1.0, event=Gaussian(noise_multiplier=4.0))
@@ -111,7 +122,8 @@ def test_a_model_trained_without_noise_is_counted_apart_as_the_ledger_does(tmp_p
     assert together["epsilon"] is not None
     document = {"variants": ROWS, "methods": _summary(ROWS), "outputs": {"html": "x.html", "json": "x.json"}}
     text, page = (show({**document, "together": together}) for show in (compare_text, render_comparison))
-    assert text.startswith(f"2 releases on these files together: epsilon {together['epsilon']:.4g}, delta 1e-05")
+    shown = real(together["epsilon"], upper=True)
+    assert text.startswith(f"2 releases on these files together: epsilon {shown}, delta 1e-05")
     assert "1 model kept on the trusted side: no cost while it stays there" in text
     assert "2 releases on these files together" in page
     assert "at no cost while they do: 1" in page

@@ -7,6 +7,7 @@ him do in the meantime.
 from __future__ import annotations
 
 import contextlib
+import html
 import json
 import os
 import re
@@ -28,6 +29,8 @@ from attackers import as_another_user, lacking, need_another_user
 from support import REPOSITORY
 from support.project import completed, prefect_home, reticent, small_project, without_prefect
 from support.shared_server import run_json, server_files
+
+import reticent as library
 
 ATTACK = """
 found = {}
@@ -173,14 +176,18 @@ def test_outputs_open_in_polars_and_transformers(first: dict[str, Any]) -> None:
     assert "<html" in Path(outputs["report"]).read_text()
 
 
-def test_the_readme_reads_redacted_tables(project: Path) -> None:
-    block, *_ = re.findall(r"^```python\n(.*?)^```", (REPOSITORY / "README.md").read_text(), re.MULTILINE | re.DOTALL)
-    *lines, last = block.replace("reticent-demo/", f"{project.parent}/").strip().splitlines()
-    names: dict[str, Any] = {}
-    exec("\n".join(lines), names)
-    counted = eval(last, names)
-    assert {"NAME", "ORDER"} <= set(counted["label"])
-    assert counted["len"].min() > 0
+def test_the_full_report_names_its_run_and_shows_five_rows_that_are_open(first: dict[str, Any]) -> None:
+    page = Path(first["outputs"]["report"])
+    _, _, examples = page.read_text().partition('<ul class="examples">')
+    shown = [html.unescape(text) for text in re.findall("<li>([^<]*)</li>", examples.partition("</ul>")[0])]
+    rows = pl.read_parquet(f"{first['outputs']['public']}/*.parquet")["redacted_text"].to_list()
+    assert len(shown) == 5
+    assert set(shown) <= set(rows)
+    assert first["run_id"] in page.read_text()
+    public = Path(first["outputs"]["public_report"]).parent
+    told = [path for path in public.iterdir() if any(text in path.read_text() for text in (*shown, first["run_id"]))]
+    assert told == []
+    assert library.open_run(page.parents[4]).report == page
 
 
 def test_second_run_is_all_cached_and_loads_no_heavy_library(project: Path) -> None:

@@ -126,12 +126,17 @@ def test_nothing_of_a_forgotten_file_is_left_but_in_the_models_that_are_named(pr
     ledger, trained = ledger_document(project, {}), runs.latest(roots)
     assert trained is not None
 
+    page = roots.private / "latest/report/report.html"
+    assert "drawn at random" in page.read_text()  # whichever rows they are
+
     looked = forget_document(project, {}, [FILE], dry_run=True)
     assert places(roots, strings) == before
     done = forget_document(project, {}, [FILE], dry_run=False)
     assert done["artifacts"] == looked["artifacts"]
     assert done["artifacts"]["redact"] == 1  # the other partitions' rows are not its rows
     assert places(roots, strings) == set()
+    assert "<h1>" in page.read_text()
+    assert "drawn at random" not in page.read_text()
 
     assert {(m["stage"], m["key"]) for m in done["models"]} == {("train", runs.key_in(trained, "train"))}
     text = forget_text(done)

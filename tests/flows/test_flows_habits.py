@@ -109,7 +109,7 @@ def test_each_kind_of_error_has_its_exit_code(error, capsys):
 
 
 def test_the_exit_codes_are_documented():
-    page = (REPOSITORY / "docs/command_line.md").read_text("utf-8")
+    page = (REPOSITORY / "docs/commands.md").read_text("utf-8")
     for code in {*CODES.values(), 0, 143}:
         assert f"| {code} |" in page
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -106,6 +107,18 @@ def test_the_model_card_is_valid_for_the_hub_and_states_the_headline(model: Path
     assert f"`{headline['notion']}`" in text
     assert "## What was not measured, or is not told" in text
     assert all(assumption in text for assumption in headline["assumptions"])
+
+
+def test_the_code_of_the_model_card_runs_in_the_folder(
+    model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(model)
+    section = (model / "README.md").read_text("utf-8").split("## How to load it")[1].split("\n## ")[0]
+    examples = re.findall(r"```python\n(.*?)```", section, re.S)
+    assert len(examples) == 2
+    for example in examples:
+        exec(compile(example, "README.md", "exec"), {})
+        assert capsys.readouterr().out.strip()
 
 
 def test_the_dataset_card_is_valid_for_the_hub_and_names_tables_that_are_there(dataset: Path, roots: Roots) -> None:

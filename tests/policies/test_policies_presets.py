@@ -42,7 +42,7 @@ def test_a_preset_brings_model_revision_labels_and_threshold(name):
     assert {label for label in preset.labels.values() if known.of(label, preset.policy) == "OTHER"} <= {"ATTRIBUTE"}
     again = RedactConfig.model_validate(settings.model_dump())
     assert again == settings
-    page = Path("docs/detectors.md").read_text("utf-8")
+    page = Path("docs/policies.md").read_text("utf-8")
     assert f"`{name}`" in page
     assert preset.licence in page
 

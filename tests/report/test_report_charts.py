@@ -31,8 +31,18 @@ def test_bars_are_proportional_ordered_and_lose_no_token(counts: dict[str, int])
         ranked = sorted(counts.values(), reverse=True)
         for width, value in zip(widths, ranked, strict=True):
             assert width == pytest.approx(max(1.0, widths[0] * value / ranked[0]), abs=0.02)
-    shown = [t.text for t in svg.iter("text")][1::2]
+    shown = [t.text for t in svg.iter("text") if t.attrib["text-anchor"] == "start"]
     assert sum(int((t or "0").replace(",", "")) for t in shown) == sum(counts.values())
+
+
+def test_a_long_label_is_shown_whole() -> None:
+    label = "NUMBER_OF_THE_CUSTOMER and the parcel that he waits for"
+    svg = _parse(coverage_bars({label: 3, "A": 2}))
+    words = [t.text or "" for t in svg.iter("text") if t.attrib["text-anchor"] == "end"]
+    assert " ".join(words) == f"{label} A"
+    tops = [float(rect.attrib["y"]) for rect in svg.iter("rect")]
+    lines = [float(t.attrib["y"]) for t in svg.iter("text") if t.attrib["text-anchor"] == "end"]
+    assert lines[-2] < tops[1] < lines[-1]
 
 
 def test_a_label_cannot_break_out_of_a_chart() -> None:
@@ -91,7 +101,8 @@ def test_learning_curves_leave_out_what_cannot_be_drawn() -> None:
         ([20.0, 300.0], [20, 50, 100, 200], True),
         ([90.0, 110.0], [90, 95, 100, 105, 110], False),
         ([0.0, 24.0], [0, 5, 10, 15, 20, 25], False),
-        ([0.1, 0.1 + 1e-17], [0.095, 0.1, 0.105], False),
+        ([0.1, 0.1 + 1e-17], [0.09, 0.095, 0.1, 0.105, 0.11], False),
+        ([0.8123, 0.8124], [0.75, 0.8, 0.85], False),  # noise, which no zoom makes an effect
         ([-3.0, 5.0], [-2, 0, 2, 4], False),
         ([7e-7, 3e9], [1e-7, 1e-4, 0.1, 100, 1e5, 1e8], True),
     ],
@@ -111,7 +122,22 @@ def test_every_axis_has_some_ticks_and_stays_where_the_figure_can_be(values: lis
     axis = Axis.over(values, least=min(values))
     assert axis.low >= min(values)
     assert 1 <= len(axis.ticks()) <= 6
+    labels = [label for _, label in axis.labelled_ticks()]
+    assert len(set(labels)) == len(labels)
     assert [0 <= axis.share(tick) <= 1 for tick in axis.ticks()]
+
+
+def test_labels_of_ticks_do_not_repeat() -> None:
+    axis = Axis(12345.1, 12345.9, is_log=False)
+    assert [label for _, label in axis.labelled_ticks()] == ["12,345.2", "12,345.4", "12,345.6", "12,345.8"]
+
+
+def test_curves_have_round_ticks_and_whole_epochs() -> None:
+    points = [(1.0, 4.0123), (2.0, 3.7), (3.0, 3.4177)]
+    svg = _parse(learning_curves({"held out": points}, "epoch", "loss"))
+    assert [t.text for t in svg.iter("text")] == [
+        *("loss", "3.4", "3.6", "3.8", "4", "1", "2", "3", "epoch", "held out")
+    ]
 
 
 _PERPLEXITY = Figure(title="perplexity", least=1.0)

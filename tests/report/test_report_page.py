@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import json
+import math
 import re
 from collections.abc import Callable
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +15,13 @@ import pytest
 from public_reports import Page, published, said
 
 from pipelines import accounting
+from pipelines.attacks.sequential_test import FALSE_ALARM_RATE, log_bet
 from pipelines.report import render
+from pipelines.report.alignment import aligned
 from pipelines.report.assumptions import ONLY_PEOPLE_KNOW, Numbered
 from pipelines.report.figures import Sources, build
-from pipelines.report.render import render_html
+from pipelines.report.render import Making, render_html
+from pipelines.stages.audit import canaries
 
 TEMPLATES = Path(render.__file__).parent
 Make = Callable[..., dict[str, Any]]
@@ -280,3 +286,43 @@ def test_the_private_page_alone_says_what_a_plug_in_says_of_itself(raw: dict[str
     assert "every token that holds a digit" in render_html(full)
     assert "jones" not in render_html(published(full))
     assert "a policy of the user&#39;s own" in render_html(published(full))
+
+
+def test_only_the_full_page_names_its_run_and_shows_rows_that_are_open(raw: dict[str, Any], make_report: Make) -> None:
+    full = make_report(raw, publishes_rows=True)
+    planted = "the safe opens with <4711> & a kick"
+    making = Making(run_id="20260101T000000.000Z-abcdef", started="2026-01-01T00:00:00Z", examples=(planted,))
+    page = render_html(full, making)
+    assert escape(planted) in page
+    assert making.run_id in page
+    assert "To publish none" in page
+    public = published(full)
+    with pytest.raises(ValueError, match="only the full report"):
+        render_html(public, making)
+    assert "4711" not in render_html(public) + render_html(full) + json.dumps([public, full])
+
+
+def test_the_perplexity_of_ordinary_text_comes_first_in_the_full_page(pages: dict[str, str]) -> None:
+    assert "Perplexity of ordinary held-out text" in pages["full"]
+    assert re.search(r"14\.25?<.*?what no policy found; with secrets \d", pages["full"], re.S)
+    assert "ordinary held-out text" not in pages["public"]
+    assert "Held-out perplexity" in pages["public"]
+
+
+def test_numbers_are_aligned_right_below_their_heads() -> None:
+    head = "<thead><tr><th>a</th><th>b</th><th>c</th></tr></thead>"
+    row = '<tr><th scope="row">1</th><td data-title="b">{}</td><td>{}</td></tr>'
+    table = f"<table>{head}<tbody>{row.format('0.5 to 1 %', 'no')}{row.format('not measured', '7')}</tbody></table>"
+    found = re.findall(r'<(t[hd])[^>]* class="num">([^<]*)<', aligned(table))
+    assert found == [("th", "b"), ("td", "0.5 to 1 %"), ("td", "not measured")]
+    assert re.sub(' class="num"', "", aligned(table)) == table
+    bare = "<table><tbody><tr><th>1</th><td>3 × 10⁻⁶</td></tr><tr><th>2</th><td>a word</td></tr></tbody></table>"
+    assert re.findall(r'class="num">([^<]*)<', aligned(bare)) == ["3 × 10⁻⁶"]
+
+
+def test_the_threshold_of_an_alarm_and_that_of_memory_are_those_of_the_code() -> None:
+    page = (TEMPLATES / "audit.html").read_text("utf-8")
+    assert page.count("3 × 10⁻⁶") == 2
+    wealth = -math.log(FALSE_ALARM_RATE / 2)
+    assert log_bet(4e-6) < wealth <= log_bet(3e-6)
+    assert f"{canaries._LEVEL} / {len(canaries._GROUPS)} / (exposure.groups" in page

@@ -73,7 +73,7 @@ def claims_of(project: Path, run: str) -> list[dict[str, Any]]:
         if (now if run == "latest" else then) in str(claim.get("statement")):  # it says more of what it means now
             del claim["statement"]
     for claim in claims:
-        claim["theorem"] = claim["theorem"].removesuffix(", and the epsilon of a group of records (docs/groups.md)")
+        claim["theorem"] = claim["theorem"].removesuffix(", and the epsilon of a group of records (docs/concepts.md)")
     return claims
 
 

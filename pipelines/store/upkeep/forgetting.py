@@ -32,6 +32,7 @@ from pipelines.store.place.roots import REBUILDABLE, SAMPLE_EXAMPLES, Roots
 from pipelines.store.place.seals import SEAL, write_sealed
 from pipelines.store.place.statcache import StatCache
 from pipelines.store.upkeep.maintenance import existing, remove_dead_views
+from pipelines.store.upkeep.report_view import forget_examples
 from pipelines.store.upkeep.views import drop_dangling
 
 MODELS: Final = ("train_phase1", "train")
@@ -120,6 +121,7 @@ def forget(roots: Roots, subjects: Collection[Subject], paths: Mapping[str, Path
         for stage, key in found.artifacts:
             remember_release(roots, stage, key)
             remove_artifact(roots, stage, key)
+        forget_examples(roots)
         drop_dangling(roots)
         remove_dead_views(roots)
         num_runs = _rename_in_runs(roots, subjects)

@@ -21,11 +21,11 @@ from pipelines.store.place.disk import remove_tree, replace_link
 from pipelines.store.place.locks import key_lock
 from pipelines.store.place.outcome import Outcome
 from pipelines.store.place.roots import Roots, make_readable
+from pipelines.store.upkeep.report_view import report_view
 
 _FOLDERS: tuple[tuple[str, str, Root, str], ...] = (
     ("model", "train", "public", "model"),
     ("private_model", "train", "private", "model"),
-    ("report", "report", "private", ""),
     ("public_report", "report", "public", ""),
 )
 """Whole folders under ``latest/``: name, stage, root, path inside the artifact."""
@@ -91,6 +91,12 @@ def _publish_views(session: Session, outcomes: Iterable[Outcome]) -> dict[str, s
                 outputs[name] = str(link)
             else:
                 link.unlink(missing_ok=True)  # a method without any bound publishes no model
+    for outcome in by_stage.get("report", ()):
+        shards = [o.key for o in by_stage.get("shard", ()) if o.key is not None]
+        view = report_view(session.roots, session.spec.run_id, outcome.key or "", shards)
+        link = session.roots.private / "latest" / "report"
+        replace_link(link, view)
+        outputs["report"] = str(link)
     for name in ("report", "public_report"):
         page = Path(outputs.pop(name, "")) / "report.html"
         if page.is_file():

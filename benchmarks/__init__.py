@@ -1,0 +1,1 @@
+"""A package of its own, because opacus installs another one under the same name."""
