@@ -183,6 +183,7 @@ def test_documents_beyond_spacys_limit_and_runs_without_white_space_work():
     check("(" * 5000, split("(" * 5000, "rules"), covers_all=True)
 
 
+@pytest.mark.slow
 def test_what_spacy_interns_does_not_grow_with_the_corpus():
     splitter = Splitter()
     list(splitter.split(["warm up"]))
