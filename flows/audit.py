@@ -17,13 +17,15 @@ from tasks.stages import (
     audit_extraction,
     audit_membership,
     audit_model,
+    audit_secrets,
 )
 
 
 @flow(name="audit", persist_result=False)
 @one_message
 def audit(config: str = "reticent.toml", trained: dict[str, Outputs] | None = None) -> Outputs:
-    """Attacks a trained model. Skips what the settings do not ask for (``audit.enabled``, ``audit.domains``).
+    """Attacks a trained model. Skips what the settings do not ask for (``audit.enabled``, ``audit.domains``,
+    ``audit.num_secrets``).
 
     Args:
         config: settings file, or specification of a run that has begun
@@ -37,6 +39,7 @@ def audit(config: str = "reticent.toml", trained: dict[str, Outputs] | None = No
         members = whole(audit_membership, run, **models, **rows)
         extracted = whole(audit_extraction, run, **models, **rows)
         exposed = whole(audit_canaries, run, **models)
+        asked = whole(audit_secrets, run, train=t["train"], **rows)
         references = whole(audit_domain_models, run, **read)  # Kabra and Elenberg 2023, section 4
         leaked = whole(audit_domains, run, train=t["train"], audit_domain_models=references, split=rows["split"])
         attacks = {
@@ -44,5 +47,6 @@ def audit(config: str = "reticent.toml", trained: dict[str, Outputs] | None = No
             "audit_extraction": extracted,
             "audit_canaries": exposed,
             "audit_domains": leaked,
+            "audit_secrets": asked,
         }
         return whole(audit_stage, run, **models, **attacks)

@@ -86,6 +86,14 @@ AUDIT_STAGES: tuple[Stage, ...] = (
         tables=(Table("audit_exposures", "exposures.parquet"),),
     ),
     _step(
+        "secrets",
+        "Membership of single names, numbers and addresses, against others of the same form (audit.num_secrets).",
+        configs=_ATTACKED,
+        fields={"audit": ("num_secrets", "confidence")},
+        inputs=(Input("train"), *_READ_BY_ATTACKS_ON_ROWS[2:]),
+        packages=(*names.MODEL_PACKAGES, "scipy"),
+    ),
+    _step(
         "domain_models",
         "For each domain, train a model of the same recipe without that domain's documents (audit.domains).",
         configs=_TRAINED,
@@ -120,6 +128,7 @@ AUDIT_STAGES: tuple[Stage, ...] = (
             Input("audit_extraction"),
             Input("audit_canaries"),
             Input("audit_domains", optional=True),
+            Input("audit_secrets", optional=True),
         ),
         packages=(*names.MODEL_PACKAGES, "dp-accounting", "scipy"),
         optional=True,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.main
 from hypothesis import settings
 from support import REPOSITORY, rewriting, session
 from support.losses import remember_losses
@@ -46,6 +47,7 @@ def _scanned(path: Path, module: str) -> dict[str, Any]:
 
 
 code.scan_source = _scanned
+typer.main.get_command = functools.cache(typer.main.get_command)  # else made anew for each command that a test calls
 
 LONG = ("leaks", "flows", "faults", "benchmarks", "oracles", "stages", "training", "dp", "policies")
 SHARED = REPOSITORY.parent / "shared"

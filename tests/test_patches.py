@@ -25,6 +25,7 @@ ELSEWHERE = {
 """Files that replace code in another way, and why."""
 NO_FAULTS = {
     ("tests/conftest.py", "code.scan_source"): "remembers what our own files say, for speed",
+    ("tests/conftest.py", "typer.main.get_command"): "made once, for speed",
     ("tests/support/loaded.py", "code.scan_source"): "remembers what our own files say, for speed",
     ("tests/support/warm_cli.py", "typer.main.get_command"): "made once, for speed",
     ("tests/leaks/test_leaks_gate.py", "warnings.showwarning"): "what libraries say, kept to look at",

@@ -21,8 +21,8 @@ What of this project needs a GPU to be tried, and what came of it. One command r
 
 It works in slices: a call ends within 8 minutes (`--slice-minutes`), keeps what is done and says what is left; given
 again, it goes on, also from `summary.json` alone. A cell needs the packages that it names and no others; without them
-it is skipped, with the reason. Engine and steps need torch, numpy and transformers. `--only exactness` runs one group,
-`--list` shows all.
+it is skipped, with the reason. Engine and steps need torch, numpy, transformers, pydantic and psutil. Checks share the
+device; what is timed has it alone. `--only exactness` runs one group, `--list` shows all.
 
 - **Models**: `--models FOLDER` takes folders as `transformers` saves them, or parts of at most 50 MB
   (`python -m benchmarks.gpu.parts MODEL --out PARTS`), which may come one at a time; without one, SmolLM2 from its
@@ -53,11 +53,61 @@ def rendered(known: Mapping[str, dict[str, Any] | None]) -> str:
     lines = [HEAD, f"**{said(on_gpu)}**\n"]
     for group, title in TITLES.items():
         cells = [cell for cell in CELLS if cell.name.startswith(group + "/")]
-        lines += [f"## {title}\n", "| cell | what | result | device, commit |", "|---|---|---|---|"]
-        lines += [row(cell, on_gpu.get(cell.name)) for cell in cells]
-        lines.append("")
-    return "\n".join(lines)
+        ran = [cell for cell in cells if cell.name in on_gpu]
+        lines.append(f"## {title}\n")
+        if group == "dp_step":
+            lines += steps([(cell, on_gpu[cell.name]) for cell in ran])
+        elif ran:
+            lines += ["| cell | what | result | device, commit |", "|---|---|---|---|"]
+            lines += [*(row(cell, on_gpu[cell.name]) for cell in ran), ""]
+        left = [f"`{name}`" for name in shortened(cells, ran)]
+        lines += [f"What {NEVER}: {', '.join(left)}.\n"] if left else []
+    return "\n".join(lines).rstrip() + "\n"
 
+
+def shortened(cells: Sequence[Cell], ran: Sequence[Cell]) -> list[str]:
+    """Returns the names of the cells that have not run; of a shape of which nothing has, the shape's name alone."""
+
+    def shape(cell: Cell) -> str:
+        return cell.name.split("/")[1]
+
+    known = {shape(cell) for cell in ran}
+    left = [cell for cell in cells if cell not in ran]
+    return list(dict.fromkeys(cell.name.partition("/")[2] if shape(cell) in known else shape(cell) for cell in left))
+
+
+def steps(ran: Sequence[tuple[Cell, Mapping[str, Any]]]) -> list[str]:
+    """Returns a table for each shape: milliseconds of a step and gigabytes at the peak, by batch and contender."""
+    lines: list[str] = []
+    for shape in dict.fromkeys(cell.name.split("/")[1] for cell, _ in ran):
+        columns = {cell.name.split("/")[2]: found for cell, found in ran if cell.name.split("/")[1] == shape}
+        lines += [f"- **failed**: {name}: {found['reason']}" for name, found in columns.items() if not holds(found)]
+        columns = {name: found for name, found in columns.items() if holds(found)}
+        one = next(iter(columns.values()), None)
+        if one is None:
+            continue
+        cells = {name: {b["batch"]: b for b in found["figures"]["batches"]} for name, found in columns.items()}
+        lines += [f"**{shape}**, {one['device']}, {one['commit']}: milliseconds of a step, gigabytes at the peak.\n"]
+        lines += [f"| batch | {' | '.join(CONTENDERS[name] for name in columns)} |", "|---:" * (len(columns) + 1) + "|"]
+        for batch in sorted({batch for known in cells.values() for batch in known}):
+            shown = [cells[name].get(batch) for name in columns]
+            texts = [
+                "–" if b is None else f"{1_000 * b['seconds']:.0f} ms, {b['peak_megabytes'] / 1_024:.1f} GB"
+                for b in shown
+            ]
+            lines.append(f"| {batch} | {' | '.join(texts)} |")
+        lines.append("")
+    return lines
+
+
+CONTENDERS: Final = {
+    "plain": "ordinary training",
+    "fused": "ordinary, with our head",
+    "ours": "Reticent",
+    "ours_two_pass": "Reticent, two passes",
+    "opacus_hooks": "Opacus",
+    "opacus_ghost": "Opacus, ghost clipping",
+}
 
 TITLES: Final = {
     "exactness": "Exactness",
@@ -88,32 +138,20 @@ def holds(found: Mapping[str, Any]) -> bool:
     return bool(found["status"] == "done" and found.get("figures", {}).get("passed", True))
 
 
-def row(cell: Cell, found: Mapping[str, Any] | None) -> str:
+def row(cell: Cell, found: Mapping[str, Any]) -> str:
     """Returns a line of a table."""
     name = cell.name.partition("/")[2]
-    if found is None:
-        return f"| {name} | {cell.what} | {NEVER} | |"
     if found["status"] == "failed":
         result = f"**failed**: {found['reason']}"
     else:
-        result = ("" if holds(found) else "**does not hold**: ") + "; ".join(figures(cell, found["figures"]))
+        result = ("" if holds(found) else "**does not hold**: ") + "; ".join(figures(found["figures"]))
     memory = found.get("peak_megabytes")
     where = f"{found['device']}, {found['commit']}, {found['seconds']:.0f} s" + (f", {memory:,} MB" if memory else "")
     return f"| {name} | {cell.what} | {result.replace('|', '/')} | {where} |"
 
 
-def figures(cell: Cell, values: Mapping[str, Any]) -> Sequence[str]:
+def figures(values: Mapping[str, Any]) -> Sequence[str]:
     """Returns the figures of a cell, in words."""
-    if cell.name.startswith("dp_step/"):
-        rows = values["batches"]
-        shown = [rows[at] for at in sorted({len(rows) // 2, len(rows) - 1})] if rows else []
-        return [
-            f"largest batch {values['largest_batch']} ({values['ended_by']})",
-            *(
-                f"batch {one['batch']}: {one['tokens_per_second']:,} tokens/s, {one['peak_megabytes'] or 0:,} MB"
-                for one in shown
-            ),
-        ]
     extra = [f"ε {spent(values):.3g} at δ = 1e-5 (replace one)"] if "sample_rate" in values else []
     return [f"{key.replace('_', ' ')} {_shown(value)}" for key, value in values.items() if key != "passed"] + extra
 

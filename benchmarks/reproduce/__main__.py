@@ -10,7 +10,8 @@ it again. Models and corpora are kept in the work folder. Nothing finished is ma
 run are of one run. ``--render`` writes docs/reproductions.md and its drawings. At ``--scale paper`` models are those of
 the papers, from the local cache of the hub (`hf download openai-community/gpt2`, `distilbert/distilgpt2`,
 `FacebookAI/roberta-base`); ``--model openai-community/gpt2=FOLDER`` takes one from a folder, and ``=made`` stands for
-one that is pre-trained here.
+one that is pre-trained here. ``--render --data-dir DATA`` also draws the curves that authors published, if DATA has
+``paper_results/``.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ sys.path.append(str(Path(__file__).parents[1]))  # benchmarks import each other 
 
 from common import command_line
 
-from . import base, page, results
+from . import base, page, results, verdicts
 from .cells import SCALES, Cell, Impossible, Train, expected_hours
 from .papers import CELLS
 from .running import NotReadyError, Workplace, run_cell
@@ -57,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\n".join(listed(cells, given.results, given.scale)))
         return 0
     if given.render:
-        page.write(given.results, given.scale)
+        page.write(given.results, given.scale, data_dir=given.data_dir)
         return 0
     if given.data_dir is None and not given.quick:
         parser.error("--data-dir: the folder of data sets")
@@ -93,7 +94,7 @@ def listed(cells: Sequence[Cell], folder: Path, scale: str) -> list[str]:
     lines = []
     for cell in cells:
         if isinstance(cell.run, Impossible):
-            state = f"not possible here: {cell.run.reason}"
+            state = f"{verdicts.without_run(cell.run).word}: {cell.run.reason}"
         else:
             done = len(results.read_all(folder, cell, scale))  # type: ignore[arg-type]
             state = f"{done} of {cell.runs_seeds}, {cell.minutes:g} min each"

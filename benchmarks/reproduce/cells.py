@@ -62,6 +62,17 @@ class Audit(Train):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Secrets(Train):
+    """A run of the pipeline whose model is asked about single secrets (`audit.num_secrets`).
+
+    Attributes:
+        secrets: most secrets of each label, and of either kind.
+    """
+
+    secrets: int = 500
+
+
+@dataclass(frozen=True, kw_only=True)
 class Compute:
     """A calculation without a training, by a function of `computed`.
 
@@ -100,6 +111,17 @@ class Impossible:
     reason: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class Hours(Impossible):
+    """A cell that another benchmark of this project makes in hours, and that was not run here.
+
+    Attributes:
+        command: command that makes it.
+    """
+
+    command: str
+
+
 Run = Train | Compute | Recorded | Impossible
 
 
@@ -113,6 +135,7 @@ class Cell:
         name: name that is unique in its place.
         run: run that makes our figure.
         printed: the paper's figure as its text has it; empty if the copy at hand lacks it.
+        authors: the figure at the last checkpoint of results that the authors published, if the copy has no figure.
         unit: unit of both figures.
         measure: name of the figure of the run.
         differs: differences from the paper, beside the scale.
@@ -127,6 +150,7 @@ class Cell:
     name: str
     run: Run
     printed: str = ""
+    authors: str = ""
     unit: str = "perplexity"
     measure: str = "perplexity_per_word"
     differs: str = ""
@@ -187,5 +211,9 @@ def expected_hours(left: Iterable[tuple[Cell, int]]) -> float:
 
 def settings_of(run: Train, scale: Scale) -> dict[str, Any]:
     """Returns the settings that decide a result, for its record."""
-    more = {"copies": run.copies, "canaries": run.canaries, "detected": run.detected} if isinstance(run, Audit) else {}
+    more: dict[str, Any] = {}
+    if isinstance(run, Audit):
+        more = {"copies": run.copies, "canaries": run.canaries, "detected": run.detected}
+    elif isinstance(run, Secrets):
+        more = {"secrets": run.secrets}
     return {"corpus": run.corpus, "method": run.method, "model": run.model_at(scale), **run.settings(scale), **more}

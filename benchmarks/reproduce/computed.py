@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+import numpy as np
 from dp_accounting import rdp
 
 from pipelines.accounting.accountants import (
@@ -37,15 +38,16 @@ def unsampled_step(noise: float, delta: float) -> dict[str, float]:
     return {"epsilon": epsilon(event, delta, ADD_OR_REMOVE)}
 
 
-def converted(rows: float, target: float, factor: float = 1.0) -> dict[str, float]:
+def converted(rows: float, target: float, factor: float = 1.0, epochs: float = 3.0) -> dict[str, float]:
     """Converts noise for an ε by RDP to the ε of the Gaussian limit and of PLD (Li et al., Table 1).
 
-    SST-2 takes batches of 1,024 for 3 epochs. The authors scale both by a whole factor for larger tasks, so that rate
-    and steps are only roughly those of SST-2 (``task_name_to_factor`` of examples/classification/run_wrapper.py in
-    github.com/lxuechen/private-transformers). δ is half of one over the number of rows.
+    SST-2 takes batches of 1,024 for 3 epochs (``epochs``). The authors scale both by a whole factor for larger tasks,
+    so that rate and steps are only roughly those of SST-2 (``task_name_to_factor`` of
+    examples/classification/run_wrapper.py in github.com/lxuechen/private-transformers). δ is half of one over the
+    number of rows.
     """
     rate = factor * 1_024 / rows
-    steps, delta = round(factor * 3 / rate), 0.5 / rows
+    steps, delta = round(factor * epochs / rate), 0.5 / rows
     event = dp_sgd(noise_multiplier=_noise(rate, steps, target, rows), sample_rate=rate, num_steps=steps)
     return {
         "epsilon_clt": float(gdp_clt_epsilon(event, delta, ADD_OR_REMOVE) or 0.0),
@@ -76,6 +78,24 @@ def schedule_saving(kind: str, steps: float) -> dict[str, float]:
     total = round(steps)
     share = math.fsum(redaction_probability(kind, step, total) for step in range(total)) / total
     return {"saving_percent": 100 * share}
+
+
+def kept_by_truth(num: float, share: float) -> dict[str, float]:
+    """Returns the accuracy (%) of a model that knows nothing, on names that its own scores and the truth chose.
+
+    Of the names that were trained on, those with the highest scores are kept, and of the others those with the lowest
+    (``scripts/find_test_dialog_name_from_names_with_ppl.py`` of github.com/wyshi/lm_privacy). The upper half is then
+    taken for trained on (``attacks/mem_inference.py`` there).
+
+    Args:
+        num: number of names of either kind.
+        share: share that is kept.
+    """
+    members, others = np.random.default_rng(0).normal(size=(2, round(num)))
+    kept = round(share * num)
+    scores = np.concatenate([np.sort(members)[-kept:], np.sort(others)[:kept]])
+    is_member = np.repeat([True, False], kept)[np.argsort(-scores)]
+    return {"accuracy_percent": 100 * float(is_member[:kept].sum() + (~is_member[kept:]).sum()) / (2 * kept)}
 
 
 def effective_noise(batch: float, target: float, rows: float = 42_061.0, steps: float = 400.0) -> dict[str, float]:
@@ -111,6 +131,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., dict[str, Any]]]] = {
         converted,
         moments_epsilon,
         schedule_saving,
+        kept_by_truth,
         effective_noise,
         square_root_rule,
     )

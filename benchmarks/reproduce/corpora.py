@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from common import write_lines
+from common import read_json, write_lines
 
 from .base import articles, sentences, split_articles
 from .cache import cached, content_key
@@ -187,6 +187,19 @@ def e2e(data_dir: Path, scale: Scale) -> list[Row]:
     return e2e_rows(data_dir, num_train=42_061 if many else 6_000, num_tables=630 if many else 60)
 
 
+def dart(data_dir: Path, scale: Scale, num_test: int = 60) -> list[Row]:
+    """Returns triple sets of DART's development part, of which some are held out: its training part is not at hand."""
+    del scale
+    sets = read_json(data_dir / "dart" / "dart-v1.1.1-full-dev.json")
+    random.Random("dart").shuffle(sets)
+    folds = ["test"] * num_test + ["train"] * (len(sets) - num_test)
+    kept = ("tripleset", "annotations")
+    return [
+        {"id": f"{fold}-{number}", **{name: triples[name] for name in kept}, "fold": fold}
+        for number, (triples, fold) in enumerate(zip(sets, folds, strict=True))
+    ]
+
+
 def sst2(data_dir: Path, scale: Scale) -> list[Row]:
     from task_scores import sst2_rows
 
@@ -233,6 +246,11 @@ CORPORA: Final[Mapping[str, Corpus]] = {
         title="the first 6,000 turns of CustomerSim; 400 turns of its test file",
     ),
     "e2e": Corpus(rows=e2e, settings=TASK.format(format="e2e", train=E2E), title="6,000 rows of E2E; 60 test tables"),
+    "dart": Corpus(
+        rows=dart,
+        settings=TASK.format(format="dart", train=E2E),
+        title="the triple sets of DART's development part, but for 60 that are held out",
+    ),
     "sst2": Corpus(
         rows=sst2,
         settings=TASK.format(format="glue", train=SST2),

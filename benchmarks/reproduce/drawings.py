@@ -23,6 +23,7 @@ class Picture:
     paper: str
     file: str
     title: str
+    source: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +64,34 @@ def _of_gamma(place: str, title: str, y_name: str) -> Figure:
     )
 
 
+def _exposed(place: str, title: str, names: Mapping[str, str]) -> Figure:
+    return Figure(
+        paper="selective",
+        place=place,
+        joined=False,
+        title=title,
+        x_name="perplexity a word",
+        y_name="exposure, bits",
+        series={shown: [(f"selective/{place}/{name}", "perplexity_per_word")] for shown, name in names.items()},
+    )
+
+
+_LSTMS: Final = {name: f"exposure, {name}" for name in ("No-DP", "DPSGD", "S-DPSGD")}
 FIGURES: Final = (
+    _exposed("figure3", "Selective DP, Figure 3 (b): exposure on WikiText-2; a point a seed", _LSTMS),
+    _exposed("figure4", "Selective DP, Figure 4 (b): exposure on CustomerSim; a point a seed", _LSTMS),
+    Figure(
+        paper="domain",
+        place="figure1",
+        joined=False,
+        title="Domain privacy, Figure 1: leaks by keywords beside perplexity; means of three trainings",
+        x_name="perplexity a token",
+        y_name="% of texts",
+        series={
+            model: [(f"domain/figure1/{model}, keyword policy", "perplexity")]
+            for model in ("Public", "Pub+Redacted", "Private", "JFT", "Redaction Schedule")
+        },
+    ),
     Figure(
         paper="jft",
         place="figure2",

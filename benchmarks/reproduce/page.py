@@ -1,8 +1,9 @@
-"""The page docs/reproductions.md and its drawings, from the results; the text of verdicts follows from the rules."""
+"""The page docs/reproductions.md, a page for each paper, and their drawings, from the results and the rules."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -10,9 +11,9 @@ from typing import Any, Final
 
 from common import ROOT
 
-from . import drawings, results, verdicts
+from . import authors, comparisons, drawings, results, verdicts
 from .base import RECIPES
-from .cells import Cell, Recorded, Scale, expected_hours
+from .cells import Cell, Hours, Recorded, Scale, expected_hours
 from .papers import CELLS, CLAIMS, TITLES
 from .verdicts import Claim, Estimate, Results, Verdict
 
@@ -22,12 +23,28 @@ COMMAND: Final = "python -m benchmarks.reproduce --data-dir DATA"
 _LONGEST: Final = 420
 WORD: Final = "perplexity_per_word"
 NOTES: Final = Path(__file__).with_name("notes.md")
+SUMMARIES: Final = Path(__file__).with_name("summaries")
+"""Texts about the papers; ``{PAPER/PLACE/CELL}`` stands for the mean of a cell."""
+_FIGURE: Final = re.compile(r"\{([^{}]+)\}")
+_LINK: Final = re.compile(r"\]\((?!https?:|#)")
+"""The start of a link to another page, seen from a folder above."""
+_SAID: Final = {
+    "reproduced": "hold here",
+    "partly": "hold in part",
+    "not": "do not hold",
+    "not run here": "were not run here",
+    "not possible here": "cannot be tried here",
+}
 HEAD: Final = """# The papers' tables beside ours
 
-This page compares what five papers report with what this project gives at a size that two cores carry. `python -m
-benchmarks.reproduce --render` makes it from the results in `benchmarks/results/reproduce` (scale `{scale}`). Every
-figure and verdict of its tables is computed. Numbers of the papers are those of the copies at hand, which lack some
-tables.
+Five papers are compared with what this project gives at a size that two cores carry: what each claims, what holds
+here and what does not are on [a page for each](#which-claims-hold-here), with its tables. `python -m
+benchmarks.reproduce --render` makes these pages from the results in `benchmarks/results/reproduce` (scale `{scale}`).
+Every figure and verdict of their tables is computed. Numbers of the papers are those of the copies at hand, which
+lack some tables. *Authors' results* marks the last checkpoint of files that authors published beside their code. Those
+of [lm_privacy](https://github.com/wyshi/lm_privacy) (MIT License) are drawn on its page. Those of
+[sdp_transformers](https://github.com/wyshi/sdp_transformers) name no licence: their curves are not drawn here, and
+`--render --data-dir DATA` draws them into `build/reproduce` if the files are in `DATA/paper_results`.
 
 **Starting point**{perplexity}: a GPT-2 of {blocks} blocks of width {width}, with a BPE of {vocabulary} tokens,
 pre-trained on 472 of the 600 training articles of WikiText-2, chosen by a hash of the title
@@ -57,26 +74,62 @@ def known_results(folder: Path, scale: Scale) -> Results:
     return {cell.identity: (cell, results.read_all(folder, cell, scale)) for cell in CELLS}
 
 
-def write(folder: Path = results.RESULTS, scale: Scale = "small", docs: Path = DOCS) -> None:
-    """Writes the page and the drawings that have points."""
+def write(
+    folder: Path = results.RESULTS, scale: Scale = "small", docs: Path = DOCS, data_dir: Path | None = None
+) -> None:
+    """Writes all pages and the drawings that have points; authors' curves, if their files are below ``data_dir``."""
     known = known_results(folder, scale)
-    pictures = drawings.write(known, docs / "images")
-    (docs / "reproductions.md").write_text("\n".join(page(known, scale, pictures)) + "\n", encoding="utf-8")
+    images = docs / "images"
+    if data_dir is not None:
+        authors.write(data_dir, images, ROOT / "build" / "reproduce")
+    pictures = [
+        *comparisons.write(known, images, in_the_papers_unit),
+        *drawings.write(known, images),
+        *authors.pictures(DOCS / "images"),
+    ]
+    for name, lines in pages(known, scale, pictures).items():
+        (docs / name).parent.mkdir(parents=True, exist_ok=True)
+        (docs / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def page(known: Results, scale: Scale, pictures: Sequence[drawings.Picture] = ()) -> Iterator[str]:
+def pages(known: Results, scale: Scale, pictures: Sequence[drawings.Picture] = ()) -> dict[str, list[str]]:
+    """Returns the lines of ``reproductions.md``, the index, and of a page for each paper, by name below ``docs/``."""
     judged = [(claim, claim.judge(known)) for claim in CLAIMS]
-    yield from _head(known, scale)
-    yield from _summary(judged)
-    yield from ("", *NOTES.read_text("utf-8").splitlines())
-    for paper, title in TITLES.items():
-        cells = [cell for cell in CELLS if cell.paper == paper]
-        yield from ("", f"## {title}", "")
-        yield from _claims([one for one in judged if one[0].paper == paper], known)
-        for picture in pictures:
-            if picture.paper == paper:
-                yield from ("", f"![{picture.title}](images/{picture.file})", "", picture.title + ".")
-        yield from _cells(cells, known)
+    notes = NOTES.read_text("utf-8").splitlines()
+    found = {"reproductions.md": [*_head(known, scale), *_summary(judged), "", *notes]}
+    for paper in TITLES:
+        mine = [one for one in judged if one[0].paper == paper]
+        lines = _paper(paper, mine, known, [picture for picture in pictures if picture.paper == paper])
+        found[f"papers/{paper}.md"] = [_LINK.sub("](../", line) for line in lines]
+    return found
+
+
+def _paper(
+    paper: str, judged: Sequence[tuple[Claim, Verdict]], known: Results, pictures: Sequence[drawings.Picture]
+) -> Iterator[str]:
+    summary = (SUMMARIES / f"{paper}.md").read_text("utf-8")
+    yield from _FIGURE.sub(lambda match: _mean(match[1], known), summary).splitlines()
+    for picture in sorted(pictures, key=lambda one: (not one.file.startswith("compared"), one.file.partition("-")[2])):
+        source = f" ({picture.source})" if picture.source else ""
+        yield from ("", f"![{picture.title}](images/{picture.file})", "", f"{picture.title}{source}.")
+    words = Counter(verdict.word for _, verdict in judged)
+    told = ", ".join(f"{words[word]} {said}" for word, said in _SAID.items() if words[word])
+    yield from ("", "## Its claims", "", f"Of {len(judged)} claims {told}. Verdicts follow from rules, not from us")
+    yield from ("([how](reproductions.md)).", "")
+    yield from _claims(judged, known)
+    yield from _cells([cell for cell in CELLS if cell.paper == paper], known)
+
+
+def _mean(name: str, known: Results) -> str:
+    """Returns the mean of a cell, as text about a paper has it.
+
+    Raises:
+        KeyError: there is no such cell.
+    """
+    found = verdicts.estimate(*known[name])
+    if found is None:
+        return "(not run here)"
+    return f"{found.mean:,.0f}" if abs(found.mean) >= 1_000 else f"{found.mean:.3g}"
 
 
 def _head(known: Results, scale: Scale) -> Iterator[str]:
@@ -89,7 +142,7 @@ def _head(known: Results, scale: Scale) -> Iterator[str]:
     told = (
         f"{len(ran)} results: {', '.join(f'{num} on {name}' for name, num in sorted(of.items()))}" if ran else "nothing"
     )
-    made_by = f", of commits {', '.join(commits)}" if commits else ""
+    made_by = f", of {len(commits)} commits, which each names" if commits else ""
     yield HEAD.format(
         scale=scale,
         perplexity=perplexity,
@@ -121,7 +174,9 @@ def _summary(judged: Sequence[tuple[Claim, Verdict]]) -> Iterator[str]:
     for paper in TITLES:
         words = Counter(verdict.word for claim, verdict in judged if claim.paper == paper)
         told = " | ".join(str(words[word] or "") for word in WORDS)  # type: ignore[index]
-        yield f"| {_short(paper)} | {words.total()} | {told} |"
+        yield f"| [{_short(paper)}](papers/{paper}.md) | {words.total()} | {told} |"
+    words = Counter(verdict.word for _, verdict in judged)
+    yield f"| together | {words.total()} | " + " | ".join(str(words[word] or "") for word in WORDS) + " |"  # type: ignore[index]
     yield from ("", "| paper | claim (headline ones) | verdict |", "|---|---|---|")
     for claim, verdict in judged:
         if claim.headline:
@@ -147,7 +202,7 @@ def _cells(cells: Sequence[Cell], known: Results) -> Iterator[str]:
         name = place.replace("table", "Table ").replace("figure", "Figure ").replace("text", "Beside the tables")
         yield from (
             "",
-            f"### {_short(cells[0].paper)}: {name}",
+            f"## {name}",
             "",
             "| cell | paper | ours (95 %) | seeds | verdict |",
             "|---|---|---|---|---|",
@@ -176,19 +231,23 @@ def _differences(of_cells: Iterable[str]) -> Iterator[str]:
 
 
 def _of_cell(cell: Cell, verdict: Verdict) -> str:
+    if isinstance(cell.run, Hours):
+        return f"not run here: {verdict.reason} (`{cell.run.command}`)"
     if verdict.word == "not run here":
         return (
             _lines(f"not compared: {verdict.reason}") if verdict.reason else f'not run here: `--only "{cell.identity}"`'
         )
-    if verdict.word == "not possible here":
-        return _lines(f"not possible here: {_cut(verdict.reason)}")
+    if verdict.word in ("not possible here", "not compared"):
+        return _lines(f"{verdict.word}: {_cut(verdict.reason)}")
     return verdict.word
 
 
 def _printed(cell: Cell) -> str:
-    return (
-        f"{cell.printed} {cell.unit}".strip() if cell.printed else f"not in the copy ({cell.unit})" if cell.unit else ""
-    )
+    if cell.printed:
+        return f"{cell.printed} {cell.unit}".strip()
+    if cell.authors:
+        return f"{cell.authors} {cell.unit} (authors' results)"
+    return f"not in the copy ({cell.unit})" if cell.unit else ""
 
 
 def _ours(cell: Cell, known: Results) -> str:
@@ -201,6 +260,14 @@ def _ours(cell: Cell, known: Results) -> str:
     tokens = [value for result in done if (value := perplexity_per_token(result)) is not None]
     of_tokens = f"{_interval(verdicts.interval(tokens))} a token, " if len(tokens) == len(done) else ""
     return f"{of_tokens}{f'{found.mean:.4g}' if of_tokens else _interval(found)} a word"
+
+
+def in_the_papers_unit(result: Mapping[str, Any]) -> float | None:
+    """Returns a result's perplexity a token if it has one, or its value."""
+    if "perplexity_per_word" in result["figures"]:
+        return perplexity_per_token(result)
+    value = result["value"]
+    return None if value is None else float(value)
 
 
 def perplexity_per_token(result: Mapping[str, Any]) -> float | None:

@@ -48,6 +48,18 @@ def leak_difference(policy: str, first: str, second: str) -> dict[str, Any]:
     return {"difference": fmean(differences), "of_seeds": differences}
 
 
+def perplexity_after(model: str) -> dict[str, Any]:
+    """Returns the held-out perplexity of a model of each training (domain privacy)."""
+    values = [_only(training["models"], name=model)["perplexity"] for training in _of_domains("keywords")]
+    return {"perplexity": fmean(values), "of_seeds": values}
+
+
+def authors_list(name: str) -> dict[str, Any]:
+    """Returns what a classifier tells of a published list of secrets by their texts alone (Selective DP)."""
+    found: dict[str, Any] = read_json(OTHERS / "authors_candidates.json")[name]
+    return found
+
+
 def by_miss_rate(corpus: str, method: str, gamma: float, figure: str) -> dict[str, Any]:
     """Returns a figure of canaries at a share γ of misses (CRT, Figures 3 to 5), by seeds of `audit_methods.py`."""
     values = []
@@ -62,5 +74,6 @@ def by_miss_rate(corpus: str, method: str, gamma: float, figure: str) -> dict[st
 
 
 FUNCTIONS: Final[Mapping[str, Callable[..., dict[str, Any]]]] = {
-    function.__name__: function for function in (leak_rate, leak_difference, by_miss_rate)
+    function.__name__: function
+    for function in (leak_rate, leak_difference, perplexity_after, authors_list, by_miss_rate)
 }

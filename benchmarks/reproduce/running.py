@@ -15,7 +15,7 @@ from pipelines.settings.loading import ENV_PREFIX, load_settings
 
 from . import base, computed, corpora, recorded, results
 from .cache import DONE, cached, content_key
-from .cells import Audit, Cell, Compute, Impossible, Recorded, Scale, Train, settings_of
+from .cells import Audit, Cell, Compute, Impossible, Recorded, Scale, Secrets, Train, settings_of
 from .papers import CELLS
 
 CANDIDATES: Final = 10_000
@@ -163,6 +163,8 @@ def environment(run: Train, scale: Scale, folder: Path | None) -> dict[str, str]
             "audit.num_canaries": str(run.canaries),
             "audit.num_detected_canaries": str(run.detected),
         }
+    elif isinstance(run, Secrets):
+        settings |= {"audit.enabled": "true", "audit.num_secrets": str(run.secrets)}
     return {f"{ENV_PREFIX}{name.replace('.', '__').upper()}": value for name, value in settings.items()}
 
 
@@ -184,6 +186,8 @@ def trained(run: Train, scale: Scale, seed: int, place: Workplace, folder: Path 
     variant = variant_of(run, scale, seed, config, folder, os.environ)
     if isinstance(run, Audit):
         return audited(variant)
+    if isinstance(run, Secrets):
+        return asked_about_secrets(variant)
     if run.method == "jft/manual_screening":
         from methods_table import screen
 
@@ -244,6 +248,22 @@ def audited(variant: Variant) -> dict[str, Any]:
     for point in exposure["by_miss_rate"].get("the policies", ()):
         for name in ("mean_exposure", "largest_of_ten", "auc", "auc_of_groups"):
             figures[f"{name}_at_{point['rate']:.1f}"] = point[name]
+    return figures
+
+
+def asked_about_secrets(variant: Variant) -> dict[str, Any]:
+    """Asks the released model about single secrets, and returns figures by measure, label and way of asking."""
+    document = documents(variant, "evaluate", "audit_secrets")
+    figures = {"perplexity_per_word": document("evaluate", "figures.json")["perplexity_per_word"]}
+    for attack in document("audit_secrets", "secrets.json").get("attacks", ()):
+        of = f"{attack['label']}, {attack['kind']}"
+        figures[f"accuracy of {of}"] = 100 * attack["accuracy"]
+        figures[f"surest of {of}"] = 100 * attack["refined_accuracy"]
+        figures[f"AUC of {of}"] = attack["auc"]
+        figures[f"above texts of {of}"] = attack["auc"] - max(0.5, attack["blind_auc"])
+        if attack["group_auc"] is not None:
+            figures[f"groups of {of}"] = attack["group_auc"]
+            figures[f"groups by texts of {of}"] = attack["group_blind_auc"]
     return figures
 
 

@@ -14,9 +14,9 @@ from typing import Any, Final, Literal
 
 from scipy.stats import t as student
 
-from .cells import Cell, Compute, Impossible
+from .cells import Cell, Compute, Hours, Impossible
 
-Word = Literal["reproduced", "partly", "not", "not run here", "not possible here"]
+Word = Literal["reproduced", "partly", "not", "not run here", "not possible here", "not compared"]
 CLOSE: Final = 0.1
 """Relative distance to the paper's number up to which a computed number is partly reproduced."""
 
@@ -75,11 +75,16 @@ def estimate(cell: Cell, results: Sequence[Mapping[str, Any]]) -> Estimate | Non
     return interval(values, exact=isinstance(cell.run, Compute))
 
 
+def without_run(run: Impossible) -> Verdict:
+    """Returns the verdict of a cell that cannot run in this benchmark."""
+    return Verdict("not run here" if isinstance(run, Hours) else "not possible here", run.reason)
+
+
 def _missing(known: Results, names: Sequence[str]) -> Verdict | None:
     for name in names:
         cell, results = known[name]
         if isinstance(cell.run, Impossible):
-            return Verdict("not possible here", cell.run.reason)
+            return without_run(cell.run)
         if not values_of(results):
             return Verdict("not run here", f"missing: {cell.name}")
     return None
@@ -129,6 +134,33 @@ class Ordering:
         if smaller.name == larger.name:
             names = (f"{smaller.name} ({smaller.place})", f"{larger.place}")
         return judged(found, lambda value: value > 0, f"{names[0]} < {names[1]}: {_told(found, '+')}")
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A rule: the difference of logarithms (larger less smaller) is less between two values than between two others.
+
+    Differences are compared seed by seed.
+    """
+
+    narrow: tuple[str, str]
+    wide: tuple[str, str]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (*self.narrow, *self.wide)
+
+    def judge(self, known: Results) -> Verdict:
+        if (missing := _missing(known, self.names)) is not None:
+            return missing
+        values = [values_of(known[name][1]) for name in self.names]
+        shared = sorted(set.intersection(*map(set, values)))
+        if not shared:
+            return Verdict("not run here", "no seed that all have")
+        found = interval([math.log(d[s] / c[s]) - math.log(b[s] / a[s]) for a, b, c, d in [values] for s in shared])
+        names = [known[name][0].name for name in self.names]
+        said = f"{names[0]} to {names[1]} is less than {names[2]} to {names[3]}: {_told(found, '+')}"
+        return judged(found, lambda value: value > 0, said)
 
 
 @dataclass(frozen=True)
@@ -241,7 +273,7 @@ def same_number(cell: Cell, found: Estimate) -> Verdict:
     return Verdict("partly" if distance <= CLOSE * abs(cell.number) else "not", said)
 
 
-Rule = Ordering | Alike | Below | Above | Positive | Within | Number
+Rule = Ordering | Gap | Alike | Below | Above | Positive | Within | Number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -299,7 +331,7 @@ def together(verdicts: Sequence[Verdict]) -> Verdict:
 def of_cell(cell: Cell, claims: Sequence[Claim], known: Results) -> Verdict:
     """Returns a row's verdict: by the rules that name the cell and can be judged, or by the paper's number."""
     if isinstance(cell.run, Impossible):
-        return Verdict("not possible here", cell.run.reason)
+        return without_run(cell.run)
     found = estimate(cell, known[cell.identity][1])
     if found is None:
         return Verdict("not run here", "")
@@ -309,9 +341,9 @@ def of_cell(cell: Cell, claims: Sequence[Claim], known: Results) -> Verdict:
     if rules:
         verdicts = [rule.judge(known) for rule in rules]
         return together([verdict for verdict in verdicts if verdict.word != "not run here"] or verdicts)
-    if cell.number is None:
-        return Verdict("not possible here", "the copy of the paper lacks the number, and claims do not name it")
-    return Verdict("not possible here", "the paper's number is that of its own model and data, outside its claims")
+    if cell.number is None and not cell.authors:
+        return Verdict("not compared", "the copy of the paper lacks the number, and claims do not name it")
+    return Verdict("not compared", "the paper's number is that of its own model and data, outside its claims")
 
 
 def _told(found: Estimate, sign: str = "-") -> str:

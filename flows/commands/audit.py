@@ -16,7 +16,10 @@ from pipelines.settings.loading import ENV_PREFIX, load_settings
 from pipelines.store.objects import runs
 from pipelines.store.place.unlocking import in_plain
 
-CONTRACT = ("exposure", "membership", "extraction", "domains", "epsilon_lower", "epsilon_claimed", "person", "alarm")
+CONTRACT = (
+    *("exposure", "membership", "secrets", "extraction", "domains"),
+    *("epsilon_lower", "epsilon_claimed", "person", "alarm"),
+)
 
 
 def audit_document(config: Path, environ: Mapping[str, str], *, force: Sequence[str] = ()) -> dict[str, Any]:
@@ -91,6 +94,14 @@ def audit_text(document: Mapping[str, Any]) -> str:
         lines.append(
             f"  membership    best AUC {real(best['auc'], 3)} ({best['name']}; texts alone "
             f"{real(membership['blind_auc'], 3)}): {leaks}"
+        )
+    if (secrets := document.get("secrets")) is None:
+        lines.append(f"  secrets       not attacked: {missing.get('secrets', '')}")
+    else:
+        first = max(secrets["attacks"], key=lambda attack: attack["auc"] - max(0.5, attack["blind_auc"]))
+        lines.append(
+            f"  secrets       {'a leak' if secrets['any_leak'] else 'no leak seen'}; most for {first['label']} "
+            f"{first['kind']}: AUC {real(first['auc'], 3)} (texts alone {real(first['blind_auc'], 3)})"
         )
     if (extraction := document["extraction"]) is None:
         lines.append(f"  extraction    not attacked: {missing.get('extraction', '')}")

@@ -54,7 +54,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "Reference": ("commands.md", "settings.md", "formats.md", "api/"),
     "Explanation": ("concepts.md", "security.md", "sharp_edges.md"),
-    "Evidence": ("reproductions.md", "orderings.md", "gpu.md"),
+    "Evidence": ("reproductions.md", "papers/*", "orderings.md", "gpu.md"),
     "Project": ("architecture.md", "decisions/", "contributing.md", "changelog.md"),
 }
 """Pages by section. ``*`` is every page of a folder, and a folder is a section inside it, by its name in `FOLDERS`.

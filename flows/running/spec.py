@@ -11,7 +11,7 @@ from typing import Any
 from pipelines.context import Progress, silent
 from pipelines.errors import ConfigError
 from pipelines.graph import GRAPH
-from pipelines.settings.audit import OF_DOMAINS
+from pipelines.settings.audit import OF_DOMAINS, OF_SECRETS
 from pipelines.settings.loading import ProjectSettings, load_settings
 from pipelines.store.ledger.ledger import enter_older
 from pipelines.store.ledger.relocation import register_location
@@ -120,7 +120,8 @@ def spec_and_wait(
     chosen = enabled_stages(selected, settings.stages)
     if left_out := [name for name in (*forced, *(() if chosen else selected)) if name not in chosen]:
         stage = GRAPH[left_out[0]]
-        condition = ", where audit.domains = true" if stage.name in OF_DOMAINS else ""
+        asked = {**dict.fromkeys(OF_DOMAINS, "domains = true"), **dict.fromkeys(OF_SECRETS, "num_secrets is not 0")}
+        condition = f", where audit.{asked[stage.name]}" if stage.name in asked else ""
         raise ConfigError(
             f"stage {stage.shown_name} is left out of runs unless {stage.table}.enabled = true; "
             f"`reticent {stage.table}` switches it on{condition}"

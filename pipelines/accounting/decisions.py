@@ -362,6 +362,7 @@ NO_DECISIONS: Final[Mapping[str, str]] = {
     "audit_membership": "belongs to an audit, which publishes nothing",
     "audit_extraction": "belongs to an audit, which publishes nothing",
     "audit_canaries": "belongs to an audit, which publishes nothing",
+    "audit_secrets": "belongs to an audit, which publishes nothing",
     "audit_domain_models": "belongs to an audit, which publishes nothing",
     "audit_domains": "belongs to an audit, which publishes nothing",
     "audit": "belongs to an audit, which publishes nothing; what it found is in the report of the trusted side",

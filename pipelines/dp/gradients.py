@@ -60,8 +60,7 @@ class GradientEngine:
     of Li et al. 2022, section 4: a first backward pass for the norms, and a second one for the weighted sum, with
     nothing kept in between. The sums are the same.
 
-    Use: build the engine, run the model inside `recording`, pass the losses to `backward`, and take the sums with
-    `take_sums`.
+    Use: run the model inside `recording`, pass the losses to `backward`, and take the sums with `take_sums`.
     """
 
     def __init__(
@@ -92,13 +91,13 @@ class GradientEngine:
         self._max_grad_norm = max_grad_norm
         self._clipping: ClippingName = clipping
         self._mode = mode
-        self._budget = budget
-        self._tape = Tape(budget or MemoryBudget())
+        self._budget, self._tape = budget, Tape(budget or MemoryBudget())
         self._sums = Sums()
-        self._num_within: float | torch.Tensor = 0.0  # no number of the host's, which would wait for a GPU
+        self._num_within: float | torch.Tensor = 0.0  # a tensor: a number would wait for a GPU
         self._is_traced = self._is_discovered = False
         self._slow: dict[torch.nn.Parameter, str] = {}
         self._unruled: set[torch.nn.Module] = set()
+        self._named: list[tuple[str, torch.nn.Parameter]] = []
         self._trained = frozenset(name for name, p in model.named_parameters() if p.requires_grad)
         if not any(p.requires_grad for p in model.parameters()):
             raise UnsupportedLayerError("the model has no trainable parameter; set requires_grad_(True) on some")
@@ -160,7 +159,7 @@ class GradientEngine:
         """Begins recording a batch.
 
         Args:
-            batch_size: see `recording`.
+            batch_size: as for `recording`.
             compare_contents: true if `backward` also compares the values of parameters and buffers, at the cost of two
                 passes over them.
         """
@@ -194,8 +193,7 @@ class GradientEngine:
             UnsupportedLayerError: a trainable parameter is used outside the layers with a rule.
         """
         if losses.dim() == 1 and not len(losses):
-            empty = losses.detach().double()
-            return Clipped(empty, empty, losses.detach())
+            return Clipped(losses.detach().double(), losses.detach().double(), losses.detach())
         return self._with_losses(losses, self._clip)
 
     def add_together(self, losses: Iterable[torch.Tensor], count: int) -> float:
@@ -239,8 +237,7 @@ class GradientEngine:
                 factors = self._factors(norms, layers)
                 for parameter, gradient in found.items():
                     self._sums.of(parameter).add_(gradient * factors.of(parameter).to(gradient.dtype))
-                within = (norms <= self._max_grad_norm).double().sub(0.5).sum()
-                self._num_within = self._num_within + within
+                self._count_within(norms)
         finally:
             for parameter, before in held:
                 parameter.grad = before
@@ -268,19 +265,21 @@ class GradientEngine:
         if losses.grad_fn is None:
             raise LossError("the losses carry no gradient: run the model inside `recording`, with gradients enabled")
         tape = self._tape
-        if tape.batch_size is None:
-            tape.batch_size = len(losses)
+        tape.batch_size = len(losses) if tape.batch_size is None else tape.batch_size
         if tape.batch_size != len(losses):
             tape.slow, tape.unruled = dict(self._slow), set(self._unruled)  # no fault of the layers
             raise LossError(f"{len(losses)} losses for a batch of {tape.batch_size} examples; give one for each")
-        held = [(p, p.grad) for p in self.parameters]
+        self._named = list(self._model.named_parameters())  # once: it takes as long as some layers
+        held = [(p, p.grad) for _, p in self._named if p.requires_grad]
         try:
             self._guard.check()
-            for parameter in self.parameters:
+            for parameter, _ in held:
                 parameter.grad = None
             with torch.autocast(losses.device.type, enabled=False), full_products():
                 self._trace(losses)
-                self._prepare_slow(losses)
+                tape.traced = None
+                self._slow = settle(self._model, tape, self._slow, losses)
+                self._unruled = set(tape.unruled)
                 return work(losses)
         finally:
             tape.phase = Phase.OFF
@@ -300,10 +299,6 @@ class GradientEngine:
             self._run(Phase.TRACE, (losses * weights.to(losses.dtype))[chosen].sum(), retain_graph=True)
         self._is_traced, self._is_discovered = len(losses) > 1, True
 
-    def _prepare_slow(self, losses: torch.Tensor) -> None:
-        self._tape.traced = None
-        self._slow, self._unruled = settle(self._model, self._tape, self._slow, losses), set(self._tape.unruled)
-
     def _clip(self, losses: torch.Tensor) -> Clipped:
         tape = self._tape
         if self._mode == "book_keeping":
@@ -319,7 +314,7 @@ class GradientEngine:
             tape.sums, tape.factors = self._sums, shared
             self._run(Phase.SUM, losses.sum(), retain_graph=bool(self._slow))
         tape.add_slow(self._sums, shared)
-        self._num_within = self._num_within + (norms <= self._max_grad_norm).double().sub(0.5).sum()
+        self._count_within(norms)
         return Clipped(norms, factors, losses.detach())
 
     def _add_cancelling(self, losses: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, Factors]:
@@ -335,7 +330,7 @@ class GradientEngine:
         magnitudes = batch_factors.magnitudes(tape.magnitudes, tape.layer_magnitudes)
         needs_float64 = cancelling(magnitudes, self._max_grad_norm, self._dtype)
         chosen: list[int] = needs_float64.nonzero().flatten().tolist()
-        step = max(1, tape.budget.kept_bytes // (8 * sum(p.numel() for p in self.parameters)))
+        step = max(1, tape.budget.kept_bytes // (8 * sum(p.numel() for _, p in self._named if p.requires_grad)))
         for at in range(0, len(chosen), step):
             examples = chosen[at : at + step]
             tape.whole = whole = WholeGradients(examples)
@@ -365,7 +360,7 @@ class GradientEngine:
         self._tape.phase = phase
         loss.backward(retain_graph=retain_graph)  # type: ignore[no-untyped-call]
         is_first = phase is Phase.TRACE and self._tape.was_called
-        for name, parameter in self._model.named_parameters():
+        for name, parameter in self._named:
             if parameter.requires_grad and parameter.grad is not None:
                 if name not in self._trained or not (is_first or parameter in self._slow):
                     raise uncaught(name, is_new=name not in self._trained)
@@ -379,12 +374,14 @@ class GradientEngine:
         return norms, self._factors(norms, self._tape.layer_norms)
 
     def _factors(self, norms: torch.Tensor, layer_norms: Mapping[torch.nn.Parameter, torch.Tensor]) -> Factors:
-        return factors_of(norms, layer_norms, len(self.parameters), self._max_grad_norm, self._clipping, self._dtype)
+        count = len(self.parameters) if self._clipping == "per_layer" else 0
+        return factors_of(norms, layer_norms, count, self._max_grad_norm, self._clipping, self._dtype)
 
     @property
     def _dtype(self) -> torch.dtype:
         """The coarsest dtype of the sums."""
-        return torch.float64 if all(p.dtype == torch.float64 for p in self.parameters) else torch.float32
+        trained = (p for p in self._model.parameters() if p.requires_grad)
+        return torch.float64 if all(p.dtype == torch.float64 for p in trained) else torch.float32
 
     def take_sums(self) -> list[torch.Tensor]:
         """Returns and resets the clipped sums since the last call, one for each parameter, float32 or float64."""
@@ -392,6 +389,9 @@ class GradientEngine:
         self._sums = Sums()
         self._num_within = 0.0
         return taken
+
+    def _count_within(self, norms: torch.Tensor) -> None:
+        self._num_within = self._num_within + (norms <= self._max_grad_norm).double().sub(0.5).sum()
 
     @property
     def num_within(self) -> float:

@@ -75,5 +75,5 @@ def on_tensor_cores(use: OuterUse) -> OuterUse:
 
 
 def takes(values: torch.Tensor) -> bool:
-    """Returns true for values that tensor cores multiply without rounding them first."""
-    return values.is_cuda and values.dtype == torch.bfloat16
+    """Returns true for values that tensor cores multiply without rounding them first. Needs torch 2.8."""
+    return values.is_cuda and values.dtype == torch.bfloat16 and hasattr(torch.ops.aten.mm, "dtype")

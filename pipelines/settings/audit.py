@@ -11,6 +11,8 @@ from pipelines.config import StageConfig
 
 OF_DOMAINS: Final = ("audit_domain_models", "audit_domains")
 """The stages that the setting ``domains`` turns on."""
+OF_SECRETS: Final = ("audit_secrets",)
+"""The stages that the setting ``num_secrets`` turns on."""
 _RECORDS_OF_PERSON: Final = 16
 
 
@@ -85,6 +87,13 @@ class AuditConfig(StageConfig):
         100, ge=1, description="With domains: beginnings of held-out conversations of each domain."
     )
     domain_generations: int = Field(10, ge=1, description="With domains: texts that are drawn for each beginning.")
+    num_secrets: int = Field(
+        0,
+        ge=0,
+        description="Most masked secrets of each label (names, numbers, addresses) that membership attacks are tried "
+        "on, alone and in their sentences, against made-up ones of the same form and against held-out ones. 0: no "
+        "such attack. Papers take 500 to 1,000.",
+    )
     num_trials: int = Field(
         20_000,
         ge=100,
@@ -105,8 +114,12 @@ class AuditConfig(StageConfig):
     )
 
     def wants(self, stage: str) -> bool:
-        """Checks that the settings ask for a stage. The stages of `OF_DOMAINS` also need the setting ``domains``."""
-        return self.enabled and (self.domains or stage not in OF_DOMAINS)
+        """Checks that the settings ask for a stage: those of `OF_DOMAINS` and `OF_SECRETS` by settings of their own."""
+        return (
+            self.enabled
+            and (self.domains or stage not in OF_DOMAINS)
+            and (self.num_secrets > 0 or stage not in OF_SECRETS)
+        )
 
     @model_validator(mode="after")
     def _has_form(self) -> AuditConfig:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, Literal
 
 import torch
 
@@ -31,6 +31,15 @@ def choose_device(name: str) -> torch.device:
 def is_on_gpu(name: str) -> bool:
     """Returns true if that name of a device means a GPU here. Touches no GPU."""
     return name == "cuda" or (name == "auto" and torch.cuda.is_available())
+
+
+def attention_on(name: str) -> Literal["eager", "sdpa"]:
+    """Returns the kind of attention of a pretrained model on the device of that name.
+
+    ``sdpa`` fuses attention, which saves time and memory on a GPU. It has no parameters and keeps examples apart, so
+    gradients of single examples are those of ``eager``, which stays on a CPU: earlier models were trained with it.
+    """
+    return "sdpa" if is_on_gpu(name) else "eager"
 
 
 def check_devices(name: str, num_processes: int) -> None:

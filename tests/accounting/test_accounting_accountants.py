@@ -158,7 +158,7 @@ def test_accounting_imports_no_torch():
         NoEvent(),
         NonPrivate(),
         dp_sgd(noise_multiplier=1.0, sample_rate=0.1, num_steps=10),
-        dp_sgd(noise_multiplier=0.8, sample_rate=0.03, num_steps=240),
+        pytest.param(dp_sgd(noise_multiplier=0.8, sample_rate=0.03, num_steps=240), marks=pytest.mark.slow),
         dp_sgd(noise_multiplier=0.05, sample_rate=0.5, num_steps=5),
         SelfComposed(count=20, event=Gaussian(noise_multiplier=12.0)),
     ],

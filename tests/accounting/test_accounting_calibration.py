@@ -20,10 +20,11 @@ REPLACE = NeighboringRelation.REPLACE_ONE
     ("target_epsilon", "target_delta", "sample_rate", "num_steps"),
     [
         (1.0, 1e-5, 0.1, 100),
-        (2.0, 1e-6, 0.5, 30),
+        pytest.param(2.0, 1e-6, 0.5, 30, marks=pytest.mark.slow),
         (0.3, 1e-5, 0.2, 50),
         (1.0, 1e-5, 1.0, 5),
-        (0.05, 1e-6, 1e-4, 10_000),  # the grid that finds the neighbourhood is far off here
+        # The grid that finds the neighbourhood is far off here.
+        pytest.param(0.05, 1e-6, 1e-4, 10_000, marks=pytest.mark.slow),
     ],
 )
 def test_the_target_is_met_and_slightly_less_noise_misses_it(target_epsilon, target_delta, sample_rate, num_steps):

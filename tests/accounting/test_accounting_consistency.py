@@ -106,6 +106,7 @@ def test_no_claim_rests_on_assumptions_that_contradict_each_other(stated):
         assert "contradict each other" not in (refused or "")
 
 
+@pytest.mark.slow
 def test_every_phrase_of_the_test_before_is_said_somewhere(stated):
     """Guards that test against phrases that nobody uses any more."""
     of_others = ("other releases of this store may share", "were not chosen by looking at private data, except for")
@@ -114,6 +115,7 @@ def test_every_phrase_of_the_test_before_is_said_somewhere(stated):
     assert not {phrase for phrase in phrases if not any(phrase in text for text in said)}
 
 
+@pytest.mark.slow
 def test_every_refusal_says_what_can_mend_it_or_that_nothing_can(stated):
     """Guards "review more" where no review helps: a refusal names a way, or begins with that there is none."""
     ways = ("review", "label", "set ", "take ", "rerun", "Set ")

@@ -173,7 +173,7 @@ def test_special_events_and_bad_arguments():
         group_epsilon(sgd(1.0, 0.1, 2), 0.0, 2)
 
 
-@pytest.mark.parametrize("size", [5, 40, 300])
+@pytest.mark.parametrize("size", [pytest.param(5, marks=pytest.mark.slow), 40, 300])
 def test_a_large_group_without_sampling_has_the_closed_form_and_no_epsilon_of_zero(size):
     """Guards a weight of 0 that met an infinite factor: epsilon was 0 then."""
     event = dp_sgd(noise_multiplier=0.3, sample_rate=1.0, num_steps=5)

@@ -81,6 +81,7 @@ def test_steps_are_those_of_the_training(count, batch, epochs):
 
 @FEW
 @given(st.sampled_from([300, 1_000, 5_000]), st.sampled_from([32, 128]), st.sampled_from([1.0, 8.0]), st.integers(1, 8))
+@pytest.mark.slow
 def test_more_people_and_a_larger_epsilon_lower_the_noise_and_more_epochs_raise_it(count, batch, target, epochs):
     def total(count=count, target=target):
         return planned("owner", count, batch, epochs, goal(target)).total_noise
@@ -92,7 +93,7 @@ def test_more_people_and_a_larger_epsilon_lower_the_noise_and_more_epochs_raise_
     )
 
 
-@pytest.mark.parametrize(("target", "count"), [(3.0, 1_000), (1.0, 300)])
+@pytest.mark.parametrize(("target", "count"), [(3.0, 1_000), pytest.param(1.0, 300, marks=pytest.mark.slow)])
 def test_large_batches_approach_the_closed_form(target, count):
     own = goal(target, gradients=8.0 * count)
     found = batch_sizes("owner", count, own)
@@ -114,6 +115,7 @@ def test_the_best_batch_has_the_most_steps_within_the_allowed_noise():
     assert best.total_noise <= BATCH_LOSS * least < found[at - 1].total_noise
 
 
+@pytest.mark.slow
 def test_a_batch_that_leaves_few_steps_is_not_best():
     found = batch_sizes("owner", 1_000, goal(8.0, gradients=2_000))
     assert best_batch(found).steps >= planning.ENOUGH_STEPS

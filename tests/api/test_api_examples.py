@@ -17,7 +17,9 @@ WITH_EXAMPLES = {
 }
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n == "reticent.accounting" else n for n in MODULES]
+)
 def test_examples_run(name: str, project: Path, model_folder: Path) -> None:
     module = importlib.import_module(name)
     found = doctest.DocTestFinder(exclude_empty=True).find(

@@ -116,6 +116,7 @@ def test_a_fault_inside_the_noise_of_a_tensor_raises_the_alarm(name, test):
     assert raises_alarm(played)
 
 
+@pytest.mark.slow
 def test_states_that_are_not_clipped_raise_the_alarm():
     with replaced(sdpsgd_lstm, "clip_rows", lambda _: lambda values, _: values):
         played = play_training(game("sdpsgd_lstm"), seed=2)

@@ -12,10 +12,10 @@ import pytest
 from support.reproduced import COMPUTED, TRAINED
 
 from benchmarks.reproduce import __main__ as command
-from benchmarks.reproduce import base, computed, corpora, drawings, page, results, running, verdicts
-from benchmarks.reproduce.cells import SCALES, Compute, Impossible, Train, settings_of
-from benchmarks.reproduce.papers import CELLS, CLAIMS, TEXTS
-from benchmarks.reproduce.verdicts import Alike, Below, Claim, Number, Ordering, Verdict
+from benchmarks.reproduce import base, comparisons, computed, corpora, drawings, page, results, running, verdicts
+from benchmarks.reproduce.cells import SCALES, Compute, Hours, Impossible, Train, settings_of
+from benchmarks.reproduce.papers import CELLS, CLAIMS, TEXTS, TITLES
+from benchmarks.reproduce.verdicts import Alike, Below, Claim, Gap, Number, Ordering, Verdict
 from pipelines.errors import ConfigError
 
 
@@ -209,6 +209,21 @@ def test_seeds_are_compared_with_themselves():
     assert Ordering("a", "b").judge(far).word == "reproduced"
 
 
+@pytest.mark.parametrize(
+    ("b", "word"),
+    [
+        ([11.0, 11.1, 11.2], "reproduced"),  # a tenth, beside a doubling
+        ([40.0, 41.0, 42.0], "not"),
+        ([11.0, 11.1, 19.0], "partly"),
+        ([], "not run here"),
+    ],
+)
+def test_gaps_are_compared_by_logarithms_seed_by_seed(b, word):
+    some = known(a=[10.0, 10.1, 10.2], b=b, c=[100.0, 101.0, 102.0], d=[200.0, 203.0, 205.0])
+    assert Gap(("a", "b"), ("c", "d")).judge(some).word == word
+    assert set(Gap(("a", "b"), ("c", "d")).names) == {"a", "b", "c", "d"}
+
+
 def test_bounds_alikeness_and_numbers():
     some = known(a=[2.0, 2.1, 2.2], b=[2.0, 2.15, 2.2])
     assert Below("a", 3.0).judge(some).word == "reproduced"
@@ -250,25 +265,42 @@ def test_what_cannot_run_is_not_possible_and_says_why():
     some = {cell.identity: (cell, [])}
     assert verdicts.of_cell(cell, (), some) == Verdict("not possible here", "no data")
     assert Below(cell.identity, 1.0).judge(some) == Verdict("not possible here", "no data")
+    hours = replace(cell, run=Hours(reason="no time", command="python all.py"))
+    assert verdicts.of_cell(hours, (), {cell.identity: (hours, [])}) == Verdict("not run here", "no time")
+
+
+def test_a_result_without_a_claim_or_a_number_is_not_compared():
+    cell = replace(TRAINED, printed="")
+    done = [{"seed": 0, "value": 2.0, "figures": {}}]
+    assert verdicts.of_cell(cell, (), {cell.identity: (cell, done)}).word == "not compared"
 
 
 # ---- the page
 
 
+def shown(folder):
+    """All pages of the results in a folder."""
+    made = page.pages(page.known_results(folder, "small"), "small")
+    return "\n".join(line for lines in made.values() for line in lines)
+
+
 def test_the_page_has_every_claim_and_row_before_anything_ran(tmp_path):
-    text = "\n".join(page.page(page.known_results(tmp_path, "small"), "small"))
+    text = shown(tmp_path)
     assert all(claim.text in text for claim in CLAIMS)
     assert text.count("| **not run here** |") >= len([claim for claim in CLAIMS if claim.headline])
     assert not re.search(r"\*\*(reproduced|partly|not)\*\* \|", text)
     for cell in CELLS:
         line = next(line for line in text.splitlines() if line.startswith(f"| {cell.name} |"))
-        assert "not run here: `--only" in line or "not possible here: " in line
+        assert "not run here: " in line or "not possible here: " in line
 
 
 def test_the_page_is_that_of_the_results(tmp_path):
     page.write(results.RESULTS, "small", docs=tmp_path)
-    made = (tmp_path / "reproductions.md").read_text("utf-8")
-    assert made == (page.DOCS / "reproductions.md").read_text("utf-8"), "python -m benchmarks.reproduce --render"
+    made = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.md"))
+    assert made == sorted(["reproductions.md", *(f"papers/{paper}.md" for paper in TITLES)])
+    for name in made:
+        written = (tmp_path / name).read_text("utf-8")
+        assert written == (page.DOCS / name).read_text("utf-8"), "python -m benchmarks.reproduce --render"
     for picture in tmp_path.glob("images/*"):
         assert picture.read_bytes() == (page.DOCS / "images" / picture.name).read_bytes()
 
@@ -289,7 +321,11 @@ def test_the_page_shows_means_intervals_and_verdicts(tmp_path, patch):
             tokens = {"perplexity": word**0.5} if cell.name != "high" else {}
             figures = {"perplexity_per_word": word, **tokens}
             results.write(tmp_path, cell, "small", seed, figures=figures, settings={}, seconds=1.0)
-    text = "\n".join(page.page(page.known_results(tmp_path, "small"), "small"))
+    patch.constant(page, "SUMMARIES", tmp_path)
+    (tmp_path / "jft.md").write_text(f"# JFT\n\nIt is {{{low}}}, or {{{to_come}}} ([how](a.md)).\n", "utf-8")
+    text = shown(tmp_path)
+    assert "# JFT\n\nIt is 101, or (not run here) ([how](../a.md)).\n" in text
+    assert "Of 3 claims 1 hold here, 2 were not run here." in text
     assert "| low | 27.05 perplexity | 10.05 (9.926 to 10.17) a token, 101 a word | 3 of 3 | reproduced |" in text
     assert "| high | 27.05 perplexity | 404 (394.1 to 413.9) a word | 3 of 3 | reproduced |" in text
     assert "| alone | 27.05 perplexity | 30.15 (29.78 to 30.52) a token, 909 a word | 3 of 3 | not compared: " in text
@@ -331,3 +367,20 @@ def test_drawings_have_the_points_of_the_results(tmp_path):
     picture = drawings.drawn(figure, points)
     assert len(picture.findall("polyline")) == 3
     assert all(name in found for f in drawings.FIGURES for cells in f.series.values() for name, _ in cells)
+
+
+def test_comparisons_divide_by_the_same_row_on_either_side():
+    cells = {name: replace(TRAINED, name=name, printed=printed) for name, printed in zip("abc", "842", strict=True)}
+    some = {
+        name: (cell, [{"seed": 0, "value": value, "figures": {}}])
+        for (name, cell), value in zip(cells.items(), (10.0, 20.0, 40.0), strict=True)
+    }
+    drawn = comparisons.Comparison(paper="jft", title="", baseline="a", rows={"B": "b", "C": "c"})
+    assert comparisons.ratios(drawn, some, page.in_the_papers_unit) == {"B": (0.5, 2.0), "C": (0.25, 4.0)}
+    nothing = {**some, "a": (cells["a"], [])}
+    assert comparisons.ratios(drawn, nothing, page.in_the_papers_unit) == {}
+
+
+def test_names_that_the_truth_chose_make_any_model_right():
+    assert computed.kept_by_truth(500.0, 0.4) == {"accuracy_percent": 100.0}
+    assert computed.kept_by_truth(500.0, 1.0)["accuracy_percent"] == pytest.approx(50, abs=5)

@@ -14,7 +14,7 @@ from pipelines.corpus.customersim.templates import LABELS, PLACEHOLDER, TEMPLATE
 from pipelines.corpus.listing import list_files
 from pipelines.errors import ConfigError, InputError
 
-N = 1500
+N = 600
 
 
 @functools.cache

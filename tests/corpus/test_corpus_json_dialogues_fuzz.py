@@ -73,13 +73,14 @@ def changed(value, rng: random.Random):
     return value
 
 
+@pytest.mark.parametrize("places", [20, pytest.param(60, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_a_file_that_ends_anywhere_keeps_what_came_before(tmp_path, name):
+def test_a_file_that_ends_anywhere_keeps_what_came_before(tmp_path, name, places):
     example = EXAMPLES[name]
     path = tmp_path / example.file_name
     full = [document.text for document in documents(read_bytes(path, example.data, name))]
     rng = random.Random(name)
-    for end in sorted(rng.sample(range(len(example.data)), min(60, len(example.data)))):
+    for end in sorted(rng.sample(range(len(example.data)), min(places, len(example.data)))):
         items = read_bytes(path, example.data[:end], name)
         kept = [document.text for document in documents(items)]
         assert kept == full[: len(kept)]
@@ -90,14 +91,15 @@ def test_a_file_that_ends_anywhere_keeps_what_came_before(tmp_path, name):
         reading(example.file_name, example.data[:end])
 
 
+@pytest.mark.parametrize("rounds", [40, pytest.param(120, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_odd_values_anywhere_are_read_or_rejected(tmp_path, name):
+def test_odd_values_anywhere_are_read_or_rejected(tmp_path, name, rounds):
     rng = random.Random(name)
     example = EXAMPLES[name]
     is_lines = example.file_name.endswith("l")
     value = [json.loads(line) for line in example.data.splitlines()] if is_lines else json.loads(example.data)
     path = tmp_path / example.file_name
-    for _ in range(120):
+    for _ in range(rounds):
         odd = changed(value, rng)
         for _ in range(rng.randrange(3)):
             odd = changed(odd, rng) if isinstance(odd, dict | list) and odd else odd

@@ -92,7 +92,7 @@ def test_a_coupling_that_begins_above_ten_records_is_found(kind):
     assert steps_of(PrivateLoop(losses, data=rows(64)), 40) < 16
 
 
-@pytest.mark.parametrize(("workers", "limit"), [(0, 5), (2, None)])
+@pytest.mark.parametrize(("workers", "limit"), [(0, 5), pytest.param(2, None, marks=pytest.mark.slow)])
 def test_later_checks_leave_no_trace_and_are_counted(workers, limit):
     """Guards samples, noise, dropout and weights: they are those of a run without later checks."""
 

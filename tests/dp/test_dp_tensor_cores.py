@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 import torch
 from engine_models import Mean, compare, gpt2, seeded, smooth_losses
@@ -105,6 +108,16 @@ def test_the_norm_is_that_of_the_values_that_are_added(reduced, patch, mode):
 def drawn(tensors, seed=5):
     noise._add_on_device(tensors, 1.0, torch.tensor([seed, seed + 1]).numpy().astype("uint64"))
     return tensors
+
+
+def test_two_devices_draw_different_noise(patch):
+    keys = []
+    patch(noise, "_add_on_device", lambda tensors, deviation, key: keys.append((len(tensors), tuple(key))))
+    patch(torch, "_foreach_div_", lambda tensors, divisor: None)
+    tensors = [SimpleNamespace(device=torch.device("cuda", number)) for number in (0, 1, 0)]
+    noise.add_noise(tensors, 1.0, np.random.default_rng(0), 2.0)
+    assert [count for count, _ in keys] == [2, 1]
+    assert keys[0][1] != keys[1][1]
 
 
 def test_noise_of_a_device_is_normal_and_independent_between_tensors_and_draws(patch):

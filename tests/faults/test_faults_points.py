@@ -206,7 +206,7 @@ CASES: dict[str, tuple[Callable[[Store], object] | None, Callable[[Store], objec
 """Name: what was there before, what is killed, and how many steps it has at the least."""
 
 
-QUICK = ("from nothing", "gc")
+QUICK = ("from nothing",)
 
 
 def _assert_died(died: list[bool], at_least: int) -> None:
@@ -239,9 +239,16 @@ def test_killed_at_every_step(toy: Toy, fast: Path, case: str, thorough: bool) -
     _assert_died(died, at_least if thorough else 5)
 
 
-@pytest.mark.parametrize(("fault", "word"), [(full_disk, "ENOSPC"), (read_only, "EROFS")])
-@pytest.mark.parametrize("lasting", [True, False])
 @pytest.mark.parametrize("thorough", THOROUGH)
+@pytest.mark.parametrize(
+    ("fault", "word", "lasting"),
+    [
+        (full_disk, "ENOSPC", True),
+        pytest.param(full_disk, "ENOSPC", False, marks=pytest.mark.slow),
+        pytest.param(read_only, "EROFS", True, marks=pytest.mark.slow),
+        (read_only, "EROFS", False),
+    ],
+)
 def test_the_disk_fails_at_every_step(
     toy: Toy, fast: Path, fault: Callable[[str], None], word: str, lasting: bool, thorough: bool
 ) -> None:

@@ -44,8 +44,9 @@ SMALL = {
     "RETICENT__AUDIT__NUM_GENERATIONS": "1",
     "RETICENT__AUDIT__MAX_NEW_TOKENS": "8",
     "RETICENT__AUDIT__NUM_TRIALS": "100",
+    "RETICENT__AUDIT__NUM_SECRETS": "50",
 }
-STAGES = {"audit_model", "audit_membership", "audit_extraction", "audit_canaries", "audit"}
+STAGES = {"audit_model", "audit_membership", "audit_extraction", "audit_canaries", "audit_secrets", "audit"}
 
 
 def _audited(folder: Path) -> None:
@@ -156,6 +157,7 @@ def test_the_document_is_the_contracts_and_holds_no_secret(audited: Path) -> Non
         "membership",
         "extraction",
         "domains",
+        "secrets",
         "epsilon_claimed",
         "alarm",
     } <= found.keys()
@@ -211,9 +213,11 @@ def test_a_run_that_does_not_ask_for_an_audit_finds_the_one_that_was_made(audite
 
 
 def test_an_attacks_setting_does_not_train_again(audited: Path) -> None:
-    plan = plan_document(audited, {**SMALL, "RETICENT__AUDIT__NUM_PROMPTS": "5"}, read=True)
-    actions = {row["step"]: row["action"] for row in plan["stages"] if row["stage"] == "audit"}
-    assert actions == {"model": "hit", "membership": "hit", "canaries": "hit", "extraction": "run", None: "maybe"}
+    attacks = dict.fromkeys(("model", "membership", "canaries", "extraction", "secrets"), "hit")
+    for setting, step in (("NUM_PROMPTS", "extraction"), ("NUM_SECRETS", "secrets")):
+        plan = plan_document(audited, {**SMALL, f"RETICENT__AUDIT__{setting}": "5"}, read=True)
+        actions = {row["step"]: row["action"] for row in plan["stages"] if row["stage"] == "audit"}
+        assert actions == {**attacks, step: "run", None: "maybe"}
 
 
 def test_only_an_alarm_is_told_as_one(audited: Path, patch: Patch) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from support import REPOSITORY
-from support.project import prefect_home, small_project
+from support.project import prefect_home, reticent, small_project
 from support.shared_server import shared_server
 from test_flows_audit import SMALL
 
@@ -20,7 +20,6 @@ from pipelines.settings.loading import load_settings
 from pipelines.store.objects import runs
 from pipelines.store.objects.ledger_lines import locked, read_documents
 
-CLI = "from flows.cli import main; main()"
 # Ends as the command does, unless nothing called what is replaced.
 BROKEN = """
 import torch
@@ -38,17 +37,23 @@ raise SystemExit(code)
 
 
 def cli(config: Path, *arguments: str, broken: bool = False) -> subprocess.CompletedProcess[str]:
-    """``reticent`` in a process of its own, whose engine may not clip."""
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(REPOSITORY / "benchmarks"),
-        "PREFECT_HOME": str(prefect_home(config.parent / ".prefect")),
+    """``reticent``, or a process of its own whose engine does not clip."""
+    settings = {
         **{name: value for name, value in SMALL.items() if not name.endswith("ENABLED")},
         "RETICENT__AUDIT__NUM_TRIALS": "2000",
         **shared_server(),
     }
+    words = [arguments[0], str(config), *arguments[1:]]
+    if not broken:
+        return reticent(*words, cwd=config.parent, timeout=900, **settings)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(REPOSITORY / "benchmarks"),
+        "PREFECT_HOME": str(prefect_home(config.parent / ".prefect")),
+        **settings,
+    }
     return subprocess.run(
-        [sys.executable, "-c", BROKEN if broken else CLI, arguments[0], str(config), *arguments[1:]],
+        [sys.executable, "-c", BROKEN, *words],
         cwd=config.parent, env=environment, capture_output=True, text=True, timeout=900, check=False,
     )  # fmt: skip
 

@@ -15,7 +15,8 @@ from support.shared_server import shared_server
 from test_flows_audit import SMALL
 
 CONTRACT = {
-    "schema_version", "exposure", "membership", "extraction", "domains", "epsilon_lower", "epsilon_claimed", "alarm",
+    "schema_version", "exposure", "membership", "secrets", "extraction", "domains",
+    "epsilon_lower", "epsilon_claimed", "alarm",
 }  # fmt: skip
 
 

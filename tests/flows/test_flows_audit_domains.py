@@ -76,7 +76,8 @@ def test_the_stages_are_planned_only_if_they_are_asked_for(tmp_path: Path) -> No
     assert planned(config).keys() >= {"domain_models", "domains", "model", None}
     off = planned(config, RETICENT__AUDIT__DOMAINS="false")
     assert "model" in off
-    assert not off.keys() & {"domain_models", "domains"}
+    assert not off.keys() & {"domain_models", "domains", "secrets"}
+    assert "secrets" in planned(config, RETICENT__AUDIT__NUM_SECRETS="10")
     assert not planned(config, RETICENT__AUDIT__ENABLED="false")
 
 

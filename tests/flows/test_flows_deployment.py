@@ -378,7 +378,7 @@ def _deploy(folder: Path, *arguments: str, **environment: str) -> subprocess.Com
     ("arguments", "api", "code", "told"),
     [
         ([], None, 2, "reticent deploy --init-auth"),
-        (["--cron", "every night"], "http://127.0.0.1:9/api", 2, "cron"),
+        pytest.param(["--cron", "every night"], "http://127.0.0.1:9/api", 2, "cron", marks=pytest.mark.slow),
         pytest.param(
             ["--timezone", "Mars/Olympus"], "http://127.0.0.1:9/api", 2, "Europe/Berlin", marks=pytest.mark.slow
         ),

@@ -1,6 +1,7 @@
-"""The whole job through Prefect's embedded server, as a user runs it; then changes, and what reruns.
+"""The whole job through Prefect, as a user runs it; then changes, and what reruns.
 
-Meanwhile another user of the machine tries what the server lets him do.
+A run of its own process, on the embedded server, is a long test: another user of the machine tries what the server lets
+him do in the meantime.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import pytest
 from attackers import as_another_user, lacking, need_another_user
 from support import REPOSITORY
 from support.project import completed, prefect_home, reticent, small_project, without_prefect
-from support.shared_server import run_json
+from support.shared_server import run_json, server_files
 
 import reticent as library
 
@@ -108,17 +109,15 @@ def _server_of(run: subprocess.Popen[str]) -> tuple[psutil.Process, int]:
 
 
 @pytest.fixture(scope="module")
-def project(attacked: dict[str, Any]) -> Path:
-    """Its settings."""
-    config: Path = attacked["config"]
-    return config
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Settings of the project that `first` has run."""
+    return small_project(tmp_path_factory.mktemp("end-to-end"))
 
 
 @pytest.fixture(scope="module")
-def first(attacked: dict[str, Any]) -> dict[str, Any]:
-    """What its run printed."""
-    document: dict[str, Any] = json.loads(attacked["output"].splitlines()[-1])
-    return document
+def first(project: Path) -> dict[str, Any]:
+    """What the project's run printed."""
+    return run_json(project)
 
 
 def _planned(config: Path, **environment: str) -> dict[str, set[str]]:
@@ -129,6 +128,18 @@ def _planned(config: Path, **environment: str) -> dict[str, set[str]]:
         a: {(r["step"] and f"{r['stage']}.{r['step']}") or r["stage"] for r in rows if r["action"] == a}
         for a in ("hit", "run", "maybe")
     }
+
+
+@pytest.mark.slow
+def test_a_run_on_the_embedded_server_says_the_same(attacked: dict[str, Any], first: dict[str, Any]) -> None:
+    document = json.loads(attacked["output"].splitlines()[-1])
+    assert {row["state"] for row in document["stages"]} == {"completed"}
+    assert completed(document) == completed(first)
+    assert (document["outputs"].keys(), document["metrics"].keys()) == (
+        first["outputs"].keys(),
+        first["metrics"].keys(),
+    )
+    _no_secret_in(attacked["config"], document, attacked["home"] / "prefect.db")
 
 
 def test_document_of_a_run(first: dict[str, Any]) -> None:
@@ -300,6 +311,10 @@ def test_same_size_edit_with_restored_mtime_is_noticed(project: Path) -> None:
 
 
 def test_no_secret_reaches_prefect_or_the_public_root(project: Path, first: dict[str, Any]) -> None:
+    _no_secret_in(project, first, server_files() / "prefect.db")
+
+
+def _no_secret_in(project: Path, document: dict[str, Any], database: Path) -> None:
     gold = [
         (row["text"][s["start"] : s["end"]])
         for path in (project.parent / "corpus").glob("*.jsonl")
@@ -308,11 +323,10 @@ def test_no_secret_reaches_prefect_or_the_public_root(project: Path, first: dict
     ]
     secrets = {value.encode() for value in gold if len(value) > 6}
     assert len(secrets) > 50
-    database = project.parent / ".prefect" / "prefect.db"
     with sqlite3.connect(database) as connection:
         dump = "\n".join(connection.iterdump()).encode()
     assert b"nightly" in dump  # the right database
-    public = Path(first["outputs"]["public"]).parents[1]
+    public = Path(document["outputs"]["public"]).parents[1]
     files = {str(p): p.read_bytes() for p in public.rglob("*") if p.is_file()}
     tables = [pl.read_parquet(p).write_ndjson().encode() for p in files if p.endswith(".parquet")]
     for secret in secrets:
@@ -320,6 +334,7 @@ def test_no_secret_reaches_prefect_or_the_public_root(project: Path, first: dict
         assert not any(secret in data for data in (*files.values(), *tables))
 
 
+@pytest.mark.slow
 def test_another_user_cannot_call_the_embedded_server(attacked: dict[str, Any]) -> None:
     """Guards: Prefect's own has no password, so any user reads figures and settings and plants runs and states."""
     need_another_user()
@@ -328,6 +343,7 @@ def test_another_user_cannot_call_the_embedded_server(attacked: dict[str, Any]) 
     assert {attacked["read"], attacked["runs"], attacked["write"]} <= refused
 
 
+@pytest.mark.slow
 def test_another_user_reads_neither_password_nor_database(attacked: dict[str, Any]) -> None:
     """Guards: the password is in environments only, and SQLite's files are readable by all in a folder that is."""
     need_another_user()
@@ -336,6 +352,7 @@ def test_another_user_reads_neither_password_nor_database(attacked: dict[str, An
     assert attacked["mode"] == 0o700
 
 
+@pytest.mark.slow
 def test_the_embedded_servers_password_is_in_no_command_output_or_database(attacked: dict[str, Any]) -> None:
     need_another_user()
     password = attacked["password"]

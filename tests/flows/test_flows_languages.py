@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from support.language_models import install_model
+from support.language_models import installed
 
 from flows.commands.init import write_starter
 from flows.running.fetching import fetch
@@ -34,11 +34,8 @@ ITALIAN = ("Mi chiamo Paolo Rossi e questa è la mia casa. Non è vero che sono 
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("models")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(folder))
-        yield install_model(folder, "de")
+def model() -> Iterator[str]:
+    yield from installed("de")
 
 
 def redacted(folder: Path, texts: list[str]) -> tuple[Any, dict[str, str], dict[str, Any], str]:

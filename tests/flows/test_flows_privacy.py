@@ -46,6 +46,7 @@ def test_epsilon_by_every_accountant_on_the_command_line():
     assert found["relation"] == "add_or_remove_one"
 
 
+@pytest.mark.slow
 def test_replacement_leaves_null_where_an_accountant_cannot():
     found = epsilon_document(**{**STEPS, "relation": "replace_one"})
     assert found["pld"] == pytest.approx(2.843, abs=1e-3)

@@ -174,6 +174,7 @@ def test_the_number_of_parameters_is_that_of_the_model():
     assert num_parameters(config) == sum(p.numel() for p in build_model(shape, 400, CONTROL, 0).parameters())
 
 
+@pytest.mark.slow
 def test_people_are_not_recommended_to_a_method_that_cannot_sample_them(tmp_path):
     found = plan(settings_file(tmp_path, 'method = "jft"'), people=100, median=4, most=16)
     assert {option["unit"] for option in found["options"]} == {"record"}
@@ -189,6 +190,7 @@ def test_one_record_of_everybody_is_a_bound_that_the_settings_keep(tmp_path):
     assert found["settings"].startswith("# corpus.owner_from")
 
 
+@pytest.mark.slow
 def test_the_epsilon_of_a_person_is_stated_only_for_the_most_that_was_given(few):
     assert plan(people=200, records=800)["options"][0]["epsilon_person"] is None
     assert few["options"][0]["epsilon_person"] is not None

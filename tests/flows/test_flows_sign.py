@@ -87,6 +87,7 @@ def test_the_next_page_says_what_changed_since(config: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_signed_run_whose_claims_are_gone_is_not_compared(config: Path) -> None:
     roots = open_store(load_settings(config, {}), create=False)
     first = signed_by(config, "Ada Example")["signed"]

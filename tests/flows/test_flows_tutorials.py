@@ -8,6 +8,8 @@ from support.tutorial import blocks, run_page
 
 FOLDER = REPOSITORY / "docs" / "tutorials"
 ELSEWHERE = {"README.md", "improve.md"}
+ALONE = {"policy.md"}
+"""The page whose commands are processes of their own, with a server each. Most of what these cost is loading."""
 PAGES = sorted(page.name for page in FOLDER.glob("*.md") if page.name not in ELSEWHERE)
 
 
@@ -39,4 +41,4 @@ def test_from_opacus(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in PAGES if name != "opacus.md"])
 def test_the_tutorial_runs(name, tmp_path):
-    run_page(FOLDER / name, tmp_path / "tour")
+    run_page(FOLDER / name, tmp_path / "tour", is_alone=name in ALONE)

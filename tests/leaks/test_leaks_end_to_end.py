@@ -286,7 +286,8 @@ def test_a_failure_has_one_message_and_a_refusal_one_sentence_in_prefect(
     assert flow_crashed.returncode == 5
     assert flow_crashed.stderr.splitlines()[-1].startswith("reticent: unexpected ValueError at ")
     with sqlite3.connect(server_files() / "prefect.db") as connection:
-        ours = "SELECT id FROM flow_run WHERE name LIKE 'nightly %' ORDER BY start_time DESC LIMIT 4"
+        names = ", ".join(f"'nightly {run.name}'" for run in (project / "reticent-store/private/runs").iterdir())
+        ours = f"SELECT id FROM flow_run WHERE name IN ({names}) ORDER BY start_time DESC LIMIT 4"
         states = connection.execute(
             "SELECT s.name, s.message FROM flow_run r JOIN flow_run_state s "
             f"ON s.id = r.state_id WHERE r.id IN ({ours}) ORDER BY r.start_time"

@@ -118,6 +118,21 @@ def test_a_secret_in_any_value_of_a_public_report_is_found_in_the_report(tmp_pat
             assert search(folder, SECRET) == {"report.json"}, path
 
 
+FILLED_IN = {
+    **PUBLIC,
+    "signed_by": "x",
+    "settings": {"train": {"model": "x"}},
+    "training": {**PUBLIC["training"], "accuracy": 0.5, "accuracy_by_class": {"x": 0.5}}
+    | {"base_model": "x", "evaluated_on": "x"},
+}
+
+
+@pytest.fixture(scope="module")
+def without(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The public root without any of the names."""
+    return publish(tmp_path_factory.mktemp("without") / "public", FILLED_IN)
+
+
 @pytest.mark.parametrize("name", [SECRET, "Noise", "Will", "Gold", "Documents", "Guarantees"])
 @pytest.mark.parametrize(
     ("path", "files"),
@@ -137,14 +152,11 @@ def test_a_secret_in_any_value_of_a_public_report_is_found_in_the_report(tmp_pat
     ids=lambda value: "-".join(map(str, value)) if isinstance(value, tuple) else None,
 )
 def test_a_name_that_is_filled_in_is_found_even_if_it_is_a_word_of_our_prose(
-    tmp_path: Path, name: str, path: tuple[Any, ...], files: set[str]
+    tmp_path: Path, without: Path, name: str, path: tuple[Any, ...], files: set[str]
 ) -> None:
-    whole = {**PUBLIC, "signed_by": "x", "settings": {"train": {"model": "x"}}}
-    whole["training"] = {**PUBLIC["training"], "accuracy": 0.5, "accuracy_by_class": {"x": 0.5}}
-    whole["training"] |= {"base_model": "x", "evaluated_on": "x"}
     value = {name: 0.5} if path[-1] == "accuracy_by_class" else name
-    assert search(publish(tmp_path / "with", planted(whole, path, lambda _: value)), name) == files
-    assert search(publish(tmp_path / "without", whole), name) == set()
+    assert search(publish(tmp_path / "with", planted(FILLED_IN, path, lambda _: value)), name) == files
+    assert search(without, name) == set()
 
 
 @pytest.mark.parametrize("name", ["gold", "sentence", "crt"])

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
-import sys
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import TESTS
+from support.project import reticent
 
 from flows.commands.estimate import counts_document, counts_text
 from pipelines.errors import InputError
@@ -21,21 +20,11 @@ WIKI = [10, 5, 4, 3, 3, 7, 4, 7, 9, 3]
 INTERVALS = ("student_t_clipped", "clopper_pearson", "cluster_robust", "bootstrap", "recommended")
 
 
-def command(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "flows.cli", "estimate", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-
-
 @pytest.mark.slow
 def test_the_command_reproduces_the_papers_interval(tmp_path):
     file = tmp_path / "wiki.csv"
     file.write_text("missed,total\n" + "".join(f"{missed},1024\n" for missed in WIKI))
-    done = command("--counts", file, "--json")
+    done = reticent("estimate", "--counts", file, "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["schema_version"] == 1
@@ -122,7 +111,7 @@ def test_columns_may_be_spaced_reordered_and_accompanied():
 
 
 def test_a_missing_file_is_an_input_error(tmp_path):
-    done = command("--counts", tmp_path / "none.csv")
+    done = reticent("estimate", "--counts", tmp_path / "none.csv", cwd=tmp_path)
     assert done.returncode == 3
     assert "does not exist" in done.stderr
 

@@ -24,8 +24,7 @@ TARGETS = ORACLES["sigma_for_target"]["rows"]
 
 
 QUICK = {
-    "q0.01-sigma0.7-T1000", "q0.02-sigma2-T2000", "q0.1-sigma3-T300",
-    "jft_seed_wikitext2_phase2", "jft_seed_wikitext2_light_noise", "wikitext2_jft_eps3",
+    "q0.02-sigma2-T2000", "q0.1-sigma3-T300", "jft_seed_wikitext2_phase2", "jft_seed_wikitext2_light_noise",
 }  # fmt: skip
 
 _COARSE_GRID_ROW = "jft_seed_wikitext2_light_noise"

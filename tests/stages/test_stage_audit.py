@@ -222,7 +222,10 @@ def test_steps_that_draw_all_records_of_a_person_raise_the_alarm_of_a_whole_audi
 
 @pytest.mark.parametrize(
     ("method", "noise", "event", "why"),
-    [("sdpsgd_lstm", 1.0, NOISED, "its samples are public"), ("no_dp", None, NonPrivate(), "no step with noise")],
+    [
+        pytest.param("sdpsgd_lstm", 1.0, NOISED, "its samples are public", marks=pytest.mark.slow),
+        ("no_dp", None, NonPrivate(), "no step with noise"),
+    ],
 )
 def test_a_training_without_a_game_on_people_says_why(tmp_path, method, noise, event, why):
     found = audited(tmp_path, method=method, noise=noise, event=event, owner_records=4)

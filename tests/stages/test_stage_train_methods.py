@@ -42,6 +42,7 @@ SMALL = {
 }
 NAMES = [a + b for a in ("Ab", "Cor", "Du", "El", "Fi", "Ga") for b in ("ra", "nix", "lop", "mio")]
 ASKS = ["see it", "go on", "wait here", "call you"]
+NOISED = {"noise_multiplier": 1.0, "target_epsilon": None}  # to find the noise of a target takes most of a training
 METHODS = {
     "crt": {},
     "dpsgd": {},
@@ -49,10 +50,10 @@ METHODS = {
     "redacted": {},
     "anonymized": {},
     "jft direct": {},
-    "jft manual_screening": {"jft_phase1_epochs": 12},
+    "jft manual_screening": {"jft_phase1_epochs": 12, **NOISED},
     "jft light_noise": {},
     "jft conservative_light_noise": {},
-    "redaction_schedule": {},
+    "redaction_schedule": NOISED,
     # Plain SGD needs larger steps than AdamW, and so small a corpus drowns in the noise of any useful epsilon.
     "sdpsgd_lstm": {"public_learning_rate": 1.0, "private_learning_rate": 0.1, "target_epsilon": 1e4, "epochs": 8},
 }
@@ -151,7 +152,9 @@ def test_every_method_learns_and_says_what_it_did(finished, name):
     assert facts.num_private_records == (48 if reads_everything else 24)
 
 
-@pytest.mark.parametrize("name", ["crt", "dpsgd", "jft direct"])
+@pytest.mark.parametrize(
+    "name", ["crt", *(pytest.param(name, marks=pytest.mark.slow) for name in ("dpsgd", "jft direct"))]
+)
 def test_noise_is_calibrated_to_the_target(finished, name):
     facts = parse_training(read(finished(name), "events.json"))
     found = epsilon(
@@ -163,7 +166,7 @@ def test_noise_is_calibrated_to_the_target(finished, name):
     assert found <= 8.0
 
 
-@pytest.mark.parametrize("name", ["no_dp", "redacted", "jft direct"])
+@pytest.mark.parametrize("name", ["no_dp", "redacted", pytest.param("jft direct", marks=pytest.mark.slow)])
 def test_what_is_read_without_noise_is_recorded_so(finished, name):
     facts = parse_training(read(finished(name), "events.json"))
     assert any(isinstance(leaf, NonPrivate) for _, leaf in leaves(facts.event))
@@ -239,7 +242,7 @@ def test_repetitions_differ_in_public_randomness(tmp_path):
     assert found[0]["perplexity_at_initialisation"] != found[1]["perplexity_at_initialisation"]
 
 
-@pytest.mark.parametrize("method", ["crt", "dpsgd", "no_dp"])
+@pytest.mark.parametrize("method", ["crt", pytest.param("dpsgd", marks=pytest.mark.slow), "no_dp"])
 def test_the_lstm_is_a_model_like_any_other(tmp_path, method):
     quick = {"epochs": 2, "noise_multiplier": 1.0, "target_epsilon": None, "model": "lstm"}
     ctx = run(tmp_path / "run", corpus(tmp_path / "corpus"), method, **quick)

@@ -45,7 +45,7 @@ def weights(folder):
         ("llama", "crt", "lora"),
         pytest.param("gpt2", "crt", "full", marks=pytest.mark.slow),
         ("llama-tied", "dpsgd", "top2"),
-        ("gpt2", "jft direct", "lora"),
+        pytest.param("gpt2", "jft direct", "lora", marks=pytest.mark.slow),
         ("llama", "redacted", "scratch"),
         pytest.param("llama", "crt", "prefix", marks=pytest.mark.slow),
     ],

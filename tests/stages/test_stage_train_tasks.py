@@ -63,9 +63,9 @@ TASKS = {
 METHODS = ("crt", "dpsgd", "jft direct", "redaction_schedule", "redacted", "anonymized", "no_dp")
 COVERED = {
     *(("crt", "dialogue"), ("anonymized", "dialogue"), ("jft direct", "response"), ("dpsgd", "table_to_text")),
-    *(("redacted", "table_to_text"), ("crt", "infilling"), ("redaction_schedule", "head"), ("no_dp", "head")),
+    *(("redacted", "table_to_text"), ("redaction_schedule", "head"), ("no_dp", "head")),
 }
-"""One of each method and two or so of each task; the others are long tests."""
+"""One of each method and one or two of each task (that fills a blank in is below); the others are long tests."""
 COMBINATIONS = [
     (method, name) for name, (_, changes) in TASKS.items() for method in METHODS
     if not (method == "anonymized" and changes["task"] == "classification")
@@ -111,14 +111,8 @@ def test_every_method_learns_every_task_that_makes_sense(tmp_path, families, met
     assert facts.record == ("dialogue" if task in ("dialogue", "response") else "sentence")
 
 
-@pytest.mark.parametrize(
-    ("name", "method"),
-    [
-        ("infilling", "no_dp"),
-        pytest.param("head", "no_dp", marks=pytest.mark.slow),
-        pytest.param("infilling", "dpsgd", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "method"), [("infilling", "no_dp"), ("head", "no_dp"), ("infilling", "dpsgd")])
 def test_a_classifier_learns(tmp_path, families, name, method):
     """Random encoders find the word that matters only after a while, so the rows are few and say little else."""
     rows = [(*row[:2], SENTIMENTS[row[5]], None, *row[4:]) for row in rows_of("classification")[:30]]
@@ -208,10 +202,17 @@ def test_what_is_generated_is_kept_with_every_reference_of_the_fold(tmp_path, fa
     assert read_table(evaluated(ctx).out.folder / "generated.parquet", "generated").num_rows == 0
 
 
-def test_labels(tmp_path, families):
+def numbered():
+    """Labels as in GLUE's files."""
     rows = [list(row) for row in rows_of("classification")]
     for row in rows:
-        row[5] = {"negative": "0", "positive": "1"}[row[5]]  # as in GLUE's files
+        row[5] = {"negative": "0", "positive": "1"}[row[5]]
+    return rows
+
+
+@pytest.mark.slow
+def test_labels(tmp_path, families):
+    rows = numbered()
     assert figures_of(train(tmp_path / "numbers", families, "infilling", "crt", rows, epochs=1))["accuracy"]
 
     held_out = [*rows, [40, 0, "It was great", None, None, None, "test"]]
@@ -222,6 +223,9 @@ def test_labels(tmp_path, families):
     ctx = train(tmp_path / "unseen", families, "infilling", "no_dp", only_negative, epochs=1)
     assert set(figures_of(ctx)["accuracy_by_class"]) == {"negative", "positive"}  # known, and never seen
 
+
+def test_labels_that_are_refused(tmp_path, families):
+    rows = numbered()
     strange = [*rows, [41, 0, "It was great", None, None, "mixed", "train"]]
     with pytest.raises(InputError, match="none of negative, positive") as error:
         train(tmp_path / "strange", families, "infilling", "no_dp", strange)

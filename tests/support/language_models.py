@@ -1,11 +1,17 @@
 """Small models of other languages, trained on made-up text and installed as spaCy's own are."""
 
+import functools
 import json
+import py_compile
 import random
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from pipelines.policies.learning.examples import Example
 from pipelines.policies.learning.spacy_ner import train_spacy
+from support.session import made_once
 
 WORDS = {
     "de": {
@@ -40,9 +46,20 @@ def _examples(language: str, number: int) -> list[Example]:
     return examples
 
 
-def install_model(folder: Path, language: str) -> str:
-    """Trains a model and installs it in a folder, which must be on the path of modules. Returns its name."""
-    name = f"{language}_core_news_sm"
+def installed(language: str) -> Iterator[str]:
+    """The name of a language's model, which can be imported meanwhile; trained once in a session."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(made_once(f"model-{language}", functools.partial(_install, language=language))))
+        yield _name(language)
+
+
+def _name(language: str) -> str:
+    return f"{language}_core_news_sm"
+
+
+def _install(folder: Path, language: str) -> None:
+    """Trains a model, and installs it in a folder, which must be on the path of modules."""
+    name = _name(language)
     nlp = train_spacy(_examples(language, 240), language=language, epochs=8, noise=False)
     nlp.meta |= {"name": "core_news_sm", "version": "3.8.0"}
     (folder / name).mkdir()
@@ -52,8 +69,8 @@ def install_model(folder: Path, language: str) -> str:
         "from pathlib import Path\nfrom spacy.util import load_model_from_init_py\n\n\n"
         "def load(**overrides):\n    return load_model_from_init_py(Path(__file__), **overrides)\n"
     )
+    py_compile.compile(str(folder / name / "__init__.py"))  # so that nobody who imports it writes here
     made = folder / f"{name}-3.8.0.dist-info"
     made.mkdir()
     (made / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: 3.8.0\n")
     (made / "RECORD").write_text("")
-    return name

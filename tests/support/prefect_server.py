@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from support.project import free_port, without_prefect
+from support.project import free_port, prefect_home, without_prefect
 
 BIN = Path(sys.executable).parent
 
@@ -52,7 +52,7 @@ class Server:
     """
 
     def __init__(self, folder: Path, *, closed: bool = True) -> None:
-        self.folder, self.home, self.file = folder, folder / "home", folder / "prefect.env"
+        self.folder, self.home, self.file = folder, prefect_home(folder / "home"), folder / "prefect.env"
         self.environment = without_prefect(
             PREFECT_HOME=str(self.home), PREFECT_WORKER_QUERY_SECONDS="1", PREFECT_LOGGING_LEVEL="INFO"
         )

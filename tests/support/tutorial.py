@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from support import REPOSITORY, child_environment
-from support.project import prefect_home
+from support.project import prefect_home, warm_commands
+from support.shared_server import shared_server
 
 _BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```", re.S | re.M)
 
@@ -20,7 +21,7 @@ def blocks(text: str) -> list[tuple[str, str]]:
     return _BLOCK.findall(text)
 
 
-def run_page(page: Path, folder: Path, seconds: float = 600) -> tuple[str, dict[str, Any]]:
+def run_page(page: Path, folder: Path, seconds: float = 600, *, is_alone: bool = True) -> tuple[str, dict[str, Any]]:
     """Runs the shell and Python code of a page in order, in one folder.
 
     Variables that a shell block exports stay, Python blocks share their names, and ``reticent`` is that of this
@@ -30,6 +31,9 @@ def run_page(page: Path, folder: Path, seconds: float = 600) -> tuple[str, dict[
         page: Markdown.
         folder: where it runs; made.
         seconds: the time that one shell block may take.
+        is_alone: True if each command is a process of its own and each run starts a server, as a reader's do. Else
+            commands are children of `support.warm_cli` without input, and runs share the session's server and build
+            in their own process.
 
     Returns:
         What shell blocks printed, and the names of the Python blocks.
@@ -40,10 +44,14 @@ def run_page(page: Path, folder: Path, seconds: float = 600) -> tuple[str, dict[
     folder.mkdir(parents=True)
     commands = folder / ".bin"
     commands.mkdir()
-    (commands / "reticent").write_text(f'#!/bin/sh\nexec {sys.executable} -m flows.cli "$@"\n')
-    (commands / "reticent").chmod(0o755)
     home = prefect_home(folder / ".prefect")
     environment = child_environment(PREFECT_HOME=str(home), PATH=f"{commands}{os.pathsep}{os.environ['PATH']}")
+    if is_alone:
+        (commands / "reticent").write_text(f'#!/bin/sh\nexec {sys.executable} -m flows.cli "$@"\n')
+        (commands / "reticent").chmod(0o755)
+    else:
+        warm_commands().write_command(commands / "reticent", seconds)
+        environment |= shared_server() | {"RETICENT__RUNTIME__WORKERS": "1"}
     said, names = "", {"__name__": page.stem}
     for number, (language, code) in enumerate(blocks(page.read_text("utf-8")), 1):
         where = f"{page.relative_to(REPOSITORY)}, block {number}"

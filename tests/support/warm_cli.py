@@ -1,10 +1,11 @@
-"""Runs commands of ``reticent``, each in a child of one process that has loaded what they need.
+"""Runs commands of ``reticent`` and scripts, each in a child of one process that has loaded what they need.
 
 A command of its own process is mostly imports. And another user may not be able to read the place where Python is
 installed, so that nothing may be left to load.
 
 As a script it listens on a socket, whose descriptor is its argument. It reads a line of JSON on each connection,
-``{"folder", "arguments", "environment", "user", "seconds"}``, and answers with ``[exit code, output, error output]``.
+``{"folder", "arguments", "environment", "user", "seconds"}``, and answers with ``[exit code, output, error output]``;
+with ``"python": true`` the arguments are words after ``python``, else after ``reticent``.
 For ``{"serve", "config"}`` a child warms up on a store and listens in that folder; for ``{"script", "arguments",
 "error"}`` it becomes that script, whose input and output the connection is. What listens ends with the last process
 that stands in ``users`` beside the socket.
@@ -26,9 +27,10 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
+import traceback
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 READING = (
     ("status",),
@@ -54,6 +56,18 @@ WRITING = (
     ("review", "--no-browser", "--reviewer", "ann"),
 )
 SECONDS = 300
+_CLIENT = """#!{python} -IS
+import json, os, socket, sys
+request = {{"folder": os.getcwd(), "arguments": sys.argv[1:], "environment": dict(os.environ), "user": 0}}
+request |= {{"seconds": {seconds}, "python": False}}
+with socket.socket(socket.AF_UNIX) as connection:
+    connection.connect("{socket}")
+    connection.sendall(json.dumps(request).encode() + b"\\n")
+    code, out, error = json.loads(connection.makefile().read())
+sys.stdout.write(out)
+sys.stderr.write(error)
+sys.exit(code)
+"""
 
 
 class WarmCommands:
@@ -99,10 +113,19 @@ class WarmCommands:
         environment: dict[str, str],
         user: int = 0,
         seconds: float = SECONDS,
+        python: bool = False,
     ) -> subprocess.CompletedProcess[str]:
-        """``reticent ARGUMENTS`` in a folder, with this environment and no other; as another user, if one is named."""
-        request = {"folder": str(folder), "arguments": arguments, "environment": environment}
+        """``reticent ARGUMENTS`` in a folder, with this environment and no other; as another user, if one is named.
+
+        With ``python`` it is ``python ARGUMENTS``: a script, or ``-m`` and a module.
+        """
+        request = {"folder": str(folder), "arguments": arguments, "environment": environment, "python": python}
         return subprocess.CompletedProcess(arguments, *self._ask({**request, "user": user, "seconds": seconds}))
+
+    def write_command(self, path: Path, seconds: float) -> None:
+        """Writes a program that is ``reticent`` for a shell, but for its input."""
+        path.write_text(_CLIENT.format(python=sys.executable, socket=self._folder / "socket", seconds=seconds))
+        path.chmod(0o755)
 
     def close(self) -> None:
         """Ends it, unless others use it."""
@@ -213,7 +236,7 @@ def _become(connection: socket.socket, script: str, arguments: list[str], error:
 
 
 def _run(
-    folder: str, arguments: list[str], environment: dict[str, str], user: int, seconds: float
+    folder: str, arguments: list[str], environment: dict[str, str], user: int, seconds: float, python: bool
 ) -> tuple[int, str, str]:
     """One command."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as error:
@@ -229,9 +252,9 @@ def _run(
                 os.setgroups([])
                 os.setresgid(user, user, user)
                 os.setresuid(user, user, user)
-            sys.argv = ["reticent", *arguments]
+            sys.argv = arguments if python else ["reticent", *arguments]
             sys.path[0] = folder  # as of `python -m`
-            _command()
+            _end(_script if python else _command)
         _, status = os.waitpid(child, 0)
         texts = []
         for file in (out, error):
@@ -241,25 +264,45 @@ def _run(
 
 
 def _command() -> None:
-    """Ends as a process of its own does, but for taking apart what was loaded, which takes the longest."""
     from flows.cli import main
 
+    main()
+
+
+def _script() -> None:
+    """What `python` does with these words."""
+    sys.path[1:1] = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    if sys.argv[0] == "-m":
+        del sys.argv[0]
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    else:
+        path = os.path.abspath(sys.argv[0])
+        sys.path[0] = os.path.dirname(path)
+        runpy.run_path(path, run_name="__main__")
+
+
+def _end(run: Callable[[], None]) -> NoReturn:
+    """Ends as a process of its own does, but for taking apart what was loaded, which takes the longest."""
+    code: object = 0
     try:
-        main()
+        run()
     except SystemExit as ended:
-        assert isinstance(ended.code, int)
-        code = ended.code
+        code = ended.code or 0
+        if not isinstance(code, int):
+            print(code, file=sys.stderr)
+    except BaseException:
+        traceback.print_exc()
+        code = 1
     threading._shutdown()
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)
+    os._exit(code if isinstance(code, int) else 1)
 
 
 if __name__ == "__main__":
     import encodings.idna  # noqa: F401
     import pwd  # noqa: F401
-    import traceback  # noqa: F401
 
     import polars  # noqa: F401
 

@@ -8,7 +8,7 @@ import torch
 from support import child_environment
 
 from pipelines.errors import ConfigError
-from pipelines.training.devices import autocast
+from pipelines.training.devices import attention_on, autocast
 
 CPU = torch.device("cpu")
 
@@ -51,3 +51,9 @@ except ConfigError as error:
     environment = child_environment(ONEDNN_MAX_CPU_ISA="AVX2")
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert "runtime.dtype = 'float32'" in done.stdout
+
+
+def test_attention_is_fused_on_a_gpu_and_as_ever_on_a_cpu(patch):
+    patch(torch.cuda, "is_available", lambda: True)
+    assert attention_on("auto") == attention_on("cuda") == "sdpa"
+    assert attention_on("cpu") == "eager"

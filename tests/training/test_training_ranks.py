@@ -13,6 +13,7 @@ import pytest
 import torch
 from scipy import stats
 from support.crt_trainings import gradients_handed_over, prepared, training_context
+from support.forked_ranks import forked_ranks
 from support.tiny import tiny_model
 
 from pipelines.artifacts import Target
@@ -170,12 +171,13 @@ def launched(tmp_path, order):
 @pytest.mark.slow
 def test_launched_processes(tmp_path, capfd):
     assert launched(tmp_path, "add") == ([3.0] * 3, False)
-    with pytest.raises(StageError, match="read different corpora"):
-        launched(tmp_path, "disagree")
-    with pytest.raises(ConfigError, match=r"training process 1 \(of 2, from 0\): lower it"):
-        launched(tmp_path, "refuse")
-    with pytest.raises(StageError, match=r"training process 1 .*SIGKILL"):
-        launched(tmp_path, "die")
+    with forked_ranks():
+        with pytest.raises(StageError, match="read different corpora"):
+            launched(tmp_path, "disagree")
+        with pytest.raises(ConfigError, match=r"training process 1 \(of 2, from 0\): lower it"):
+            launched(tmp_path, "refuse")
+        with pytest.raises(StageError, match=r"training process 1 .*SIGKILL"):
+            launched(tmp_path, "die")
     assert not (tmp_path / "failures").exists()
     with pytest.raises(StageError, match=r"training process 1 .*ValueError") as error:
         launched(tmp_path, "fail")

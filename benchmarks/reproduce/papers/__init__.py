@@ -8,7 +8,7 @@ from typing import Final
 from benchmarks.reproduce.cells import Cell
 from benchmarks.reproduce.verdicts import Claim
 
-from . import crt, domain, jft, selective, strong, strong_claims
+from . import crt, domain, jft, jft_claims, selective, selective_claims, strong, strong_claims
 
 TITLES: Final[Mapping[str, str]] = {
     "jft": "Just Fine-tune Twice (Shi, Shea, Chen, Zhang, Jia and Yu 2022)",
@@ -19,7 +19,7 @@ TITLES: Final[Mapping[str, str]] = {
 }
 _MODULES: Final = (jft, selective, crt, domain, strong)
 CELLS: Final[tuple[Cell, ...]] = tuple(cell for module in _MODULES for cell in module.CELLS)
-_CLAIMS: Final = (jft, selective, crt, domain, strong_claims)
+_CLAIMS: Final = (jft_claims, selective_claims, crt, domain, strong_claims)
 CLAIMS: Final[tuple[Claim, ...]] = tuple(claim for module in _CLAIMS for claim in module.CLAIMS)
 TEXTS: Final[Mapping[str, str]] = {
     "jft": "jft_just_fine_tune_twice.txt",

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from benchmarks.reproduce.cells import Cell, Compute, Impossible, Recorded, cells_of
-from benchmarks.reproduce.verdicts import Claim, Number, Positive, Within, claims_of
+from benchmarks.reproduce.cells import Cell, Compute, Hours, Impossible, Recorded, cells_of
+from benchmarks.reproduce.verdicts import Claim, Number, Ordering, Positive, Within, claims_of
 
 P: Final = "domain"
 _cell: Final = cells_of(P)
@@ -64,6 +64,17 @@ CELLS: Final[tuple[Cell, ...]] = (
         for policy, name in POLICIES.items()
         for first, second in PAIRS
     ),
+    *(
+        _cell(
+            "figure1",
+            f"{model}, perplexity",
+            measure="perplexity",
+            run=Recorded(function="perplexity_after", command=COMMAND, arguments={"model": model}),
+            differs=DIFFERS,
+            minutes=0.0,
+        )
+        for model in ("Public", "Pub+Redacted", "Private", "JFT", "Redaction Schedule")
+    ),
     _cell(
         "figure2",
         "Redaction Schedule's privacy guarantee over JFT's",
@@ -81,8 +92,9 @@ CELLS: Final[tuple[Cell, ...]] = (
         "figure4",
         "prompts of media and insurance",
         unit="% of texts",
-        run=Impossible(
-            reason="`benchmarks/domains.py` without `--prompts airline` runs them (hours); no figure is in the copy"
+        run=Hours(
+            reason="the same trainings with texts after all prompts, in hours; no figure is in the copy",
+            command="python benchmarks/domains.py --data-dir DATA",
         ),
     ),
 )
@@ -120,6 +132,20 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         "Redaction schedule and JFT leak alike, within five points",
         headline=True,
         rules=tuple(Within(_d("Redaction Schedule", "JFT", policy), 5.0) for policy in POLICIES.values()),
+    ),
+    _claim(
+        "JFT has a better perplexity than Pub+Redacted, and the redaction schedule a worse one",
+        rules=tuple(
+            Ordering(f"{P}/figure1/{better}, perplexity", f"{P}/figure1/{worse}, perplexity")
+            for better, worse in (("JFT", "Pub+Redacted"), ("Pub+Redacted", "Redaction Schedule"))
+        ),
+    ),
+    _claim(
+        "Attacks find more by the classifier than by keywords",
+        rules=tuple(
+            Ordering(f"{P}/figure1/{model}, keyword policy", f"{P}/figure1/{model}, classifier policy")
+            for model in MODELS
+        ),
     ),
     _claim(
         "The redaction schedule's Rényi guarantee is about 35 % better than JFT's",

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
-from benchmarks.reproduce.cells import Audit, Cell, Compute, Impossible, Train, cells_of
-from benchmarks.reproduce.verdicts import Claim, Number, Ordering, claims_of
+from benchmarks.reproduce.cells import Audit, Cell, Compute, Recorded, Secrets, Train, cells_of
 
-from .crt import NO_SECRETS
-from .jft import BASE, WIKITEXT_GAINS, minutes_of
+from .crt import LSTM_SHAPE, NO_SECRETS, SPEAKERS, UNNOISED
+from .jft import BASE, minutes_of
 
 P: Final = "selective"
 _cell: Final = cells_of(P)
-_claim: Final = claims_of(P)
-DELTA: Final = "8e-5"
 LSTM: Final = (
     "LSTM of width 200 as in the paper, from random weights; a sample for all records; a vocabulary learnt on rows "
     "without secrets, of 2,000 tokens; sentences as records; four passes of 40 private steps in all; No-DP by AdamW"
@@ -22,15 +19,6 @@ LSTM: Final = (
 TUNED: Final = "step sizes of SGD chosen by held-out perplexity"
 ADAM: Final = "DPSGD by AdamW, which the paper does not have"
 BUT_SECRETS: Final = ", words outside secrets"
-SHAPE: Final = {
-    "train.embedding_size": "200",
-    "train.tokenizer": "bpe_public",
-    "train.vocab_size": "2000",
-    "train.target_delta": DELTA,
-    "train.target_epsilon": "",
-    "train.context_length": "128",
-}
-UNNOISED: Final = {"train.public_learning_rate": "5e-3", "train.epochs": "4"}
 SDP: Final = {  # step sizes: public, private; more of them in the page's notes
     "WikiText-2": {"train.public_learning_rate": "5", "train.private_learning_rate": "1000", "train.epochs": "4"},
     "CustomerSim": {"train.public_learning_rate": "5", "train.private_learning_rate": "5", "train.epochs": "4"},
@@ -53,10 +41,6 @@ NOISE: Final = {  # σ and C of Table 2
 }
 NAMES: Final = {"no_dp": "No-DP", "dpsgd": "DPSGD", "sdpsgd_lstm": "S-DPSGD", "anonymized": "anonymised"}
 ATTACKED: Final = ("no_dp", "dpsgd", "sdpsgd_lstm")
-NO_CREDIT: Final = (
-    "a single private update costs more than that without credit for sampling, and none is due: a record's public "
-    "tokens show which records a step read ([methods](methods.md#selective-dpsgd-takes-no-credit-for-sampling))"
-)
 STEP: Final = "the paper's S-DPSGD takes credit for sampling; here one step without it, the least that is sound"
 MOMENTS: Final = {
     "WikiText-2": "100 epochs in batches of 7 pieces of 35 tokens, by the authors' README; 9,994 batches are GPT-2's "
@@ -75,8 +59,7 @@ def _settings(corpus: str, method: str, **more: str) -> dict[str, str]:
         private |= DPSGD[corpus]
     else:
         private = UNNOISED
-    speakers = {"train.speakers": '["SYS", "USR"]'} if corpus == "CustomerSim" else {}
-    return {**SHAPE, **private, **speakers, **more}
+    return {**LSTM_SHAPE, **private, **SPEAKERS[corpus], **more}
 
 
 def _lstm(place: str, name: str, corpus: str, method: str, printed: str = "", **more: str) -> Cell:
@@ -98,12 +81,24 @@ def _lstm(place: str, name: str, corpus: str, method: str, printed: str = "", **
     )
 
 
+EXPOSED: Final = {  # the last checkpoint of the authors' results, in the mean over their seeds
+    ("figure3", "no_dp"): "19.93",
+    ("figure3", "dpsgd"): "0.55",
+    ("figure3", "sdpsgd_lstm"): "0.73",
+    ("figure4", "no_dp"): "19.93",
+    ("figure4", "sdpsgd_lstm"): "1.11",
+    ("figure6", "anonymized"): "19.93",
+    ("figure6", "sdpsgd_lstm"): "5.50",
+}
+
+
 def _attack(place: str, corpus: str, method: str, measure: str = "exposure_found") -> Cell:
     source, _ = CORPORA[corpus]
     name = "exposure of a missed canary" if measure == "exposure_missed" else "exposure"
     return _cell(
         place,
         f"{name}, {NAMES[method]}",
+        authors=EXPOSED.get((place, method), ""),
         unit="bits",
         measure=measure,
         differs=f"{LSTM}; sixty canaries that the policy misses and sixty that it finds, of which a coin inserts half, "
@@ -111,6 +106,50 @@ def _attack(place: str, corpus: str, method: str, measure: str = "exposure_found
         minutes=2 * MINUTES[method],
         run=Audit(corpus=source, method=method, model="lstm", small=_settings(corpus, method), copies=10, detected=60),
     )
+
+
+ABOVE: Final = "above what texts alone tell"
+ASKED: Final = (
+    f"{LSTM}; as many distinct secrets of the training text as there are, up to 500 of either kind, and made-up ones; "
+    "the threshold is chosen on half of them, and measured on the other half"
+)
+OF_NAMES: Final = f"{ASKED}; of all secrets the surest 30 % are kept without a look at the truth"
+
+
+def membership(place: str, corpus: str, method: str, what: str, measure: str, **fields: Any) -> Cell:
+    """Returns a cell about single secrets of a training of Table 2."""
+    return _cell(
+        place,
+        f"{what}, {NAMES[method]}",
+        measure=measure,
+        minutes=MINUTES[method],
+        run=Secrets(corpus=CORPORA[corpus][0], method=method, model="lstm", small=_settings(corpus, method)),
+        **fields,
+    )
+
+
+def _single_secrets() -> list[Cell]:
+    """Returns the cells of Figures 3 (c), 4 (c) and 8."""
+    digits, names, percent = "DIGITS, alone", "NAME, alone", "% accuracy"
+    theirs = {"no_dp": ("90", ""), "dpsgd": ("", "67.4"), "sdpsgd_lstm": ("", "76.2")}
+    cells = []
+    for method in ATTACKED:
+        printed, authors = theirs[method]
+        told = {"printed": printed, "authors": authors, "differs": ASKED}
+        cells += [
+            membership("figure3", "WikiText-2", method, "digits", f"accuracy of {digits}", unit=percent, **told),
+            membership("figure3", "WikiText-2", method, f"digits {ABOVE}", f"above texts of {digits}", unit="AUC"),
+            membership(
+                *("figure4", "CustomerSim", method, "names, the surest", f"surest of {names}"),
+                **{"unit": percent, "differs": OF_NAMES, "printed": "60" if method == "no_dp" else ""},
+            ),
+            membership("figure4", "CustomerSim", method, f"names {ABOVE}", f"above texts of {names}", unit="AUC"),
+            membership(
+                *("figure8", "CustomerSim", method, "names", f"accuracy of {names}"),
+                **{"unit": percent, "differs": ASKED, "printed": "58" if method == "no_dp" else ""},
+            ),
+        ]
+    return cells
 
 
 TABLE3: Final = {
@@ -198,24 +237,46 @@ CELLS: Final[tuple[Cell, ...]] = (
         _lstm("figure3", f"DPSGD, σ = {noise}", "WikiText-2", "dpsgd", printed, **{"train.noise_multiplier": noise})
         for noise, printed in (("0.25", "266.6"), ("0.5", ""))
     ),
+    *(
+        _lstm(
+            "figure3",
+            f"DPSGD, σ = 0.25, step size {rate}",
+            "WikiText-2",
+            "dpsgd",
+            **{"train.noise_multiplier": "0.25", "train.private_learning_rate": rate},
+        )
+        for rate in ("100", "1000")
+    ),
     *(_attack("figure3", "WikiText-2", method) for method in ATTACKED),
     *(_attack("figure4", "CustomerSim", method) for method in ATTACKED),
+    *_single_secrets(),
     *(
         _cell(
             place,
-            name,
-            printed=printed,
+            f"the authors' {name}, by a classifier that sees texts alone",
             unit="% accuracy",
-            run=Impossible(
-                reason="membership of single secrets (digits, names) is not what the stage of the audit attacks: it "
-                "attacks records"
+            measure="accuracy_percent",
+            run=Recorded(
+                function="authors_list",
+                command="python -m benchmarks.reproduce.candidates --data-dir DATA",
+                arguments={"name": name},
             ),
+            minutes=0.0,
         )
-        for place, name, printed in (
-            ("figure3", "membership, No-DP", "90"),
-            ("figure4", "membership, all", "60"),
-            ("figure8", "membership, first version", "58"),
+        for place, name in (
+            ("figure3", "digits"),
+            ("figure8", "first names"),
+            ("figure4", "first names kept by the truth"),
         )
+    ),
+    _cell(
+        "text",
+        "names kept by the truth, a model that knows nothing",
+        unit="% accuracy",
+        measure="accuracy_percent",
+        run=Compute(function="kept_by_truth", arguments={"num": 500.0, "share": 0.4}),
+        differs="500 names of either kind with random scores, of which the authors' script keeps two fifths",
+        minutes=0.1,
     ),
     *(
         replace(
@@ -235,79 +296,5 @@ CELLS: Final[tuple[Cell, ...]] = (
             **{"train.noise_multiplier": noise, "train.max_grad_norm": clip, "train.max_state_norm": clip},
         )
         for noise, clip in (("0.5", "0.01"), ("0.5", "1e-3"), ("0.5", "5e-6"), ("0.1", "1e-3"))
-    ),
-)
-
-
-def _t(name: str) -> str:
-    return f"{P}/{name}"
-
-
-CLAIMS: Final[tuple[Claim, ...]] = (
-    _claim(
-        "S-DPSGD has a better perplexity than DPSGD at the paper's σ and C, on both corpora",
-        headline=True,
-        rules=tuple(Ordering(_t(f"table2/{corpus}, S-DPSGD"), _t(f"table2/{corpus}, DPSGD")) for corpus in CORPORA),
-        note="by the paper's accounting ε is similar there; without credit for sampling S-DPSGD's is far larger",
-    ),
-    _claim(
-        "The same on words outside secrets (the paper scores all)",
-        rules=tuple(
-            Ordering(_t(f"table2/{corpus}, S-DPSGD{BUT_SECRETS}"), _t(f"table2/{corpus}, DPSGD{BUT_SECRETS}"))
-            for corpus in CORPORA
-        ),
-    ),
-    _claim(
-        "No-DP has the best perplexity",
-        rules=tuple(Ordering(_t(f"table2/{corpus}, No-DP"), _t(f"table2/{corpus}, S-DPSGD")) for corpus in CORPORA),
-    ),
-    _claim(
-        "S-DPSGD spends ε = 4.91 at σ = 0.5 and 2.74 at σ = 0.7",
-        headline=True,
-        note=NO_CREDIT,
-        rules=(
-            Number(_t("table2/WikiText-2, ε of S-DPSGD, σ = 0.5")),
-            Number(_t("table2/CustomerSim, ε of S-DPSGD, σ = 0.7")),
-        ),
-    ),
-    _claim(
-        "DPSGD spends ε = 4.89 on WikiText-2 and 2.51 on CustomerSim",
-        rules=tuple(Number(_t(f"table2/{corpus}, ε of DPSGD")) for corpus in CORPORA),
-    ),
-    _claim(
-        "Transformers: fine-tuning twice is better than the redacted model, and than DPSGD",
-        headline=True,
-        rules=(
-            Ordering(_t("table3/S-DP, all entities"), _t("table3/Redacted, all entities")),
-            Ordering(_t("table3/S-DP, contextual"), _t("table3/Redacted, contextual")),
-            Ordering(_t("table3/S-DP, all entities"), _t("table3/DPSGD")),
-            Ordering(_t("table3/S-DP, contextual"), _t("table3/DPSGD")),
-        ),
-        context=WIKITEXT_GAINS,
-    ),
-    _claim(
-        "S-DPSGD exposes a canary less than No-DP does",
-        rules=tuple(Ordering(_t(f"figure{n}/exposure, S-DPSGD"), _t(f"figure{n}/exposure, No-DP")) for n in (3, 4)),
-    ),
-    _claim(
-        "On the digits themselves S-DPSGD is better than anonymised text",
-        rules=(Ordering(_t("figure5/digits, S-DPSGD"), _t("figure5/digits, anonymised")),),
-    ),
-    _claim(
-        "A canary that the policy misses is exposed less by S-DPSGD than by anonymised text",
-        rules=(
-            Ordering(
-                _t("figure6/exposure of a missed canary, S-DPSGD"),
-                _t("figure6/exposure of a missed canary, anonymised"),
-            ),
-        ),
-        note="the paper: where perplexity is middling; where it is low, both are exposed",
-    ),
-    _claim(
-        "C = 1e-3 is better than 0.01 and than 5e-6",
-        rules=(
-            Ordering(_t("figure7/S-DPSGD, σ = 0.5, C = 1e-3"), _t("figure7/S-DPSGD, σ = 0.5, C = 0.01")),
-            Ordering(_t("figure7/S-DPSGD, σ = 0.5, C = 1e-3"), _t("figure7/S-DPSGD, σ = 0.5, C = 5e-6")),
-        ),
     ),
 )

@@ -52,6 +52,11 @@ def run(ctx: StageContext) -> dict[str, Any]:
     domains = ctx.input("audit_domains").json("domains.json") if "audit_domains" in ctx.inputs else None
     if domains is None:
         not_attacked["domains"] = "audit.domains is off; it trains one more model for each domain"
+    secrets = ctx.input("audit_secrets").json("secrets.json") if "audit_secrets" in ctx.inputs else None
+    if secrets is None:
+        not_attacked["secrets"] = "audit.num_secrets is 0"
+    elif "not_attacked" in secrets:
+        not_attacked["secrets"] = secrets["not_attacked"]
     games: list[AuditedGame] = []
     if is_silent(from_json(ctx.input("audit_model").json("events.json")["event"])):
         not_attacked["epsilon"] = "the training touched no private record"
@@ -78,6 +83,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
         "membership": None if "membership" in not_attacked else membership_summary(attacks["membership"]),
         "extraction": None if "extraction" in not_attacked else extraction_summary(attacks["extraction"]),
         "domains": domains,
+        "secrets": None if "secrets" in not_attacked else secrets,
         **_lower_bound(None if "epsilon" in not_attacked else games[0]),
         "estimates": estimates_shown(
             [(game.name, game.claimed, game.estimates) for game in games if game.person is None]

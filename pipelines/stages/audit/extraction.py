@@ -39,7 +39,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
         targets = extraction.targets(_rows_at(ctx, left_out), choice, config.num_prompts, rng)
         room = config.max_new_tokens
         prompts = [fitted(target.prompt, room, model, reference) for target in targets]
-        tags = extraction.tag_prompts((row["speaker"], row["domain"]) for row in _rows(ctx, "train"))
+        tags = extraction.tag_prompts((row["speaker"], row["domain"]) for row in rows_with_spans(ctx, "train"))
         prompts += [EMPTY, *tags[:_MOST_TAGS]]
         decodings = [
             Decoding(kind="sampling", num=config.num_generations, max_new_tokens=room),
@@ -56,10 +56,13 @@ def run(ctx: StageContext) -> dict[str, Any]:
         mine, theirs = ([text for of in side for text in of] for side in texts)
         common: dict[str, Any] = {"written": mine, "written_by_reference": theirs, "choice": choice}
         common["confidence"] = config.confidence
-        decoys = list(_secrets(_rows(ctx, *HELD_OUT)))
+        decoys = list(_secrets(rows_with_spans(ctx, *HELD_OUT)))
         unseen = extraction.search(_secrets(_rows_at(ctx, left_out)), decoys=decoys, **common)
         everything = extraction.search(
-            _secrets(_rows(ctx, "train")), decoys=decoys, **common, report=lambda found: writer.append(**vars(found))
+            _secrets(rows_with_spans(ctx, "train")),
+            decoys=decoys,
+            **common,
+            report=lambda found: writer.append(**vars(found)),
         )
         asked = extraction.targeted(
             targets,
@@ -81,21 +84,21 @@ def run(ctx: StageContext) -> dict[str, Any]:
     return {"num_prompts": len(prompts), "num_texts": len(mine)}
 
 
-def _rows(ctx: StageContext, *folds: str) -> Iterator[dict[str, Any]]:
-    """Yields the rows of some folds with their masked spans."""
+def rows_with_spans(ctx: StageContext, *folds: str) -> Iterator[dict[str, Any]]:
+    """Yields the rows of some folds with their masked spans, and true if the row is a copy of another one."""
     columns = ("doc_id", "sentence_index")
     for sentences, redacted in zip(ctx.inputs["split"], ctx.inputs["redact"], strict=True):
         wanted = (*columns, "text", "speaker", "domain", "fold")
-        tables = sentences.table(SENTENCES), wanted, redacted.table(REDACTED), (*columns, "spans")
+        tables = sentences.table(SENTENCES), wanted, redacted.table(REDACTED), (*columns, "spans", "is_duplicate")
         for left, right in side_by_side(*tables, made_by="redact"):
-            for row, spans in zip(left.to_pylist(), right.column("spans").to_pylist(), strict=True):
+            for row, found in zip(left.to_pylist(), right.to_pylist(), strict=True):
                 if row["fold"] in folds:
-                    yield {**row, "spans": spans}
+                    yield {**row, "spans": found["spans"], "is_duplicate": found["is_duplicate"]}
 
 
 def _rows_at(ctx: StageContext, places: frozenset[tuple[str, int]]) -> Iterator[dict[str, Any]]:
     """Yields the rows of the training fold at some places."""
-    return (row for row in _rows(ctx, "train") if (row["doc_id"], row["sentence_index"]) in places)
+    return (row for row in rows_with_spans(ctx, "train") if (row["doc_id"], row["sentence_index"]) in places)
 
 
 def _secrets(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

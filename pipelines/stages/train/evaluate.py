@@ -14,7 +14,7 @@ from pipelines.policies.tables import REDACTED
 from pipelines.training.data.held_out import Encoder, HeldOut, read_held_out
 from pipelines.training.data.row_store import document_lengths
 from pipelines.training.description import UntoldEncodingError
-from pipelines.training.devices import cpu_threads_for
+from pipelines.training.devices import attention_on, cpu_threads_for
 from pipelines.training.model_folder import open_folder
 from pipelines.training.models.adaptation import count_parameters
 from pipelines.training.scoring.evaluation import unscored
@@ -38,7 +38,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
             device=ctx.runtime.device,
             task=config.task,
             kind=config.head(),
-            attention="eager" if config.is_pretrained() else None,  # as it was trained
+            attention=attention_on(ctx.runtime.device) if config.is_pretrained() else None,  # as it was trained
         )
     except UntoldEncodingError:
         return _taken_over(ctx)

@@ -26,7 +26,7 @@ from pipelines.stages.train.ranks import check_ranks, is_alone, on_ranks
 from pipelines.training import outputs
 from pipelines.training.checkpoint import Checkpoints
 from pipelines.training.data.corpus import CorpusSettings, TrainingCorpus, TrainingTables, read_corpus
-from pipelines.training.devices import autocast, choose_device, cpu_threads_for, freed_memory_kept
+from pipelines.training.devices import attention_on, autocast, choose_device, cpu_threads_for, freed_memory_kept
 from pipelines.training.finished import FinishedTraining
 from pipelines.training.loop import TrainingContext
 from pipelines.training.machines.network_exchanges import network_exchanges_in
@@ -311,6 +311,7 @@ def _open_model(ctx: StageContext, config: TrainConfig, seed: int) -> OpenedMode
         context_length=config.context_length,
         default_context_length=DEFAULT_CONTEXT_LENGTH,
         revision=config.model_revision,
+        attention=attention_on(ctx.runtime.device),
         cache=ctx.out.cache,
         seed=seed,
     )

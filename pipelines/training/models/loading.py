@@ -112,7 +112,7 @@ def open_model(
         context_length: longest record that is asked for. None for all that the model reads.
         default_context_length: upper limit if ``context_length`` is None.
         revision: revision of a hub model. None for ``main``.
-        attention: ``eager`` has a rule for per-example gradients by ``torch.func``. ``sdpa`` is faster.
+        attention: ``eager``, or ``sdpa``, which is faster on a GPU (`pipelines.training.devices.attention_on`).
         cache: folder for models that have to be converted before they are read. None converts them each time.
         seed: public seed of weights that the model lacks, such as those of a new head.
 

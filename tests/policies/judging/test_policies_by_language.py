@@ -5,7 +5,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.language_models import install_model
+from support.language_models import installed
 
 from flows.commands.redact import by_language, redact_lines, redactor_spec
 from pipelines.accounting.decisions import made
@@ -36,11 +36,8 @@ ALL = ("en", *TEXTS)
 
 
 @pytest.fixture(scope="module")
-def german(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("models")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(folder))
-        yield install_model(folder, "de")
+def german():
+    yield from installed("de")
 
 
 @pytest.mark.parametrize(("language", "text"), [(code, text) for code in TEXTS for text in TEXTS[code]])

@@ -167,7 +167,7 @@ def in_binomial_band(count, trials, rate, chance=BAND):
         (0.1, {"noise_multiplier": 1.3}),
         (2.0, {"noise_multiplier": 1.3}),
         (2.0, {"noise_multiplier": 0.4, "insecure": False}),
-        (0.1, {"target_epsilon": 3.0, "target_delta": 1e-3}),
+        pytest.param(0.1, {"target_epsilon": 3.0, "target_delta": 1e-3}, marks=pytest.mark.slow),
     ],
     ids=["small norm", "large norm", "unpredictable", "calibrated"],
 )

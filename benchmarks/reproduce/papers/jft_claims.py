@@ -1,0 +1,192 @@
+"""The claims of JFT that are judged here."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from benchmarks.reproduce.verdicts import Alike, Below, Claim, Gap, Ordering, claims_of
+
+from .jft import ATTACKED, P
+
+_claim: Final = claims_of(P)
+
+
+def _t2(name: str) -> str:
+    return f"{P}/table2/{name}"
+
+
+WIKITEXT_GAINS: Final = (
+    Ordering(_t2("WikiText-2, No-DP"), _t2("WikiText-2, no fine-tuning")),
+    Ordering(_t2("WikiText-2, DPSGD (+spe)"), _t2("WikiText-2, no fine-tuning")),
+)
+DIALOGUE_GAINS: Final = (
+    Ordering(_t2("dialogue, No-DP"), _t2("dialogue, no fine-tuning")),
+    Ordering(_t2("dialogue, DPSGD"), _t2("dialogue, no fine-tuning")),
+)
+"""What fine-tuning gains at all, which bounds what one kind can gain over another."""
+CLAIMS: Final[tuple[Claim, ...]] = (
+    _claim(
+        "Without privacy, fine-tuning is better than jft (WikiText-2)",
+        headline=True,
+        rules=(
+            Ordering(_t2("WikiText-2, No-DP"), _t2("WikiText-2, jft, high entity")),
+            Ordering(_t2("WikiText-2, No-DP"), _t2("WikiText-2, jft, low contextual")),
+        ),
+        context=WIKITEXT_GAINS,
+    ),
+    _claim(
+        "The same on dialogues, and private fine-tuning improves on the redacted model there",
+        headline=True,
+        rules=(
+            Ordering(_t2("dialogue, No-DP"), _t2("dialogue, jft")),
+            Ordering(_t2("dialogue, jft"), _t2("dialogue, redacted")),
+        ),
+        context=DIALOGUE_GAINS,
+    ),
+    _claim(
+        "At equal ε, jft is better than DPSGD with the same added tokens (high entity, low contextual)",
+        headline=True,
+        rules=tuple(
+            Ordering(_t2(f"WikiText-2, jft, {level}"), _t2("WikiText-2, DPSGD (+spe)"))
+            for level in ("high entity", "low contextual")
+        ),
+        context=WIKITEXT_GAINS,
+    ),
+    _claim(
+        "So it is with the low entity detector",
+        rules=(Ordering(_t2("WikiText-2, jft, low entity"), _t2("WikiText-2, DPSGD (+spe)")),),
+    ),
+    _claim(
+        "jft with the high contextual detector is on par with DPSGD",
+        rules=(Alike(_t2("WikiText-2, jft, high contextual"), _t2("WikiText-2, DPSGD"), 0.05),),
+    ),
+    _claim(
+        "Private fine-tuning improves on the redacted model (low and high contextual)",
+        headline=True,
+        rules=(
+            Ordering(_t2("WikiText-2, jft, low contextual"), _t2("WikiText-2, redacted, low contextual")),
+            Ordering(_t2("WikiText-2, jft, high contextual"), _t2("WikiText-2, redacted, high contextual")),
+        ),
+    ),
+    _claim(
+        "The more is masked, the worse is the redacted model (low to high contextual)",
+        rules=(
+            Ordering(
+                _t2("WikiText-2, redacted, low contextual"),
+                _t2("WikiText-2, redacted, high contextual"),
+            ),
+        ),
+    ),
+    _claim(
+        "And the more does private fine-tuning improve it",
+        rules=(
+            Gap(
+                (_t2("WikiText-2, jft, low contextual"), _t2("WikiText-2, redacted, low contextual")),
+                (_t2("WikiText-2, jft, high contextual"), _t2("WikiText-2, redacted, high contextual")),
+            ),
+        ),
+    ),
+    _claim(
+        "A redacted model can be a worse start than no fine-tuning, and still lead to a better model (low contextual)",
+        rules=(
+            Ordering(_t2("WikiText-2, no fine-tuning"), _t2("WikiText-2, redacted, low contextual")),
+            Ordering(_t2("WikiText-2, jft, low contextual"), _t2("WikiText-2, no fine-tuning")),
+        ),
+    ),
+    _claim(
+        "DPSGD improves on no fine-tuning, on both corpora",
+        rules=(
+            Ordering(f"{P}/table3/WikiText-2, DPSGD", _t2("WikiText-2, no fine-tuning")),
+            Ordering(_t2("dialogue, DPSGD"), _t2("dialogue, no fine-tuning")),
+        ),
+    ),
+    _claim(
+        "Conservative noise costs some utility, beside light noise",
+        rules=tuple(
+            Ordering(
+                f"{P}/table3/{corpus}, jft + light noise",
+                f"{P}/table3/{corpus}, jft + light conservative noise",
+            )
+            for corpus in ("WikiText-2", "dialogue")
+        ),
+    ),
+    _claim(
+        "Added special tokens cost DPSGD perplexity",
+        rules=(Ordering(_t2("WikiText-2, DPSGD"), _t2("WikiText-2, DPSGD (+spe)")),),
+    ),
+    _claim(
+        "jft with light noise, conservative or not, is better than DPSGD",
+        headline=True,
+        rules=(
+            Ordering(f"{P}/table3/WikiText-2, jft + light noise", f"{P}/table3/WikiText-2, DPSGD"),
+            Ordering(f"{P}/table3/WikiText-2, jft + light conservative noise", f"{P}/table3/WikiText-2, DPSGD"),
+        ),
+        context=WIKITEXT_GAINS,
+    ),
+    _claim(
+        "On dialogues jft and light noise are better than DPSGD",
+        headline=True,
+        context=DIALOGUE_GAINS,
+        rules=(
+            Ordering(_t2("dialogue, jft"), _t2("dialogue, DPSGD")),
+            Ordering(f"{P}/table3/dialogue, jft + light noise", _t2("dialogue, DPSGD")),
+            Ordering(f"{P}/table3/dialogue, jft + light conservative noise", _t2("dialogue, DPSGD")),
+        ),
+    ),
+    _claim(
+        "A redacted model of a few screened rows, then fine-tuned privately, is better than DPSGD",
+        rules=(
+            Ordering(f"{P}/table4/WikiText-2, jft + manual screening", f"{P}/table3/WikiText-2, DPSGD"),
+            Ordering(f"{P}/table4/dialogue, jft + manual screening", _t2("dialogue, DPSGD")),
+        ),
+    ),
+    _claim(
+        "With the same noise, jft is better than CRT (high entity, low contextual)",
+        rules=tuple(
+            Ordering(f"{P}/table6/WikiText-2, jft, {level}", f"{P}/table6/WikiText-2, CRT, {level}")
+            for level in ("high entity", "low contextual")
+        ),
+    ),
+    _claim(
+        "On a hundred records the redacted model is better than DPSGD",
+        rules=(Ordering(f"{P}/table8/WikiText-2, redacted", f"{P}/table8/WikiText-2, DPSGD"),),
+    ),
+    _claim(
+        "Redacted text teaches SST-2 better than DPSGD does",
+        rules=(Ordering(_t2("SST-2, DPSGD"), _t2("SST-2, redacted, high contextual")),),
+    ),
+    _claim(
+        "Ten copies: no privacy memorises a canary, DPSGD does not",
+        headline=True,
+        rules=(Ordering(f"{P}/figure2/DPSGD", f"{P}/figure2/No-DP"), Below(f"{P}/figure2/DPSGD", 3.0)),
+    ),
+    _claim(
+        "A missed canary is memorised by the redacted model and by jft, and not with light noise",
+        headline=True,
+        rules=(
+            Ordering(f"{P}/figure2/Redacted (not missed)", f"{P}/figure2/Redacted (missed)"),
+            Ordering(f"{P}/figure2/jft + light noise (missed)", f"{P}/figure2/jft (missed)"),
+        ),
+    ),
+    _claim(
+        "A canary that the policy finds is exposed little by the redacted model and by jft, after ten copies too",
+        rules=tuple(Below(f"{P}/figure2/{name} (not missed)", 3.0) for name in ("Redacted", "jft")),
+    ),
+    _claim(
+        "A missed canary of ten copies stays low with light noise in the first phase",
+        rules=(Below(f"{P}/figure2/jft + light noise (missed)", 3.0),),
+        note="here some thirty missed canaries stand ten times each among 3,000 sentences, and one in the paper",
+    ),
+    _claim(
+        "It stays low under CRT as well",
+        rules=(Below(f"{P}/figure2/CRT", 3.0),),
+    ),
+    _claim(
+        "Inserted once, no canary is exposed by more than 3 bits, without privacy either",
+        rules=tuple(Below(f"{P}/figure3/{name}", 3.0) for name in ATTACKED),
+    ),
+    _claim(
+        "Ten canaries once: a detector of recall 0.6 leaves less exposure than one of 0.4",
+        rules=(Ordering(f"{P}/figure4/jft, recall 0.6", f"{P}/figure4/jft, recall 0.4"),),
+    ),
+)
