@@ -14,11 +14,12 @@ _CELL: Final = re.compile(r"<(t[hd])\b([^>]*)>(.*?)</\1>", re.S)
 _TAG: Final = re.compile(r"<[^>]*>")
 _NUMBER: Final = re.compile(r"(?:at most |at least )?[−-]?\d[\d,.]*(?:\s?%|\s?× 10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+|[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)?")
 _RANGE: Final = re.compile(rf"{_NUMBER.pattern}(?: (?:to|of|–) {_NUMBER.pattern})?")
+_SHORT: Final = 24  # letters of a value beside numbers, in a table without a head
 _NO_NUMBER: Final = frozenset({"", "–", "none", "no limit", "not measured"})
 
 
 def aligned(page: str) -> str:
-    """Returns a page in which numbers have the class ``num``: columns of numbers, or cells if there is no head."""
+    """Returns a page in which columns of numbers, and short values of tables without a head, have the class ``num``."""
     return _TABLE.sub(lambda table: _aligned_table(table[0]), page)
 
 
@@ -37,7 +38,7 @@ def _aligned_table(table: str) -> str:
 
         def cell_of(cell: re.Match[str]) -> str:
             place = next(places)
-            is_number = place in columns if has_head else place > 0 and _are_numbers([_text(cell[3])])
+            is_number = place in columns if has_head else place > 0 and len(_text(cell[3])) <= _SHORT
             return f'<{cell[1]}{cell[2]} class="num">{cell[3]}</{cell[1]}>' if is_number else cell[0]
 
         return _CELL.sub(cell_of, row[0])

@@ -63,19 +63,21 @@ def meaning_of(claims: Sequence[Mapping[str, Any]]) -> str:
 
 def given_away(report: Mapping[str, Any]) -> str:
     """Says which part of the text is open as it was written."""
-    num, whole = report["shards"].get("num_public"), report["corpus"].get("num_sentences")
+    shards = report["shards"]
+    num = shards.get("num_public")
+    whole = None if num is None or shards.get("num_private") is None else num + shards["num_private"]
     some = "rows" if num is None else f"{count(num)} rows" if whole is None else f"{count(num)} of {count(whole)} rows"
     name = report["training"].get("method")
     spec = None if name is None else method(name)
     if report["publishes_rows"]:
         said = (
-            f"{some} of the text are published as they were written, because redaction found "
-            "nothing in them. Nothing protects what stands there."
+            f"{some} of the training text are published as they were written, because redaction and a stricter policy "
+            "found nothing in them, and with them speaker, domain and label. Nothing protects what stands there."
         )
     elif spec is not None and spec.trains_on_public_rows and num != 0:
         said = (
-            f"No row of the text is published. The model was trained without noise on {some} as "
-            "they were written, because redaction found nothing in them, and may repeat them. Nothing protects what "
+            f"No row of the text is published. The model was trained without noise on {some} as they were written, "
+            "because redaction and a stricter policy found nothing in them, and may repeat them. Nothing protects what "
             "stands there."
         )
     else:
@@ -106,10 +108,13 @@ def missed(rates: Mapping[str, Any]) -> str:
     if num is not None and (unmasked := rates.get("num_unmasked_spans")) is not None:
         counted += f" ({count(unmasked)} left open, {count(num - unmasked)} masked in a way that changes other masks)"
     sure = gamma.get("confidence")
-    bound = f"at most {percent(gamma.get('upper'), upper=True)}"
-    bound += "" if sure in (None, 1, 1.0) else f" at {percent(sure)} confidence"
+    bound = (
+        ""
+        if sure in (None, 1, 1.0)
+        else f", at most {percent(gamma.get('upper'), upper=True)} at {percent(sure)} confidence"
+    )
     return (
-        f"{counted} were missed: γ = {percent(gamma['value'])}, {bound}. Who said what is a secret: "
+        f"{counted} were missed: γ = {percent(gamma['value'])}{bound}. Who said what is a secret: "
         f"{SOURCES.get(source, source)}. Secrets that nobody labelled are counted nowhere."
     )
 

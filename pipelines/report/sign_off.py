@@ -10,6 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from markupsafe import Markup
+
+from pipelines.report.assumptions import Numbered
 from pipelines.report.cards import NEVER
 from pipelines.report.claims import can_be_claimed
 from pipelines.report.numbers import count, real
@@ -24,7 +27,14 @@ TO_CONFIRM: Final = (
     "No setting was chosen by looking at private text, or at figures that were counted on it.",
     "Nothing else that was trained on this text was given away, but for the releases that this page names.",
 )
-"""The assumptions that the person who signs confirms, because no program can know them."""
+"""The assumptions that the person who signs confirms one by one, because no program can know them."""
+_CONFIRMED: Final = (
+    "validation and test folds",
+    "hyper-parameters were not chosen",
+    "no other release of this store",
+    "the store was copied",
+)
+"""How the report's wording of these assumptions begins."""
 _BODY: Final = "<body>\n"
 _STYLE_END: Final = "</style>"
 
@@ -67,7 +77,7 @@ def sign_off_page(report: Mapping[str, Any], signing: Signing) -> str:
             signing=signing,
             claimed=can_be_claimed(report["claims"]),
             meaning=meaning_of(report["claims"]),
-            to_confirm=TO_CONFIRM,
+            to_confirm=to_confirm(report),
             person=person_sentences(report.get("person")),
             protected=protected_sentences(report),
             given_away=given_away(report),
@@ -86,6 +96,19 @@ def sign_off_page(report: Mapping[str, Any], signing: Signing) -> str:
     )
     page = render_html(report)
     return page.replace(_STYLE_END, f"{style}{_STYLE_END}", 1).replace(_BODY, f"{_BODY}{front}", 1)
+
+
+def to_confirm(report: Mapping[str, Any]) -> list[str]:
+    """Returns what the person who signs ticks: each of `TO_CONFIRM`, and the report's other such assumptions."""
+    numbered = Numbered(report)
+    for_people = numbered.texts[: numbered.num_for_people]
+    others = [text for text in for_people if not text.startswith(_CONFIRMED)]
+    if not others:
+        return [*TO_CONFIRM]
+    cited = Markup("So is all else that only people can know: {} of the report that follows.").format(
+        numbered.cited(others)
+    )
+    return [*TO_CONFIRM, cited]
 
 
 def not_claimed(claims: Sequence[Mapping[str, Any]]) -> list[str]:

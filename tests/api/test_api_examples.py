@@ -18,7 +18,8 @@ WITH_EXAMPLES = {
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.slow) if n == "reticent.accounting" else n for n in MODULES]
+    "name",
+    [pytest.param(n, marks=pytest.mark.slow) if n in ("reticent.accounting", "reticent.dp") else n for n in MODULES],
 )
 def test_examples_run(name: str, project: Path, model_folder: Path) -> None:
     module = importlib.import_module(name)

@@ -87,7 +87,9 @@ def test_plug_ins_are_checked_without_anything_heavy() -> None:
     assert not loaded & {"torch", "transformers", "spacy", "prefect", "polars", "scipy", "dp_accounting"}
 
 
-@pytest.mark.parametrize("part", ["accounting", "miss_rate", "policies", "runs", "errors"])
+@pytest.mark.parametrize(
+    "part", ["accounting", pytest.param("miss_rate", marks=pytest.mark.slow), "policies", "runs", "errors"]
+)
 def test_parts_load_neither_torch_nor_prefect(part: str) -> None:
     loaded = loaded_after(f"import reticent.{part}")
     assert not loaded & {"torch", "transformers", "prefect", "dask", "ray"}

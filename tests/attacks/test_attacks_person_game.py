@@ -98,7 +98,7 @@ def test_the_score_of_a_person_is_odd_and_rises(size, rate, noise, x):
     assert Pair(size, rate, noise, 1e-12).losses(-at) == pytest.approx(-losses)
 
 
-@pytest.mark.parametrize("size", [2, 16])
+@pytest.mark.parametrize("size", [2, pytest.param(16, marks=pytest.mark.slow)])
 def test_many_deltas_at_once_are_bounds_near_the_tight_ones(size):
     event, deltas = dp_sgd(noise_multiplier=4.0, sample_rate=0.1, num_steps=10), [0.1, 1e-3, 1e-6]
     found = group_epsilons(event, deltas, size)

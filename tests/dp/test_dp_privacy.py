@@ -99,7 +99,7 @@ def handed_over(private, module):
 
 
 @pytest.mark.parametrize("batch_size", [1, 8])
-@pytest.mark.parametrize("limit", [None, 2])
+@pytest.mark.parametrize("limit", [None, pytest.param(2, marks=pytest.mark.slow)])
 def test_noise_enters_once_a_step_and_is_divided_by_the_expected_size(batch_size, limit):
     # At a learning rate of 0 and a tiny bound, what is handed over is noise: nearly every sample has several parts,
     # and with one record expected a third of the samples are empty.

@@ -45,6 +45,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_nobody_can_take_the_embedded_servers_port_first(killed: list[str]) -> None:
     """Guards: Prefect looks for a free port and lets it go again; who takes it then is sent the run, and answers."""
     assert killed[0].split() == ["held", "OwnServer", "True", "True"]
@@ -52,6 +53,7 @@ def test_nobody_can_take_the_embedded_servers_port_first(killed: list[str]) -> N
         pass  # a port can be taken here at all
 
 
+@pytest.mark.slow
 def test_the_embedded_server_ends_when_its_process_was_killed(killed: list[str]) -> None:
     """Guards: a server that nobody told outlived a run that was killed by SIGKILL."""
     deadline = time.monotonic() + 60

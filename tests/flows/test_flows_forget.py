@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,16 @@ import pytest
 from increment import drive
 from looked_at import EVERYTHING, finished_run
 from support.copies import copied
-from support.patches import patching
+from support.patches import Patch, patching
 from support.project import reticent
 
+from flows.commands import forget
 from flows.commands.diff import diff_document, runs_document, runs_text
 from flows.commands.forget import forget_document, forget_text
 from flows.commands.ledger import ledger_document
 from flows.commands.plan import last_run, plan_document, plan_text
 from flows.running.spec import SYNTHESIS, open_store
+from pipelines.accounting import groups
 from pipelines.corpus.tables import DOCUMENTS, SENTENCES
 from pipelines.errors import ConfigError, InputError, StoreError
 from pipelines.files import read_json
@@ -40,6 +43,13 @@ FILE = "night-00.jsonl"
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     return copied(finished_run().parent, tmp_path / "project") / "reticent.toml"
+
+
+@pytest.fixture(autouse=True)
+def quick(request: pytest.FixtureRequest, patch: Patch) -> None:
+    """No figure for all sentences of a file, which takes ten seconds; the long tests compute it."""
+    if request.node.get_closest_marker("slow") is None:
+        patch(groups, "group_epsilon", lambda *_: math.inf, read_by=forget)
 
 
 def roots_of(config: Path) -> Roots:

@@ -133,6 +133,7 @@ def write_report(folder, **report):
     path.write_text(json.dumps(report), encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_settings_give_what_is_not_given(tmp_path):
     config = settings_file(tmp_path, "target_epsilon = 8.0\nepochs = 3\nembedding_size = 32\nnum_layers = 1")
     found = plan(config, records=200)

@@ -106,6 +106,7 @@ def _append(path, first):
         log.append([decision(number)])
 
 
+@pytest.mark.slow
 def test_two_processes_append_without_mixing_their_lines(tmp_path):
     path = tmp_path / "decisions.jsonl"
     context = multiprocessing.get_context("spawn")

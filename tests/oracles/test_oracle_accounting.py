@@ -123,7 +123,7 @@ def test_amplification_of_the_whole_tables():
         assert amplify_epsilon(row["eps0"], row["m"]) == pytest.approx(row["target"], rel=1e-9)
 
 
-@pytest.mark.parametrize("accountant", ["pld", "rdp"])
+@pytest.mark.parametrize("accountant", [pytest.param("pld", marks=pytest.mark.slow), "rdp"])
 def test_the_worked_case_of_the_crt_notebook(accountant):
     """Epsilon is taken at delta / gamma, so that the amplified statement has the delta asked for."""
     case = ORACLES["crt_theorem8"]["notebook_case"]

@@ -55,6 +55,7 @@ def test_entities_are_those_of_the_model(texts, borders):
     assert decoder.find(found(nlp, texts, borders)) == expected
 
 
+@pytest.mark.slow
 def test_entities_of_dialogues_and_of_a_long_text_are_those_of_the_model():
     nlp, decoder = ours()
     turns = [turn for dialogue in simulate(20, 4) for turn in dialogue["text"].splitlines()]

@@ -62,7 +62,7 @@ def test_vectors_are_those_of_windows_over_each_text_alone(batches, depth, max_r
             np.testing.assert_array_equal(vectors, rows[depth : depth + len(text)])
 
 
-@pytest.mark.parametrize("component", ["ner", "tok2vec"])
+@pytest.mark.parametrize("component", [pytest.param("ner", marks=pytest.mark.slow), "tok2vec"])
 def test_vectors_have_the_same_bits_as_without_a_memory(component, patch):
     plain = spacy.load(model_module(MODEL))
     ours = load_pipeline(MODEL, frozenset({"ner", "parser"}))

@@ -316,7 +316,8 @@ def test_numbers_are_aligned_right_below_their_heads() -> None:
     found = re.findall(r'<(t[hd])[^>]* class="num">([^<]*)<', aligned(table))
     assert found == [("th", "b"), ("td", "0.5 to 1 %"), ("td", "not measured")]
     assert re.sub(' class="num"', "", aligned(table)) == table
-    bare = "<table><tbody><tr><th>1</th><td>3 × 10⁻⁶</td></tr><tr><th>2</th><td>a word</td></tr></tbody></table>"
+    row = "<tr><th>1</th><td>{}</td></tr>"
+    bare = f"<table><tbody>{row.format('3 × 10⁻⁶')}{row.format('a word, and many more words')}</tbody></table>"
     assert re.findall(r'class="num">([^<]*)<', aligned(bare)) == ["3 × 10⁻⁶"]
 
 

@@ -15,11 +15,20 @@ from public_reports import Page, said
 from support import chrome
 
 from pipelines.accounting.claims import HEADLINES
+from pipelines.report.assumptions import Numbered
 from pipelines.report.cards import model_card_sections
 from pipelines.report.claims import headline_claim
 from pipelines.report.render import render_html
 from pipelines.report.sentences import found_by_attacks, given_away, meaning_of, missed
-from pipelines.report.sign_off import TO_CONFIRM, Signing, composed_words, not_claimed, sign_off_page, unmeasured
+from pipelines.report.sign_off import (
+    TO_CONFIRM,
+    Signing,
+    composed_words,
+    not_claimed,
+    sign_off_page,
+    to_confirm,
+    unmeasured,
+)
 
 SIGNING = Signing(
     run_id="20261123T090000.000Z-abc123",
@@ -66,6 +75,19 @@ def test_it_says_what_a_signer_asks(full: dict[str, Any]) -> None:
     ):
         assert part in text, part
     assert all(warning in text for warning in full["warnings"])
+
+
+def test_every_assumption_that_only_people_know_has_a_box(full: dict[str, Any]) -> None:
+    numbered = Numbered(full)
+    for_people = numbered.texts[: numbered.num_for_people]
+    assert len(for_people) > len(TO_CONFIRM)
+    *single, others = to_confirm(full)
+    assert single == [*TO_CONFIRM]
+    confirmed = ("validation and test folds are public", "hyper-parameters were not chosen", "no other release of this")
+    left = {number for number, text in enumerate(for_people, start=1) if not text.startswith(confirmed)}
+    assert "So is all else that only people can know" in others
+    named = {int(number) for number in re.findall(r'href="#a(\d+)"', others)}  # the ends of ranges
+    assert {min(left), max(left)} <= named <= left
 
 
 def test_changes_since_the_last_signed_run(full: dict[str, Any]) -> None:
@@ -189,11 +211,12 @@ def test_what_was_refused_or_not_attacked_counts_as_unmeasured(full: dict[str, A
 
 
 def test_rows_that_nothing_protects_are_named(full: dict[str, Any]) -> None:
-    crt = {**full, "shards": {"num_public": 1379}, "training": {"method": "crt"}, "corpus": {"num_sentences": 11_644}}
-    assert "1,379 of 11,644 rows of the text are published as they were written" in given_away(
+    shards = {"num_public": 1379, "num_private": 9_169}
+    crt = {**full, "shards": shards, "training": {"method": "crt"}, "corpus": {"num_sentences": 11_644}}
+    assert "1,379 of 10,548 rows of the training text are published as they were written" in given_away(
         {**crt, "publishes_rows": True}
     )
-    assert "trained without noise on 1,379 of 11,644 rows" in given_away({**crt, "publishes_rows": False})
+    assert "trained without noise on 1,379 of 10,548 rows" in given_away({**crt, "publishes_rows": False})
     none = {**crt, "publishes_rows": False, "training": {"method": "dpsgd"}}
     assert given_away(none) == "No row of the text is published."
 

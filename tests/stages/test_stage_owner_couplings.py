@@ -192,7 +192,9 @@ def test_one_person_changes_nothing_of_another(tmp_path: Path, how: str) -> None
     assert first_pair(Stages(tmp_path, **APART[how]), 1) is None
 
 
-@pytest.mark.parametrize("how", ["as it comes", "mask_all", "documents", "partitions and buckets"])
+@pytest.mark.parametrize(
+    "how", ["as it comes", "mask_all", "documents", pytest.param("partitions and buckets", marks=pytest.mark.slow)]
+)
 def test_deduplication_over_the_corpus_couples_people(tmp_path: Path, how: str) -> None:
     """Guards the test above: it finds what must be found."""
     assert first_pair(Stages(tmp_path, **{**APART[how], "scope": "corpus"}), 1) is not None

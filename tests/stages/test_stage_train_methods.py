@@ -208,6 +208,7 @@ def test_conservative_light_noise_takes_what_is_masked_for_missed(finished):
     assert facts.light_noise_miss_rate.upper == pytest.approx(24 / 288)
 
 
+@pytest.mark.slow
 def test_the_second_phase_starts_where_the_first_ended(tmp_path):
     inputs = corpus(tmp_path / "corpus")
     tiny_steps = {"private_learning_rate": 1e-12, "noise_multiplier": 0.0, "target_epsilon": None}
@@ -242,7 +243,9 @@ def test_repetitions_differ_in_public_randomness(tmp_path):
     assert found[0]["perplexity_at_initialisation"] != found[1]["perplexity_at_initialisation"]
 
 
-@pytest.mark.parametrize("method", ["crt", pytest.param("dpsgd", marks=pytest.mark.slow), "no_dp"])
+@pytest.mark.parametrize(
+    "method", [*(pytest.param(name, marks=pytest.mark.slow) for name in ("crt", "dpsgd")), "no_dp"]
+)
 def test_the_lstm_is_a_model_like_any_other(tmp_path, method):
     quick = {"epochs": 2, "noise_multiplier": 1.0, "target_epsilon": None, "model": "lstm"}
     ctx = run(tmp_path / "run", corpus(tmp_path / "corpus"), method, **quick)

@@ -44,7 +44,7 @@ def weights(folder):
     [
         ("llama", "crt", "lora"),
         pytest.param("gpt2", "crt", "full", marks=pytest.mark.slow),
-        ("llama-tied", "dpsgd", "top2"),
+        pytest.param("llama-tied", "dpsgd", "top2", marks=pytest.mark.slow),
         pytest.param("gpt2", "jft direct", "lora", marks=pytest.mark.slow),
         ("llama", "redacted", "scratch"),
         pytest.param("llama", "crt", "prefix", marks=pytest.mark.slow),

@@ -90,6 +90,7 @@ def _uncovered(text, secret):
     ]
 
 
+@pytest.mark.slow
 def test_customersim_covers_every_address_and_phone_format_of_faker():
     fake = Faker("en_US")
     fake.seed_instance(7)

@@ -112,9 +112,8 @@ def _kill_at(step):
     return progress
 
 
-@pytest.mark.parametrize(
-    "kill_at", [pytest.param(1, marks=pytest.mark.slow), 4, pytest.param(9, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("kill_at", [1, 4, 9])
 def test_a_resumed_run_ends_where_an_uninterrupted_one_does(tmp_path, kill_at):
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
@@ -279,6 +278,7 @@ def test_perplexity_is_that_of_one_sentence_at_a_time():
     assert found.perplexity == pytest.approx(model.config.vocab_size, rel=0.1)  # it has learnt nothing
 
 
+@pytest.mark.slow
 def test_standard_error_matches_resampled_documents():
     rng = np.random.default_rng(4)
     texts = ["".join(rng.choice(list("abcdefgh"), rng.integers(1, 12))) for _ in range(80)]

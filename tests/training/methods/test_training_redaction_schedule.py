@@ -161,6 +161,7 @@ def _renyi(num_steps, order=8.0):
     return float(accountant.rdp[0])
 
 
+@pytest.mark.slow
 def test_at_fixed_noise_expconcave_costs_about_35_percent_less_renyi_privacy_than_jft():
     # Section 6.4: "privacy guarantees ~ 35% better than JFT" at equal noise and steps, JFT's second stage being as
     # long as the schedule. In the limit of many steps the saving is exp(-1) = 36.8 % at s = 1.

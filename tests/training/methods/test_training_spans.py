@@ -142,6 +142,7 @@ def test_methods_name_what_their_claims_ask_for():
         assert set(module.PRECONDITIONS) == set(RULES[module.__name__.rpartition(".")[2]].requires)
 
 
+@pytest.mark.slow
 def test_noise_is_calibrated_for_all_queries():
     made = plan(100, 10, epochs=2, max_private_spans=2, seed=3)
     noise = calibrate(made, 4.0, 1e-5)
