@@ -74,7 +74,7 @@ def planned(config: Path, **more: str) -> dict[str, str]:
 def test_the_stages_are_planned_only_if_they_are_asked_for(tmp_path: Path) -> None:
     config = project(tmp_path)
     assert planned(config).keys() >= {"domain_models", "domains", "model", None}
-    off = planned(config, RETICENT__AUDIT__DOMAINS="false")
+    off = planned(config, RETICENT__AUDIT__DOMAINS="false", RETICENT__AUDIT__NUM_SECRETS="0")
     assert "model" in off
     assert not off.keys() & {"domain_models", "domains", "secrets"}
     assert "secrets" in planned(config, RETICENT__AUDIT__NUM_SECRETS="10")
@@ -105,10 +105,10 @@ def test_what_it_cannot_be_run_on_is_refused_before_anything_runs(
 def test_forcing_the_audit_forces_the_stages_that_the_settings_ask_for(tmp_path: Path) -> None:
     """Guards `reticent audit --force audit`, which was refused wherever domains are not attacked."""
     config, enabled = project(tmp_path), {"RETICENT__AUDIT__ENABLED": "true"}
-    of_domains = {"audit_domain_models", "audit_domains"}
-    for environment, missing in ((enabled, of_domains), ({**enabled, **ON}, set())):
+    optional = {"audit_domain_models", "audit_domains", "audit_secrets"}
+    for environment, missing in ((enabled, optional), ({**enabled, **ON}, set())):
         _, forced = requested(None, None, ["audit"], load_settings(config, environment))
-        assert set(forced) == set(AUDIT) - missing - {"audit_secrets"}  # single secrets are not asked for
+        assert set(forced) == set(AUDIT) - missing
         plan = plan_document(config, environment, read=True, forced=forced)
         assert {row["action"] for row in plan["stages"] if row["stage"] == "audit"} <= {"run", "maybe"}
     for name, told in (
