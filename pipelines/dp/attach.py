@@ -241,19 +241,20 @@ def _replace_forward(site: Site, rule: Rule) -> None:
     original = type(site.module).forward
 
     def forward(*args: Any, **kwargs: Any) -> Any:
+        ddp = torch.nn.parallel.DistributedDataParallel
+        if site.tape.is_recording and getattr(ddp, "_active_ddp_module", None) is not None:
+            raise UnsupportedLayerError(_AVERAGED.format(site.name))
         if site.tape.is_recording and not torch.is_grad_enabled():  # a first, unrecorded run of a checkpointed layer
             site.tape.called(site.called)
         if not (site.tape.is_recording and torch.is_grad_enabled()):
             return original(site.module, *args, **kwargs)
         if not any(p.requires_grad for p in site.parameters.values()):
             return original(site.module, *args, **kwargs)
-        if getattr(torch.nn.parallel.DistributedDataParallel, "_active_ddp_module", None) is not None:
-            raise UnsupportedLayerError(_AVERAGED.format(site.name))
         if site.module not in site.tape.unruled:
             try:
                 return rule(site, *args, **kwargs)
             except NoRuleError as error:
-                site.tape.unruled.add(site.module)
+                site.tape.newly_unruled.add(site.module)
                 if rule is by_autograd:
                     site.tape.unchecked.add(site.module)
                 if not (rule is by_autograd and {"weight", "bias"}.issuperset(site.parameters)):

@@ -14,9 +14,10 @@ from pipelines.dp.cancellation import WholeGradients, cancelling
 from pipelines.dp.clipping import ClippingName, Factors, factors_of
 from pipelines.dp.compositions import separating_sets
 from pipelines.dp.errors import LossError, UnsupportedLayerError
-from pipelines.dp.observation import Clipped, Observation, check_finite
-from pipelines.dp.one_by_one import settle, uncaught
+from pipelines.dp.observation import Clipped, Observation, check_finite, check_losses
+from pipelines.dp.one_by_one import check_settled, settle, uncaught
 from pipelines.dp.products import full_products
+from pipelines.dp.random_states import repeatable
 from pipelines.dp.state import StateGuard
 from pipelines.dp.tape import Phase, Tape
 from pipelines.dp.uses import Direction, MemoryBudget, Sums
@@ -40,9 +41,9 @@ class GradientEngine:
         * the share is the example's gradient times its clip factor, to 1e-5 relative in float32;
         * a trainable parameter that is used outside a layer with a rule raises: nothing is ever left out silently.
     The engine checks three of the conditions that they rest on:
-        * on the first batch of two or more, losses of sets of examples are traced back. If the gradient of any other
-          example is not exactly zero, training stops. For each ordered pair of examples some set holds the first and
-          not the second;
+        * on the first batch of two or more, and when a layer first runs later, losses of sets of examples are traced
+          back. If the gradient of any other example is not exactly zero, training stops. For each ordered pair of
+          examples some set holds the first and not the second;
         * in every batch, no buffer changes in the forward pass, and no module is in a mode that mixes or remembers
           examples (`StateGuard`);
         * in every batch, there are as many losses as examples.
@@ -52,8 +53,7 @@ class GradientEngine:
     Under reduced precision the layers' inputs and output gradients are taken as computed, in bfloat16. Norms and sums
     are float32, even if `torch.set_float32_matmul_precision` allows less (`pipelines.dp.products`).
 
-    Edge cases: an example with zero gradient adds nothing. A loss or norm that is not finite raises and adds nothing.
-    A batch of no examples adds nothing.
+    An example with zero gradient adds nothing. A loss or norm that is not finite raises and adds nothing.
 
     Modes: ``book_keeping`` does one backward pass and keeps layer inputs and output gradients till the norms are
     known (Bu et al. 2022), or the examples' gradients if these are about as small. ``two_pass`` is the ghost clipping
@@ -97,6 +97,7 @@ class GradientEngine:
         self._is_traced = self._is_discovered = False
         self._slow: dict[torch.nn.Parameter, str] = {}
         self._unruled: set[torch.nn.Module] = set()
+        self._traced: set[torch.nn.Parameter] = set()
         self._named: list[tuple[str, torch.nn.Parameter]] = []
         self._trained = frozenset(name for name, p in model.named_parameters() if p.requires_grad)
         if not any(p.requires_grad for p in model.parameters()):
@@ -199,8 +200,7 @@ class GradientEngine:
     def add_together(self, losses: Iterable[torch.Tensor], count: int) -> float:
         """Adds the gradient of the mean of several losses, clipped as the gradient of one example.
 
-        So all of these examples together move the sums by max_grad_norm at most. Autograd computes the gradient. The
-        examples of nobody else may be in these batches.
+        So all of these examples together move the sums by max_grad_norm at most. Nobody else's may be among them.
 
         Args:
             losses: (B,) losses of some of the examples, batch after batch, each computed when it is asked for, outside
@@ -255,19 +255,12 @@ class GradientEngine:
         self._is_traced = False
 
     def _with_losses(self, losses: torch.Tensor, work: Callable[[torch.Tensor], T]) -> T:
-        if losses.dim() != 1:
-            raise LossError(
-                f"give the loss of each example, a tensor with one axis, not one with {losses.dim()}: a mean over the "
-                "batch hides the examples. Call optimizer.backward(losses) with losses = cross_entropy(..., "
-                "reduction='none'), averaged inside each example if it has several"
-            )
-        check_finite(losses.detach())
-        if losses.grad_fn is None:
-            raise LossError("the losses carry no gradient: run the model inside `recording`, with gradients enabled")
+        check_losses(losses)
         tape = self._tape
         tape.batch_size = len(losses) if tape.batch_size is None else tape.batch_size
         if tape.batch_size != len(losses):
             tape.slow, tape.unruled = dict(self._slow), set(self._unruled)  # no fault of the layers
+            tape.newly_unruled.clear()
             raise LossError(f"{len(losses)} losses for a batch of {tape.batch_size} examples; give one for each")
         self._named = list(self._model.named_parameters())  # once: it takes as long as some layers
         held = [(p, p.grad) for _, p in self._named if p.requires_grad]
@@ -289,7 +282,8 @@ class GradientEngine:
 
     def _trace(self, losses: torch.Tensor) -> None:
         """Traces sets of losses back, once. Sets are used because a pass for each example would take B passes."""
-        if self._is_traced or (len(losses) < 2 and self._is_discovered):
+        new = self._tape.calls() - self._traced  # layers that ran in no traced batch: a branch, an expert
+        if self._is_discovered if len(losses) < 2 else self._is_traced and not new:
             return
         # Unequal weights: the effects of two examples on a third must not cancel, as they do in differences.
         weights = 1 + torch.arange(len(losses), device=losses.device).mul(0.6180339887).frac()
@@ -298,6 +292,7 @@ class GradientEngine:
             self._tape.traced = chosen
             self._run(Phase.TRACE, (losses * weights.to(losses.dtype))[chosen].sum(), retain_graph=True)
         self._is_traced, self._is_discovered = len(losses) > 1, True
+        self._traced |= self._tape.calls() if len(losses) > 1 else set()
 
     def _clip(self, losses: torch.Tensor) -> Clipped:
         tape = self._tape
@@ -358,7 +353,8 @@ class GradientEngine:
 
     def _run(self, phase: Phase, loss: torch.Tensor, retain_graph: bool = False) -> None:
         self._tape.phase = phase
-        loss.backward(retain_graph=retain_graph)  # type: ignore[no-untyped-call]
+        with repeatable(phase is not Phase.TRACE and (self._mode == "two_pass" or bool(self._slow))):
+            loss.backward(retain_graph=retain_graph)  # type: ignore[no-untyped-call]
         is_first = phase is Phase.TRACE and self._tape.was_called
         for name, parameter in self._named:
             if parameter.requires_grad and parameter.grad is not None:
@@ -366,6 +362,8 @@ class GradientEngine:
                     raise uncaught(name, is_new=name not in self._trained)
                 self._tape.slow.setdefault(parameter, "it is used outside a layer with a rule")
                 parameter.grad = None
+        if phase is not Phase.TRACE:
+            check_settled(self._tape, self._slow)
 
     def _norms_and_factors(self, losses: torch.Tensor) -> tuple[torch.Tensor, Factors]:
         with torch.no_grad():

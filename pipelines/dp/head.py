@@ -77,7 +77,7 @@ def fused_losses(
     else:
         site = None
     device = hidden.device.type
-    if torch.is_autocast_enabled(device):
+    if torch.is_autocast_enabled(device) and hidden.dtype != torch.float64:
         hidden = hidden.to(torch.get_autocast_dtype(device))
     with torch.autocast(device, enabled=False):
         losses: torch.Tensor = _FusedHead.apply(  # type: ignore[no-untyped-call]

@@ -173,7 +173,7 @@ class _Embedding(torch.autograd.Function):
         parameter = site.parameter("weight")
         if parameter is not None:
             flat = _positions(gradient)
-            padding: int | None = site.module.padding_idx
+            padding: int | None = getattr(site.module, "padding_idx", None)
             if padding is not None:  # the row of padding is never trained
                 flat = flat.masked_fill((ids.flatten(1) == padding)[:, :, None], 0)
             site.tape.add(site.name, parameter, RowsUse(ids.flatten(1), flat, len(parameter)))

@@ -61,9 +61,9 @@ def add_noise(
     elsewhere = [tensor for tensor in sums if tensor.device.type != "cpu"]
     for device in dict.fromkeys(tensor.device for tensor in elsewhere):
         of_device = [tensor for tensor in elsewhere if tensor.device == device]
+        key = rng.integers(0, 2**64, size=2, dtype=np.uint64)  # no two devices draw the same noise
         _add_on_device(of_device, standard_deviation, key)
         torch._foreach_div_(of_device, divisor)
-        key = rng.integers(0, 2**64, size=2, dtype=np.uint64)  # no two devices draw the same noise
 
 
 def _blocks(tensors: Sequence[torch.Tensor]) -> Iterator[list[torch.Tensor]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from pipelines.dp.errors import NotFiniteError
+from pipelines.dp.errors import LossError, NotFiniteError
 
 
 @dataclass(frozen=True)
@@ -58,3 +58,20 @@ def check_finite(values: torch.Tensor) -> None:
             "the loss or the gradient of an example is not a finite number; nothing was added. Lower the learning "
             "rate, look for divisions by zero and logarithms of zero in the loss, or use bfloat16 in place of float16"
         )
+
+
+def check_losses(losses: torch.Tensor) -> None:
+    """Checks that there is a finite loss for each example, with a gradient.
+
+    Raises:
+        LossError: the losses have another number of axes, are not finite, or carry no gradient.
+    """
+    if losses.dim() != 1:
+        raise LossError(
+            f"give the loss of each example, a tensor with one axis, not one with {losses.dim()}: a mean over the "
+            "batch hides the examples. Call optimizer.backward(losses) with losses = cross_entropy(..., "
+            "reduction='none'), averaged inside each example if it has several"
+        )
+    check_finite(losses.detach())
+    if losses.grad_fn is None:
+        raise LossError("the losses carry no gradient: run the model inside `recording`, with gradients enabled")

@@ -96,6 +96,21 @@ def settle(
     return dict(tape.slow)
 
 
+def check_settled(tape: Tape, before: Mapping[torch.nn.Parameter, str]) -> None:
+    """Checks that a backward pass found no slow parameter that `settle` does not know.
+
+    Raises:
+        UnsupportedLayerError: it did: a checkpoint ran a layer in another way than the forward pass had.
+    """
+    if tape.slow.keys() != before.keys():
+        why = next(why for parameter, why in tape.slow.items() if parameter not in before)
+        tape.slow = dict(before)
+        raise UnsupportedLayerError(
+            f"a layer ran in the backward pass in a way that no rule knows, and had not in the forward pass ({why}). "
+            "Make the checkpoint around it do the same each time, or freeze the layer"
+        )
+
+
 def uncaught(name: str, *, is_new: bool) -> UnsupportedLayerError:
     """Makes the error for a parameter that unexpectedly gets a gradient. ``is_new``: it was frozen before."""
     if is_new:
@@ -117,7 +132,7 @@ class _Watched(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, site: Site, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         ctx.site = site
-        return x.view_as(x)
+        return x.clone()
 
     @staticmethod
     @once_differentiable
@@ -138,10 +153,10 @@ class _Reads(TorchFunctionMode):
         kwargs = kwargs or {}
         if len(args) >= 2 and args[1] is self._weight and self._is_known:
             try:
-                if func is functional.embedding and kwargs.get("padding_idx", None) == self._padding:
+                if func is functional.embedding and self._is_plain(args, kwargs):
                     return embedding(self._site, args[0])
                 bias = args[2] if len(args) > 2 else kwargs.get("bias")
-                if func is functional.linear and (bias is None or bias is self._bias):
+                if func is functional.linear and bias is self._bias:  # the rule adds the module's own
                     return _BY_ROWS(self._site, args[0])
             except NoRuleError as error:
                 self._site.mark(error)
@@ -149,11 +164,14 @@ class _Reads(TorchFunctionMode):
 
     @property
     def _is_known(self) -> bool:
-        return self._weight is not None and self._weight not in self._site.tape.slow
+        # As at the start of the batch: a checkpoint runs a module again, and has to do the same.
+        return self._weight is not None and self._weight not in self._site.tape.slow_before
 
-    @property
-    def _padding(self) -> Any:
-        return getattr(self._site.module, "padding_idx", None)
+    def _is_plain(self, args: Any, kwargs: Any) -> bool:
+        """Whether a lookup has no options that the rule does not know: a norm to keep, gradients by frequency."""
+        others = {name for name, value in kwargs.items() if value and name not in ("padding_idx", "norm_type")}
+        padding = getattr(self._site.module, "padding_idx", None)
+        return len(args) == 2 and not others and kwargs.get("padding_idx") == padding
 
 
 def check_alone(site: Site, args: Any, kwargs: Any) -> None:
@@ -179,16 +197,21 @@ def check_alone(site: Site, args: Any, kwargs: Any) -> None:
         return
     try:
         with torch.no_grad():
-            whole = run(lambda value: value)
+            whole = run(torch.clone)
             if random_states_digest() != before:
                 return
-            alone = [run(lambda value, at=at: value.chunk(size)[at]) for at in range(size)]  # type: ignore[misc]
+            alone = [run(lambda value, at=at: value.chunk(size)[at].clone()) for at in range(size)]  # type: ignore[misc]
     finally:
         set_random_states(states)
     for found, parts in zip(whole, zip(*alone, strict=True), strict=True):
         expected = torch.cat(parts) if found.dim() else found
         tolerance = 16 * (torch.finfo(found.dtype).eps if found.is_floating_point() else 0) ** 0.75
-        if found.shape != expected.shape or bool((found - expected).abs().max() > tolerance * found.abs().max()):
+        if found.shape == expected.shape and not found.numel():
+            continue
+        first, second = (
+            value.to(torch.complex128 if value.is_complex() else torch.float64) for value in (found, expected)
+        )
+        if found.shape != expected.shape or bool((first - second).abs().max() > tolerance * first.abs().max()):
             raise UnsupportedLayerError(
                 f"module {site.name!r} ({type(site.module).__name__}) has trainable parameters and no rule, and its "
                 "outputs for a batch are not those for each example alone: something in it looks at several examples. "

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from pipelines.dp.errors import UnsupportedLayerError
+
 RandomStates = dict[str, Any]
 
 
@@ -40,6 +42,23 @@ def random_states_digest() -> bytes:
     name, keys, *rest = states["numpy"]
     digest.update(repr((name, keys.tobytes(), rest, states["python"])).encode())
     return digest.digest()
+
+
+@contextlib.contextmanager
+def repeatable(is_repeated: bool) -> Iterator[None]:
+    """Runs a backward pass that another one repeats, if ``is_repeated``.
+
+    Raises:
+        UnsupportedLayerError: it drew random numbers, so that another one has other gradients.
+    """
+    before = random_states_digest() if is_repeated else b""
+    yield
+    if is_repeated and random_states_digest() != before:
+        raise UnsupportedLayerError(
+            "the backward pass draws random numbers, as a checkpoint of dropout with preserve_rng_state=False does. A "
+            "second pass over the same batch would have other gradients, so that the norms would not bound the sum. "
+            "Set preserve_rng_state=True"
+        )
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ product for its norm and for the sum.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 
 import torch
@@ -61,7 +62,7 @@ class ReducedHead:
         self._num_tokens, device = len(weight), hidden.device
         spare = -len(weight) % _ALIGNMENT
         self._weight = torch.nn.functional.pad(weight.detach().to(hidden.dtype), (0, 0, 0, spare))
-        of_example = 2 * length * len(self._weight)
+        of_example = 2 * max(1, length) * len(self._weight)
         self._chunk = max(1, min(size, budget.working_bytes // (4 * of_example)))
         self._is_private = room is not None and needs_weight
         num_kept = min(size, budget.kept_bytes // of_example) if self._is_private else 0
@@ -85,9 +86,10 @@ class ReducedHead:
         return torch.cat(found) if found else self._weights.new_zeros(0)
 
     def use(self, upstream: torch.Tensor) -> ReducedHead:
-        """Returns this pass as the use of the weight, with (B,) gradients of the examples' losses."""
-        self._upstream = upstream
-        return self
+        """Returns the use of the weight for (B,) gradients of the examples' losses. Uses share what the pass kept."""
+        use = copy.copy(self)
+        use._upstream = upstream
+        return use
 
     def scaled_weight_gradient(self, upstream: torch.Tensor) -> torch.Tensor:
         """Returns (V, D) for these upstream gradients. Repeats the pass if they differ between examples."""
@@ -123,7 +125,7 @@ class ReducedHead:
         """Returns the (n, V, D) gradients."""
         dtype = dtype or torch.float32
         found = []
-        for at, gradients in self._examples():
+        for at, gradients in self._examples(start, stop):
             if start <= at < stop:
                 hidden = self._hidden[at]
                 is_wide = dtype != torch.float32
@@ -165,12 +167,14 @@ class ReducedHead:
     def _room_for_logits(self, count: int) -> torch.Tensor:
         return torch.empty(count, len(self._weight), device=self._hidden.device)
 
-    def _examples(self) -> Iterator[tuple[int, torch.Tensor]]:
+    def _examples(self, first: int = 0, last: int | None = None) -> Iterator[tuple[int, torch.Tensor]]:
         """Yields the number of each example, and the (T, V') gradients of its logits for an upstream gradient of 1."""
-        for start, stop, gradients, _ in self._passes():
+        for start, stop, gradients, _ in self._passes(first=first, last=last):
             yield from zip(range(start, stop), gradients, strict=True)
 
-    def _passes(self, *, is_first: bool = False) -> Iterator[tuple[int, int, torch.Tensor, torch.Tensor | None]]:
+    def _passes(
+        self, *, is_first: bool = False, first: int = 0, last: int | None = None
+    ) -> Iterator[tuple[int, int, torch.Tensor, torch.Tensor | None]]:
         """Yields (start, stop), the (n, T, V') gradients of logits, and (n,) losses if they were computed now.
 
         Always takes the same chunks, so that what is computed again has the same bits.
@@ -179,6 +183,8 @@ class ReducedHead:
         logits = reduced = None
         for start, stop in pieces(0, num_kept, self._chunk) + pieces(num_kept, size, self._chunk):
             count, losses = stop - start, None
+            if stop <= first or (last is not None and start >= last):
+                continue
             if stop > num_kept and reduced is None:
                 reduced = self._kept.new_empty(min(self._chunk, size - num_kept), length, len(self._weight))
             into = self._kept[start:stop] if stop <= num_kept else reduced[:count]  # type: ignore[index]

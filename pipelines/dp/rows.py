@@ -63,7 +63,7 @@ def stand_together(node: Any, size: int, num_rows: int) -> bool:
         name = node.name()
         before = [following for following, _ in node.next_functions]
         if name in _RESHAPES:
-            if node._saved_self_sym_sizes[0] == size:
+            if node._saved_self_sym_sizes[0] == size and not _is_turned(before):
                 continue
             if node._saved_self_sym_sizes[0] != num_rows:
                 return False
@@ -78,3 +78,19 @@ def stand_together(node: Any, size: int, num_rows: int) -> bool:
         else:
             return False
     return True
+
+
+def _is_turned(nodes: list[Any]) -> bool:
+    """Whether a value comes from a turn of axes: with as many positions as examples, its first axis may be theirs."""
+    seen = set()
+    while nodes:
+        node = nodes.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        name = node.name()
+        if name in ("TransposeBackward0", "PermuteBackward0", "TBackward0", "NumpyTBackward0"):
+            return True
+        if name in _ROW_BY_ROW:
+            nodes = [*nodes, *(following for following, _ in node.next_functions)]
+    return False

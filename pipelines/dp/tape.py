@@ -74,7 +74,9 @@ class Tape:
         room: memory that lasts for a batch.
         batch_number: number of the current batch, which distinguishes it from the graph of an earlier one.
         slow: parameters that need one backward pass for each example, with the reason. Lasts longer than a batch.
-        unruled: modules that a rule could not run once, and that run without it from then on.
+        unruled: modules that a rule could not run once, and that run without it from the next batch on.
+        newly_unruled: those of this batch. A checkpoint runs a module again, and has to do the same.
+        slow_before: slow parameters at the start of the batch, for the same reason.
         unchecked: modules of these that were not yet compared with single examples.
         one_by_one: gradients of the slow parameters for the current batch.
     """
@@ -98,6 +100,8 @@ class Tape:
         self.batch_number = 0
         self.slow: dict[torch.nn.Parameter, str] = {}
         self.unruled: set[torch.nn.Module] = set()
+        self.newly_unruled: set[torch.nn.Module] = set()
+        self.slow_before: frozenset[torch.nn.Parameter] = frozenset()
         self.unchecked: set[torch.nn.Module] = set()
         self.one_by_one: Iterable[tuple[int, dict[torch.nn.Parameter, torch.Tensor]]] = ()
         self._scratch = Scratch()
@@ -122,6 +126,9 @@ class Tape:
         self.layer_norms, self.layer_magnitudes = {}, {}
         self.sums, self.factors = Sums(), None
         self.one_by_one = ()
+        self.unruled |= self.newly_unruled
+        self.newly_unruled.clear()
+        self.slow_before = frozenset(self.slow)
 
     def called(self, parameters: Iterable[torch.nn.Parameter | None]) -> None:
         """Counts a run of a layer with these parameters. Recomputation in a backward pass does not count."""
@@ -129,6 +136,10 @@ class Tape:
             for parameter in parameters:
                 if parameter is not None:
                     self._num_calls[parameter] = self._num_calls.get(parameter, 0) + 1
+
+    def calls(self) -> set[torch.nn.Parameter]:
+        """Returns the parameters of the layers that ran since the last `reset`."""
+        return set(self._num_calls)
 
     @property
     def was_called(self) -> bool:
