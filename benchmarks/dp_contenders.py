@@ -82,7 +82,7 @@ class Terms:
 
     @property
     def foreach(self) -> bool | None:
-        """Whether the optimizer takes all parameters at once: torch's own choice on a GPU, not on a CPU."""
+        """The optimizer's setting of that name: torch's own choice on a GPU, one parameter at a time on a CPU."""
         return False if self.device == "cpu" else None
 
     def autocast(self) -> Any:

@@ -160,7 +160,7 @@ class GradientEngine:
         """Begins recording a batch.
 
         Args:
-            batch_size: as for `recording`.
+            batch_size: number of examples in the batch; unset: as the first layer sees it.
             compare_contents: true if `backward` also compares the values of parameters and buffers, at the cost of two
                 passes over them.
         """

@@ -106,20 +106,17 @@ class _FusedHead(torch.autograd.Function):
             ctx.order = packed
             labels, weights = labels.gather(1, packed), weights.gather(1, packed)
             hidden = hidden.gather(1, packed[:, :, None].expand(-1, -1, hidden.shape[2]))
-        is_private = site is not None and ctx.needs_input_grad[3]
         run: _Chunks | ReducedHead
         if takes(hidden):
             room, number = (site.tape.room, site.tape.batch_number) if site is not None else (None, 0)
             needs = ctx.needs_input_grad[2:5]
             run = ReducedHead(hidden, weight, bias, labels, weights, budget, needs, room, number)
-            losses = run.go()
         else:
             run = _Chunks(hidden, weight, bias, labels, weights, budget, ctx.needs_input_grad, site)
-            # The logits of some examples are computed again in the backward pass, and have to be the same.
-            with full_products() if is_private else nullcontext():
-                losses = run.go()
         ctx.run = run
-        return losses
+        # The logits of some examples are computed again in the backward pass, and have to be the same.
+        with full_products() if site is not None and ctx.needs_input_grad[3] else nullcontext():
+            return run.go()
 
     @staticmethod
     @once_differentiable
@@ -146,7 +143,7 @@ class _FusedHead(torch.autograd.Function):
                 site.tape.add(site.name, parameter, DenseUse(run.bias_gradients * upstream[:, None]))
         else:
             if run.weight_gradient is not None:
-                weight_gradient = run.scaled_weight_gradient(upstream)
+                weight_gradient = _scaled_weight_gradient(run, upstream)
             if run.bias_gradients is not None:
                 bias_gradient = upstream @ run.bias_gradients
         return None, None, hidden_gradient, weight_gradient, bias_gradient, None, None
@@ -159,6 +156,17 @@ def _pack(weights: torch.Tensor) -> torch.Tensor | None:
     if longest > 0.9 * weights.shape[1]:
         return None
     return torch.argsort((~is_target).byte(), dim=1, stable=True)[:, : max(1, longest)]
+
+
+def _scaled_weight_gradient(run: _Chunks | ReducedHead, upstream: torch.Tensor) -> torch.Tensor:
+    """Returns (V, D) for these upstream gradients. Repeats the pass if they differ between examples."""
+    known = run.weight_gradient
+    assert known is not None  # noqa: S101
+    if bool((upstream == upstream[:1]).all()):
+        return known * upstream[0] if len(upstream) else known
+    weight, total = torch.nn.Parameter(known, requires_grad=False), Sums()
+    run.use(upstream).add_weighted(total, weight, None, Scratch())
+    return total.of(weight)
 
 
 class _Chunks:
@@ -258,13 +266,3 @@ class _Chunks:
             unit_magnitudes=self._magnitudes,
             upstream=upstream,
         )
-
-    def scaled_weight_gradient(self, upstream: torch.Tensor) -> torch.Tensor:
-        """Returns (V, D) for these upstream gradients. Repeats the pass if they differ between examples."""
-        assert self.weight_gradient is not None  # noqa: S101
-        if bool((upstream == upstream[:1]).all()):
-            return self.weight_gradient * upstream[0] if len(upstream) else self.weight_gradient
-        weight = torch.nn.Parameter(self._weight.to(self._dtype), requires_grad=False)
-        total = Sums()
-        self.use(upstream).add_weighted(total, weight, None, Scratch())
-        return total.of(weight)

@@ -31,7 +31,7 @@ class ReducedHead:
         labels: (B, T) int64.
         weights: (B, T) float32 weights of the losses, 0 at positions without target.
         budget: memory.
-        needs_gradient: whether hidden states, weight and bias need one.
+        needs_gradient: three flags, of hidden states, weight and bias: true if it needs a gradient.
         room: memory that lasts for a batch, in a private training; else None.
         batch_number: number of the batch whose memory is taken.
 
@@ -72,7 +72,8 @@ class ReducedHead:
         self._upstream = torch.ones(size, device=device)
         self.hidden_gradient = torch.empty_like(self._hidden)
         is_ordinary = room is None and needs_weight
-        self.weight_gradient = torch.zeros(self._weight.shape, device=device) if is_ordinary else None
+        self._filled_up = torch.zeros(self._weight.shape, device=device) if is_ordinary else None
+        self.weight_gradient = None if self._filled_up is None else self._filled_up[: self._num_tokens]
         self.bias_gradients = torch.empty(size, len(weight), device=device) if needs_bias else None
 
     @property
@@ -90,16 +91,6 @@ class ReducedHead:
         use = copy.copy(self)
         use._upstream = upstream
         return use
-
-    def scaled_weight_gradient(self, upstream: torch.Tensor) -> torch.Tensor:
-        """Returns (V, D) for these upstream gradients. Repeats the pass if they differ between examples."""
-        assert self.weight_gradient is not None  # noqa: S101
-        known = self.weight_gradient[: self._num_tokens]
-        if bool((upstream == upstream[:1]).all()):
-            return known * upstream[0] if len(upstream) else known
-        weight, total = torch.nn.Parameter(known, requires_grad=False), Sums()
-        self.use(upstream).add_weighted(total, weight, None, Scratch())
-        return total.of(weight)
 
     def squares(self, budget: MemoryBudget) -> Squares:
         """Returns the squared norms of the gradients that `add_weighted` adds."""
@@ -164,9 +155,6 @@ class ReducedHead:
     def _room_for(self, count: int) -> torch.Tensor:
         return torch.empty(count, *self._weight.shape, device=self._hidden.device)
 
-    def _room_for_logits(self, count: int) -> torch.Tensor:
-        return torch.empty(count, len(self._weight), device=self._hidden.device)
-
     def _examples(self, first: int = 0, last: int | None = None) -> Iterator[tuple[int, torch.Tensor]]:
         """Yields the number of each example, and the (T, V') gradients of its logits for an upstream gradient of 1."""
         for start, stop, gradients, _ in self._passes(first=first, last=last):
@@ -190,7 +178,8 @@ class ReducedHead:
             into = self._kept[start:stop] if stop <= num_kept else reduced[:count]  # type: ignore[index]
             if is_first or stop > num_kept:
                 if logits is None:
-                    logits = self._room_for_logits(min(self._chunk, size) * length)
+                    shape = min(self._chunk, size) * length, len(self._weight)
+                    logits = torch.empty(shape, device=self._hidden.device)
                 losses = self._logit_gradients(start, stop, logits[: count * length], into.flatten(0, 1))
             yield start, stop, into, losses
 
@@ -214,8 +203,8 @@ class ReducedHead:
         if self.bias_gradients is not None:
             known = gradients[..., : self._num_tokens]
             torch.sum(known, dim=1, dtype=torch.float32, out=self.bias_gradients[start:stop])
-        if self.weight_gradient is not None:
-            add_wide_mm(self.weight_gradient, flat.t(), hidden.flatten(0, 1))
+        if self._filled_up is not None:
+            add_wide_mm(self._filled_up, flat.t(), hidden.flatten(0, 1))
         if self._is_private:
             rows, columns = (
                 torch.linalg.vector_norm(v, dim=2, dtype=torch.float32).square() for v in (gradients, hidden)

@@ -15,6 +15,7 @@ from typing import Final
 import torch
 
 from pipelines.dp.grams import dense_squares
+from pipelines.dp.head_use import pieces
 from pipelines.dp.products import wide_bmm
 from pipelines.dp.uses import MemoryBudget, OuterUse, Scratch, Squares, Sums
 
@@ -39,8 +40,7 @@ class TensorCoreUse(OuterUse):
         num_columns = self.columns.shape[2]
         size = min(num_examples, max(1, _GROUP_BYTES // max(1, 4 * num_rows * num_columns)))
         room = torch.empty(size, num_rows, num_columns, dtype=torch.float32, device=self.rows.device)
-        for start in range(0, num_examples, size):
-            stop = min(start + size, num_examples)
+        for start, stop in pieces(0, num_examples, size):
             rows, columns = self.rows[start:stop], self.columns[start:stop]
             yield start, stop, wide_bmm(rows.transpose(1, 2), columns, out=room[: stop - start])
 

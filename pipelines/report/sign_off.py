@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from pipelines.report.assumptions import Numbered
+from pipelines.report.assumptions import CONFIRMED, Numbered
 from pipelines.report.cards import NEVER
 from pipelines.report.claims import can_be_claimed
 from pipelines.report.numbers import count, real
@@ -28,13 +28,6 @@ TO_CONFIRM: Final = (
     "Nothing else that was trained on this text was given away, but for the releases that this page names.",
 )
 """The assumptions that the person who signs confirms one by one, because no program can know them."""
-_CONFIRMED: Final = (
-    "validation and test folds",
-    "hyper-parameters were not chosen",
-    "no other release of this store",
-    "the store was copied",
-)
-"""How the report's wording of these assumptions begins."""
 _BODY: Final = "<body>\n"
 _STYLE_END: Final = "</style>"
 
@@ -102,7 +95,7 @@ def to_confirm(report: Mapping[str, Any]) -> list[str]:
     """Returns what the person who signs ticks: each of `TO_CONFIRM`, and the report's other such assumptions."""
     numbered = Numbered(report)
     for_people = numbered.texts[: numbered.num_for_people]
-    others = [text for text in for_people if not text.startswith(_CONFIRMED)]
+    others = [text for text in for_people if not text.startswith(CONFIRMED)]
     if not others:
         return [*TO_CONFIRM]
     cited = Markup("So is all else that only people can know: {} of the report that follows.").format(
