@@ -168,7 +168,7 @@ class _Reads(TorchFunctionMode):
         return self._weight is not None and self._weight not in self._site.tape.slow_before
 
     def _is_plain(self, args: Any, kwargs: Any) -> bool:
-        """Returns true for a lookup without options that the rule does not know (``max_norm``, ``scale_grad_by_freq``)."""
+        """Returns true for a lookup without ``max_norm`` and ``scale_grad_by_freq``, which the rule does not know."""
         others = {name for name, value in kwargs.items() if value and name not in ("padding_idx", "norm_type")}
         padding = getattr(self._site.module, "padding_idx", None)
         return len(args) == 2 and not others and kwargs.get("padding_idx") == padding

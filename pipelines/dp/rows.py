@@ -81,7 +81,7 @@ def stand_together(node: Any, size: int, num_rows: int) -> bool:
 
 
 def _is_turned(nodes: list[Any]) -> bool:
-    """Returns true for a value from a turn of axes, whose first axis may be that of as many positions as examples."""
+    """Returns true for a value from a turn of axes: its first axis may be that of as many positions."""
     seen = set()
     while nodes:
         node = nodes.pop()
