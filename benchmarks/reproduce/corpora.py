@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import random
 import re
@@ -98,6 +99,7 @@ context_length = 48
 max_eval_sentences = 872
 """
 """Settings of five passes in batches of 500 of 20,000 phrases: two hundred noisy steps."""
+QNLI: Final = SST2.replace("context_length = 48", "context_length = 128").replace("872", "1_000")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,6 +208,17 @@ def sst2(data_dir: Path, scale: Scale) -> list[Row]:
     return list(sst2_rows(data_dir, num_train=67_349 if scale == "paper" else 20_000))
 
 
+def qnli(data_dir: Path, scale: Scale, num_train: int | None = None, num_test: int = 1_000) -> list[Row]:
+    """Returns pairs of QNLI's development part, of which some are held out: its training part is not at hand."""
+    del scale
+    with (data_dir / "qnli" / "dev.tsv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    random.Random("qnli").shuffle(rows)
+    kept = ("question", "sentence", "label")
+    folds = {"test": rows[:num_test], "train": rows[num_test:][:num_train]}
+    return [{**{name: row[name] for name in kept}, "fold": fold} for fold, of in folds.items() for row in of]
+
+
 def _language(policy: str, conservative: str, **more: str | int) -> str:
     usual: dict[str, str | int] = {
         "format": "",
@@ -255,5 +268,15 @@ CORPORA: Final[Mapping[str, Corpus]] = {
         rows=sst2,
         settings=TASK.format(format="glue", train=SST2),
         title="20,000 phrases of SST-2 of 5 to 15 words; its development set",
+    ),
+    "qnli": Corpus(
+        rows=qnli,
+        settings=TASK.format(format="glue", train=QNLI),
+        title="the pairs of QNLI's development part, but for 1,000 that are held out",
+    ),
+    "qnli_100": Corpus(
+        rows=lambda data, scale: qnli(data, scale, num_train=100),
+        settings=TASK.format(format="glue", train=QNLI),
+        title="a hundred of them",
     ),
 }
