@@ -99,7 +99,7 @@ context_length = 48
 max_eval_sentences = 872
 """
 """Settings of five passes in batches of 500 of 20,000 phrases: two hundred noisy steps."""
-QNLI: Final = SST2.replace("context_length = 48", "context_length = 128").replace("872", "1_000")
+QNLI: Final = SST2.replace("context_length = 48", "context_length = 128").replace("872", "500")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,7 +208,7 @@ def sst2(data_dir: Path, scale: Scale) -> list[Row]:
     return list(sst2_rows(data_dir, num_train=67_349 if scale == "paper" else 20_000))
 
 
-def qnli(data_dir: Path, scale: Scale, num_train: int | None = None, num_test: int = 1_000) -> list[Row]:
+def qnli(data_dir: Path, scale: Scale, num_train: int | None = None, num_test: int = 500) -> list[Row]:
     """Returns pairs of QNLI's development part, of which some are held out: its training part is not at hand."""
     del scale
     with (data_dir / "qnli" / "dev.tsv").open(encoding="utf-8", newline="") as file:
@@ -272,7 +272,7 @@ CORPORA: Final[Mapping[str, Corpus]] = {
     "qnli": Corpus(
         rows=qnli,
         settings=TASK.format(format="glue", train=QNLI),
-        title="the pairs of QNLI's development part, but for 1,000 that are held out",
+        title="the pairs of QNLI's development part, but for 500 that are held out",
     ),
     "qnli_100": Corpus(
         rows=lambda data, scale: qnli(data, scale, num_train=100),

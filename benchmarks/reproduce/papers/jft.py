@@ -31,7 +31,7 @@ AUDIT: Final = (
 )
 AT_PAPER: Final = {"train.epochs": "20", "train.jft_phase1_epochs": "5", "train.expected_batch_size": "512"}
 LOW: Final = {"train.epochs": "20", "train.jft_phase1_epochs": "5", "train.expected_batch_size": "50"}
-LOW_QNLI: Final = {**LOW, "train.jft_phase1_epochs": "20", "train.public_batch_size": "8"}
+LOW_QNLI: Final = {**LOW, "train.epochs": "10", "train.jft_phase1_epochs": "10", "train.public_batch_size": "8"}
 MINUTES: Final[Mapping[str, Mapping[str, float]]] = {
     "wikitext": {"no_dp": 2.0, "dpsgd": 4.0, "crt": 4.0, "jft/direct": 6.0, "redacted": 6.0, "jft/light_noise": 7.0},
     "customersim": {"no_dp": 1.3, "dpsgd": 1.7, "crt": 2.5, "jft/direct": 2.4, "redacted": 2.4, "jft/light_noise": 3.0},
@@ -42,7 +42,7 @@ LEVELS: Final = ("low_entity", "high_entity", "low_contextual", "high_contextual
 NO_GLUE: Final = Impossible(reason="the training part of this task is not at hand")
 QNLI: Final = (
     "a head on MiniLM (22 million weights, LoRA) for RoBERTa-base; rows of the development part for the training part, "
-    "and 1,000 more for the test"
+    "and 500 more for the test"
 )
 
 
