@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from benchmarks.reproduce.verdicts import Alike, Below, Claim, Gap, Ordering, claims_of
+from benchmarks.reproduce.verdicts import Above, Alike, Below, Claim, Gap, Ordering, claims_of
 
 from .jft import ATTACKED, P
 
@@ -15,6 +15,7 @@ def _t2(name: str) -> str:
     return f"{P}/table2/{name}"
 
 
+BY_CHANCE: Final = 54.5
 WIKITEXT_GAINS: Final = (
     Ordering(_t2("WikiText-2, No-DP"), _t2("WikiText-2, no fine-tuning")),
     Ordering(_t2("WikiText-2, DPSGD (+spe)"), _t2("WikiText-2, no fine-tuning")),
@@ -152,6 +153,15 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         rules=(Ordering(f"{P}/table8/WikiText-2, redacted", f"{P}/table8/WikiText-2, DPSGD"),),
     ),
     _claim(
+        "On a hundred pairs of QNLI DPSGD learns nothing, the redacted model something, and jft a little more",
+        rules=(
+            Below(f"{P}/table8/QNLI, DPSGD", BY_CHANCE),
+            Above(f"{P}/table8/QNLI, redacted", BY_CHANCE),
+            Ordering(f"{P}/table8/QNLI, redacted", f"{P}/table8/QNLI, jft"),
+        ),
+        note=f"{BY_CHANCE} % is half of the 500 pairs and two standard errors",
+    ),
+    _claim(
         "Redacted text teaches SST-2 better than DPSGD does",
         rules=(Ordering(_t2("SST-2, DPSGD"), _t2("SST-2, redacted, high contextual")),),
     ),
@@ -161,7 +171,7 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         rules=(Ordering(f"{P}/figure2/DPSGD", f"{P}/figure2/No-DP"), Below(f"{P}/figure2/DPSGD", 3.0)),
     ),
     _claim(
-        "A missed canary is memorised by the redacted model and by jft, and not with light noise",
+        "If the policy misses a canary, the redacted model and jft expose it, and jft with light noise does not",
         headline=True,
         rules=(
             Ordering(f"{P}/figure2/Redacted (not missed)", f"{P}/figure2/Redacted (missed)"),
@@ -178,7 +188,7 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         note="here some thirty missed canaries stand ten times each among 3,000 sentences, and one in the paper",
     ),
     _claim(
-        "It stays low under CRT as well",
+        "A missed canary of ten copies stays low under CRT as well",
         rules=(Below(f"{P}/figure2/CRT", 3.0),),
     ),
     _claim(
