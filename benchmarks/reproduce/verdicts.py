@@ -1,7 +1,7 @@
 """Verdicts, computed from declared rules and the intervals of results.
 
 *Reproduced*: the 95 % interval lies on the paper's side. *Partly*: the mean does, and the interval does not, or there
-is one training, or some rules of a claim hold and others do not. *Not*: the mean lies on the other side.
+is one run, or some rules of a claim hold and others do not. *Not*: the mean lies on the other side.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def judged(found: Estimate, side: Callable[[float], bool], said: str) -> Verdict
     if not side(found.mean):
         return Verdict("not", said)
     if found.num == 1 and not found.exact:
-        return Verdict("partly", f"{said}; one training")
+        return Verdict("partly", f"{said}; one run")
     if found.exact or (side(found.low) and side(found.high)):
         return Verdict("reproduced", said)
     return Verdict("partly", f"{said}; the interval reaches the other side")
