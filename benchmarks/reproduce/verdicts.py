@@ -81,13 +81,14 @@ def without_run(run: Impossible) -> Verdict:
 
 
 def _missing(known: Results, names: Sequence[str]) -> Verdict | None:
+    left = []
     for name in names:
         cell, results = known[name]
         if isinstance(cell.run, Impossible):
             return without_run(cell.run)
         if not values_of(results):
-            return Verdict("not run here", f"missing: {cell.name}")
-    return None
+            left.append(f"missing: {cell.name} ({cell.minutes:g} minutes)")
+    return Verdict("not run here", "; ".join(left)) if left else None
 
 
 def judged(found: Estimate, side: Callable[[float], bool], said: str) -> Verdict:
@@ -319,7 +320,7 @@ def together(verdicts: Sequence[Verdict]) -> Verdict:
     for word in ("not run here", "not possible here"):
         if word in words:
             ran = [v.reason for v in verdicts if v.word not in ("not run here", "not possible here")]
-            of_it = "; ".join(dict.fromkeys(v.reason for v in verdicts if v.word == word))
+            of_it = "; ".join(dict.fromkeys(part for v in verdicts if v.word == word for part in v.reason.split("; ")))
             return Verdict(word, of_it + (f". What ran: {'; '.join(ran)}" if ran else ""))
     if all(word == "reproduced" for word in words):
         return Verdict("reproduced", reason)

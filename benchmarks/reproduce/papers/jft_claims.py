@@ -149,6 +149,11 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         ),
     ),
     _claim(
+        "So it is on dialogues",
+        rules=(Ordering(f"{P}/table6/dialogue, jft", f"{P}/table6/dialogue, CRT"),),
+        note="CRT reads no secret that the policy finds, and all words are scored; both spend ε = 3",
+    ),
+    _claim(
         "On a hundred records the redacted model is better than DPSGD",
         rules=(Ordering(f"{P}/table8/WikiText-2, redacted", f"{P}/table8/WikiText-2, DPSGD"),),
     ),
