@@ -8,6 +8,7 @@ import gc
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 pytest_plugins = ["support.skips"]
+
+# Prefect's services end themselves at exit, in forked processes too, where they raise: each would end with exit code 1.
+os.register_at_fork(after_in_child=threading._threading_atexits.clear)
 
 _scan_source = functools.cache(code.scan_source)
 
