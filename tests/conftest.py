@@ -22,8 +22,8 @@ from support.patches import Patch, patching
 
 from pipelines.store.objects import code
 
-# No test is timed: a first call that compiles or loads a library is no failure. CI draws the same examples each time, as
-# Hypothesis does there by default, so that it judges a change. Everybody else draws new ones.
+# No test is timed: a first call that compiles or loads a library is no failure. CI draws the same examples each time,
+# as Hypothesis does there by default, so that it judges a change. Everybody else draws new ones.
 IN_CI = "CI" in os.environ
 settings.register_profile("reticent", deadline=None, max_examples=50, derandomize=IN_CI)
 settings.register_profile("thorough", deadline=None, derandomize=IN_CI)  # .ci/run, as an older processor computes
