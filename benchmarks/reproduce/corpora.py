@@ -182,6 +182,23 @@ def customersim(data_dir: Path, scale: Scale, num_turns: int = 6_000, held_out: 
     return found
 
 
+def abcd(data_dir: Path, scale: Scale, num_turns: int = 6_000, held_out: int = 400) -> list[Row]:
+    """Returns dialogues of ABCD's test part, of which some are held out: its training part is not at hand."""
+    text = (data_dir / "abcd" / "test.txt").read_text("utf-8")
+    dialogues = [re.sub(r"^([A-Z]+):\s*", r"\1: ", d, flags=re.MULTILINE) for d in text.split("<|endoftext|>")]
+    turns = [[line for line in dialogue.splitlines() if line.strip()] for dialogue in dialogues]
+    turns = [lines for lines in turns if lines]
+    random.Random("abcd").shuffle(turns)
+    found: list[Row] = []
+    for fold, most in (("test", held_out), ("train", num_turns)):
+        total = 0
+        while turns and (total < most or (scale == "paper" and fold == "train")):
+            lines = turns.pop()
+            total += len(lines)
+            found.append({"id": f"{fold}-{len(found)}", "text": "\n".join(lines) + "\n", "fold": fold})
+    return found
+
+
 def e2e(data_dir: Path, scale: Scale) -> list[Row]:
     from task_scores import e2e_rows
 
@@ -257,6 +274,11 @@ CORPORA: Final[Mapping[str, Corpus]] = {
         rows=customersim,
         settings=_language("customersim", "conservative", **_DIALOGUE),
         title="the first 6,000 turns of CustomerSim; 400 turns of its test file",
+    ),
+    "abcd": Corpus(
+        rows=abcd,
+        settings=_language("high_entity", "high_entity", **_DIALOGUE),
+        title="6,000 turns of ABCD's test part; 400 more of its turns",
     ),
     "e2e": Corpus(rows=e2e, settings=TASK.format(format="e2e", train=E2E), title="6,000 rows of E2E; 60 test tables"),
     "dart": Corpus(

@@ -24,6 +24,10 @@ DIALOGUE: Final = (
     "dialogues compared for copies; one pass without noise, two with, in batches of 600 at 3e-3 (chosen once, by what "
     "DPSGD learnt on a half-trained start)"
 )
+ABCD: Final = (
+    "the small GPT-2, trained without dialogues, for GPT-2; 6,000 turns of the test part for the training part, and "
+    "400 more for the test; turns as records; one pass without noise, two with, in batches of 600 at 3e-3"
+)
 REDACTED: Final = "the redacted model is jft's after its first phase, scored in the same run"
 AUDIT: Final = (
     f"{BASE}; sixty canaries that the policy misses and sixty that it finds, of which a coin inserts half, for one; "
@@ -35,6 +39,7 @@ LOW_QNLI: Final = {**LOW, "train.epochs": "10", "train.jft_phase1_epochs": "10",
 MINUTES: Final[Mapping[str, Mapping[str, float]]] = {
     "wikitext": {"no_dp": 2.0, "dpsgd": 4.0, "crt": 4.0, "jft/direct": 6.0, "redacted": 6.0, "jft/light_noise": 7.0},
     "customersim": {"no_dp": 1.3, "dpsgd": 1.7, "crt": 2.5, "jft/direct": 2.4, "redacted": 2.4, "jft/light_noise": 3.0},
+    "abcd": {"no_dp": 1.3, "dpsgd": 1.7, "jft/direct": 2.4, "redacted": 2.4, "jft/light_noise": 3.0},
     "wikitext_100": {"dpsgd": 2.0, "jft/direct": 3.0, "redacted": 3.0},
     "audit": {"no_dp": 4.0, "redacted": 5.0, "dpsgd": 6.0, "crt": 6.0, "jft/direct": 8.0},
 }
@@ -60,7 +65,7 @@ def _wiki(place: str, name: str, method: str, printed: str = "", *, corpus: str 
     once = {"train.epochs": "1"} if method == "no_dp" else {}
     settings = {**once, **{key.replace("__", "."): value for key, value in more.items()}}
     is_redacted = method == "redacted"
-    differs = DIALOGUE if corpus == "customersim" else BASE
+    differs = {"customersim": DIALOGUE, "abcd": ABCD}.get(corpus, BASE)
     return _cell(
         place,
         name,
@@ -232,6 +237,17 @@ CELLS: Final[tuple[Cell, ...]] = (
             "oracle (Presidio) for the people who screen them",
         )
         for name, corpus in (("WikiText-2", "wikitext"), ("dialogue", "customersim"))
+    ),
+    *(
+        _wiki("text", f"ABCD, {name}", method, printed, corpus="abcd")
+        for name, method, printed in (
+            ("No-DP", "no_dp", ""),
+            ("DPSGD", "dpsgd", "8.31"),
+            ("redacted", "redacted", ""),
+            ("jft", "jft/direct", ""),
+            ("jft + light noise", "jft/light_noise", "5.78"),
+            ("jft + light conservative noise", "jft/conservative_light_noise", "6.64"),
+        )
     ),
     *(
         _with(_wiki("table6", f"WikiText-2, {name}, {level.replace('_', ' ')}", method), _level(level))

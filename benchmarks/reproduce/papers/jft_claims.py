@@ -135,6 +135,13 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         ),
     ),
     _claim(
+        "So they are on the paper's own dialogues (ABCD)",
+        rules=tuple(
+            Ordering(f"{P}/text/ABCD, {name}", f"{P}/text/ABCD, DPSGD")
+            for name in ("jft", "jft + light noise", "jft + light conservative noise")
+        ),
+    ),
+    _claim(
         "A redacted model of a few screened rows, then fine-tuned privately, is better than DPSGD",
         rules=(
             Ordering(f"{P}/table4/WikiText-2, jft + manual screening", f"{P}/table3/WikiText-2, DPSGD"),
