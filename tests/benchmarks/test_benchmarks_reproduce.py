@@ -133,7 +133,7 @@ def test_a_schedule_saves_about_what_the_domain_paper_says():
 @pytest.mark.parametrize("target", [3, 8])
 def test_conversions_of_larger_tasks_are_the_papers(task, target):
     for way, within in (("PLD", 0.001), ("the Gaussian limit", 0.01)):
-        printed, ours = figure_of(f"strong/table1/{task}, ε = {target} told by {way}")
+        printed, ours = figure_of(f"strong/table1/{task}, ε = {target} by {way}")
         assert ours == pytest.approx(printed, rel=within)
 
 

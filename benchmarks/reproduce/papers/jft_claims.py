@@ -36,7 +36,7 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         context=WIKITEXT_GAINS,
     ),
     _claim(
-        "The same on dialogues, and private fine-tuning improves on the redacted model there",
+        "On dialogues, too, fine-tuning without privacy is better than jft, and jft is better than the redacted model",
         headline=True,
         rules=(
             Ordering(_t2("dialogue, No-DP"), _t2("dialogue, jft")),
@@ -54,7 +54,7 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         context=WIKITEXT_GAINS,
     ),
     _claim(
-        "So it is with the low entity detector",
+        "At equal ε, jft with the low entity detector is better than DPSGD",
         rules=(Ordering(_t2("WikiText-2, jft, low entity"), _t2("WikiText-2, DPSGD (+spe)")),),
     ),
     _claim(
@@ -79,7 +79,7 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         ),
     ),
     _claim(
-        "And the more does private fine-tuning improve it",
+        "The more is masked, the more does private fine-tuning improve the redacted model",
         rules=(
             Gap(
                 (_t2("WikiText-2, jft, low contextual"), _t2("WikiText-2, redacted, low contextual")),
@@ -135,7 +135,7 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         ),
     ),
     _claim(
-        "So they are on the paper's own dialogues (ABCD)",
+        "On the paper's own dialogues (ABCD) jft and light noise are better than DPSGD",
         rules=tuple(
             Ordering(f"{P}/text/ABCD, {name}", f"{P}/text/ABCD, DPSGD")
             for name in ("jft", "jft + light noise", "jft + light conservative noise")
@@ -156,7 +156,7 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         ),
     ),
     _claim(
-        "So it is on dialogues",
+        "With the same noise, jft is better than CRT on dialogues",
         rules=(Ordering(f"{P}/table6/dialogue, jft", f"{P}/table6/dialogue, CRT"),),
         note="CRT reads no secret that the policy finds, and all words are scored; both spend ε = 3",
     ),

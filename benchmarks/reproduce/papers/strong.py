@@ -158,7 +158,7 @@ def _table1() -> list[Cell]:
                 cells.append(
                     _cell(
                         "table1",
-                        f"{task}, ε = {target:g} told {name}",
+                        f"{task}, ε = {target:g} {name}",
                         printed=printed,
                         unit="ε",
                         measure=measure,
@@ -172,7 +172,7 @@ def _table1() -> list[Cell]:
     cells += [
         _cell(
             "table1",
-            f"SST-2, ε = {target:g} told {name}, if there were four epochs",
+            f"SST-2, ε = {target:g} {name}, if there were four epochs",
             unit="ε",
             measure=measure,
             run=Compute(function="converted", arguments={"rows": 67_349.0, "target": target, "epochs": 4.0}),
