@@ -267,7 +267,7 @@ def same_number(cell: Cell, found: Estimate) -> Verdict:
     """Judges if a value is the paper's."""
     if cell.number is None:
         return Verdict("not possible here", "the copy of the paper lacks the number")
-    said = f"{cell.name}: {found.mean:.4g} for {cell.printed}"
+    said = f"{cell.name}: {found.mean:.4g} (the paper: {cell.printed})"
     distance = abs(found.mean - cell.number)
     if distance <= cell.last_digit * 1.001:
         return Verdict("reproduced", said)
