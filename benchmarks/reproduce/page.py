@@ -240,7 +240,7 @@ def _of_cell(cell: Cell, verdict: Verdict) -> str:
         return (
             _lines(f"not compared: {verdict.reason}") if verdict.reason else f'not run here: `--only "{cell.identity}"`'
         )
-    if verdict.word in ("not possible here", "not compared"):
+    if verdict.word in ("not possible here", "left out", "not compared"):
         return _lines(f"{verdict.word}: {_cut(verdict.reason)}")
     return verdict.word
 

@@ -14,9 +14,10 @@ from typing import Any, Final, Literal
 
 from scipy.stats import t as student
 
-from .cells import Cell, Compute, Hours, Impossible
+from .cells import Cell, Compute, Hours, Impossible, LeftOut
 
-Word = Literal["reproduced", "partly", "not", "not run here", "not possible here", "not compared"]
+Word = Literal["reproduced", "partly", "not", "not run here", "not possible here", "left out", "not compared"]
+WITHOUT_RUN: Final[tuple[Word, ...]] = ("not run here", "not possible here", "left out")
 CLOSE: Final = 0.1
 """Relative distance to the paper's number up to which a computed number is partly reproduced."""
 
@@ -77,7 +78,8 @@ def estimate(cell: Cell, results: Sequence[Mapping[str, Any]]) -> Estimate | Non
 
 def without_run(run: Impossible) -> Verdict:
     """Returns the verdict of a cell that cannot run in this benchmark."""
-    return Verdict("not run here" if isinstance(run, Hours) else "not possible here", run.reason)
+    word: Word = "left out" if isinstance(run, LeftOut) else "not possible here"
+    return Verdict("not run here" if isinstance(run, Hours) else word, run.reason)
 
 
 def _missing(known: Results, names: Sequence[str]) -> Verdict | None:
@@ -300,9 +302,7 @@ class Claim:
     def background(self, known: Results) -> str:
         """Returns the reasons of the context, as far as it has run; no sign of a difference is expected."""
         found = [rule.judge(known) for rule in self.context]
-        return "; ".join(
-            verdict.reason for verdict in found if verdict.word not in ("not run here", "not possible here")
-        )
+        return "; ".join(verdict.reason for verdict in found if verdict.word not in WITHOUT_RUN)
 
     def judge(self, known: Results) -> Verdict:
         return together([rule.judge(known) for rule in self.rules])
@@ -317,9 +317,9 @@ def together(verdicts: Sequence[Verdict]) -> Verdict:
     """Joins verdicts: all reproduced, reproduced; no one holds, not. Rules that did not run come first."""
     words = [verdict.word for verdict in verdicts]
     reason = "; ".join(dict.fromkeys(verdict.reason for verdict in verdicts))
-    for word in ("not run here", "not possible here"):
+    for word in WITHOUT_RUN:
         if word in words:
-            ran = [v.reason for v in verdicts if v.word not in ("not run here", "not possible here")]
+            ran = [v.reason for v in verdicts if v.word not in WITHOUT_RUN]
             of_it = "; ".join(dict.fromkeys(part for v in verdicts if v.word == word for part in v.reason.split("; ")))
             return Verdict(word, of_it + (f". What ran: {'; '.join(ran)}" if ran else ""))
     if all(word == "reproduced" for word in words):

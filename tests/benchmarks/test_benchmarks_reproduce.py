@@ -23,7 +23,7 @@ from benchmarks.reproduce import (
     running,
     verdicts,
 )
-from benchmarks.reproduce.cells import SCALES, Compute, Hours, Impossible, Train, settings_of
+from benchmarks.reproduce.cells import SCALES, Compute, Hours, Impossible, LeftOut, Train, settings_of
 from benchmarks.reproduce.papers import CELLS, CLAIMS, TEXTS, TITLES
 from benchmarks.reproduce.verdicts import Alike, Below, Claim, Gap, Number, Ordering, Verdict
 from pipelines.errors import ConfigError
@@ -275,6 +275,7 @@ def test_what_cannot_run_is_not_possible_and_says_why():
     some = {cell.identity: (cell, [])}
     assert verdicts.of_cell(cell, (), some) == Verdict("not possible here", "no data")
     assert Below(cell.identity, 1.0).judge(some) == Verdict("not possible here", "no data")
+    assert verdicts.without_run(LeftOut(reason="a decision")) == Verdict("left out", "a decision")
     hours = replace(cell, run=Hours(reason="no time", command="python all.py"))
     assert verdicts.of_cell(hours, (), {cell.identity: (hours, [])}) == Verdict("not run here", "no time")
 
@@ -301,7 +302,7 @@ def test_the_page_has_every_claim_and_row_before_anything_ran(tmp_path):
     assert not re.search(r"\*\*(reproduced|partly|not)\*\* \|", text)
     for cell in CELLS:
         line = next(line for line in text.splitlines() if line.startswith(f"| {cell.name} |"))
-        assert "not run here: " in line or "not possible here: " in line
+        assert re.search("(not run here|not possible here|left out): ", line)
 
 
 def test_the_page_is_that_of_the_results(tmp_path):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from benchmarks.reproduce.cells import Cell, Compute, Hours, Impossible, Recorded, cells_of
+from benchmarks.reproduce.cells import Cell, Compute, Hours, LeftOut, Recorded, cells_of
 from benchmarks.reproduce.verdicts import Claim, Number, Ordering, Positive, Within, claims_of
 
 P: Final = "domain"
@@ -30,7 +30,7 @@ PAIRS: Final = (
     ("DOMAIN-only", "Pub+Redacted"),
     ("Redaction Schedule", "JFT"),
 )
-NO_SECOND: Final = Impossible(reason="tables 1 to 3 show examples and outputs, which the copy does not have")
+NO_SECOND: Final = LeftOut(reason="tables 1 to 3 show examples and outputs, which the copy does not have")
 
 CELLS: Final[tuple[Cell, ...]] = (
     *(

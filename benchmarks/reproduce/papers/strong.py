@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from benchmarks.reproduce.cells import Cell, Compute, Impossible, Recorded, Run, Train, cells_of
+from benchmarks.reproduce.cells import Cell, Compute, Impossible, LeftOut, Recorded, Run, Train, cells_of
 
 P: Final = "strong"
 _cell: Final = cells_of(P)
@@ -36,7 +36,7 @@ SIZE_DIFFERS: Final = (
     "LoRA on the query, key, value and output weights for all weights; one pass in batches of 600 for ten; the models "
     "are of two families, and may have seen E2E"
 )
-NO_RGP: Final = Impossible(reason="this project leaves out RGP ([decision 6](decisions/0006-no-rgp.md))")
+NO_RGP: Final = LeftOut(reason="[decision 6](decisions/0006-no-rgp.md)")
 E2E_MINUTES: Final = 6.0
 _bleu: Final = partial(_cell, unit="BLEU", measure="bleu", minutes=E2E_MINUTES, differs=E2E_DIFFERS)
 _accuracy: Final = partial(_cell, unit="% accuracy", measure="accuracy_percent", differs=SST2_DIFFERS)
@@ -280,7 +280,7 @@ def _studies() -> list[Cell]:
             "throughput of ghost clipping",
             unit="% more than layer by layer",
             printed="10",
-            run=Impossible(reason="this project has no clipping layer by layer with gradients of each example"),
+            run=LeftOut(reason="this project has no clipping layer by layer with gradients of each example"),
         )
     ]
     cells += [
@@ -371,7 +371,7 @@ def _others() -> list[Cell]:
             "table9",
             "canaries in E2E",
             unit="bits",
-            run=Impossible(
+            run=LeftOut(
                 reason="the copy lost the table's numbers; canaries in running text are in JFT's Figures 2 and 3"
             ),
         ),
