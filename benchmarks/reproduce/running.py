@@ -105,14 +105,21 @@ def run_cell(cell: Cell, scale: Scale, seed: int, place: Workplace, *, again: bo
 
 def of_same_run(cell: Cell, scale: Scale, seed: int, place: Workplace) -> dict[str, Any] | None:
     """Finds a finished result of another cell that is another figure of the same run; no model has to be there."""
+    run = cell.run
+    assert isinstance(run, Train)  # noqa: S101
+    settings = settings_of(run, scale)
     for other in CELLS:
-        if other.identity == cell.identity or type(other.run) is not type(cell.run):
+        if (
+            other.identity == cell.identity
+            or type(other.run) is not type(run)
+            or settings_of(other.run, scale) != settings
+        ):
             continue
         found = results.read(place.results, other, scale, seed)
         if (
             found is not None
-            and found["settings"] == settings_of(cell.run, scale)  # type: ignore[arg-type]
-            and _began_alike(found["starting_point"], cell.run.model_at(scale), scale, place)  # type: ignore[union-attr]
+            and found["settings"] == settings
+            and _began_alike(found["starting_point"], run.model_at(scale), scale, place)
             and found["figures"].get(cell.measure) is not None
         ):
             return found
