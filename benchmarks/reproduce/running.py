@@ -106,7 +106,7 @@ def run_cell(cell: Cell, scale: Scale, seed: int, place: Workplace, *, again: bo
 def of_same_run(cell: Cell, scale: Scale, seed: int, place: Workplace) -> dict[str, Any] | None:
     """Finds a finished result of another cell that is another figure of the same run; no model has to be there."""
     run = cell.run
-    assert isinstance(run, Train)  # noqa: S101
+    assert isinstance(run, Train)
     settings = settings_of(run, scale)
     for other in CELLS:
         if (

@@ -17,7 +17,8 @@ _claim: Final = claims_of(P)
 COMMAND: Final = "python benchmarks/domains.py --data-dir DATA --prompts airline --seed 0 (1, 2)"
 DIFFERS: Final = (
     "a GPT-2 of two blocks that learnt English from WikiText-2, for GPT-2; 300 conversations a domain, customers' "
-    "turns only; prompts of one domain"
+    "turns only; prompts of one domain; a conversation as a record, for chunks of 1,024 tokens of all conversations "
+    "([decision 4](decisions/0004-record-and-sensitivity.md))"
 )
 POLICIES: Final = {"keywords": "keyword", "classifier": "classifier"}
 MODELS: Final = ("DOMAIN-only", "Public", "Pub+Redacted", "Private", "JFT", "Redaction Schedule")
