@@ -81,7 +81,10 @@ _FORM: Final = re.compile(
 )
 """Sizes, temperatures, marks out of ten, and long distances."""
 
-_OPERAND: Final = re.compile(r"(?:[=!<>]=|#define \w{1,40}) ?$")
+_OPERAND: Final = re.compile(
+    r"(?:[=!<>]=|#define \w{1,40}"
+    r"|(?<!\w)(?:final|static|const|let|var|int|float|double|long) \w{1,40}(?:: ?\w{1,20})? =) ?$"
+)
 _LONGEST_OPERAND: Final = 5
 _COLOUR: Final = re.compile(r"(?=[0-9]{0,5}[a-f])[0-9a-f]{6}", re.I)
 _SHORT: Final = 2
@@ -117,6 +120,24 @@ def is_everyday(find: str, before: str, after: str) -> bool:
     if len(words) == len(pieces) and not any(word.lower() in NUMBER_WORDS for word in words):
         return True
     return not (_is_dictated(words, before, after) or _is_part(find, pieces, before, after))
+
+
+def may_be_part(find: str, before: str, after: str) -> bool:
+    """Returns true for a number or date that touches letters or digits, or may be an age, a house, or somebody's.
+
+    Args:
+        find: text of the find.
+        before, after: text next to it.
+    """
+    words = _WORD.findall(find)
+    return (
+        _TOUCHES.search(before) is not None
+        or _TOUCHED.match(after) is not None
+        or _is_house(after)
+        or _is_dictated(words, before, after)
+        or (all(len(word) == 1 for word in words) and _AGE.search(before) is not None)
+        or _is_of_somebody(find, before, after)
+    )
 
 
 def _is_dictated(words: list[str], before: str, after: str) -> bool:

@@ -96,7 +96,7 @@ def is_made_of_words(find: str, label: str, before: str, after: str, row: Row) -
         return False
     if len(words) > 1 and (row.is_personal or (before.strip() and words[0].istitle())):
         return False
-    return all(map(_is_word, words))
+    return all(map(is_word, words))
 
 
 @functools.lru_cache(maxsize=16)
@@ -150,7 +150,8 @@ def is_known(find: str, label: str, before: str, after: str, row: Row) -> bool:
     return _YEAR.fullmatch(find) is not None and _IN_YEAR.search(before) is not None
 
 
-def _is_word(word: str) -> bool:
+def is_word(word: str) -> bool:
+    """Returns true for a word of the dictionary or a term that is no name."""
     lower = word.lower()
     if lower in _TECHNICAL:
         return True
