@@ -48,6 +48,9 @@ _APPOINTMENT: Final = re.compile(
 )
 """Words before the time of somebody's appointment, and a date before a time."""
 
+_MODEL: Final = re.compile(r"(?<=\w )(?:[A-HJ-Z]|[b-hj-wyz]) $")
+"""A letter before the number of a model: "A 24", "q 5"."""
+
 _REST_OF_DATE: Final = re.compile(r"(?: of)? \d{4}(?!\d)| the (?:\d|\w+(?:th|first|second|third)(?!\w))", re.I)
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _LAST_WORD: Final = re.compile(r"([^\W\d_][\w'’-]*)(\.?)[ ]$")
@@ -165,6 +168,8 @@ def _is_dictated(words: list[str], before: str, after: str) -> bool:
 def _is_part(find: str, pieces: list[str], before: str, after: str) -> bool:
     """Returns true if a number touches letters or digits, stands beside a name, or may be an age or a date."""
     if _TOUCHES.search(before) or _TOUCHED.match(after):
+        return True
+    if _MODEL.search(before) and find.isdecimal():
         return True
     if any(piece.lower() in ("may", "march") for piece in pieces):
         return True

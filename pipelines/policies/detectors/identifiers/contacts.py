@@ -52,7 +52,7 @@ _HANDLE: Final = re.compile(
 )
 _SPACED_HANDLE: Final = re.compile(
     r"(?:(?<!\w)RT |\A[“\"]?|(?<=\w )(?=[@＠] \w{0,38}(?:_|[a-z][A-Z]|[a-z]\d)))[@＠] [A-Za-z_]\w{2,38}"
-    r"(?: ?[@＠] ?[A-Za-z_]\w{2,38}){0,20}(?!\w)"
+    r"(?:[ :]{1,3}[@＠] ?[A-Za-z_]\w{2,38}){0,20}(?!\w)"
 )
 """A handle after a mark and a space, at the start of a post, or in the form of a handle, and those that follow it."""
 

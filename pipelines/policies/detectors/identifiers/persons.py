@@ -10,11 +10,10 @@ from typing import Final
 from pipelines.policies.detectors.finds import Find
 from pipelines.policies.detectors.first_pass import holds, kind
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS
-from pipelines.policies.english.name_lists import given_names, personal_names
+from pipelines.policies.english.name_lists import given_names, more_given_names, personal_names
 from pipelines.policies.english.word_lists import word_lists
 
 _LISTS: Final = word_lists("identifiers")
-_GIVEN: Final = frozenset().union(*word_lists("given_names").values())
 _EVERYDAY: Final = COMMON_WORDS | NUMBER_WORDS | FUNCTION_WORDS | _LISTS["words_too"] | _LISTS["no_value"]
 _TITLES: Final = _LISTS["titles"]
 _CUES: Final = re.compile(
@@ -42,13 +41,13 @@ _NO_SEED: Final = frozenset({"john"})
 @functools.cache
 def listed_names() -> frozenset[str]:
     """Returns the names of the lists that have no other meaning."""
-    return frozenset(name for name in personal_names() | _GIVEN if len(name) > _SHORT) - _EVERYDAY - _NO_SEED
+    return frozenset(name for name in personal_names() | more_given_names() if len(name) > _SHORT) - _EVERYDAY - _NO_SEED
 
 
 @functools.cache
 def _lone_names() -> frozenset[str]:
     """Returns the names that count in lower case and alone. A short family name is too often a typing error."""
-    given = given_names() | _GIVEN
+    given = given_names() | more_given_names()
     return frozenset(name for name in listed_names() if len(name) >= (_MIDDLE if name in given else _LONG))
 
 
@@ -115,7 +114,7 @@ def _run(text: str, words: Sequence[re.Match[str]], at: int, names: frozenset[st
 def _is_greeted(words: str) -> bool:
     """Returns true if the words between a greeting and a mark are a name. It may also be a word."""
     parts = words.lower().replace("-", " ").split()
-    return any(part in personal_names() or part in _GIVEN for part in parts) and not any(
+    return any(part in personal_names() | more_given_names() for part in parts) and not any(
         part in FUNCTION_WORDS or part in COMMON_WORDS for part in parts
     )
 
