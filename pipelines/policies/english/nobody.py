@@ -25,7 +25,7 @@ _TERMS: Final = word_lists("ordinary")
 _THINGS: Final = word_lists("known_things")["things"] | _LISTS["wholes"]
 _PREMISES: Final = _LISTS["premises"] | word_lists("street_words")["strong"]
 _MEASURES: Final = UNITS | _TERMS["measures"]
-_TECHNICAL: Final = _TERMS["technical"] | _TERMS["abbreviations"] | _TERMS["drugs"] | _TERMS["numbered"]
+_TECHNICAL: Final = _TERMS["technical"] | _TERMS["abbreviations"] | _TERMS["programs"] | _TERMS["drugs"] | _TERMS["numbered"]
 _TERMS_OF_FIELDS: Final = word_lists("known_things")["terms"]
 _SINGLE: Final = _MEASURES | _TECHNICAL | _LISTS["products"] | _TERMS_OF_FIELDS
 _KNOWN: Final = _SINGLE | _THINGS | _LISTS["titles"] | _LISTS["peoples"]
@@ -75,7 +75,7 @@ _TREATY: Final = re.compile(
 _RATIO: Final = re.compile(r"(?:1[3-9]|[2-9]\d|\d{3})/(?:1[3-9]|[2-9]\d|\d{3})")
 """A fraction that is no date."""
 
-_REFERENCE: Final = re.compile(r"(?<!\w)(?:clos(?:es|ed)|fix(?:es|ed)|resolves?|issues?|pr|bug|see) #$", re.I)
+_REFERENCE: Final = re.compile(r"(?<!\w)(?:clos(?:es|ed)|fix(?:es|ed)|resolves?|issues?|pr|bug|see|\() ?#$", re.I)
 _READER: Final = re.compile(r"(?<!\w)(?:you|u|your|they|them|their)(?!\w)", re.I)
 _MONTH: Final = re.compile(rf"(?<!\w)(?:{'|'.join(_TERMS['months'])})[a-z]{{0,6}}(?!\w)", re.I)
 _LONG_AGO: Final = re.compile(r"(?<!\d)1[0-7]\d\d(?!\d)")
@@ -130,6 +130,15 @@ _VALUE: Final = re.compile(r"(?<!\w)([A-Za-z][A-Za-z0-9]{0,11})[: ]{1,2}(?=[0-9]
 _MEASUREMENT: Final = re.compile(
     r"(?:(?:[A-Z][A-Za-z0-9]{0,5}|[0-9]{1,3}(?:\.[0-9]{1,2})?|[0-9]{2,3}/[0-9]{2,3})[,; ]{0,2}){1,6}"
 )
+_PROGRAM: Final = re.compile(r"[\w.~:`]*(?:[a-z\d`:~]_|_[a-z\d]|[a-z]\.[A-Za-z_]|[a-z][A-Z])[\w.]*(?:\([\w,= ]*\)?)?`*")
+_OF_PROGRAMS: Final = re.compile(
+    r"[`]|(?<!\w)(?:functions?|parameters?|params?|arguments?|args|kwargs|methods?|modules?|class(?:es)?|attributes?|tensors?|arrays?"
+    r"|ndarray|callbacks?|booleans?|bool|strings?|str|integers?|int|float|optional|dtype|instances?|constructor|iterator|decorator|defaults?"
+    r"|parser|tuples?|dict(?:ionary)?|subclass(?:es)?|namespace|metadata|library|config)(?!\w)",
+    re.I,
+)
+"""Words of the documentation of programs."""
+
 _LIMITS: Final = frozenset({"max", "min"})
 _TINY: Final = 2
 _LOUDEST: Final = 4
@@ -151,6 +160,7 @@ class Row(NamedTuple):
         is_soft: flag that it has a pronoun of a group or of the reader.
         is_log: flag that it begins with the time of a log.
         is_lab: flag that it has two laboratory values.
+        is_of_programs: flag that it tells of a program.
         is_public: flag that it has a word of a date that holds for everybody.
         quoted: one byte per character, 1 in the strings and comments of code.
     """
@@ -160,6 +170,7 @@ class Row(NamedTuple):
     is_soft: bool
     is_log: bool
     is_lab: bool
+    is_of_programs: bool
     is_public: bool
     quoted: bytearray
 
@@ -175,11 +186,12 @@ def row_of(text: str) -> Row:
     for match in _QUOTED.finditer(text) if is_code else ():
         quoted[slice(*match.span())] = b"\x01" * len(match[0])
     return Row(
-        is_of_nobody=(is_lab or ((has_small or is_code) and len(words) >= _FEW)) and _LIFE.search(text) is None,
+        is_of_nobody=(is_lab or is_code or (has_small and len(words) >= _FEW)) and _LIFE.search(text) is None,
         is_code=is_code,
         is_soft=_SOFT.search(text) is not None,
         is_log=_LOG.search(text) is not None,
         is_lab=is_lab,
+        is_of_programs=_OF_PROGRAMS.search(text) is not None,
         is_public=_PUBLIC.search(text) is not None and _READER.search(text) is None,
         quoted=quoted,
     )
@@ -208,6 +220,8 @@ def is_of_nobody(find: str, label: str, before: str, after: str, row: Row, start
         return False
     if row.is_lab and _MEASUREMENT.fullmatch(find) and not _has_listed_name(find):
         return not _is_beside_name(before, after)
+    if row.is_of_programs and _PROGRAM.fullmatch(find) and not (_has_listed_name(find) or _CUE.search(before)):
+        return _NAMED.search(before.rstrip("`~:_")) is None and sum(map(str.isdigit, find)) <= _TINY
     if label not in _NUMBERS and label not in _NAMES:
         return False
     if _SPECIES.fullmatch(before[-1:] + find + after[:1]):
@@ -255,7 +269,7 @@ def _is_term(piece: str, label: str) -> bool:
         return False
     if {lower, lower.removesuffix("s")} & _SINGLE or _MEDICAL.fullmatch(lower) is not None:
         return True
-    return (bare.isdecimal() and len(bare) <= _TINY) or (label == "PERSON" and is_word(bare))
+    return (bare.isdecimal() and len(bare) <= _TINY) or (label in ("PERSON", "NORP", "NRP") and is_word(bare))
 
 
 def _is_free_number(find: str, before: str, after: str, row: Row) -> bool:

@@ -68,6 +68,7 @@ _ANNOUNCED: Final = re.compile(
     r"(?:pass\w*|secret|pin|words?|phrase|names?|named|called|answer|user|login)\W{1,3}(?:is )?$", re.I
 )
 _SHORT_CODE: Final = re.compile(r"[-/]?[A-Za-z][0-9]{1,2}")
+_MONTH_OF_YEAR: Final = re.compile(r"[A-Z][a-z]{2,8} (?:19|20)[0-9]{2}")
 _AFTER_CODE: Final = re.compile(rf"(?:\d\w*|{PLACEHOLDER})[ -]$")
 _BEFORE_CODE: Final = re.compile(rf"\.?[ -](?:\w*\d|{PLACEHOLDER})")
 _AMOUNT: Final = re.compile(r"[A-Z]{3} ?[0-9]{1,3}(?:[.,][0-9]{3})*(?:[.,][0-9]{2})?")
@@ -186,7 +187,7 @@ def without_ordinary(
             or is_log_time(text[start:end], row_of(text))
             or (
                 is_of_nobody(text[start:end], span.label, before, after, row_of(text), start)
-                and (label != _NUMBER or is_ordinary(text[start:end], label, before, after, "identifying"))
+                and (label != _NUMBER or _MONTH_OF_YEAR.fullmatch(text[start:end]) or is_ordinary(text[start:end], label, before, after, "identifying"))
             )
         )
         (weak if is_weak else kept).append(span)

@@ -51,7 +51,7 @@ _HANDLE: Final = re.compile(
     r"(?<![\w@＠.])[@＠][A-Za-z0-9_][\w.]{0,38}(?<!\.)|(?<![\w/])/?u/[A-Za-z0-9][\w-]{2,20}(?!\w)"
 )
 _SPACED_HANDLE: Final = re.compile(
-    r"(?:(?<!\w)RT |\A[“\"]?|(?<=\w )(?=[@＠] \w{0,38}(?:_|[a-z][A-Z]|[a-z]\d)))[@＠] [A-Za-z_]\w{2,38}"
+    r"(?:(?<!\w)RT |\A[“\"]?|(?<=\S )(?=[@＠] \w{0,38}(?:_|[a-z][A-Z]|[a-z]\d)))[@＠] [A-Za-z_]\w{2,38}"
     r"(?:[ :]{1,3}[@＠] ?[A-Za-z_]\w{2,38}){0,20}(?!\w)"
 )
 """A handle after a mark and a space, at the start of a post, or in the form of a handle, and those that follow it."""
