@@ -3,8 +3,9 @@
     python benchmarks/known_things.py --data-dir FOLDER
 
 A thing is known if WordNet lists it with a capital among events, illnesses, plants, animals and other nouns that are
-nobody's, if each of its words is in GPT-2's vocabulary, and if it is no place, work or name of persons (Faker, WordNet). Terms are WordNet's words of medicine, and other words that
-GPT-2 has in small letters and that `ordinary_words.py` leaves out because of their meaning, such as words of illness.
+nobody's, if each of its words is in GPT-2's vocabulary, and if it is no place, work or name of persons (Faker,
+WordNet). Terms are WordNet's words of medicine, and other words that GPT-2 has in small letters and that
+`ordinary_words.py` leaves out because of their meaning, such as words of illness.
 Words of titles are those that GPT-2 has with a capital before it has them in small letters ("committee").
 FOLDER is that of `ordinary_words.py`. No corpus is read.
 """

@@ -203,7 +203,7 @@ class WordNet:
         }
 
     def nobodys(self) -> set[str]:
-        """Returns nouns with a capital that are nobody's: events, illnesses, plants, terms of a field. Works are none."""
+        """Returns nouns with a capital that are nobody's: events, illnesses, plants, terms of a field. No works."""
         nouns: dict[bool, set[str]] = {False: set(), True: set()}
         for (part, _), synset in self._synsets.items():
             if part == "n":

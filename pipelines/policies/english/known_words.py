@@ -36,8 +36,11 @@ _NAMED: Final = re.compile(
     re.I,
 )
 _PLACED: Final = re.compile(r"(?<!\w)(?:in|at|from|with|for|by|to|near|into|via) (?:the )?$", re.I)
-_WHERE: Final = re.compile(r"(?<!\w)(?:in|of|from|to|across|around|throughout|over) (?:the )?"
-    r"(?:[A-Z][a-z]+(?: [A-Z][a-z]+)?(?:, (?:and )?| and | or ))?$", re.I)
+_WHERE: Final = re.compile(
+    r"(?<!\w)(?:in|of|from|to|across|around|throughout|over) (?:the )?"
+    r"(?:[A-Z][a-z]+(?: [A-Z][a-z]+)?(?:, (?:and )?| and | or ))?$",
+    re.I,
+)
 _PERSONAL: Final = re.compile(
     r"(?<!\w)(?:i|i['’]?m|i['’]?ve|me|my|mine|myself|we|us|our|ours|you|your|he|she|him|his|her|hers|they|them|their"
     rf"|born|dob|died|married|admitted|{PLACEHOLDER})(?!\w)",

@@ -29,7 +29,7 @@ def given_names() -> frozenset[str]:
 
 @functools.cache
 def more_given_names() -> frozenset[str]:
-    """Returns given names, and short forms of them, that ``faker`` lacks. The gate's list of words does not know them."""
+    """Returns given names and short forms that ``faker`` lacks. The gate's list of words does not know them."""
     return frozenset[str]().union(*word_lists("given_names").values())
 
 

@@ -25,11 +25,14 @@ _TERMS: Final = word_lists("ordinary")
 _THINGS: Final = word_lists("known_things")["things"] | _LISTS["wholes"]
 _PREMISES: Final = _LISTS["premises"] | word_lists("street_words")["strong"]
 _MEASURES: Final = UNITS | _TERMS["measures"]
-_TECHNICAL: Final = _TERMS["technical"] | _TERMS["abbreviations"] | _TERMS["programs"] | _TERMS["drugs"] | _TERMS["numbered"]
+_TECHNICAL: Final = (
+    _TERMS["technical"] | _TERMS["abbreviations"] | _TERMS["programs"] | _TERMS["drugs"] | _TERMS["numbered"]
+)
 _TERMS_OF_FIELDS: Final = word_lists("known_things")["terms"]
 _SINGLE: Final = _MEASURES | _TECHNICAL | _LISTS["products"] | _TERMS_OF_FIELDS
 _KNOWN: Final = _SINGLE | _THINGS | _LISTS["titles"] | _LISTS["peoples"]
 _IN_PHRASES: Final = WORDS | _KNOWN | word_lists("known_things")["titled"]
+_LABORATORY: Final = _TECHNICAL | _TERMS["scores"]
 _COUNTS: Final = NUMBER_WORDS | _TERMS["times"]
 _SCALES: Final = _TERMS["scores"] | _TERMS["eponyms"]
 _DATE_WORDS: Final = FUNCTION_WORDS | NUMBER_WORDS | _MEASURES | _TERMS["times"] | _TERMS["counts"]
@@ -78,6 +81,8 @@ _RATIO: Final = re.compile(r"(?:1[3-9]|[2-9]\d|\d{3})/(?:1[3-9]|[2-9]\d|\d{3})")
 _REFERENCE: Final = re.compile(r"(?<!\w)(?:clos(?:es|ed)|fix(?:es|ed)|resolves?|issues?|pr|bug|see|\() ?#$", re.I)
 _READER: Final = re.compile(r"(?<!\w)(?:you|u|your|they|them|their)(?!\w)", re.I)
 _MONTH: Final = re.compile(rf"(?<!\w)(?:{'|'.join(_TERMS['months'])})[a-z]{{0,6}}(?!\w)", re.I)
+_ORDINAL: Final = re.compile(r"(?:first|second|third|th)(?!\w)", re.I)
+_PART_OF_YEAR: Final = re.compile(r"(?:week|half|quarter|decade) of", re.I)
 _LONG_AGO: Final = re.compile(r"(?<!\d)1[0-7]\d\d(?!\d)")
 _YEAR: Final = re.compile(r"(?<!\d)(?:1[89]|20)\d\d(?!\d|s)")
 _YEARS: Final = re.compile(r"(?:between|from) (?:1[0-9]|20)\d\d (?:and|to) (?:1[0-9]|20)\d\d")
@@ -113,8 +118,9 @@ _LOG: Final = re.compile(
 _SYNTAX: Final = re.compile(
     r"\w\(|\);|[{}]|[=!<>]=|=>|->|::|&&|\|\||\w = |\w=[\w\"'\[{]|;\s*$"
     r"|</?\w+[ >/]|(?:^|\s)--?[a-z][a-z-]{0,30}(?=[ =]|\Z)|^\$ \w"
-    r"|\w\.\w+\(|ERR!|\w_\w+ ?[:=]|[a-z](?:Error|Exception)(?!\w)|(?<!\w)(?:def|import|const|public|static|void|SELECT|FROM|CREATE|TABLE|INSERT|PRIMARY|return|docker|git|npm|pip|sudo"
-    r"|kubectl|Traceback|File) |, line \d|at \w+\.\w+:\d",
+    r"|\w\.\w{1,40}\(|ERR!|\w_\w{1,40} ?[:=]|[a-z](?:Error|Exception)(?!\w)"
+    r"|(?<!\w)(?:def|import|const|public|static|void|SELECT|FROM|CREATE|TABLE|INSERT|PRIMARY|return|docker|git|npm|pip"
+    r"|sudo|kubectl|Traceback|File) |, line \d|at \w{1,40}\.\w{1,40}:\d",
     re.M,
 )
 _QUOTED: Final = re.compile(
@@ -127,19 +133,22 @@ _QUOTED: Final = re.compile(
 _VALUE: Final = re.compile(r"(?<!\w)([A-Za-z][A-Za-z0-9]{0,11})[: ]{1,2}(?=[0-9]{1,3}(?:[./][0-9]{1,3})?(?![0-9-]))")
 """A laboratory value without its number."""
 
-_MEASUREMENT: Final = re.compile(
-    r"(?:(?:[A-Z][A-Za-z0-9]{0,5}|[0-9]{1,3}(?:\.[0-9]{1,2})?|[0-9]{2,3}/[0-9]{2,3})[,; ]{0,2}){1,6}"
-)
+_QUANTITY: Final = r"(?:[A-Z][A-Za-z0-9]{0,5}|[0-9]{1,3}(?:[./][0-9]{1,3})?)"
+_MEASUREMENT: Final = re.compile(rf"{_QUANTITY}(?:[,; ]{{1,2}}{_QUANTITY}){{0,5}}")
 _PROGRAM: Final = re.compile(r"[\w.~:`]*(?:[a-z\d`:~]_|_[a-z\d]|[a-z]\.[A-Za-z_]|[a-z][A-Z])[\w.]*(?:\([\w,= ]*\)?)?`*")
 _OF_PROGRAMS: Final = re.compile(
     r"[`]|(?<!\w)(?:functions?|parameters?|params?|arguments?|args|kwargs|methods?|modules?|class(?:es)?|attributes?|tensors?|arrays?"
     r"|ndarray|callbacks?|booleans?|bool|strings?|str|integers?|int|float|optional|dtype|instances?|constructor|iterator|decorator|defaults?"
-    r"|parser|tuples?|dict(?:ionary)?|subclass(?:es)?|namespace|metadata|library|config)(?!\w)",
+    r"|parser|tuples?|dict(?:ionary)?|subclass(?:es)?|namespace|metadata|library|config|nodes?|cached?|headers?|endpoints?|backend|matrix|compiler|implementation|runtime|api|json|sparse"
+    r"|interface|pointer|override[sn]?|initiali[sz]e[sd]?|deprecated|raises|returns)(?!\w)",
     re.I,
 )
 """Words of the documentation of programs."""
 
 _LIMITS: Final = frozenset({"max", "min"})
+_LONGEST: Final = 200
+"""Characters of a find above which it stays."""
+
 _TINY: Final = 2
 _LOUDEST: Final = 4
 _ENOUGH: Final = 5
@@ -180,7 +189,7 @@ def row_of(text: str) -> Row:
     """Returns what the rules must know about a whole row."""
     words = _WORD.findall(text)
     is_code = _has_two(_SYNTAX.finditer(text))
-    is_lab = _has_two(match for match in _VALUE.finditer(text) if match[1].lower() in _TECHNICAL | _TERMS["scores"])
+    is_lab = _has_two(match for match in _VALUE.finditer(text) if match[1].lower() in _LABORATORY)
     has_small = any(len(word) > _TINY and word.islower() for word in words)
     quoted = bytearray(len(text))
     for match in _QUOTED.finditer(text) if is_code else ():
@@ -216,7 +225,7 @@ def is_of_nobody(find: str, label: str, before: str, after: str, row: Row, start
         row: facts about the row.
         start: first character of the find in the row.
     """
-    if not row.is_of_nobody:
+    if not row.is_of_nobody or len(find) > _LONGEST:
         return False
     if row.is_lab and _MEASUREMENT.fullmatch(find) and not _has_listed_name(find):
         return not _is_beside_name(before, after)
@@ -227,10 +236,10 @@ def is_of_nobody(find: str, label: str, before: str, after: str, row: Row, start
     if _SPECIES.fullmatch(before[-1:] + find + after[:1]):
         return True
     is_plain_code = row.is_code and not any(row.quoted[start : start + len(find)])
-    is_named = _NAMED.search(before) is not None and not (is_plain_code and before.endswith(("#", "_", "-")))
-    if (is_named and _ARTICLE.match(find) is None) or (
-        _CUE.search(before) and not (is_plain_code and find.isupper())
-    ):
+    is_named = _NAMED.search(before) is not None and not (
+        _REFERENCE.search(before) or (is_plain_code and before.endswith(("#", "_", "-")))
+    )
+    if (is_named and _ARTICLE.match(find) is None) or (_CUE.search(before) and not (is_plain_code and find.isupper())):
         return False
     num_digits = sum(map(str.isdigit, find))
     if is_plain_code and not _has_listed_name(find):
@@ -279,11 +288,15 @@ def _is_free_number(find: str, before: str, after: str, row: Row) -> bool:
         return False
     if _SCORED.search(before) and _SCORE.match(find + after):
         return True
-    if _LONG_AGO.search(find) or _YEARS.fullmatch(find) or (_STANDARD.search(before) and find.isdecimal()):
+    is_long_ago = _LONG_AGO.search(find) and (_MONTH.search(find) or _OF_YEAR.search(before))
+    if is_long_ago or _YEARS.fullmatch(find):
         return True
-    if _RATIO.fullmatch(find) or (_REFERENCE.search(before) and find.isdecimal()):
+    if find.isdecimal() and len(find) <= _ENOUGH and (_STANDARD.search(before) or _REFERENCE.search(before)):
         return True
-    if not all(word in _DATE_WORDS or word in _KNOWN or word in WORDS or word in _SCALES for word in words):
+    if not all(
+        word in _DATE_WORDS or word in _KNOWN or word in WORDS or word in _SCALES or _MONTH.fullmatch(word)
+        for word in words
+    ):
         return False
     if find.islower() and _COUNTS.isdisjoint(words) and not any(map(str.isdigit, find)) and not _MONTH.search(find):
         return True
@@ -292,7 +305,8 @@ def _is_free_number(find: str, before: str, after: str, row: Row) -> bool:
             return False
         if _YEAR.search(find):
             return _OF_YEAR.search(before) is not None and len(_DIGITS.findall(find)) == 1
-        return row.is_public or not any(map(str.isdigit, find))
+        is_of_day = any(map(str.isdigit, find)) or (_ORDINAL.search(find) and not _PART_OF_YEAR.search(find))
+        return row.is_public or not (is_of_day or any(word in NUMBER_WORDS for word in words))
     if sum(word in NUMBER_WORDS for word in words) > 1 or _SPOKEN.match(after) or _LETTER.search(before):
         return False
     last = _LAST.search(before)
@@ -301,6 +315,8 @@ def _is_free_number(find: str, before: str, after: str, row: Row) -> bool:
     following = _NEXT.match(after)
     if following is not None and find[-1].isalnum() and following[1].istitle() and following[1].lower() not in _SINGLE:
         return False
+    if _RATIO.fullmatch(find):
+        return True
     bare = _BARE.search(find)
     if bare is not None and _AMOUNT.match((find + after)[bare.end() :]) is None:
         return False

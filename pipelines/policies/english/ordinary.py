@@ -187,7 +187,11 @@ def without_ordinary(
             or is_log_time(text[start:end], row_of(text))
             or (
                 is_of_nobody(text[start:end], span.label, before, after, row_of(text), start)
-                and (label != _NUMBER or _MONTH_OF_YEAR.fullmatch(text[start:end]) or is_ordinary(text[start:end], label, before, after, "identifying"))
+                and (
+                    label != _NUMBER
+                    or _MONTH_OF_YEAR.fullmatch(text[start:end])
+                    or is_ordinary(text[start:end], label, before, after, "identifying")
+                )
             )
         )
         (weak if is_weak else kept).append(span)

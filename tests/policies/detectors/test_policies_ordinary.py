@@ -76,7 +76,7 @@ def test_identifying_masks_dates_and_numbers_with_a_cue_or_form(text: str, secre
         "Wound 3 x 2 cm, T 37.1 C, 55-60 %.",
         "Bumped numpy from 17.0.2 to 18.2.0",
         "Cardiology and Nephrology agree on the plan.",
-        "The Treaty of Vienna ended the war in 1815.",
+        "The Roman Empire reached its greatest extent in the second century.",
         "Homo sapiens left Africa roughly 70,000 years ago.",
         "Real Madrid won 3-1, what a game",
         "ERROR 2024-03-12 10:15:32,114 [main] Pool exhausted after 30000 ms",

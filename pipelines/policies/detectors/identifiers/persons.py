@@ -41,7 +41,9 @@ _NO_SEED: Final = frozenset({"john"})
 @functools.cache
 def listed_names() -> frozenset[str]:
     """Returns the names of the lists that have no other meaning."""
-    return frozenset(name for name in personal_names() | more_given_names() if len(name) > _SHORT) - _EVERYDAY - _NO_SEED
+    return (
+        frozenset(name for name in personal_names() | more_given_names() if len(name) > _SHORT) - _EVERYDAY - _NO_SEED
+    )
 
 
 @functools.cache
@@ -114,7 +116,7 @@ def _run(text: str, words: Sequence[re.Match[str]], at: int, names: frozenset[st
 def _is_greeted(words: str) -> bool:
     """Returns true if the words between a greeting and a mark are a name. It may also be a word."""
     parts = words.lower().replace("-", " ").split()
-    return any(part in personal_names() | more_given_names() for part in parts) and not any(
+    return any(part in personal_names() or part in more_given_names() for part in parts) and not any(
         part in FUNCTION_WORDS or part in COMMON_WORDS for part in parts
     )
 

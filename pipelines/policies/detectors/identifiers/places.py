@@ -78,8 +78,9 @@ _PERSON_AFTER: Final = re.compile(
     r"[ ](?:was seen|was referred|presented|saw|called|wrote|is an? \d|M\.?D\b|\(?DOB|\(?MRN)"
 )
 _THANKED: Final = re.compile(
-    r"(?<!\w)(?:thank (?:you|u)|thanks|thx|love (?:you|u)|much love|miss (?:you|u)|congrat(?:s|ulations)|happy birthday"
-    r"|well done|good luck|shout ?out to|salute to)[ ,]{1,2}([^\W\d_]{3,20})(?:(?: and | & |, )([^\W\d_]{3,20}))?(?!\w)",
+    r"(?<!\w)(?:thank (?:you|u)|thanks|thx|love (?:you|u)|much love|miss (?:you|u)|congrat(?:s|ulations)"
+    r"|happy birthday|well done|good luck|shout ?out to|salute to)[ ,]{1,2}([^\W\d_]{3,20})"
+    r"(?:(?: and | & |, )([^\W\d_]{3,20}))?(?!\w)",
     re.I,
 )
 _CAMEL: Final = re.compile(r"(?<![\w.])[A-Z][a-z]{2,15}(?:[A-Z][a-z]{2,15}){1,2}(?![\w(])")
