@@ -10,11 +10,13 @@ from typing import Final
 from pipelines.policies.detectors.finds import Find
 from pipelines.policies.detectors.first_pass import holds, kind
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS
+from pipelines.policies.english.known_words import WORDS
 from pipelines.policies.english.name_lists import given_names, more_given_names, personal_names
 from pipelines.policies.english.word_lists import word_lists
 
 _LISTS: Final = word_lists("identifiers")
 _EVERYDAY: Final = COMMON_WORDS | NUMBER_WORDS | FUNCTION_WORDS | _LISTS["words_too"] | _LISTS["no_value"]
+_WORDS: Final = WORDS | _EVERYDAY
 _TITLES: Final = _LISTS["titles"]
 _CUES: Final = re.compile(
     r"(?<!\w)(?:(?:(?:my|his|her|your|first|last|full|middle|maiden|family|given)[ ]{1,2}){1,2}(?:sur)?name"
@@ -122,11 +124,18 @@ def _is_greeted(words: str) -> bool:
 
 
 def _first(text: str, words: Sequence[re.Match[str]], at: int) -> int:
-    """Returns the first word of a name with a known part. A name before it that is also a word counts, in capitals."""
+    """Returns the first word of a name with a known part.
+
+    A word with a capital before it counts if it is a name that is also a word, or in no list of words.
+    """
     if at and words[at][0][0].isupper() and words[at - 1][0][0].isupper():
         before = words[at - 1][0].lower()
-        is_name = before in personal_names() and before not in COMMON_WORDS and before not in FUNCTION_WORDS
-        if is_name and text[words[at - 1].end() : words[at].start()] in _GAPS:
+        gap = text[words[at - 1].end() : words[at].start()]
+        if before in personal_names():
+            is_name = gap in _GAPS and before not in COMMON_WORDS and before not in FUNCTION_WORDS
+        else:
+            is_name = gap == " " and words[at - 1][0].istitle() and len(before) > _SHORT and before not in _WORDS
+        if is_name:
             return at - 1
     return at
 
