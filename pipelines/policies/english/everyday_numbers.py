@@ -63,7 +63,7 @@ _AGE: Final = re.compile(
     r"|(?:summer|spring|winter|autumn|fall|class|year)[ ]of[ ]['’]?$",
     re.I,
 )
-_STREETS: Final = (
+STREETS: Final = (
     word_lists("street_words")["strong"] - {"square", "circle", "drive", "court", "route", "trail", "plaza"}
 ) | {
     *("way", "place", "close", "row", "cottage", "manor", "gardens", "hill", "grove", "building"),
@@ -207,7 +207,7 @@ def _is_house(after: str) -> bool:
     words = following[1].lower().split()
     if len(words[0]) > _SHORT and words[0].endswith(_FOREIGN) and words[0] not in COMMON_WORDS:
         return True
-    at = next((i for i, word in enumerate(words) if word in _STREETS), None)
+    at = next((i for i, word in enumerate(words) if word in STREETS), None)
     return at is not None and not any(word in FUNCTION_WORDS for word in words[:at])
 
 

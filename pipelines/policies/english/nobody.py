@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from pipelines.policies.english.common_words import AMBIGUOUS_WORDS, COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS, UNITS
-from pipelines.policies.english.everyday_numbers import may_be_part
+from pipelines.policies.english.everyday_numbers import STREETS, may_be_part
 from pipelines.policies.english.known_words import WORDS, is_alone, is_word
 from pipelines.policies.english.name_lists import personal_names
 from pipelines.policies.english.word_lists import word_lists
@@ -23,7 +23,7 @@ from pipelines.policies.protocol import PLACEHOLDER
 _LISTS: Final = word_lists("known")
 _TERMS: Final = word_lists("ordinary")
 _THINGS: Final = word_lists("known_things")["things"] | _LISTS["wholes"]
-_PREMISES: Final = _LISTS["premises"] | word_lists("street_words")["strong"]
+_PREMISES: Final = _LISTS["premises"] | word_lists("street_words")["strong"] | STREETS
 _MEASURES: Final = UNITS | _TERMS["measures"]
 _TECHNICAL: Final = (
     _TERMS["technical"] | _TERMS["abbreviations"] | _TERMS["programs"] | _TERMS["drugs"] | _TERMS["numbered"]
@@ -264,6 +264,8 @@ def is_of_nobody(find: str, label: str, before: str, after: str, row: Row, start
         return not bare.isupper() or key in _TECHNICAL
     if len(words) > 1 and words[-1].lower() in _LISTS["heads"] and (bare[0].isupper() or bare != find):
         return all(piece.lower() in _IN_PHRASES for piece in words)
+    if len(words) > 1 and row.is_soft:
+        return False
     is_scale = any(map(str.isdigit, bare + after[:4]))
     return all((is_scale and piece.lower() in _SCALES) or _is_term(piece, label) for piece in pieces)
 
