@@ -65,13 +65,13 @@ def known_things(folder: Path) -> tuple[set[str], set[str], set[str]]:
 
 
 def main() -> None:
-    given = command_line(__doc__, data_dir=True).parse_args()
+    given = command_line(__doc__, data_dir=True, out=LIST).parse_args()
     lists = dict(zip(("things", "terms", "titled"), known_things(given.data_dir), strict=True))
     tables = [
         f'{name} = """\n{textwrap.fill(" ".join(sorted(found)), 118, break_on_hyphens=False)}\n"""\n'
         for name, found in lists.items()
     ]
-    LIST.write_text("# Made by `python benchmarks/known_things.py`.\n\n" + "\n".join(tables), "utf-8")
+    given.out.write_text("# Made by `python benchmarks/known_things.py`.\n\n" + "\n".join(tables), "utf-8")
     print({name: len(found) for name, found in lists.items()})
 
 

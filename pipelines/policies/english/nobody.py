@@ -61,10 +61,13 @@ _MEDICAL: Final = re.compile(
 """Ends of medical words."""
 
 _NAMED: Final = re.compile(
-    r"(?:[@#_-]|(?<!\w)(?:named|called|call|name|user|login|dear|hi|hello|hey|truly,|regards,|sincerely,|best,|love,"
+    r"(?:[@#_-]|(?<!\w)(?:named|called|call|name|user|handle|nickname|account|login|dear|hi|hello|hey|truly,|regards,|sincerely,|best,|love,"
     r"|cheers,?|thanks,?|by|author|owner|ask|tell|told)[:=]?)\s?$",
     re.I,
 )
+_POSSESSION: Final = re.compile(r"['’]s [A-Z]")
+"""What stands behind the first word of "Cobbler's Row"."""
+
 _CUE: Final = re.compile(
     rf"(?<!\w)(?:{'|'.join(sorted(_TERMS['cues_before']))}|token|key|code|password|secret|pin)"
     r"[:=#]?\s(?:is |was |no |number )?$",
@@ -249,22 +252,27 @@ def is_of_nobody(find: str, label: str, before: str, after: str, row: Row, start
     bare = _ARTICLE.sub("", find.strip(" .,!?^>/")).removesuffix("'s").removesuffix("’s")
     pieces = _PIECE.findall(bare)
     words = [piece for piece in pieces if piece[0].isalpha()]
-    if not words or is_alone(before, after) or _is_beside_name(before, after):
+    if not words or is_alone(before, after) or _is_beside_name(before, after) or _POSSESSION.match(after):
         return False
     key = bare.lower().replace("’", "'").replace(" ", "_")
     if key in _LISTS["wholes"] or (key in _THINGS and bare != find):
         return not bare.islower()
     if key in _MEASURES or _TREATY.fullmatch(find):
         return True
-    if len(words) == 1 and (key in _TERMS_OF_FIELDS or _MEDICAL.fullmatch(key)) and not bare.isupper():
+    if (
+        len(words) == 1
+        and not row.is_soft
+        and (key in _TERMS_OF_FIELDS or _MEDICAL.fullmatch(key))
+        and not bare.isupper()
+    ):
         return True
     if _PLACED.search(before) or any(word.lower() in _PREMISES and not word.isupper() for word in words):
         return False
-    if key in _KNOWN and not bare.islower():
+    if key in _KNOWN and not bare.islower() and not (row.is_soft and key in _TERMS_OF_FIELDS):
         return not bare.isupper() or key in _TECHNICAL
     if len(words) > 1 and words[-1].lower() in _LISTS["heads"] and (bare[0].isupper() or bare != find):
         return all(piece.lower() in _IN_PHRASES for piece in words)
-    if len(words) > 1 and row.is_soft:
+    if row.is_soft and not bare.isupper():
         return False
     is_scale = any(map(str.isdigit, bare + after[:4]))
     return all((is_scale and piece.lower() in _SCALES) or _is_term(piece, label) for piece in pieces)

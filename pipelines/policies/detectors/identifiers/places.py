@@ -83,6 +83,7 @@ _THANKED: Final = re.compile(
     r"(?:(?: and | & |, )([^\W\d_]{3,20}))?(?!\w)",
     re.I,
 )
+_NO_NAMES: Final = WORDS | EVERYDAY | frozenset().union(*word_lists("known").values())
 _CAMEL: Final = re.compile(r"(?<![\w.])[A-Z][a-z]{2,15}(?:[A-Z][a-z]{2,15}){1,2}(?![\w(])")
 _JOINED: Final = re.compile(r"(?<![\w./@-])[^\W\d_]{3,15}[._][^\W\d_]{3,15}(?![\w(/@-]|\.\w)")
 _INNER_DOT: Final = re.compile(r"\.[^\W\d_]{3}")
@@ -131,7 +132,7 @@ def find_placed(text: str, words: Sequence[re.Match[str]], lower: Sequence[str])
     for match in _THANKED.finditer(text):
         for group in (1, 2):
             name = match[group] or ""
-            if name.istitle() and name.lower() not in WORDS and name.lower() not in EVERYDAY:
+            if name.istitle() and name.lower() not in _NO_NAMES:
                 yield *match.span(group), "PERSON"
     for match in _CAMEL.finditer(text):
         parts = [part.lower() for part in _HUMP.findall(match[0])]
