@@ -101,6 +101,9 @@ _MONEY: Final = re.compile(r"[A-Z]{3} ?[0-9]{1,3}(?:[.,][0-9]{3})*(?:[.,][0-9]{2
 _DIGITS: Final = re.compile(r"[0-9]+")
 _BARE: Final = re.compile(r"\d{4,}")
 _AMOUNT: Final = re.compile(r" ?(?:ms|[kmgt]i?b|[a-z]{3,}s)(?!\w)", re.I)
+_OF_A_PLAN: Final = re.compile(r"\d ?[mgt]b(?:ps)?(?!\w)", re.I)
+"""A size of data, which may be what somebody ordered."""
+
 _BIG: Final = re.compile(r"(?<!\w)(?:hundred|thousand|million|billion)s?(?!\w)", re.I)
 _SCORED: Final = re.compile(
     r"(?<!\w)(?:won|wins?|lost|lose|beat|scored?|final|draw|drew|result|lead|led|finished|ended|game|match|set)\W"
@@ -247,6 +250,8 @@ def is_of_nobody(find: str, label: str, before: str, after: str, row: Row, start
     num_digits = sum(map(str.isdigit, find))
     if is_plain_code and not _has_listed_name(find):
         return num_digits <= (_PORTS if label in _NUMBERS else _ENOUGH)
+    if not row.is_of_programs and _OF_A_PLAN.search(before[-_ENOUGH:] + find + after):
+        return False
     if label in _NUMBERS or _MONEY.fullmatch(find):
         return _is_free_number(find, before, after, row)
     bare = _ARTICLE.sub("", find.strip(" .,!?^>/")).removesuffix("'s").removesuffix("’s")
