@@ -150,7 +150,7 @@ def is_known(find: str, label: str, before: str, after: str, row: Row) -> bool:
     if key in _LISTS["places"]:
         return _WHERE.search(before) is not None or bare != find.lower()
     if key in _LISTS["companies"]:
-        return True
+        return not find.islower()
     return _YEAR.fullmatch(find) is not None and _IN_YEAR.search(before) is not None
 
 

@@ -131,6 +131,8 @@ def test_careful_leaves_numbers_and_times_of_everyday_use(text: str) -> None:
         ("The wedding takes place on the first of November.", "November"),
         ("The handle moonlit_ferret of that function's author is new.", "moonlit_ferret"),
         ("Poland won the final of the cup in the city.", "Poland"),
+        ("hope 10 gb could do all", "10"),
+        ("yeah its hyundai in that case", "hyundai"),
         ("the order from American Eagle is late again", "American"),
         ("My order ER-7913-PR has not arrived yet.", "7913"),
     ],
