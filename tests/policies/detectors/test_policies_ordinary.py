@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reticent
+from pipelines.policies.english.nobody import is_of_nobody, row_of
 from pipelines.policies.english.ordinary import is_ordinary, without_ordinary
 from pipelines.policies.protocol import Sentence, Span
 from pipelines.settings.redact import RedactConfig
@@ -139,6 +140,25 @@ def test_careful_leaves_numbers_and_times_of_everyday_use(text: str) -> None:
 )
 def test_careful_masks_numbers_that_may_be_part_of_more(text: str, secret: str) -> None:
     assert any(secret in find for find in _masked(text, "careful"))
+
+
+@pytest.mark.parametrize(
+    ("text", "find", "label", "expected"),
+    [
+        ("the treatment goes to Cardiology in the second week", "Cardiology", "ORG", True),
+        ("her treatment goes to Cardiology in the second week", "Cardiology", "ORG", False),
+        ("there were 80 and the road to the mill crosses here", "80", "CARDINAL", True),
+        ("past Grochowa 80 and the road to the mill crosses here", "80", "CARDINAL", False),
+        ("the plan of the Finance Committee was late again", "Finance Committee", "ORG", True),
+        ("the plan of the Finance Bank was late again", "Finance Bank", "ORG", False),
+    ],
+)
+def test_a_find_is_left_out_only_in_rows_of_nobody_and_not_beside_a_name(
+    text: str, find: str, label: str, expected: bool
+) -> None:
+    start = text.index(find)
+    before, after = text[:start], text[start + len(find) :]
+    assert is_of_nobody(find, label, before, after, row_of(text), start) is expected
 
 
 def test_the_default_stays_out_of_keys() -> None:
