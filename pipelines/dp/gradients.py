@@ -271,7 +271,7 @@ class GradientEngine:
             with torch.autocast(losses.device.type, enabled=False), full_products():
                 self._trace(losses)
                 tape.traced = None
-                self._slow = settle(self._model, tape, self._slow, losses)
+                self._slow = settle(self._named, tape, self._slow, losses)
                 self._unruled = set(tape.unruled)
                 return work(losses)
         finally:

@@ -10,7 +10,7 @@ inputs of such modules included, by tracing, and by values (`pipelines.dp.isolat
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -72,9 +72,18 @@ class OneByOne:
 
 
 def settle(
-    model: torch.nn.Module, tape: Tape, before: Mapping[torch.nn.Parameter, str], losses: torch.Tensor
+    named: Sequence[tuple[str, torch.nn.Parameter]],
+    tape: Tape,
+    before: Mapping[torch.nn.Parameter, str],
+    losses: torch.Tensor,
 ) -> dict[torch.nn.Parameter, str]:
     """Prepares the gradients of a batch's slow parameters, and warns about those that are not in ``before``.
+
+    Args:
+        named: parameters of the model, with their names.
+        tape: tape of the batch.
+        before: slow parameters of earlier batches.
+        losses: (B,) losses of the batch.
 
     Returns:
         The slow parameters, with the reason of each.
@@ -82,8 +91,8 @@ def settle(
     tape.slow = {p: why for p, why in tape.slow.items() if p.requires_grad}
     if tape.slow:
         tape.one_by_one = OneByOne(losses, tape, tape.budget.kept_bytes)
-    named = {p: name for name, p in model.named_parameters()}
-    listed = "; ".join(f"{named[p]} ({why})" for p, why in tape.slow.items() if p not in before)
+    new = {p: why for p, why in tape.slow.items() if p not in before}
+    listed = "; ".join(f"{name} ({new[p]})" for name, p in named if p in new) if new else ""
     if listed:
         warnings.warn(
             f"no rule knows these uses of parameters: {listed}. Their gradients are exact, but take one backward pass "

@@ -156,9 +156,9 @@ class Tape:
         Raises:
             IsolationError: the first axis is another, or another example has a gradient.
         """
-        if len(gradients) != self.batch_size:
+        if gradients.shape[0] != self.batch_size:
             raise IsolationError(
-                f"layer {where!r} sees {len(gradients)} rows where the batch has {self.batch_size} examples. The "
+                f"layer {where!r} sees {gradients.shape[0]} rows where the batch has {self.batch_size} examples. The "
                 "first axis of every input must be the examples'; give shared inputs (position ids, tables) that axis "
                 "too, and do not flatten it into others"
             )

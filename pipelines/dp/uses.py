@@ -114,7 +114,7 @@ class Sums:
     def add_product(self, parameter: torch.nn.Parameter, left: torch.Tensor, right: torch.Tensor) -> None:
         """Adds ``left @ right``, as large as the parameter. The first is written directly, not added to zeros."""
         if parameter in self._tensors:
-            self._tensors[parameter].view(len(left), -1).addmm_(left, right)
+            self._tensors[parameter].view(left.shape[0], -1).addmm_(left, right)
         else:
             self._tensors[parameter] = torch.mm(left, right).view(parameter.shape)
 
@@ -388,8 +388,8 @@ class DenseUse:
         """Adds the weighted sum over examples."""
         del scratch
         gradients = self.gradients.to(compute_dtype(parameter)).flatten(1)
-        weights = torch.ones_like(gradients[:, 0]) if factors is None else factors.to(gradients.dtype)
-        sums.add_product(parameter, weights[None], gradients)
+        weights = gradients.new_ones(1, len(gradients)) if factors is None else factors.to(gradients.dtype)[None]
+        sums.add_product(parameter, weights, gradients)
 
 
 def dense_use(gradients: torch.Tensor) -> DenseUse:
