@@ -86,10 +86,11 @@ class GradientEngine:
         self._budget, self._tape = budget, Tape(budget or MemoryBudget())
         self._sums = Sums()
         self._num_within: float | torch.Tensor = 0.0  # a tensor: a number would wait for a GPU
-        self._is_traced = self._is_discovered = False
+        self._is_traced = False
         self._slow: dict[torch.nn.Parameter, str] = {}
         self._unruled: set[torch.nn.Module] = set()
         self._traced: set[torch.nn.Parameter] = set()
+        self._discovered: set[torch.nn.Parameter] = set()  # whose uses outside layers with a rule are known
         self._named: list[tuple[str, torch.nn.Parameter]] = []
         self._trained = frozenset(name for name, p in model.named_parameters() if p.requires_grad)
         if not any(p.requires_grad for p in model.parameters()):
@@ -267,8 +268,11 @@ class GradientEngine:
 
     def _trace(self, losses: torch.Tensor) -> None:
         """Traces sets of losses back, once. Sets are used because a pass for each example would take B passes."""
-        new = self._tape.calls() - self._traced  # layers that ran in no traced batch: a branch, an expert
-        if self._is_discovered if len(losses) < 2 else self._is_traced and not new:
+        trained = {p for _, p in self._named if p.requires_grad}
+        is_new = bool(trained - self._discovered)  # at first, and after parameters were unfrozen
+        if len(losses) > 1:  # or after layers ran that had in no traced batch: a branch, an expert
+            is_new = is_new or not self._is_traced or bool(self._tape.calls() - self._traced)
+        if not is_new:
             return
         check_finite(losses.detach())  # gradients that are not finite show nothing
         # Unequal weights: the effects of two examples on a third must not cancel, as they do in differences.
@@ -277,7 +281,8 @@ class GradientEngine:
         for chosen in sets.to(losses.device):
             self._tape.traced = chosen
             self._run(Phase.TRACE, (losses * weights.to(losses.dtype))[chosen].sum(), retain_graph=True)
-        self._is_traced, self._is_discovered = len(losses) > 1, True
+        self._discovered |= trained
+        self._is_traced = len(losses) > 1
         self._traced |= self._tape.calls() if len(losses) > 1 else set()
 
     def _clip(self, losses: torch.Tensor) -> Clipped:
@@ -290,8 +295,7 @@ class GradientEngine:
         else:
             self._run(Phase.NORMS_ONLY, losses.sum(), retain_graph=True)
             norms, factors, shared = self._add_cancelling(losses)
-            # The same backward pass again, not one of weighted losses: in bfloat16 that would round differently, and
-            # a share could then exceed the bound.
+            # The same backward pass again: one of weighted losses would round differently in bfloat16.
             tape.sums, tape.factors = self._sums, shared
             self._run(Phase.SUM, losses.sum(), retain_graph=bool(self._slow))
         tape.add_slow(self._sums, shared)
@@ -301,8 +305,7 @@ class GradientEngine:
     def _add_cancelling(self, losses: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, Factors]:
         """Adds the examples whose terms are too large for a sum of the batch, separately and in float64.
 
-        Returns:
-            (B,) norms, (B,) factors, and the factors for the sum of the batch: 0 for the examples that were added here.
+        Returns (B,) norms, (B,) factors, and the factors for the sum of the batch: 0 for the examples added here.
         """
         tape = self._tape
         norms, batch_factors, needs_float64, is_any = self._norms_and_factors(losses)
@@ -342,7 +345,7 @@ class GradientEngine:
         for name, parameter in self._named:
             if parameter.requires_grad and parameter.grad is not None:
                 if name not in self._trained or not (is_first or parameter in self._slow):
-                    raise uncaught(name, is_new=name not in self._trained)
+                    raise uncaught(name, is_new=name not in self._trained, has_run=self._tape.was_called)
                 self._tape.slow.setdefault(parameter, "it is used outside a layer with a rule")
                 parameter.grad = None
         if phase is not Phase.TRACE:

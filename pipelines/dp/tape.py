@@ -270,7 +270,8 @@ class Tape:
 
     def _slow_squares(self, num_examples: int, device: torch.device) -> dict[torch.nn.Parameter, torch.Tensor]:
         """Returns (B,) float64 squared norms for each slow parameter, and projects what has no other use."""
-        squares = {p: torch.zeros(num_examples, dtype=torch.float64, device=device) for p in self.slow}
+        trained = [parameter for parameter in self.slow if parameter.requires_grad]
+        squares = {p: torch.zeros(num_examples, dtype=torch.float64, device=device) for p in trained}
         for index, gradients in self.one_by_one:
             for parameter, gradient in gradients.items():
                 use: Use = dense_use(gradient[None])

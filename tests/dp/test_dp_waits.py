@@ -1,4 +1,4 @@
-"""How often a training step asks a tensor for a number: on a GPU each time the processor waits for all work before it."""
+"""How often a training step asks a tensor for a number: on a GPU the processor then waits for all work before it."""
 
 from collections import Counter
 from contextlib import contextmanager
