@@ -354,10 +354,10 @@ class GradientEngine:
     def _norms_and_factors(self, losses: torch.Tensor) -> tuple[torch.Tensor, Factors, torch.Tensor, bool]:
         """Returns (B,) norms, their factors, a mask of examples to be added in float64, and if there are any."""
         with torch.no_grad():
-            norms = self._tape.rough_norms(len(losses), losses.device)
+            norms, settled = self._tape.rough_norms(len(losses), losses.device)
             factors, apart, (is_finite, is_any, is_cancelled) = self._judged(norms, losses)
             if is_cancelled:
-                norms = self._tape.settled_norms()
+                norms = settled()
                 factors, apart, (is_finite, is_any, _) = self._judged(norms, losses)
         if not is_finite:
             raise not_finite()

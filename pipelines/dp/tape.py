@@ -36,10 +36,6 @@ _CANCELLED = 0.05
 """Share of its terms below which a squared norm is computed again from the gradient itself."""
 
 
-_Unsettled = tuple[torch.nn.Parameter, SumOfUses, Squares]
-"""A parameter, its gradients, and squared norms that may have lost digits."""
-
-
 class Phase(enum.Enum):
     """The purpose of a backward pass."""
 
@@ -95,7 +91,6 @@ class Tape:
         self.sums = Sums()
         self.factors: Factors | None = None
         self.is_cancelled = torch.zeros((), dtype=torch.bool)
-        self._rough: tuple[torch.Tensor, dict[torch.nn.Parameter, torch.Tensor], list[_Unsettled]]
         self.layer_norms: dict[torch.nn.Parameter, torch.Tensor] = {}
         self.layer_magnitudes: dict[torch.nn.Parameter, torch.Tensor] = {}
         self.room = Room()
@@ -209,14 +204,17 @@ class Tape:
 
     def norms(self, num_examples: int, device: torch.device) -> torch.Tensor:
         """Returns (B,) float64 norms of the examples' whole gradients, and sets `magnitudes`."""
-        norms = self.rough_norms(num_examples, device)
-        return self.settled_norms() if bool(self.is_cancelled) else norms
+        norms, settled = self.rough_norms(num_examples, device)
+        return settled() if bool(self.is_cancelled) else norms
 
-    def rough_norms(self, num_examples: int, device: torch.device) -> torch.Tensor:
-        """Returns `norms`, unless `is_cancelled`, and waits for no number of a GPU. Then call `settled_norms`."""
+    def rough_norms(self, num_examples: int, device: torch.device) -> tuple[torch.Tensor, Callable[[], torch.Tensor]]:
+        """Returns `norms`, and a function that computes those anew that have lost digits. Waits for no GPU.
+
+        The function is needed if `is_cancelled`. It holds all kept uses: let go of it before `add_weighted`.
+        """
         total = torch.zeros(num_examples, dtype=torch.float64, device=device)
         magnitude_squares = torch.zeros_like(total)
-        unsettled: list[_Unsettled] = []
+        unsettled: list[tuple[torch.nn.Parameter, SumOfUses, Squares]] = []
         layers: dict[torch.nn.Parameter, torch.Tensor] = {}
         for parameter in {**self._uses, **self._squares}:
             if parameter in self.slow:
@@ -252,21 +250,18 @@ class Tape:
         self.magnitudes = magnitude_squares.sqrt()
         cancelled = [_is_cancelled(squares).any() for *_, squares in unsettled]
         self.is_cancelled = torch.stack([total.new_zeros((), dtype=torch.bool), *cancelled]).any()
-        self._rough = total, layers, unsettled
-        return self._roots()
 
-    def settled_norms(self) -> torch.Tensor:
-        """Returns the norms of the last `rough_norms`. Those that have lost digits are computed again."""
-        total, layers, unsettled = self._rough
-        for parameter, gradients, squares in unsettled:
-            layers[parameter] = _settled(squares, gradients)
-            total += layers[parameter] - squares.norms
-        return self._roots()
+        def roots() -> torch.Tensor:
+            self.layer_norms = {parameter: found.clamp(min=0).sqrt() for parameter, found in layers.items()}
+            return total.clamp(min=0).sqrt()
 
-    def _roots(self) -> torch.Tensor:
-        total, layers, _ = self._rough
-        self.layer_norms = {parameter: found.clamp(min=0).sqrt() for parameter, found in layers.items()}
-        return total.clamp(min=0).sqrt()
+        def settled() -> torch.Tensor:
+            for parameter, gradients, squares in unsettled:
+                layers[parameter] = _settled(squares, gradients)
+                total.add_(layers[parameter] - squares.norms)
+            return roots()
+
+        return roots(), settled
 
     def _slow_squares(self, num_examples: int, device: torch.device) -> dict[torch.nn.Parameter, torch.Tensor]:
         """Returns (B,) float64 squared norms for each slow parameter, and projects what has no other use."""

@@ -1,5 +1,6 @@
 """How often a training step asks a tensor for a number: on a GPU the processor then waits for all work before it."""
 
+import gc
 from collections import Counter
 from contextlib import contextmanager
 
@@ -8,7 +9,7 @@ import torch
 from engine_models import TinyLM, fused, gpt2, seeded
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from pipelines.dp import gradients, tape
+from pipelines.dp import gradients, tape, uses
 from pipelines.dp.gradients import GradientEngine
 from pipelines.dp.language import causal_lm_losses
 from pipelines.dp.noisy_steps import noisy_step
@@ -128,3 +129,19 @@ def test_a_wait_within_a_backward_pass_is_counted(monkeypatch, patch):
 
     patch(tape, "on_tensor_cores", planted)
     assert waits(monkeypatch, "classifier") != before
+
+
+def test_kept_values_are_freed_while_the_sums_are_made(patch):
+    model, losses_of = model_and_losses("untied")
+    engine, left = GradientEngine(model, max_grad_norm=1.0), []
+
+    def watched(used, *arguments):
+        add_weighted(used, *arguments)
+        left.append([held for held in gc.get_objects() if type(held) in (uses.OuterUse, uses.RowsUse, uses.DenseUse)])
+
+    add_weighted = tape.Tape.add_weighted
+    patch(tape.Tape, "add_weighted", watched)
+    with engine.recording(4):
+        losses = losses_of(model)
+    engine.backward(losses)
+    assert left == [[]]
