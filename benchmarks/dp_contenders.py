@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from common import gpt2_config
 from torch import nn
@@ -23,7 +25,9 @@ from pipelines.dp.noisy_steps import noisy_step
 from pipelines.randomness import unpredictable
 
 PRIVATE = ("ours", "ours_two_pass", "opacus_hooks", "opacus_ghost", "fastdp")
-CONTENDERS = ("plain", "fused", *PRIVATE)
+JAX = ("jax_plain", "jax_privacy")
+"""Contenders of `dp_jax`, which another Python runs."""
+CONTENDERS = ("plain", "fused", *PRIVATE, *JAX)
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,8 @@ SHAPES = {
     "gpt2-768-5000": Shape("gpt2", 768, 12, 12, 5_000, 128, 4),
     "gpt2-768-50257": Shape("gpt2", 768, 12, 12, 50_257, 128, 4),
     "lstm-200-50257": Shape("lstm", 200, 1, 1, 50_257, 128, 16),
+    "gpt2-256-5000-64": Shape("gpt2", 256, 4, 4, 5_000, 64, 16),
+    "gpt2-demo": Shape("gpt2", 64, 12, 4, 2_000, 64, 16),  # many tiny layers
     "gpt2-small-512": Shape("gpt2", 768, 12, 12, 50_257, 512, 16),
     "gpt2-small-1024": Shape("gpt2", 768, 12, 12, 50_257, 1_024, 8),
     "gpt2-medium-512": Shape("gpt2", 1_024, 24, 16, 50_257, 512, 8),
@@ -54,7 +60,9 @@ SHAPES = {
     "gpt2-medium-100": Shape("gpt2", 1_024, 24, 16, 50_257, 100, 32),
     "roberta-base-256": Shape("roberta", 768, 12, 12, 50_265, 256, 32),  # SST-2 and its like
 }
-CPU_SHAPES = tuple(name for name in SHAPES if not name.startswith(("gpt2-toy", "gpt2-small", "gpt2-medium", "roberta")))
+CPU_SHAPES = tuple(
+    n for n in SHAPES if not n.startswith(("gpt2-toy", "gpt2-demo", "gpt2-small", "gpt2-medium", "roberta"))
+)
 CHECK_SHAPES = {
     "gpt2": Shape("gpt2", 32, 2, 2, 97, 12, 3),
     "lstm": Shape("lstm", 20, 1, 1, 97, 12, 3),
@@ -286,11 +294,8 @@ def available(names: list[str]) -> list[str]:
     return [n for n in names if n not in package or importlib.util.find_spec(package[n]) is not None]
 
 
-def update_error(name: str, shape: Shape, terms: Terms) -> float:
-    """Returns the relative error of a contender's noiseless update, against one example at a time."""
-    torch.manual_seed(1)
-    model = build(shape, name, terms)
-    ids = torch.randint(0, shape.vocab, (shape.batch, shape.length), device=terms.device)
+def clipped_sum(model: Any, ids: Any, shape: Shape) -> dict[str, Any]:
+    """Returns the float64 clipped sum of each parameter, one example at a time."""
     total = {n: torch.zeros_like(p, dtype=torch.float64) for n, p in model.named_parameters()}
     for row in range(shape.batch):
         model.zero_grad()
@@ -300,6 +305,26 @@ def update_error(name: str, shape: Shape, terms: Terms) -> float:
         for n, g in grads.items():
             total[n] += g * min(1.0, MAX_GRAD_NORM / float(norm))
     model.zero_grad()
+    return total
+
+
+def save_for_jax(path: Path, shape: Shape, terms: Terms) -> None:
+    """Writes the weights of a GPT-2 by name, a batch, and for a small shape its clipped sum, for `dp_jax`."""
+    model = build(shape, "plain", terms)
+    torch.manual_seed(1)
+    ids = torch.randint(0, shape.vocab, (shape.batch, shape.length))
+    held = {f"w.{name}": p.detach().numpy() for name, p in model.named_parameters()}
+    if shape in CHECK_SHAPES.values():
+        held |= {f"s.{name}": total.numpy() for name, total in clipped_sum(model, ids, shape).items()}
+    np.savez(path, ids=ids.numpy(), num_layers=shape.layers, num_heads=shape.heads, **held)  # type: ignore[arg-type]
+
+
+def update_error(name: str, shape: Shape, terms: Terms) -> float:
+    """Returns the relative error of a contender's noiseless update, against one example at a time."""
+    torch.manual_seed(1)
+    model = build(shape, name, terms)
+    ids = torch.randint(0, shape.vocab, (shape.batch, shape.length), device=terms.device)
+    total = clipped_sum(model, ids, shape)
     handed: list[Any] = []
     hook = register_optimizer_step_pre_hook(
         lambda optimizer, *_: handed.extend(p.grad.clone() for g in optimizer.param_groups for p in g["params"])

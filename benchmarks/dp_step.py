@@ -10,7 +10,8 @@ of `benchmarks.gpu` measure the same steps on a GPU.
 
 Contenders: ``plain`` (ordinary training, the model's own loss), ``fused`` (ordinary, with our fused head), ``ours``,
 ``ours_two_pass``, ``opacus_hooks``, ``opacus_ghost`` and ``fastdp`` where they are installed. A private step is
-forward, backward, clipping, noise and the optimizer's step.
+forward, backward, clipping, noise and the optimizer's step. With ``--jax-python PYTHON``, a Python that has
+jax_privacy, also ``jax_plain`` and ``jax_privacy`` (`dp_jax`): the same GPT-2 in JAX, compiled.
 
 Peak memory is the largest resident size less what was held before the model was built, of two steps in a further
 process whose allocator gives freed blocks back at once (glibc's ``MALLOC_MMAP_THRESHOLD_``): so it is what the step
@@ -30,6 +31,7 @@ import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -77,6 +79,12 @@ def terms() -> contenders.Terms:
 
 
 def command(role: str, name: str, shape: str) -> list[str]:
+    if name in contenders.JAX:
+        path = Path(SCRATCH.name) / f"{role}-{shape}.npz"
+        if not path.exists():
+            shapes = contenders.CHECK_SHAPES if role == "check" else contenders.SHAPES
+            contenders.save_for_jax(path, shapes[shape], terms())
+        return [ARGUMENTS.jax_python, str(Path(__file__).resolve().with_name("dp_jax.py")), role, name, str(path)]
     line = [sys.executable, str(Path(__file__).resolve()), role, name, shape, "--threads", str(ARGUMENTS.threads)]
     line += ["--physical-batches", str(ARGUMENTS.physical_batches)] if role == "serve" else []
     line += ["--untied"] if ARGUMENTS.untied else []
@@ -148,7 +156,7 @@ def measure(shape: str, names: list[str], rounds: int) -> dict[str, Any]:
     for name, own in seconds.items():
         ratios = {
             f"time_over_{base}": round(statistics.median(a / b for a, b in zip(own, seconds[base], strict=True)), 3)
-            for base in ("plain", "fused", "opacus_ghost", "opacus_hooks")
+            for base in ("plain", "fused", "opacus_ghost", "opacus_hooks", "jax_plain")
             if base in seconds
         }
         result[name] = {
@@ -186,6 +194,8 @@ def over_plain(what: str, values: dict[str, float | None], name: str) -> dict[st
 
 def main() -> None:
     names = contenders.available(list(ARGUMENTS.contenders))
+    if not ARGUMENTS.jax_python or ARGUMENTS.physical_batches > 1 or ARGUMENTS.wall:
+        names = [name for name in names if name not in contenders.JAX]
     if ARGUMENTS.physical_batches > 1:  # it has no skipped steps
         names = [name for name in names if name != "fastdp"]
     report: dict[str, Any] = {
@@ -196,7 +206,10 @@ def main() -> None:
         "shapes": {},
     }
     for kind in sorted({contenders.SHAPES[s].kind for s in ARGUMENTS.shapes}):
-        report["errors"][kind] = {n: verified(n, kind) for n in names if n in contenders.PRIVATE}
+        checked = [
+            n for n in names if n in (*contenders.PRIVATE, "jax_privacy") and (kind == "gpt2" or n != "jax_privacy")
+        ]
+        report["errors"][kind] = {n: verified(n, kind) for n in checked}
         print(f"{kind}: relative error of the clipped sum at a small shape: {report['errors'][kind]}", flush=True)
         for name in [n for n in names if n in contenders.PRIVATE and n.startswith("ours")]:
             error = report["errors"][kind][name]
@@ -204,7 +217,8 @@ def main() -> None:
                 sys.exit(f"{name} is wrong by {error}: nothing is measured")
     for shape in ARGUMENTS.shapes:
         print(f"{shape} {contenders.SHAPES[shape]}", flush=True)
-        found = measure(shape, names, ARGUMENTS.rounds)
+        is_gpt2 = contenders.SHAPES[shape].kind == "gpt2"
+        found = measure(shape, [n for n in names if is_gpt2 or n not in contenders.JAX], ARGUMENTS.rounds)
         for name, row in found.items():
             print(f"  {name:14} " + "  ".join(f"{k} {v}" for k, v in row.items()), flush=True)
         report["shapes"][shape] = found
@@ -225,12 +239,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--wall", action="store_true", help="wall-clock time on a CPU, in place of processor time")
     parser.add_argument("--untied", action="store_true", help="untied weights for every contender")
     parser.add_argument("--quiet", action="store_true", help="hide what workers write to standard error")
+    parser.add_argument("--jax-python", help="a Python with jax_privacy, for its contenders")
     parser.add_argument("--output", type=Path, help="where to write JSON")
     return parser.parse_args()
 
 
 if __name__ == "__main__":
     ARGUMENTS = arguments()
+    SCRATCH = tempfile.TemporaryDirectory()
     if ARGUMENTS.worker:
         role, contender, shape_name = ARGUMENTS.worker
         chosen = (contenders.CHECK_SHAPES if role == "check" else contenders.SHAPES)[shape_name]

@@ -39,6 +39,23 @@ example's share may exceed its bound by more than 1e-6 in any of them (1e-12 in 
 with a bound that is a tenth off.
 """
 
+TAIL: Final = """## Not done, or not run on a GPU
+
+- **Waits for the GPU.** The engine reads one tensor for each physical batch: three answers about norms and losses
+  together. A fused head asks for the length of its targets, and a tied one under bfloat16 whether losses are weighted.
+  A noisy step asks for nothing, unless its clipping norm adapts. `two_pass` asks once for each layer with a Gram
+  matrix. `tests/dp/test_dp_waits.py` counts this on a CPU. Its effect on a GPU was not measured.
+- **Batches made in other processes.** A private loader starts its workers with your `num_workers`, `pin_memory` and
+  `prefetch_factor`. The built-in training makes its batches itself. On a CPU a batch of 16 x 512 tokens takes 0.5 to
+  1.4 ms, where the step above takes 106 ms, so it has no workers. Pinned memory was not run.
+- **CUDA graphs** need batches of few shapes: lengths filled up to a multiple, and records with a loss of 0 up to a
+  fixed number. Both are safe if each batch follows from its own records by a public rule: a record's gradient does not
+  depend on padding (the comparison of values tests this), a loss of 0 adds nothing, and no shape is released. A rule
+  that looks at other samples, or a shape that is logged, would tell about records. It is not built, because other
+  shapes round differently: the same training on a CPU would not give the same bytes.
+- **`torch.compile`** was run on a CPU alone, with the backend `aot_eager`: [families](engine.md#sixteen-families).
+"""
+
 
 def write(folder: Path, page: Path = PAGE) -> None:
     """Writes the page from the results in a folder; without results, every row says so."""
@@ -62,7 +79,7 @@ def rendered(known: Mapping[str, dict[str, Any] | None]) -> str:
             lines += [*(row(cell, on_gpu[cell.name]) for cell in ran), ""]
         left = [f"`{name}`" for name in shortened(cells, ran)]
         lines += [f"What {NEVER}: {', '.join(left)}.\n"] if left else []
-    return "\n".join(lines).rstrip() + "\n"
+    return "\n".join([*lines, TAIL]).rstrip() + "\n"
 
 
 def shortened(cells: Sequence[Cell], ran: Sequence[Cell]) -> list[str]:

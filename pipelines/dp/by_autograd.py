@@ -138,7 +138,10 @@ def by_autograd(site: Site, *args: Any, **kwargs: Any) -> Any:
 
     if site.module not in _compared:
         described = LayerRule(layer=layer_name(site.module), rule=rule, parameters=tuple(site.parameters))
-        compare(described, site, call.tensors, call.plain, lambda _, at, why: refused(at, why))
+        try:
+            compare(described, site, call.tensors, call.plain, lambda _, at, why: refused(at, why))
+        except RuntimeError as error:  # of torch: a reentrant checkpoint in the module
+            raise NoRuleError(f"module {site.name!r} cannot be run by itself, outside the model's graph") from error
         _compared.add(site.module)
     return rule(site, *call.tensors)
 

@@ -16,8 +16,27 @@ ClippingName = Literal["flat", "automatic", "per_layer"]
 AUTOMATIC_STABILITY: Final = 0.01
 """gamma of automatic clipping (Bu et al. 2023, "Automatic clipping", section 4.2)."""
 
+LEAST_MAX_GRAD_NORM: Final = 1e-12
+MOST_MAX_GRAD_NORM: Final = 1e12
+
 _SLACK: Final = {torch.float32: 2.0**-21, torch.float64: 2.0**-50}
 """Taken off a clipped example's factor, so that rounding in norms and sums cannot lift it above the bound."""
+
+
+def check_max_grad_norm(value: float) -> None:
+    """Raises ValueError if a clipping norm is no finite number, or its square would underflow."""
+    if not LEAST_MAX_GRAD_NORM <= value < math.inf:
+        raise ValueError(
+            f"max_grad_norm must be a finite number of at least {LEAST_MAX_GRAD_NORM:g}, not {value}: "
+            "squares of smaller norms underflow"
+        )
+
+
+def within_limits(value: float) -> float:
+    """Returns a clipping norm, moved to the nearer limit. Raises ValueError if it is not a number."""
+    if math.isnan(value):
+        raise ValueError("max_grad_norm must not be NaN")
+    return min(max(value, LEAST_MAX_GRAD_NORM), MOST_MAX_GRAD_NORM)
 
 
 def clip_factors(norms: torch.Tensor, max_grad_norm: float, clipping: ClippingName, dtype: torch.dtype) -> torch.Tensor:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import torch
 
 from pipelines.dp.attach import attach
 from pipelines.dp.cancellation import WholeGradients, cancelling
-from pipelines.dp.clipping import ClippingName, Factors, factors_of
+from pipelines.dp.clipping import ClippingName, Factors, check_max_grad_norm, factors_of, within_limits
 from pipelines.dp.compositions import separating_sets
 from pipelines.dp.errors import LossError, UnsupportedLayerError
-from pipelines.dp.observation import Clipped, Observation, check_finite, check_losses
+from pipelines.dp.observation import Clipped, Observation, check_finite, check_losses, not_finite
 from pipelines.dp.one_by_one import check_settled, settle, uncaught
 from pipelines.dp.products import full_products
 from pipelines.dp.random_states import repeatable
@@ -25,9 +24,6 @@ from pipelines.errors import PrivacyGateError
 
 ModeName = Literal["book_keeping", "two_pass"]
 T = TypeVar("T")
-
-LEAST_MAX_GRAD_NORM: Final = 1e-12
-MOST_MAX_GRAD_NORM: Final = 1e12
 
 
 class GradientEngine:
@@ -79,11 +75,7 @@ class GradientEngine:
             UnsupportedLayerError: a trainable parameter without a rule.
             IsolationError: a module that mixes or remembers examples is in training mode.
         """
-        if not LEAST_MAX_GRAD_NORM <= max_grad_norm < float("inf"):
-            raise ValueError(
-                f"max_grad_norm must be a finite number of at least {LEAST_MAX_GRAD_NORM:g}, not {max_grad_norm}: "
-                "squares of smaller norms underflow"
-            )
+        check_max_grad_norm(max_grad_norm)
         if mode not in ("book_keeping", "two_pass"):
             raise ValueError(f"unknown mode {mode!r}; known are book_keeping and two_pass")
         factors_of(torch.zeros(1), {}, 1, max_grad_norm, clipping, torch.float32)
@@ -94,21 +86,21 @@ class GradientEngine:
         self._budget, self._tape = budget, Tape(budget or MemoryBudget())
         self._sums = Sums()
         self._num_within: float | torch.Tensor = 0.0  # a tensor: a number would wait for a GPU
-        self._is_traced = self._is_discovered = False
+        self._is_traced = False
         self._slow: dict[torch.nn.Parameter, str] = {}
         self._unruled: set[torch.nn.Module] = set()
         self._traced: set[torch.nn.Parameter] = set()
+        self._discovered: set[torch.nn.Parameter] = set()  # whose uses outside layers with a rule are known
         self._named: list[tuple[str, torch.nn.Parameter]] = []
         self._trained = frozenset(name for name, p in model.named_parameters() if p.requires_grad)
         if not any(p.requires_grad for p in model.parameters()):
             raise UnsupportedLayerError("the model has no trainable parameter; set requires_grad_(True) on some")
-        detach = attach(model, self._tape)
+        self.detach = attach(model, self._tape)  # takes the rules off the model
         try:
             self._guard = StateGuard(model)
         except BaseException:
-            detach()
+            self.detach()
             raise
-        self._detach = detach
 
     @property
     def max_grad_norm(self) -> float:
@@ -123,11 +115,9 @@ class GradientEngine:
             ValueError: the norm is not a number.
             PrivacyGateError: some gradients of the step were added already, clipped to the old norm.
         """
-        if math.isnan(value):
-            raise ValueError("max_grad_norm must not be NaN")
         if self._sums.is_begun:
             raise PrivacyGateError("max_grad_norm cannot change within a step; set it after optimizer.step()")
-        self._max_grad_norm = min(max(value, LEAST_MAX_GRAD_NORM), MOST_MAX_GRAD_NORM)
+        self._max_grad_norm = within_limits(value)
 
     @property
     def model(self) -> torch.nn.Module:
@@ -138,10 +128,6 @@ class GradientEngine:
     def parameters(self) -> list[torch.nn.Parameter]:
         """The trainable parameters, each once."""
         return [p for p in self._model.parameters() if p.requires_grad]
-
-    def detach(self) -> None:
-        """Takes the rules off the model."""
-        self._detach()
 
     @contextlib.contextmanager
     def recording(self, batch_size: int | None = None) -> Iterator[None]:
@@ -271,7 +257,7 @@ class GradientEngine:
             with torch.autocast(losses.device.type, enabled=False), full_products():
                 self._trace(losses)
                 tape.traced = None
-                self._slow = settle(self._model, tape, self._slow, losses)
+                self._slow = settle(self._named, tape, self._slow, losses)
                 self._unruled = set(tape.unruled)
                 return work(losses)
         finally:
@@ -282,16 +268,21 @@ class GradientEngine:
 
     def _trace(self, losses: torch.Tensor) -> None:
         """Traces sets of losses back, once. Sets are used because a pass for each example would take B passes."""
-        new = self._tape.calls() - self._traced  # layers that ran in no traced batch: a branch, an expert
-        if self._is_discovered if len(losses) < 2 else self._is_traced and not new:
+        trained = {p for _, p in self._named if p.requires_grad}
+        is_new = bool(trained - self._discovered)  # at first, and after parameters were unfrozen
+        if len(losses) > 1:  # or after layers ran that had in no traced batch: a branch, an expert
+            is_new = is_new or not self._is_traced or bool(self._tape.calls() - self._traced)
+        if not is_new:
             return
+        check_finite(losses.detach())  # gradients that are not finite show nothing
         # Unequal weights: the effects of two examples on a third must not cancel, as they do in differences.
         weights = 1 + torch.arange(len(losses), device=losses.device).mul(0.6180339887).frac()
         sets = separating_sets(len(losses)) if len(losses) > 1 else torch.ones(1, 1, dtype=torch.bool)
         for chosen in sets.to(losses.device):
             self._tape.traced = chosen
             self._run(Phase.TRACE, (losses * weights.to(losses.dtype))[chosen].sum(), retain_graph=True)
-        self._is_traced, self._is_discovered = len(losses) > 1, True
+        self._discovered |= trained
+        self._is_traced = len(losses) > 1
         self._traced |= self._tape.calls() if len(losses) > 1 else set()
 
     def _clip(self, losses: torch.Tensor) -> Clipped:
@@ -304,8 +295,7 @@ class GradientEngine:
         else:
             self._run(Phase.NORMS_ONLY, losses.sum(), retain_graph=True)
             norms, factors, shared = self._add_cancelling(losses)
-            # The same backward pass again, not one of weighted losses: in bfloat16 that would round differently, and
-            # a share could then exceed the bound.
+            # The same backward pass again: one of weighted losses would round differently in bfloat16.
             tape.sums, tape.factors = self._sums, shared
             self._run(Phase.SUM, losses.sum(), retain_graph=bool(self._slow))
         tape.add_slow(self._sums, shared)
@@ -315,16 +305,12 @@ class GradientEngine:
     def _add_cancelling(self, losses: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, Factors]:
         """Adds the examples whose terms are too large for a sum of the batch, separately and in float64.
 
-        Returns:
-            (B,) norms, (B,) factors, and the factors for the sum of the batch: 0 for the examples that were added here.
+        Returns (B,) norms, (B,) factors, and the factors for the sum of the batch: 0 for the examples added here.
         """
         tape = self._tape
-        norms, batch_factors = self._norms_and_factors(losses)
+        norms, batch_factors, needs_float64, is_any = self._norms_and_factors(losses)
         factors = batch_factors.whole.clone()
-        assert tape.magnitudes is not None  # noqa: S101
-        magnitudes = batch_factors.magnitudes(tape.magnitudes, tape.layer_magnitudes)
-        needs_float64 = cancelling(magnitudes, self._max_grad_norm, self._dtype)
-        chosen: list[int] = needs_float64.nonzero().flatten().tolist()
+        chosen: list[int] = needs_float64.nonzero().flatten().tolist() if is_any else []
         step = max(1, tape.budget.kept_bytes // (8 * sum(p.numel() for _, p in self._named if p.requires_grad)))
         for at in range(0, len(chosen), step):
             examples = chosen[at : at + step]
@@ -347,7 +333,7 @@ class GradientEngine:
         tape.directions = lambda parameter: Direction.drawn(parameter, seeds[parameter])
         tape.roundoff = torch.finfo(losses.dtype).eps
         self._run(Phase.NORMS_ONLY, losses.sum(), retain_graph=bool(self._slow))
-        norms, _ = self._norms_and_factors(losses)
+        norms, *_ = self._norms_and_factors(losses)
         projections = torch.zeros_like(norms) if tape.projections is None else tape.projections
         return Observation(losses.detach().double().cpu(), norms.cpu(), projections.cpu(), tape.roundoff)
 
@@ -359,17 +345,34 @@ class GradientEngine:
         for name, parameter in self._named:
             if parameter.requires_grad and parameter.grad is not None:
                 if name not in self._trained or not (is_first or parameter in self._slow):
-                    raise uncaught(name, is_new=name not in self._trained)
+                    raise uncaught(name, is_new=name not in self._trained, has_run=self._tape.was_called)
                 self._tape.slow.setdefault(parameter, "it is used outside a layer with a rule")
                 parameter.grad = None
         if phase is not Phase.TRACE:
             check_settled(self._tape, self._slow)
 
-    def _norms_and_factors(self, losses: torch.Tensor) -> tuple[torch.Tensor, Factors]:
+    def _norms_and_factors(self, losses: torch.Tensor) -> tuple[torch.Tensor, Factors, torch.Tensor, bool]:
+        """Returns (B,) norms, their factors, a mask of examples to be added in float64, and if there are any."""
         with torch.no_grad():
-            norms = self._tape.norms(len(losses), losses.device)
-        check_finite(norms)
-        return norms, self._factors(norms, self._tape.layer_norms)
+            norms, settled = self._tape.rough_norms(len(losses), losses.device)
+            factors, apart, (is_finite, is_any, is_cancelled) = self._judged(norms, losses)
+            if is_cancelled:
+                norms = settled()
+                factors, apart, (is_finite, is_any, _) = self._judged(norms, losses)
+        if not is_finite:
+            raise not_finite()
+        return norms, factors, apart, is_any
+
+    def _judged(self, norms: torch.Tensor, losses: torch.Tensor) -> tuple[Factors, torch.Tensor, list[bool]]:
+        """Returns factors, the mask, and three answers for which a GPU is waited for once: finite, any, cancelled."""
+        tape = self._tape
+        assert tape.magnitudes is not None  # noqa: S101
+        factors = self._factors(norms, tape.layer_norms)
+        magnitudes = factors.magnitudes(tape.magnitudes, tape.layer_magnitudes)
+        apart = cancelling(magnitudes, self._max_grad_norm, self._dtype)
+        finite = torch.isfinite(losses.detach()).all() & torch.isfinite(norms).all()
+        answers: list[bool] = torch.stack([finite, apart.any(), tape.is_cancelled]).tolist()
+        return factors, apart, answers
 
     def _factors(self, norms: torch.Tensor, layer_norms: Mapping[torch.nn.Parameter, torch.Tensor]) -> Factors:
         count = len(self.parameters) if self._clipping == "per_layer" else 0

@@ -68,10 +68,33 @@ def term_magnitudes(
 
 def dense_squares(gradients: torch.Tensor) -> torch.Tensor:
     """Returns (B,) float64 squared norms of gradients (B, ...). Long sums are joined in float64."""
-    if gradients.dim() < 3:
-        gradients = gradients.reshape(len(gradients), 1, -1)
+    if gradients.dim() < 3:  # one sum: the few operations that it takes are most of its cost
+        return torch.linalg.vector_norm(gradients.reshape(gradients.shape[0], -1), dim=1).double().square_()
     norms: torch.Tensor = torch.linalg.vector_norm(gradients.flatten(1, -2), dim=2)
-    return norms.double().square().sum(dim=1)
+    return norms.double().square_().sum(dim=1)
+
+
+def rows_squares(ids: torch.Tensor, gradients: torch.Tensor, num_rows: int) -> torch.Tensor:
+    """Returns the squared norms of gradients that positions add to rows, where positions may share a row.
+
+    Args:
+        ids: (B, T) row of each position.
+        gradients: (B, T, D) gradient of each position.
+        num_rows: number of rows.
+
+    Returns:
+        (B,) float64.
+    """
+    flat = gradients.flatten(0, 1)
+    examples = torch.arange(len(ids), device=ids.device)[:, None]
+    # Numbers the rows as torch.unique would, which waits for a GPU to count them. The last sums stay zero instead.
+    keys, order = (examples * num_rows + ids).flatten().sort(stable=True)
+    number = torch.zeros_like(keys)
+    number[1:] = (keys[1:] != keys[:-1]).cumsum(0)
+    summed = torch.zeros_like(flat).index_add_(0, torch.empty_like(keys).scatter_(0, order, number), flat)
+    squares = torch.zeros(len(ids), dtype=torch.float64, device=flat.device)
+    owners = torch.zeros_like(keys).scatter_(0, number, keys // num_rows)
+    return squares.index_add_(0, owners, torch.linalg.vector_norm(summed, dim=1).double().square_())
 
 
 def gram_is_cheaper(length: int, num_rows: int, num_columns: int) -> bool:

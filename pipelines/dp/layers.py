@@ -50,8 +50,10 @@ class Site:
             NoRuleError: the first axis is not the examples'.
         """
         for path, parameter in self.parameters.items():
-            owner, _, name = path.rpartition(".")
-            module = self.module.get_submodule(owner) if owner else self.module
+            module, name = self.module, path
+            if "." in path:
+                owner, _, name = path.rpartition(".")
+                module = module.get_submodule(owner)
             # Hooks put a computed value into the instance's dictionary, functional_call into that of parameters.
             if module._parameters.get(name) is not parameter or name in module.__dict__:
                 raise UnsupportedLayerError(
@@ -59,14 +61,13 @@ class Site:
                     "pass (a value that a hook computes, functional_call, a parameter that was put there after "
                     "make_private), whose gradients are not known. Take it away, or freeze the layer"
                 )
+        num_rows = inputs.shape[0]
         if self.tape.first_rows is None:
-            self.tape.first_rows = len(inputs)
+            self.tape.first_rows = num_rows
         if self.tape.batch_size is None:
-            self.tape.batch_size = len(inputs)
-        if len(inputs) != self.tape.batch_size:
-            raise NoRuleError(
-                f"layer {self.name!r} sees {len(inputs)} rows in a batch of {self.tape.batch_size} examples"
-            )
+            self.tape.batch_size = num_rows
+        if num_rows != self.tape.batch_size:
+            raise NoRuleError(f"layer {self.name!r} sees {num_rows} rows in a batch of {self.tape.batch_size} examples")
         self.tape.called(self.called)
 
     @property
@@ -95,7 +96,7 @@ class Site:
             values = gradients.to(compute_dtype(gradients))
             if inputs is not None:
                 values = values * inputs
-            summed = values.reshape(len(values), -1, *parameter.shape).sum(dim=1)
+            summed = values.reshape(values.shape[0], -1, *parameter.shape).sum(dim=1)
             self.tape.add(self.name, parameter, DenseUse(summed))
 
 

@@ -71,15 +71,15 @@ def _blocks(tensors: Sequence[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
     block: list[torch.Tensor] = []
     free = BLOCK
     for tensor in tensors:
-        at = 0
-        while at < len(tensor):
+        at, size = 0, tensor.numel()
+        while at < size:
             if block and (not free or block[0].dtype != tensor.dtype):
                 yield block
                 block, free = [], BLOCK
-            piece = tensor[at : at + free]
-            block.append(piece)
-            free -= len(piece)
-            at += len(piece)
+            taken = min(free, size - at)
+            block.append(tensor if taken == size else tensor[at : at + taken])
+            free -= taken
+            at += taken
     if block:
         yield block
 
@@ -92,11 +92,10 @@ def _add_blocks(
         dtype = pieces[0].dtype
         if dtype not in drawn:
             drawn[dtype] = Normals(dtype)
-        noise = drawn[dtype].draw(sum(len(piece) for piece in pieces), keystream(key, number))
-        at = 0
-        for piece in pieces:
-            piece.add_(noise[at : at + len(piece)], alpha=standard_deviation)
-            at += len(piece)
+        sizes = [piece.numel() for piece in pieces]
+        noise = drawn[dtype].draw(sum(sizes), keystream(key, number))
+        for piece, part in zip(pieces, noise.split(sizes), strict=True):
+            piece.add_(part, alpha=standard_deviation)
             if divisor != 1:
                 piece.div_(divisor)
 

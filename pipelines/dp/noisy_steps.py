@@ -36,7 +36,7 @@ def noisy_step(
         ranks: processes whose sums belong to one step.
         adaptive: settings of an adaptive clipping norm; None: a fixed norm.
     """
-    count = torch.tensor([engine.num_within], dtype=torch.float64)
+    count = torch.tensor([0.0 if adaptive is None else engine.num_within], dtype=torch.float64)
     sums = engine.take_sums()
     if adaptive is not None:
         if ranks.is_first:

@@ -54,17 +54,22 @@ class Observation:
 def check_finite(values: torch.Tensor) -> None:
     """Raises NotFiniteError if a value is not finite."""
     if not bool(torch.isfinite(values).all()):
-        raise NotFiniteError(
-            "the loss or the gradient of an example is not a finite number; nothing was added. Lower the learning "
-            "rate, look for divisions by zero and logarithms of zero in the loss, or use bfloat16 in place of float16"
-        )
+        raise not_finite()
+
+
+def not_finite() -> NotFiniteError:
+    """Makes the error for a loss or a gradient that is not finite."""
+    return NotFiniteError(
+        "the loss or the gradient of an example is not a finite number; nothing was added. Lower the learning "
+        "rate, look for divisions by zero and logarithms of zero in the loss, or use bfloat16 in place of float16"
+    )
 
 
 def check_losses(losses: torch.Tensor) -> None:
-    """Checks that there is a finite loss for each example, with a gradient.
+    """Checks that there is a loss for each example, with a gradient. Their values are checked with the norms.
 
     Raises:
-        LossError: the losses have another number of axes, are not finite, or carry no gradient.
+        LossError: the losses have another number of axes, or carry no gradient.
     """
     if losses.dim() != 1:
         raise LossError(
@@ -72,6 +77,5 @@ def check_losses(losses: torch.Tensor) -> None:
             "batch hides the examples. Call optimizer.backward(losses) with losses = cross_entropy(..., "
             "reduction='none'), averaged inside each example if it has several"
         )
-    check_finite(losses.detach())
     if losses.grad_fn is None:
         raise LossError("the losses carry no gradient: run the model inside `recording`, with gradients enabled")

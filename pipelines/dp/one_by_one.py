@@ -10,7 +10,7 @@ inputs of such modules included, by tracing, and by values (`pipelines.dp.isolat
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -44,7 +44,7 @@ class OneByOne:
     def __init__(self, losses: torch.Tensor, tape: Tape, kept_bytes: int) -> None:
         self._losses = losses
         self._tape = tape
-        self._parameters = list(tape.slow)
+        self._parameters = [parameter for parameter in tape.slow if parameter.requires_grad]
         size = len(losses) * sum(p.numel() * p.element_size() for p in self._parameters)
         self._kept: list[dict[torch.nn.Parameter, torch.Tensor]] | None = [] if size <= kept_bytes else None
 
@@ -72,18 +72,26 @@ class OneByOne:
 
 
 def settle(
-    model: torch.nn.Module, tape: Tape, before: Mapping[torch.nn.Parameter, str], losses: torch.Tensor
+    named: Sequence[tuple[str, torch.nn.Parameter]],
+    tape: Tape,
+    before: Mapping[torch.nn.Parameter, str],
+    losses: torch.Tensor,
 ) -> dict[torch.nn.Parameter, str]:
     """Prepares the gradients of a batch's slow parameters, and warns about those that are not in ``before``.
+
+    Args:
+        named: parameters of the model, with their names.
+        tape: tape of the batch.
+        before: slow parameters of earlier batches.
+        losses: (B,) losses of the batch.
 
     Returns:
         The slow parameters, with the reason of each.
     """
-    tape.slow = {p: why for p, why in tape.slow.items() if p.requires_grad}
-    if tape.slow:
+    if any(parameter.requires_grad for parameter in tape.slow):  # frozen ones stay slow, for when they are not
         tape.one_by_one = OneByOne(losses, tape, tape.budget.kept_bytes)
-    named = {p: name for name, p in model.named_parameters()}
-    listed = "; ".join(f"{named[p]} ({why})" for p, why in tape.slow.items() if p not in before)
+    new = {p: why for p, why in tape.slow.items() if p not in before}
+    listed = "; ".join(f"{name} ({new[p]})" for name, p in named if p in new) if new else ""
     if listed:
         warnings.warn(
             f"no rule knows these uses of parameters: {listed}. Their gradients are exact, but take one backward pass "
@@ -111,13 +119,25 @@ def check_settled(tape: Tape, before: Mapping[torch.nn.Parameter, str]) -> None:
         )
 
 
-def uncaught(name: str, *, is_new: bool) -> UnsupportedLayerError:
-    """Makes the error for a parameter that unexpectedly gets a gradient. ``is_new``: it was frozen before."""
+def uncaught(name: str, *, is_new: bool, has_run: bool) -> UnsupportedLayerError:
+    """Makes the error for a parameter that unexpectedly gets a gradient.
+
+    Args:
+        name: name of the parameter.
+        is_new: true if it was frozen when the engine was attached.
+        has_run: true if any layer ran by the engine's rules.
+    """
+    if not has_run:
+        return UnsupportedLayerError(
+            f"no layer of the model ran by a rule of the engine, so nothing shows whether examples depend on each "
+            f"other: either the model ran outside the loop over the private loader, or every weight is read directly, "
+            f"as {name!r} is. Call at least one layer itself: layer(x), in place of linear(x, layer.weight)"
+        )
     if is_new:
         return UnsupportedLayerError(
-            f"parameter {name!r} became trainable after the engine was attached, and its layer has no rule. Call "
-            "requires_grad_(True) before make_private, which says what to change in the model, or "
-            "requires_grad_(False) now"
+            f"parameter {name!r} became trainable after make_private, and is used in a way that no rule knows, which "
+            "the engine prepares for in make_private only. Call requires_grad_(True) before make_private, and "
+            "requires_grad_(False) after it for as long as the parameter is to be frozen"
         )
     return UnsupportedLayerError(
         f"parameter {name!r} is used outside the layer that holds it (its weight is read directly, or a penalty on it "

@@ -19,9 +19,10 @@ import torch
 
 from pipelines.dp.clipping import Factors
 from pipelines.dp.errors import NoRuleError, UnsupportedLayerError
+from pipelines.dp.joining import SumOfUses
 from pipelines.dp.layers import Site
 from pipelines.dp.random_states import random_states, set_random_states
-from pipelines.dp.tape import Phase, SumOfUses, Tape
+from pipelines.dp.tape import Phase, Tape
 from pipelines.dp.uses import Sums
 from pipelines.plugins import LAYER_RULES, installed, load
 

@@ -17,24 +17,19 @@ from pipelines.dp.cancellation import WholeGradients
 from pipelines.dp.clipping import Factors
 from pipelines.dp.errors import IsolationError, LossError, UnsupportedLayerError
 from pipelines.dp.grams import dense_squares
-from pipelines.dp.head_use import HeadUse
-from pipelines.dp.reduced_head import ReducedHead
+from pipelines.dp.joining import SumOfUses, join, joint_squares
 from pipelines.dp.tensor_cores import on_tensor_cores
 from pipelines.dp.uses import (
-    DenseUse,
     Direction,
     Gradients,
     MemoryBudget,
     OuterUse,
     Room,
-    RowsUse,
     Scratch,
     Squares,
     Sums,
     Use,
-    compute_dtype,
     dense_use,
-    instantiated_squares,
 )
 
 _CANCELLED = 0.05
@@ -66,6 +61,7 @@ class Tape:
         projections: (B,) float64 sums of these projections over all parameters.
         roundoff: unit roundoff of the coarsest gradients so far.
         magnitudes: (B,) float64, see `Use.magnitudes`, over all parameters; known with the norms.
+        is_cancelled: () bool, true if norms have lost digits; known with the norms.
         whole: gradients that the phase WHOLE fills.
         sums: sums that the phase SUM adds to.
         factors: factors of the examples' gradients in the phase SUM.
@@ -94,6 +90,7 @@ class Tape:
         self.whole: WholeGradients | None = None
         self.sums = Sums()
         self.factors: Factors | None = None
+        self.is_cancelled = torch.zeros((), dtype=torch.bool)
         self.layer_norms: dict[torch.nn.Parameter, torch.Tensor] = {}
         self.layer_magnitudes: dict[torch.nn.Parameter, torch.Tensor] = {}
         self.room = Room()
@@ -156,9 +153,9 @@ class Tape:
         Raises:
             IsolationError: the first axis is another, or another example has a gradient.
         """
-        if len(gradients) != self.batch_size:
+        if gradients.shape[0] != self.batch_size:
             raise IsolationError(
-                f"layer {where!r} sees {len(gradients)} rows where the batch has {self.batch_size} examples. The "
+                f"layer {where!r} sees {gradients.shape[0]} rows where the batch has {self.batch_size} examples. The "
                 "first axis of every input must be the examples'; give shared inputs (position ids, tables) that axis "
                 "too, and do not flatten it into others"
             )
@@ -207,6 +204,14 @@ class Tape:
 
     def norms(self, num_examples: int, device: torch.device) -> torch.Tensor:
         """Returns (B,) float64 norms of the examples' whole gradients, and sets `magnitudes`."""
+        norms, settled = self.rough_norms(num_examples, device)
+        return settled() if bool(self.is_cancelled) else norms
+
+    def rough_norms(self, num_examples: int, device: torch.device) -> tuple[torch.Tensor, Callable[[], torch.Tensor]]:
+        """Returns `norms`, and a function that computes those anew that have lost digits. Waits for no GPU.
+
+        The function is needed if `is_cancelled`. It holds all kept uses: let go of it before `add_weighted`.
+        """
         total = torch.zeros(num_examples, dtype=torch.float64, device=device)
         magnitude_squares = torch.zeros_like(total)
         unsettled: list[tuple[torch.nn.Parameter, SumOfUses, Squares]] = []
@@ -242,17 +247,26 @@ class Tape:
             if parameter in self._uses:
                 self.layer_magnitudes[parameter] = found.sqrt() + 2 * SumOfUses(self._uses[parameter]).magnitudes()
                 magnitude_squares += self.layer_magnitudes[parameter].square()
-        if unsettled and bool(torch.stack([_is_cancelled(s).any() for _, _, s in unsettled]).any()):
+        self.magnitudes = magnitude_squares.sqrt()
+        cancelled = [_is_cancelled(squares).any() for *_, squares in unsettled]
+        self.is_cancelled = torch.stack([total.new_zeros((), dtype=torch.bool), *cancelled]).any()
+
+        def roots() -> torch.Tensor:
+            self.layer_norms = {parameter: found.clamp(min=0).sqrt() for parameter, found in layers.items()}
+            return total.clamp(min=0).sqrt()
+
+        def settled() -> torch.Tensor:
             for parameter, gradients, squares in unsettled:
                 layers[parameter] = _settled(squares, gradients)
-                total += layers[parameter] - squares.norms
-        self.layer_norms = {parameter: found.clamp(min=0).sqrt() for parameter, found in layers.items()}
-        self.magnitudes = magnitude_squares.sqrt()
-        return total.clamp(min=0).sqrt()
+                total.add_(layers[parameter] - squares.norms)
+            return roots()
+
+        return roots(), settled
 
     def _slow_squares(self, num_examples: int, device: torch.device) -> dict[torch.nn.Parameter, torch.Tensor]:
         """Returns (B,) float64 squared norms for each slow parameter, and projects what has no other use."""
-        squares = {p: torch.zeros(num_examples, dtype=torch.float64, device=device) for p in self.slow}
+        trained = [parameter for parameter in self.slow if parameter.requires_grad]
+        squares = {p: torch.zeros(num_examples, dtype=torch.float64, device=device) for p in trained}
         for index, gradients in self.one_by_one:
             for parameter, gradient in gradients.items():
                 use: Use = dense_use(gradient[None])
@@ -291,81 +305,6 @@ class Tape:
         for parameter in list(self._uses):
             for use in self._uses.pop(parameter):
                 use.add_weighted(sums, parameter, factors.of(parameter), self._scratch)
-
-
-class SumOfUses:
-    """The gradients of one parameter over several uses, by instantiation."""
-
-    def __init__(self, uses: list[Use]) -> None:
-        self._uses = uses
-
-    @property
-    def num_examples(self) -> int:
-        """B."""
-        return self._uses[0].num_examples
-
-    def magnitudes(self) -> torch.Tensor:
-        """Returns the sums of the uses' magnitudes."""
-        return torch.stack([use.magnitudes() for use in self._uses]).sum(dim=0)
-
-    def instantiate(self, start: int, stop: int, *, dtype: torch.dtype | None = None) -> torch.Tensor:
-        """Returns the sums of the uses' gradients."""
-        total = self._uses[0].instantiate(start, stop, dtype=dtype)
-        for use in self._uses[1:]:
-            total = total + use.instantiate(start, stop, dtype=dtype)
-        return total
-
-
-def join(uses: list[Use]) -> list[Use]:
-    """Joins the uses of each kind along the axis of positions."""
-    joined: list[Use] = []
-    outer = [use for use in uses if isinstance(use, OuterUse)]
-    rows = [use for use in uses if isinstance(use, RowsUse)]
-    dense = [use for use in uses if isinstance(use, DenseUse)]
-    if outer:
-        joined.append(
-            OuterUse(torch.cat([u.rows for u in outer], dim=1), torch.cat([u.columns for u in outer], dim=1))
-            if len(outer) > 1
-            else outer[0]
-        )
-    if rows:
-        joined.append(
-            RowsUse(
-                torch.cat([u.ids for u in rows], dim=1), torch.cat([u.gradients for u in rows], dim=1), rows[0].num_rows
-            )
-            if len(rows) > 1
-            else rows[0]
-        )
-    if dense:
-        joined.append(DenseUse(torch.stack([u.gradients for u in dense]).sum(dim=0)) if len(dense) > 1 else dense[0])
-    joined += [use for use in uses if not isinstance(use, OuterUse | RowsUse | DenseUse)]
-    return joined
-
-
-def joint_squares(uses: list[Use], num_elements: int, budget: MemoryBudget) -> Squares:
-    """Returns the squared norms of the sum of uses of different kinds."""
-    if len(uses) == 1:
-        return uses[0].squares(budget)
-    embedding = next((use for use in uses if isinstance(use, RowsUse)), None)
-    head = next((use for use in uses if isinstance(use, OuterUse | HeadUse | ReducedHead)), None)
-    if len(uses) != 2 or embedding is None or head is None:
-        return Squares(instantiated_squares(SumOfUses(uses), num_elements, budget))
-    if isinstance(head, ReducedHead):
-        return head.squares_with(embedding)
-    first, second = embedding.squares(budget), head.squares(budget)
-    cross = head.cross(embedding) if isinstance(head, HeadUse) else _cross(head, embedding)
-    # |E + H|^2 = |E|^2 + |H|^2 + 2 <E, H>: a cross term of either sign.
-    terms = first.norms + (second.norms if second.terms is None else second.norms + second.terms)
-    return Squares(first.norms + second.norms + 2 * cross, terms)
-
-
-def _cross(head: OuterUse, embedding: RowsUse) -> torch.Tensor:
-    """Returns (B,) <sum_t r_t c_t^T, sum_s e(id_s) g_s^T> = sum_{t,s} r_t[id_s] <c_t, g_s>."""
-    dtype = compute_dtype(head.rows)
-    length = head.rows.shape[1]
-    picked = head.rows.gather(2, embedding.ids[:, None, :].expand(-1, length, -1)).to(dtype)  # (B, T, S)
-    inner = torch.bmm(head.columns.to(dtype), embedding.gradients.to(dtype).transpose(1, 2))  # (B, T, S)
-    return (picked * inner).sum(dim=2).double().sum(dim=1)
 
 
 def _is_cancelled(squares: Squares) -> torch.Tensor:

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 import torch
 
-from pipelines.dp.grams import dense_squares, gram_is_cheaper, gram_squares, term_magnitudes
+from pipelines.dp.grams import dense_squares, gram_is_cheaper, gram_squares, rows_squares, term_magnitudes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +114,7 @@ class Sums:
     def add_product(self, parameter: torch.nn.Parameter, left: torch.Tensor, right: torch.Tensor) -> None:
         """Adds ``left @ right``, as large as the parameter. The first is written directly, not added to zeros."""
         if parameter in self._tensors:
-            self._tensors[parameter].view(len(left), -1).addmm_(left, right)
+            self._tensors[parameter].view(left.shape[0], -1).addmm_(left, right)
         else:
             self._tensors[parameter] = torch.mm(left, right).view(parameter.shape)
 
@@ -309,14 +309,8 @@ class RowsUse:
     def squares(self, budget: MemoryBudget) -> Squares:
         """Computes the squares, after adding up rows that occur more than once in an example."""
         del budget
-        examples = torch.arange(self.num_examples, device=self.ids.device)[:, None]
-        keys, index = torch.unique((examples * self.num_rows + self.ids).flatten(), return_inverse=True)
-        dtype = compute_dtype(self.gradients)
-        flat = self.gradients.to(dtype).flatten(0, 1)
-        summed = torch.zeros(len(keys), flat.shape[1], dtype=dtype, device=flat.device).index_add_(0, index, flat)
-        norms = torch.zeros(self.num_examples, dtype=torch.float64, device=flat.device)
-        norms.index_add_(0, keys // self.num_rows, torch.linalg.vector_norm(summed, dim=1).double().square())
-        return Squares(norms, magnitudes=self.magnitudes())
+        gradients = self.gradients.to(compute_dtype(self.gradients))
+        return Squares(rows_squares(self.ids, gradients, self.num_rows), magnitudes=self.magnitudes())
 
     def magnitudes(self) -> torch.Tensor:
         """Returns the sums of the norms of the positions' gradients."""
@@ -388,8 +382,8 @@ class DenseUse:
         """Adds the weighted sum over examples."""
         del scratch
         gradients = self.gradients.to(compute_dtype(parameter)).flatten(1)
-        weights = torch.ones_like(gradients[:, 0]) if factors is None else factors.to(gradients.dtype)
-        sums.add_product(parameter, weights[None], gradients)
+        weights = gradients.new_ones(1, len(gradients)) if factors is None else factors.to(gradients.dtype)[None]
+        sums.add_product(parameter, weights, gradients)
 
 
 def dense_use(gradients: torch.Tensor) -> DenseUse:

@@ -357,12 +357,12 @@ class _LoopRun:
             rows = self.own_private_rows[poisson_sample(len(self.own_private_rows), rate, rng)]
         rows = rows[examples.num_targets[rows] > 0]  # the gradients of other rows are zero
         rows = rows[np.argsort(examples.ids.lengths[rows], kind="stable")]  # less padding; a sum has no order
-        loss_sum = 0.0
+        loss_sum: torch.Tensor | float = 0.0  # a number would wait for a GPU after each batch
         for part in physical_batches(rows, self.context.microbatch_size):
             with engine.recording(len(part)):
                 losses = self._losses(part)
-            loss_sum += float(engine.backward(losses).losses.sum())
-        return loss_sum, len(rows)
+            loss_sum = loss_sum + engine.backward(losses).losses.sum().double()
+        return float(loss_sum), len(rows)
 
     def _sums_of_people(self, engine: GradientEngine, drawn: Sequence[IntArray]) -> tuple[float, int]:
         """Adds the gradient of each person's mean loss, clipped once."""

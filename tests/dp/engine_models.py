@@ -174,7 +174,8 @@ def compare(
     def alone_wide(net, index):
         return losses_of(net, {k: v[index : index + 1] for k, v in wide.items()})[0]
 
-    gradients = dp_gradients.example_gradients(copy.deepcopy(model).double(), alone_wide, size)
+    eager = copy.deepcopy(getattr(model, "_orig_mod", model)).double()  # compiling it too would take longest
+    gradients = dp_gradients.example_gradients(eager, alone_wide, size)
     sizes = [dp_gradients.norm(g) for g in gradients]
     bound = max_grad_norm or float(torch.tensor(sizes).quantile(share)) or 1.0
     sums, norms = engine_sums(model, lowered, [batch], bound, **options)

@@ -129,7 +129,7 @@ def test_what_has_no_rule_and_is_unfrozen_later_says_so():
     loop = PrivateLoop(model=model).run()
     model[1].requires_grad_(True)
     loop.optimizer.param_groups[0]["params"].append(model[1].weight)
-    with pytest.raises(UnsupportedLayerError, match=r"'1\.weight' became trainable after the engine was attached"):
+    with pytest.raises(UnsupportedLayerError, match=r"'1\.weight' became trainable after make_private, and is used"):
         loop.run()
     assert loop.engine.num_steps == 3
 

@@ -7,6 +7,7 @@ import peft
 import pytest
 import torch
 from engine_models import Mean, check, engine_sums, gpt2, seeded, smooth_losses
+from oracles import dp_gradients
 from private_loops import PrivateLoop, cross_entropies, network
 from torch import nn
 from torch.nn import functional
@@ -238,3 +239,38 @@ def test_they_train_in_a_private_loop_and_couplings_are_found():
         warnings.simplefilter("ignore")
         with pytest.raises(IsolationError, match="other examples"):
             PrivateLoop(coupled, model=model, limit=3).run()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("is_frozen_at_first", [False, True])
+@pytest.mark.parametrize("size", [4, 1])
+@pytest.mark.parametrize("how", ["read_directly", "time_first", "positions", "in_checkpoint"])
+@pytest.mark.filterwarnings("ignore::pipelines.dp.one_by_one.SlowGradientWarning")
+def test_slow_parameters_may_be_frozen_and_unfrozen(how, size, is_frozen_at_first, mode):
+    model, x = made(how)
+    model, x = model.double(), x.double()
+    model.scale.requires_grad_(how == "in_checkpoint")  # the whole model is then a module without a rule
+    engine = GradientEngine(model, max_grad_norm=0.3, mode=mode)
+    for is_frozen in (is_frozen_at_first, not is_frozen_at_first, False, True, False):
+        for module in (model.layer, model.table):
+            module.requires_grad_(not is_frozen)
+        for part in (x[:size], x[size:]):
+            if not len(part):
+                continue
+            alone = dp_gradients.example_gradients(
+                model, lambda net, at, given=part: losses_of(net, {"x": given[at : at + 1]})[0], len(part)
+            )
+            with engine.recording(len(part)):
+                losses = losses_of(model, {"x": part})
+            engine.backward(losses)
+            expected = dp_gradients.clipped_sum(alone, 0.3)
+            assert dp_gradients.relative_error(engine.take_sums(), expected) < 1e-10
+
+
+def test_a_model_whose_layers_never_run_is_refused():
+    model = nn.Sequential(nn.Linear(3, 2))
+    engine = GradientEngine(model, max_grad_norm=1.0)
+    with engine.recording(4):
+        losses = functional.linear(torch.ones(4, 3), model[0].weight, model[0].bias).square().sum(1)
+    with pytest.raises(UnsupportedLayerError, match=r"no layer of the model ran.*'0\.weight'.*Call at least one layer"):
+        engine.backward(losses)

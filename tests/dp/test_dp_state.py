@@ -7,7 +7,7 @@ import torch
 from private_loops import PrivateLoop, cross_entropies, network, rows
 from torch import nn
 
-from pipelines.dp.errors import IsolationError
+from pipelines.dp.errors import IsolationError, NotFiniteError
 from pipelines.dp.gradients import GradientEngine
 
 NORMS = {
@@ -109,3 +109,26 @@ def test_embeddings_that_renormalise_are_refused_when_frozen_too():
     model = nn.Sequential(nn.Embedding(5, 3, max_norm=1.0).requires_grad_(False), nn.Linear(3, 2))
     with pytest.raises(IsolationError, match="max_norm"):
         GradientEngine(model, max_grad_norm=1.0)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_batch_that_is_not_finite_counts_for_no_trace(value):
+    """Gradients that are not finite show no coupling: it must be looked for in the next batch."""
+
+    class Coupled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(3, 3)
+
+        def forward(self, x):
+            h = self.layer(x)
+            return h - h.mean(0)
+
+    model, x = Coupled(), torch.randn(4, 3)
+    engine = GradientEngine(model, max_grad_norm=1.0)
+    for scale, error in ((value, NotFiniteError), (1.0, IsolationError)):
+        with engine.recording(4):
+            losses = model(x).square().sum(1) * scale
+        with pytest.raises(error):
+            engine.backward(losses)
+    assert not any(total.any() for total in engine.take_sums())
