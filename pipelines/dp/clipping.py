@@ -90,7 +90,8 @@ class Factors:
         """Returns the (B,) magnitudes (`pipelines.dp.uses.Use.magnitudes`) of the terms that enter the sum."""
         if self.layers is None:
             return self.whole * whole
-        return torch.stack([(self.layers[p] * m).square() for p, m in layers.items()]).sum(dim=0).sqrt()
+        squares = [(self.layers[p] * m).square() for p, m in layers.items()]
+        return torch.stack([torch.zeros_like(whole), *squares]).sum(dim=0).sqrt()
 
 
 def factors_of(
