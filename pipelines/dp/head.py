@@ -135,11 +135,10 @@ class _FusedHead(torch.autograd.Function):
             if run.batch_number != site.tape.batch_number:
                 raise LossError("these losses belong to an earlier batch; give backward those of the last one recorded")
             parameter = site.parameter("weight")
-            if parameter is not None:
+            if parameter is not None and ctx.needs_input_grad[3]:  # without it, the forward pass took no norms
                 site.tape.add(site.name, parameter, run.use(upstream))
-            if run.bias_gradients is not None:
-                parameter = site.parameter("bias")
-                assert parameter is not None  # noqa: S101
+            parameter = site.parameter("bias")
+            if parameter is not None and run.bias_gradients is not None:
                 site.tape.add(site.name, parameter, DenseUse(run.bias_gradients * upstream[:, None]))
         else:
             if run.weight_gradient is not None:
