@@ -219,6 +219,17 @@ def _num_values(shape: Shape) -> int:
     return sum(int(np.prod(size)) for _, _, size in shape)
 
 
+def separate_losses(losses: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Yields `separating_sets`, (B,) bool, each with the weighted sum of the (B,) losses of its examples.
+
+    Unequal weights: the effects of two examples on a third must not cancel, as they do in differences.
+    """
+    weights = 1 + torch.arange(len(losses), device=losses.device).mul(0.6180339887).frac()
+    sets = separating_sets(len(losses)) if len(losses) > 1 else torch.ones(1, 1, dtype=torch.bool)
+    for chosen in sets.to(losses.device):
+        yield chosen, (losses * weights.to(losses.dtype))[chosen].sum()
+
+
 def separating_sets(count: int) -> torch.Tensor:
     """Returns sets that separate every ordered pair of examples: some set holds the first and not the second.
 

@@ -11,10 +11,10 @@ import torch
 from pipelines.dp.attach import attach
 from pipelines.dp.cancellation import WholeGradients, cancelling
 from pipelines.dp.clipping import ClippingName, Factors, check_max_grad_norm, factors_of, within_limits
-from pipelines.dp.compositions import separating_sets
+from pipelines.dp.compositions import separate_losses
 from pipelines.dp.errors import LossError, UnsupportedLayerError
 from pipelines.dp.observation import Clipped, Observation, check_finite, check_losses, not_finite
-from pipelines.dp.one_by_one import check_settled, settle, uncaught
+from pipelines.dp.one_by_one import check_settled, check_unchanged, settle, uncaught
 from pipelines.dp.products import full_products
 from pipelines.dp.random_states import repeatable
 from pipelines.dp.state import StateGuard
@@ -92,6 +92,7 @@ class GradientEngine:
         self._traced: set[torch.nn.Parameter] = set()
         self._discovered: set[torch.nn.Parameter] = set()  # whose uses outside layers with a rule are known
         self._named: list[tuple[str, torch.nn.Parameter]] = []
+        self._held: set[torch.nn.Parameter] = set()  # the trainable ones of the batch
         self._trained = frozenset(name for name, p in model.named_parameters() if p.requires_grad)
         if not any(p.requires_grad for p in model.parameters()):
             raise UnsupportedLayerError("the model has no trainable parameter; set requires_grad_(True) on some")
@@ -250,6 +251,7 @@ class GradientEngine:
             raise LossError(f"{len(losses)} losses for a batch of {tape.batch_size} examples; give one for each")
         self._named = list(self._model.named_parameters())  # once: it takes as long as some layers
         held = [(p, p.grad) for _, p in self._named if p.requires_grad]
+        self._held = {p for p, _ in held}
         try:
             self._guard.check()
             for parameter, _ in held:
@@ -268,50 +270,45 @@ class GradientEngine:
 
     def _trace(self, losses: torch.Tensor) -> None:
         """Traces sets of losses back, once. Sets are used because a pass for each example would take B passes."""
-        trained = {p for _, p in self._named if p.requires_grad}
-        is_new = bool(trained - self._discovered)  # at first, and after parameters were unfrozen
+        is_new = bool(self._held - self._discovered)  # at first, and after parameters were unfrozen
         if len(losses) > 1:  # or after layers ran that had in no traced batch: a branch, an expert
             is_new = is_new or not self._is_traced or bool(self._tape.calls() - self._traced)
         if not is_new:
             return
-        check_finite(losses.detach())  # gradients that are not finite show nothing
-        # Unequal weights: the effects of two examples on a third must not cancel, as they do in differences.
-        weights = 1 + torch.arange(len(losses), device=losses.device).mul(0.6180339887).frac()
-        sets = separating_sets(len(losses)) if len(losses) > 1 else torch.ones(1, 1, dtype=torch.bool)
-        for chosen in sets.to(losses.device):
-            self._tape.traced = chosen
-            self._run(Phase.TRACE, (losses * weights.to(losses.dtype))[chosen].sum(), retain_graph=True)
-        self._discovered |= trained
+        check_finite(losses.detach())
+        for self._tape.traced, loss in separate_losses(losses):
+            self._run(Phase.TRACE, loss, retain_graph=True)
+        self._discovered |= self._held
         self._is_traced = len(losses) > 1
         self._traced |= self._tape.calls() if len(losses) > 1 else set()
 
     def _clip(self, losses: torch.Tensor) -> Clipped:
-        tape = self._tape
-        if self._mode == "book_keeping":
-            self._run(Phase.KEEP, losses.sum(), retain_graph=bool(self._slow))
-            norms, factors, shared = self._add_cancelling(losses)
-            with torch.no_grad():
-                tape.add_weighted(self._sums, shared)
-        else:
-            self._run(Phase.NORMS_ONLY, losses.sum(), retain_graph=True)
-            norms, factors, shared = self._add_cancelling(losses)
-            # The same backward pass again: one of weighted losses would round differently in bfloat16.
-            tape.sums, tape.factors = self._sums, shared
-            self._run(Phase.SUM, losses.sum(), retain_graph=bool(self._slow))
-        tape.add_slow(self._sums, shared)
+        tape, is_kept = self._tape, self._mode == "book_keeping"
+        self._run(
+            Phase.KEEP if is_kept else Phase.NORMS_ONLY, losses.sum(), retain_graph=not is_kept or bool(self._slow)
+        )
+        norms, batch_factors, apart, is_any = self._norms_and_factors(losses)
+        factors, shared = batch_factors.whole.clone(), batch_factors.without(apart)
+        try:
+            if is_any:
+                self._add_apart(losses, apart.nonzero().flatten().tolist(), norms, factors)
+            if is_kept:
+                with torch.no_grad():
+                    tape.add_weighted(self._sums, shared)
+            else:  # the same backward pass again: one of weighted losses would round differently in bfloat16
+                tape.sums, tape.factors = self._sums, shared
+                self._run(Phase.SUM, losses.sum(), retain_graph=bool(self._slow))
+            tape.add_slow(self._sums, shared)
+        except BaseException:  # the batch was added in part, and would count twice if it came again
+            self._sums, self._num_within = Sums(), 0.0
+            raise
         self._count_within(norms)
         return Clipped(norms, factors, losses.detach())
 
-    def _add_cancelling(self, losses: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, Factors]:
-        """Adds the examples whose terms are too large for a sum of the batch, separately and in float64.
-
-        Returns (B,) norms, (B,) factors, and the factors for the sum of the batch: 0 for the examples added here.
-        """
+    def _add_apart(self, losses: torch.Tensor, chosen: list[int], norms: torch.Tensor, factors: torch.Tensor) -> None:
+        """Adds examples whose terms are too large for a sum of the batch, in float64. Sets their norms and factors."""
         tape = self._tape
-        norms, batch_factors, needs_float64, is_any = self._norms_and_factors(losses)
-        factors = batch_factors.whole.clone()
-        chosen: list[int] = needs_float64.nonzero().flatten().tolist() if is_any else []
-        step = max(1, tape.budget.kept_bytes // (8 * sum(p.numel() for _, p in self._named if p.requires_grad)))
+        step = max(1, tape.budget.kept_bytes // (8 * sum(p.numel() for p in self._held)))
         for at in range(0, len(chosen), step):
             examples = chosen[at : at + step]
             tape.whole = whole = WholeGradients(examples)
@@ -325,7 +322,6 @@ class GradientEngine:
             found = self._factors(norms[examples], whole.layer_norms())
             factors[examples] = found.whole
             whole.add_weighted(self._sums, found)
-        return norms, factors, batch_factors.without(needs_float64)
 
     def _observe(self, losses: torch.Tensor) -> Observation:
         tape = self._tape
@@ -350,6 +346,7 @@ class GradientEngine:
                 parameter.grad = None
         if phase is not Phase.TRACE:
             check_settled(self._tape, self._slow)
+        check_unchanged(self._named, self._held)
 
     def _norms_and_factors(self, losses: torch.Tensor) -> tuple[torch.Tensor, Factors, torch.Tensor, bool]:
         """Returns (B,) norms, their factors, a mask of examples to be added in float64, and if there are any."""
@@ -360,6 +357,7 @@ class GradientEngine:
                 norms = settled()
                 factors, apart, (is_finite, is_any, _) = self._judged(norms, losses)
         if not is_finite:
+            self._is_traced = False  # gradients that are not finite show nothing
             raise not_finite()
         return norms, factors, apart, is_any
 

@@ -10,7 +10,7 @@ inputs of such modules included, by tracing, and by values (`pipelines.dp.isolat
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -36,15 +36,21 @@ class OneByOne:
     """The gradients of some parameters, example by example. They are kept for a second sweep if they fit.
 
     Args:
+        named: parameters of the model, with their names.
         losses: (B,) losses, whose graph is retained.
-        tape: tape of the batch, with the parameters.
+        tape: tape of the batch, with the slow parameters.
         kept_bytes: memory for gradients that are kept. One example always fits.
     """
 
-    def __init__(self, losses: torch.Tensor, tape: Tape, kept_bytes: int) -> None:
+    def __init__(
+        self, named: Sequence[tuple[str, torch.nn.Parameter]], losses: torch.Tensor, tape: Tape, kept_bytes: int
+    ) -> None:
         self._losses = losses
         self._tape = tape
-        self._parameters = [parameter for parameter in tape.slow if parameter.requires_grad]
+        self._named = [
+            (name, parameter) for name, parameter in named if parameter in tape.slow and parameter.requires_grad
+        ]
+        self._parameters = [parameter for _, parameter in self._named]
         size = len(losses) * sum(p.numel() * p.element_size() for p in self._parameters)
         self._kept: list[dict[torch.nn.Parameter, torch.Tensor]] | None = [] if size <= kept_bytes else None
 
@@ -67,6 +73,7 @@ class OneByOne:
         found = {p: torch.zeros_like(p) if p.grad is None else p.grad.detach() for p in self._parameters}
         for parameter in self._parameters:
             parameter.grad = None
+        check_unchanged(self._named, set(self._parameters))
         self._tape.phase = phase
         return found
 
@@ -89,7 +96,7 @@ def settle(
         The slow parameters, with the reason of each.
     """
     if any(parameter.requires_grad for parameter in tape.slow):  # frozen ones stay slow, for when they are not
-        tape.one_by_one = OneByOne(losses, tape, tape.budget.kept_bytes)
+        tape.one_by_one = OneByOne(named, losses, tape, tape.budget.kept_bytes)
     new = {p: why for p, why in tape.slow.items() if p not in before}
     listed = "; ".join(f"{name} ({new[p]})" for name, p in named if p in new) if new else ""
     if listed:
@@ -117,6 +124,20 @@ def check_settled(tape: Tape, before: Mapping[torch.nn.Parameter, str]) -> None:
             f"a layer ran in the backward pass in a way that no rule knows, and had not in the forward pass ({why}). "
             "Make the checkpoint around it do the same each time, or freeze the layer"
         )
+
+
+def check_unchanged(named: Iterable[tuple[str, torch.nn.Parameter]], trained: Container[torch.nn.Parameter]) -> None:
+    """Checks that a backward pass froze and unfroze no parameter.
+
+    Raises:
+        UnsupportedLayerError: it did: the next pass over the batch would have other gradients.
+    """
+    for name, parameter in named:
+        if parameter.requires_grad != (parameter in trained):
+            raise UnsupportedLayerError(
+                f"parameter {name!r} was frozen or unfrozen during a backward pass, as by a hook. Then the norms would "
+                "not bound the sum. Call requires_grad_ between batches"
+            )
 
 
 def uncaught(name: str, *, is_new: bool, has_run: bool) -> UnsupportedLayerError:
