@@ -191,7 +191,7 @@ class _Chunks:
     ) -> None:
         self._hidden = hidden.detach()
         self._weight = weight.detach().to(hidden.dtype)
-        self._bias = bias
+        self._bias = None if bias is None else bias.detach()
         self._labels = labels
         self._weights = weights
         self._dtype = compute_dtype(hidden)
@@ -208,7 +208,7 @@ class _Chunks:
         room = Room() if site is None else site.tape.room
         self._kept = room.take((num_kept, length, num_tokens), self._dtype, hidden.device)
         self.batch_number = 0 if site is None else site.tape.batch_number
-        self._normalisers = torch.empty(size, length, **kind)
+        self._normalisers, self._own = torch.empty(2, size, length, **kind)
         self._norms = torch.zeros(size, dtype=torch.float64, device=hidden.device)
         self._terms, self._magnitudes = torch.zeros_like(self._norms), torch.zeros_like(self._norms)
         self.hidden_gradient = torch.empty(hidden.shape, dtype=hidden.dtype, device=hidden.device)
@@ -234,9 +234,10 @@ class _Chunks:
         hidden = self._hidden[start:stop]
         compute_logits(hidden.flatten(0, 1), self._weight, self._bias, logits)
         labels, weights = self._labels[start:stop].flatten(), self._weights[start:stop].flatten()
-        found, normalisers = softmax_in_place(logits, labels, weights)
+        found, normalisers, own = softmax_in_place(logits, labels, weights)
         losses[start:stop] = found.view(count, length).sum(dim=1)
         self._normalisers[start:stop] = normalisers.view(count, length)
+        self._own[start:stop] = own.view(count, length)
         if self._needs_hidden:
             gradient = torch.mm(logits.to(self._weight.dtype), self._weight)
             self.hidden_gradient[start:stop] = gradient.view(count, length, -1)
@@ -258,6 +259,7 @@ class _Chunks:
             labels=self._labels,
             weights=self._weights,
             normalisers=self._normalisers,
+            own=self._own,
             kept=self._kept,
             chunk=self._chunk,
             unit_norms=self._norms,

@@ -12,7 +12,8 @@ from pipelines.dp.uses import CACHE_ELEMENTS, Direction, MemoryBudget, RowsUse, 
 def softmax_in_place(logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Turns logits into the gradients of the weighted losses.
 
-    Takes a few rows at a time, so that the passes over them stay in the cache.
+    Takes a few rows at a time, so that the passes over them stay in the cache. The gradient of the label's own logit is
+    what the others add up to: a probability near 1, less 1, would have lost its digits.
 
     Args:
         logits: (N, V), overwritten with weights * (softmax - one_hot(labels)).
@@ -20,21 +21,25 @@ def softmax_in_place(logits: torch.Tensor, labels: torch.Tensor, weights: torch.
         weights: (N,).
 
     Returns:
-        (N,) weighted losses, and (N,) log-sum-exps.
+        (N,) weighted losses, (N,) log-sum-exps, and (N,) gradients of the labels' own logits.
     """
     num_rows, size = logits.shape
-    normalisers = logits.new_empty(num_rows)
-    picked = logits.gather(1, labels[:, None])[:, 0]
+    normalisers, own = logits.new_empty(2, num_rows)
+    labels = labels[:, None]
+    picked = logits.gather(1, labels)
     step = max(1, CACHE_ELEMENTS // size) if logits.device.type == "cpu" else max(1, num_rows)
     for at in range(0, num_rows, step):
-        part = logits[at : at + step]
+        rows = slice(at, at + step)
+        part = logits[rows]
         top = part.amax(dim=1, keepdim=True)
-        part.sub_(top).exp_()
-        total = part.sum(dim=1, keepdim=True)
-        part.mul_(weights[at : at + step, None] / total)
-        normalisers[at : at + step] = (top + total.log())[:, 0]
-    logits.scatter_add_(1, labels[:, None], -weights[:, None])
-    return (normalisers - picked) * weights, normalisers
+        part.sub_(top).exp_().scatter_(1, labels[rows], 0)
+        others = part.sum(dim=1, keepdim=True)
+        total = others + (picked[rows] - top).exp_()
+        scale = weights[rows, None] / total
+        of_label = (others * scale).neg_()
+        part.mul_(scale).scatter_(1, labels[rows], of_label)
+        normalisers[rows], own[rows] = (top + total.log())[:, 0], of_label[:, 0]
+    return (normalisers - picked[:, 0]) * weights, normalisers, own
 
 
 def pieces(start: int, stop: int, size: int) -> list[tuple[int, int]]:
@@ -64,6 +69,7 @@ class HeadUse:
         labels: (B, T) int64.
         weights: (B, T) weights of the losses, 0 at positions without target.
         normalisers: (B, T) log-sum-exps.
+        own: (B, T) gradients of the labels' own logits, for an upstream gradient of 1.
         kept: (n, T, V) gradients of the logits of the first n examples; those of the others are computed again.
         chunk: number of examples that are computed again at once.
         unit_norms, unit_terms, unit_magnitudes: (B,) float64 each, see `Squares`, for an upstream gradient of 1.
@@ -76,6 +82,7 @@ class HeadUse:
     labels: torch.Tensor
     weights: torch.Tensor
     normalisers: torch.Tensor
+    own: torch.Tensor
     kept: torch.Tensor
     chunk: int
     unit_norms: torch.Tensor
@@ -105,13 +112,8 @@ class HeadUse:
         hidden = self.hidden[start:stop].flatten(0, 1)
         out = torch.empty(len(hidden), len(self.weight), dtype=compute_dtype(hidden), device=hidden.device)
         compute_logits(hidden, self.weight, self.bias, out)
-        weights, labels = self.weights[start:stop].flatten(), self.labels[start:stop].flatten()
-        normalisers = self.normalisers[start:stop].flatten()
-        step = max(1, CACHE_ELEMENTS // out.shape[1]) if out.device.type == "cpu" else max(1, len(out))
-        for at in range(0, len(out), step):
-            part = slice(at, at + step)
-            out[part].sub_(normalisers[part, None]).exp_().mul_(weights[part, None])
-        out.scatter_add_(1, labels[:, None], -weights[:, None])
+        # As in the forward pass: for the same examples together, these have the very bits of which norms were taken.
+        softmax_in_place(out, self.labels[start:stop].flatten(), self.weights[start:stop].flatten())
         return out.view(stop - start, -1, out.shape[1])
 
     def _parts(self, start: int, stop: int) -> list[tuple[int, int]]:
@@ -155,9 +157,9 @@ class HeadUse:
         logits = torch.bmm(self.hidden[start:stop], self.weight[ids].transpose(1, 2)).to(self.upstream.dtype)
         if self.bias is not None:
             logits += self.bias[ids][:, None, :]
-        entries = logits.sub_(self.normalisers[start:stop, :, None]).exp_()
-        entries -= (self.labels[start:stop, :, None] == ids[:, None, :]).to(entries.dtype)
-        return entries.mul_(self.weights[start:stop, :, None])
+        entries = logits.sub_(self.normalisers[start:stop, :, None]).exp_().mul_(self.weights[start:stop, :, None])
+        is_own = self.labels[start:stop, :, None] == ids[:, None, :]
+        return torch.where(is_own, self.own[start:stop, :, None], entries)
 
     def cross(self, embedding: RowsUse) -> torch.Tensor:
         """Returns (B,) inner products with the gradient of a tied embedding, sum_{t,s} b_t[id_s] <h_t, g_s>.
