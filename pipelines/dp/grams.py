@@ -73,18 +73,18 @@ def term_magnitudes(
 
 def dense_squares(gradients: torch.Tensor) -> torch.Tensor:
     """Returns (B,) float64 squared norms of gradients (B, ...). Long sums are joined in float64."""
-    if gradients.dim() < 3:
-        gradients = gradients.reshape(gradients.shape[0], -1)
-        if gradients.shape[1] <= _LONGEST:  # one sum: the few operations that it takes are most of its cost
-            return torch.linalg.vector_norm(gradients, dim=1).double().square_()
-        gradients = gradients[:, None]
-    rows = gradients.flatten(1, -2)
-    if rows.shape[2] > _LONGEST:
-        rest = rows.shape[2] % _PART
-        parts = rows[:, :, : rows.shape[2] - rest].unflatten(2, (-1, _PART)).flatten(1, 2)
-        return dense_squares(parts) + dense_squares(rows[:, :, rows.shape[2] - rest :])
-    norms: torch.Tensor = torch.linalg.vector_norm(rows, dim=2)
-    return norms.double().square_().sum(dim=1)
+    width = gradients.shape[1:].numel() if gradients.dim() < 3 else gradients.shape[-1]
+    is_long = width > _LONGEST and gradients.dtype == torch.float32 and gradients.device.type == "cpu"
+    if gradients.dim() < 3 and not is_long:  # one sum: the few operations that it takes are most of its cost
+        return torch.linalg.vector_norm(gradients.reshape(gradients.shape[0], -1), dim=1).double().square_()
+    rows = gradients.flatten(1)[:, None] if gradients.dim() < 3 else gradients.flatten(1, -2)
+    cut = width - width % _PART if is_long else 0
+    norms: torch.Tensor = torch.linalg.vector_norm(rows[:, :, cut:], dim=2)
+    squares = norms.double().square_().sum(dim=1)
+    if cut:
+        parts: torch.Tensor = torch.linalg.vector_norm(rows[:, :, :cut].unflatten(2, (-1, _PART)), dim=3)
+        squares += parts.double().square_().sum(dim=(1, 2))
+    return squares
 
 
 def rows_squares(ids: torch.Tensor, gradients: torch.Tensor, num_rows: int) -> torch.Tensor:
