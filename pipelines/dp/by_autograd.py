@@ -81,6 +81,7 @@ class _ByAutograd(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, site: Site, call: _Call, out: torch.Tensor, *tensors: torch.Tensor) -> torch.Tensor:
         ctx.site, ctx.call, ctx.num_inputs = site, call, len(call.tensors)
+        ctx.num_trained = len(tensors) - ctx.num_inputs  # as of now: some may be frozen before the backward pass
         ctx.autocast = torch.is_autocast_enabled(out.device.type), torch.get_autocast_dtype(out.device.type)
         ctx.save_for_backward(*tensors[: ctx.num_inputs])
         return out
@@ -117,7 +118,7 @@ class _ByAutograd(torch.autograd.Function):
         back: list[torch.Tensor | None] = [None] * ctx.num_inputs
         for at, value in zip(real, of_inputs, strict=True):
             back[at] = value
-        return None, None, None, *back, *([None] * len(trained))
+        return None, None, None, *back, *([None] * ctx.num_trained)
 
 
 def by_autograd(site: Site, *args: Any, **kwargs: Any) -> Any:

@@ -53,6 +53,32 @@ def test_a_fused_head_may_be_unfrozen_or_frozen_before_the_backward_pass(name, i
     assert dp_gradients.norm(engine.take_sums()) <= 0.001 * (1 + 1e-12)
 
 
+class Scaled(nn.Linear):
+    """A module without a rule."""
+
+    def __init__(self):
+        super().__init__(3, 3)
+        self.scale = nn.Parameter(torch.ones(3))
+
+    def forward(self, x):
+        return super().forward(x) * self.scale
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", ["weight", "scale"])
+@pytest.mark.parametrize("is_frozen_first", [True, False])
+def test_a_module_without_a_rule_may_be_unfrozen_or_frozen_before_the_backward_pass(name, is_frozen_first, mode):
+    torch.manual_seed(3)
+    model = nn.Sequential(nn.Linear(3, 3), Scaled())
+    engine, parameter = GradientEngine(model, max_grad_norm=0.001, mode=mode), getattr(model[1], name)
+    for _ in range(2):
+        parameter.requires_grad_(not is_frozen_first)
+        losses = losses_of(engine, model, torch.randn(1, 3))
+        parameter.requires_grad_(is_frozen_first)
+        engine.backward(losses)
+        assert dp_gradients.norm(engine.take_sums()) <= 0.001 * (1 + 1e-6)
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("parity", [0, 1])
 @pytest.mark.parametrize("layer", ["first", "read"])
