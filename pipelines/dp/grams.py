@@ -76,13 +76,14 @@ def dense_squares(gradients: torch.Tensor) -> torch.Tensor:
     width = gradients.shape[1:].numel() if gradients.dim() < 3 else gradients.shape[-1]
     is_long = width > _LONGEST and gradients.dtype == torch.float32 and gradients.device.type == "cpu"
     if gradients.dim() < 3 and not is_long:  # one sum: the few operations that it takes are most of its cost
-        return torch.linalg.vector_norm(gradients.reshape(gradients.shape[0], -1), dim=1).double().square_()
+        whole: torch.Tensor = torch.linalg.vector_norm(gradients.reshape(gradients.shape[0], width), dim=1)
+        return whole.double().square_()
     rows = gradients.flatten(1)[:, None] if gradients.dim() < 3 else gradients.flatten(1, -2)
     cut = width - width % _PART if is_long else 0
     norms: torch.Tensor = torch.linalg.vector_norm(rows[:, :, cut:], dim=2)
     squares = norms.double().square_().sum(dim=1)
     if cut:
-        parts: torch.Tensor = torch.linalg.vector_norm(rows[:, :, :cut].unflatten(2, (-1, _PART)), dim=3)
+        parts: torch.Tensor = torch.linalg.vector_norm(rows[:, :, :cut].view(*rows.shape[:2], -1, _PART), dim=3)
         squares += parts.double().square_().sum(dim=(1, 2))
     return squares
 
