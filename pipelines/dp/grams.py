@@ -83,7 +83,9 @@ def dense_squares(gradients: torch.Tensor) -> torch.Tensor:
     norms: torch.Tensor = torch.linalg.vector_norm(rows[:, :, cut:], dim=2)
     squares = norms.double().square_().sum(dim=1)
     if cut:
-        parts: torch.Tensor = torch.linalg.vector_norm(rows[:, :, :cut].view(*rows.shape[:2], -1, _PART), dim=3)
+        parts: torch.Tensor = torch.linalg.vector_norm(
+            rows[:, :, :cut].view(*rows.shape[:2], cut // _PART, _PART), dim=3
+        )
         squares += parts.double().square_().sum(dim=(1, 2))
     return squares
 
