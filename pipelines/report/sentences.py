@@ -56,7 +56,7 @@ def meaning_of(claims: Sequence[Mapping[str, Any]]) -> str:
     )
     return (
         f"In plain words: whoever guesses {about} may be helped by what is published, but the odds of the guess change "
-        f"{by}; that this fails has a probability of {real(delta, 3, upper=True)}, roughly.{kept} It holds for "
+        f"{by}, up to a slack of {real(delta, 3, upper=True)} (δ).{kept} It holds for "
         f"{holds}. {limit}"
     )
 
