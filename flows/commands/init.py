@@ -27,6 +27,10 @@ dates_and_numbers = "careful"   # "all": no date or number stays. "identifying":
 reads_original = true           # policies read placeholders, and the original text too
 """
 _CUT_FIELDS: Final = "cut_fields = true                 # tokens end at the marks of JSON, CSV and key=value\n"
+_SAMPLES: Final = (
+    "show_samples = true               # rows before and after redaction, in the full report: the built-in text is "
+    "made up\n"
+)
 _FEWEST: Final = "in each, at least: 300 in all take an hour or two to review (docs/reviewing.md)"
 
 
@@ -76,6 +80,7 @@ def write_starter(
             "every sentence is reviewed (a census). Without gold": "of the training sentences. Without gold",
             "expected_items = 1_000_000  ": f"expected_items = {seen.expected_items:_}".ljust(28),
             f"epochs = {USUAL_EPOCHS}\n": _epochs(seen),
+            _SAMPLES: "",
             'mode = "auto"  ': f'{_split_language(seen)}{_CUT_FIELDS}mode = "auto"  ',
         }
         for old, new in replaced.items():

@@ -200,7 +200,9 @@ class ClaimBuilder:
     def tells(self) -> str:
         """How a statement begins: the attacker's view, and that epsilon bounds it, whatever its size."""
         is_model_alone = self.publication.not_covered or not self.publication.publishes_model
-        return f"{'The model' if is_model_alone else 'What this run publishes'} tells no more than ε allows about whether"
+        return (
+            f"{'The model' if is_model_alone else 'What this run publishes'} tells no more than ε allows about whether"
+        )
 
     @property
     def neighbours_of_dp(self) -> str:

@@ -13,7 +13,7 @@ from pipelines.report.numbers import count, percent, real
 from pipelines.report.people import audited_sentences, covered_text
 from pipelines.report.words import SOURCES
 
-_LARGE_FACTOR: Final = 1e6
+_LARGE: Final = math.log(1e6)
 _GUESSES: Final[Mapping[str, str]] = {
     "owner_dp": "what one person wrote",
     DP_NOTION: "one {unit} of the private side",
@@ -45,9 +45,8 @@ def meaning_of(claims: Sequence[Mapping[str, Any]]) -> str:
     limit = _OPEN.get(claim["notion"], _SILENT)
     if epsilon == 0:
         return f"In plain words: what is published is no help to whoever guesses {about}. {limit}"
-    factor = math.exp(epsilon)
-    by = f"by a factor of at most {real(factor, 3, upper=True)}" if factor < _LARGE_FACTOR else "by more than a million"
-    kept = "" if factor < _LARGE_FACTOR else " That is hardly a protection."
+    by = odds_change(epsilon)
+    kept = "" if epsilon < _LARGE else " That is hardly a protection."
     whom = f"whoever wrote or is named in one {unit}" if claim["notion"] == DP_NOTION else f"one {unit}"
     holds = (
         covered_text(claim, "everything that one person wrote")
@@ -59,6 +58,13 @@ def meaning_of(claims: Sequence[Mapping[str, Any]]) -> str:
         f"{by}, up to a slack of {real(delta, 3, upper=True)} (δ).{kept} It holds for "
         f"{holds}. {limit}"
     )
+
+
+def odds_change(epsilon: float) -> str:
+    """Says by how much the odds of a guess may change at an epsilon."""
+    if epsilon >= _LARGE:
+        return "by a factor that may exceed a million"
+    return f"by a factor of at most {real(math.exp(epsilon), 3, upper=True)}"
 
 
 def given_away(report: Mapping[str, Any]) -> str:
