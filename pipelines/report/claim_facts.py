@@ -90,6 +90,8 @@ def _as_in_paper(figures: Mapping[str, Any]) -> str:
     return ", ".join(
         RELATIONS.get(str(value), plain(value))
         if name == "relation"
-        else f"{_SYMBOLS.get(name, name)} = {'above 1' if name == 'delta' and value is None else plain(value)}"
+        else "δ above 1"
+        if name == "delta" and value is None
+        else f"{_SYMBOLS.get(name, name)} = {plain(value)}"
         for name, value in figures.items()
     )

@@ -71,8 +71,7 @@ def given_away(report: Mapping[str, Any]) -> str:
     """Says which part of the text is open as it was written."""
     shards = report["shards"]
     num = shards.get("num_public")
-    whole = None if num is None or shards.get("num_private") is None else num + shards["num_private"]
-    some = "rows" if num is None else f"{count(num)} rows" if whole is None else f"{count(num)} of {count(whole)} rows"
+    some = "rows" if num is None else f"{count(num)}{_of_all(num, shards)} rows"
     name = report["training"].get("method")
     spec = None if name is None else method(name)
     if report["publishes_rows"]:
@@ -94,6 +93,16 @@ def given_away(report: Mapping[str, Any]) -> str:
         f"{said} The model was trained without noise on text of private rows, too ({spec.without_noise}), and may "
         "repeat it. Nothing protects what no policy masked there."
     )
+
+
+def _of_all(num_public: int, shards: Mapping[str, Any]) -> str:
+    """Returns the number of training rows, of which repeats are one mask each and do not count."""
+    num_private, repeats = shards.get("num_private"), shards.get("num_duplicates") or 0
+    if num_private is None:
+        return ""
+    if not 0 < repeats <= num_private:
+        return f" of {count(num_public + num_private)}"
+    return f" of {count(num_public + num_private - repeats)} different"
 
 
 def _is_unnoised(spec: MethodSpec, settings: Mapping[str, Any]) -> bool:

@@ -217,6 +217,8 @@ def test_rows_that_nothing_protects_are_named(full: dict[str, Any]) -> None:
         {**crt, "publishes_rows": True}
     )
     assert "trained without noise on 1,379 of 10,548 rows" in given_away({**crt, "publishes_rows": False})
+    repeats = {**crt, "shards": {**shards, "num_duplicates": 5_300}, "publishes_rows": True}
+    assert given_away(repeats).startswith("1,379 of 5,248 different rows of the training text are published")
     none = {**crt, "publishes_rows": False, "training": {"method": "dpsgd"}}
     assert given_away(none) == "No row of the text is published."
 
