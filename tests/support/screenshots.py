@@ -51,7 +51,7 @@ def take(project: Path, out: Path) -> list[Path]:
             browser.open(page.resolve().as_uri())
             bottom = browser.js("document.querySelector('.sign-off').getBoundingClientRect().bottom")
             browser.screenshot(out / "sign-off.webp", height=bottom)
-            browser.resize(1100, 760)
+            browser.resize(1100, 800)
             review(browser, Path(folder) / "reviews", out / "review-page.png")
         finally:
             browser.close()
