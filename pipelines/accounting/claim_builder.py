@@ -198,7 +198,7 @@ class ClaimBuilder:
 
     @property
     def tells(self) -> str:
-        """How a statement begins: the attacker's view, and that epsilon bounds it, whatever its size."""
+        """The beginning of a statement: what is seen, and that it tells no more than epsilon allows."""
         is_model_alone = self.publication.not_covered or not self.publication.publishes_model
         return (
             f"{'The model' if is_model_alone else 'What this run publishes'} tells no more than ε allows about whether"

@@ -160,4 +160,4 @@ def found_by_attacks(audit: Mapping[str, Any] | None) -> list[str]:
             f"{count(extraction['num_found_only_by_model'])} secrets were written by this model and by none that never "
             "read them."
         )
-    return [*found, "That attacks find nothing proves nothing."]
+    return [*found, "A failed attack is not a proof of safety."]

@@ -198,7 +198,7 @@ def test_misses_and_attacks_are_told_with_what_they_rest_on(full: dict[str, Any]
     assert first.startswith("ALARM")
     assert "at least 0.5678 at 95" in others[0]
     assert "no leak seen" in others[1]
-    assert others[-1] == "That attacks find nothing proves nothing."
+    assert others[-1] == "A failed attack is not a proof of safety."
 
 
 def test_what_was_refused_or_not_attacked_counts_as_unmeasured(full: dict[str, Any]) -> None:

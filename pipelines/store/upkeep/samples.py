@@ -64,7 +64,7 @@ def written_texts(sampled: SampledFrom) -> tuple[str, ...]:
     trained = open_trained(sampled.model, device="cpu")
     if trained.task != "language_modelling":
         return ()
-    speakers = sorted(trained.control.speakers) or [None]
+    speakers: list[str | None] = [*sorted(trained.control.speakers)] or [None]
     prompts = [Record(texts=[""], speakers=[speaker]) for speaker in speakers[:_NUM_TEXTS]]
     num = -(-_NUM_TEXTS // len(prompts))
     texts = trained.generate(prompts, num=num, max_new_tokens=_MOST_TOKENS, temperature=TEMPERATURE, seed=0)

@@ -11,6 +11,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pipelines.files import fsync_path
 from pipelines.graph import GRAPH
@@ -109,7 +110,8 @@ def _publish_views(session: Session, outcomes: Iterable[Outcome]) -> dict[str, s
 def _sampled(session: Session, by_stage: Mapping[str, Sequence[Outcome]]) -> SampledFrom | None:
     """Returns what samples come from; None if the settings ask for none, or a stage before was skipped."""
     sentences, redacted = ([o.key or "" for o in by_stage.get(stage, ())] for stage in ("split", "redact"))
-    if not session.configs["report"].show_samples or not sentences or len(sentences) != len(redacted):
+    config: Any = session.configs["report"]
+    if not config.show_samples or not sentences or len(sentences) != len(redacted):
         return None
     model = session.roots.public / "latest" / "model"
     return SampledFrom(partitions=tuple(zip(sentences, redacted, strict=True)), model=model)
