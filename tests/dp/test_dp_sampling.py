@@ -160,6 +160,17 @@ def test_the_loader_takes_every_step_of_an_epoch_once(workers):
     assert watcher.said.count("part") == sum(max(len(s) - 1, 0) for s in samples) > 0
 
 
+@pytest.mark.slow
+def test_workers_start_as_the_loader_that_was_handed_in_says():
+    """Forked workers fail in a process that ran a Prefect flow."""
+    data = torch.utils.data.TensorDataset(torch.arange(12.0)[:, None])
+    outer = DataLoader(data, batch_size=12, num_workers=2, multiprocessing_context="forkserver", prefetch_factor=1)
+    loader = PoissonLoader(outer, plan_private_steps(12, 12, 1), Watcher(), seeded(3))
+    assert [batch.flatten().tolist() for (batch,) in loader] == [list(range(12))]
+    assert loader._inner.multiprocessing_context.get_start_method() == "forkserver"
+    assert loader._inner.prefetch_factor == 1
+
+
 def test_processes_draw_from_shards_that_cover_the_records_once():
     data = torch.utils.data.TensorDataset(torch.arange(10)[:, None])
     plan = plan_private_steps(10, 10, 1)  # everybody, each step

@@ -23,6 +23,7 @@ from trainer_loops import (
     flat,
     losses_of,
     plain,
+    short_of,
     trainer,
     trainer_of,
 )  # fmt: skip
@@ -54,10 +55,6 @@ def _light():
         yield
     AcceleratorState._reset_state(reset_partial_state=True)
     GradientState._reset_state()
-
-
-def short_of(caught):
-    return [str(w.message) for w in caught if "planned noisy steps" in str(w.message)]
 
 
 def configurations():

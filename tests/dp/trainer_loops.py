@@ -167,3 +167,8 @@ LOOPS = {"plain": plain, "by step": by_step, "accelerate": accelerated, "Trainer
 
 def flat(model):
     return np.concatenate([p.detach().numpy().ravel() for p in model.parameters()])
+
+
+def short_of(caught):
+    """The warnings that planned steps were left."""
+    return [str(w.message) for w in caught if "planned noisy steps" in str(w.message)]

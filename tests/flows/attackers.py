@@ -9,6 +9,8 @@ import os
 import shutil
 import subprocess
 import threading
+import urllib.error
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -140,3 +142,23 @@ class ForeignPage:
 class _Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *arguments: object) -> None:
         pass
+
+
+def status(url: str, method: str = "GET", **headers: str) -> int:
+    """Returns the status that a server answers with."""
+    request = urllib.request.Request(url, method=method, headers=headers, data=b"{}" if method != "GET" else None)
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def no_redirect() -> urllib.request.OpenerDirector:
+    """Returns an opener that follows no redirection."""
+
+    class Stay(urllib.request.HTTPRedirectHandler):
+        def redirect_request(self, *arguments: Any) -> None:
+            return None
+
+    return urllib.request.build_opener(Stay)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attackers import PAGE, START_A_COMMAND, ForeignPage, as_another_user, need_another_user
+from attackers import PAGE, START_A_COMMAND, ForeignPage, as_another_user, need_another_user, no_redirect, status
 from support import REPOSITORY
 from support.prefect_server import BIN, Server, wait_for
 from support.project import free_port, small_project
@@ -130,15 +130,6 @@ def test_a_page_of_another_origin_reads_and_starts_nothing_on_ours(ours: Server,
     assert "silent" not in sockets
 
 
-def _status(url: str, method: str = "GET", **headers: str) -> int:
-    request = urllib.request.Request(url, method=method, headers=headers, data=b"{}" if method != "GET" else None)
-    try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return int(answer.status)
-    except urllib.error.HTTPError as error:
-        return error.code
-
-
 def test_only_health_answers_without_the_password(ours: Server) -> None:
     """Guards: an endpoint of this or a later Prefect that forgets to ask. Beside the API, only the page's own files."""
     paths = ours.call("GET", "/openapi.json")["paths"]
@@ -146,10 +137,10 @@ def test_only_health_answers_without_the_password(ours: Server) -> None:
     answered = set()
     for path, methods in paths.items():
         url = ours.api.removesuffix("/api") + "/api" + re.sub(r"\{\w+\}", "x", path.removeprefix("/api"))
-        answered |= {path for method in methods if _status(url, method.upper()) not in REFUSED}
+        answered |= {path for method in methods if status(url, method.upper()) not in REFUSED}
     assert {path.removeprefix("/api") for path in answered} == {"/health", "/ready"}
     for path in ("/api/docs", "/api/redoc", "/api/openapi.json", "/api/static/", "/api/health/", "/api/x/health"):
-        assert _status(ours.api.removesuffix("/api") + path) in REFUSED, path
+        assert status(ours.api.removesuffix("/api") + path) in REFUSED, path
 
 
 def test_every_websocket_of_prefect_asks_for_the_password() -> None:
@@ -168,7 +159,7 @@ def test_every_websocket_of_prefect_asks_for_the_password() -> None:
 
 def test_a_rebound_name_and_another_origin_get_nothing(ours: Server) -> None:
     """Guards: DNS rebinding makes a page same-origin to the browser; it has no password for that origin."""
-    assert _status(f"{ours.api}/admin/settings", Host="evil.example:80", Origin="http://evil.example") in REFUSED
+    assert status(f"{ours.api}/admin/settings", Host="evil.example:80", Origin="http://evil.example") in REFUSED
     for origin, allowed in (("http://evil.example", None), ("null", None), (ours.api.removesuffix("/api"), ...)):
         request = urllib.request.Request(f"{ours.api}/health", headers={"Origin": origin})
         with urllib.request.urlopen(request) as answer:
@@ -394,17 +385,9 @@ EventsWorker.instance().drain()
         body = {"filter": {"event": {"name": ["reticent.through-the-proxy"]}}}
         wait_for("the event", lambda: ours.call("POST", "/events/filter", body)["events"], 20)
         with pytest.raises(urllib.error.HTTPError) as moved:
-            _no_redirect().open(urllib.request.Request(f"http://127.0.0.1:{plain}/", headers={"Host": site}))
+            no_redirect().open(urllib.request.Request(f"http://127.0.0.1:{plain}/", headers={"Host": site}))
         assert moved.value.code == 308
         assert moved.value.headers["Location"].startswith("https://")
     finally:
         proxy.terminate()
         proxy.wait(20)
-
-
-def _no_redirect() -> urllib.request.OpenerDirector:
-    class Stay(urllib.request.HTTPRedirectHandler):
-        def redirect_request(self, *arguments: Any) -> None:
-            return None
-
-    return urllib.request.build_opener(Stay)

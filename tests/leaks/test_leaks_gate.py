@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,10 +26,8 @@ from pipelines.gate.files import units_of
 from pipelines.gate.strings import Choice, StringIndex, fragments, masked_strings, words_of
 from pipelines.graph import GRAPH
 from pipelines.policies.tables import REDACTED
-from pipelines.processes import withhold_library_messages
 from pipelines.settings.gate import GateConfig
 from pipelines.stages.prepare import gate, gate_strings
-from pipelines.store.building.plan import explain
 from pipelines.store.objects.public_search import search_public_files
 
 WORDS = st.text("abAB1é ", min_size=1, max_size=12)
@@ -349,45 +345,6 @@ def test_our_own_wording_and_computed_numbers_are_no_finds(tmp_path: Path) -> No
     _publish(tmp_path / "bad", {"report.json": {"x": "123-456-7890"}})
     with pytest.raises(PrivacyGateError, match="NAME 1"):
         _search(tmp_path / "bad", gated)
-
-
-# --- messages -----------------------------------------------------------------------------------------------------
-
-
-def test_the_ignore_list_is_never_printed() -> None:
-    base: dict[str, Any] = {"code": {}, "seed": 0, "environment": {"packages": {}, "python": "", "machine": ""}}
-    then, now = ({**base, "config": {"gate": {"ignore": names, "min_characters": 3}}} for names in ([], ["Zebulon"]))
-    assert explain(then, now, None) == ["config.gate.ignore changed"]
-
-
-def test_libraries_cannot_quote_text(capsys: pytest.CaptureFixture[str]) -> None:
-    factory, show = logging.getLogRecordFactory(), warnings.showwarning
-    records: list[logging.LogRecord] = []
-    handler = logging.Handler()
-    handler.emit = records.append  # type: ignore[method-assign]
-    root = logging.getLogger()
-    root.addHandler(handler)
-    try:
-        withhold_library_messages()
-        withhold_library_messages()
-        try:
-            raise ValueError("Zebulon")
-        except ValueError:
-            logging.getLogger("spacy").exception("sentence %s", "Zebulon")
-        logging.getLogger("reticent.test").warning("ours: %s", "kept")
-        with warnings.catch_warnings():
-            warnings.simplefilter("always")
-            withhold_library_messages()
-            warnings.warn("Zebulon", stacklevel=1)
-    finally:
-        root.removeHandler(handler)
-        logging.setLogRecordFactory(factory)
-        warnings.showwarning = show
-    told = [logging.Formatter().format(record) for record in records]
-    assert len(told) == 2
-    assert "Zebulon" not in "".join(told)
-    assert told[1] == "ours: kept"
-    assert "Zebulon" not in capsys.readouterr().err
 
 
 ELSEWHERE = {

@@ -339,9 +339,9 @@ def test_wrong_settings_are_refused(wrong):
         DedupConfig(**wrong)
 
 
-def test_stage_modules_import_nothing_heavy():
-    loaded = loaded_after("import pipelines.settings.dedup")
-    assert not {"numpy", "pyarrow", "mmh3"} & loaded
+def test_settings_import_nothing_heavy():
+    loaded = loaded_after("from pipelines.settings import dedup, estimate, guarantee, sample")
+    assert not {"numpy", "scipy", "pyarrow", "mmh3", "dp_accounting", "torch", "spacy"} & loaded
 
 
 def _run_shuffled(root, corpus, num_workers, rng):

@@ -2,102 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import pytest
 from accounting.built_releases import release
+from guarantee_stage import ESTIMATE, RATE, claims, stated
 from pydantic import ValidationError
-from support.contexts import artifact, stage_context
-from support.imports import loaded_after
 from support.training_events import EVENTS
 
 from pipelines.context import Releases
-from pipelines.corpus.tables import DOCUMENTS
 from pipelines.miss_rate.breakdown import MU_OF_ONE_LABEL
-from pipelines.miss_rate.estimate import MU, not_measured
-from pipelines.policies.sharding import SHARD
+from pipelines.miss_rate.estimate import not_measured
 from pipelines.settings.corpus import CorpusConfig
-from pipelines.settings.dedup import DedupConfig
-from pipelines.settings.gate import GateConfig
 from pipelines.settings.guarantee import GuaranteeConfig
-from pipelines.settings.redact import RedactConfig
-from pipelines.settings.report import ReportConfig
-from pipelines.settings.shard import ShardConfig
-from pipelines.settings.split import SplitConfig
-from pipelines.settings.train import TrainConfig
-from pipelines.stages.train.guarantee import run
-from pipelines.tables import TableWriter
-
-RATE = {"value": 0.05, "upper": 0.1, "confidence": 0.95}
-ESTIMATE = {
-    "source": "gold",
-    "is_census": False,
-    "mu": MU,
-    "false_negative_rate": RATE,
-    "num_secret_spans": 100,
-    "num_unmasked_spans": 3,
-    "num_unstable_spans": 2,
-    "num_unstable_together_spans": 0,
-    "num_unstable_elsewhere_spans": 0,
-    "delta2": {"value": 0.0, "upper": 0.01, "confidence": 0.95},
-    "covers_corpus": True,
-    "worst_label": {
-        "num_labels": 2,
-        "mu": MU_OF_ONE_LABEL,
-        "false_negative_rate": {"value": 0.1, "upper": 0.3, "confidence": 0.95},
-        "delta2": {"value": 0.0, "upper": 0.02, "confidence": 0.95},
-    },
-}
-
-
-def claims(tmp_path, **settings):
-    document = stated(tmp_path, **settings)
-    return {(c["notion"], c["group_size"]): c for c in document["claims"]}
-
-
-def stated(
-    tmp_path,
-    estimate=ESTIMATE,
-    dedup=None,
-    redact=None,
-    guarantee=None,
-    shard=None,
-    report=None,
-    split=None,
-    train=None,
-    releases=None,
-    corpus=None,
-    artifacts=None,
-    **events,
-):
-    (tmp_path / "train").mkdir()
-    (tmp_path / "estimate").mkdir()
-    (tmp_path / "train" / "events.json").write_text(json.dumps({**EVENTS, **events}))
-    (tmp_path / "estimate" / "figures.json").write_text(json.dumps(estimate))
-    ctx = stage_context(
-        "guarantee",
-        tmp_path / "out",
-        {
-            "guarantee": GuaranteeConfig(**(guarantee or {})),
-            "corpus": corpus or CorpusConfig(),
-            "split": SplitConfig(**(split or {})),
-            "train": TrainConfig(**(train or {})),
-            "dedup": DedupConfig(**(dedup or {})),
-            "redact": RedactConfig(**(redact or {})),
-            "gate": GateConfig(),
-            "shard": ShardConfig(**(shard or {})),
-            "report": ReportConfig(**(report or {})),
-        },
-        {name: tmp_path / name for name in ("train", "estimate")} | (artifacts or {}),
-        releases=releases,
-    )
-    counts = run(ctx)
-    found = json.loads((tmp_path / "out" / "claims.json").read_text())
-    assert counts["num_claims"] == len(found["claims"])
-    assert counts["num_refused"] == sum(c["refused"] is not None for c in found["claims"])
-    assert found["schema_version"] == 2
-    return found
 
 
 def test_the_defaults_make_every_row_private_and_claim_the_raw_corpus(tmp_path):
@@ -121,8 +38,8 @@ def test_the_defaults_make_every_row_private_and_claim_the_raw_corpus(tmp_path):
 )
 def test_labels_and_surrogates_reach_the_claims(tmp_path, redact, size):
     document = stated(tmp_path, redact=redact)
-    for claims in (document["claims"], document["public"]["claims"]):
-        found = {(c["notion"], c["group_size"]): c for c in claims}
+    for shown in (document["claims"], document["public"]["claims"]):
+        found = {(c["notion"], c["group_size"]): c for c in shown}
         assert "redact.replacement" in found["bayesian_confidentiality", 1]["refused"]
         one = found["confidentiality", 1]
         assert (one["corpus"], one["dedup_stability"]) == ("raw", size)
@@ -309,11 +226,6 @@ def test_groups_are_checked_and_sorted():
         GuaranteeConfig(groups=(0,))
 
 
-def test_stage_modules_are_cheap_to_import():
-    loaded = loaded_after("from pipelines.settings import sample, estimate, guarantee")
-    assert not {"numpy", "scipy", "pyarrow", "dp_accounting", "torch", "spacy"} & loaded
-
-
 @pytest.mark.parametrize(
     ("redact", "shard", "expected"),
     [
@@ -352,59 +264,3 @@ def test_a_training_whose_examples_were_not_compared_is_no_guarantee(tmp_path):
     (tmp_path / "b").mkdir()
     assert not any(one["is_guarantee"] for one in claims(tmp_path / "a", num_comparisons=0).values())
     assert claims(tmp_path / "b", num_comparisons=1)["confidentiality", 1]["is_guarantee"]
-
-
-DOCUMENT = {"source_file": "a", "source_id": None, "num_tokens": 9, "num_chars": 9, "has_gold": False}
-ROW = {"redacted_text": "x", "num_tokens": 1, "num_masked_tokens": 0, "speaker": None, "domain": None, "label": None}
-
-
-def with_owners(tmp_path, method, **train):
-    """The figures of people: a has two documents of 5 and 2 sentences, b one of 3, c one that is held out."""
-    documents = [("d1", "a", 5, "train"), ("d2", "a", 2, "train"), ("d3", "b", 3, "train"), ("d4", "c", 9, "test")]
-    private = [("d1", 0), ("d1", 1), ("d1", 4), ("d2", 1), ("d3", 2)]
-    artifacts = {"split": [], "shard": []}
-    for part in (0, 1):  # two partitions
-        split, shard = tmp_path / f"split{part}", tmp_path / f"shard{part}"
-        split.mkdir()
-        shard.mkdir()
-        mine = [row for at, row in enumerate(documents) if (at > 1) == part]
-        with TableWriter(split / "documents.parquet", DOCUMENTS.whole) as table:
-            for at, (doc_id, owner, number, fold) in enumerate(mine):
-                table.append(**DOCUMENT, doc_id=doc_id, source_row=at, num_sentences=number, fold=fold, owner=owner)
-        with TableWriter(shard / "private.parquet", SHARD) as table:
-            for doc_id, index in (row for row in private if row[0] in {d[0] for d in mine}):
-                table.append(**{"doc_id": doc_id, "sentence_index": index, **ROW})
-        artifacts["split"].append(artifact("split", split, str(part)))
-        artifacts["shard"].append(artifact("shard", shard, str(part)))
-    settings = {"method": method, **train}
-    events = {"method": method}
-    corpus = CorpusConfig(owner_from="field", owner_field="customer_id", owner_missing="own")
-    document = stated(tmp_path, train=settings, corpus=corpus, artifacts=artifacts, **events)
-    assert document["public"]["person"]["num_people"] is None
-    assert [f["num_records"] for f in document["public"]["person"]["figures"]] == [1, 4]
-    person = document["person"]
-    assert any("owner_missing = own" in text for text in person["assumptions"])
-    return person["num_people"], {whose: f["num_records"] for f in person["figures"] for whose in f["whose"]}
-
-
-@pytest.mark.parametrize(
-    ("method", "train", "median", "most"),
-    [
-        ("crt", {}, 4, 4),
-        ("crt", {"record": "dialogue"}, 2, 2),
-        ("crt", {"record": "block", "sentences_per_block": 2}, 3, 3),
-        ("dpsgd", {}, 7, 7),
-        ("dpsgd", {"record": "block", "sentences_per_block": 2}, 4, 4),
-        ("dpsgd", {"record": "dialogue"}, 2, 2),
-    ],
-)
-def test_the_private_records_of_each_person_are_counted_as_training_counts_them(tmp_path, method, train, median, most):
-    number, sizes = with_owners(tmp_path, method, **train)
-    assert number == 2
-    assert sizes == {"one": 1, "median": median, "most": most}
-
-
-def test_without_owners_the_claims_say_so(tmp_path):
-    person = stated(tmp_path)["person"]
-    assert not person["is_known"]
-    assert [f["num_records"] for f in person["figures"]] == [1, 4]

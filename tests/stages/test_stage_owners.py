@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from email.parser import BytesParser
-from email.policy import compat32
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,6 @@ from pydantic import ValidationError
 from support.contexts import stage_context
 
 from pipelines.corpus.items import BadRow, Document
-from pipelines.corpus.mail_decoding import addresses
 from pipelines.corpus.owners import check_folds, check_owners, normalised, owner_of, owner_pseudonym
 from pipelines.corpus.scan import scan
 from pipelines.corpus.tables import DOCUMENTS
@@ -375,28 +372,3 @@ def test_a_table_of_documents_is_read_with_and_without_owners(tmp_path: Path) ->
         table = Table(path, DOCUMENTS)
         assert ("owner" in pl.read_parquet_schema(path)) is has_owners
         assert [row["source_file"] for row in table.rows(["source_file"])] == ["a.txt"]
-
-
-@given(st.text(st.characters(exclude_characters="\r\n"), max_size=80))
-def test_any_sender_gives_addresses_that_can_be_stored(value: str) -> None:
-    message = BytesParser(policy=compat32).parsebytes(
-        f"From: {value}\nSubject: x\n\ny".encode("utf-8", "surrogatepass")
-    )
-    for address in addresses(message, "From"):
-        assert address.strip() == address != ""
-        owner_pseudonym(SECRET, "", normalised(address))
-    assert addresses(message, "Sender") == ()
-
-
-@pytest.mark.parametrize(
-    ("value", "found"),
-    [
-        ('"a@b.c via List" <list@example.com>', ("list@example.com",)),
-        ("MAILER-DAEMON", ("MAILER-DAEMON",)),
-        ("</O=ORG/CN=RECIPIENTS/CN=ANN>", ("/O=ORG/CN=RECIPIENTS/CN=ANN",)),
-        ("Ann <a@b.c>, Bob <d@e.f>", ("a@b.c", "d@e.f")),
-        ("", ()),
-    ],
-)
-def test_odd_senders(value: str, found: tuple[str, ...]) -> None:
-    assert addresses(BytesParser(policy=compat32).parsebytes(f"From: {value}\n\ny".encode()), "From") == found

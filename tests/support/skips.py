@@ -18,7 +18,8 @@ KNOWN: Final = (
     # Programs that .ci/run installs if it may, and that people need not have.
     r"(Chromium is not installed|no Chromium)",
     r"Caddy is not installed",
-    r"glusterfs is not installed",
+    r"\S+ is not installed: apt-get install glusterfs-server",
+    r"(openssl|strace) is not installed",
     # Packages outside requirements.lock, and other tools, each in an environment of its own.
     r"ray is not installed",
     r"pip install reticent\[(gliner|gliner2|onnx)\]",
@@ -27,12 +28,15 @@ KNOWN: Final = (
     # Corpora and papers that are not part of the project.
     r"no real corpora at ",
     r"no copies of the papers at ",
+    r"no results of the papers' authors at ",
     r"\S+ is not below ",
     # The machine: rights, kernel, processor.
     r"only root can ",
     r"once is enough; only root can ",
     r"there is no \w+ here",
     r"network namespaces are not allowed here",
+    r"strace may not trace here",
+    r"mounts and network namespaces need root and /dev/fuse",
     r"this processor has no instruction set that could be taken away",
     r"every other cell ran; ",
 )
