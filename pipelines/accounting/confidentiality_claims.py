@@ -203,8 +203,7 @@ def _group_claim(b: ClaimBuilder, notion: str, size: int, num_missed: int, share
         notion,
         f"As confidentiality, for {size} unique secrets together"
         + (", if the policy misses no larger share of them than of all secrets." if is_average else "."),
-        "CRT, Theorem 8.2, with the missed share (Proposition 5) in the place of the detected one, and the epsilon of "
-        "a group of records (docs/concepts.md)",
+        "CRT, Theorem 8.2, with the missed share (Proposition 5) for the detected one (docs/concepts.md)",
         extra=(
             *share,
             one_sentence(b.training, "each secret"),

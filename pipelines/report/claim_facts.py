@@ -50,6 +50,7 @@ class ClaimFacts:
             "Unit": f"one {claim['unit']}" if claim["unit"] else "not stated",
             "Neighbours": f"{relation}, in {corpus}" if corpus else relation,
             "Group size": _group_size(claim),
+            "One sentence changes": _changed(claim["dedup_stability"]),
             "ε of this training": _unamplified(claim["epsilon_unamplified"]),
             "μ": "as in “What the redaction missed”" if claim["mu"] == self._mu else claim["mu"],
             "Confidence": "no sampled figure enters"
@@ -70,15 +71,16 @@ def _odds(claim: Mapping[str, Any]) -> str | None:
 
 
 def _group_size(claim: Mapping[str, Any]) -> str | None:
-    size, missed, changed = claim["group_size"], claim["num_missed"], claim["dedup_stability"]
-    if size == 1 and missed is None and changed is None:
+    size, missed = claim["group_size"], claim["num_missed"]
+    if size == 1 and missed is None:
         return None
-    parts = [count(size)]
-    if missed is not None:
-        parts.append(f"{count(missed)} of them count as missed")
-    if changed is not None:
-        parts.append(f"one sentence can change {count(changed)} training record{'' if changed == 1 else 's'}")
-    return "; ".join(parts)
+    return count(size) if missed is None else f"{count(size)}; {count(missed)} of them count as missed"
+
+
+def _changed(num_records: int | None) -> str:
+    if num_records is None:
+        return "not used by this claim"
+    return f"at most {count(num_records)} training record{'' if num_records == 1 else 's'}"
 
 
 def _unamplified(epsilon: float | None) -> str | None:

@@ -139,6 +139,16 @@ def test_assumptions_are_printed_once_and_cited_by_number(full: dict[str, Any], 
         assert "Supposes" in card[0]
 
 
+def test_a_reason_that_an_assumption_states_is_cited_and_not_repeated(full: dict[str, Any]) -> None:
+    reason = full["dedup"]["stability_reason"]
+    assert said(render_html(full), " ").count(reason) == 1
+    claim = next(claim for claim in full["claims"] if claim["status"] == "issued")
+    claim["assumptions"].append(f"one sentence changes one record. {reason}")
+    page = said(render_html(full), " ")
+    assert page.count(reason) == 1
+    assert re.search(r"Why, and what it supposes: A\d+", page)
+
+
 def cited_in(links: str) -> set[int]:
     """Numbers of a list of links, with all between the ends of a range."""
     found: set[int] = set()

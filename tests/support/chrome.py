@@ -14,6 +14,7 @@ from typing import Any
 
 FLAGS = (
     "--headless=new",
+    "--hide-scrollbars",
     "--no-sandbox",
     "--disable-gpu",
     "--disable-quic",
@@ -162,7 +163,6 @@ class Chrome:
 
     def screenshot(self, file: Path, height: int | None = None) -> None:
         """What one would see, as PNG or WebP; the page from its top to a height in pixels, if one is given."""
-        self.call("Emulation.setScrollbarsHidden", hidden=True)
         shot: dict[str, Any] = {"format": file.suffix[1:]}
         if height is not None:
             size = {"x": 0, "y": 0, "width": self.js("innerWidth"), "height": height, "scale": 1}

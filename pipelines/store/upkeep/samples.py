@@ -14,11 +14,11 @@ from pipelines.corpus.tables import SENTENCES
 from pipelines.policies.tables import REDACTED
 from pipelines.store.place.roots import Roots
 
-_NUM_ROWS: Final = 4
+_NUM_ROWS: Final = 3
 _FEWEST_TOKENS: Final = 8
-_MOST_CHARACTERS: Final = 200
-_NUM_TEXTS: Final = 6
-_MOST_TOKENS: Final = 40
+_MOST_CHARACTERS: Final = 120
+_NUM_TEXTS: Final = 4
+_MOST_TOKENS: Final = 30
 TEMPERATURE: Final = 0.5
 """Divisor of the model's logits. It is below 1, because a small model draws unlikely tokens too often."""
 
