@@ -47,6 +47,7 @@ def record(report: Mapping[str, Any]) -> None:
 def table() -> str:
     """Returns the table with the recorded figures."""
     f = json.loads(RECORDED.read_text("utf-8"))
+    missed = f["num_open"] + f["num_unstable"]
     set_aside = f["num_sentences"] - f["num_repeats"] - f["num_trained"]
     read = f"{count(f['num_sentences'])}, less {count(f['num_repeats'])} repeated ones and {count(set_aside)} set aside"
     unstable = "are masked, but change what else is masked ([unstable](docs/policies.md#stable-redaction))"
@@ -61,7 +62,7 @@ def table() -> str:
             f"{count(f['num_open'])} of {count(f['num_secrets'])}"
         ),
         f"labelled secrets that {unstable}. They count as missed (γ)": (
-            f"{count(f['num_unstable'])} of {count(f['num_secrets'])}"
+            f"{count(f['num_unstable'])} of {count(f['num_secrets'])}: γ = {percent(missed / f['num_secrets'])}"
         ),
         f"{claim}; the same for four sentences of one person": (
             f"ε = {real(f['epsilon'], 3, upper=True)}, δ = {real(f['delta'], 3)}; "

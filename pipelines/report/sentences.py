@@ -119,9 +119,14 @@ def missed(rates: Mapping[str, Any]) -> str:
         why = f": {rates['reason']}" if rates.get("reason") else ""
         return f"Nobody measured it{why}. How many secrets redaction misses is not known; `reticent review` tells."
     known, num = rates.get("num_secret_spans"), rates.get("num_missed_spans")
-    counted = f"{count(num)} of {count(known)} known secrets" if known is not None and num is not None else "A share"
-    if num is not None and (unmasked := rates.get("num_unmasked_spans")) is not None:
-        counted += f" ({count(unmasked)} left open, {count(num - unmasked)} masked in a way that changes other masks)"
+    counted = "A share was missed"
+    if known is not None and num is not None:
+        counted = f"{count(num)} of {count(known)} known secrets were missed"
+        if (unmasked := rates.get("num_unmasked_spans")) is not None:
+            counted = (
+                f"Known secrets left open: {count(unmasked)} of {count(known)}. Masked, but in a way that changes "
+                f"other masks: {count(num - unmasked)} of {count(known)}. Both count as missed"
+            )
     sure = gamma.get("confidence")
     bound = (
         ""
@@ -129,7 +134,7 @@ def missed(rates: Mapping[str, Any]) -> str:
         else f", at most {percent(gamma.get('upper'), upper=True)} at {percent(sure)} confidence"
     )
     return (
-        f"{counted} were missed: γ = {percent(gamma['value'])}{bound}. Who said what is a secret: "
+        f"{counted}: γ = {percent(gamma['value'])}{bound}. Who said what is a secret: "
         f"{SOURCES.get(source, source)}. Secrets that nobody labelled are counted nowhere."
     )
 

@@ -85,7 +85,7 @@ def test_every_assumption_that_only_people_know_has_a_box(full: dict[str, Any]) 
     assert single == [*TO_CONFIRM]
     confirmed = ("validation and test folds are public", "hyper-parameters were not chosen", "no other release of this")
     left = {number for number, text in enumerate(for_people, start=1) if not text.startswith(confirmed)}
-    assert "So is all else that only people can know" in others
+    assert "The other assumptions that only people can know hold" in others
     named = {int(number) for number in re.findall(r'href="#a(\d+)"', others)}  # the ends of ranges
     assert {min(left), max(left)} <= named <= left
 
@@ -182,8 +182,9 @@ def test_misses_and_attacks_are_told_with_what_they_rest_on(full: dict[str, Any]
     rates = full["miss_rate"] | {"num_secret_spans": 1200, "num_missed_spans": 3, "source": "human"}
     rates["false_negative_rate"] = {"value": 0.0025, "upper": 0.00731, "confidence": 0.95}
     text = missed({**rates, "num_unmasked_spans": 1})
-    assert "(1 left open, 2 masked in a way that changes other masks)" in text
-    for part in ("3 of 1,200 known secrets", "0.25", "at most 0.731", "95", "people who read the sample"):
+    assert "left open: 1 of 1,200. Masked, but in a way that changes other masks: 2 of 1,200. Both count" in text
+    assert "3 of 1,200 known secrets were missed" in missed({**rates, "num_unmasked_spans": None})
+    for part in ("0.25", "at most 0.731", "95", "people who read the sample"):
         assert part in text
     assert "Nobody measured it: no labels" in missed({"source": "not_measured", "reason": "no labels"})
     audit = {
