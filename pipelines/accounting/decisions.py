@@ -315,7 +315,7 @@ DECISIONS: Final[tuple[Decision, ...]] = (
         settings=("train.expected_batch_size", "train.epochs", "train.target_epsilon"),
         reads="how many rows are private, and how many public",
         changes="rate, steps and noise, for all records",
-        paid_by="both hold the same number of private records",
+        paid_by="the number of private records is the same in neighbouring data sets",
     ),
     Decision(
         name="records of several sentences",

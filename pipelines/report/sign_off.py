@@ -23,7 +23,7 @@ from pipelines.report.synthetic import signed_for
 
 _MOST_CHANGES: Final = 6
 TO_CONFIRM: Final = (
-    "Text that was set aside for validation and test may be public.",
+    "Nobody is harmed if the text that was set aside for validation and test becomes public.",
     "No setting was chosen by looking at private text, or at figures that were counted on it.",
     "Nothing else that was trained on this text was given away, but for the releases that this page names.",
 )
@@ -98,7 +98,7 @@ def to_confirm(report: Mapping[str, Any]) -> list[str]:
     others = [text for text in for_people if not text.startswith(CONFIRMED)]
     if not others:
         return [*TO_CONFIRM]
-    cited = Markup("So is all else that only people can know: {} of the report that follows.").format(
+    cited = Markup("The other assumptions that only people can know hold: {} of the report that follows.").format(
         numbered.cited(others)
     )
     return [*TO_CONFIRM, cited]

@@ -48,12 +48,12 @@ def test_text_that_was_deduplicated_together_is_covered_after_deduplication(corp
 
 def test_text_that_was_deduplicated_by_person_is_covered_as_it_was_written():
     one = claim(build(OF_PEOPLE, APART), "owner_dp")
-    assert "tell whether everything that one person wrote was replaced" in one["statement"]
+    assert "about whether everything that one person wrote was replaced" in one["statement"]
     assert (one["corpus"], one["is_guarantee"]) == ("raw", True)
     assert "before deduplication and redaction" in text(one)
     assert "only private rows are covered" not in text(one)
     public = claim(build(OF_PEOPLE, {**APART, **CONSERVATIVE}), "owner_dp")
-    assert "tell whether everything that one person wrote in private rows was replaced" in public["statement"]
+    assert "about whether everything that one person wrote in private rows was replaced" in public["statement"]
     assert "public rows, of the same person too, are the same in both worlds" in text(public)
     held = claim(build(OF_PEOPLE, {**APART, **CONSERVATIVE, "holds_rows": True}), "owner_dp")
     assert LEFT in held["statement"]
@@ -65,7 +65,7 @@ def test_text_that_was_deduplicated_by_person_is_covered_as_it_was_written():
 def test_training_on_original_text_covers_it_however_it_was_deduplicated():
     original = {**OF_PEOPLE, "method": "dpsgd", "tokenizer": {"kind": "bytes", "trained_on": "none"}}
     one = claim(build(original), "owner_dp")
-    assert "tell whether everything that one person wrote was replaced" in one["statement"]
+    assert "about whether everything that one person wrote was replaced" in one["statement"]
     assert one["corpus"] == "raw"
     assert "duplicates and secrets included" in text(one)
 

@@ -97,7 +97,7 @@ def test_text_that_is_deduplicated_by_person_is_covered_before_that_and_no_numbe
     claims = document(private, "guarantee", keys, "claims.json")
     headline = claims["claims"][claims["headline"]]
     assert headline["corpus"] == "raw"
-    assert "tell whether everything that one person wrote in private rows was replaced" in headline["statement"]
+    assert "about whether everything that one person wrote in private rows was replaced" in headline["statement"]
     shards = [json.loads(path.read_text()) for path in (private / "objects/shard").rglob("figures.json")]
     counts = {sum(figures[name] for figures in shards) for name in ("num_private", "num_private_tokens")}
     public = [path for name in ("report.json", "reticent.json") for path in (private.parent / "public").rglob(name)]

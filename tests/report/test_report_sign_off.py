@@ -85,7 +85,7 @@ def test_every_assumption_that_only_people_know_has_a_box(full: dict[str, Any]) 
     assert single == [*TO_CONFIRM]
     confirmed = ("validation and test folds are public", "hyper-parameters were not chosen", "no other release of this")
     left = {number for number, text in enumerate(for_people, start=1) if not text.startswith(confirmed)}
-    assert "So is all else that only people can know" in others
+    assert "The other assumptions that only people can know hold" in others
     named = {int(number) for number in re.findall(r'href="#a(\d+)"', others)}  # the ends of ranges
     assert {min(left), max(left)} <= named <= left
 
@@ -182,8 +182,9 @@ def test_misses_and_attacks_are_told_with_what_they_rest_on(full: dict[str, Any]
     rates = full["miss_rate"] | {"num_secret_spans": 1200, "num_missed_spans": 3, "source": "human"}
     rates["false_negative_rate"] = {"value": 0.0025, "upper": 0.00731, "confidence": 0.95}
     text = missed({**rates, "num_unmasked_spans": 1})
-    assert "(1 left open, 2 masked in a way that changes other masks)" in text
-    for part in ("3 of 1,200 known secrets", "0.25", "at most 0.731", "95", "people who read the sample"):
+    assert "left open: 1 of 1,200. Masked, but in a way that changes other masks: 2 of 1,200. Both count" in text
+    assert "3 of 1,200 known secrets were missed" in missed({**rates, "num_unmasked_spans": None})
+    for part in ("0.25", "at most 0.731", "95", "people who read the sample"):
         assert part in text
     assert "Nobody measured it: no labels" in missed({"source": "not_measured", "reason": "no labels"})
     audit = {
@@ -198,7 +199,7 @@ def test_misses_and_attacks_are_told_with_what_they_rest_on(full: dict[str, Any]
     assert first.startswith("ALARM")
     assert "at least 0.5678 at 95" in others[0]
     assert "no leak seen" in others[1]
-    assert others[-1] == "That attacks find nothing proves nothing."
+    assert others[-1] == "A failed attack is not a proof of safety."
 
 
 def test_what_was_refused_or_not_attacked_counts_as_unmeasured(full: dict[str, Any]) -> None:
@@ -217,6 +218,8 @@ def test_rows_that_nothing_protects_are_named(full: dict[str, Any]) -> None:
         {**crt, "publishes_rows": True}
     )
     assert "trained without noise on 1,379 of 10,548 rows" in given_away({**crt, "publishes_rows": False})
+    repeats = {**crt, "shards": {**shards, "num_duplicates": 5_300}, "publishes_rows": True}
+    assert given_away(repeats).startswith("1,379 of 5,248 different rows of the training text are published")
     none = {**crt, "publishes_rows": False, "training": {"method": "dpsgd"}}
     assert given_away(none) == "No row of the text is published."
 

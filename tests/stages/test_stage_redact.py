@@ -211,7 +211,7 @@ def test_a_partition_that_may_use_several_processes_gives_the_same_bytes(tmp_pat
     from pipelines.stages.prepare import redact
 
     patch.constant(redact, "_ROWS_WORTH_A_PROCESS", 2)
-    patch.constant(apply, "WORKER_CHUNK_SENTENCES", 2)
+    patch.constant(apply, "CHUNK_SENTENCES", 2)
     started = []
     real = apply.worker_pool
     patch(apply, "worker_pool", lambda n, *more: started.append(n) or real(n, *more))

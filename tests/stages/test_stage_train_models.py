@@ -64,7 +64,7 @@ def test_a_pretrained_model_trains_and_says_where_it_comes_from(tmp_path, famili
     facts = parse_training(events)
     assert not [reason for reason in voids(facts, rule_of(facts.method, facts.variant)) if "tokenizer" in reason]
     assumed = " ".join(common(facts, rule_of(facts.method, facts.variant), Publication(), 0, False))
-    assert "the tokenizer was trained elsewhere" in assumed
+    assert "the tokenizer came with the model and was trained elsewhere" in assumed
     assert ("weights that training began with" in assumed) == (adaptation != "scratch")
     model = (ctx.out.folder if method == "redacted" else ctx.out.public_folder) / "model"
     public = "".join(p.read_text() for p in model.rglob("*") if p.suffix in (".json", ".md", ".jinja"))

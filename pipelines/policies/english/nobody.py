@@ -190,21 +190,29 @@ class Row(NamedTuple):
     quoted: bytearray
 
 
+_OF_SOMEBODY: Final = Row(*(False,) * (len(Row._fields) - 1), quoted=bytearray())
+
+
 @functools.lru_cache(maxsize=16)
 def row_of(text: str) -> Row:
     """Returns what the rules must know about a whole row."""
+    is_log = _LOG.search(text) is not None
+    if _LIFE.search(text) is not None:
+        return _OF_SOMEBODY._replace(is_log=is_log)
     words = _WORD.findall(text)
     is_code = _has_two(_SYNTAX.finditer(text))
     is_lab = _has_two(match for match in _VALUE.finditer(text) if match[1].lower() in _LABORATORY)
     has_small = any(len(word) > _TINY and word.islower() for word in words)
+    if not (is_lab or is_code or (has_small and len(words) >= _FEW)):
+        return _OF_SOMEBODY._replace(is_log=is_log)
     quoted = bytearray(len(text))
     for match in _QUOTED.finditer(text) if is_code else ():
         quoted[slice(*match.span())] = b"\x01" * len(match[0])
     return Row(
-        is_of_nobody=(is_lab or is_code or (has_small and len(words) >= _FEW)) and _LIFE.search(text) is None,
+        is_of_nobody=True,
         is_code=is_code,
         is_soft=_SOFT.search(text) is not None,
-        is_log=_LOG.search(text) is not None,
+        is_log=is_log,
         is_lab=is_lab,
         is_of_programs=_OF_PROGRAMS.search(text) is not None,
         is_public=_PUBLIC.search(text) is not None and _READER.search(text) is None,

@@ -24,11 +24,14 @@ from pipelines.policies.protocol import Policy, check_offsets
 from pipelines.processes import die_with_parent, worker_pool
 
 CHUNK_SENTENCES: Final = 1_024
-WORKER_CHUNK_SENTENCES: Final = 128
-"""Small enough that no worker waits long for another at the end."""
+CHUNK_TOKENS: Final = 65_536
+"""A chunk has fewer sentences if they are long, because annotated tokens take most of the memory."""
 
-_TOKENS_PER_SENTENCE: Final = 64
-"""Average length above which a chunk has fewer sentences, because annotated tokens take most of the memory."""
+WORKER_CHUNK_TOKENS: Final = 4_096
+"""So few that no worker waits long for another at the end. Smaller chunks take longer per token."""
+
+_SMALLEST_CHUNK: Final = 1_024
+_CHUNKS_PER_WORKER: Final = 4
 
 MAX_REMEMBERED: Final = 500_000
 _MANY_LANGUAGES: Final = "xx"
@@ -145,7 +148,7 @@ class Redactor:
             if spec is None:
                 raise ValueError("several workers need a spec")
             self._pool = worker_pool(workers, _PRELOAD, _start_worker, (spec,))
-        self._in_flight = 2 * workers
+        self._workers = workers
 
     @classmethod
     def from_spec(cls, spec: RedactorSpec, workers: int = 1) -> Redactor:
@@ -204,13 +207,20 @@ class Redactor:
             elif key not in todo:
                 check_offsets(request.text, request.starts, request.ends)
                 todo[key] = request
-        chunks = list(_chunks(todo.items(), CHUNK_SENTENCES if self._pool is None else WORKER_CHUNK_SENTENCES))
+        chunks = list(_chunks(todo.items(), self._chunk_tokens(todo.values())))
         for chunk, judged in zip(chunks, self._judge_chunks(chunks), strict=True):
             for (key, _), verdict in zip(chunk, judged, strict=True):
                 verdicts[key] = verdict
                 if len(self._seen) < MAX_REMEMBERED:
                     self._seen[key] = verdict
         return [verdicts[key] for key in keys]
+
+    def _chunk_tokens(self, requests: Iterable[Request]) -> int:
+        """Returns the largest number of tokens of a chunk. A call with little text has some chunks for each worker."""
+        if self._pool is None:
+            return CHUNK_TOKENS
+        share = sum(len(request.starts) for request in requests) // (_CHUNKS_PER_WORKER * self._workers)
+        return min(max(share, _SMALLEST_CHUNK), WORKER_CHUNK_TOKENS)
 
     def _judge_chunks(self, chunks: Iterable[list[tuple[bytes, Request]]]) -> Iterator[list[Verdict]]:
         if self._pool is None:
@@ -220,7 +230,7 @@ class Redactor:
         try:
             pending: list[Future[list[Verdict]]] = []
             for chunk in chunks:
-                if len(pending) >= self._in_flight:
+                if len(pending) >= 2 * self._workers:
                     yield pending.pop(0).result()
                 pending.append(self._pool.submit(_judge_in_worker, [request for _, request in chunk]))
             for future in pending:
@@ -236,7 +246,7 @@ class Redactor:
             self._pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _chunks(pending: Iterable[tuple[bytes, Request]], max_sentences: int) -> Iterator[list[tuple[bytes, Request]]]:
+def _chunks(pending: Iterable[tuple[bytes, Request]], max_tokens: int) -> Iterator[list[tuple[bytes, Request]]]:
     """Yields requests in order, in chunks of bounded numbers of sentences and tokens.
 
     A single request with too many tokens is a chunk of its own.
@@ -245,7 +255,7 @@ def _chunks(pending: Iterable[tuple[bytes, Request]], max_sentences: int) -> Ite
     num_tokens = 0
     for key, request in pending:
         num_tokens += len(request.starts)
-        if chunk and (len(chunk) == max_sentences or num_tokens > max_sentences * _TOKENS_PER_SENTENCE):
+        if chunk and (len(chunk) == CHUNK_SENTENCES or num_tokens > max_tokens):
             yield chunk
             chunk, num_tokens = [], len(request.starts)
         chunk.append((key, request))

@@ -354,8 +354,9 @@ def test_what_stands_between_two_texts_is_never_masked(cut, first, second, data)
     ("lengths", "expected"),
     [([], []), ([5] * 9, [4, 4, 1]), ([150, 150, 1, 300, 300], [1, 2, 1, 1]), ([0] * 5, [4, 1])],
 )
-def test_chunks_are_bounded_in_sentences_and_tokens(lengths, expected):
+def test_chunks_are_bounded_in_sentences_and_tokens(lengths, expected, patch):
+    patch.constant(apply, "CHUNK_SENTENCES", 4)
     pending = [(bytes([i]), Request("", [0] * length, [1] * length)) for i, length in enumerate(lengths)]
-    chunks = list(apply._chunks(pending, 4))
+    chunks = list(apply._chunks(pending, 256))
     assert [len(chunk) for chunk in chunks] == expected
     assert [pair for chunk in chunks for pair in chunk] == pending
