@@ -28,6 +28,7 @@ NO_FAULTS = {
     ("tests/conftest.py", "typer.main.get_command"): "made once, for speed",
     ("tests/support/loaded.py", "code.scan_source"): "remembers what our own files say, for speed",
     ("tests/support/warm_cli.py", "typer.main.get_command"): "made once, for speed",
+    ("tests/dp/test_dp_waits.py", "patch.setattr"): "counts what asks for values; each test plants one to see that",
     ("tests/leaks/test_leaks_messages.py", "warnings.showwarning"): "what libraries say, kept to look at",
     ("tests/corpus/test_corpus_reader_cache.py", "columnar._READERS._reach"): "a field of an object the test put there",
     ("tests/miss_rate/test_miss_rate_rates.py", "Delta2.zero('test').upper"): "must raise",
