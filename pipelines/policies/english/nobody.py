@@ -190,7 +190,16 @@ class Row(NamedTuple):
     quoted: bytearray
 
 
-_OF_SOMEBODY: Final = Row(*(False,) * (len(Row._fields) - 1), quoted=bytearray())
+_OF_SOMEBODY: Final = Row(
+    is_of_nobody=False,
+    is_code=False,
+    is_soft=False,
+    is_log=False,
+    is_lab=False,
+    is_of_programs=False,
+    is_public=False,
+    quoted=bytearray(),
+)
 
 
 @functools.lru_cache(maxsize=16)
