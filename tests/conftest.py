@@ -35,6 +35,7 @@ os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="reticent-state-")  # no 
 atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("PREFECT_LOGGING_LEVEL", "ERROR")
+os.environ.setdefault("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "300")  # 20 are too few on a busy machine
 # Tests share the processors: a library that starts a thread for each of them mostly waits, and busily.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
