@@ -69,7 +69,8 @@ def term_magnitudes(
 def dense_squares(gradients: torch.Tensor) -> torch.Tensor:
     """Returns (B,) float64 squared norms of gradients (B, ...). Long sums are joined in float64."""
     if gradients.dim() < 3:  # one sum: the few operations that it takes are most of its cost
-        return torch.linalg.vector_norm(gradients.reshape(gradients.shape[0], -1), dim=1).double().square_()
+        flat: torch.Tensor = torch.linalg.vector_norm(gradients.reshape(gradients.shape[0], -1), dim=1)
+        return flat.double().square_()
     norms: torch.Tensor = torch.linalg.vector_norm(gradients.flatten(1, -2), dim=2)
     return norms.double().square_().sum(dim=1)
 

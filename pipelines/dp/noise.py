@@ -94,7 +94,7 @@ def _add_blocks(
             drawn[dtype] = Normals(dtype)
         sizes = [piece.numel() for piece in pieces]
         noise = drawn[dtype].draw(sum(sizes), keystream(key, number))
-        for piece, part in zip(pieces, noise.split(sizes), strict=True):
+        for piece, part in zip(pieces, torch.split(noise, sizes), strict=True):
             piece.add_(part, alpha=standard_deviation)
             if divisor != 1:
                 piece.div_(divisor)
