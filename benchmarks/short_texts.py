@@ -80,6 +80,8 @@ def score(
 
 
 def share(count: int, total: int) -> dict[str, Any]:
+    if not total:
+        return {"count": 0, "of": 0, "share": None, "low": 0.0, "high": 1.0}
     low, high = clopper_pearson(count, total, 0.95)
     return {"count": count, "of": total, "share": count / total, "low": low, "high": high}
 

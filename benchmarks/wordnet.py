@@ -19,6 +19,13 @@ _FILES: Final = {"n": "noun", "v": "verb", "a": "adj", "r": "adv"}
 _BODY: Final = 8
 """Number of the lexicographer's file "noun.body"."""
 
+_PERSON: Final = 18
+_COMMUNICATION: Final = 10
+"""Numbers of "noun.person" and "noun.communication"."""
+
+_OWNED: Final = frozenset({6, 14, 15, 17, _PERSON, 21})
+"""Numbers of nouns of artefacts, groups, locations, objects, persons and possessions, which may be somebody's."""
+
 _INSULT: Final = re.compile(r"\b(?:slur|offensive|obscene|vulgar|disparaging|derogatory)\b")
 
 SENSITIVE: Final = {
@@ -60,6 +67,20 @@ _ENDINGS: Final = (
 """Endings that morphy(7WN) detaches, and their replacements."""
 
 
+MEDICAL: Final = {
+    "illness": SENSITIVE["illness"],
+    "pathology": SENSITIVE["pathology"],
+    "symptom": SENSITIVE["symptom"],
+    "injury": SENSITIVE["injury"],
+    "drug": SENSITIVE["drug"],
+    "medical_procedure": "a procedure employed by medical",
+    "medical_science": "the science of dealing with the maintenance of health",
+    "body_part": "any part of an organism",
+    "bacteria": "(microbiology) single-celled",
+}
+"""Nouns of medicine, and the beginnings of their glosses."""
+
+
 class Synset(NamedTuple):
     """A meaning: its words as they are written, the number of its file, its pointers, and the gloss."""
 
@@ -98,6 +119,7 @@ class WordNet:
                 if symbol in ("@", "@i"):
                     below[above].append(key)
         self._sensitive = self._under(SENSITIVE, below)
+        self._medical = self._under(MEDICAL, below)
         self._premises = self._under(PREMISES, below)
         self._related = {word for key in self._sensitive for word in self._adjectives_of(key)}
 
@@ -166,6 +188,29 @@ class WordNet:
             if any(symbol == "@i" for symbol, _ in synset.pointers)
             for word in synset.words
         }
+
+    def medical(self) -> set[str]:
+        """Returns single words of medicine."""
+        return {word for key in self._medical for word in self._synsets[key].words if "_" not in word}
+
+    def persons(self) -> set[str]:
+        """Returns names of single persons, in small letters, with "_" between words."""
+        return {
+            word.lower()
+            for synset in self._synsets.values()
+            if synset.file == _PERSON and any(symbol == "@i" for symbol, _ in synset.pointers)
+            for word in synset.words
+        }
+
+    def nobodys(self) -> set[str]:
+        """Returns nouns with a capital that are nobody's: events, illnesses, plants, terms of a field. No works."""
+        nouns: dict[bool, set[str]] = {False: set(), True: set()}
+        for (part, _), synset in self._synsets.items():
+            if part == "n":
+                is_single = any(symbol == "@i" for symbol, _ in synset.pointers)
+                is_owned = synset.file in _OWNED or (synset.file == _COMMUNICATION and is_single)
+                nouns[is_owned].update(word for word in synset.words if word != word.lower())
+        return nouns[False] - nouns[True]
 
     def sensitive_phrases(self) -> set[str]:
         """Returns sensitive nouns of several words, in small letters, with "_" between words."""

@@ -6,7 +6,8 @@
 
 What is done is kept, one JSON for each cell and seed below ``benchmarks/results/reproduce``: stop the command and give
 it again. Models and corpora are kept in the work folder. Nothing finished is made anew without ``--again``.
-``--base`` makes the starting point and no cell; ``--minutes`` stops after so long, between two cells. Figures of one
+``--base`` makes the starting point and no cell; ``--minutes`` stops after so long, between two cells. Figures that a
+finished run of another cell has are taken first, even with ``--minutes 0``. Figures of one
 run are of one run. ``--render`` writes docs/reproductions.md and its drawings. At ``--scale paper`` models are those of
 the papers, from the local cache of the hub (`hf download openai-community/gpt2`, `distilbert/distilgpt2`,
 `FacebookAI/roberta-base`); ``--model openai-community/gpt2=FOLDER`` takes one from a folder, and ``=made`` stands for
@@ -30,9 +31,9 @@ sys.path.append(str(Path(__file__).parents[1]))  # benchmarks import each other 
 from common import command_line
 
 from . import base, page, results, verdicts
-from .cells import SCALES, Cell, Impossible, Train, expected_hours
+from .cells import SCALES, Cell, Impossible, Scale, Train, expected_hours
 from .papers import CELLS
-from .running import NotReadyError, Workplace, run_cell
+from .running import NotReadyError, Workplace, of_same_run, run_cell
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -112,10 +113,11 @@ def run_all(cells: Sequence[Cell], place: Workplace, given: argparse.Namespace) 
     else:
         todo = results.unfinished(place.results, cells, given.scale)
     failed = False
-    for cell, seed in todo:
+    free = {(cell.identity, seed) for cell, seed in todo if not given.again and is_free(cell, seed, place, given.scale)}
+    for cell, seed in sorted(todo, key=lambda one: (one[0].identity, one[1]) not in free):
         if given.seeds is not None and seed >= given.seeds:
             continue
-        if time.monotonic() > deadline:
+        if time.monotonic() > deadline and (cell.identity, seed) not in free:
             print("time is over; the same command goes on")
             break
         started = time.monotonic()
@@ -136,6 +138,11 @@ def run_all(cells: Sequence[Cell], place: Workplace, given: argparse.Namespace) 
             flush=True,
         )
     return int(failed)
+
+
+def is_free(cell: Cell, seed: int, place: Workplace, scale: Scale) -> bool:
+    """Tells if a finished run has the cell's figure, too."""
+    return isinstance(cell.run, Train) and of_same_run(cell, scale, seed, place) is not None
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -104,10 +105,17 @@ def sentences(paragraphs: Sequence[str]) -> list[str]:
     return [sentence.text for found in splitter.split(paragraphs) for sentence in found]
 
 
+@cache
+def key_of(data_dir: Path, recipe: Recipe) -> str:
+    """Returns the key of the starting point that a recipe makes of public articles, made or not."""
+    public, _ = split_articles(data_dir)
+    return content_key({"recipe": asdict(recipe), "articles": public, "version": 1})
+
+
 def starting_point(data_dir: Path, work: Path, recipe: Recipe, minutes: float = math.inf) -> Path | None:
     """Returns the folder of the starting point, which is made if it is missing; None if the time is over first."""
     public, _ = split_articles(data_dir)
-    key = content_key({"recipe": asdict(recipe), "articles": public, "version": 1})
+    key = key_of(data_dir, recipe)
     deadline = time.monotonic() + minutes * _MINUTE
     return cached(work / "base", key, lambda folder: _make(public, recipe, folder, deadline, data_dir))
 

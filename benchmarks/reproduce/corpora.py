@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import random
 import re
@@ -98,6 +99,7 @@ context_length = 48
 max_eval_sentences = 872
 """
 """Settings of five passes in batches of 500 of 20,000 phrases: two hundred noisy steps."""
+QNLI: Final = SST2.replace("context_length = 48", "context_length = 128").replace("872", "500")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,6 +182,23 @@ def customersim(data_dir: Path, scale: Scale, num_turns: int = 6_000, held_out: 
     return found
 
 
+def abcd(data_dir: Path, scale: Scale, num_turns: int = 6_000, held_out: int = 400) -> list[Row]:
+    """Returns dialogues of ABCD's test part, of which some are held out: its training part is not at hand."""
+    text = (data_dir / "abcd" / "test.txt").read_text("utf-8")
+    dialogues = [re.sub(r"^([A-Z]+):\s*", r"\1: ", d, flags=re.MULTILINE) for d in text.split("<|endoftext|>")]
+    turns = [[line for line in dialogue.splitlines() if line.strip()] for dialogue in dialogues]
+    turns = [lines for lines in turns if lines]
+    random.Random("abcd").shuffle(turns)
+    found: list[Row] = []
+    for fold, most in (("test", held_out), ("train", num_turns)):
+        total = 0
+        while turns and (total < most or (scale == "paper" and fold == "train")):
+            lines = turns.pop()
+            total += len(lines)
+            found.append({"id": f"{fold}-{len(found)}", "text": "\n".join(lines) + "\n", "fold": fold})
+    return found
+
+
 def e2e(data_dir: Path, scale: Scale) -> list[Row]:
     from task_scores import e2e_rows
 
@@ -204,6 +223,17 @@ def sst2(data_dir: Path, scale: Scale) -> list[Row]:
     from task_scores import sst2_rows
 
     return list(sst2_rows(data_dir, num_train=67_349 if scale == "paper" else 20_000))
+
+
+def qnli(data_dir: Path, scale: Scale, num_train: int | None = None, num_test: int = 500) -> list[Row]:
+    """Returns pairs of QNLI's development part, of which some are held out: its training part is not at hand."""
+    del scale
+    with (data_dir / "qnli" / "dev.tsv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    random.Random("qnli").shuffle(rows)
+    kept = ("question", "sentence", "label")
+    folds = {"test": rows[:num_test], "train": rows[num_test:][:num_train]}
+    return [{**{name: row[name] for name in kept}, "fold": fold} for fold, of in folds.items() for row in of]
 
 
 def _language(policy: str, conservative: str, **more: str | int) -> str:
@@ -245,6 +275,11 @@ CORPORA: Final[Mapping[str, Corpus]] = {
         settings=_language("customersim", "conservative", **_DIALOGUE),
         title="the first 6,000 turns of CustomerSim; 400 turns of its test file",
     ),
+    "abcd": Corpus(
+        rows=abcd,
+        settings=_language("high_entity", "high_entity", **_DIALOGUE),
+        title="6,000 turns of ABCD's test part; 400 more of its turns",
+    ),
     "e2e": Corpus(rows=e2e, settings=TASK.format(format="e2e", train=E2E), title="6,000 rows of E2E; 60 test tables"),
     "dart": Corpus(
         rows=dart,
@@ -255,5 +290,15 @@ CORPORA: Final[Mapping[str, Corpus]] = {
         rows=sst2,
         settings=TASK.format(format="glue", train=SST2),
         title="20,000 phrases of SST-2 of 5 to 15 words; its development set",
+    ),
+    "qnli": Corpus(
+        rows=qnli,
+        settings=TASK.format(format="glue", train=QNLI),
+        title="the pairs of QNLI's development part, but for 500 that are held out",
+    ),
+    "qnli_100": Corpus(
+        rows=lambda data, scale: qnli(data, scale, num_train=100),
+        settings=TASK.format(format="glue", train=QNLI),
+        title="a hundred of them",
     ),
 }

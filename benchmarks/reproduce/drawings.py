@@ -115,7 +115,7 @@ FIGURES: Final = (
     ),
     _of_gamma("figure3", "CRT, Figure 3: the largest exposure of ten canaries", "exposure, bits"),
     _of_gamma("figure4", "CRT, Figure 4: membership inference", "AUC"),
-    _of_gamma("figure5", "CRT, Figure 5: membership inference of groups", "AUC"),
+    _of_gamma("figure5", "CRT, Figure 5: membership inference of groups of 20", "AUC of groups"),
     Figure(
         paper="crt",
         place="figure6",
@@ -143,10 +143,10 @@ FIGURES: Final = (
     Figure(
         paper="strong",
         place="figure7",
-        title="Li et al., Figure 7: the square-root rule over the noise that is needed",
+        title="Li et al., Figure 7: noise by the square-root rule over the noise that is needed",
         x_name="batch size",
         is_log2=True,
-        y_name="share",
+        y_name="σ by the rule over σ needed",
         series={
             "50,000 rows, 50 epochs": [
                 (f"strong/figure7/σ by the square-root rule over σ needed, batch {b}", math.log2(b))
@@ -200,7 +200,7 @@ def drawn(figure: Figure, lines: Mapping[str, Sequence[Point]]) -> Element:
     across_ticks = ticks([x for x, _ in points])
     level_ticks = ticks([0.0, *(y for _, y in points)])
     (low_x, high_x), (low_y, high_y) = ((marks[0], marks[-1]) for marks in (across_ticks, level_ticks))
-    right = WIDTH - 20
+    right = WIDTH - 30
 
     def place(x: float, y: float) -> tuple[float, float]:
         across = LEFT + (right - LEFT) * (x - low_x) / (high_x - low_x)

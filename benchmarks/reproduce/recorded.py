@@ -73,7 +73,17 @@ def by_miss_rate(corpus: str, method: str, gamma: float, figure: str) -> dict[st
     return {figure: fmean(values), "of_seeds": values}
 
 
+def memory_of_a_step(shape: str, first: str, second: str, batch: float) -> dict[str, Any]:
+    """Returns the peak memory of one way to train over that of another, on the GPU that measured both."""
+    peaks = []
+    for contender in (first, second):
+        found = read_json(OTHERS / "gpu" / f"dp_step.{shape}.{contender}.json")
+        peaks += [one["peak_megabytes"] for one in found["figures"]["batches"] if one["batch"] == batch]
+    above, below = peaks
+    return {"ratio": above / below, "megabytes": above, "other_megabytes": below}
+
+
 FUNCTIONS: Final[Mapping[str, Callable[..., dict[str, Any]]]] = {
     function.__name__: function
-    for function in (leak_rate, leak_difference, perplexity_after, authors_list, by_miss_rate)
+    for function in (leak_rate, leak_difference, perplexity_after, authors_list, by_miss_rate, memory_of_a_step)
 }

@@ -72,12 +72,14 @@ def run_cell(cell: Cell, scale: Scale, seed: int, place: Workplace, *, again: bo
         raise FileExistsError(f"{cell.identity}, seed {seed}: there is a result; --again makes it anew")
     started, about, same = Clock.now(), None, None
     if isinstance(cell.run, Train):
-        name = cell.run.model_at(scale)
-        folder = model_of(name, scale, place)
-        about = starting_point_of(name, folder)
         settings = settings_of(cell.run, scale)
-        same = None if again else of_same_run(cell, scale, seed, place, about)
-        figures = same["figures"] if same else trained(cell.run, scale, seed, place, folder)
+        same = None if again else of_same_run(cell, scale, seed, place)
+        if same is not None:
+            about, figures = same["starting_point"], same["figures"]
+        else:
+            name = cell.run.model_at(scale)
+            folder = model_of(name, scale, place)
+            about, figures = starting_point_of(name, folder), trained(cell.run, scale, seed, place, folder)
     elif isinstance(cell.run, Compute):
         figures = computed.FUNCTIONS[cell.run.function](**cell.run.arguments)
         settings = asdict(cell.run)
@@ -101,22 +103,35 @@ def run_cell(cell: Cell, scale: Scale, seed: int, place: Workplace, *, again: bo
     )
 
 
-def of_same_run(
-    cell: Cell, scale: Scale, seed: int, place: Workplace, about: Mapping[str, Any] | None
-) -> dict[str, Any] | None:
-    """Finds a finished result of another cell that is another figure of the same run."""
+def of_same_run(cell: Cell, scale: Scale, seed: int, place: Workplace) -> dict[str, Any] | None:
+    """Finds a finished result of another cell that is another figure of the same run; no model has to be there."""
+    run = cell.run
+    assert isinstance(run, Train)
+    settings = settings_of(run, scale)
     for other in CELLS:
-        if other.identity == cell.identity or type(other.run) is not type(cell.run):
+        if (
+            other.identity == cell.identity
+            or type(other.run) is not type(run)
+            or settings_of(other.run, scale) != settings
+        ):
             continue
         found = results.read(place.results, other, scale, seed)
         if (
             found is not None
-            and found["settings"] == settings_of(cell.run, scale)  # type: ignore[arg-type]
-            and found["starting_point"] == about
+            and found["settings"] == settings
+            and _began_alike(found["starting_point"], run.model_at(scale), scale, place)
             and found["figures"].get(cell.measure) is not None
         ):
             return found
     return None
+
+
+def _began_alike(about: Mapping[str, Any] | None, name: str, scale: Scale, place: Workplace) -> bool:
+    """Tells if a result began with the model that a cell of that model would begin with now."""
+    if name == "base" or place.models.get(name) == "made":
+        return about is not None and about.get("key") == base.key_of(place.data_dir, base.RECIPES[scale])
+    given = place.models.get(name)
+    return about == starting_point_of(name, Path(given) if given is not None else None)
 
 
 def model_of(name: str, scale: Scale, place: Workplace) -> Path | None:

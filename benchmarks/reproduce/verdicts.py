@@ -1,7 +1,7 @@
 """Verdicts, computed from declared rules and the intervals of results.
 
 *Reproduced*: the 95 % interval lies on the paper's side. *Partly*: the mean does, and the interval does not, or there
-is one training, or some rules of a claim hold and others do not. *Not*: the mean lies on the other side.
+is one run, or some rules of a claim hold and others do not. *Not*: the mean lies on the other side.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from typing import Any, Final, Literal
 
 from scipy.stats import t as student
 
-from .cells import Cell, Compute, Hours, Impossible
+from .cells import Cell, Compute, Hours, Impossible, LeftOut
 
-Word = Literal["reproduced", "partly", "not", "not run here", "not possible here", "not compared"]
+Word = Literal["reproduced", "partly", "not", "not run here", "not possible here", "left out", "not compared"]
+WITHOUT_RUN: Final[tuple[Word, ...]] = ("not run here", "not possible here", "left out")
 CLOSE: Final = 0.1
 """Relative distance to the paper's number up to which a computed number is partly reproduced."""
 
@@ -77,17 +78,19 @@ def estimate(cell: Cell, results: Sequence[Mapping[str, Any]]) -> Estimate | Non
 
 def without_run(run: Impossible) -> Verdict:
     """Returns the verdict of a cell that cannot run in this benchmark."""
-    return Verdict("not run here" if isinstance(run, Hours) else "not possible here", run.reason)
+    word: Word = "left out" if isinstance(run, LeftOut) else "not possible here"
+    return Verdict("not run here" if isinstance(run, Hours) else word, run.reason)
 
 
 def _missing(known: Results, names: Sequence[str]) -> Verdict | None:
+    left = []
     for name in names:
         cell, results = known[name]
         if isinstance(cell.run, Impossible):
             return without_run(cell.run)
         if not values_of(results):
-            return Verdict("not run here", f"missing: {cell.name}")
-    return None
+            left.append(f"missing: {cell.name} ({cell.minutes:g} minutes)")
+    return Verdict("not run here", "; ".join(left)) if left else None
 
 
 def judged(found: Estimate, side: Callable[[float], bool], said: str) -> Verdict:
@@ -95,7 +98,7 @@ def judged(found: Estimate, side: Callable[[float], bool], said: str) -> Verdict
     if not side(found.mean):
         return Verdict("not", said)
     if found.num == 1 and not found.exact:
-        return Verdict("partly", f"{said}; one training")
+        return Verdict("partly", f"{said}; one run")
     if found.exact or (side(found.low) and side(found.high)):
         return Verdict("reproduced", said)
     return Verdict("partly", f"{said}; the interval reaches the other side")
@@ -266,7 +269,7 @@ def same_number(cell: Cell, found: Estimate) -> Verdict:
     """Judges if a value is the paper's."""
     if cell.number is None:
         return Verdict("not possible here", "the copy of the paper lacks the number")
-    said = f"{cell.name}: {found.mean:.4g} for {cell.printed}"
+    said = f"{cell.name}: {found.mean:.4g} (the paper: {cell.printed})"
     distance = abs(found.mean - cell.number)
     if distance <= cell.last_digit * 1.001:
         return Verdict("reproduced", said)
@@ -299,9 +302,7 @@ class Claim:
     def background(self, known: Results) -> str:
         """Returns the reasons of the context, as far as it has run; no sign of a difference is expected."""
         found = [rule.judge(known) for rule in self.context]
-        return "; ".join(
-            verdict.reason for verdict in found if verdict.word not in ("not run here", "not possible here")
-        )
+        return "; ".join(verdict.reason for verdict in found if verdict.word not in WITHOUT_RUN)
 
     def judge(self, known: Results) -> Verdict:
         return together([rule.judge(known) for rule in self.rules])
@@ -316,10 +317,10 @@ def together(verdicts: Sequence[Verdict]) -> Verdict:
     """Joins verdicts: all reproduced, reproduced; no one holds, not. Rules that did not run come first."""
     words = [verdict.word for verdict in verdicts]
     reason = "; ".join(dict.fromkeys(verdict.reason for verdict in verdicts))
-    for word in ("not run here", "not possible here"):
+    for word in WITHOUT_RUN:
         if word in words:
-            ran = [v.reason for v in verdicts if v.word not in ("not run here", "not possible here")]
-            of_it = "; ".join(dict.fromkeys(v.reason for v in verdicts if v.word == word))
+            ran = [v.reason for v in verdicts if v.word not in WITHOUT_RUN]
+            of_it = "; ".join(dict.fromkeys(part for v in verdicts if v.word == word for part in v.reason.split("; ")))
             return Verdict(word, of_it + (f". What ran: {'; '.join(ran)}" if ran else ""))
     if all(word == "reproduced" for word in words):
         return Verdict("reproduced", reason)

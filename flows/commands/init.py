@@ -27,6 +27,13 @@ dates_and_numbers = "careful"   # "all": no date or number stays. "identifying":
 reads_original = true           # policies read placeholders, and the original text too
 """
 _CUT_FIELDS: Final = "cut_fields = true                 # tokens end at the marks of JSON, CSV and key=value\n"
+_BUILT_IN_EPOCHS: Final = "epochs = 6\n"
+_OF_BUILT_IN: Final = (
+    "vocab_size = 2_000                # so many tokens that most words of these dialogues are one\n",
+    "show_samples = true               # rows before and after redaction, in the full report: the built-in text is "
+    "made up\n",
+)
+"""Lines of the starter that are for the built-in corpus only."""
 _FEWEST: Final = "in each, at least: 300 in all take an hour or two to review (docs/reviewing.md)"
 
 
@@ -75,7 +82,8 @@ def write_starter(
             "JFT's design is 10 replicates of 0.0001. The simulator knows all its secrets, so here": "JFT's design",
             "every sentence is reviewed (a census). Without gold": "of the training sentences. Without gold",
             "expected_items = 1_000_000  ": f"expected_items = {seen.expected_items:_}".ljust(28),
-            f"epochs = {USUAL_EPOCHS}\n": _epochs(seen),
+            _BUILT_IN_EPOCHS: _epochs(seen),
+            **dict.fromkeys(_OF_BUILT_IN, ""),
             'mode = "auto"  ': f'{_split_language(seen)}{_CUT_FIELDS}mode = "auto"  ',
         }
         for old, new in replaced.items():

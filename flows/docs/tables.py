@@ -1,15 +1,20 @@
-"""Generates parts of pages from the code: the table of policies, and the reference of commands."""
+"""Generates parts of pages: policies, the reference of commands, and the README's figures of the built-in job."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Final
 
+from flows.docs import demo
 from flows.docs.commands import commands
 from pipelines.policies.detectors.specs import SPECS
 
 _DOCS: Final = Path(__file__).parents[2] / "docs"
-PAGES: Final = {"policies": _DOCS / "policies.md", "commands": _DOCS / "commands.md"}
+PAGES: Final = {
+    "policies": _DOCS / "policies.md",
+    "commands": _DOCS / "commands.md",
+    "demo": _DOCS.parent / "README.md",
+}
 
 
 def policies() -> str:
@@ -41,7 +46,7 @@ def page(text: str, name: str, table: str, maker: str = "make docs") -> str:
 
 def pages() -> dict[Path, str]:
     """Returns every page with its table brought up to date."""
-    tables = {"policies": policies(), "commands": commands()}
+    tables = {"policies": policies(), "commands": commands(), "demo": demo.table()}
     return {path: page(path.read_text("utf-8"), name, tables[name]) for name, path in PAGES.items()}
 
 

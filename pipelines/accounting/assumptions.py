@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from typing import Final, Literal
 
 from pipelines.accounting.composition import Publication
+from pipelines.accounting.events import SAME_NUMBER, SAME_NUMBER_OF_PEOPLE
 from pipelines.accounting.facts import CorpusFacts, TrainingFacts
 from pipelines.accounting.replaced_text import about_replaced
 from pipelines.methods.rule import MethodRule
@@ -46,6 +47,11 @@ CHOSEN_BY_PRIVATE_SCORES: Final = (  # Papernot and Steinke 2022, Theorem 2; a n
     "that text than epsilon covers. Theorems that bound the cost of a choice need a random number of candidates, drawn "
     "before any is trained, and scores that are private themselves (`reticent privacy selection`)"
 )
+_ABOUT_TOKENIZER: Final = {
+    "public": "the tokenizer was trained on the public set only",
+    "elsewhere": "the tokenizer was trained elsewhere, on none of the private records",
+}
+"""Assumptions by the origin of the tokenizer, for trainings whose notes do not say it."""
 IN_EVERY_RELEASE: Final = "in rows that are private in every release"
 OTHERS_ROWS: Final = (
     "only rows that are private in every release are covered: a release trained on rows without noise, or "
@@ -122,11 +128,7 @@ def common(
         "the unit of privacy is one person; a fact may be spread over many"
         if training.by_owner
         else f"the unit of privacy is one {training.record}; a person or a fact may be spread over many",
-        "neighbours differ by the replacement of one person's text, so both hold the same number of people, and the "
-        "sampling rate and number of steps may depend on it"
-        if training.by_owner
-        else "neighbours differ by the replacement of one record, so both hold the same number of private records, and "
-        "the sampling rate and number of steps may depend on it",
+        SAME_NUMBER_OF_PEOPLE if training.by_owner else SAME_NUMBER,
         "the trusted side keeps to itself what is not published: learning curves, figures, audits, the full report "
         "and checkpoints are releases of their own, which epsilon does not cover",
         about_others(num_others, by_owner=training.by_owner),
@@ -156,10 +158,9 @@ def common(
             f"the training method is code of another package: {', '.join(rule.plugins)}; whether it does to private "
             "records what it says, and nothing else, cannot be known, and the claim supposes that it does"
         )
-    if training.tokenizer_trained_on == "public":
-        found.append("the tokenizer was trained on the public set only")
-    elif training.tokenizer_trained_on == "elsewhere":
-        found.append("the tokenizer was trained elsewhere, on none of the private records")
+    tokenizer = _ABOUT_TOKENIZER.get(training.tokenizer_trained_on)
+    if tokenizer is not None and not any(note.startswith("the tokenizer ") for note in training.notes):
+        found.append(tokenizer)
     return [*found, *(note for note in training.notes if note not in found)]
 
 

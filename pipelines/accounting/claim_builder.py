@@ -197,10 +197,12 @@ class ClaimBuilder:
         return self.corpus.has_public_rows
 
     @property
-    def seen(self) -> str:
-        """The attacker's view, in words."""
+    def tells(self) -> str:
+        """The beginning of a statement: what is seen, and that it tells no more than epsilon allows."""
         is_model_alone = self.publication.not_covered or not self.publication.publishes_model
-        return "the model" if is_model_alone else "what this run publishes"
+        return (
+            f"{'The model' if is_model_alone else 'What this run publishes'} tells no more than ε allows about whether"
+        )
 
     @property
     def neighbours_of_dp(self) -> str:

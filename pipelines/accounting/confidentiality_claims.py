@@ -43,7 +43,7 @@ def dp_private_set(b: ClaimBuilder) -> Claim:
     is_foreign = b.corpus.foreign_public_rows
     claim = b.claim(
         "dp_private_set",
-        f"Whoever sees {b.seen} can hardly tell whether one record of the private set"
+        f"{b.tells} one record of the private set"
         f"{f', {IN_EVERY_RELEASE},' if is_foreign else ''} was replaced by another.",
         "Differential privacy of Poisson-sampled DP-SGD, accounted with privacy loss distributions",
         extra=(b.neighbours_of_dp, *([OTHERS_ROWS] if is_foreign else [])),
@@ -66,7 +66,7 @@ def confidentiality(b: ClaimBuilder) -> Claim:
     measured = b.uses_delta2 and escape is not None
     claim = b.claim(
         "confidentiality",
-        f"Whoever sees {b.seen} can hardly tell whether a {'labelled ' if b.uses_delta2 else ''}secret, or a mask in "
+        f"{b.tells} a {'labelled ' if b.uses_delta2 else ''}secret, or a mask in "
         "its place, was trained on. Epsilon is "
         + (epsilon_is(b.unstable, b.training.reads_any_original) if b.corpus.gives_credit else "for any."),
         "CRT, Theorem 8.1",
@@ -97,7 +97,7 @@ def caught(b: ClaimBuilder) -> Claim:
     )
     claim = b.claim(
         "confidentiality_of_caught_secrets",
-        f"Whoever sees {b.seen} can hardly tell whether a secret that redaction caught, or a mask in its place, was "
+        f"{b.tells} a secret that redaction caught, or a mask in its place, was "
         "trained on. Caught is what the policy masks, and what stands in a private sentence"
         + ("; nothing is claimed for a secret in a public one." if b.uses_delta2 else ", as every sentence is."),
         "CRT, Proposition 5",
@@ -119,8 +119,8 @@ def bayesian(b: ClaimBuilder) -> Claim:
     confidence = None if worst_gamma is None or escape is None else joint(worst_gamma.confidence, escape.confidence)
     claim = b.claim(
         "bayesian_confidentiality",
-        f"Whoever sees {b.seen}, and knows of a secret only its kind and that it is drawn from mu, but not in which "
-        "sentence it stands, can hardly tell whether it, or a mask in its place, was trained on.",
+        f"{b.tells} a secret, or a mask in its place, was trained on, to those who know of the secret only "
+        "its kind and that it is drawn from mu, but not in which sentence it stands.",
         "CRT, Theorem 8.3 (Proposition 6), with the rates of the worst label",
         extra=(
             *about_mu(),
@@ -203,8 +203,7 @@ def _group_claim(b: ClaimBuilder, notion: str, size: int, num_missed: int, share
         notion,
         f"As confidentiality, for {size} unique secrets together"
         + (", if the policy misses no larger share of them than of all secrets." if is_average else "."),
-        "CRT, Theorem 8.2, with the missed share (Proposition 5) in the place of the detected one, and the epsilon of "
-        "a group of records (docs/concepts.md)",
+        "CRT, Theorem 8.2, with the missed share (Proposition 5) for the detected one (docs/concepts.md)",
         extra=(
             *share,
             one_sentence(b.training, "each secret"),

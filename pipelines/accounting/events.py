@@ -20,6 +20,16 @@ from pipelines.errors import ConfigError, ReticentError
 
 USELESS: Final = 700.0
 """Epsilon above which no figure is stated for a person: it limits nothing, and is slow to compute for many records."""
+SAME_NUMBER: Final = (
+    "the number of private records is the same in neighbouring data sets (one record is replaced), so the sampling "
+    "rate and the number of steps may depend on it"
+)
+"""An assumption that a training notes beside its event, and that claims state."""
+SAME_NUMBER_OF_PEOPLE: Final = (
+    "the number of people is the same in neighbouring data sets (one person's text is replaced), so the sampling rate "
+    "and the number of steps may depend on it"
+)
+"""As `SAME_NUMBER`, of a training that samples people."""
 
 
 class UnsupportedEventError(ReticentError):

@@ -30,7 +30,7 @@ def owner_dp(b: ClaimBuilder) -> Claim:
     text = "everything that one person wrote" + (f" {rows}" if b.uses_delta2 else "")
     claim = b.claim(
         "owner_dp",
-        f"Whoever sees {b.seen} can hardly tell whether "
+        f"{b.tells} "
         f"{'what deduplication and redaction left of ' if coupled else ''}{text} was replaced by what somebody else "
         f"might have written. A person brings {'one record' if each == 1 else f'at most {each} records'} to a step.",
         "Differential privacy of DP-SGD on Poisson-sampled people, accounted with privacy loss distributions",

@@ -52,7 +52,7 @@ def selective(b: ClaimBuilder) -> Claim:
     is_screened = any(phase.rows == "reviewed" for phase in b.training.phases)
     claim = b.claim(
         "selective_dp",
-        f"Whoever sees {b.seen} can hardly tell whether the secrets of one record were replaced by others. F is the "
+        f"{b.tells} the secrets of one record were replaced by others. F is the "
         "true secrets" + (", as labels mark them." if unnoised else ", whatever they are."),
         _theorem(b) if unnoised else f"{_theorem(b)} (DP implies selective DP for every F)",
         extra=(
@@ -94,7 +94,7 @@ def masked(b: ClaimBuilder) -> Claim:
     """Makes the claim about a secret that the policy masks stably, so that redacted text is the same in both worlds."""
     claim = b.claim(
         "confidentiality_of_masked_secrets",
-        f"Whoever sees {b.seen} can hardly tell whether a secret whose redaction is stable, or a mask in its place, "
+        f"{b.tells} a secret whose redaction is stable, or a mask in its place, "
         "was trained on: the policy masks it, and masking it by hand leaves all else as it was. Nothing is promised "
         f"for other secrets, masked or not; {b.unstable}.",
         "CRT, Proposition 5, for what read redacted text; differential privacy for what read the original",

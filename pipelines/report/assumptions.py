@@ -55,6 +55,10 @@ class Numbered:
         self.texts: Sequence[str] = [*for_people, *(text for text in every if text not in for_people)]
         self._numbers = {text: number for number, text in enumerate(self.texts, start=1)}
 
+    def that_hold(self, part: str) -> list[str]:
+        """Returns the assumptions that have a text in them."""
+        return [text for text in self.texts if part in text]
+
     def cited(self, texts: Iterable[str]) -> Markup:
         """Returns links to assumptions, neighbours as a range: A1–A4, A7."""
         ranges: list[tuple[int, int]] = []

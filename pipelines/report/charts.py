@@ -16,7 +16,7 @@ from markupsafe import Markup
 from pipelines.report.numbers import count, is_number, percent, real
 from pipelines.report.svg import WIDTH, Axis, coordinate, dot, line, markup, new_chart, rect, text, whisker
 
-_LETTER_WIDTH = 7.1
+_LETTER_WIDTH, _CAPITAL_WIDTH = 7.1, 8.8
 _BAR_HEIGHT = 14
 _ROW_HEIGHT = 24
 _MAX_BARS = 14
@@ -42,7 +42,11 @@ def coverage_bars(masked_tokens_by_label: Mapping[str, int]) -> Markup | None:
     svg = new_chart(
         sum(heights) + 4, "Masked tokens by label: " + ", ".join(f"{label} {count(n)}" for n, label in ranked)
     )
-    left = 8 + _LETTER_WIDTH * max(len(words) for lines in labels for words in lines)
+    left = 8 + max(
+        sum(_CAPITAL_WIDTH if letter.isupper() else _LETTER_WIDTH for letter in words)
+        for lines in labels
+        for words in lines
+    )
     room = WIDTH - left - 64
     top = 4.0
     for (num_tokens, _), lines, height in zip(ranked, labels, heights, strict=True):

@@ -16,6 +16,7 @@ from pipelines.report.svg import WIDTH, Axis, dot, line, markup, new_chart, text
 
 _LINE_HEIGHT: Final = 16
 _LETTERS: Final = 46  # of a name beside its figure
+_LETTER_WIDTH: Final = 7.4
 _APART: Final = 22.0  # points of equal epsilon
 _COLUMN: Final = 90.0  # where they stand
 _MOST_COLUMNS: Final = 4  # beyond them, epsilon is an axis
@@ -89,22 +90,23 @@ def privacy_utility(points: Sequence[tuple[str, float, Values]], figure: Figure)
     drawn = [point for point in points if is_number(point[2]["mean"])]
     if not drawn:
         return None
-    left, top, right, bottom = 58.0, 22.0, WIDTH - 110.0, 230.0
-    first, last, unbounded = left + 36, right - 24, WIDTH - 52.0
     y_axis = figure.axis([values for _, _, values in drawn])
+    left = max(58.0, 10 + _LETTER_WIDTH * max(len(label) for _, label in y_axis.labelled_ticks()))
+    top, right, bottom = 22.0, WIDTH - 110.0, 230.0
+    first, last, unbounded = left + 36, right - 24, WIDTH - 52.0
     bounded = [epsilon for _, epsilon, _ in drawn if math.isfinite(epsilon)]
     x_axis = Axis.over(bounded, least=0.0) if bounded else None
     ticks = [] if x_axis is None else x_axis.labelled_ticks()
-    columns = sorted(set(bounded))
+    columns = list(dict.fromkeys(real(epsilon, upper=True) for epsilon in sorted(bounded)))
     if len(columns) <= _MOST_COLUMNS:
         # A column for each epsilon: points of one stand side by side, and an axis would give each another epsilon.
         x_axis = Axis(-0.5, len(columns) - 0.5, is_log=False) if columns else None
-        ticks = [(float(place), real(epsilon, upper=True)) for place, epsilon in enumerate(columns)]
+        ticks = [(float(place), label) for place, label in enumerate(columns)]
 
     def across(epsilon: float) -> float:
         if x_axis is None or not math.isfinite(epsilon):
             return unbounded
-        place = float(columns.index(epsilon)) if len(columns) <= _MOST_COLUMNS else epsilon
+        place = float(columns.index(real(epsilon, upper=True))) if len(columns) <= _MOST_COLUMNS else epsilon
         return first + (last - first) * x_axis.share(place)
 
     svg = new_chart(

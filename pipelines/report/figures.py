@@ -6,6 +6,7 @@ gave its part, because a partial sum would pass for the whole.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -217,7 +218,17 @@ def _training(sources: Sources) -> dict[str, Any]:
     for key in ("record", "relation", "target_delta", "target_epsilon", "max_grad_norm", "insecure_test_seed"):
         found.setdefault(key, events.get(key))
     curves = sources.curves if isinstance(sources.curves, Mapping) else {}
-    found["curves"] = list(curves.get("epochs") or [])
+    exact = [
+        row["epsilon"]
+        for row in _accountants(sources.claims)
+        if row["is_bound"] and row["relation"] == found["relation"] and row["delta"] == found["target_delta"]
+    ]
+    least = min((bound for bound in exact if bound is not None), default=math.inf)
+    # ε so far is computed on a coarse grid, so it can exceed the ε of the whole training, which bounds it as well.
+    found["curves"] = [
+        row if row.get("epsilon_so_far") is None else {**row, "epsilon_so_far": min(row["epsilon_so_far"], least)}
+        for row in curves.get("epochs") or ()
+    ]
     found["curves_note"] = curves.get("note")
     found["utility"] = sources.utility if isinstance(sources.utility, Mapping) else None
     return found

@@ -16,6 +16,7 @@ from pipelines.printable import printable
 from pipelines.report import charts, claims, numbers, sentences, words
 from pipelines.report.alignment import aligned
 from pipelines.report.assumptions import Numbered
+from pipelines.report.claim_facts import ClaimFacts
 from pipelines.report.comparison_charts import Figure, dot_plot
 from pipelines.report.figures import ratio
 from pipelines.report.people import person_sentences, protected_sentences
@@ -38,11 +39,15 @@ class Making:
     Attributes:
         run_id, started: id and start of the run that made the page.
         examples: rows that are open as they were written.
+        redacted: rows as they were written, and as they were redacted.
+        written: texts that the model wrote.
     """
 
     run_id: str
     started: str | None
     examples: Sequence[str]
+    redacted: Sequence[tuple[str, str]] = ()
+    written: Sequence[str] = ()
 
 
 def render_html(report: Mapping[str, Any], making: Making | None = None) -> str:
@@ -66,7 +71,7 @@ def render_html(report: Mapping[str, Any], making: Making | None = None) -> str:
             is_public=report["version"] == "public",
             css=Markup(_package_file("report.css")),  # noqa: S704 -- our own file
             assumptions=Numbered(report),
-            shared_covers=_shared([claim["covers"] for claim in report["claims"]]),
+            facts=ClaimFacts(report["claims"], report["miss_rate"].get("mu")),
             given_away=sentences.given_away(report),
             meaning=sentences.meaning_of(report["claims"]),
             missed=sentences.missed(report["miss_rate"]),
@@ -81,11 +86,6 @@ def render_html(report: Mapping[str, Any], making: Making | None = None) -> str:
         )
     )
     return printable(aligned(page.replace("<!-- contents -->", _contents(page), 1)))
-
-
-def _shared(texts: Sequence[str | None]) -> str | None:
-    """Returns the text that all claims have in common, so that it is said once."""
-    return texts[0] if len(texts) > 1 and len(set(texts)) == 1 else None
 
 
 def _contents(page: str) -> str:

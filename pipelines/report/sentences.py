@@ -13,7 +13,7 @@ from pipelines.report.numbers import count, percent, real
 from pipelines.report.people import audited_sentences, covered_text
 from pipelines.report.words import SOURCES
 
-_LARGE_FACTOR: Final = 1e6
+_LARGE: Final = math.log(1e6)
 _GUESSES: Final[Mapping[str, str]] = {
     "owner_dp": "what one person wrote",
     DP_NOTION: "one {unit} of the private side",
@@ -45,9 +45,8 @@ def meaning_of(claims: Sequence[Mapping[str, Any]]) -> str:
     limit = _OPEN.get(claim["notion"], _SILENT)
     if epsilon == 0:
         return f"In plain words: what is published is no help to whoever guesses {about}. {limit}"
-    factor = math.exp(epsilon)
-    by = f"by a factor of at most {real(factor, 3, upper=True)}" if factor < _LARGE_FACTOR else "by more than a million"
-    kept = "" if factor < _LARGE_FACTOR else " That is hardly a protection."
+    by = odds_change(epsilon)
+    kept = "" if epsilon < _LARGE else " That is hardly a protection."
     whom = f"whoever wrote or is named in one {unit}" if claim["notion"] == DP_NOTION else f"one {unit}"
     holds = (
         covered_text(claim, "everything that one person wrote")
@@ -56,17 +55,23 @@ def meaning_of(claims: Sequence[Mapping[str, Any]]) -> str:
     )
     return (
         f"In plain words: whoever guesses {about} may be helped by what is published, but the odds of the guess change "
-        f"{by}; that this fails has a probability of {real(delta, 3, upper=True)}, roughly.{kept} It holds for "
+        f"{by}, up to a slack of {real(delta, 3, upper=True)} (δ).{kept} It holds for "
         f"{holds}. {limit}"
     )
+
+
+def odds_change(epsilon: float) -> str:
+    """Says by how much the odds of a guess may change at an epsilon."""
+    if epsilon >= _LARGE:
+        return "by a factor that may exceed a million"
+    return f"by a factor of at most {real(math.exp(epsilon), 3, upper=True)}"
 
 
 def given_away(report: Mapping[str, Any]) -> str:
     """Says which part of the text is open as it was written."""
     shards = report["shards"]
     num = shards.get("num_public")
-    whole = None if num is None or shards.get("num_private") is None else num + shards["num_private"]
-    some = "rows" if num is None else f"{count(num)} rows" if whole is None else f"{count(num)} of {count(whole)} rows"
+    some = "rows" if num is None else f"{count(num)}{_of_all(num, shards)} rows"
     name = report["training"].get("method")
     spec = None if name is None else method(name)
     if report["publishes_rows"]:
@@ -88,6 +93,16 @@ def given_away(report: Mapping[str, Any]) -> str:
         f"{said} The model was trained without noise on text of private rows, too ({spec.without_noise}), and may "
         "repeat it. Nothing protects what no policy masked there."
     )
+
+
+def _of_all(num_public: int, shards: Mapping[str, Any]) -> str:
+    """Returns the number of training rows, of which repeats are one mask each and do not count."""
+    num_private, repeats = shards.get("num_private"), shards.get("num_duplicates") or 0
+    if num_private is None:
+        return ""
+    if not 0 < repeats <= num_private:
+        return f" of {count(num_public + num_private)}"
+    return f" of {count(num_public + num_private - repeats)} different"
 
 
 def _is_unnoised(spec: MethodSpec, settings: Mapping[str, Any]) -> bool:
@@ -145,4 +160,4 @@ def found_by_attacks(audit: Mapping[str, Any] | None) -> list[str]:
             f"{count(extraction['num_found_only_by_model'])} secrets were written by this model and by none that never "
             "read them."
         )
-    return [*found, "That attacks find nothing proves nothing."]
+    return [*found, "A failed attack is not a proof of safety."]

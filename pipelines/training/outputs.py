@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pipelines import memory_files
-from pipelines.accounting.events import to_json
+from pipelines.accounting.events import SAME_NUMBER, SAME_NUMBER_OF_PEOPLE, to_json
 from pipelines.artifacts import Target
 from pipelines.dp.attach import foreign_rules
 from pipelines.dp.rules import FOREIGN_RULES
@@ -41,14 +41,6 @@ def write_outputs(run: FinishedTraining, *, private: Target, model: Target, mark
     write_model_folder(model, run, marked)
 
 
-_PEOPLE_NOTE: Final = (
-    "the number of people is the same in neighbouring data sets (one person's text is replaced), so the sampling rate "
-    "and the number of steps may depend on it"
-)
-_SAMPLING_NOTE: Final = (
-    "the number of private records is the same in neighbouring data sets (one record is replaced), so the "
-    "sampling rate and the number of steps may depend on it"
-)
 _PUBLIC_NOTE: Final = (
     "public records are trained on without noise, sorted by a content hash and then shuffled by a public seed; "
     "which rows are public is decided by the redaction and conservative policies"
@@ -84,7 +76,7 @@ def events_document(run: FinishedTraining) -> dict[str, Any]:
     method = registry.method(config["method"])
     vocabulary = corpus.vocabulary
     notes = [
-        _SAMPLING_NOTE if corpus.owners is None else _PEOPLE_NOTE,
+        SAME_NUMBER if corpus.owners is None else SAME_NUMBER_OF_PEOPLE,
         *([_PUBLIC_NOTE] if method.trains_on_public_rows else [_PLAIN_NOTE] if len(corpus.nonprivate_examples) else []),
         "of the training, only the final weights are released; checkpoints, losses, figures and curves are not, and "
         "epsilon does not cover them",

@@ -12,8 +12,18 @@ import pytest
 from support.reproduced import COMPUTED, TRAINED
 
 from benchmarks.reproduce import __main__ as command
-from benchmarks.reproduce import base, comparisons, computed, corpora, drawings, page, results, running, verdicts
-from benchmarks.reproduce.cells import SCALES, Compute, Hours, Impossible, Train, settings_of
+from benchmarks.reproduce import (
+    base,
+    comparisons,
+    computed,
+    corpora,
+    drawings,
+    page,
+    results,
+    running,
+    verdicts,
+)
+from benchmarks.reproduce.cells import SCALES, Compute, Hours, Impossible, LeftOut, Train, settings_of
 from benchmarks.reproduce.papers import CELLS, CLAIMS, TEXTS, TITLES
 from benchmarks.reproduce.verdicts import Alike, Below, Claim, Gap, Number, Ordering, Verdict
 from pipelines.errors import ConfigError
@@ -123,7 +133,7 @@ def test_a_schedule_saves_about_what_the_domain_paper_says():
 @pytest.mark.parametrize("target", [3, 8])
 def test_conversions_of_larger_tasks_are_the_papers(task, target):
     for way, within in (("PLD", 0.001), ("the Gaussian limit", 0.01)):
-        printed, ours = figure_of(f"strong/table1/{task}, ε = {target} told by {way}")
+        printed, ours = figure_of(f"strong/table1/{task}, ε = {target} by {way}")
         assert ours == pytest.approx(printed, rel=within)
 
 
@@ -265,6 +275,7 @@ def test_what_cannot_run_is_not_possible_and_says_why():
     some = {cell.identity: (cell, [])}
     assert verdicts.of_cell(cell, (), some) == Verdict("not possible here", "no data")
     assert Below(cell.identity, 1.0).judge(some) == Verdict("not possible here", "no data")
+    assert verdicts.without_run(LeftOut(reason="a decision")) == Verdict("left out", "a decision")
     hours = replace(cell, run=Hours(reason="no time", command="python all.py"))
     assert verdicts.of_cell(hours, (), {cell.identity: (hours, [])}) == Verdict("not run here", "no time")
 
@@ -291,7 +302,7 @@ def test_the_page_has_every_claim_and_row_before_anything_ran(tmp_path):
     assert not re.search(r"\*\*(reproduced|partly|not)\*\* \|", text)
     for cell in CELLS:
         line = next(line for line in text.splitlines() if line.startswith(f"| {cell.name} |"))
-        assert "not run here: " in line or "not possible here: " in line
+        assert re.search("(not run here|not possible here|left out): ", line)
 
 
 def test_the_page_is_that_of_the_results(tmp_path):

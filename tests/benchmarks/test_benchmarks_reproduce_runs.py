@@ -76,7 +76,10 @@ def test_a_run_serves_every_cell_that_shows_a_figure_of_it(place, patch):
         return {"perplexity_per_word": 3.0, "perplexity_per_word_after_phase_1": 4.0}
 
     patch(running, "trained", trained)
-    patch(running, "model_of", lambda *_: None)
+    asked = []
+    patch(running, "model_of", lambda *_: asked.append(True))
+    patch(running, "starting_point_of", lambda *_: {"key": "here", "perplexity_a_word": 9.0})
+    patch(base, "key_of", lambda *_: "here")
     level = "WikiText-2, {}, high contextual"
     jft, redacted = (f"jft/table2/{level.format(name)}" for name in ("jft", "redacted"))
     found = {}
@@ -84,6 +87,7 @@ def test_a_run_serves_every_cell_that_shows_a_figure_of_it(place, patch):
         (cell,) = command.chosen([name])
         found[name] = json.loads(running.run_cell(cell, "small", 0, place).read_text("utf-8"))
     assert ran == ["jft/direct"]
+    assert len(asked) == 1  # a figure of a finished run needs no model
     assert (found[jft]["value"], found[redacted]["value"]) == (3.0, 4.0)
     assert found[redacted]["same_run_as"] == jft
     assert "same_run_as" not in found[jft]
@@ -93,6 +97,25 @@ def test_a_run_serves_every_cell_that_shows_a_figure_of_it(place, patch):
     running.run_cell(cell, "small", 1, place)
     running.run_cell(cell, "small", 0, place, again=True)
     assert len(ran) == 4
+    patch(base, "key_of", lambda *_: "another")
+    (of_table6,) = command.chosen(["jft/table6/WikiText-2, jft, high contextual"])
+    running.run_cell(of_table6, "small", 0, place)
+    assert len(ran) == 5  # the finished run began with another starting point
+
+
+def test_figures_of_finished_runs_are_taken_without_time(place, patch):
+    patch(running, "trained", lambda *_: {"bleu": 3.0, "rouge_l": 4.0})
+    patch(running, "model_of", lambda *_: None)
+    patch(running, "starting_point_of", lambda *_: {"key": "here"})
+    patch(base, "key_of", lambda *_: "here")
+    (cell,) = command.chosen(["strong/table2/full, ε = 8, BLEU"])
+    running.run_cell(cell, "small", 0, place)
+    only = ["--only", "strong/table2", "--minutes", "0"]
+    assert command.main(["--data-dir", str(place.data_dir), "--results", str(place.results), *only]) == 0
+    assert [path.name for path in sorted(place.results.rglob("*.json"))] == [
+        "full-eps-8-bleu.small.0.json",
+        "full-eps-8-rouge-l.small.0.json",
+    ]
 
 
 def test_at_paper_scale_models_have_the_names_of_the_hub(place, tmp_path):

@@ -142,6 +142,9 @@ TOYS = {
     ),
     "miss_rate_coverage": Toy("benchmarks/miss_rate_coverage.py --repetitions 20 --out {work}/out.svg"),
     "name_parts": Toy("benchmarks/name_parts.py --data-dir {data} --texts 4 --out {work}/out.json"),
+    "known_things": Toy(
+        "benchmarks/known_things.py --data-dir {data} --out {work}/things.toml", writes=("{work}/things.toml",)
+    ),
     "nights": Toy("benchmarks/nights.py --nights 3 --files 2 --dialogues 3 --work {work}/nights --out {work}/out.json"),
     "miss_rate_worlds": Toy("benchmarks/miss_rate_worlds.py --repetitions 5 --out {work}/out.json"),
     "opacus_examples": Toy(

@@ -8,7 +8,7 @@ import random
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from wordnet import PREMISES, SENSITIVE
+from wordnet import MEDICAL, PREMISES, SENSITIVE
 
 from pipelines.corpus.customersim import simulate
 
@@ -177,7 +177,7 @@ def _wordnet(folder: Path) -> None:
         "00001930 17 n 01 bridge 0 001 @ 00001740 n 0000 | a way",
         *(
             f"{2_000 + number:08} 26 n 01 {noun} 0 001 @ 00001740 n 0000 | {gloss}"
-            for number, (noun, gloss) in enumerate({**SENSITIVE, **PREMISES}.items())
+            for number, (noun, gloss) in enumerate({**SENSITIVE, **PREMISES, **MEDICAL}.items())
         ),
     ]
     for part, letter, lines in (

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support import REPOSITORY
 
+from flows.commands.conclusion import next_commands
 from flows.commands.redact import redactor_spec, settings_options
 from pipelines.errors import ConfigError, InputError, PrivacyGateError, StoreError
 from pipelines.store.place.roots import open_roots
@@ -30,3 +32,13 @@ def test_a_store_says_which_folders_to_choose_and_where_its_secret_is_to_come_fr
         (tmp_path / "private" / "secret").write_text(text)
         with pytest.raises(StoreError, match=r"secret.*; restore it from a backup"):
             open_roots(tmp_path / "private", tmp_path / "public")
+
+
+def test_the_readme_shows_the_last_lines_of_the_built_in_job():
+    record = {
+        "outputs": {"report": "/somewhere/private/latest/report/report.html"},
+        "metrics": {"false_negative_rate_upper": 0.001},
+        "stages": [],
+    }
+    shown = "".join(f"# {line}\n" for line in next_commands(record, Path("reticent-demo/reticent.toml")))
+    assert f"# next:\n{shown}" in (REPOSITORY / "README.md").read_text("utf-8")

@@ -199,7 +199,7 @@ def test_words_of_our_own_prose_are_no_finds(tmp_path: Path, name: str) -> None:
 PARTS = {"any", "each", "for", "only", "record", "secret", "sees", "sentence", "settings", "the", "trained", "training"}
 PARTS |= {"whoever"}
 """Everyday words that claims fill into their sentences."""
-FILLED = {"Bayesian confidentiality", "Whoever sees the model", "Whoever sees", "trained on", "for any.", "were"}
+FILLED = {"Bayesian confidentiality", "a", "a labelled", "trained on", "for any.", "were"}
 FILLED |= {"sentence", "labelled", "each secret", "the secret", "one kind of secret of a test"}
 """Parts of claims that no literal of three words covers. The last one is of the tests."""
 

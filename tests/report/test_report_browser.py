@@ -57,6 +57,7 @@ def test_every_page_fits_and_needs_nothing_of_others(full: dict[str, Any], tmp_p
                 assert tab.js(sideways) == 0, (name, width)
                 cut_off = "[...document.querySelectorAll('svg text')].filter(t => t.textContent.endsWith('…')).length"
                 assert tab.js(cut_off) == 0, (name, width)
+                assert tab.js(chrome.CUT_LABELS) == [], (name, width)
             printed = base64.b64decode(tab.call("Page.printToPDF", paperWidth=8.27, paperHeight=11.69)["data"])
             assert len(re.findall(rb"/Type\s*/Page\b", printed)) >= 1
     finally:

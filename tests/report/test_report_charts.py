@@ -149,6 +149,16 @@ _ROWS = [
 ]
 
 
+def test_an_epsilon_that_reads_the_same_is_one_column_and_large_ticks_have_room() -> None:
+    values = [{"mean": mean, "low": 1.0, "high": 9e6} for mean in (10.0, 2e6, 300.0)]
+    points = list(zip("abc", (2.99998, 2.99999, 1.5), values, strict=True))
+    svg = _parse(privacy_utility(points, _PERPLEXITY))
+    words = [text.text for text in svg.iter("text")]
+    assert (words.count("3"), words.count("1.5")) == (2, 1)  # 3 is the number of the third point, too
+    (wide,) = (text for text in svg.iter("text") if text.text == "1,000,000")
+    assert float(wide.attrib["x"]) >= 7.4 * len("1,000,000")
+
+
 def test_a_comparison_draws_every_interval_and_the_whole_name() -> None:
     points = [(name, epsilon, values) for (name, values), epsilon in zip(_ROWS, (3.0, 3.0, float("inf")), strict=True)]
     for chart in (dot_plot(_ROWS, _PERPLEXITY), privacy_utility(points, _PERPLEXITY)):

@@ -19,9 +19,12 @@ from pipelines.attacks.sequential_test import FALSE_ALARM_RATE, log_bet
 from pipelines.report import render
 from pipelines.report.alignment import aligned
 from pipelines.report.assumptions import ONLY_PEOPLE_KNOW, Numbered
+from pipelines.report.claim_facts import ClaimFacts
 from pipelines.report.figures import Sources, build
+from pipelines.report.numbers import percent
 from pipelines.report.render import Making, render_html
 from pipelines.stages.audit import canaries
+from pipelines.store.upkeep.samples import TEMPERATURE
 
 TEMPLATES = Path(render.__file__).parent
 Make = Callable[..., dict[str, Any]]
@@ -134,6 +137,16 @@ def test_assumptions_are_printed_once_and_cited_by_number(full: dict[str, Any], 
         card = re.search(rf"<h3>{claim['title']}.*?</article>", pages["full"], re.DOTALL)
         assert card is not None
         assert "Supposes" in card[0]
+
+
+def test_a_reason_that_an_assumption_states_is_cited_and_not_repeated(full: dict[str, Any]) -> None:
+    reason = full["dedup"]["stability_reason"]
+    assert said(render_html(full), " ").count(reason) == 1
+    claim = next(claim for claim in full["claims"] if claim["status"] == "issued")
+    claim["assumptions"].append(f"one sentence changes one record. {reason}")
+    page = said(render_html(full), " ")
+    assert page.count(reason) == 1
+    assert re.search(r"Why, and what it supposes: A\d+", page)
 
 
 def cited_in(links: str) -> set[int]:
@@ -300,6 +313,52 @@ def test_only_the_full_page_names_its_run_and_shows_rows_that_are_open(raw: dict
     with pytest.raises(ValueError, match="only the full report"):
         render_html(public, making)
     assert "4711" not in render_html(public) + render_html(full) + json.dumps([public, full])
+
+
+def test_what_most_claims_share_is_printed_once_and_no_claim_is_taken_for_another(full: dict[str, Any]) -> None:
+    claim = next(claim for claim in full["claims"] if claim["status"] == "issued")
+    other = {**claim, "unit": "dialogue", "confidence": 0.9, "covers": "the model alone"}
+    facts = ClaimFacts([claim, claim, claim, other], None)
+    assert facts.shared["Unit"] == "one sentence"
+    assert facts.of(claim) == {}
+    stated = facts.of(other)
+    assert (stated["Unit"], stated["Confidence"], stated["About"]) == ("one dialogue", percent(0.9), "the model alone")
+    lacks = {**claim, "epsilon_unamplified": None}
+    assert "ε of this training" not in ClaimFacts([claim, claim, claim, lacks], None).shared
+    assert ClaimFacts([claim, claim], None).shared == {}
+
+
+@pytest.mark.parametrize("epsilon", [3.0, 13.9, 900.0])
+def test_the_odds_that_a_claim_allows_stand_beside_its_epsilon(full: dict[str, Any], epsilon: float) -> None:
+    claim = next(claim for claim in full["claims"] if claim["status"] == "issued") | {"epsilon": epsilon}
+    odds = "at most 20.1" if epsilon == 3.0 else "may exceed a million"
+    assert odds in ClaimFacts([], None).of(claim)["Odds of a guess"]
+    assert ClaimFacts([], None).of(claim | {"status": "estimate"})["Odds of a guess"] == "no limit is promised"
+
+
+def test_epsilon_so_far_never_exceeds_that_of_the_whole_training(raw: dict[str, Any]) -> None:
+    """Guards a signer who reads ε 3 in the claim, and 3.016 for the same steps in the table."""
+    exact = min(
+        row["epsilon"]
+        for row in raw["claims"]["accountants"]
+        if row["is_bound"] and row["epsilon"] and row["relation"] == "replace_one"
+    )
+    raw["events"] |= {"relation": "replace_one", "target_delta": raw["claims"]["accountants"][0]["delta"]}
+    raw["curves"] = {
+        "epochs": [{"epoch": 1, "epsilon_so_far": exact / 2}, {"epoch": 2, "epsilon_so_far": exact * 1.01}]
+    }
+    curves = build(Sources(**raw), title="A report")["training"]["curves"]
+    assert [row["epsilon_so_far"] for row in curves] == [exact / 2, exact]
+
+
+def test_samples_stand_in_the_page_of_the_full_report_only(full: dict[str, Any]) -> None:
+    pair, text = ("the code is <4711>", "the code is <MASK>"), "a text & more"
+    making = Making(run_id="r", started=None, examples=(), redacted=(pair,), written=(text,))
+    page = render_html(full, making)
+    assert all(str(escape(shown)) in page for shown in (*pair, text))
+    assert f"temperature {TEMPERATURE}" in page
+    assert "temperature" not in render_html(full)
+    assert "4711" not in json.dumps(full) + render_html(published(full))
 
 
 def test_the_perplexity_of_ordinary_text_comes_first_in_the_full_page(pages: dict[str, str]) -> None:

@@ -198,7 +198,7 @@ def test_misses_and_attacks_are_told_with_what_they_rest_on(full: dict[str, Any]
     assert first.startswith("ALARM")
     assert "at least 0.5678 at 95" in others[0]
     assert "no leak seen" in others[1]
-    assert others[-1] == "That attacks find nothing proves nothing."
+    assert others[-1] == "A failed attack is not a proof of safety."
 
 
 def test_what_was_refused_or_not_attacked_counts_as_unmeasured(full: dict[str, Any]) -> None:
@@ -217,6 +217,8 @@ def test_rows_that_nothing_protects_are_named(full: dict[str, Any]) -> None:
         {**crt, "publishes_rows": True}
     )
     assert "trained without noise on 1,379 of 10,548 rows" in given_away({**crt, "publishes_rows": False})
+    repeats = {**crt, "shards": {**shards, "num_duplicates": 5_300}, "publishes_rows": True}
+    assert given_away(repeats).startswith("1,379 of 5,248 different rows of the training text are published")
     none = {**crt, "publishes_rows": False, "training": {"method": "dpsgd"}}
     assert given_away(none) == "No row of the text is published."
 

@@ -14,6 +14,7 @@ from typing import Any
 
 FLAGS = (
     "--headless=new",
+    "--hide-scrollbars",
     "--no-sandbox",
     "--disable-gpu",
     "--disable-quic",
@@ -25,6 +26,11 @@ FLAGS = (
     "--remote-debugging-port=0",
     "--remote-allow-origins=*",
 )
+CUT_LABELS = """[...document.querySelectorAll('svg text')].filter((t) => {
+  const [words, chart] = [t.getBoundingClientRect(), t.ownerSVGElement.getBoundingClientRect()];
+  return words.left < chart.left - 1 || words.right > chart.right + 1;
+}).map((t) => t.textContent)"""
+"""Labels of charts that are cut at a side."""
 _KEYS = {
     "Enter": ("Enter", "Enter", 13, "\r"),
     " ": (" ", "Space", 32, " "),

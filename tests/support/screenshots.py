@@ -5,6 +5,7 @@ PYTHONPATH=tests python -m support.screenshots PROJECT OUT
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import reticent
 from flows.commands.sign import sign_document
+from flows.docs import demo
 from flows.review.server import ReviewServer
 from flows.review.session import ReviewSession
 from pipelines.miss_rate.review_items import Item, Mask, Neighbour
@@ -30,12 +32,15 @@ AFTER = (("SYS", "Thank you. It is on its way."), ("USR", "That is good to hear.
 def take(project: Path, out: Path) -> list[Path]:
     """Photographs the top of the full report of a project's last run, its page to sign, and the review page.
 
+    It also records the run's figures for the README (`flows.docs.demo`).
+
     Args:
         project: the folder of a settings file whose run is finished, on text that is not private: the built-in job.
         out: where ``report.png``, ``sign-off.webp`` and ``review-page.png`` are written.
     """
     report = reticent.open_run(project).report
     assert report is not None, "the last run has no report"
+    demo.record(json.loads(report.with_suffix(".json").read_text("utf-8")))
     page = Path(sign_document(project / "reticent.toml", os.environ, None)["page"])
     with tempfile.TemporaryDirectory() as folder:
         browser = Chrome(Path(folder) / "profile", 1200, 900)
@@ -46,7 +51,7 @@ def take(project: Path, out: Path) -> list[Path]:
             browser.open(page.resolve().as_uri())
             bottom = browser.js("document.querySelector('.sign-off').getBoundingClientRect().bottom")
             browser.screenshot(out / "sign-off.webp", height=bottom)
-            browser.resize(1100, 760)
+            browser.resize(1100, 800)
             review(browser, Path(folder) / "reviews", out / "review-page.png")
         finally:
             browser.close()

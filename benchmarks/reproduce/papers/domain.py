@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from benchmarks.reproduce.cells import Cell, Compute, Hours, Impossible, Recorded, cells_of
+from benchmarks.reproduce.cells import Cell, Compute, Hours, LeftOut, Recorded, cells_of
 from benchmarks.reproduce.verdicts import Claim, Number, Ordering, Positive, Within, claims_of
 
 P: Final = "domain"
@@ -17,7 +17,8 @@ _claim: Final = claims_of(P)
 COMMAND: Final = "python benchmarks/domains.py --data-dir DATA --prompts airline --seed 0 (1, 2)"
 DIFFERS: Final = (
     "a GPT-2 of two blocks that learnt English from WikiText-2, for GPT-2; 300 conversations a domain, customers' "
-    "turns only; prompts of one domain"
+    "turns only; prompts of one domain; a conversation as a record, for chunks of 1,024 tokens of all conversations "
+    "([decision 4](decisions/0004-record-and-sensitivity.md))"
 )
 POLICIES: Final = {"keywords": "keyword", "classifier": "classifier"}
 MODELS: Final = ("DOMAIN-only", "Public", "Pub+Redacted", "Private", "JFT", "Redaction Schedule")
@@ -30,7 +31,7 @@ PAIRS: Final = (
     ("DOMAIN-only", "Pub+Redacted"),
     ("Redaction Schedule", "JFT"),
 )
-NO_SECOND: Final = Impossible(reason="tables 1 to 3 show examples and outputs, which the copy does not have")
+NO_SECOND: Final = LeftOut(reason="tables 1 to 3 show examples and outputs, which the copy does not have")
 
 CELLS: Final[tuple[Cell, ...]] = (
     *(

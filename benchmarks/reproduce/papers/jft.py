@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from benchmarks.reproduce.cells import Audit, Cell, Impossible, Train, cells_of
@@ -23,6 +24,10 @@ DIALOGUE: Final = (
     "dialogues compared for copies; one pass without noise, two with, in batches of 600 at 3e-3 (chosen once, by what "
     "DPSGD learnt on a half-trained start)"
 )
+ABCD: Final = (
+    "the small GPT-2, trained without dialogues, for GPT-2; 6,000 turns of the test part for the training part, and "
+    "400 more for the test; turns as records; one pass without noise, two with, in batches of 600 at 3e-3"
+)
 REDACTED: Final = "the redacted model is jft's after its first phase, scored in the same run"
 AUDIT: Final = (
     f"{BASE}; sixty canaries that the policy misses and sixty that it finds, of which a coin inserts half, for one; "
@@ -30,14 +35,20 @@ AUDIT: Final = (
 )
 AT_PAPER: Final = {"train.epochs": "20", "train.jft_phase1_epochs": "5", "train.expected_batch_size": "512"}
 LOW: Final = {"train.epochs": "20", "train.jft_phase1_epochs": "5", "train.expected_batch_size": "50"}
+LOW_QNLI: Final = {**LOW, "train.epochs": "10", "train.jft_phase1_epochs": "10", "train.public_batch_size": "8"}
 MINUTES: Final[Mapping[str, Mapping[str, float]]] = {
     "wikitext": {"no_dp": 2.0, "dpsgd": 4.0, "crt": 4.0, "jft/direct": 6.0, "redacted": 6.0, "jft/light_noise": 7.0},
     "customersim": {"no_dp": 1.3, "dpsgd": 1.7, "crt": 2.5, "jft/direct": 2.4, "redacted": 2.4, "jft/light_noise": 3.0},
+    "abcd": {"no_dp": 1.3, "dpsgd": 1.7, "jft/direct": 2.4, "redacted": 2.4, "jft/light_noise": 3.0},
     "wikitext_100": {"dpsgd": 2.0, "jft/direct": 3.0, "redacted": 3.0},
     "audit": {"no_dp": 4.0, "redacted": 5.0, "dpsgd": 6.0, "crt": 6.0, "jft/direct": 8.0},
 }
 LEVELS: Final = ("low_entity", "high_entity", "low_contextual", "high_contextual")
-NO_GLUE: Final = Impossible(reason="its data (GLUE's MNLI, QQP, QNLI) and RoBERTa are not at hand")
+NO_GLUE: Final = Impossible(reason="the training part of this task is not at hand")
+QNLI: Final = (
+    "a head on MiniLM (22 million weights, LoRA) for RoBERTa-base; rows of the development part for the training part, "
+    "and 500 more for the test"
+)
 
 
 def minutes_of(kind: str, method: str) -> float:
@@ -54,7 +65,7 @@ def _wiki(place: str, name: str, method: str, printed: str = "", *, corpus: str 
     once = {"train.epochs": "1"} if method == "no_dp" else {}
     settings = {**once, **{key.replace("__", "."): value for key, value in more.items()}}
     is_redacted = method == "redacted"
-    differs = DIALOGUE if corpus == "customersim" else BASE
+    differs = {"customersim": DIALOGUE, "abcd": ABCD}.get(corpus, BASE)
     return _cell(
         place,
         name,
@@ -107,32 +118,51 @@ def _table2() -> list[Cell]:
         )
         for name, (corpus, printed_) in starts.items()
     ]
-    glue = {
-        "MNLI, redacted, high contextual": "83.23",
-        "MNLI, DPSGD": "82.10",
-        "QNLI, redacted, low contextual": "85.30",
-        "QNLI, jft, low contextual": "87.99",
-        "QNLI, redacted, high contextual": "82.81",
-        "QNLI, jft, high contextual": "87.06",
-        "QQP, all rows": "",
-    }
+    glue = {"MNLI, redacted, high contextual": "83.23", "MNLI, DPSGD": "82.10", "QQP, all rows": ""}
     cells += [_cell("table2", name, printed=value, unit="% accuracy", run=NO_GLUE) for name, value in glue.items()]
+    cells += [
+        _qnli("table2", f"QNLI, {name}, {level.replace('_', ' ')}", method, printed, _level(level), minutes=12.0)
+        for level, *figures in (("low_contextual", "85.30", "87.99"), ("high_contextual", "82.81", "87.06"))
+        for name, method, printed in zip(("redacted", "jft"), ("redacted", "jft/direct"), figures, strict=True)
+    ]
     return cells
+
+
+_classify: Final = partial(_cell, unit="% accuracy", measure="accuracy_percent")
 
 
 def _sst2(name: str, method: str, printed: str, level: str = "") -> Cell:
     once = {"train.epochs": "1"} if method in ("no_dp", "redacted") else {}
     settings = {**(_level(level) if level else {}), **once, "train.classes": '["negative", "positive"]'}
-    return _cell(
+    return _classify(
         "table2",
         f"SST-2, {name}",
         printed=printed,
-        unit="% accuracy",
-        measure="accuracy_percent",
         run=Train(corpus="sst2", method=method, model="minilm", small=settings),
-        minutes=6.0 if once else 30.0,
+        minutes=6.0 if once else 15.0,
         differs="a head on MiniLM (22 million weights, LoRA) for RoBERTa-base; 20,000 phrases; five passes in batches "
         "of 500, without privacy one",
+    )
+
+
+def _qnli(
+    place: str,
+    name: str,
+    method: str,
+    printed: str,
+    settings: Mapping[str, str],
+    *,
+    corpus: str = "qnli",
+    minutes: float,
+) -> Cell:
+    small = {"train.classes": '["entailment", "not_entailment"]', **settings}
+    return _classify(
+        place,
+        name,
+        printed=printed,
+        run=Train(corpus=corpus, method=method, model="minilm", small=small),
+        minutes=minutes,
+        differs=QNLI,
     )
 
 
@@ -209,6 +239,17 @@ CELLS: Final[tuple[Cell, ...]] = (
         for name, corpus in (("WikiText-2", "wikitext"), ("dialogue", "customersim"))
     ),
     *(
+        _wiki("text", f"ABCD, {name}", method, printed, corpus="abcd")
+        for name, method, printed in (
+            ("No-DP", "no_dp", ""),
+            ("DPSGD", "dpsgd", "8.31"),
+            ("redacted", "redacted", ""),
+            ("jft", "jft/direct", ""),
+            ("jft + light noise", "jft/light_noise", "5.78"),
+            ("jft + light conservative noise", "jft/conservative_light_noise", "6.64"),
+        )
+    ),
+    *(
         _with(_wiki("table6", f"WikiText-2, {name}, {level.replace('_', ' ')}", method), _level(level))
         for level in LEVELS
         for name, method in (("CRT", "crt"), ("jft", "jft/direct"))
@@ -229,8 +270,12 @@ CELLS: Final[tuple[Cell, ...]] = (
         )
     ),
     *(
-        _cell("table8", name, printed=printed, unit="% accuracy", run=NO_GLUE)
-        for name, printed in (("QNLI, redacted", "66.5"), ("QNLI, jft", "67.49"), ("QNLI, DPSGD", "50.54"))
+        _qnli("table8", f"QNLI, {name}", method, printed, LOW_QNLI, corpus="qnli_100", minutes=2.0)
+        for name, method, printed in (
+            ("redacted", "redacted", "66.5"),
+            ("jft", "jft/direct", "67.49"),
+            ("DPSGD", "dpsgd", "50.54"),
+        )
     ),
     *(
         _with(_wiki("table8", f"WikiText-2, {name}", method, corpus="wikitext_100"), LOW)

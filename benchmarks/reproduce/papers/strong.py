@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from benchmarks.reproduce.cells import Cell, Compute, Impossible, Run, Train, cells_of
+from benchmarks.reproduce.cells import Cell, Compute, Impossible, LeftOut, Recorded, Run, Train, cells_of
 
 P: Final = "strong"
 _cell: Final = cells_of(P)
@@ -27,7 +27,16 @@ SST2_DIFFERS: Final = (
     "out of the training file)"
 )
 NO_DATA: Final = Impossible(reason="the data set is not at hand")
-NO_RGP: Final = Impossible(reason="this project leaves out RGP ([decision 6](decisions/0006-no-rgp.md))")
+NO_TRAINING_PART: Final = Impossible(reason="the training part of this task is not at hand")
+QNLI_DIFFERS: Final = (
+    "MiniLM (22 million weights, LoRA) for RoBERTa-base; rows of QNLI's development part for the 104,743 of the "
+    "training part, and 500 more for the test"
+)
+SIZE_DIFFERS: Final = (
+    "LoRA on the query, key, value and output weights for all weights; one pass in batches of 600 for ten; the models "
+    "are of two families, and may have seen E2E"
+)
+NO_RGP: Final = LeftOut(reason="[decision 6](decisions/0006-no-rgp.md)")
 E2E_MINUTES: Final = 6.0
 _bleu: Final = partial(_cell, unit="BLEU", measure="bleu", minutes=E2E_MINUTES, differs=E2E_DIFFERS)
 _accuracy: Final = partial(_cell, unit="% accuracy", measure="accuracy_percent", differs=SST2_DIFFERS)
@@ -94,13 +103,16 @@ TABLE1: Final = {  # SST-2, RoBERTa-base at ε = 3 and 8
 }
 
 
-def _sst2(level: str, *, infilling: bool, **more: str) -> Train:
+CLASSES: Final = {"sst2": '["negative", "positive"]', "qnli": '["entailment", "not_entailment"]'}
+
+
+def _classified(level: str, *, infilling: bool, task: str = "sst2", **more: str) -> Train:
     method, epsilon = LEVELS[level]
-    task = {"train.template": "sst2"} if infilling else {"train.classes": '["negative", "positive"]'}
+    chosen = {"train.template": task} if infilling else {"train.classes": CLASSES[task]}
     private = {"train.target_epsilon": epsilon} if epsilon else {"train.epochs": "1"}
-    settings = {**task, **private, **{k.replace("__", "."): v for k, v in more.items()}}
+    settings = {**chosen, **private, **{k.replace("__", "."): v for k, v in more.items()}}
     paper = {"train.epochs": "3", "train.expected_batch_size": "1024"}
-    return Train(corpus="sst2", method=method, small=settings, paper=paper, model="masked" if infilling else "minilm")
+    return Train(corpus=task, method=method, small=settings, paper=paper, model="masked" if infilling else "minilm")
 
 
 def _table1() -> list[Cell]:
@@ -109,8 +121,8 @@ def _table1() -> list[Cell]:
             "table1",
             f"SST-2, {name}, {level}",
             printed=printed,
-            run=_sst2(level, infilling="infilling" in name),
-            minutes=30.0,
+            run=_classified(level, infilling="infilling" in name),
+            minutes=30.0 if "infilling" in name else 15.0,
             headline=level == "ε = 8",
         )
         for name, figures in TABLE1.items()
@@ -120,7 +132,7 @@ def _table1() -> list[Cell]:
         _accuracy(
             "table1",
             f"SST-2, {name}, non-private",
-            run=_sst2("non-private", infilling="infilling" in name),
+            run=_classified("non-private", infilling="infilling" in name),
             minutes=6.0,
         )
         for name in TABLE1
@@ -146,7 +158,7 @@ def _table1() -> list[Cell]:
                 cells.append(
                     _cell(
                         "table1",
-                        f"{task}, ε = {target:g} told {name}",
+                        f"{task}, ε = {target:g} {name}",
                         printed=printed,
                         unit="ε",
                         measure=measure,
@@ -160,7 +172,7 @@ def _table1() -> list[Cell]:
     cells += [
         _cell(
             "table1",
-            f"SST-2, ε = {target:g} told {name}, if there were four epochs",
+            f"SST-2, ε = {target:g} {name}, if there were four epochs",
             unit="ε",
             measure=measure,
             run=Compute(function="converted", arguments={"rows": 67_349.0, "target": target, "epochs": 4.0}),
@@ -170,11 +182,22 @@ def _table1() -> list[Cell]:
         for target in (3.0, 8.0)
         for name, measure in (("by the Gaussian limit", "epsilon_clt"), ("by PLD", "epsilon_pld"))
     ]
-    for task, figures in (("MNLI", ("82.47", "82.45")), ("QQP", ("85.41", "85.56")), ("QNLI", ("84.62", "87.42"))):
+    for task, figures in (("MNLI", ("82.47", "82.45")), ("QQP", ("85.41", "85.56"))):
         cells += [
-            _cell("table1", f"{task}, {name}, ε = 3", printed=printed, unit="% accuracy", run=NO_DATA)
+            _cell("table1", f"{task}, {name}, ε = 3", printed=printed, unit="% accuracy", run=NO_TRAINING_PART)
             for name, printed in zip(TABLE1, figures, strict=True)
         ]
+    cells += [
+        _accuracy(
+            "table1",
+            f"QNLI, {name}, ε = 3",
+            printed=printed,
+            run=_classified("ε = 3", infilling="infilling" in name, task="qnli"),
+            minutes=25.0,
+            differs=QNLI_DIFFERS,
+        )
+        for name, printed in zip(TABLE1, ("84.62", "87.42"), strict=True)
+    ]
     cells += [
         _cell("table1", f"SST-2, RGP ({model}), ε = 8", printed=printed, unit="% accuracy", run=NO_RGP)
         for model, printed in (("RoBERTa-base", "91.6"), ("RoBERTa-large", "93.0"))
@@ -190,6 +213,15 @@ def _table1() -> list[Cell]:
         for name, printed in (("full", "90.71"), ("full + infilling", "93.04"))
     ]
     return cells
+
+
+_OWN: Final = {"train__template": "{first} It was {blank} .", "train__classes": CLASSES["sst2"]}
+LABEL_WORDS: Final = {
+    "great, terrible": {},  # the paper's template: the cells of `table1`
+    "good, bad": {**_OWN, "train__label_words": '["bad", "good"]'},
+    "table, chair": {**_OWN, "train__label_words": '["chair", "table"]'},
+}
+STEP_COMMAND: Final = "python -m benchmarks.gpu"
 
 
 def _studies() -> list[Cell]:
@@ -222,24 +254,52 @@ def _studies() -> list[Cell]:
     cells += [
         _cell(
             "figure5",
-            name,
-            unit=unit,
-            run=Impossible(
-                reason="memory and throughput of a GPU; benchmarks/dp_step.py measures this project's engine on a CPU"
-            ),
+            f"memory, {name}, {tokens} tokens",
+            unit="times as much",
+            measure="ratio",
             printed=printed,
+            minutes=0.1,
+            run=Recorded(
+                function="memory_of_a_step",
+                arguments={"shape": f"gpt2-small-{tokens}-bf16", "first": first, "second": second, "batch": 16.0},
+                command=STEP_COMMAND,
+            ),
+            differs="GPT-2 small with random weights in bfloat16 on one H100, batches of 16; Opacus 1.6 with its own "
+            "ghost clipping for Opacus 0.14, which held a gradient of each example",
         )
-        for name, unit, printed in (
-            ("memory of ghost clipping", "times less than Opacus", "3"),
-            ("throughput of ghost clipping", "% more than layer by layer", "10"),
+        for name, first, second, tokens, printed in (
+            ("private over ordinary training", "ours", "plain", 100, ""),
+            ("private over ordinary training", "ours", "plain", 512, ""),
+            ("private over ordinary training with the same head", "ours", "fused", 512, ""),
+            ("Opacus over this engine", "opacus_ghost", "ours", 512, "3"),
         )
     ]
     cells += [
         _cell(
+            "figure5",
+            "throughput of ghost clipping",
+            unit="% more than layer by layer",
+            printed="10",
+            run=LeftOut(reason="this project has no clipping layer by layer with gradients of each example"),
+        )
+    ]
+    cells += [
+        _bleu(
             "figure6",
-            "larger models",
-            unit="",
-            run=Impossible(reason="a family of pre-trained models of several sizes is not at hand"),
+            f"{name}, E2E, LoRA, ε = 8",
+            minutes=minutes,
+            seeds=1,
+            run=Train(
+                corpus="e2e",
+                method="dpsgd",
+                model=model,
+                small={"train.adaptation": "lora", "train.target_epsilon": "8", "train.epochs": "1"},
+            ),
+            differs=SIZE_DIFFERS,
+        )
+        for name, model, minutes in (
+            ("SmolLM2 (135 million weights)", "smollm2", 120.0),
+            ("Gemma 3 (268 million weights)", "google/gemma-3-270m", 300.0),
         )
     ]
     cells += [
@@ -254,22 +314,14 @@ def _studies() -> list[Cell]:
         )
         for batch in (16.0, 64.0, 256.0, 1024.0)
     ]
-    words = {"great, terrible": "great", "good, bad": "good", "table, chair": "table"}
-    opposite = {"great": "terrible", "good": "bad", "table": "chair"}
     cells += [
         _accuracy(
             "figure8",
             f"{name}, {level}",
             minutes=30.0,
-            run=_sst2(
-                level,
-                infilling=True,
-                train__template="{first} It was {blank} .",
-                train__classes='["negative", "positive"]',
-                train__label_words=f'["{opposite[said]}", "{said}"]',
-            ),
+            run=_classified(level, infilling=True, **words),
         )
-        for name, said in words.items()
+        for name, words in LABEL_WORDS.items()
         for level in ("ε = 8", "non-private")
     ]
     return cells
@@ -282,7 +334,9 @@ def _batches_and_rates() -> list[Cell]:
             "text",
             f"SST-2, full, ε = 8, batch {batch}, learning rate {rate}",
             minutes=20.0,
-            run=_sst2("ε = 8", infilling=False, train__expected_batch_size=batch, train__private_learning_rate=rate),
+            run=_classified(
+                "ε = 8", infilling=False, train__expected_batch_size=batch, train__private_learning_rate=rate
+            ),
             differs=f"{SST2_DIFFERS}, where the name does not say another; the paper's grid is of E2E",
         )
         for batch, rate in (("500", "5e-4"), ("50", "5e-3"), ("50", "5e-4"))
@@ -317,19 +371,9 @@ def _others() -> list[Cell]:
             "table9",
             "canaries in E2E",
             unit="bits",
-            run=Impossible(reason="the copy lost the table's numbers, and the audit's canaries stand in running text"),
-        ),
-        _bleu(
-            "text",
-            "SmolLM2-135M on E2E, LoRA, ε = 8, BLEU",
-            minutes=120.0,
-            run=Train(
-                corpus="e2e",
-                method="dpsgd",
-                model="smollm2",
-                small={"train.adaptation": "lora", "train.target_epsilon": "8", "train.epochs": "1"},
+            run=LeftOut(
+                reason="the copy lost the table's numbers; canaries in running text are in JFT's Figures 2 and 3"
             ),
-            differs="no cell of the paper: a larger public model; it may have seen E2E, so the row is contaminated",
         ),
     ]
     return cells

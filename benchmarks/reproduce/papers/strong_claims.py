@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from benchmarks.reproduce.verdicts import Above, Alike, Claim, Gap, Number, Ordering, claims_of
+from benchmarks.reproduce.verdicts import Above, Alike, Below, Claim, Gap, Number, Ordering, claims_of
 
 from .strong import P
 
@@ -28,29 +28,27 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         note=f"{CHANCE} % says the more frequent class always",
     ),
     _claim(
-        "So it is at ε = 3",
+        "Text infilling is better than a head at ε = 3 (SST-2)",
         rules=(Ordering(_c("table1/SST-2, full, ε = 3"), _c("table1/SST-2, full + infilling, ε = 3")),),
     ),
     _claim(
         "ε = 3 by RDP is 2.41 by PLD, and 8 is 6.69 (SST-2)",
         headline=True,
-        rules=tuple(Number(_c(f"table1/SST-2, ε = {e} told by PLD")) for e in (3, 8)),
+        rules=tuple(Number(_c(f"table1/SST-2, ε = {e} by PLD")) for e in (3, 8)),
     ),
     _claim(
-        "The same for QNLI, QQP and MNLI",
-        rules=tuple(
-            Number(_c(f"table1/{task}, ε = {e} told by PLD")) for task in ("QNLI", "QQP", "MNLI") for e in (3, 8)
-        ),
+        "The ε by PLD of QNLI, QQP and MNLI is the paper's",
+        rules=tuple(Number(_c(f"table1/{task}, ε = {e} by PLD")) for task in ("QNLI", "QQP", "MNLI") for e in (3, 8)),
     ),
     _claim(
-        "The same ε by the Gaussian limit (SST-2)",
-        rules=tuple(Number(_c(f"table1/SST-2, ε = {e} told by the Gaussian limit")) for e in (3, 8)),
+        "The ε by the Gaussian limit is the paper's (SST-2)",
+        rules=tuple(Number(_c(f"table1/SST-2, ε = {e} by the Gaussian limit")) for e in (3, 8)),
         note="four epochs for three come within 2 % of both, and pass the ε by PLD: no number from 3 to 6 gives both",
     ),
     _claim(
-        "The same ε by the Gaussian limit (QNLI, QQP and MNLI)",
+        "The ε by the Gaussian limit is the paper's (QNLI, QQP and MNLI)",
         rules=tuple(
-            Number(_c(f"table1/{task}, ε = {e} told by the Gaussian limit"))
+            Number(_c(f"table1/{task}, ε = {e} by the Gaussian limit"))
             for task in ("QNLI", "QQP", "MNLI")
             for e in (3, 8)
         ),
@@ -59,9 +57,7 @@ CLAIMS: Final[tuple[Claim, ...]] = (
     _claim(
         "The Gaussian limit understates ε",
         rules=tuple(
-            Ordering(
-                _c(f"table1/{task}, ε = {e} told by the Gaussian limit"), _c(f"table1/{task}, ε = {e} told by PLD")
-            )
+            Ordering(_c(f"table1/{task}, ε = {e} by the Gaussian limit"), _c(f"table1/{task}, ε = {e} by PLD"))
             for task in ("SST-2", "QNLI", "QQP", "MNLI")
             for e in (3, 8)
         ),
@@ -78,7 +74,7 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         "twenty steps leave SST-2 at chance as well, and two hundred do not",
     ),
     _claim(
-        "It costs a model from random weights more than a pre-trained one (E2E, ε = 8)",
+        "Privacy costs a model from random weights more than a pre-trained one (E2E, ε = 8)",
         rules=(
             Gap(
                 (_c("table2/full, ε = 8, BLEU"), _c("table2/full, non-private, BLEU")),
@@ -96,7 +92,14 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         ),
     ),
     _claim(
-        "So it is at ε = 3 (E2E)",
+        "A pre-trained start is better by NIST, METEOR, ROUGE-L and CIDEr, too (E2E, ε = 8)",
+        rules=tuple(
+            Ordering(_c(f"table7/retrain, ε = 8, {score}"), _c(f"table7/full, ε = 8, {score}"))
+            for score in ("NIST", "METEOR", "ROUGE-L", "CIDEr")
+        ),
+    ),
+    _claim(
+        "A pre-trained start is better at ε = 3 (E2E)",
         rules=(Ordering(_c("table2/retrain, ε = 3, BLEU"), _c("table2/full, ε = 3, BLEU")),),
     ),
     _claim(
@@ -113,18 +116,38 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         ),
     ),
     _claim(
-        "So it is on SST-2 (ε = 8)",
+        "On SST-2 a large batch with a high learning rate is best (ε = 8)",
         rules=tuple(
             Ordering(_c(f"text/SST-2, full, ε = 8, batch {b}, learning rate {r}"), _c("table1/SST-2, full, ε = 8"))
             for b, r in (("50", "5e-4"), ("50", "5e-3"), ("500", "5e-4"))
         ),
     ),
     _claim(
-        "At a fixed number of steps the noise a record falls with the batch",
+        "At a fixed number of steps the noise for each record falls as the batch grows",
         headline=True,
         rules=tuple(
             Ordering(_c(f"figure3/noise over batch {large}, ε = 3"), _c(f"figure3/noise over batch {small}, ε = 3"))
             for small, large in (("64", "256"), ("256", "1024"), ("1024", "4096"))
+        ),
+    ),
+    _claim(
+        "Private training takes almost the memory of training without privacy (within a tenth, batches of 16)",
+        rules=tuple(Below(_c(f"figure5/memory, private over ordinary training, {n} tokens"), 1.1) for n in (100, 512)),
+        note="ordinary training with the memory-saving head of this engine takes less (Figure 5)",
+    ),
+    _claim(
+        "Opacus takes three times the memory of ghost clipping",
+        rules=(Above(_c("figure5/memory, Opacus over this engine, 512 tokens"), 2.5),),
+        note="Opacus has had ghost clipping itself since 1.5, and is compared with that",
+    ),
+    _claim(
+        "A larger pre-trained model is better under privacy (E2E, ε = 8)",
+        headline=True,
+        rules=(
+            Ordering(
+                _c("figure6/SmolLM2 (135 million weights), E2E, LoRA, ε = 8"),
+                _c("figure6/Gemma 3 (268 million weights), E2E, LoRA, ε = 8"),
+            ),
         ),
     ),
     _claim(

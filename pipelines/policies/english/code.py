@@ -24,6 +24,10 @@ _WORD: Final = re.compile(r"[^\W\d_]+")
 _NEAR: Final = 300
 """Characters of the line before and after a find that are read."""
 
+_SHORT: Final = 20
+_ANNOTATION: Final = re.compile(
+    r"@[A-Z][A-Za-z]{2,40}(?:\(|\s{1,8}(?:public|private|protected|static|class|def|func|void|final)\s)"
+)
 _QUOTES: Final = frozenset("\"'`“”")
 _COMMENT: Final = re.compile(
     r"#|(?<!:)//|/\*|--\s|(?:user|login|owner|author|name|by|assignee|password|secret|token)\W{0,3}$", re.I
@@ -39,6 +43,8 @@ def is_identifier_of_code(text: str, start: int, end: int, label: str) -> bool:
         label: label of the find.
     """
     find = text[start:end]
+    if label == "USERNAME" and _ANNOTATION.match(text[start : end + _SHORT]):
+        return True
     if label not in _LABELS or _IDENTIFIER.fullmatch(find) is None or _WRITTEN.search(find) is None:
         return False
     before = text[max(0, start - _NEAR) : start]

@@ -48,6 +48,9 @@ _APPOINTMENT: Final = re.compile(
 )
 """Words before the time of somebody's appointment, and a date before a time."""
 
+_MODEL: Final = re.compile(r"(?<=\w )(?:[A-HJ-Z]|[b-hj-wyz]) $")
+"""A letter before the number of a model: "A 24", "q 5"."""
+
 _REST_OF_DATE: Final = re.compile(r"(?: of)? \d{4}(?!\d)| the (?:\d|\w+(?:th|first|second|third)(?!\w))", re.I)
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _LAST_WORD: Final = re.compile(r"([^\W\d_][\w'’-]*)(\.?)[ ]$")
@@ -60,7 +63,7 @@ _AGE: Final = re.compile(
     r"|(?:summer|spring|winter|autumn|fall|class|year)[ ]of[ ]['’]?$",
     re.I,
 )
-_STREETS: Final = (
+STREETS: Final = (
     word_lists("street_words")["strong"] - {"square", "circle", "drive", "court", "route", "trail", "plaza"}
 ) | {
     *("way", "place", "close", "row", "cottage", "manor", "gardens", "hill", "grove", "building"),
@@ -81,7 +84,10 @@ _FORM: Final = re.compile(
 )
 """Sizes, temperatures, marks out of ten, and long distances."""
 
-_OPERAND: Final = re.compile(r"(?:[=!<>]=|#define \w{1,40}) ?$")
+_OPERAND: Final = re.compile(
+    r"(?:[=!<>]=|#define \w{1,40}"
+    r"|(?<!\w)(?:final|static|const|let|var|int|float|double|long) \w{1,40}(?:: ?\w{1,20})? =) ?$"
+)
 _LONGEST_OPERAND: Final = 5
 _COLOUR: Final = re.compile(r"(?=[0-9]{0,5}[a-f])[0-9a-f]{6}", re.I)
 _SHORT: Final = 2
@@ -119,6 +125,24 @@ def is_everyday(find: str, before: str, after: str) -> bool:
     return not (_is_dictated(words, before, after) or _is_part(find, pieces, before, after))
 
 
+def may_be_part(find: str, before: str, after: str) -> bool:
+    """Returns true for a number or date that touches letters or digits, or may be an age, a house, or somebody's.
+
+    Args:
+        find: text of the find.
+        before, after: text next to it.
+    """
+    words = _WORD.findall(find)
+    return (
+        _TOUCHES.search(before) is not None
+        or _TOUCHED.match(after) is not None
+        or _is_house(after)
+        or _is_dictated(words, before, after)
+        or (all(len(word) == 1 for word in words) and _AGE.search(before) is not None)
+        or _is_of_somebody(find, before, after)
+    )
+
+
 def _is_dictated(words: list[str], before: str, after: str) -> bool:
     """Returns true for a year or a large number in words, and if several words for digits stand near each other."""
     lower = [word.lower() for word in words]
@@ -144,6 +168,8 @@ def _is_dictated(words: list[str], before: str, after: str) -> bool:
 def _is_part(find: str, pieces: list[str], before: str, after: str) -> bool:
     """Returns true if a number touches letters or digits, stands beside a name, or may be an age or a date."""
     if _TOUCHES.search(before) or _TOUCHED.match(after):
+        return True
+    if _MODEL.search(before) and find.isdecimal():
         return True
     if any(piece.lower() in ("may", "march") for piece in pieces):
         return True
@@ -181,7 +207,7 @@ def _is_house(after: str) -> bool:
     words = following[1].lower().split()
     if len(words[0]) > _SHORT and words[0].endswith(_FOREIGN) and words[0] not in COMMON_WORDS:
         return True
-    at = next((i for i, word in enumerate(words) if word in _STREETS), None)
+    at = next((i for i, word in enumerate(words) if word in STREETS), None)
     return at is not None and not any(word in FUNCTION_WORDS for word in words[:at])
 
 

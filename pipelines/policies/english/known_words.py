@@ -36,7 +36,11 @@ _NAMED: Final = re.compile(
     re.I,
 )
 _PLACED: Final = re.compile(r"(?<!\w)(?:in|at|from|with|for|by|to|near|into|via) (?:the )?$", re.I)
-_WHERE: Final = re.compile(r"(?<!\w)(?:in|of|from|to|across|around|throughout|over) (?:the )?$", re.I)
+_WHERE: Final = re.compile(
+    r"(?<!\w)(?:in|of|from|to|across|around|throughout|over) (?:the )?"
+    r"(?:[A-Z][a-z]+(?: [A-Z][a-z]+)?(?:, (?:and )?| and | or ))?$",
+    re.I,
+)
 _PERSONAL: Final = re.compile(
     r"(?<!\w)(?:i|i['’]?m|i['’]?ve|me|my|mine|myself|we|us|our|ours|you|your|he|she|him|his|her|hers|they|them|their"
     rf"|born|dob|died|married|admitted|{PLACEHOLDER})(?!\w)",
@@ -96,7 +100,7 @@ def is_made_of_words(find: str, label: str, before: str, after: str, row: Row) -
         return False
     if len(words) > 1 and (row.is_personal or (before.strip() and words[0].istitle())):
         return False
-    return all(map(_is_word, words))
+    return all(map(is_word, words))
 
 
 @functools.lru_cache(maxsize=16)
@@ -146,11 +150,12 @@ def is_known(find: str, label: str, before: str, after: str, row: Row) -> bool:
     if key in _LISTS["places"]:
         return _WHERE.search(before) is not None or bare != find.lower()
     if key in _LISTS["companies"]:
-        return True
+        return not find.islower()
     return _YEAR.fullmatch(find) is not None and _IN_YEAR.search(before) is not None
 
 
-def _is_word(word: str) -> bool:
+def is_word(word: str) -> bool:
+    """Returns true for a word of the dictionary or a term that is no name."""
     lower = word.lower()
     if lower in _TECHNICAL:
         return True

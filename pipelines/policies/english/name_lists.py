@@ -7,6 +7,8 @@ import importlib
 from collections.abc import Iterator
 from typing import Final
 
+from pipelines.policies.english.word_lists import word_lists
+
 LOCALES: Final = (
     "cs_CZ da_DK de_DE en_GB en_IN en_KE en_NG en_NZ en_US es_ES es_MX fi_FI fr_FR hr_HR hu_HU id_ID it_IT nl_NL no_NO "
     "pl_PL pt_BR ro_RO sv_SE tr_TR vi_VN"
@@ -23,6 +25,12 @@ def personal_names() -> frozenset[str]:
 def given_names() -> frozenset[str]:
     """Returns single given names in lower case."""
     return _single_names("first_names")
+
+
+@functools.cache
+def more_given_names() -> frozenset[str]:
+    """Returns given names and short forms that ``faker`` lacks. The gate's list of words does not know them."""
+    return frozenset[str]().union(*word_lists("given_names").values())
 
 
 def names_of(locale: str, prefix: str) -> Iterator[str]:

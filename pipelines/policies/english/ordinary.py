@@ -12,10 +12,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from pipelines.policies.english.code import is_identifier_of_code
-from pipelines.policies.english.common_words import AMBIGUOUS_WORDS, COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS, UNITS
+from pipelines.policies.english.common_words import AMBIGUOUS_WORDS, COMMON_WORDS, FUNCTION_WORDS, UNITS
+from pipelines.policies.english.cues import CUE_AFTER, CUE_BEFORE, CUE_NEXT, identifies
 from pipelines.policies.english.everyday_numbers import is_everyday, is_size_or_operand
 from pipelines.policies.english.known_words import facts_of, is_alone, is_known, is_made_of_words
 from pipelines.policies.english.name_lists import personal_names
+from pipelines.policies.english.nobody import is_log_time, is_of_nobody, row_of
 from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.protocol import PLACEHOLDER, Sentence, Span
 
@@ -51,6 +53,9 @@ _NEAR: Final = 40
 """Characters before and after a find in which its cues stand."""
 
 _TOO_SHORT: Final = 2
+_LIMIT: Final = re.compile(r"max_|_max")
+"""A part of the name of a variable that is also a name."""
+
 _LONGEST: Final = 200
 """Characters of a find above which it stays."""
 
@@ -62,11 +67,13 @@ _NOT_CODE: Final = re.compile(r"[\"'“”‘’`#]|\d\[|[^\W\d_][a-z]\]|=[0-9A-
 _ANNOUNCED: Final = re.compile(
     r"(?:pass\w*|secret|pin|words?|phrase|names?|named|called|answer|user|login)\W{1,3}(?:is )?$", re.I
 )
-_SHORT_CODE: Final = re.compile(r"-?[A-Za-z][0-9]{1,2}")
+_SHORT_CODE: Final = re.compile(r"[-/]?[A-Za-z][0-9]{1,2}")
+_MONTH_OF_YEAR: Final = re.compile(r"[A-Z][a-z]{2,8} (?:19|20)[0-9]{2}")
 _AFTER_CODE: Final = re.compile(rf"(?:\d\w*|{PLACEHOLDER})[ -]$")
 _BEFORE_CODE: Final = re.compile(rf"\.?[ -](?:\w*\d|{PLACEHOLDER})")
 _AMOUNT: Final = re.compile(r"[A-Z]{3} ?[0-9]{1,3}(?:[.,][0-9]{3})*(?:[.,][0-9]{2})?")
 _FLAG: Final = re.compile(r"(?:-[A-Za-z]{1,2}|--[a-z][a-z-]{0,20})(?: [0-9]{1,5}(?::[0-9]{1,5})?)?")
+_RAISED: Final = re.compile(r"(?:[a-z]\w{0,40}\.){1,5}[A-Z]\w{0,60}(?:Error|Exception)")
 _EXCEPTION: Final = re.compile(r"[A-Z]\w{0,60}(?:Error|Exception|Warning|Interrupt)")
 _ATTRIBUTE: Final = re.compile(r"[a-z_]\w{0,60}(?:\.[a-z_]\w{0,60}){1,4}")
 _FILE: Final = re.compile(
@@ -89,6 +96,15 @@ _NUMBERED: Final = re.compile(
     re.I,
 )
 _STANDARD: Final = re.compile(r"(?<!\w)(?:iso|rfc|pep|ieee|python|http|din|ansi) ?$", re.I)
+_PORT: Final = re.compile(r"(?:(?<![^\W_])ports?[ =:]|(?<!\S)-p )$", re.I)
+_PORTS: Final = re.compile(r"[0-9]{2,5}(?::[0-9]{2,5})?")
+_LABORATORY: Final = (
+    frozenset().union(*(_LISTS[name] for name in ("technical", "numbered", "abbreviations", "scores")))
+) | {"index", "scale"}
+_LICENCE: Final = re.compile(r"licen[cs]e|driver|\bDL\b", re.I)
+_SPINE: Final = re.compile(r"(?<![\w-])(?:[CTLS][0-9]{1,2}|John)-[CTLS]?[0-9]{1,2}(?![\w-])")
+"""Parts of the spine: "L4-L5"."""
+
 _STAMP: Final = re.compile(r"1[0-9]{9}(?:[0-9]{3})?(?:\.[0-9]{1,9})?(?: -?[0-9]{1,4}\.[0-9]{1,6})?")
 _SHORTEST_STAMP: Final = 10
 _KEY: Final = re.compile(r"^[A-Za-z_]{1,16}[=:]")
@@ -129,31 +145,8 @@ _CITED: Final = re.compile(
     r"[A-Z][\w'’.&-]{0,40}(?: [A-Z][\w'’.&-]{0,40}){0,3}"
     r",? (?:[0-9]{1,4} [A-Z][\w. ]{0,14}[0-9]{1,5} ?)?(?:\([A-Za-z0-9. ]{0,16}[12][0-9]{3}\)|\[[12][0-9]{3}\])"
 )
-_DATE: Final = re.compile(
-    r"(?<![\d.])(?:\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d{2})|\d{4}[-/.]\d{1,2}[-/.]\d{1,2})(?![\d.])|\d{1,2}[-/]\w{3}[-/]\d{2,4}"
-    rf"|(?=.*\b(?:{'|'.join(_LISTS['months'])}))(?=.*\d{{1,2}}(?!\d))(?=.*(?<!\d)\d{{4}}(?!\d))",
-    re.I | re.S,
-)
-_LONG_NUMBER: Final = re.compile(r"\d(?:[ -]?\d){5,}")
-_SPAN_OF_TIME: Final = re.compile(r"(?<!\w)(?:days?|weeks?|hours?|minutes?|seconds?|months?)(?!\w)(?! old)", re.I)
 _REST_OF_PHONE: Final = re.compile(r"\) ?\w{0,4}\d")
-_FEW: Final = re.compile(r"[0-9]{1,2}|one|two|three|four|five|six|seven|eight|nine|ten", re.I)
-_THINGS: Final = re.compile(r" (?!years|yrs|kids|children)[a-z]{3,}s(?!\w)")
-_CUE_NEXT: Final = re.compile(rf"(?<!\w)(?:{'|'.join(sorted(_LISTS['cues_before']))})\W{{0,3}}$", re.I)
-_MEASURED: Final = re.compile(r"[$€£¥]|\d[.,]\d|%|percent|\d{1,3}(?:,\d{3})+", re.I)
-_CUE_BEFORE: Final = re.compile(rf"(?<!\w)(?:{'|'.join(sorted(_LISTS['cues_before']))})(?!\w)[^.!?;]{{0,24}}$", re.I)
 _PERCENT: Final = re.compile(r"[0-9]{1,3}(?:[.,][0-9]{1,3})? ?(?:%|percent|per cent)", re.I)
-_COUNTS: Final = re.compile(rf"\d|(?<!\w)(?:{'|'.join(sorted(NUMBER_WORDS))})(?!\w)", re.I)
-_DATE_CUE: Final = re.compile(rf"(?<!\w)(?:{'|'.join(sorted(_LISTS['date_cues']))})(?!\w)[^.!?;]{{0,24}}$", re.I)
-_CUE_AFTER: Final = re.compile(
-    r"(?:[ -](?:one|two|three|four|five|six|seven|eight|nine))?"
-    r"(?:[ -]?(?:years?|yrs?|months?|weeks?|days?)[ -]old|[ -]old|[ -]?y/?o(?!\w))"
-    r"|[^.!?;]{0,24}(?<!\w)(?:from|out of|into|in|to) my (?:\w+ )?account",
-    re.I,
-)
-_CUE_INSIDE: Final = re.compile(
-    r"(?:years?|yrs?|months?|weeks?|days?)[ -]old|\by/?o\b|\baged?\b|\d(?:st|nd|rd|th) birth", re.I
-)
 
 
 def without_ordinary(
@@ -191,6 +184,15 @@ def without_ordinary(
             0 not in row.titles[start:end]
             or is_known(text[start:end], span.label, before, after, row)
             or (by_model and is_made_of_words(text[start:end], span.label, before, after, row))
+            or is_log_time(text[start:end], row_of(text))
+            or (
+                is_of_nobody(text[start:end], span.label, before, after, row_of(text), start)
+                and (
+                    label != _NUMBER
+                    or _MONTH_OF_YEAR.fullmatch(text[start:end])
+                    or is_ordinary(text[start:end], label, before, after, "identifying")
+                )
+            )
         )
         (weak if is_weak else kept).append(span)
     if weak and (kept or _HAS_PLACEHOLDER.search(text)):
@@ -224,13 +226,17 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
         before, after: text next to it.
         dates_and_numbers: ``careful`` or ``identifying``.
     """
-    if label == "IP_ADDRESS" and _CAMEL.fullmatch(find):
-        return re.search(r"[g-z_(]", find, re.I) is not None
+    if label == "IP_ADDRESS" and (_CAMEL.fullmatch(find) or not any(map(str.isalnum, find))):
+        return re.search(r"[g-z_(]|\A\W+\Z", find, re.I) is not None
+    if label == "EMAIL_ADDRESS" and re.fullmatch(r"[\w/-]{1,60}@\d{1,3}\.\d{1,3}\.\d{1,3}", find):
+        return True
     if len(find) > _LONGEST or label in _CERTAIN:
         return False
     if _is_time_stamp(find, before, dates_and_numbers):
         return True
-    if is_size_or_operand(find, before) and not (_CUE_BEFORE.search(before) or _ANNOUNCED.search(before)):
+    if is_size_or_operand(find, before) and not (CUE_BEFORE.search(before) or _ANNOUNCED.search(before)):
+        return True
+    if label in ("US_DRIVER_LICENSE", "ADDRESS") and _SPINE.search(before[-4:] + find + after[:4]):
         return True
     if label in _MACHINE:
         return _is_machine_made(find, label, before, after)
@@ -253,8 +259,8 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
             return True
         if (
             len(find.split()) == 1
-            and (lower in _LISTS["technical"] or lower in _LISTS["drugs"])
-            and (find.isupper() or lower not in personal_names())
+            and (lower in _LISTS["technical"] or lower in _LISTS["drugs"] or lower in _LISTS["abbreviations"])
+            and (find.isupper() or lower not in personal_names() | _LISTS["abbreviations"])
             and not is_alone(before, after)
         ):
             return True
@@ -264,14 +270,19 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
             return True
         if _AFTER_NAME.match(after) or (lower in _LISTS["scores"] and _SCORE.match(after)):
             return True
-        if label == "USERNAME" and "_" in find and _ASSIGNED.match(after) and not _has_name(find):
+        if (
+            label == "USERNAME"
+            and "_" in find
+            and (_ASSIGNED.match(after) or before.endswith("#define "))
+            and (find.isupper() or not _has_name(find))
+        ):
             return True
         if _STEM.fullmatch(find) and not _has_name(find):
             return True
         if (
             (any(map(str.isdigit, find)) or label == "EVENT")
             and is_everyday(find, before, after)
-            and not _identifies(find, label, before, after)
+            and not identifies(find, before, after)
         ):
             return True
         if len(find) == 1 or before.rstrip().endswith(PLACEHOLDER):
@@ -287,7 +298,7 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
         return True
     if dates_and_numbers == "careful" and not is_everyday(find, before, after):
         return False
-    return not _identifies(find, label, before, after)
+    return not identifies(find, before, after)
 
 
 def _is_plain(word: str) -> bool:
@@ -305,7 +316,7 @@ def _is_attribute(find: str, before: str, after: str) -> bool:
     """Returns true for a file or an attribute in code: ``os.system(``, ``+ b.price``, ``./build.sh``. A name stays."""
     if _has_name(find) and not all(word in COMMON_WORDS for word in _WORD.findall(find) if len(word) > _TOO_SHORT):
         return False
-    if _FILE.fullmatch(find):
+    if _FILE.fullmatch(find.strip("\"'")) or _RAISED.fullmatch(find):
         return True
     if _ATTRIBUTE.fullmatch(find.rstrip("(")) is None or _SITE.fullmatch(find):
         return False
@@ -318,7 +329,9 @@ def _is_machine_made(find: str, label: str, before: str, after: str) -> bool:
     if label == "URL":
         return _CALL.fullmatch(find) is not None or _is_attribute(find, before, after)
     if label == "US_DRIVER_LICENSE":
-        return _is_short_code(find, before, after) and _CUE_BEFORE.search(before) is None
+        return _is_short_code(find, before, after) and not (CUE_NEXT.search(before) or _LICENCE.search(before))
+    if label == "ID_NUMBER":
+        return _PORT.search(before) is not None and _PORTS.fullmatch(find) is not None
     if label == "ADDRESS":
         if (
             _is_short_code(find, before, after)
@@ -336,16 +349,12 @@ def _is_machine_made(find: str, label: str, before: str, after: str) -> bool:
 def _is_lab_line(find: str) -> bool:
     """Returns true for laboratory values without their first name: "24, BUN 14, Cr"."""
     words = _WORD.findall(find)
-    return (
-        bool(words)
-        and all(w.lower() in _LISTS["technical"] or w.lower() in _LISTS["numbered"] for w in words)
-        and not re.search(r"\d{4}", find)
-    )
+    return bool(words) and all(w.lower() in _LABORATORY for w in words) and not re.search(r"\d{4}", find)
 
 
 def _is_time_stamp(find: str, before: str, dates_and_numbers: str) -> bool:
     """Returns true for seconds since 1970: with a fraction or a cue, or in any place with ``identifying``."""
-    if len(find) < _SHORTEST_STAMP or _STAMP.fullmatch(_KEY.sub("", find)) is None or _CUE_BEFORE.search(before):
+    if len(find) < _SHORTEST_STAMP or _STAMP.fullmatch(_KEY.sub("", find)) is None or CUE_BEFORE.search(before):
         return False
     return dates_and_numbers == "identifying" or "." in find or _TIME_CUE.search(before) is not None
 
@@ -359,13 +368,13 @@ def _is_code(find: str) -> bool:
 
 def _has_name(find: str) -> bool:
     """Returns true if a word of a find is a listed name, and no other word."""
-    words = (word.lower() for word in _WORD.findall(find) if len(word) > _TOO_SHORT)
+    words = (word.lower() for word in _WORD.findall(_LIMIT.sub("", find)) if len(word) > _TOO_SHORT)
     return any(word in personal_names() and (word in AMBIGUOUS_WORDS or word not in COMMON_WORDS) for word in words)
 
 
 def _is_number_of_a_thing(find: str, before: str, after: str, dates_and_numbers: str) -> bool:
     """Returns true for a dose, for a short number after "version", "section" and the like, and for a size of data."""
-    if _CUE_AFTER.match(after) or _REST_OF_PHONE.match(after):
+    if CUE_AFTER.match(after) or _REST_OF_PHONE.match(after):
         return False
     follows_digit = _AFTER_DIGIT.search(before[-3:]) is not None
     if _DOSE.fullmatch(find) and (find[0].isdigit() or follows_digit):
@@ -375,26 +384,3 @@ def _is_number_of_a_thing(find: str, before: str, after: str, dates_and_numbers:
     if dates_and_numbers == "identifying" and follows_digit and _SIZE_NEXT.fullmatch(find):
         return True
     return _RATIO.fullmatch(find) is not None and _PRESSURE.search(before) is not None
-
-
-def _has_cue(find: str, before: str, after: str) -> bool:
-    """Returns true if a cue stands before a number. A span of time, or a count of things, needs a cue of its own."""
-    if _SPAN_OF_TIME.search(find) and not before.endswith(("=", ":")):
-        return _DATE_CUE.search(before) is not None
-    if _FEW.fullmatch(find) and _THINGS.match(after):
-        return _CUE_NEXT.search(before) is not None
-    return _CUE_BEFORE.search(before) is not None
-
-
-def _identifies(find: str, label: str, before: str, after: str) -> bool:
-    """Returns true if a date or number has a cue, or a form that identifies somebody."""
-    if not _COUNTS.search(find):
-        return _DATE_CUE.search(before) is not None
-    if _has_cue(find, before, after) or _CUE_AFTER.match(after) or _CUE_INSIDE.search(find):
-        return True
-    if _DATE.search(find):
-        return True
-    if _LONG_NUMBER.search(find):
-        return not _MEASURED.search(find) or len(re.sub(r"\D", "", find)) > 9
-    words = [word for word in _WORD.findall(find.lower()) if word in NUMBER_WORDS]
-    return len(words) >= 4

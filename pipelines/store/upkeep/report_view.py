@@ -20,6 +20,7 @@ from pipelines.policies.sharding import SHARD
 from pipelines.store.objects import runs
 from pipelines.store.place.disk import remove_tree, replace_link
 from pipelines.store.place.roots import Roots
+from pipelines.store.upkeep.samples import SampledFrom, redacted_rows, written_texts
 
 _NAME: Final = "report"
 _PAGE: Final = "report.html"
@@ -28,13 +29,16 @@ _NUM_EXAMPLES: Final = 5
 _MOST_CHARACTERS: Final = 300
 
 
-def report_view(roots: Roots, run_id: str, report: str, shards: Sequence[str]) -> Path:
+def report_view(
+    roots: Roots, run_id: str, report: str, shards: Sequence[str], sampled: SampledFrom | None = None
+) -> Path:
     """Makes the folder that ``latest/report`` shows, and returns it. Its name depends on the report and the shards.
 
     Args:
         run_id: run that made the page.
         report: key of the report.
         shards: keys of the rows that the report is about.
+        sampled: text and model to show samples of; None for none.
     """
     target = _views(roots) / hashlib.sha256("\0".join([report, *shards]).encode()).hexdigest()[:16]
     if target.is_dir():
@@ -44,7 +48,11 @@ def report_view(roots: Roots, run_id: str, report: str, shards: Sequence[str]) -
     artifact = roots.object_dir("private", _NAME, report)
     document = roots.private_files(_NAME, report).json(_DOCUMENT)
     made = Making(
-        run_id=run_id, started=runs.started_at(run_id), examples=_examples(roots, document, shards, target.name)
+        run_id=run_id,
+        started=runs.started_at(run_id),
+        examples=_examples(roots, document, shards, target.name),
+        redacted=() if sampled is None else redacted_rows(roots, sampled, target.name),
+        written=() if sampled is None else written_texts(sampled),
     )
     building = target.with_name(f".{target.name}.{os.getpid()}")
     remove_tree(building)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pipelines.files import fsync_path
 from pipelines.graph import GRAPH
@@ -22,6 +23,7 @@ from pipelines.store.place.locks import key_lock
 from pipelines.store.place.outcome import Outcome
 from pipelines.store.place.roots import Roots, make_readable
 from pipelines.store.upkeep.report_view import report_view
+from pipelines.store.upkeep.samples import SampledFrom
 
 _FOLDERS: tuple[tuple[str, str, Root, str], ...] = (
     ("model", "train", "public", "model"),
@@ -93,7 +95,8 @@ def _publish_views(session: Session, outcomes: Iterable[Outcome]) -> dict[str, s
                 link.unlink(missing_ok=True)  # a method without any bound publishes no model
     for outcome in by_stage.get("report", ()):
         shards = [o.key for o in by_stage.get("shard", ()) if o.key is not None]
-        view = report_view(session.roots, session.spec.run_id, outcome.key or "", shards)
+        sampled = _sampled(session, by_stage)
+        view = report_view(session.roots, session.spec.run_id, outcome.key or "", shards, sampled)
         link = session.roots.private / "latest" / "report"
         replace_link(link, view)
         outputs["report"] = str(link)
@@ -102,6 +105,16 @@ def _publish_views(session: Session, outcomes: Iterable[Outcome]) -> dict[str, s
         if page.is_file():
             outputs[name] = str(page)
     return outputs
+
+
+def _sampled(session: Session, by_stage: Mapping[str, Sequence[Outcome]]) -> SampledFrom | None:
+    """Returns what samples come from; None if the settings ask for none, or a stage before was skipped."""
+    sentences, redacted = ([o.key or "" for o in by_stage.get(stage, ())] for stage in ("split", "redact"))
+    config: Any = session.configs["report"]
+    if not config.show_samples or not sentences or len(sentences) != len(redacted):
+        return None
+    model = session.roots.public / "latest" / "model"
+    return SampledFrom(partitions=tuple(zip(sentences, redacted, strict=True)), model=model)
 
 
 def _by_content(session: Session, stage: str, file: str, outcomes: Sequence[Outcome]) -> list[Path]:

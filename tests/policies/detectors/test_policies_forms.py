@@ -26,6 +26,8 @@ from pipelines.policies.english.code import is_identifier_of_code
         ("at 52.51627, 13.37770 now", "52.51627, 13.37770"),
         ("didn't Rose call?", "Rose"),
         ("Hazel is our neighbour.", "Hazel"),
+        ("curl -u qxwv:tulip https://localhost", "qxwv"),
+        ("mysql -u qxwv -ptulip shop", "qxwv"),
     ],
 )
 def test_finds_secrets_in_fixed_phrases(text: str, secret: str) -> None:
@@ -41,6 +43,7 @@ def test_finds_secrets_in_fixed_phrases(text: str, secret: str) -> None:
         "it is our neighbour",
         "TODO(#123): later",
         "it costs 3.50, 4.50 with milk",
+        "python -u script.py, then git push -u origin",
     ],
 )
 def test_leaves_plain_phrases(text: str) -> None:
@@ -65,7 +68,8 @@ def test_knows_names_of_code_from_names_of_persons(text: str, find: str, label: 
 
 
 @pytest.mark.parametrize(
-    "piece", ["regards,\n", "did ", "user a pw ", "security question ", "1.111, ", "O'", "Aa is my "]
+    "piece",
+    ["regards,\n", "did ", "user a pw ", "security question ", "1.111, ", "O'", "Aa is my ", "mysql -u", "-u a"],
 )
 def test_reads_a_hundred_kilobytes_of_its_worst_text_in_time(piece: str) -> None:
     began = time.process_time()
@@ -73,9 +77,9 @@ def test_reads_a_hundred_kilobytes_of_its_worst_text_in_time(piece: str) -> None
     assert time.process_time() - began < 5
 
 
-@pytest.mark.parametrize("name", ["short_texts.txt", "short_texts_later.txt"])
-def test_short_texts_have_marks_in_pairs_and_no_marks_without_secrets(name: str) -> None:
-    for line in (Path(__file__).parent / name).read_text("utf-8").splitlines():
+@pytest.mark.parametrize("path", sorted(Path(__file__).parent.glob("short_texts*.txt")), ids=lambda path: path.stem)
+def test_short_texts_have_marks_in_pairs_and_no_marks_without_secrets(path: Path) -> None:
+    for line in path.read_text("utf-8").splitlines():
         if line.startswith("#"):
             continue
         kind, _, text = line.partition("\t")

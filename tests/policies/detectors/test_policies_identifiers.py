@@ -27,6 +27,7 @@ EXACT = [
     ("fab 276586786 and ght 568", [("CODE", "fab 276586786"), ("CODE", "ght 568")]),
     ("it is u 67 h 68", [("CODE", "u 67 h 68")]),
     ("order no. 4471 is late", [("CODE", "4471")]),
+    ("my reservation code is H4KQZP", [("CODE", "H4KQZP")]),
     ("booking code XKJDPL please", [("CODE", "XKJDPL")]),
     ("take LKLRDU then", [("CODE", "LKLRDU")]),
     ("it ends in double two one", [("CODE", "double two one")]),
@@ -99,6 +100,10 @@ EXACT = [
     ("to qx dot wv at gmail dot com now", [("EMAIL_ADDRESS", "qx dot wv at gmail dot com")]),
     ("to qxwv (at) example (dot) org now", [("EMAIL_ADDRESS", "qxwv (at) example (dot) org")]),
     ("qxwv 56 gmailcom", [("EMAIL_ADDRESS", "qxwv 56 gmailcom")]),
+    # handles after a mark and a space
+    ("RT @ qxwv : @ zeta_q hello", [("USERNAME", "@ qxwv : @ zeta_q")]),
+    ("@ qxwv you are late", [("USERNAME", "@ qxwv")]),
+    ("seen with @ QxWv there", [("USERNAME", "@ QxWv")]),
     # plates
     ("it was AB12 CDE there", [("LICENSE_PLATE", "AB12 CDE")]),
     ("it was M-AB 1234 there", [("LICENSE_PLATE", "M-AB 1234")]),
@@ -122,6 +127,8 @@ In order to win, the case of 1999 was closed and the order of 1832 stands.
 twitter is toxic and the login is broken
 count 1 2 3 4 5 6 7 and stop
 a 1 star hotel
+we met @ the gym and later @ home
+thank you Spotify, thanks Monday
 look at the dot there
 The U.S.A. and D.I.C.E. are here.
 i miss you, and the professor of law
@@ -194,6 +201,9 @@ UNITS = [
     "user id ",
     "at ",
     "dot ",
+    "@ aB",
+    "RT @ a_b ",
+    "thanks Qxwvz and ",
     "a dot ",
     "gmail",
     "gmailcom ",

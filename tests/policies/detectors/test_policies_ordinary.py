@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reticent
+from pipelines.policies.english.nobody import is_of_nobody, row_of
 from pipelines.policies.english.ordinary import is_ordinary, without_ordinary
 from pipelines.policies.protocol import Sentence, Span
 from pipelines.settings.redact import RedactConfig
@@ -75,6 +76,20 @@ def test_identifying_masks_dates_and_numbers_with_a_cue_or_form(text: str, secre
         "Can someone recommend a good Thai place?",
         "Wound 3 x 2 cm, T 37.1 C, 55-60 %.",
         "Bumped numpy from 17.0.2 to 18.2.0",
+        "Cardiology and Nephrology agree on the plan.",
+        "The Roman Empire reached its greatest extent in the second century.",
+        "Homo sapiens left Africa roughly 70,000 years ago.",
+        "Real Madrid won 3-1, what a game",
+        "ERROR 2024-03-12 10:15:32,114 [main] Pool exhausted after 30000 ms",
+        "@Override public int size() { return 3; }",
+        "public static final int DEFAULT_PORT = 8080;",
+        "The NDA goes to the lawyers before the kick-off.",
+        "Na 138, K 4.1, Cl 102, BUN 14, Cr 0.9.",
+        "Visual acuity was 20/40 and 20/25 in that test.",
+        "The Finance Committee approved the plan as of January.",
+        "The argument `batch_size` goes to torch.compile as it is.",
+        "The band released its second album in March 2004.",
+        "The offices will be closed from 24 December to 2 January.",
     ],
 )
 def test_careful_leaves_numbers_and_times_of_everyday_use(text: str) -> None:
@@ -101,11 +116,49 @@ def test_careful_leaves_numbers_and_times_of_everyday_use(text: str) -> None:
         ("Mr. Leiva flew to Oslo on Tuesday morning.", "Tuesday"),
         ("I work at Target.", "Target"),
         ("Anna Keller moved to Germany.", "Germany"),
+        ("The gate code is 8989 and then pull hard.", "8989"),
+        ("Kwabena French, 80F, osa, stable", "80"),
+        ("The order from Family Dollar is late", "Dollar"),
+        ("our wedding is on August 1 and the caterer just cancelled", "August"),
+        ("We moved to Portugal last year.", "Portugal"),
+        ("DJ Khaled looks exactly like the other one", "Khaled"),
+        ("forward to b bell 1 at qq asap", "1"),
+        ("Our street, Cobbler's Row, floods every spring.", "Cobbler"),
+        ("The agency designs chairs and is based in Espoo.", "Espoo"),
+        ("Climate Corporation is the brainchild of two founders.", "Climate"),
+        ("The Social Health Insights Orchestra plays on the lawn.", "Orchestra"),
+        ("Grochowa 80 and the road to the mill cross here.", "80"),
+        ("The parcel goes to flat 14/22 on the second floor.", "14/22"),
+        ("The wedding takes place on the first of November.", "November"),
+        ("The handle moonlit_ferret of that function's author is new.", "moonlit_ferret"),
+        ("Poland won the final of the cup in the city.", "Poland"),
+        ("hope 10 gb could do all", "10"),
+        ("yeah its hyundai in that case", "hyundai"),
+        ("the order from American Eagle is late again", "American"),
         ("My order ER-7913-PR has not arrived yet.", "7913"),
     ],
 )
 def test_careful_masks_numbers_that_may_be_part_of_more(text: str, secret: str) -> None:
     assert any(secret in find for find in _masked(text, "careful"))
+
+
+@pytest.mark.parametrize(
+    ("text", "find", "label", "expected"),
+    [
+        ("the treatment goes to Cardiology in the second week", "Cardiology", "ORG", True),
+        ("her treatment goes to Cardiology in the second week", "Cardiology", "ORG", False),
+        ("there were 80 and the road to the mill crosses here", "80", "CARDINAL", True),
+        ("past Grochowa 80 and the road to the mill crosses here", "80", "CARDINAL", False),
+        ("the plan of the Finance Committee was late again", "Finance Committee", "ORG", True),
+        ("the plan of the Finance Bank was late again", "Finance Bank", "ORG", False),
+    ],
+)
+def test_a_find_is_left_out_only_in_rows_of_nobody_and_not_beside_a_name(
+    text: str, find: str, label: str, expected: bool
+) -> None:
+    start = text.index(find)
+    before, after = text[:start], text[start + len(find) :]
+    assert is_of_nobody(find, label, before, after, row_of(text), start) is expected
 
 
 def test_the_default_stays_out_of_keys() -> None:
@@ -121,7 +174,27 @@ def test_careful_leaves_out_no_more_than_identifying(find: str, label: str, befo
 
 @pytest.mark.parametrize(
     "kind",
-    ["Star Wars ", "Netflix, ", "in 1912 ", "3 x 2 cm ", "a 456 x 7 ", "Foo::bar", "1,000 ", "the Board of Directors "],
+    [
+        "Star Wars ",
+        "Netflix, ",
+        "in 1912 ",
+        "3 x 2 cm ",
+        "a 456 x 7 ",
+        "Foo::bar",
+        "1,000 ",
+        "the Board of Directors ",
+        "<a",
+        "a.a(",
+        "--a ",
+        "Foo Bar, ",
+        "12 May ",
+        "(Aaaa aaaa) ",
+        "ERROR 2024-01-01T10:10:10 ",
+        "a_a",
+        "`a.b` ",
+        "Na 138, ",
+        "'a ",
+    ],
 )
 def test_leaving_out_takes_linear_time(kind: str) -> None:
     def seconds(length: int) -> float:

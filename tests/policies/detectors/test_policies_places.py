@@ -19,6 +19,9 @@ from pipelines.policies.protocol import Sentence, Span
 from pipelines.policies.registry import make_policy
 
 NAMES = [
+    "{Gwen} and {Matt} left, {Tunde} stayed",
+    "Thank you {Quillon} for the lift",
+    "{Qwerta Deshmukh} here, with a lamp",
     "could you ask {zoltan} to ring me",
     "i spoke with {lindiwe dlamini} about it",
     "please remind {Tendai} that it is due",
@@ -59,6 +62,7 @@ ADDRESSES = [
     "{14 ter, avenue de la République}",
 ]
 CLEAN = [
+    "Visit Nairobi and thank you Google",
     "how do i mark it as done, will it be sent",
     "you may bill me in june if you will",
     "ask the manager and tell me the price",

@@ -61,6 +61,9 @@ _BIRTH: Final = re.compile(
     re.I,
 )
 _LONG: Final = 6
+_RECORD: Final = 5
+"""Characters of a booking in capitals, with one digit or more."""
+
 _NO_VALUE: Final = FUNCTION_WORDS | COURTESY_WORDS | word_lists("triggers")["of_a_credential"] | _LISTS["no_value"]
 _PLAIN: Final = COMMON_WORDS | NUMBER_WORDS | _LISTS["no_value"] | _LISTS["things"]
 _CUES: Final = {
@@ -196,7 +199,8 @@ def _is_code(value: str, *, named: bool, marks: bool, says: bool, number: bool) 
             return False
         if value.isdigit():
             return num_digits >= (4 if not (named or marks) else 3 if not (named and marks) else 1)
-        return num_digits >= 2 and (named or marks or says or len(value) >= _LONG)
+        is_record = value.isupper() and value.isalnum() and len(value) >= _RECORD and (named or says)
+        return is_record or (num_digits >= 2 and (named or marks or says or len(value) >= _LONG))
     if (
         (number and not named)
         or not value.isalpha()

@@ -50,6 +50,12 @@ _MAX_PIECES: Final = 4
 _HANDLE: Final = re.compile(
     r"(?<![\w@＠.])[@＠][A-Za-z0-9_][\w.]{0,38}(?<!\.)|(?<![\w/])/?u/[A-Za-z0-9][\w-]{2,20}(?!\w)"
 )
+_SPACED_HANDLE: Final = re.compile(
+    r"(?:(?<!\w)RT |\A[“\"]?|(?<=\S )(?=[@＠] \w{0,38}(?:_|[a-z][A-Z]|[a-z]\d)))[@＠] [A-Za-z_]\w{2,38}"
+    r"(?:[ :]{1,3}[@＠] ?[A-Za-z_]\w{2,38}){0,20}(?!\w)"
+)
+"""A handle after a mark and a space, at the start of a post, or in the form of a handle, and those that follow it."""
+
 _HANDLE_PAGE: Final = re.compile(
     r"(?<![\w.])(?:https?://)?(?:www\.)?(?:twitter|x|facebook|fb|instagram|github|gitlab|linkedin|tiktok|twitch|youtube|reddit"
     r"|snapchat|pinterest|medium|patreon|paypal|venmo|t|wa)\.(?:com|me|tv)/[^\s<>\"')]{2,128}",
@@ -76,6 +82,10 @@ def find_contacts(text: str) -> Iterator[Find]:
             yield match.start(), end, "EMAIL_ADDRESS"
     yield from find_all(text, "EMAIL_ADDRESS", _SPACED_MAIL)
     yield from find_all(text, "USERNAME", _HANDLE)
+    for match in _SPACED_HANDLE.finditer(text) if "@ " in text or "＠ " in text else ():
+        start = match.start() + match[0].index(" ") + 1 if match[0].startswith("RT") else match.start()
+        if match[0][match[0].index(" ") + 1 :].lower() not in _PLAIN:
+            yield start, match.end(), "USERNAME"
 
 
 def find_pages(text: str) -> Iterator[Find]:

@@ -24,6 +24,10 @@ _LOGGED_IN: Final = re.compile(
     r"connection closed by(?: authenticating)? user) (?!invalid user )([\w.@+-]{2,64})",
     re.I,
 )
+_OPTION: Final = re.compile(
+    r"(?<!\S)(?:-u|--user)[ =]([\w.@-]{2,64}):(?=\S)"
+    r"|(?<!\w)mysql[a-z]{0,10}\b[^\n|;]{0,80}? (?:-u ?|--user[ =])([\w.@-]{2,64})"
+)
 _NOTE: Final = re.compile(r"(?<!\w)(?:TODO|FIXME|XXX|HACK|NOTE)\(@?([a-z][\w.-]{1,40})\)")
 _IRISH: Final = re.compile(r"(?<!\w)(?:O['’][A-Z][a-z]{2,20}|Mc[A-Z][a-z]{2,20}|Fitz[A-Z]?[a-z]{3,20})(?!\w)")
 _LOGIN: Final = re.compile(
@@ -96,6 +100,8 @@ def find_forms(text: str) -> Iterator[Find]:
                 yield *match.span(1), "PERSON"
     if holds(text, _LOGGED_WORD):
         yield from find_all(text, "USERNAME", _LOGGED_IN, group=1)
+    if "-u" in text:
+        yield from ((*match.span(match.lastindex or 0), "USERNAME") for match in _OPTION.finditer(text))
     if "(" in text and holds(text, _NOTE_WORD):
         yield from find_all(text, "USERNAME", _NOTE, group=1)
     if holds(text, _IRISH_WORD):

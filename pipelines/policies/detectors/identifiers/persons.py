@@ -10,11 +10,13 @@ from typing import Final
 from pipelines.policies.detectors.finds import Find
 from pipelines.policies.detectors.first_pass import holds, kind
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS
-from pipelines.policies.english.name_lists import given_names, personal_names
+from pipelines.policies.english.known_words import WORDS
+from pipelines.policies.english.name_lists import given_names, more_given_names, personal_names
 from pipelines.policies.english.word_lists import word_lists
 
 _LISTS: Final = word_lists("identifiers")
 _EVERYDAY: Final = COMMON_WORDS | NUMBER_WORDS | FUNCTION_WORDS | _LISTS["words_too"] | _LISTS["no_value"]
+_WORDS: Final = WORDS | _EVERYDAY
 _TITLES: Final = _LISTS["titles"]
 _CUES: Final = re.compile(
     r"(?<!\w)(?:(?:(?:my|his|her|your|first|last|full|middle|maiden|family|given)[ ]{1,2}){1,2}(?:sur)?name"
@@ -41,13 +43,16 @@ _NO_SEED: Final = frozenset({"john"})
 @functools.cache
 def listed_names() -> frozenset[str]:
     """Returns the names of the lists that have no other meaning."""
-    return frozenset(name for name in personal_names() if len(name) > _SHORT) - _EVERYDAY - _NO_SEED
+    return (
+        frozenset(name for name in personal_names() | more_given_names() if len(name) > _SHORT) - _EVERYDAY - _NO_SEED
+    )
 
 
 @functools.cache
 def _lone_names() -> frozenset[str]:
     """Returns the names that count in lower case and alone. A short family name is too often a typing error."""
-    return frozenset(name for name in listed_names() if len(name) >= (_LONG if name not in given_names() else _MIDDLE))
+    given = given_names() | more_given_names()
+    return frozenset(name for name in listed_names() if len(name) >= (_MIDDLE if name in given else _LONG))
 
 
 @functools.cache
@@ -113,17 +118,24 @@ def _run(text: str, words: Sequence[re.Match[str]], at: int, names: frozenset[st
 def _is_greeted(words: str) -> bool:
     """Returns true if the words between a greeting and a mark are a name. It may also be a word."""
     parts = words.lower().replace("-", " ").split()
-    return any(part in personal_names() for part in parts) and not any(
+    return any(part in personal_names() or part in more_given_names() for part in parts) and not any(
         part in FUNCTION_WORDS or part in COMMON_WORDS for part in parts
     )
 
 
 def _first(text: str, words: Sequence[re.Match[str]], at: int) -> int:
-    """Returns the first word of a name with a known part. A name before it that is also a word counts, in capitals."""
+    """Returns the first word of a name with a known part.
+
+    A word with a capital before it counts if it is a name that is also a word, or in no list of words.
+    """
     if at and words[at][0][0].isupper() and words[at - 1][0][0].isupper():
         before = words[at - 1][0].lower()
-        is_name = before in personal_names() and before not in COMMON_WORDS and before not in FUNCTION_WORDS
-        if is_name and text[words[at - 1].end() : words[at].start()] in _GAPS:
+        gap = text[words[at - 1].end() : words[at].start()]
+        if before in personal_names():
+            is_name = gap in _GAPS and before not in COMMON_WORDS and before not in FUNCTION_WORDS
+        else:
+            is_name = gap == " " and words[at - 1][0].istitle() and len(before) > _SHORT and before not in _WORDS
+        if is_name:
             return at - 1
     return at
 

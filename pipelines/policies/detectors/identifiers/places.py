@@ -14,6 +14,8 @@ from typing import Final, NamedTuple
 from pipelines.corpus.speakers import ROLE
 from pipelines.policies.detectors.finds import Find
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS
+from pipelines.policies.english.known_words import WORDS
+from pipelines.policies.english.name_lists import more_given_names
 from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.english.world_names import world_names
 from pipelines.policies.protocol import PLACEHOLDER
@@ -75,6 +77,13 @@ _LISTING: Final = re.compile(
 _PERSON_AFTER: Final = re.compile(
     r"[ ](?:was seen|was referred|presented|saw|called|wrote|is an? \d|M\.?D\b|\(?DOB|\(?MRN)"
 )
+_THANKED: Final = re.compile(
+    r"(?<!\w)(?:thank (?:you|u)|thanks|thx|love (?:you|u)|much love|miss (?:you|u)|congrat(?:s|ulations)"
+    r"|happy birthday|well done|good luck|shout ?out to|salute to)[ ,]{1,2}([^\W\d_]{3,20})"
+    r"(?:(?: and | & |, )([^\W\d_]{3,20}))?(?!\w)",
+    re.I,
+)
+_NO_NAMES: Final = WORDS | EVERYDAY | frozenset().union(*word_lists("known").values())
 _CAMEL: Final = re.compile(r"(?<![\w.])[A-Z][a-z]{2,15}(?:[A-Z][a-z]{2,15}){1,2}(?![\w(])")
 _JOINED: Final = re.compile(r"(?<![\w./@-])[^\W\d_]{3,15}[._][^\W\d_]{3,15}(?![\w(/@-]|\.\w)")
 _INNER_DOT: Final = re.compile(r"\.[^\W\d_]{3}")
@@ -120,6 +129,11 @@ def find_placed(text: str, words: Sequence[re.Match[str]], lower: Sequence[str])
         yield from _speakers(text)
     if ", " in text:
         yield from _surnames_first(text)
+    for match in _THANKED.finditer(text):
+        for group in (1, 2):
+            name = match[group] or ""
+            if name.istitle() and name.lower() not in _NO_NAMES:
+                yield *match.span(group), "PERSON"
     for match in _CAMEL.finditer(text):
         parts = [part.lower() for part in _HUMP.findall(match[0])]
         if any(map(is_listed, (parts[0], parts[-1]))) and all(part not in EVERYDAY for part in parts):
@@ -141,7 +155,7 @@ def _is_opening(lower: str) -> bool:
 
 def is_listed(lower: str) -> bool:
     """Returns true for a listed name, in lower case, that is no ordinary word."""
-    return len(lower) >= _SHORTEST and lower in world_names() and lower not in EVERYDAY
+    return len(lower) >= _SHORTEST and (lower in world_names() or lower in more_given_names()) and lower not in EVERYDAY
 
 
 def _gap(text: str, words: Sequence[re.Match[str]], at: int) -> str:
