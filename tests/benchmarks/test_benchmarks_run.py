@@ -101,6 +101,11 @@ TOYS = {
         " --models Public --work {work}",
         writes=results("domains.json"),
     ),
+    "dp_jax": Toy(
+        "benchmarks/dp_step.py --shapes gpt2-toy --contenders jax_plain jax_privacy --jax-python python --rounds 1",
+        says="jax_privacy",
+        needs=("jax_privacy",),
+    ),
     "dp_step": Toy(
         "benchmarks/dp_step.py --shapes gpt2-toy --contenders plain ours --rounds 1 --quiet --output {work}/out.json"
     ),
