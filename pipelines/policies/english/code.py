@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pipelines.policies.english.common_words import AMBIGUOUS_WORDS, COMMON_WORDS
-from pipelines.policies.english.name_lists import personal_names
+from pipelines.policies.english.name_lists import has_name
 
 _LABELS: Final = frozenset(
     {"USERNAME", "URL", "PERSON", "ORG", "ORGANIZATION", "GPE", "LOCATION", "PRODUCT", "WORK_OF_ART", "NORP", "NRP"}
@@ -55,4 +54,4 @@ def is_identifier_of_code(text: str, start: int, end: int, label: str) -> bool:
     if not _QUOTES.isdisjoint((text[start - 1 : start], text[end : end + 1])):
         return False
     words = [word.lower() for word in _WORD.findall(re.sub(r"([a-z])([A-Z])", r"\1 \2", find)) if len(word) > 2]
-    return not any(word in personal_names() and (word in AMBIGUOUS_WORDS or word not in COMMON_WORDS) for word in words)
+    return not has_name(words)

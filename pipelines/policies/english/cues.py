@@ -48,7 +48,7 @@ def identifies(find: str, before: str, after: str) -> bool:
     """Returns true if a date or number has a cue, or a form that identifies somebody."""
     if not _COUNTS.search(find):
         return _DATE_CUE.search(before) is not None
-    if (_has_cue(find, before, after)) or CUE_AFTER.match(after) or _CUE_INSIDE.search(find):
+    if _has_cue(find, before, after) or CUE_AFTER.match(after) or _CUE_INSIDE.search(find):
         return True
     if _DATE.search(find):
         return True

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
+from pipelines.policies.english.common_words import AMBIGUOUS_WORDS, COMMON_WORDS
 from pipelines.policies.english.word_lists import word_lists
 
 LOCALES: Final = (
@@ -25,6 +26,11 @@ def personal_names() -> frozenset[str]:
 def given_names() -> frozenset[str]:
     """Returns single given names in lower case."""
     return _single_names("first_names")
+
+
+def has_name(words: Iterable[str]) -> bool:
+    """Returns true if one of some words in lower case is a listed name, and is not mostly used as an ordinary word."""
+    return any(word in personal_names() and (word in AMBIGUOUS_WORDS or word not in COMMON_WORDS) for word in words)
 
 
 @functools.cache

@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Final, NamedTuple
 
-from pipelines.policies.english.common_words import AMBIGUOUS_WORDS, COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS, UNITS
+from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS, UNITS
 from pipelines.policies.english.everyday_numbers import STREETS, may_be_part
 from pipelines.policies.english.known_words import WORDS, is_alone, is_word
-from pipelines.policies.english.name_lists import personal_names
+from pipelines.policies.english.name_lists import has_name, personal_names
 from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.protocol import PLACEHOLDER
 
@@ -375,5 +375,4 @@ def _is_beside_name(before: str, after: str) -> bool:
 
 
 def _has_listed_name(find: str) -> bool:
-    words = [word.lower() for word in _WORD.findall(find) if word not in _LIMITS]
-    return any(word in personal_names() and (word in AMBIGUOUS_WORDS or word not in COMMON_WORDS) for word in words)
+    return has_name(word.lower() for word in _WORD.findall(find) if word not in _LIMITS)

@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from pipelines.policies.english.code import is_identifier_of_code
-from pipelines.policies.english.common_words import AMBIGUOUS_WORDS, COMMON_WORDS, FUNCTION_WORDS, UNITS
+from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, UNITS
 from pipelines.policies.english.cues import CUE_AFTER, CUE_BEFORE, CUE_NEXT, identifies
 from pipelines.policies.english.everyday_numbers import is_everyday, is_size_or_operand
 from pipelines.policies.english.known_words import facts_of, is_alone, is_known, is_made_of_words
-from pipelines.policies.english.name_lists import personal_names
+from pipelines.policies.english.name_lists import has_name, personal_names
 from pipelines.policies.english.nobody import is_log_time, is_of_nobody, row_of
 from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.protocol import PLACEHOLDER, Sentence, Span
@@ -260,7 +260,7 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
         if (
             len(find.split()) == 1
             and (lower in _LISTS["technical"] or lower in _LISTS["drugs"] or lower in _LISTS["abbreviations"])
-            and (find.isupper() or lower not in personal_names() | _LISTS["abbreviations"])
+            and (find.isupper() or not (lower in personal_names() or lower in _LISTS["abbreviations"]))
             and not is_alone(before, after)
         ):
             return True
@@ -369,7 +369,7 @@ def _is_code(find: str) -> bool:
 def _has_name(find: str) -> bool:
     """Returns true if a word of a find is a listed name, and no other word."""
     words = (word.lower() for word in _WORD.findall(_LIMIT.sub("", find)) if len(word) > _TOO_SHORT)
-    return any(word in personal_names() and (word in AMBIGUOUS_WORDS or word not in COMMON_WORDS) for word in words)
+    return has_name(words)
 
 
 def _is_number_of_a_thing(find: str, before: str, after: str, dates_and_numbers: str) -> bool:
