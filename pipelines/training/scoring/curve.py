@@ -64,4 +64,6 @@ class Curve:
         """Describes the progress of a training."""
         epoch = f"epoch {min(len(self.rows) + 1, num_epochs)} of {num_epochs}"
         epsilon = self.rows[-1]["epsilon_so_far"] if self.rows else None
-        return epoch if epsilon is None else f"{epoch}, ε so far at most {epsilon:.3g} (rounded up)"
+        return (
+            epoch if epsilon is None else f"{epoch}, ε so far at most {math.ceil(100 * epsilon) / 100:.2f} (rounded up)"
+        )
