@@ -21,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 help:
 	@echo "make run        the whole job on $(DIALOGUES) built-in dialogues, into $(DEMO)/"
-	@echo "make test       the tests (about 6 minutes on 2 cores)"
+	@echo "make test       the tests (about 5 minutes on 2 cores)"
 	@echo "make test-slow  the long tests"
 	@echo "make test-faults  kills at every step, damage, full disk, clock, locks, lost servers"
 	@echo "make lint       ruff, mypy, import-linter"
