@@ -209,7 +209,7 @@ def line(found: Mapping[str, Any]) -> str:
         *(found["corpus"], found["method"], found["copies"], found["seed"], found["public_share"]),
         *(f"{own['mean']:.2f}", f"{own['maximum']:.1f} of {found['ceiling']:.1f}", f"{own['p_value']:.2g}"),
         f"{best['auc']:.2f}" if best else "",
-        f"{found['bits_per_byte']:.2f} bits a byte",
+        "no test text" if found["bits_per_byte"] is None else f"{found['bits_per_byte']:.2f} bits a byte",
         f"{found['cpu_seconds']} s of {found['seconds']}",
     )
     return "| " + " | ".join(map(str, cells)) + " |"

@@ -60,15 +60,33 @@ SAID_SINCE = (
 )
 
 
+WORDED_ANEW = {
+    "Whoever sees what this run publishes can hardly tell whether": "What this run publishes tells no more than ε allows "
+    "about whether",
+    "Whoever sees what this run publishes, and knows of a secret only its kind and that it is drawn from mu, but not in "
+    "which sentence it stands, can hardly tell whether it, or a mask in its place, was trained on.": "What this run "
+    "publishes tells no more than ε allows about whether a secret, or a mask in its place, was trained on, to those who "
+    "know of the secret only its kind and that it is drawn from mu, but not in which sentence it stands.",
+    "in the place of the detected one": "for the detected one (docs/concepts.md)",
+}
+"""What claims say of the same thing, then and now."""
+SAID_TWICE = "neighbours differ by the replacement of one record, so both hold the same number of private records"
+"""How an assumption began that claims stated in two sentences, and state in one now."""
+
+
 def claims_of(project: Path, run: str) -> list[dict[str, Any]]:
     key = artifacts_of(project, run)["guarantee", None]
     text = (project / "store/private/objects/guarantee" / key / "claims.json").read_text()
+    for then, now in WORDED_ANEW.items():
+        text = text.replace(then, now)
     claims: list[dict[str, Any]] = json.loads(text)["claims"]
     for claim in (*claims, *(claim["together"] for claim in claims if claim.get("together"))):
         # What is supposed of held rows, and of other decisions beyond a row, came later.
         about = [text for text in claim["assumptions"] if any(phrase in text for phrase in SAID_SINCE)]
         assert bool(about) == (run == "latest")
-        claim["assumptions"] = sorted(text for text in claim["assumptions"] if text not in about)
+        claim["assumptions"] = sorted(
+            text for text in claim["assumptions"] if text not in about and not text.startswith(SAID_TWICE)
+        )
         then, now = "As confidentiality, for a secret that the policy masks", "whether a secret that redaction caught"
         if (now if run == "latest" else then) in str(claim.get("statement")):  # it says more of what it means now
             del claim["statement"]
