@@ -127,13 +127,16 @@ class Sums:
         return self._tensors[parameter]
 
 
+NUM_DIRECTIONS: Final = 8
+
+
 @dataclass(frozen=True)
 class Direction:
-    """A direction ``left right^T`` for the gradients of one parameter, of rank one to save memory.
+    """K directions ``left_k right_k^T`` for the gradients of one parameter, of rank one to save memory.
 
     Attributes:
-        left: (shape[0],) factor.
-        right: (the rest of the shape, multiplied,) factor.
+        left: (shape[0], K) factors.
+        right: (the rest of the shape, multiplied, K) factors.
     """
 
     left: torch.Tensor
@@ -141,13 +144,17 @@ class Direction:
 
     @classmethod
     def drawn(cls, parameter: torch.nn.Parameter, seed: int) -> Direction:
-        """Draws a standard normal direction, the same for the same seed and shape."""
+        """Draws standard normal directions, the same for the same seed and shape."""
         generator = torch.Generator().manual_seed(seed)
         rest = math.prod(parameter.shape[1:])
         first = parameter.shape[0] if parameter.dim() else 1
-        left, right = (torch.randn(size, generator=generator) for size in (first, rest))
+        left, right = (torch.randn(size, NUM_DIRECTIONS, generator=generator) for size in (first, rest))
         dtype, device = compute_dtype(parameter), parameter.device
         return cls(left.to(device, dtype), right.to(device, dtype))
+
+    def fits(self, parameter: torch.nn.Parameter) -> bool:
+        """Returns true if the directions have the device and the dtype of a parameter's gradients."""
+        return self.left.device == parameter.device and self.left.dtype == compute_dtype(parameter)
 
 
 class Gradients(Protocol):
@@ -168,7 +175,7 @@ class Use(Gradients, Protocol):
         """Returns the squared norms of the examples' gradients."""
 
     def project(self, direction: Direction) -> torch.Tensor:
-        """Returns (B,) float64, left^T gradient right of each example."""
+        """Returns (B, K) float64, left_k^T gradient right_k of each example."""
 
     def magnitudes(self) -> torch.Tensor:
         """Returns (B,) float64, at least the sum of the norms of an example's terms in the weighted sum."""
@@ -241,7 +248,7 @@ class OuterUse:
         return term_magnitudes(squares[0], squares[1], self.rows.shape[2], self.columns.shape[2])
 
     def project(self, direction: Direction) -> torch.Tensor:
-        """Returns sum_t <left, rows_t> <columns_t, right>."""
+        """Returns sum_t <left_k, rows_t> <columns_t, right_k>."""
         dtype = compute_dtype(self.rows)
         return ((self.rows.to(dtype) @ direction.left) * (self.columns.to(dtype) @ direction.right)).double().sum(dim=1)
 
@@ -319,7 +326,7 @@ class RowsUse:
         return norms.double().sum(dim=1)
 
     def project(self, direction: Direction) -> torch.Tensor:
-        """Returns sum_t left[id_t] <g_t, right>."""
+        """Returns sum_t left_k[id_t] <g_t, right_k>."""
         along = self.gradients.to(compute_dtype(self.gradients)) @ direction.right
         return (direction.left[self.ids] * along).double().sum(dim=1)
 
@@ -366,7 +373,7 @@ class DenseUse:
     def project(self, direction: Direction) -> torch.Tensor:
         """Returns the projections of the gradients."""
         flat = self.gradients.to(compute_dtype(self.gradients)).reshape(self.num_examples, len(direction.left), -1)
-        return ((flat @ direction.right) @ direction.left).double()
+        return ((flat @ direction.right) * direction.left).double().sum(dim=1)
 
     def magnitudes(self) -> torch.Tensor:
         """Returns the norms: each gradient is one term."""
