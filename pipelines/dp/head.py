@@ -137,9 +137,9 @@ class _FusedHead(torch.autograd.Function):
                 hidden_gradient = full.scatter_(1, index, hidden_gradient)
         if site is not None:
             site.tape.check_examples(site.name, upstream)
-            ctx.untouched.check(is_last=False)
             if run.batch_number != site.tape.batch_number:
                 raise LossError("these losses belong to an earlier batch; give backward those of the last one recorded")
+            ctx.untouched.check(is_last=False)
             parameter = site.parameter("weight")
             if parameter is not None and ctx.needs_input_grad[3]:  # without it, the forward pass took no norms
                 site.tape.add(site.name, parameter, run.use(upstream))

@@ -9,7 +9,7 @@ import time
 
 import pytest
 import torch
-from engine_models import gpt2, seeded
+from engine_models import seeded
 from oracles import dp_gradients
 from torch import nn
 from torch.nn import functional
@@ -18,7 +18,6 @@ from torch.utils.checkpoint import checkpoint
 from pipelines.dp.errors import UnsupportedLayerError
 from pipelines.dp.gradients import GradientEngine
 from pipelines.dp.head import fused_losses
-from pipelines.dp.language import causal_lm_losses
 from pipelines.dp.uses import MemoryBudget
 
 MODES = ["book_keeping", "two_pass"]
@@ -199,3 +198,113 @@ def test_one_pass_takes_norms_and_sum_from_the_same_gradients(program):
     engine = GradientEngine(model, max_grad_norm=0.1)
     for number.is_on in (False, True, True, True):
         assert share(engine, model, x) <= 1 + 1e-6
+
+
+class InPlace(torch.autograd.Function):
+    """The identity, whose backward pass changes the gradient that it was given, which torch forbids."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient.mul_(3)
+
+
+def in_place_hook(h):
+    def triple(gradient):
+        gradient.mul_(3)
+
+    h = h.clone()
+    h.register_hook(triple)
+    return h
+
+
+class Residual(nn.Module):
+    """Both terms of a sum have one gradient, in one piece of memory, and one of them changes it in place."""
+
+    def __init__(self, change, *, is_shared, is_slow):
+        super().__init__()
+        self.first, self.layer, self.last = nn.Linear(3, 32), nn.Linear(32, 32), nn.Linear(32, 2)  # kept as factors
+        self.change, self.is_shared, self.is_slow, self.is_on = change, is_shared, is_slow, False
+
+    def forward(self, x):
+        h = self.first(x)
+        changed = self.change(h) if self.is_on else h
+        h = self.layer(h) + changed
+        h = self.layer(torch.tanh(h)) if self.is_shared else h
+        return self.last(h) + (self.last.weight.sum() if self.is_slow else 0)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("is_slow", [False, True])
+@pytest.mark.parametrize("is_shared", [False, True])
+@pytest.mark.parametrize("change", [InPlace.apply, in_place_hook])
+def test_a_gradient_that_is_changed_in_place_is_refused(change, is_shared, is_slow, mode):
+    with seeded(0):
+        model, x = Residual(change, is_shared=is_shared, is_slow=is_slow), torch.randn(1, 2, 3)
+    engine = GradientEngine(model, max_grad_norm=0.1, mode=mode)
+    assert share(engine, model, x) <= 1 + 1e-6
+    model.is_on = True
+    try:
+        assert share(engine, model, x) <= 1 + 1e-6
+    except UnsupportedLayerError as error:
+        assert "'layer', or the gradient of its output, was changed in place" in str(error)
+        assert not any(total.any() for total in engine.take_sums())
+    else:
+        assert mode == "two_pass"  # each use was added while it was right
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("kept_bytes", [0, 2**20])
+def test_hidden_states_that_change_after_the_fused_losses_are_refused(kept_bytes, mode):
+    with seeded(0):
+        model, ids = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 11)), torch.randint(0, 11, (2, 5))
+        x = torch.randn(2, 5, 6)
+    engine = GradientEngine(
+        model, max_grad_norm=1e-4, mode=mode, budget=MemoryBudget(working_bytes=1, kept_bytes=kept_bytes)
+    )
+
+    def hidden_and_losses():
+        with engine.recording(2):
+            hidden = torch.tanh(model[0](x)) + 0  # nothing else needs it
+            return hidden, fused_losses(hidden, model[1], ids)
+
+    engine.backward(hidden_and_losses()[1])
+    assert dp_gradients.norm(engine.take_sums()) <= 2e-4 * (1 + 1e-6)
+    hidden, losses = hidden_and_losses()
+    with torch.no_grad():
+        hidden.mul_(10)
+    with pytest.raises(UnsupportedLayerError, match="'1', or the gradient of its output, was changed in place"):
+        pytest.fail(f"{engine.backward(losses)} {dp_gradients.norm(engine.take_sums())}")
+
+
+class ReadDirectly(nn.Module):
+    """A weight that is read outside its layer, beside a program."""
+
+    def __init__(self, program):
+        super().__init__()
+        self.first, self.read, self.program, self.last = nn.Linear(3, 4), nn.Linear(4, 4), program, nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.last(self.program(functional.linear(self.first(x), self.read.weight)))
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("kept_bytes", [0, 2**20])
+@pytest.mark.parametrize("program", [counted_checkpoint, hook_on_a_value, own_function, state_in_a_layer])
+def test_single_examples_that_are_differentiated_again_are_compared(program, kept_bytes, mode):
+    """Guards gradients of slow parameters that do not fit into memory, in one pass too."""
+    number = Growing()
+    with seeded(0):
+        model, x = ReadDirectly(program(number)), torch.randn(1, 5, 3)
+    engine = GradientEngine(model, max_grad_norm=0.1, mode=mode, budget=MemoryBudget(kept_bytes=kept_bytes))
+    assert share(engine, model, x) <= 1 + 1e-6
+    number.is_on = True
+    if mode == "book_keeping" and kept_bytes:
+        assert max(share(engine, model, x) for _ in range(2)) <= 1 + 1e-6
+        return
+    with pytest.raises(UnsupportedLayerError, match=r"second backward pass"):
+        pytest.fail(f"shares {[share(engine, model, x) for _ in range(2)]}")
+    assert not any(total.any() for total in engine.take_sums())
