@@ -119,3 +119,9 @@ def gram_is_cheaper(length: int, num_rows: int, num_columns: int) -> bool:
     Counts products. 5/8 of a Gram matrix are computed (four blocks). A gradient is also written and read once.
     """
     return 0.7 * length * length * (num_rows + num_columns) < (length + 8) * num_rows * num_columns
+
+
+def along(directions: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """Returns (K, ...) inner products of (K, n) directions with ``values`` (..., n)."""
+    flat = values.reshape(-1, values.shape[-1]).to(directions.dtype)
+    return torch.mm(directions, flat.t()).view(len(directions), *values.shape[:-1])  # in this order: 4 times as fast

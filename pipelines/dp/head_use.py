@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import torch
 
-from pipelines.dp.uses import CACHE_ELEMENTS, Direction, MemoryBudget, RowsUse, Scratch, Squares, Sums, compute_dtype
+from pipelines.dp.grams import along
+from pipelines.dp.repeats import Direction
+from pipelines.dp.uses import CACHE_ELEMENTS, MemoryBudget, RowsUse, Scratch, Squares, Sums, compute_dtype
 
 
 def softmax_in_place(logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -50,9 +52,8 @@ def projected(gradients: torch.Tensor, hidden: torch.Tensor, direction: Directio
         hidden: (n, T, D) inputs of the head.
         direction: directions for the head's weight.
     """
-    dtype = direction.left.dtype
-    along = hidden.to(dtype) @ direction.right
-    return ((gradients.to(dtype) @ direction.left) * along).double().sum(dim=1)
+    found = along(direction.left, gradients) * along(direction.right, hidden)
+    return found.sum(dim=2, dtype=torch.float64).t()
 
 
 def pieces(start: int, stop: int, size: int) -> list[tuple[int, int]]:

@@ -15,7 +15,8 @@ import torch
 from pipelines.dp.grams import dense_squares, term_magnitudes
 from pipelines.dp.head_use import pieces, projected
 from pipelines.dp.products import add_wide_mm, wide_mm
-from pipelines.dp.uses import Direction, MemoryBudget, Room, RowsUse, Scratch, Squares, Sums
+from pipelines.dp.repeats import Direction
+from pipelines.dp.uses import MemoryBudget, Room, RowsUse, Scratch, Squares, Sums
 
 _ALIGNMENT = 64
 """The vocabulary is filled up to a multiple: products of other sizes take up to six times as long."""
@@ -73,7 +74,7 @@ class ReducedHead:
         self._magnitudes = torch.zeros(size, dtype=torch.float64, device=device)
         self._upstream = torch.ones(size, device=device)
         self._direction = direction if self._is_private else None
-        shape = size, 0 if direction is None else direction.left.shape[1]
+        shape = size, 0 if direction is None else len(direction.left)
         is_projected = self._direction is not None
         self._projections = torch.empty(shape, dtype=torch.float64, device=device) if is_projected else None
         self.hidden_gradient = torch.empty_like(self._hidden)

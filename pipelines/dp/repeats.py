@@ -8,18 +8,51 @@ added, and a hook could change it in place.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
 
 from pipelines.dp.clipping import Factors
 from pipelines.dp.errors import UnsupportedLayerError
-from pipelines.dp.uses import Direction, Use
+from pipelines.dp.uses import Use, compute_dtype
 
 _TOLERANCES: Final = {torch.float32: 2.0**-20, torch.float64: 2.0**-46}
 """Largest change of a clipped gradient between two passes, over max_grad_norm: the root mean square of its projections.
 The same operations on the same values change nothing. The tolerance is for kernels that add in any order."""
+
+
+NUM_DIRECTIONS: Final = 8
+
+
+@dataclass(frozen=True)
+class Direction:
+    """K directions ``left_k right_k^T`` for the gradients of one parameter, of rank one to save memory.
+
+    Attributes:
+        left: (K, shape[0]) factors.
+        right: (K, the rest of the shape, multiplied) factors.
+    """
+
+    left: torch.Tensor
+    right: torch.Tensor
+
+    @classmethod
+    def drawn(cls, parameter: torch.nn.Parameter, seed: int) -> Direction:
+        """Draws standard normal directions, the same for the same seed and shape."""
+        generator = torch.Generator().manual_seed(seed)
+        rest = math.prod(parameter.shape[1:])
+        first = parameter.shape[0] if parameter.dim() else 1
+        left, right = (torch.randn(NUM_DIRECTIONS, size, generator=generator) for size in (first, rest))
+        right = right if parameter.dim() > 1 else torch.ones_like(right)
+        dtype, device = compute_dtype(parameter), parameter.device
+        return cls(left.to(device, dtype), right.to(device, dtype))
+
+    def fits(self, parameter: torch.nn.Parameter) -> bool:
+        """Returns true if the directions have the device and the dtype of a parameter's gradients."""
+        return self.left.device == parameter.device and self.left.dtype == compute_dtype(parameter)
 
 
 class Directions:

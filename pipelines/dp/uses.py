@@ -10,11 +10,14 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import torch
 
-from pipelines.dp.grams import dense_squares, gram_is_cheaper, gram_squares, rows_squares, term_magnitudes
+from pipelines.dp.grams import along, dense_squares, gram_is_cheaper, gram_squares, rows_squares, term_magnitudes
+
+if TYPE_CHECKING:
+    from pipelines.dp.repeats import Direction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,36 +130,6 @@ class Sums:
         return self._tensors[parameter]
 
 
-NUM_DIRECTIONS: Final = 8
-
-
-@dataclass(frozen=True)
-class Direction:
-    """K directions ``left_k right_k^T`` for the gradients of one parameter, of rank one to save memory.
-
-    Attributes:
-        left: (shape[0], K) factors.
-        right: (the rest of the shape, multiplied, K) factors.
-    """
-
-    left: torch.Tensor
-    right: torch.Tensor
-
-    @classmethod
-    def drawn(cls, parameter: torch.nn.Parameter, seed: int) -> Direction:
-        """Draws standard normal directions, the same for the same seed and shape."""
-        generator = torch.Generator().manual_seed(seed)
-        rest = math.prod(parameter.shape[1:])
-        first = parameter.shape[0] if parameter.dim() else 1
-        left, right = (torch.randn(size, NUM_DIRECTIONS, generator=generator) for size in (first, rest))
-        dtype, device = compute_dtype(parameter), parameter.device
-        return cls(left.to(device, dtype), right.to(device, dtype))
-
-    def fits(self, parameter: torch.nn.Parameter) -> bool:
-        """Returns true if the directions have the device and the dtype of a parameter's gradients."""
-        return self.left.device == parameter.device and self.left.dtype == compute_dtype(parameter)
-
-
 class Gradients(Protocol):
     """The gradients of one parameter for a batch of B examples."""
 
@@ -249,8 +222,8 @@ class OuterUse:
 
     def project(self, direction: Direction) -> torch.Tensor:
         """Returns sum_t <left_k, rows_t> <columns_t, right_k>."""
-        dtype = compute_dtype(self.rows)
-        return ((self.rows.to(dtype) @ direction.left) * (self.columns.to(dtype) @ direction.right)).double().sum(dim=1)
+        found = along(direction.left, self.rows) * along(direction.right, self.columns)
+        return found.sum(dim=2, dtype=torch.float64).t()
 
     def as_dense(self, budget: MemoryBudget) -> tuple[DenseUse, Squares] | None:
         """Returns the gradients themselves and their squared norms, or None if they take much more memory than factors.
@@ -327,8 +300,8 @@ class RowsUse:
 
     def project(self, direction: Direction) -> torch.Tensor:
         """Returns sum_t left_k[id_t] <g_t, right_k>."""
-        along = self.gradients.to(compute_dtype(self.gradients)) @ direction.right
-        return (direction.left[self.ids] * along).double().sum(dim=1)
+        found = along(direction.right, self.gradients) * direction.left[:, self.ids]
+        return found.sum(dim=2, dtype=torch.float64).t()
 
     def instantiate(self, start: int, stop: int, *, dtype: torch.dtype | None = None) -> torch.Tensor:
         """Returns the (n, num_rows, D) gradients."""
@@ -372,8 +345,10 @@ class DenseUse:
 
     def project(self, direction: Direction) -> torch.Tensor:
         """Returns the projections of the gradients."""
-        flat = self.gradients.to(compute_dtype(self.gradients)).reshape(self.num_examples, len(direction.left), -1)
-        return ((flat @ direction.right) * direction.left).double().sum(dim=1)
+        if direction.right.shape[1] == 1:
+            return along(direction.left, self.gradients.flatten(1)).t().double()
+        found = along(direction.right, self.gradients.reshape(self.num_examples, direction.left.shape[1], -1))
+        return found.mul_(direction.left[:, None]).sum(dim=2, dtype=torch.float64).t()
 
     def magnitudes(self) -> torch.Tensor:
         """Returns the norms: each gradient is one term."""

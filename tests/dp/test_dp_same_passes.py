@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from pipelines.dp import uses
+from pipelines.dp import repeats
 from pipelines.dp.errors import UnsupportedLayerError
 from pipelines.dp.gradients import GradientEngine
 from pipelines.dp.language import causal_lm_losses
@@ -160,5 +160,5 @@ def test_what_is_not_refused_exceeds_its_bound_by_less_than_a_ten_thousandth(cha
 
 def test_one_direction_would_let_some_changes_pass(patch):
     """Shows that the test above can fail."""
-    patch.constant(uses, "NUM_DIRECTIONS", 1)
+    patch.constant(repeats, "NUM_DIRECTIONS", 1)
     assert any(excess is not None and excess > 1e-4 for excess in excesses(1.2e-4, 400))
