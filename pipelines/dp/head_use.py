@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import torch
 
-from pipelines.dp.grams import along
+from pipelines.dp.grams import CACHE_ELEMENTS, along, is_short
 from pipelines.dp.repeats import Direction
-from pipelines.dp.uses import CACHE_ELEMENTS, MemoryBudget, RowsUse, Scratch, Squares, Sums, compute_dtype
+from pipelines.dp.uses import MemoryBudget, RowsUse, Scratch, Squares, Sums, compute_dtype
 
 
 def softmax_in_place(logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -182,7 +182,7 @@ class HeadUse:
 
         Only the entries of b at the example's own tokens are needed, which costs T products for each position.
         """
-        dtype = self.upstream.dtype
+        dtype = torch.float64 if is_short(self.hidden.shape[1]) else self.upstream.dtype
         result = torch.zeros(self.num_examples, dtype=torch.float64, device=self.hidden.device)
         for a, b in self._parts(0, self.num_examples):
             ids, hidden = embedding.ids[a:b], self.hidden[a:b]

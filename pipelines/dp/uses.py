@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import torch
 
-from pipelines.dp.grams import along, dense_squares, gram_is_cheaper, gram_squares, rows_squares, term_magnitudes
+from pipelines.dp.grams import (
+    CACHE_ELEMENTS,
+    along,
+    dense_squares,
+    gram_is_cheaper,
+    gram_squares,
+    rows_squares,
+    term_magnitudes,
+)
 
 if TYPE_CHECKING:
     from pipelines.dp.repeats import Direction
@@ -177,9 +185,6 @@ def instantiated_squares(gradients: Gradients, num_elements: int, budget: Memory
 _DENSE_OVER_FACTORS: Final = 1.7
 """Largest memory of kept gradients, as a share of the memory of their factors. The backward pass frees about as much
 from the layers between."""
-
-CACHE_ELEMENTS: Final = 2**18
-"""Numbers that a pass over memory on a CPU takes at a time."""
 
 
 @dataclass
