@@ -55,7 +55,7 @@ class GradientEngine:
     Modes: ``book_keeping`` does one backward pass and keeps layer inputs and output gradients till the norms are
     known (Bu et al. 2022), or the examples' gradients if these are about as small. ``two_pass`` is the ghost clipping
     of Li et al. 2022, section 4: a first backward pass for the norms, and a second one for the weighted sum, with
-    nothing kept in between. The sums are the same.
+    nothing kept in between. The sums are the same. `pipelines.dp.repeats` compares the gradients of both passes.
 
     Use: run the model inside `recording`, pass the losses to `backward`, and take the sums with `take_sums`.
     """

@@ -121,7 +121,7 @@ def check_repeated(
         factors: clip factors by which gradients were multiplied.
         max_grad_norm: C.
         dtype: dtype of the sums.
-        names: names of the parameters.
+        names: names of all parameters.
 
     Raises:
         UnsupportedLayerError: an example's gradient changed.
@@ -136,18 +136,13 @@ def check_repeated(
         return
     at = int((~(sizes <= limit**2 / len(parameters))).any(dim=1).nonzero()[0])  # the nearest to the loss
     raise UnsupportedLayerError(
-        f"the gradients of parameter {names.get(parameters[at], '?')!r} were other ones in a second backward pass over "
-        "the same batch, so that the norms of the first do not bound the sum; nothing was added. Something computes "
-        "other values each time: a checkpointed function that counts its calls, reads a value that changes, or draws "
-        f"from a generator of its own; {OTHER_CAUSES}"
+        f"the gradients of parameter {names[parameters[at]]!r} changed in a second backward pass over the same batch, "
+        "so that the norms of the first do not bound the sum; nothing was added. Something computes other values each "
+        "time: a checkpointed function that counts its calls, reads a value that changes or draws from a generator of "
+        "its own, a hook or a module with a state. Take it away, and set preserve_rng_state=True on checkpoints. Or "
+        "write make_private(..., mode='book_keeping'), which runs one pass if no parameter is slow (docs/engine.md). "
+        "On a GPU, write torch.use_deterministic_algorithms(True)"
     )
-
-
-OTHER_CAUSES: Final = (
-    "a checkpoint with preserve_rng_state=False; a hook or a module with a state. Take it away or set "
-    "preserve_rng_state=True, or write make_private(..., mode='book_keeping'), which needs no second pass if no "
-    "parameter is slow (docs/engine.md). On a GPU, write torch.use_deterministic_algorithms(True)"
-)
 
 
 def _change(first: Fingerprint, second: Fingerprint, parameter: torch.nn.Parameter) -> torch.Tensor:
