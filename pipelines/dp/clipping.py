@@ -80,8 +80,8 @@ class Factors:
     layers: Mapping[torch.nn.Parameter, torch.Tensor] | None = None
 
     def of(self, parameter: torch.nn.Parameter) -> torch.Tensor:
-        """Returns the (B,) factors of one parameter."""
-        return self.whole if self.layers is None else self.layers[parameter]
+        """Returns the (B,) factors of one parameter; the least ones if no norm of it is known."""
+        return self.whole if self.layers is None else self.layers.get(parameter, self.whole)
 
     def without(self, left_out: torch.Tensor) -> Factors:
         """Returns the factors with 0 for the examples in a (B,) mask."""

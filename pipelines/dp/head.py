@@ -20,9 +20,9 @@ from pipelines.dp.head_use import HeadUse, compute_logits, pieces, projected, so
 from pipelines.dp.layers import Site
 from pipelines.dp.products import full_products
 from pipelines.dp.reduced_head import ReducedHead
-from pipelines.dp.repeats import Direction, Untouched
+from pipelines.dp.repeats import Untouched
 from pipelines.dp.tensor_cores import takes
-from pipelines.dp.uses import DenseUse, MemoryBudget, Room, Scratch, Sums, compute_dtype
+from pipelines.dp.uses import DenseUse, Direction, MemoryBudget, Room, Scratch, Sums, compute_dtype
 
 IGNORED_LABEL = -100
 

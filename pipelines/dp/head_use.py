@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from pipelines.dp.grams import CACHE_ELEMENTS, along, is_short
-from pipelines.dp.repeats import Direction
-from pipelines.dp.uses import MemoryBudget, RowsUse, Scratch, Squares, Sums, compute_dtype
+from pipelines.dp.uses import Direction, MemoryBudget, RowsUse, Scratch, Squares, Sums, compute_dtype
 
 
 def softmax_in_place(logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor) -> tuple[torch.Tensor, ...]:

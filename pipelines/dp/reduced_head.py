@@ -15,8 +15,7 @@ import torch
 from pipelines.dp.grams import dense_squares, term_magnitudes
 from pipelines.dp.head_use import pieces, projected
 from pipelines.dp.products import add_wide_mm, wide_mm
-from pipelines.dp.repeats import Direction
-from pipelines.dp.uses import MemoryBudget, Room, RowsUse, Scratch, Squares, Sums
+from pipelines.dp.uses import Direction, MemoryBudget, Room, RowsUse, Scratch, Squares, Sums
 
 _ALIGNMENT = 64
 """The vocabulary is filled up to a multiple: products of other sizes take up to six times as long."""

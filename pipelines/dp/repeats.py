@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
 
 from pipelines.dp.clipping import Factors
 from pipelines.dp.errors import UnsupportedLayerError
-from pipelines.dp.uses import Use, compute_dtype
+from pipelines.dp.uses import Direction, Use, compute_dtype
 
 _TOLERANCES: Final = {torch.float32: 2.0**-20, torch.float64: 2.0**-46}
 """Largest change of a clipped gradient between two passes, over max_grad_norm: the root mean square of its projections.
@@ -25,34 +24,6 @@ The same operations on the same values change nothing. The tolerance is for kern
 
 
 NUM_DIRECTIONS: Final = 8
-
-
-@dataclass(frozen=True)
-class Direction:
-    """K directions ``left_k right_k^T`` for the gradients of one parameter, of rank one to save memory.
-
-    Attributes:
-        left: (K, shape[0]) factors.
-        right: (K, the rest of the shape, multiplied) factors.
-    """
-
-    left: torch.Tensor
-    right: torch.Tensor
-
-    @classmethod
-    def drawn(cls, parameter: torch.nn.Parameter, seed: int) -> Direction:
-        """Draws standard normal directions, the same for the same seed and shape."""
-        generator = torch.Generator().manual_seed(seed)
-        rest = math.prod(parameter.shape[1:])
-        first = parameter.shape[0] if parameter.dim() else 1
-        left, right = (torch.randn(NUM_DIRECTIONS, size, generator=generator) for size in (first, rest))
-        right = right if parameter.dim() > 1 else torch.ones_like(right)
-        dtype, device = compute_dtype(parameter), parameter.device
-        return cls(left.to(device, dtype), right.to(device, dtype))
-
-    def fits(self, parameter: torch.nn.Parameter) -> bool:
-        """Returns true if the directions have the device and the dtype of a parameter's gradients."""
-        return self.left.device == parameter.device and self.left.dtype == compute_dtype(parameter)
 
 
 class Directions:
@@ -64,11 +35,22 @@ class Directions:
 
     def of(self, parameter: torch.nn.Parameter) -> Direction:
         """Returns the directions of one parameter, on its device."""
-        found = self._drawn.get(parameter)
-        if found is None or not found.fits(parameter):
+        found, dtype = self._drawn.get(parameter), compute_dtype(parameter)
+        if found is None or (found.left.device, found.left.dtype) != (parameter.device, dtype):
             seed = self._seeds.setdefault(parameter, len(self._seeds))
-            found = self._drawn[parameter] = Direction.drawn(parameter, seed)
+            found = self._drawn[parameter] = _drawn(parameter, dtype, seed)
         return found
+
+
+def _drawn(parameter: torch.nn.Parameter, dtype: torch.dtype, seed: int) -> Direction:
+    """Draws standard normal directions, the same for the same seed and shape."""
+    generator = torch.Generator().manual_seed(seed)
+    first = parameter.shape[0] if parameter.dim() else 1
+    left, right = (
+        torch.randn(NUM_DIRECTIONS, size, generator=generator) for size in (first, math.prod(parameter.shape[1:]))
+    )
+    right = right if parameter.dim() > 1 else torch.ones_like(right)
+    return Direction(left.to(parameter.device, dtype), right.to(parameter.device, dtype))
 
 
 class Fingerprint:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 import torch
 
@@ -23,9 +23,6 @@ from pipelines.dp.grams import (
     rows_squares,
     term_magnitudes,
 )
-
-if TYPE_CHECKING:
-    from pipelines.dp.repeats import Direction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,6 +133,19 @@ class Sums:
                 parameter.shape, dtype=compute_dtype(parameter), device=parameter.device
             )
         return self._tensors[parameter]
+
+
+@dataclass(frozen=True)
+class Direction:
+    """K directions ``left_k right_k^T`` for the gradients of one parameter, of rank one to save memory.
+
+    Attributes:
+        left: (K, shape[0]) factors.
+        right: (K, the rest of the shape, multiplied) factors.
+    """
+
+    left: torch.Tensor
+    right: torch.Tensor
 
 
 class Gradients(Protocol):

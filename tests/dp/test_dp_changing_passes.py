@@ -147,9 +147,23 @@ def clock(number):
     return lambda h: checkpoint(timed, h, use_reentrant=False)
 
 
+class LateBranch(nn.Module):
+    """A layer that runs in the second backward pass and not in the first."""
+
+    def __init__(self, number):
+        super().__init__()
+        self.number, self.late = number, nn.Linear(4, 4)
+
+    def part(self, h):
+        return self.late(h) if not self.number.is_on or self.number.next() > 2 else h * 1
+
+    def forward(self, h):
+        return h + checkpoint(self.part, h, use_reentrant=True)
+
+
 PROGRAMS = [
     counted_checkpoint, reentrant_checkpoint, own_generator, dropout_drawn_anew, state_in_a_layer, hook_on_a_value,
-    hook_on_a_module, own_function, global_setting, saved_values, clock, GrowingLayer,
+    hook_on_a_module, own_function, global_setting, saved_values, clock, GrowingLayer, LateBranch,
 ]  # fmt: skip
 
 
