@@ -270,6 +270,36 @@ def test_a_gradient_that_is_changed_in_place_is_refused(change, is_shared, is_sl
         assert mode == "two_pass"  # each use was added while it was right
 
 
+class Keeper(nn.Module):
+    """A hook keeps a gradient, and makes it smaller while single examples are differentiated."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last, self.kept, self.is_on = nn.Linear(3, 32), nn.Linear(32, 32), [], False
+
+    def shrink(self, gradient):
+        self.kept.append(gradient)
+        if self.is_on and len(self.kept) == 2:
+            self.kept[0].mul_(0.01)
+
+    def forward(self, x):
+        self.kept.clear()
+        out = self.last(self.first(x))
+        out.register_hook(self.shrink)
+        return out + 0.01 * self.last.weight.sum()  # so that the weight is slow, beside its use by rule
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_gradient_that_is_changed_while_single_examples_are_differentiated_is_refused(mode):
+    with seeded(0):
+        model, x = Keeper(), torch.randn(1, 2, 3)
+    engine = GradientEngine(model, max_grad_norm=0.1, mode=mode)
+    assert share(engine, model, x) <= 1 + 1e-6
+    model.is_on = True
+    with pytest.raises(UnsupportedLayerError, match="'last', or the gradient of its output, was changed in place"):
+        pytest.fail(f"share {share(engine, model, x)}")
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kept_bytes", [0, 2**20])
 def test_hidden_states_that_change_after_the_fused_losses_are_refused(kept_bytes, mode):
