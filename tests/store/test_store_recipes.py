@@ -55,7 +55,7 @@ def make_older(toy: Toy, stage: str) -> str:
     now = key_of_the_model(toy, stage)
     manifest = manifests.load(session.roots, stage, now)
     assert manifest is not None
-    made_of = {n: v for n, v in manifest.lineage["ingredients"].items() if n not in ("recipe", "data")}
+    made_of = {n: v for n, v in manifest.lineage["ingredients"].items() if n not in ("recipe", "data", "plugins")}
     made_of |= manifest.lineage["built_with"]
     then = key_of_ingredients(made_of, session.roots.secret)
     lineage = {**manifest.lineage, "ingredients": made_of}
@@ -172,6 +172,17 @@ def test_the_key_of_a_recipe_holds_no_code_and_lineage_does(model: Toy) -> None:
     }
     assert "toyproject/join.py" in manifest.lineage["built_with"]["code"]
     assert manifest.lineage["built_with"]["environment"]["python"]
+
+
+def test_a_model_of_before_there_were_recipes_is_found_by_its_plug_ins(model: Toy) -> None:
+    (model.folder / "gadget.py").write_text("SIZE = 1\n")
+    plug_in = "\n    def plugin_references(self):\n        return ('gadget',)\n"
+    model.edit("join", "    counted: bool = True\n", f"    counted: bool = True\n{plug_in}")
+    assert complete(model) == {"join"}  # the user chose a plug-in
+    make_older(model, "join")
+    assert complete(model) == set()
+    (model.folder / "gadget.py").write_text("SIZE = 2\n")
+    assert complete(model) == {"join"}
 
 
 @pytest.mark.parametrize("stage", ["join", "count"])

@@ -198,7 +198,7 @@ def _has_same_settings(then: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     return (
         then.get("seed") == now["seed"]
         and then.get("purpose") == now.get("purpose")
-        and then.get("plugins") == now.get("plugins")
+        and _plugins_of(then, now.get("plugins", {})) == now.get("plugins", {})
         and _data_of(then, now["data"]) == now["data"]
         and same_values(then.get("config", {}), now["config"])
     )
@@ -211,6 +211,13 @@ def _data_of(ingredients: Mapping[str, Any], names: Iterable[str]) -> dict[str, 
     files = {name: digest for name, digest in ingredients.get("code", {}).items() if name.startswith(DATA_FILE)}
     packages = ingredients.get("environment", {}).get("packages", {})
     return files | {name: packages.get(name) for name in names if not name.startswith(DATA_FILE)}
+
+
+def _plugins_of(ingredients: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Returns digests of the code of other packages. Keys without a recipe hold them among those of Reticent's code."""
+    if "recipe" in ingredients:
+        return dict(ingredients.get("plugins", {}))
+    return {name: ingredients.get("code", {}).get(name) for name in names}
 
 
 def same_values(then: Mapping[str, Mapping[str, Any]], now: Mapping[str, Mapping[str, Any]]) -> bool:
