@@ -72,7 +72,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
             not_attacked["steps"] = not_played
         if records_of_person(ctx.configs) is not None and not any(game.person for game in games):
             not_attacked["person"] = not_played or why_no_people(ctx.configs["train"])
-    of_model = note_of_other_recipe(ctx, "audit_model", "the audit's own models")
+    of_model = note_of_other_recipe(ctx, "audit_model", MODEL)
     of_domains = None if domains is None else domains.get("other_recipe")
     # Games on steps come first: they are the stronger tests, and the stake falls from one game to the next.
     evidence = [(game.identifier, game.p_value) for game in reversed(games) if game.p_value is not None]

@@ -19,6 +19,6 @@ def note_of_other_recipe(ctx: StageContext, stage: str, models: str) -> str | No
     if not changes:
         return None
     return (
-        f"the recipe of the released model: {models} were trained by another one ({', '.join(changes)}), after an "
-        "upgrade. `reticent run --force train` trains another model for release by the present recipe"
+        f"the recipe of the released model: an upgrade came between its training and that of {models} "
+        f"({', '.join(changes)}). `reticent run --force train` trains another model for release by the present recipe"
     )
