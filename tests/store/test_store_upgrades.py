@@ -61,13 +61,13 @@ SAID_SINCE = (
 )
 
 
+_OF_MU = "of {} secret only its kind and that it is drawn from mu, but not in which sentence it stands"
+_TELLS = "What this run publishes tells no more than ε allows about whether"
 WORDED_ANEW = {
-    "Whoever sees what this run publishes can hardly tell whether": "What this run publishes tells no more than ε allows "
-    "about whether",
-    "Whoever sees what this run publishes, and knows of a secret only its kind and that it is drawn from mu, but not in "
-    "which sentence it stands, can hardly tell whether it, or a mask in its place, was trained on.": "What this run "
-    "publishes tells no more than ε allows about whether a secret, or a mask in its place, was trained on, to those who "
-    "know of the secret only its kind and that it is drawn from mu, but not in which sentence it stands.",
+    "Whoever sees what this run publishes can hardly tell whether": _TELLS,
+    f"Whoever sees what this run publishes, and knows {_OF_MU.format('a')}, can hardly tell whether it, or a mask in "
+    "its place, was trained on.": f"{_TELLS} a secret, or a mask in its place, was trained on, to those who know "
+    f"{_OF_MU.format('the')}.",
     "in the place of the detected one": "for the detected one (docs/concepts.md)",
 }
 """What claims say of the same thing, then and now."""
