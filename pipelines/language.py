@@ -42,6 +42,7 @@ _TRANSFORMER_SUFFIX: Final = "_trf"
 
 _DONE: Final = "reticent_done"
 _ENTITIES: Final = "reticent_entities"
+_TEXT: Final = "reticent_text"
 SPACY_BATCH: Final = 128
 MAX_PIECES: Final = 65_536
 """The number of pieces of text between spaces whose tokens a model remembers. That is some 30 MiB."""
@@ -246,6 +247,14 @@ def _entities(doc: Doc) -> list[tuple[int, int, str]]:
     return [(entity.start, entity.end, entity.label_) for entity in doc.ents]
 
 
+def text_of(doc: Doc) -> str:
+    """Returns the text of a Doc, which spaCy builds from the tokens each time, once for all."""
+    found: str | None = doc.user_data.get(_TEXT)
+    if found is None:
+        found = doc.user_data[_TEXT] = doc.text
+    return found
+
+
 def make_doc(nlp: Language, text: str, starts: Sequence[int], ends: Sequence[int]) -> Doc:
     """Makes a Doc whose tokens are exactly ours, one to one. Any gap between two tokens becomes one space.
 
@@ -259,6 +268,7 @@ def make_doc(nlp: Language, text: str, starts: Sequence[int], ends: Sequence[int
     if is_short and starts and not starts[0] and ends[-1] == len(text):
         doc = nlp.tokenizer(text)
         if _ranges(doc) == [*starts, *ends]:  # then each gap is one space
+            doc.user_data[_TEXT] = text
             return doc
     words = [text[start:end] for start, end in zip(starts, ends, strict=True)]
     spaces = [end < following for end, following in zip(ends, [*starts[1:], *ends[-1:]], strict=True)]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pipelines.language import entities_of
+from pipelines.language import entities_of, text_of
 from pipelines.policies.detectors import presidio_engine as engine
 from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.english.ordinary import without_ordinary
@@ -57,7 +57,7 @@ class PresidioPolicy:
         doc = sentence.doc
         if doc is None:
             return frozenset()
-        text = doc.text  # each access builds it from the tokens
+        text = text_of(doc)
         of_patterns: list[Any] = []
         wanted: frozenset[str] = frozenset()
         for recognizer, gate in self._text_only:
@@ -104,14 +104,14 @@ class PresidioPolicy:
         artifacts = engine.artifacts_of(self._engine, doc, entities, self._language)
         results = list(of_patterns)
         for recognizer in (self._spacy, *self._readers):
-            results += engine.identified(recognizer.analyze(doc.text, self._entities, artifacts) or [], recognizer)
-        return engine.last_steps(self._engine, doc.text, results, artifacts, self._recognizers)
+            results += engine.identified(recognizer.analyze(text_of(doc), self._entities, artifacts) or [], recognizer)
+        return engine.last_steps(self._engine, text_of(doc), results, artifacts, self._recognizers)
 
 
 def _of_doc(sentence: Sentence) -> Sentence:
     """Returns the sentence with the offsets of its Doc, which differ from those of the text after wide gaps."""
     assert sentence.doc is not None  # noqa: S101 - the caller has checked
-    text = sentence.doc.text
+    text = text_of(sentence.doc)
     if text == sentence.text:
         return sentence
     starts = [token.idx for token in sentence.doc]
