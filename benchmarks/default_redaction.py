@@ -7,8 +7,8 @@ distinct sentences. Without a folder they are turns of the built-in simulator. P
 
 First verdicts are compared with those of the plain path: spaCy's own decoder, no memory of vectors or of pieces of
 text, and no gate before any pattern. Then contestants take turns on as many other sentences, each round on its own,
-because what is read a second time would be remembered. Presidio's `BatchAnalyzerEngine` gets single sentences in batches of 256, with
-the same model and recognisers.
+because what is read a second time would be remembered. Presidio's `BatchAnalyzerEngine` gets single sentences in
+batches of 256, with the same model and recognisers.
 
 Figures are processor seconds, without loading models. For several processes they are those of the busiest one.
 """
