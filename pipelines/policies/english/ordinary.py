@@ -15,9 +15,10 @@ from pipelines.policies.english.code import is_identifier_of_code
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, UNITS
 from pipelines.policies.english.cues import CUE_AFTER, CUE_BEFORE, CUE_NEXT, identifies
 from pipelines.policies.english.everyday_numbers import is_everyday, is_size_or_operand
-from pipelines.policies.english.known_words import facts_of, is_alone, is_known, is_made_of_words
+from pipelines.policies.english.known_words import Row as Facts
+from pipelines.policies.english.known_words import facts_of, is_alone, is_known, is_made_of_words, titles_of
 from pipelines.policies.english.name_lists import has_name, personal_names
-from pipelines.policies.english.nobody import is_log_time, is_of_nobody, row_of
+from pipelines.policies.english.nobody import Row, is_log_time, is_of_nobody, is_quoted, row_of
 from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.protocol import PLACEHOLDER, Sentence, Span
 
@@ -37,6 +38,14 @@ _TOLD_APART: Final = _MACHINE | _CERTAIN | {"USERNAME", "EVENT"}
 _NUMBER: Final = "CARDINAL"
 _OTHER: Final = "PERSON"
 """Labels that stand for all labels that are judged as they are."""
+
+_LIKE: Final = {
+    **dict.fromkeys(_NUMBERS - {"DATE"}, _NUMBER),
+    "DATE_TIME": "DATE",
+    **dict.fromkeys(("ORGANIZATION", "GPE", "LOC", "LOCATION", "PRODUCT", "WORK_OF_ART", "FAC", "EVENT", "LAW"), "ORG"),
+    "NORP": "NRP",
+}
+"""Labels of which the rules for words that everybody knows judge alike, so that their answers are remembered once."""
 
 _MAX_KNOWN: Final = 16_384
 """The number of finds whose answers are remembered. Policies find the same again, also in the next reading."""
@@ -164,40 +173,57 @@ def without_ordinary(
     if not found or dates_and_numbers == "all":
         return found
     text = sentence.text
-    cited = [match.span() for match in _CITED.finditer(text)] if " v" in text else []
+    cited = [match.span() for match in _CITED.finditer(text)] if " v. " in text or " vs. " in text else []
+    titles = titles_of(text)
     kept: list[Span] = []
     weak: list[Span] = []
     for span in found:
         start, end = _without_placeholders(span, sentence)
         if any(first <= start and end <= last for first, last in cited):
             continue
-        before, after = text[max(0, start - _NEAR) : start], text[end : end + _NEAR]
+        find, before, after = text[start:end], text[max(0, start - _NEAR) : start], text[end : end + _NEAR]
         label = span.label if span.label in _TOLD_APART else _NUMBER if span.label in _NUMBERS else _OTHER
-        if is_ordinary(text[start:end], label, before, after, dates_and_numbers):
-            if dates_and_numbers == "careful" and span.label in _NUMBERS and _WHEN.search(text[start:end]):
+        if is_ordinary(find, label, before, after, dates_and_numbers):
+            if dates_and_numbers == "careful" and span.label in _NUMBERS and _WHEN.search(find):
                 weak.append(span)
             continue
         if is_identifier_of_code(text, start, end, span.label):
             continue
-        row = facts_of(text)
-        is_weak = (
-            0 not in row.titles[start:end]
-            or is_known(text[start:end], span.label, before, after, row)
-            or (by_model and is_made_of_words(text[start:end], span.label, before, after, row))
-            or is_log_time(text[start:end], row_of(text))
-            or (
-                is_of_nobody(text[start:end], span.label, before, after, row_of(text), start)
-                and (
-                    label != _NUMBER
-                    or _MONTH_OF_YEAR.fullmatch(text[start:end])
-                    or is_ordinary(text[start:end], label, before, after, "identifying")
-                )
-            )
+        row = row_of(text)
+        is_weak = any(first <= start and end <= last for first, last in titles) or _is_weak(
+            find,
+            _LIKE.get(span.label, span.label),
+            before,
+            after,
+            facts_of(text),
+            row,
+            by_model=by_model,
+            quoted=row.is_code and is_quoted(text, start, end),
         )
         (weak if is_weak else kept).append(span)
     if weak and (kept or _HAS_PLACEHOLDER.search(text)):
         kept = sorted([*kept, *weak])
     return kept
+
+
+@functools.lru_cache(maxsize=_MAX_KNOWN)
+def _is_weak(
+    find: str, label: str, before: str, after: str, facts: Facts, row: Row, *, by_model: bool, quoted: bool
+) -> bool:
+    """Returns true for a find that stays only beside another find."""
+    return (
+        is_known(find, label, before, after, facts)
+        or (by_model and is_made_of_words(find, label, before, after, facts))
+        or is_log_time(find, row)
+        or (
+            is_of_nobody(find, label, before, after, row, quoted=quoted)
+            and (
+                label not in _NUMBERS
+                or _MONTH_OF_YEAR.fullmatch(find) is not None
+                or is_ordinary(find, _NUMBER, before, after, "identifying")
+            )
+        )
+    )
 
 
 def _without_placeholders(span: Span, sentence: Sentence) -> tuple[int, int]:
