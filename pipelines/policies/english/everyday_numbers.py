@@ -102,7 +102,8 @@ def is_size_or_operand(find: str, before: str) -> bool:
         return True
     if before.endswith(": #"):
         return _COLOUR.fullmatch(find) is not None
-    return len(find) <= _LONGEST_OPERAND and find.isdecimal() and _OPERAND.search(before) is not None
+    may_be_operand = len(find) <= _LONGEST_OPERAND and find.isdecimal() and ("=" in before or "#define" in before)
+    return may_be_operand and _OPERAND.search(before) is not None
 
 
 def is_everyday(find: str, before: str, after: str) -> bool:

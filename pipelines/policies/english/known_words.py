@@ -35,6 +35,9 @@ _NAMED: Final = re.compile(
     r"|sincerely,|best,|love,|cheers,|thanks,))\s?$",
     re.I,
 )
+_LONGEST_CUE: Final = 13
+"""Characters before a find in which a match of the pattern above lies, with the one before it."""
+
 _PLACED: Final = re.compile(r"(?<!\w)(?:in|at|from|with|for|by|to|near|into|via) (?:the )?$", re.I)
 _WHERE: Final = re.compile(
     r"(?<!\w)(?:in|of|from|to|across|around|throughout|over) (?:the )?"
@@ -96,7 +99,7 @@ def is_made_of_words(find: str, label: str, before: str, after: str, row: Row) -
     if label not in _NAME_LABELS or _REST.fullmatch(_WORD.sub("", find)) is None:
         return False
     words = _WORD.findall(find.removesuffix("'s").removesuffix("’s"))
-    if not words or PLACEHOLDER in words or _NAMED.search(before) or words[-1].lower() in _PREMISES:
+    if not words or PLACEHOLDER in words or _NAMED.search(before[-_LONGEST_CUE:]) or words[-1].lower() in _PREMISES:
         return False
     if all(word.lower() in _TECHNICAL for word in words):
         return not is_alone(before, after)
@@ -143,7 +146,7 @@ def is_known(find: str, label: str, before: str, after: str, row: Row) -> bool:
         before, after: text next to it.
         row: facts about the row.
     """
-    if label not in _LABELS or _NAMED.search(before) or is_alone(before, after):
+    if label not in _LABELS or _NAMED.search(before[-_LONGEST_CUE:]) or is_alone(before, after):
         return False
     bare = find.removesuffix("'s").removesuffix("’s").strip(" .,!?").lower().replace("’", "'")
     article, space, rest = bare.partition(" ")

@@ -268,7 +268,11 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
         return _is_machine_made(find, label, before, after)
     if not any(map(str.isalnum, find)):
         return True
-    if _SEMANTIC.fullmatch(find) or (_CAMEL.fullmatch(find) and not _has_name(find) and not _SITE.fullmatch(find)):
+    has_digit = any(map(str.isdigit, find))
+    if has_digit and (_SEMANTIC.fullmatch(find) or (_NUMBERED.fullmatch(find) and not _ANNOUNCED.search(before))):
+        return True
+    may_be_camel = "." in find or "::" in find
+    if may_be_camel and _CAMEL.fullmatch(find) and not _has_name(find) and not _SITE.fullmatch(find):
         return True
     if _EXCEPTION.fullmatch(find) or _FLAG.fullmatch(find) or _is_short_code(find, before, after):
         return _ANNOUNCED.search(before) is None
@@ -276,8 +280,6 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
         return True
     words = _WORD.findall(find)
     lower = find.lower()
-    if _NUMBERED.fullmatch(find) and not _ANNOUNCED.search(before):
-        return True
     if label not in _NUMBERS:
         if _ANNOUNCED.search(before):
             return False
@@ -306,7 +308,7 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
         if _STEM.fullmatch(find) and not _has_name(find):
             return True
         if (
-            (any(map(str.isdigit, find)) or label == "EVENT")
+            (has_digit or label == "EVENT")
             and is_everyday(find, before, after)
             and not identifies(find, before, after)
         ):
@@ -400,10 +402,10 @@ def _has_name(find: str) -> bool:
 
 def _is_number_of_a_thing(find: str, before: str, after: str, dates_and_numbers: str) -> bool:
     """Returns true for a dose, for a short number after "version", "section" and the like, and for a size of data."""
-    if CUE_AFTER.match(after) or _REST_OF_PHONE.match(after):
-        return False
     follows_digit = _AFTER_DIGIT.search(before[-3:]) is not None
-    if _DOSE.fullmatch(find) and (find[0].isdigit() or follows_digit):
+    if not (follows_digit or any(map(str.isdigit, find))) or CUE_AFTER.match(after) or _REST_OF_PHONE.match(after):
+        return False
+    if (find[0].isdigit() or follows_digit) and _DOSE.fullmatch(find):
         return True
     if _SHORT_NUMBER.fullmatch(find) and (_UNIT_NEXT.match(after) or _TECHNICAL.search(before)):
         return True
