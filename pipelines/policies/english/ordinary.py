@@ -76,6 +76,9 @@ _NOT_CODE: Final = re.compile(r"[\"'“”‘’`#]|\d\[|[^\W\d_][a-z]\]|=[0-9A-
 _ANNOUNCED: Final = re.compile(
     r"(?:pass\w*|secret|pin|words?|phrase|names?|named|called|answer|user|login)\W{1,3}(?:is )?$", re.I
 )
+_ANNOUNCING: Final = ("pass", "secret", "pin", "word", "phrase", "name", "called", "answer", "user", "login")
+"""A text without such letters has no match of the pattern above."""
+
 _SHORT_CODE: Final = re.compile(r"[-/]?[A-Za-z][0-9]{1,2}")
 _MONTH_OF_YEAR: Final = re.compile(r"[A-Z][a-z]{2,8} (?:19|20)[0-9]{2}")
 _AFTER_CODE: Final = re.compile(rf"(?:\d\w*|{PLACEHOLDER})[ -]$")
@@ -258,9 +261,10 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
         return True
     if len(find) > _LONGEST or label in _CERTAIN:
         return False
-    if _is_time_stamp(find, before, dates_and_numbers):
+    has_digit = any(map(str.isdigit, find))
+    if has_digit and _is_time_stamp(find, before, dates_and_numbers):
         return True
-    if is_size_or_operand(find, before) and not (CUE_BEFORE.search(before) or _ANNOUNCED.search(before)):
+    if is_size_or_operand(find, before) and not (CUE_BEFORE.search(before) or _is_announced(before)):
         return True
     if label in ("US_DRIVER_LICENSE", "ADDRESS") and _SPINE.search(before[-4:] + find + after[:4]):
         return True
@@ -268,20 +272,19 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
         return _is_machine_made(find, label, before, after)
     if not any(map(str.isalnum, find)):
         return True
-    has_digit = any(map(str.isdigit, find))
-    if has_digit and (_SEMANTIC.fullmatch(find) or (_NUMBERED.fullmatch(find) and not _ANNOUNCED.search(before))):
+    if has_digit and (_SEMANTIC.fullmatch(find) or (_NUMBERED.fullmatch(find) and not _is_announced(before))):
         return True
     may_be_camel = "." in find or "::" in find
     if may_be_camel and _CAMEL.fullmatch(find) and not _has_name(find) and not _SITE.fullmatch(find):
         return True
-    if _EXCEPTION.fullmatch(find) or _FLAG.fullmatch(find) or _is_short_code(find, before, after):
-        return _ANNOUNCED.search(before) is None
+    if _EXCEPTION.fullmatch(find) or _FLAG.fullmatch(find) or (has_digit and _is_short_code(find, before, after)):
+        return not _is_announced(before)
     if (label != "USERNAME" and _is_code(find)) or _is_number_of_a_thing(find, before, after, dates_and_numbers):
         return True
     words = _WORD.findall(find)
     lower = find.lower()
     if label not in _NUMBERS:
-        if _ANNOUNCED.search(before):
+        if _is_announced(before):
             return False
         if len(words) > 1 and words[-1].lower() in _LISTS["named_after"]:
             return True
@@ -315,7 +318,7 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
             return True
         if len(find) == 1 or before.rstrip().endswith(PLACEHOLDER):
             return False
-        if _MIXED.search(find) or _HAS_ID.search(find):
+        if (has_digit or "@" in find) and (_MIXED.search(find) or _HAS_ID.search(find)):
             return False
         return bool(words) and find.islower() and all(map(_is_plain, words))
     if lower in _LISTS["technical"]:
@@ -327,6 +330,11 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
     if dates_and_numbers == "careful" and not is_everyday(find, before, after):
         return False
     return not identifies(find, before, after)
+
+
+def _is_announced(before: str) -> bool:
+    lower = before.lower()
+    return (any(word in lower for word in _ANNOUNCING) or not before.isascii()) and _ANNOUNCED.search(before) is not None
 
 
 def _is_plain(word: str) -> bool:
