@@ -70,7 +70,7 @@ def holds(text: str, kind: int) -> bool:
 
 def may_hold_capital(text: str) -> bool:
     """Returns false if a text has no capital, and no letter outside ASCII."""
-    return not text.isascii() or text != text.lower()
+    return not text.isascii() or text != text.lower() or _words_of(text)[0] == EVERY
 
 
 def count(text: str, kind: int) -> int:

@@ -18,8 +18,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-import regex
 import phonenumbers
+import regex
 import tldextract
 from phonenumbers import phonenumberutil
 from presidio_analyzer import AnalyzerEngine, EntityRecognizer, Pattern, PatternRecognizer, RecognizerResult

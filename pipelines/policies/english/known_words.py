@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
+from bisect import bisect_left
 from typing import Final, NamedTuple
 
 from pipelines.policies.english.common_words import AMBIGUOUS_WORDS, COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS, UNITS
@@ -44,10 +45,7 @@ _WHERE: Final = re.compile(
     r"(?:[A-Z][a-z]+(?: [A-Z][a-z]+)?(?:, (?:and )?| and | or ))?$",
     re.I,
 )
-_PERSONAL: Final = frozenset(
-    "i im ive me my mine myself we us our ours you your he she him his her hers they them their"
-    f" born dob died married admitted {PLACEHOLDER.lower()}".split()
-)
+_PERSONAL: Final = word_lists("rows")["person"] | word_lists("rows")["personal"] | {PLACEHOLDER.lower()}
 _ARTICLES: Final = frozenset({"the", "a", "an"})
 _VERSION: Final = re.compile(r"[ -]?(?:v?[0-9]{1,2}(?:\.[0-9]{1,2})?(?: ?(?:pro|max|mini))?)$", re.I)
 _ENDS: Final = re.compile(r"(?:\A|[.!?] ?)\Z")
@@ -126,9 +124,16 @@ def facts_of(text: str) -> Row:
     return Row(not _PERSONAL.isdisjoint(runs_of(text)), min(len(_WORD.findall(text)), _SENTENCE))
 
 
+def is_title(text: str, start: int, end: int) -> bool:
+    """Returns true if a find stands inside the name of a work, an event or a sight of several words."""
+    titles = _titles(text)
+    at = bisect_left(titles, (start + 1,))
+    return at > 0 and end <= titles[at - 1][1]
+
+
 @functools.lru_cache(maxsize=16)
-def titles_of(text: str) -> list[tuple[int, int]]:
-    """Returns the characters of the names of works, events and sights of several words."""
+def _titles(text: str) -> list[tuple[int, ...]]:
+    """Returns the characters of the names of several words, in order."""
     return [] if _TITLE_WORDS.isdisjoint(runs_of(text)) else [match.span() for match in _TITLES.finditer(text)]
 
 

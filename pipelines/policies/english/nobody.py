@@ -22,6 +22,7 @@ from pipelines.policies.protocol import PLACEHOLDER
 
 _LISTS: Final = word_lists("known")
 _TERMS: Final = word_lists("ordinary")
+_ROWS: Final = word_lists("rows")
 _THINGS: Final = word_lists("known_things")["things"] | _LISTS["wholes"]
 _PREMISES: Final = _LISTS["premises"] | word_lists("street_words")["strong"] | STREETS
 _MEASURES: Final = UNITS | _TERMS["measures"]
@@ -41,16 +42,13 @@ _NAMES: Final = frozenset(
     | {"NORP", "NRP", "LANGUAGE"}
 )
 _NUMBERS: Final = frozenset({"CARDINAL", "DATE", "DATE_TIME", "MONEY", "ORDINAL", "PERCENT", "QUANTITY", "TIME"})
-_LIFE: Final = _LISTS["life"] | frozenset(
-    "i im ive me my mine myself he she him his her hers himself herself who mr mrs dr miss born dob died"
-    f" {PLACEHOLDER.lower()}".split()
-)
+_LIFE: Final = _LISTS["life"] | _ROWS["person"] | _ROWS["somebody"] | {PLACEHOLDER.lower()}
 _LIFE_PHRASE: Final = re.compile(
-    r"(?<!\w)(?:(?:lives?|living|lived|been) (?:in|at|to|with|near|on|by|next)|ms(?=\. [A-Z])|its? an?|it['’]s an?)(?!\w)",
+    r"(?<!\w)(?:(?:lives?|living|lived|been) (?:in|at|to|with|near|on|by|next)|ms(?=\. [A-Z])|(?:its?|it['’]s) an?)"
+    r"(?!\w)",
     re.I,
 )
-_PHRASE_WORDS: Final = frozenset({"live", "lives", "living", "lived", "been", "ms", "it", "its"})
-_SOFT: Final = frozenset("we us our you u your they them their".split())
+_SOFT: Final = _ROWS["reader"] | _ROWS["group"]
 """Words of a group or of the reader. Such a row keeps amounts and large numbers."""
 
 _WORD: Final = re.compile(r"[^\W\d_]+")
@@ -85,7 +83,6 @@ _RATIO: Final = re.compile(r"(?:1[3-9]|[2-9]\d|\d{3})/(?:1[3-9]|[2-9]\d|\d{3})")
 """A fraction that is no date."""
 
 _REFERENCE: Final = re.compile(r"(?<!\w)(?:clos(?:es|ed)|fix(?:es|ed)|resolves?|issues?|pr|bug|see|\() ?#$", re.I)
-_READER: Final = frozenset("you u your they them their".split())
 _MONTH: Final = re.compile(rf"(?<!\w)(?:{'|'.join(_TERMS['months'])})[a-z]{{0,6}}(?!\w)", re.I)
 _ORDINAL: Final = re.compile(r"(?:first|second|third|th)(?!\w)", re.I)
 _PART_OF_YEAR: Final = re.compile(r"(?:week|half|quarter|decade) of", re.I)
@@ -94,12 +91,6 @@ _YEAR: Final = re.compile(r"(?<!\d)(?:1[89]|20)\d\d(?!\d|s)")
 _YEARS: Final = re.compile(r"(?:between|from) (?:1[0-9]|20)\d\d (?:and|to) (?:1[0-9]|20)\d\d")
 _OF_YEAR: Final = re.compile(r"(?<!\w)(?:in|since|by|until|during|before|after|around|for) $")
 _STANDARD: Final = re.compile(r"(?<!\w)(?:iso|rfc|pep|ieee|din|ansi|en) ?$", re.I)
-_PUBLIC: Final = frozenset(
-    "closed closes closing open opens opening deadline due holiday holidays festival celebrated launch launched launches"
-    " release released".split()
-)
-"""Words of dates that hold for everybody."""
-
 _MONEY: Final = re.compile(r"[A-Z]{3} ?[0-9]{1,3}(?:[.,][0-9]{3})*(?:[.,][0-9]{2})?")
 _DIGIT: Final = re.compile(r"\d")
 _DIGITS: Final = re.compile(r"[0-9]+")
@@ -154,17 +145,6 @@ _VALUE: Final = re.compile(r"(?<!\w)([A-Za-z][A-Za-z0-9]{0,11})[: ]{1,2}(?=[0-9]
 _QUANTITY: Final = r"(?:[A-Z][A-Za-z0-9]{0,5}|[0-9]{1,3}(?:[./][0-9]{1,3})?)"
 _MEASUREMENT: Final = re.compile(rf"{_QUANTITY}(?:[,; ]{{1,2}}{_QUANTITY}){{0,5}}")
 _PROGRAM: Final = re.compile(r"[\w.~:`]*(?:[a-z\d`:~]_|_[a-z\d]|[a-z]\.[A-Za-z_]|[a-z][A-Z])[\w.]*(?:\([\w,= ]*\)?)?`*")
-_OF_PROGRAMS: Final = frozenset(
-    "function functions parameter parameters param params argument arguments args kwargs method methods module modules"
-    " class classes attribute attributes tensor tensors array arrays ndarray callback callbacks boolean booleans bool"
-    " string strings str integer integers int float optional dtype instance instances constructor iterator decorator"
-    " default defaults parser tuple tuples dict dictionary subclass subclasses namespace metadata library config node"
-    " nodes cache cached header headers endpoint endpoints backend matrix compiler implementation runtime api json sparse"
-    " interface pointer override overrides overriden initialise initialises initialised initialize initializes"
-    " initialized deprecated raises returns".split()
-)
-"""Words of the documentation of programs."""
-
 _LIMITS: Final = frozenset({"max", "min"})
 _LONGEST: Final = 200
 """Characters of a find above which it stays."""
@@ -219,7 +199,7 @@ def row_of(text: str) -> Row:
     runs = runs_of(text)
     has_digit = _DIGIT.search(text) is not None
     is_log = has_digit and _LOG.search(text) is not None
-    if not _LIFE.isdisjoint(runs) or (not _PHRASE_WORDS.isdisjoint(runs) and _LIFE_PHRASE.search(text) is not None):
+    if not _LIFE.isdisjoint(runs) or (not _ROWS["phrases"].isdisjoint(runs) and _LIFE_PHRASE.search(text) is not None):
         return _OF_SOMEBODY._replace(is_log=is_log)
     words = _WORD.findall(text)
     may_be_code = _MARK.search(text) is not None or any(word in text for word in _KEYWORDS)
@@ -234,14 +214,23 @@ def row_of(text: str) -> Row:
         is_soft=not _SOFT.isdisjoint(runs),
         is_log=is_log,
         is_lab=is_lab,
-        is_of_programs="`" in text or not _OF_PROGRAMS.isdisjoint(runs),
-        is_public=not _PUBLIC.isdisjoint(runs) and _READER.isdisjoint(runs),
+        is_of_programs="`" in text or not _ROWS["programs"].isdisjoint(runs),
+        is_public=not _ROWS["public"].isdisjoint(runs) and _ROWS["reader"].isdisjoint(runs),
     )
 
 
 def is_quoted(text: str, start: int, end: int) -> bool:
     """Returns true if a character of a find stands in a string or a comment of a line of code."""
-    return any(match.start() < end and start < match.end() for match in _QUOTED.finditer(text))
+    return any(_quoted(text)[start:end])
+
+
+@functools.lru_cache(maxsize=16)
+def _quoted(text: str) -> bytearray:
+    """Returns one byte per character, 1 in the strings and comments of code."""
+    quoted = bytearray(len(text))
+    for match in _QUOTED.finditer(text):
+        quoted[slice(*match.span())] = b"\x01" * len(match[0])
+    return quoted
 
 
 def _has_two(matches: Iterable[re.Match[str]]) -> bool:

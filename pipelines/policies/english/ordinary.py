@@ -11,13 +11,13 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from pipelines.policies.english.code import is_identifier_of_code
+from pipelines.policies.english.code import ATTRIBUTE, SITE, has_listed_name, is_attribute, is_identifier_of_code
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, UNITS
 from pipelines.policies.english.cues import CUE_AFTER, CUE_BEFORE, CUE_NEXT, identifies
 from pipelines.policies.english.everyday_numbers import is_everyday, is_size_or_operand
 from pipelines.policies.english.known_words import Row as Facts
-from pipelines.policies.english.known_words import facts_of, is_alone, is_known, is_made_of_words, titles_of
-from pipelines.policies.english.name_lists import has_name, personal_names
+from pipelines.policies.english.known_words import facts_of, is_alone, is_known, is_made_of_words, is_title
+from pipelines.policies.english.name_lists import personal_names
 from pipelines.policies.english.nobody import Row, is_log_time, is_of_nobody, is_quoted, row_of
 from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.protocol import PLACEHOLDER, Sentence, Span
@@ -61,10 +61,6 @@ _HAS_PLACEHOLDER: Final = re.compile(rf"(?<!\w){PLACEHOLDER}(?!\w)")
 _NEAR: Final = 40
 """Characters before and after a find in which its cues stand."""
 
-_TOO_SHORT: Final = 2
-_LIMIT: Final = re.compile(r"max_|_max")
-"""A part of the name of a variable that is also a name."""
-
 _LONGEST: Final = 200
 """Characters of a find above which it stays."""
 
@@ -85,15 +81,7 @@ _AFTER_CODE: Final = re.compile(rf"(?:\d\w*|{PLACEHOLDER})[ -]$")
 _BEFORE_CODE: Final = re.compile(rf"\.?[ -](?:\w*\d|{PLACEHOLDER})")
 _AMOUNT: Final = re.compile(r"[A-Z]{3} ?[0-9]{1,3}(?:[.,][0-9]{3})*(?:[.,][0-9]{2})?")
 _FLAG: Final = re.compile(r"(?:-[A-Za-z]{1,2}|--[a-z][a-z-]{0,20})(?: [0-9]{1,5}(?::[0-9]{1,5})?)?")
-_RAISED: Final = re.compile(r"(?:[a-z]\w{0,40}\.){1,5}[A-Z]\w{0,60}(?:Error|Exception)")
 _EXCEPTION: Final = re.compile(r"[A-Z]\w{0,60}(?:Error|Exception|Warning|Interrupt)")
-_ATTRIBUTE: Final = re.compile(r"[a-z_]\w{0,60}(?:\.[a-z_]\w{0,60}){1,4}")
-_FILE: Final = re.compile(
-    r"[./\w-]{1,80}\.(?:sh|py|rs|md|pl|so|cc|ps|js|ts|go|java|rb|php|tf|zip|cpp|hpp|css|json|ya?ml)"
-)
-_CALLED: Final = re.compile(r"\(| ?(?:=(?!=)|\+=)")
-_SITE: Final = re.compile(r".*\.(?:com|org|net|edu|gov|io|info|biz|[a-z]{2})", re.I | re.S)
-_OPERATOR: Final = re.compile(r"(?:[-+*/%<>=&|(\[]|return)\s?$")
 _ASSIGNED: Final = re.compile(r" ?=(?!=) ?[\w\"'\[({-]|\(|\[|: ?(?:[0-9.]+|true|false|null|none)(?!\w)", re.I)
 _STEM: Final = re.compile(
     r"[a-z]{3,12}(?:mab|tinib|pril|sartan|statin|azole|cillin|cycline|mycin|olol|oxetine|prazole|tidine|gliptin|gliflozin"
@@ -177,7 +165,6 @@ def without_ordinary(
         return found
     text = sentence.text
     cited = [match.span() for match in _CITED.finditer(text)] if " v. " in text or " vs. " in text else []
-    titles = titles_of(text)
     kept: list[Span] = []
     weak: list[Span] = []
     for span in found:
@@ -193,7 +180,7 @@ def without_ordinary(
         if is_identifier_of_code(text, start, end, span.label):
             continue
         row = row_of(text)
-        is_weak = any(first <= start and end <= last for first, last in titles) or _is_weak(
+        is_weak = is_title(text, start, end) or _is_weak(
             find,
             _LIKE.get(span.label, span.label),
             before,
@@ -275,7 +262,7 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
     if has_digit and (_SEMANTIC.fullmatch(find) or (_NUMBERED.fullmatch(find) and not _is_announced(before))):
         return True
     may_be_camel = "." in find or "::" in find
-    if may_be_camel and _CAMEL.fullmatch(find) and not _has_name(find) and not _SITE.fullmatch(find):
+    if may_be_camel and _CAMEL.fullmatch(find) and not has_listed_name(find) and not SITE.fullmatch(find):
         return True
     if _EXCEPTION.fullmatch(find) or _FLAG.fullmatch(find) or (has_digit and _is_short_code(find, before, after)):
         return not _is_announced(before)
@@ -305,16 +292,12 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
             label == "USERNAME"
             and "_" in find
             and (_ASSIGNED.match(after) or before.endswith("#define "))
-            and (find.isupper() or not _has_name(find))
+            and (find.isupper() or not has_listed_name(find))
         ):
             return True
-        if _STEM.fullmatch(find) and not _has_name(find):
+        if _STEM.fullmatch(find) and not has_listed_name(find):
             return True
-        if (
-            (has_digit or label == "EVENT")
-            and is_everyday(find, before, after)
-            and not identifies(find, before, after)
-        ):
+        if (has_digit or label == "EVENT") and is_everyday(find, before, after) and not identifies(find, before, after):
             return True
         if len(find) == 1 or before.rstrip().endswith(PLACEHOLDER):
             return False
@@ -323,7 +306,7 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
         return bool(words) and find.islower() and all(map(_is_plain, words))
     if lower in _LISTS["technical"]:
         return True
-    if _ATTRIBUTE.fullmatch(find) and not _has_name(find):
+    if ATTRIBUTE.fullmatch(find) and not has_listed_name(find):
         return True
     if _PERCENT.fullmatch(find):
         return True
@@ -334,7 +317,9 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
 
 def _is_announced(before: str) -> bool:
     lower = before.lower()
-    return (any(word in lower for word in _ANNOUNCING) or not before.isascii()) and _ANNOUNCED.search(before) is not None
+    return (any(word in lower for word in _ANNOUNCING) or not before.isascii()) and _ANNOUNCED.search(
+        before
+    ) is not None
 
 
 def _is_plain(word: str) -> bool:
@@ -348,22 +333,11 @@ def _is_short_code(find: str, before: str, after: str) -> bool:
     return _SHORT_CODE.fullmatch(find) is not None and not (_AFTER_CODE.search(before) or _BEFORE_CODE.match(after))
 
 
-def _is_attribute(find: str, before: str, after: str) -> bool:
-    """Returns true for a file or an attribute in code: ``os.system(``, ``+ b.price``, ``./build.sh``. A name stays."""
-    if _has_name(find) and not all(word in COMMON_WORDS for word in _WORD.findall(find) if len(word) > _TOO_SHORT):
-        return False
-    if _FILE.fullmatch(find.strip("\"'")) or _RAISED.fullmatch(find):
-        return True
-    if _ATTRIBUTE.fullmatch(find.rstrip("(")) is None or _SITE.fullmatch(find):
-        return False
-    return find.endswith("(") or _CALLED.match(after) is not None or _OPERATOR.search(before) is not None
-
-
 def _is_machine_made(find: str, label: str, before: str, after: str) -> bool:
     if label == "CODE":
         return (_NUMBERED.fullmatch(find) or _DOSE.fullmatch(find)) is not None
     if label == "URL":
-        return _CALL.fullmatch(find) is not None or _is_attribute(find, before, after)
+        return _CALL.fullmatch(find) is not None or is_attribute(find, before, after)
     if label == "US_DRIVER_LICENSE":
         return _is_short_code(find, before, after) and not (CUE_NEXT.search(before) or _LICENCE.search(before))
     if label == "ID_NUMBER":
@@ -399,13 +373,7 @@ def _is_code(find: str) -> bool:
     """Returns true for code without a string, a capitalised word, a long number or an address in it."""
     if _CODE.search(find) is None or _HAS_ID.search(find) or _NOT_CODE.search(find):
         return False
-    return not _has_name(find)
-
-
-def _has_name(find: str) -> bool:
-    """Returns true if a word of a find is a listed name, and no other word."""
-    words = (word.lower() for word in _WORD.findall(_LIMIT.sub("", find)) if len(word) > _TOO_SHORT)
-    return has_name(words)
+    return not has_listed_name(find)
 
 
 def _is_number_of_a_thing(find: str, before: str, after: str, dates_and_numbers: str) -> bool:

@@ -84,9 +84,7 @@ _THANKED: Final = re.compile(
     r"(?:(?: and | & |, )([^\W\d_]{3,20}))?(?!\w)",
     re.I,
 )
-_THANKS_WORD: Final = kind(
-    frozenset("thank thanks thx love miss congrats congratulations birthday done luck out shoutout salute".split())
-)
+_THANKS_WORD: Final = kind(word_lists("rows")["thanks"])
 _NO_NAMES: Final = WORDS | EVERYDAY | frozenset().union(*word_lists("known").values())
 _CAMEL: Final = re.compile(r"(?<![\w.])[A-Z][a-z]{2,15}(?:[A-Z][a-z]{2,15}){1,2}(?![\w(])")
 _JOINED: Final = re.compile(r"(?<![\w./@-])[^\W\d_]{3,15}[._][^\W\d_]{3,15}(?![\w(/@-]|\.\w)")
