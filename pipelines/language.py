@@ -296,8 +296,9 @@ def make_doc(nlp: Language, text: str, starts: Sequence[int], ends: Sequence[int
     is_short = len(text) < _LONG_RUN_LENGTH
     if is_short and starts and not starts[0] and ends[-1] == len(text):
         doc = nlp.tokenizer(text)
-        if _ranges(doc) == [*starts, *ends]:  # then each gap is one space
-            return doc
+        at, lengths = doc.to_array(["IDX", "LENGTH"]).T.tolist()
+        if at == [*starts] and lengths == [end - start for start, end in zip(starts, ends, strict=True)]:
+            return doc  # each gap is one space
     words = [text[start:end] for start, end in zip(starts, ends, strict=True)]
     spaces = [end < following for end, following in zip(ends, [*starts[1:], *ends[-1:]], strict=True)]
     plain = "".join([word + " " if space else word for word, space in zip(words, spaces, strict=True)])
@@ -309,10 +310,3 @@ def make_doc(nlp: Language, text: str, starts: Sequence[int], ends: Sequence[int
         return doc
     return Doc(nlp.vocab, words=words, spaces=spaces)
 
-
-def _ranges(doc: Doc) -> list[int]:
-    """Returns the starts of a Doc's tokens, then their ends."""
-    offsets = doc.to_array(["IDX", "LENGTH"]).astype("int64")
-    offsets[:, 1] += offsets[:, 0]
-    ranges: list[int] = offsets.T.ravel().tolist()
-    return ranges

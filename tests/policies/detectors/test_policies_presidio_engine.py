@@ -47,6 +47,8 @@ def test_short_telephone_numbers_are_german():
     known = [region for region in PhoneRecognizer.DEFAULT_SUPPORTED_REGIONS if region in phonenumbers.SUPPORTED_REGIONS]
     assert engine.phone_regions("(212) 555-0199", PhoneRecognizer.DEFAULT_SUPPORTED_REGIONS) == known
     assert engine.phone_regions("555-019", PhoneRecognizer.DEFAULT_SUPPORTED_REGIONS) == ["DE"]
+    for plus in "+＋":
+        assert engine.phone_regions(f"{plus}44", ("UK", "IL")) == ["UK", "IL"]
     for code in {phonenumbers.country_code_for_region(region) for region in known} - {49}:
         for region in phonenumbers.region_codes_for_country_code(code):
             assert min(_lengths(code, region)) >= engine.MIN_PHONE_DIGITS, region
