@@ -34,7 +34,7 @@ def audit(config: str = "reticent.toml", trained: dict[str, Outputs] | None = No
     with run_of(config, AUDIT) as run:
         t = trained or fit(run)
         rows = {name: t[name] for name in ("split", "redact")}
-        read = {**rows, **{name: t[name] for name in ("shard", "estimate", "gate")}}
+        read = {**rows, **{name: t[name] for name in ("shard", "estimate", "gate", "train")}}
         models = {"train": t["train"], "audit_model": whole(audit_model, run, **read)}
         members = whole(audit_membership, run, **models, **rows)
         extracted = whole(audit_extraction, run, **models, **rows)

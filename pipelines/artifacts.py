@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -149,12 +149,14 @@ class Artifact(Source):
 
     Attributes:
         public_folder: folder of the public files; None if the stage has no public root.
+        recipe: declared versions of the computation (`pipelines.stage.Stage.has_recipe`); empty if none were recorded.
     """
 
     stage: str
     partition: str | None
     key: str
     public_folder: Path | None = None
+    recipe: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def public(self) -> Source:

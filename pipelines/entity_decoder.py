@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from pipelines.products import RowProduct, one_thread
+
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
@@ -66,8 +68,8 @@ class Decoder:
         self._gemm = model.ops.gemm
         self._labels = labels
         # Shapes (features, hidden, pieces, width) to (features, pieces, hidden, width): the pieces are then halves.
-        self._weights = np.ascontiguousarray(lower.get_param("W").transpose(0, 2, 1, 3))
-        self._weights = self._weights.reshape(-1, self._weights.shape[-1])
+        weights = lower.get_param("W").transpose(0, 2, 1, 3)
+        self._lower = RowProduct(weights.reshape(-1, weights.shape[-1]), model.ops.gemm)
         self._padding = np.ascontiguousarray(lower.get_param("pad")[0].transpose(0, 2, 1)).reshape(3, -1)
         self._bias = np.ascontiguousarray(lower.get_param("b").T).ravel()
         number = len(labels)
@@ -99,7 +101,8 @@ class Decoder:
         # After such a token an entity cannot go on.
         is_last = np.append(starts[1:] == 1, True)
         is_last[ends[ends > 0] - 1] = True
-        features = self._gemm(self._vectors.predict(docs), self._weights, trans2=True).reshape(size, 3, -1)
+        with one_thread():
+            features = self._lower(self._vectors.predict(docs)).reshape(size, 3, -1)
         single, first = self._outside_of(features, is_space != 0, is_last)
         entities = self._followed(features, first, is_last, ends)
         covered = np.zeros(size + 1, dtype=np.int64)

@@ -1,6 +1,7 @@
 """The stages of the audit: they attack what was trained.
 
-Models that it needs are trained in a stage of its own, by the code of `train`. None is built unless the settings ask.
+Models that it needs are trained in stages of their own, by the code of `train`. Each stands for the released model, so
+both must have the same recipe (`pipelines.store.building.lookup`). None is built unless the settings ask.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ _READ_BY_TRAINING = (
     Input("redact", (names.REDACTED, names.FIGURES), "all"),
     Input("estimate", (names.FIGURES, names.SCREENED)),
     Input("gate", ("held.json",)),
+    Input("train", in_key=False),
 )
 _READ_BY_ATTACKS_ON_ROWS = (
     Input("train"),
@@ -55,6 +57,7 @@ AUDIT_STAGES: tuple[Stage, ...] = (
         inputs=_READ_BY_TRAINING,
         packages=names.TRAINING_PACKAGES,
         runs=("train",),
+        has_recipe=True,
         tables=(Table("audit_members", "members.parquet"), Table("audit_canaries", "canaries.parquet")),
     ),
     _step(
@@ -101,6 +104,7 @@ AUDIT_STAGES: tuple[Stage, ...] = (
         inputs=_READ_BY_TRAINING,
         packages=names.TRAINING_PACKAGES,
         runs=("train",),
+        has_recipe=True,
     ),
     _step(
         "domains",

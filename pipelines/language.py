@@ -55,12 +55,6 @@ _LONG_RUN_LENGTH: Final = 1024
 _LONG_RUN: Final = re.compile(rf"\S{{{_LONG_RUN_LENGTH}}}")
 """Text without white space on which the time of spaCy's tokenizer grows with the square of the length."""
 
-PARSED_ENTITIES: Final = "parsed_entities"
-"""A need of policies: ``doc.user_data[PARSED_ENTITIES]`` holds the entities ``(start, end, label)`` of the model's
-whole pipeline, in which no entity crosses the parser's sentence borders."""
-
-_COMPONENT: Final = {PARSED_ENTITIES: "ner"}
-
 
 def model_module(model: str) -> str:
     """Returns the installed module of a spaCy model: the official one if installed, else the repackaged one."""
@@ -130,11 +124,9 @@ def load_pipeline(model: str, needs: frozenset[str], on_demand: frozenset[str] =
         prefer_gpu()  # before loading; does nothing without a GPU or cupy
     nlp = spacy.load(module)
     names = frozenset(nlp.pipe_names)
-    components = _standing_in({_COMPONENT.get(name, name) for name in needs}, names)
+    components = _standing_in({*needs}, names)
     also = _standing_in({*on_demand}, names)
     components |= also if nlp.lang == "en" else also & names
-    if PARSED_ENTITIES in needs and (nlp.lang == "en" or "parser" in names):
-        components.add("parser")
     missing = sorted(components - names)
     if missing:
         raise ConfigError(f"redact.model: '{model}' has no component {', '.join(missing)}, which a policy needs")
@@ -214,9 +206,9 @@ class Annotator:
 
         Args:
             docs: Docs with this pipeline's vocabulary.
-            needs: names of components, and `PARSED_ENTITIES`.
+            needs: names of components.
         """
-        wanted = {_COMPONENT.get(name, name) for name in needs}
+        wanted = {*needs}
         for name in list(wanted):
             wanted |= self._closure.get(name, frozenset())
             wanted |= {also for listed in self._closure.get(name, ()) for also in self._closure.get(listed, ())}
@@ -226,8 +218,6 @@ class Annotator:
         for name in self._order:
             if name in wanted:
                 self._run(name, docs)
-        if PARSED_ENTITIES in needs:
-            self._add_parsed_entities(docs)
 
     def _run(self, name: str, docs: Sequence[Doc]) -> None:
         from spacy.tokens import Span
@@ -244,34 +234,6 @@ class Annotator:
         component: Any = self.nlp.get_pipe(name)
         for doc in component.pipe(todo, batch_size=SPACY_BATCH):
             doc.user_data[_DONE].add(name)
-
-    def _add_parsed_entities(self, docs: Sequence[Doc]) -> None:
-        """Adds the entities of the whole pipeline, which do not cross the parser's sentence borders.
-
-        A border only forbids that an entity crosses it. So a Doc without an entity of several tokens, or whose borders
-        lie outside entities, has the same entities with and without the parse. Only the others are recognised again.
-        """
-        todo = [doc for doc in docs if PARSED_ENTITIES not in doc.user_data]
-        several = [doc for doc in todo if any(end - start > 1 for start, end, _ in entities_of(doc))]
-        self.annotate(several, {"parser"})
-        again = [
-            doc
-            for doc in several
-            if any(doc[at].is_sent_start for start, end, _ in entities_of(doc) for at in range(start + 1, end))
-        ]
-        for doc in todo:
-            doc.user_data[PARSED_ENTITIES] = entities_of(doc)
-        if self._decoder is not None:
-            for doc, entities in zip(again, self._decoder.find(again), strict=True):
-                doc.user_data[PARSED_ENTITIES] = entities
-            return
-        before = [list(doc.ents) for doc in again]
-        for doc in again:
-            doc.set_ents([], default="missing")
-        recogniser: Any = self.nlp.get_pipe("ner")
-        for doc, spans in zip(recogniser.pipe(again, batch_size=SPACY_BATCH), before, strict=True):
-            doc.user_data[PARSED_ENTITIES] = _entities(doc)
-            doc.set_ents(spans, default="outside")
 
 
 def entities_of(doc: Doc) -> list[tuple[int, int, str]]:

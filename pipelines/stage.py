@@ -52,12 +52,15 @@ class Input:
         partitions: partitions to read: ``same`` is the reader's own partition, ``all`` every partition in corpus order,
             ``whole`` the single artifact of a whole-corpus stage.
         optional: true if the reader works without the input (`Stage.optional`).
+        in_key: false for the release that a model of the audit stands for (`Stage.stands_for`). The model reads nothing
+            of the release, so another release by the same recipe needs no other model.
     """
 
     stage: str
     files: tuple[str, ...] = ()
     partitions: Literal["same", "all", "whole"] = "whole"
     optional: bool = False
+    in_key: bool = True
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,7 @@ class Stage:
         optional: true if runs leave the stage out unless their settings ask for it (`StageConfig.wants`). Its readers
             use the output of an earlier run.
         has_recipe: true if a declared version represents code, Python and packages in the stage's key
-            (`StageConfig.recipe`), because building the stage again is a release, or makes one.
+            (`StageConfig.recipe`), because the stage trains a model, which no upgrade may train again.
     """
 
     name: str
@@ -161,6 +164,11 @@ class Stage:
         for p in partition_names(self.name):
             inputs = {name: ((p, keys[p]),) for name, keys in own.items() if p in keys} | complete
             yield Step(p, inputs, next((e.stage for e in edges if not e.optional and e.stage not in inputs), None))
+
+    @property
+    def stands_for(self) -> str | None:
+        """The stage of the release that this stage's model stands for in an audit; None for other stages."""
+        return next((edge.stage for edge in self.inputs if not edge.in_key), None)
 
     def reads(self, name: str) -> bool:
         """Checks that the stage has this stage, or pseudo-stage, among its inputs."""

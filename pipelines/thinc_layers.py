@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from pipelines.products import BLOCK, RowProduct, one_thread, own
+
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
@@ -33,9 +35,7 @@ MAX_ROWS: Final = 32_768
 _BATCH_TOKENS: Final = 4_096
 """The number of tokens that are looked up together."""
 
-_BLOCK: Final = 512
-"""The number of rows that are computed together. They fit in a processor's cache."""
-
+_MIXED: Final = ("maxout", "layernorm")
 _ROW_WISE: Final = frozenset({"ints-getitem", "hashembed", "maxout", "layernorm", "dropout"})
 _EMBEDDING: Final = ["extract_features", "list2ragged", "with_array", "with_array", "ragged2list"]
 _OUTSIDE: Final = bytes(8)
@@ -125,10 +125,10 @@ class VectorMemory:
             packed = np.array(keys, dtype=np.int64)
             places = np.stack([packed >> 42, (packed >> 21) & 0x1FFFFF, packed & 0x1FFFFF], axis=1)
             made = np.empty((len(keys), below.rows.shape[1]), dtype=below.rows.dtype)
-            for at in range(0, len(keys), _BLOCK):
-                rows = below.rows.take(places[at : at + _BLOCK].ravel(), axis=0).reshape(-1, 3 * made.shape[1])
-                made[at : at + _BLOCK] = layer(rows)
-                made[at : at + _BLOCK] += rows[:, made.shape[1] : 2 * made.shape[1]]
+            for at in range(0, len(keys), BLOCK):
+                rows = below.rows.take(places[at : at + BLOCK].ravel(), axis=0).reshape(-1, 3 * made.shape[1])
+                made[at : at + BLOCK] = layer(rows)
+                made[at : at + BLOCK] += rows[:, made.shape[1] : 2 * made.shape[1]]
             return made
 
         return compute
@@ -140,7 +140,8 @@ class VectorMemory:
             features: features of the tokens of each text, shape ``(num_tokens, num_features)``. Some text has a token.
         """
         try:
-            return [vectors for batch in _batches(features) for vectors in self._batch(batch)]
+            with one_thread():
+                return [vectors for batch in _batches(features) for vectors in self._batch(batch)]
         except BaseException:
             self._forget()  # numbers without rows would stay behind
             raise
@@ -238,28 +239,32 @@ def _windows_of(node: Model[Any, Any]) -> list[Model[Any, Any]]:
     return [inner] if inner.name.startswith("residual(expand_window") and len(inner.layers) == 1 else inner.layers
 
 
-def _window(layer: Model[Any, Any]) -> Callable[[np.ndarray], np.ndarray]:
-    """Returns the function of a layer: maxout and normalisation, of three vectors side by side."""
-    leaves: list[Any] = [leaf for leaf in layer.layers[0].layers[1].walk(order="dfs_pre") if not leaf.layers]
-    maxout, norm, _ = leaves
+def _mixed(layer: Model[Any, Any]) -> Callable[[np.ndarray], np.ndarray]:
+    """Returns the function of a layer of maxout and normalisation, shape ``(n, inputs)`` to ``(n, width)``."""
+    leaves: list[Any] = [leaf for leaf in layer.walk(order="dfs_pre") if leaf.name in _MIXED]
+    maxout, norm = leaves
     width, pieces, _ = maxout.get_param("W").shape
     # The pieces of all outputs stand in blocks, so that the largest piece is found by whole blocks.
-    weights = np.ascontiguousarray(maxout.get_param("W").transpose(1, 0, 2)).reshape(width * pieces, -1)
-    bias = np.ascontiguousarray(maxout.get_param("b").reshape(width, pieces).T).ravel()
-    scale, shift, gemm = norm.get_param("G"), norm.get_param("b"), maxout.ops.gemm
+    weights = np.asarray(maxout.get_param("W")).transpose(1, 0, 2).reshape(width * pieces, -1)
+    bias = np.asarray(maxout.get_param("b")).reshape(width, pieces).T.reshape(-1, 1)
+    scale, shift = norm.get_param("G")[:, None], norm.get_param("b")[:, None]
+    product = RowProduct(weights, maxout.ops.gemm)
 
-    def compute(rows: np.ndarray) -> np.ndarray:
-        outputs = gemm(rows, weights, trans2=True)
+    def mixed(rows: np.ndarray) -> np.ndarray:
+        outputs = product.columns(rows)
         outputs += bias
-        best: np.ndarray = outputs[:, :width]
+        best: np.ndarray = outputs[:width]
         for piece in range(1, pieces):
-            best = np.maximum(best, outputs[:, piece * width : (piece + 1) * width])
-        best = best - best.mean(axis=1, keepdims=True)
-        variance = (best * best).sum(axis=1, keepdims=True) / np.float32(width) + 1e-08
+            best = np.maximum(best, outputs[piece * width : (piece + 1) * width])
+        best = best - best.mean(axis=0)
+        variance = (best * best).sum(axis=0) / np.float32(width) + 1e-08
         best *= variance ** (-1.0 / 2.0)
         best *= scale
         best += shift
-        return best
+        return own(best, len(rows)).T
+
+    def compute(rows: np.ndarray) -> np.ndarray:
+        return np.concatenate([mixed(rows[at : at + BLOCK]) for at in range(0, len(rows), BLOCK)])
 
     return compute
 
@@ -268,11 +273,11 @@ def _remembering(node: Model[Any, Any], plain: Callable[..., Any]) -> Callable[.
     """Makes the function of a layer with a memory, and the same outputs as the layer ``node``."""
     embedding, windows = node.layers
     columns = embedding.layers[0].attrs["columns"]
-    embed, mix = embedding.layers[2].layers[0], embedding.layers[3].layers[0]
+    embed, mix = embedding.layers[2].layers[0], _mixed(embedding.layers[3])
 
     memory = VectorMemory(
-        lambda features: mix.predict(embed.predict(features)),
-        [_window(layer) for layer in _windows_of(windows)],
+        lambda features: mix(embed.predict(features)),
+        [_mixed(layer) for layer in _windows_of(windows)],
         len(columns),
     )
 

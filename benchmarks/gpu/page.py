@@ -44,7 +44,8 @@ TAIL: Final = """## Not done, or not run on a GPU
 - **Waits for the GPU.** The engine reads one tensor for each physical batch: three answers about norms and losses
   together. A fused head asks for the length of its targets, and a tied one under bfloat16 whether losses are weighted.
   A noisy step asks for nothing, unless its clipping norm adapts. `two_pass` asks once for each layer with a Gram
-  matrix. `tests/dp/test_dp_waits.py` counts this on a CPU. Its effect on a GPU was not measured.
+  matrix, and once to compare its passes. `tests/dp/test_dp_waits.py` counts this on a CPU. Its effect on a GPU was
+  not measured.
 - **Batches made in other processes.** A private loader starts its workers with your `num_workers`, `pin_memory` and
   `prefetch_factor`. The built-in training makes its batches itself. On a CPU a batch of 16 x 512 tokens takes 0.5 to
   1.4 ms, where the step above takes 106 ms, so it has no workers. Pinned memory was not run.

@@ -145,7 +145,9 @@ def plan_text(document: Mapping[str, Any]) -> str:
         for reason, count in reasons.most_common(8):
             lines.append(_line("", f"  {reason}") + (f"  ({count} partitions)" if count > 1 else ""))
         if actions["stale"]:
-            lines.append(_line("", "  the model stays; `reticent run --force train` trains another, a second release"))
+            is_release = rows[0]["stage"] == "train"
+            trains = "`reticent run --force train`" if is_release else f"`reticent audit --force {name}`"
+            lines.append(_line("", f"  the model stays; {trains} trains another{', a second release' * is_release}"))
     if (more := document["budget_carries"]) is not None:
         lines.append(_line("budget", more))
     if waits := document["training_waits"]:

@@ -19,8 +19,10 @@ AUTOMATIC_STABILITY: Final = 0.01
 LEAST_MAX_GRAD_NORM: Final = 1e-12
 MOST_MAX_GRAD_NORM: Final = 1e12
 
-_SLACK: Final = {torch.float32: 2.0**-21, torch.float64: 2.0**-50}
-"""Taken off a clipped example's factor, so that rounding in norms and sums cannot lift it above the bound."""
+_SLACK: Final = {torch.float32: 1.5 * 2.0**-18, torch.float64: 1.5 * 2.0**-47}
+"""Taken off a clipped example's factor, so that rounding in norms and sums does not lift it above the bound. Roundings
+of equal numbers all point the same way. A chain of n float32 additions is then off by at most n * 1.5e-8. BLAS has
+chains of 192 on the processor where this was measured: 2.9e-6 for a norm, and as much for a sum."""
 
 
 def check_max_grad_norm(value: float) -> None:
@@ -78,8 +80,8 @@ class Factors:
     layers: Mapping[torch.nn.Parameter, torch.Tensor] | None = None
 
     def of(self, parameter: torch.nn.Parameter) -> torch.Tensor:
-        """Returns the (B,) factors of one parameter."""
-        return self.whole if self.layers is None else self.layers[parameter]
+        """Returns the (B,) factors of one parameter; the least ones if no norm of it is known."""
+        return self.whole if self.layers is None else self.layers.get(parameter, self.whole)
 
     def without(self, left_out: torch.Tensor) -> Factors:
         """Returns the factors with 0 for the examples in a (B,) mask."""

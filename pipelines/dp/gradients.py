@@ -13,13 +13,14 @@ from pipelines.dp.cancellation import WholeGradients, cancelling
 from pipelines.dp.clipping import ClippingName, Factors, check_max_grad_norm, factors_of, within_limits
 from pipelines.dp.compositions import separate_losses
 from pipelines.dp.errors import LossError, UnsupportedLayerError
-from pipelines.dp.observation import Clipped, Observation, check_finite, check_losses, not_finite
+from pipelines.dp.observation import Clipped, Observation, check_finite, check_losses, mean_gradient, not_finite
 from pipelines.dp.one_by_one import check_settled, check_unchanged, settle, uncaught
 from pipelines.dp.products import full_products
 from pipelines.dp.random_states import repeatable
+from pipelines.dp.repeats import Directions, Fingerprint, check_repeated
 from pipelines.dp.state import StateGuard
 from pipelines.dp.tape import Phase, Tape
-from pipelines.dp.uses import Direction, MemoryBudget, Sums
+from pipelines.dp.uses import MemoryBudget, Sums
 from pipelines.errors import PrivacyGateError
 
 ModeName = Literal["book_keeping", "two_pass"]
@@ -54,7 +55,7 @@ class GradientEngine:
     Modes: ``book_keeping`` does one backward pass and keeps layer inputs and output gradients till the norms are
     known (Bu et al. 2022), or the examples' gradients if these are about as small. ``two_pass`` is the ghost clipping
     of Li et al. 2022, section 4: a first backward pass for the norms, and a second one for the weighted sum, with
-    nothing kept in between. The sums are the same.
+    nothing kept in between. The sums are the same. `pipelines.dp.repeats` compares the gradients of both passes.
 
     Use: run the model inside `recording`, pass the losses to `backward`, and take the sums with `take_sums`.
     """
@@ -84,6 +85,8 @@ class GradientEngine:
         self._clipping: ClippingName = clipping
         self._mode = mode
         self._budget, self._tape = budget, Tape(budget or MemoryBudget())
+        self._directions = Directions()
+        self._tape.directions = self._directions if mode == "two_pass" else None
         self._sums = Sums()
         self._num_within: float | torch.Tensor = 0.0  # a tensor: a number would wait for a GPU
         self._is_traced = False
@@ -201,34 +204,19 @@ class GradientEngine:
             LossError: there are not ``count`` losses, or a value is not finite; nothing was added.
             IsolationError: the forward pass changed a buffer.
         """
-        held = [(p, p.grad) for p in self.parameters]
-        total, left = 0.0, count
-        try:
-            for parameter in self.parameters:
-                parameter.grad = None
-            self._guard.start(contents=False)
-            for part in losses:
-                check_finite(part.detach())
-                left -= len(part)
-                with torch.autocast(part.device.type, enabled=False), full_products():
-                    (part.sum() / count).backward()  # type: ignore[no-untyped-call]
-                total += float(part.detach().sum())
-            if left:
-                raise LossError(f"{count - left} losses for {count} examples; give one for each")
-            self._guard.check()
-            found = {p: p.grad.to(self._dtype) for p in self.parameters if p.grad is not None}
-            layers = {p: torch.linalg.vector_norm(g.double()).view(1) for p, g in found.items()}
-            if layers:
-                norms: torch.Tensor = torch.linalg.vector_norm(torch.stack(list(layers.values())), dim=0)
-                check_finite(norms)
-                factors = self._factors(norms, layers)
-                for parameter, gradient in found.items():
-                    self._sums.of(parameter).add_(gradient * factors.of(parameter).to(gradient.dtype))
-                self._count_within(norms)
-        finally:
-            for parameter, before in held:
-                parameter.grad = before
-        return total / count
+        self._guard.start(contents=False)
+        mean, gradients = mean_gradient(self.parameters, losses, count)
+        self._guard.check()
+        found = {p: gradient.to(self._dtype) for p, gradient in gradients.items()}
+        layers = {p: torch.linalg.vector_norm(g.double()).view(1) for p, g in found.items()}
+        if layers:
+            norms: torch.Tensor = torch.linalg.vector_norm(torch.stack(list(layers.values())), dim=0)
+            check_finite(norms)
+            factors = self._factors(norms, layers)
+            for parameter, gradient in found.items():
+                self._sums.of(parameter).add_(gradient * factors.of(parameter).to(gradient.dtype))
+            self._count_within(norms)
+        return mean
 
     def observe(self, losses: torch.Tensor) -> Observation:
         """Returns losses, gradient norms and projections of the examples. Adds nothing to the sums.
@@ -284,14 +272,18 @@ class GradientEngine:
 
     def _clip(self, losses: torch.Tensor) -> Clipped:
         tape, is_kept = self._tape, self._mode == "book_keeping"
+        first, second = (Fingerprint(self._directions) if self._is_repeated else None for _ in range(2))
+        tape.fingerprint = first
         self._run(
             Phase.KEEP if is_kept else Phase.NORMS_ONLY, losses.sum(), retain_graph=not is_kept or bool(self._slow)
         )
         norms, batch_factors, apart, is_any = self._norms_and_factors(losses)
         factors, shared = batch_factors.whole.clone(), batch_factors.without(apart)
+        tape.fingerprint = None
         try:
             if is_any:
                 self._add_apart(losses, apart.nonzero().flatten().tolist(), norms, factors)
+            tape.fingerprint = second
             if is_kept:
                 with torch.no_grad():
                     tape.add_weighted(self._sums, shared)
@@ -299,6 +291,9 @@ class GradientEngine:
                 tape.sums, tape.factors = self._sums, shared
                 self._run(Phase.SUM, losses.sum(), retain_graph=bool(self._slow))
             tape.add_slow(self._sums, shared)
+            if first is not None and second is not None:
+                names = {parameter: name for name, parameter in self._named}
+                check_repeated(first, second, shared, self._max_grad_norm, self._dtype, names)
         except BaseException:  # the batch was added in part, and would count twice if it came again
             self._sums, self._num_within = Sums(), 0.0
             raise
@@ -325,17 +320,21 @@ class GradientEngine:
 
     def _observe(self, losses: torch.Tensor) -> Observation:
         tape = self._tape
-        seeds = {parameter: seed for seed, parameter in enumerate(self.parameters)}
-        tape.directions = lambda parameter: Direction.drawn(parameter, seeds[parameter])
+        tape.fingerprint = fingerprint = Fingerprint(self._directions)
         tape.roundoff = torch.finfo(losses.dtype).eps
         self._run(Phase.NORMS_ONLY, losses.sum(), retain_graph=bool(self._slow))
         norms, *_ = self._norms_and_factors(losses)
-        projections = torch.zeros_like(norms) if tape.projections is None else tape.projections
-        return Observation(losses.detach().double().cpu(), norms.cpu(), projections.cpu(), tape.roundoff)
+        projections = fingerprint.total(norms).cpu()
+        return Observation(losses.detach().double().cpu(), norms.cpu(), projections, tape.roundoff)
+
+    @property
+    def _is_repeated(self) -> bool:
+        """True if norms and sums come from different backward passes."""
+        return self._mode == "two_pass" or bool(self._slow)
 
     def _run(self, phase: Phase, loss: torch.Tensor, retain_graph: bool = False) -> None:
         self._tape.phase = phase
-        with repeatable(phase is not Phase.TRACE and (self._mode == "two_pass" or bool(self._slow))):
+        with repeatable(phase is not Phase.TRACE and self._is_repeated):
             loss.backward(retain_graph=retain_graph)  # type: ignore[no-untyped-call]
         is_first = phase is Phase.TRACE and self._tape.was_called
         for name, parameter in self._named:

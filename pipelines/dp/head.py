@@ -16,12 +16,13 @@ from torch.autograd.function import once_differentiable
 from pipelines.dp.attach import site_of
 from pipelines.dp.errors import LossError, NoRuleError
 from pipelines.dp.grams import gram_squares
-from pipelines.dp.head_use import HeadUse, compute_logits, pieces, softmax_in_place
+from pipelines.dp.head_use import HeadUse, compute_logits, pieces, projected, softmax_in_place
 from pipelines.dp.layers import Site
 from pipelines.dp.products import full_products
 from pipelines.dp.reduced_head import ReducedHead
+from pipelines.dp.repeats import Untouched
 from pipelines.dp.tensor_cores import takes
-from pipelines.dp.uses import DenseUse, MemoryBudget, Room, Scratch, Sums, compute_dtype
+from pipelines.dp.uses import DenseUse, Direction, MemoryBudget, Room, Scratch, Sums, compute_dtype
 
 IGNORED_LABEL = -100
 
@@ -110,13 +111,17 @@ class _FusedHead(torch.autograd.Function):
         if takes(hidden):
             room, number = (site.tape.room, site.tape.batch_number) if site is not None else (None, 0)
             needs = ctx.needs_input_grad[2:5]
-            run = ReducedHead(hidden, weight, bias, labels, weights, budget, needs, room, number)
+            run = ReducedHead(hidden, weight, bias, labels, weights, budget, needs, room, number, _direction(site))
         else:
             run = _Chunks(hidden, weight, bias, labels, weights, budget, ctx.needs_input_grad, site)
         ctx.run = run
         # The logits of some examples are computed again in the backward pass, and have to be the same.
         with full_products() if site is not None and ctx.needs_input_grad[3] else nullcontext():
-            return run.go()
+            losses = run.go()
+        if site is not None:
+            ctx.untouched = Untouched()
+            ctx.untouched.add(site.name, run)
+        return losses
 
     @staticmethod
     @once_differentiable
@@ -134,6 +139,7 @@ class _FusedHead(torch.autograd.Function):
             site.tape.check_examples(site.name, upstream)
             if run.batch_number != site.tape.batch_number:
                 raise LossError("these losses belong to an earlier batch; give backward those of the last one recorded")
+            ctx.untouched.check(is_last=False)
             parameter = site.parameter("weight")
             if parameter is not None and ctx.needs_input_grad[3]:  # without it, the forward pass took no norms
                 site.tape.add(site.name, parameter, run.use(upstream))
@@ -146,6 +152,14 @@ class _FusedHead(torch.autograd.Function):
             if run.bias_gradients is not None:
                 bias_gradient = upstream @ run.bias_gradients
         return None, None, hidden_gradient, weight_gradient, bias_gradient, None, None
+
+
+def _direction(site: Site | None) -> Direction | None:
+    """Returns the directions of a head that will be asked for its projections, in two passes; else None."""
+    if site is None or site.tape.directions is None:
+        return None
+    parameter = site.parameter("weight")
+    return None if parameter is None else site.tape.directions.of(parameter)
 
 
 def _pack(weights: torch.Tensor) -> torch.Tensor | None:
@@ -211,6 +225,8 @@ class _Chunks:
         self._normalisers, self._own = torch.empty(2, size, length, **kind)
         self._norms = torch.zeros(size, dtype=torch.float64, device=hidden.device)
         self._terms, self._magnitudes = torch.zeros_like(self._norms), torch.zeros_like(self._norms)
+        self._direction = _direction(site) if self._is_private else None
+        self._projections: list[torch.Tensor] = []
         self.hidden_gradient = torch.empty(hidden.shape, dtype=hidden.dtype, device=hidden.device)
         is_ordinary = self._needs_weight and not self._is_private
         self.weight_gradient = torch.zeros(num_tokens, width, **kind) if is_ordinary else None
@@ -247,6 +263,8 @@ class _Chunks:
         if self._is_private:
             squares = gram_squares(gradients, hidden.to(self._dtype))
             self._norms[start:stop], self._terms[start:stop], self._magnitudes[start:stop] = squares
+            if self._direction is not None:
+                self._projections.append(projected(gradients, hidden, self._direction))
         elif self.weight_gradient is not None:
             self.weight_gradient.addmm_(logits.t(), hidden.flatten(0, 1).to(self._dtype))
 
@@ -265,5 +283,6 @@ class _Chunks:
             unit_norms=self._norms,
             unit_terms=self._terms,
             unit_magnitudes=self._magnitudes,
+            unit_projections=torch.cat(self._projections) if self._projections else None,
             upstream=upstream,
         )

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
-from pipelines.dp.uses import CACHE_ELEMENTS, Direction, MemoryBudget, RowsUse, Scratch, Squares, Sums, compute_dtype
+from pipelines.dp.grams import CACHE_ELEMENTS, along, is_short
+from pipelines.dp.uses import Direction, MemoryBudget, RowsUse, Scratch, Squares, Sums, compute_dtype
 
 
 def softmax_in_place(logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -42,6 +43,18 @@ def softmax_in_place(logits: torch.Tensor, labels: torch.Tensor, weights: torch.
     return (normalisers - picked[:, 0]) * weights, normalisers, own
 
 
+def projected(gradients: torch.Tensor, hidden: torch.Tensor, direction: Direction) -> torch.Tensor:
+    """Returns (n, K) float64 sum_t <left_k, b_t> <h_t, right_k>, for gradients b (n, T, V) of logits.
+
+    Args:
+        gradients: (n, T, V) gradients of the logits.
+        hidden: (n, T, D) inputs of the head.
+        direction: directions for the head's weight.
+    """
+    found = along(direction.left, gradients) * along(direction.right, hidden)
+    return found.sum(dim=2, dtype=torch.float64).t()
+
+
 def pieces(start: int, stop: int, size: int) -> list[tuple[int, int]]:
     """Returns the range, cut into parts of at most ``size``."""
     return [(at, min(at + size, stop)) for at in range(start, stop, size)]
@@ -73,6 +86,7 @@ class HeadUse:
         kept: (n, T, V) gradients of the logits of the first n examples; those of the others are computed again.
         chunk: number of examples that are computed again at once.
         unit_norms, unit_terms, unit_magnitudes: (B,) float64 each, see `Squares`, for an upstream gradient of 1.
+        unit_projections: (B, K) float64 `projected` gradients for an upstream gradient of 1; None: not yet computed.
         upstream: (B,) gradients of the examples' losses.
     """
 
@@ -88,6 +102,7 @@ class HeadUse:
     unit_norms: torch.Tensor
     unit_terms: torch.Tensor
     unit_magnitudes: torch.Tensor
+    unit_projections: torch.Tensor | None
     upstream: torch.Tensor
 
     @property
@@ -122,12 +137,12 @@ class HeadUse:
         return pieces(start, middle, max(1, middle - start)) + pieces(middle, stop, self.chunk)
 
     def project(self, direction: Direction) -> torch.Tensor:
-        """Returns sum_t <left, b_t> <h_t, right>."""
-        result = torch.empty(self.num_examples, dtype=torch.float64, device=self.hidden.device)
-        for a, b in self._parts(0, self.num_examples):
-            along = self.hidden[a:b].to(direction.right.dtype) @ direction.right
-            result[a:b] = ((self._logit_gradients(a, b) @ direction.left) * along).double().sum(dim=1)
-        return result * self.upstream.double()
+        """Returns sum_t <left_k, b_t> <h_t, right_k>."""
+        found = self.unit_projections
+        if found is None:
+            parts = self._parts(0, self.num_examples)
+            found = torch.cat([projected(self._logit_gradients(a, b), self.hidden[a:b], direction) for a, b in parts])
+        return found * self.upstream.double()[:, None]
 
     def instantiate(self, start: int, stop: int, *, dtype: torch.dtype | None = None) -> torch.Tensor:
         """Returns the (n, V, D) gradients."""
@@ -166,7 +181,7 @@ class HeadUse:
 
         Only the entries of b at the example's own tokens are needed, which costs T products for each position.
         """
-        dtype = self.upstream.dtype
+        dtype = torch.float64 if is_short(self.hidden.shape[1]) else self.upstream.dtype
         result = torch.zeros(self.num_examples, dtype=torch.float64, device=self.hidden.device)
         for a, b in self._parts(0, self.num_examples):
             ids, hidden = embedding.ids[a:b], self.hidden[a:b]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from pipelines.dp.grams import is_short
 from pipelines.dp.head_use import HeadUse
 from pipelines.dp.reduced_head import ReducedHead
 from pipelines.dp.uses import (
@@ -86,8 +87,8 @@ def joint_squares(uses: list[Use], num_elements: int, budget: MemoryBudget) -> S
 
 def _cross(head: OuterUse, embedding: RowsUse) -> torch.Tensor:
     """Returns (B,) <sum_t r_t c_t^T, sum_s e(id_s) g_s^T> = sum_{t,s} r_t[id_s] <c_t, g_s>."""
-    dtype = compute_dtype(head.rows)
     length = head.rows.shape[1]
+    dtype = torch.float64 if is_short(length) else compute_dtype(head.rows)
     picked = head.rows.gather(2, embedding.ids[:, None, :].expand(-1, length, -1)).to(dtype)  # (B, T, S)
     inner = torch.bmm(head.columns.to(dtype), embedding.gradients.to(dtype).transpose(1, 2))  # (B, T, S)
     return (picked * inner).sum(dim=2).double().sum(dim=1)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from pipelines.dp.errors import LossError, NotFiniteError
+from pipelines.dp.products import full_products
 
 
 @dataclass(frozen=True)
@@ -79,3 +80,35 @@ def check_losses(losses: torch.Tensor) -> None:
         )
     if losses.grad_fn is None:
         raise LossError("the losses carry no gradient: run the model inside `recording`, with gradients enabled")
+
+
+def mean_gradient(
+    parameters: Sequence[torch.nn.Parameter], losses: Iterable[torch.Tensor], count: int
+) -> tuple[float, dict[torch.nn.Parameter, torch.Tensor]]:
+    """Returns the mean of several losses, and its gradient. Leaves `grad` of the parameters as it was.
+
+    Args:
+        parameters: parameters to differentiate by. Those without a gradient are left out of the result.
+        losses: (B,) losses of some of the examples, batch after batch.
+        count: number of all these examples.
+
+    Raises:
+        LossError: there are not ``count`` losses, or a value is not finite.
+    """
+    held = [(p, p.grad) for p in parameters]
+    total, left = 0.0, count
+    try:
+        for parameter in parameters:
+            parameter.grad = None
+        for part in losses:
+            check_finite(part.detach())
+            left -= len(part)
+            with torch.autocast(part.device.type, enabled=False), full_products():
+                (part.sum() / count).backward()  # type: ignore[no-untyped-call]
+            total += float(part.detach().sum())
+        if left:
+            raise LossError(f"{count - left} losses for {count} examples; give one for each")
+        return total / count, {p: p.grad for p in parameters if p.grad is not None}
+    finally:
+        for parameter, before in held:
+            parameter.grad = before

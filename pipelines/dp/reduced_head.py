@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import torch
 
 from pipelines.dp.grams import dense_squares, term_magnitudes
-from pipelines.dp.head_use import pieces
+from pipelines.dp.head_use import pieces, projected
 from pipelines.dp.products import add_wide_mm, wide_mm
 from pipelines.dp.uses import Direction, MemoryBudget, Room, RowsUse, Scratch, Squares, Sums
 
@@ -34,6 +34,7 @@ class ReducedHead:
         needs_gradient: three flags, of hidden states, weight and bias: true if it needs a gradient.
         room: memory that lasts for a batch, in a private training; else None.
         batch_number: number of the batch whose memory is taken.
+        direction: directions on which the gradients are projected while they are computed; None: if asked.
 
     Attributes:
         hidden_gradient: (B, T, D) for an upstream gradient of 1.
@@ -52,6 +53,7 @@ class ReducedHead:
         needs_gradient: tuple[bool, ...],
         room: Room | None,
         batch_number: int = 0,
+        direction: Direction | None = None,
     ) -> None:
         self._hidden = hidden.detach()
         self._bias = None if bias is None else bias.detach()
@@ -70,6 +72,10 @@ class ReducedHead:
         self._group = max(1, min(size, budget.working_bytes // (4 * len(self._weight) * width)))
         self._magnitudes = torch.zeros(size, dtype=torch.float64, device=device)
         self._upstream = torch.ones(size, device=device)
+        self._direction = direction if self._is_private else None
+        shape = size, 0 if direction is None else len(direction.left)
+        is_projected = self._direction is not None
+        self._projections = torch.empty(shape, dtype=torch.float64, device=device) if is_projected else None
         self.hidden_gradient = torch.empty_like(self._hidden)
         is_ordinary = room is None and needs_weight
         self._filled_up = torch.zeros(self._weight.shape, device=device) if is_ordinary else None
@@ -106,11 +112,11 @@ class ReducedHead:
         return self._magnitudes * self._upstream.double().abs()
 
     def project(self, direction: Direction) -> torch.Tensor:
-        """Returns sum_t <left, b_t> <h_t, right>."""
-        along = self._hidden.to(direction.right.dtype) @ direction.right
-        size = self._num_tokens
-        left = [gradients[..., :size].to(along.dtype) @ direction.left for _, _, gradients, _ in self._passes()]
-        return (torch.cat(left) * along).double().sum(dim=1) * self._upstream.double()
+        """Returns sum_t <left_k, b_t> <h_t, right_k>."""
+        found = self._projections
+        if found is None:
+            found = torch.cat([self._projected(a, b, gradients, direction) for a, b, gradients, _ in self._passes()])
+        return found * self._upstream.double()[:, None]
 
     def instantiate(self, start: int, stop: int, *, dtype: torch.dtype | None = None) -> torch.Tensor:
         """Returns the (n, V, D) gradients."""
@@ -137,6 +143,9 @@ class ReducedHead:
             if place == self._group - 1 or at == self.num_examples - 1:
                 weights = scale[at - place : at + 1]
                 sums.add_product(parameter, weights[None], room[: place + 1].flatten(1)[:, : parameter.numel()])
+
+    def _projected(self, start: int, stop: int, gradients: torch.Tensor, direction: Direction) -> torch.Tensor:
+        return projected(gradients[..., : self._num_tokens], self._hidden[start:stop], direction)
 
     def _unit_squares(self, embedding: RowsUse | None = None) -> torch.Tensor:
         """Returns (B,) float64 squared norms: for an upstream gradient of 1, or with the gradients of an embedding."""
@@ -210,5 +219,7 @@ class ReducedHead:
                 torch.linalg.vector_norm(v, dim=2, dtype=torch.float32).square() for v in (gradients, hidden)
             )
             self._magnitudes[start:stop] = term_magnitudes(rows, columns, self._num_tokens, hidden.shape[2])
+        if self._projections is not None and self._direction is not None:
+            self._projections[start:stop] = self._projected(start, stop, gradients, self._direction)
         assert losses is not None  # noqa: S101
         return losses

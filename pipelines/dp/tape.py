@@ -9,7 +9,7 @@ term. Anything else is instantiated. To add up the norms of the uses instead wou
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import torch
 
@@ -18,9 +18,10 @@ from pipelines.dp.clipping import Factors
 from pipelines.dp.errors import IsolationError, LossError, UnsupportedLayerError
 from pipelines.dp.grams import dense_squares
 from pipelines.dp.joining import SumOfUses, join, joint_squares
+from pipelines.dp.repeats import Directions, Fingerprint, Untouched
 from pipelines.dp.tensor_cores import on_tensor_cores
 from pipelines.dp.uses import (
-    Direction,
+    DenseUse,
     Gradients,
     MemoryBudget,
     OuterUse,
@@ -57,8 +58,8 @@ class Tape:
         batch_size: number of examples of the current forward pass; None until a layer with an example axis has run.
         first_rows: number of rows of the first layer of the current forward pass.
         traced: (B,) bool, true for examples whose losses are being traced, in the phase TRACE.
-        directions: directions on which the phase NORMS_ONLY projects gradients; None: no projection.
-        projections: (B,) float64 sums of these projections over all parameters.
+        directions: directions for fused heads, whose gradients are projected in the forward pass; None: if asked.
+        fingerprint: projections that the phases NORMS_ONLY and SUM, and gradients of slow parameters, add to; or None.
         roundoff: unit roundoff of the coarsest gradients so far.
         magnitudes: (B,) float64, see `Use.magnitudes`, over all parameters; known with the norms.
         is_cancelled: () bool, true if norms have lost digits; known with the norms.
@@ -83,8 +84,8 @@ class Tape:
         self.batch_size: int | None = None
         self.first_rows: int | None = None
         self.traced: torch.Tensor | None = None
-        self.directions: Callable[[torch.nn.Parameter], Direction] | None = None
-        self.projections: torch.Tensor | None = None
+        self.directions: Directions | None = None
+        self.fingerprint: Fingerprint | None = None
         self.roundoff = 0.0
         self.magnitudes: torch.Tensor | None = None
         self.whole: WholeGradients | None = None
@@ -102,6 +103,8 @@ class Tape:
         self.unchecked: set[torch.nn.Module] = set()
         self.one_by_one: Iterable[tuple[int, dict[torch.nn.Parameter, torch.Tensor]]] = ()
         self._scratch = Scratch()
+        self._untouched = Untouched()
+        self._places: dict[torch.nn.Parameter, str] = {}  # names of layers that handed over a use
         self._uses: dict[torch.nn.Parameter, list[Use]] = {}
         self._squares: dict[torch.nn.Parameter, list[Squares]] = {}
         self._num_calls: dict[torch.nn.Parameter, int] = {}
@@ -116,10 +119,11 @@ class Tape:
         self.batch_number += 1
         self.room.give_back()
         self.batch_size = self.first_rows = None
-        self.traced = self.directions = self.projections = self.magnitudes = self.whole = None
+        self.traced = self.fingerprint = self.magnitudes = self.whole = None
         self._uses.clear()
         self._squares.clear()
         self._num_calls.clear()
+        self._untouched = Untouched()
         self.layer_norms, self.layer_magnitudes = {}, {}
         self.sums, self.factors = Sums(), None
         self.one_by_one = ()
@@ -173,6 +177,8 @@ class Tape:
         """Records one use, found by the backward pass."""
         if type(use) is OuterUse and self._num_calls.get(parameter, 0) == 1 and parameter not in self.slow:
             use = on_tensor_cores(use)
+        if self.fingerprint is not None and self.phase in (Phase.NORMS_ONLY, Phase.SUM):
+            self.fingerprint.add(parameter, use)
         if self.phase is Phase.SUM:
             assert self.factors is not None  # noqa: S101
             use.add_weighted(self.sums, parameter, self.factors.of(parameter), self._scratch)
@@ -181,17 +187,14 @@ class Tape:
                 dense = use.as_dense(self.budget) if isinstance(use, OuterUse) else None
                 use, found = (use, use.squares(self.budget)) if dense is None else dense
                 self._squares.setdefault(parameter, []).append(found)
-            self._uses.setdefault(parameter, []).append(use)
+            self._keep(where, parameter, use)
         elif self.phase is Phase.NORMS_ONLY:
             if self._num_calls.get(parameter, 0) > 1 or parameter in self.slow:
-                self._uses.setdefault(parameter, []).append(use)
+                self._keep(where, parameter, use)
             else:
                 found = use.squares(self.budget)
                 squares = Squares(_settled(found, use), magnitudes=found.magnitudes)
                 self._squares.setdefault(parameter, []).append(squares)
-            if self.directions is not None:  # linear in the gradient: projections of uses add up
-                along = use.project(self.directions(parameter))
-                self.projections = along if self.projections is None else self.projections + along
         elif self.phase is Phase.WHOLE:
             assert self.whole is not None  # noqa: S101
             self.whole.add(parameter, use)
@@ -201,6 +204,11 @@ class Tape:
                 "optimizer.backward(losses), with one loss for each example, in place of losses.mean().backward() or "
                 "torch.autograd.grad: a gradient of the whole batch cannot be clipped example by example"
             )
+
+    def _keep(self, where: str, parameter: torch.nn.Parameter, use: Use) -> None:
+        self._uses.setdefault(parameter, []).append(use)
+        self._places[parameter] = where
+        self._untouched.add(where, use)
 
     def norms(self, num_examples: int, device: torch.device) -> torch.Tensor:
         """Returns (B,) float64 norms of the examples' whole gradients, and sets `magnitudes`."""
@@ -212,6 +220,7 @@ class Tape:
 
         The function is needed if `is_cancelled`. It holds all kept uses: let go of it before `add_weighted`.
         """
+        self._untouched.check()
         total = torch.zeros(num_examples, dtype=torch.float64, device=device)
         magnitude_squares = torch.zeros_like(total)
         unsettled: list[tuple[torch.nn.Parameter, SumOfUses, Squares]] = []
@@ -264,22 +273,29 @@ class Tape:
         return roots(), settled
 
     def _slow_squares(self, num_examples: int, device: torch.device) -> dict[torch.nn.Parameter, torch.Tensor]:
-        """Returns (B,) float64 squared norms for each slow parameter, and projects what has no other use."""
+        """Returns (B,) float64 squared norms for each slow parameter."""
         trained = [parameter for parameter in self.slow if parameter.requires_grad]
         squares = {p: torch.zeros(num_examples, dtype=torch.float64, device=device) for p in trained}
+        for parameter, uses in self._uses.items() if trained else ():  # the backward passes below may run hooks
+            for used in uses:
+                self._untouched.add(self._places[parameter], used)
+        for index, parameter, use in self._slow_uses(num_examples):
+            whole = use.instantiate(0, 1)
+            if parameter in self._uses:
+                others = SumOfUses(self._uses[parameter]).instantiate(index, index + 1)
+                whole = whole + others.view(whole.shape)
+            squares[parameter][index] = dense_squares(whole)[0]
+        self._untouched.check(is_last=False)
+        return squares
+
+    def _slow_uses(self, num_examples: int) -> Iterator[tuple[int, torch.nn.Parameter, DenseUse]]:
+        """Yields the number of each example, each slow parameter, and its gradient."""
         for index, gradients in self.one_by_one:
             for parameter, gradient in gradients.items():
-                use: Use = dense_use(gradient[None])
-                if self.directions is not None:
-                    if self.projections is None:
-                        self.projections = torch.zeros_like(squares[parameter])
-                    self.projections[index] += use.project(self.directions(parameter))[0]
-                whole = use.instantiate(0, 1)
-                if parameter in self._uses:
-                    others = SumOfUses(self._uses[parameter]).instantiate(index, index + 1)
-                    whole = whole + others.view(whole.shape)
-                squares[parameter][index] = dense_squares(whole)[0]
-        return squares
+                use = dense_use(gradient[None])
+                if self.fingerprint is not None:
+                    self.fingerprint.add_one(parameter, use, index, num_examples)
+                yield index, parameter, use
 
     def fill(self, whole: WholeGradients) -> None:
         """Adds all kept uses to ``whole``."""
@@ -295,13 +311,12 @@ class Tape:
 
     def add_slow(self, sums: Sums, factors: Factors) -> None:
         """Adds the weighted sums of the gradients of slow parameters, apart from their uses by rules."""
-        for index, gradients in self.one_by_one:
-            for parameter, gradient in gradients.items():
-                weight = factors.of(parameter)[index : index + 1]
-                dense_use(gradient[None]).add_weighted(sums, parameter, weight, self._scratch)
+        for index, parameter, use in self._slow_uses(len(factors.whole)):
+            use.add_weighted(sums, parameter, factors.of(parameter)[index : index + 1], self._scratch)
 
     def add_weighted(self, sums: Sums, factors: Factors) -> None:
         """Adds the weighted sums of all kept uses, and frees them one by one."""
+        self._untouched.check()
         for parameter in list(self._uses):
             for use in self._uses.pop(parameter):
                 use.add_weighted(sums, parameter, factors.of(parameter), self._scratch)

@@ -14,7 +14,15 @@ from typing import Final, Protocol
 
 import torch
 
-from pipelines.dp.grams import dense_squares, gram_is_cheaper, gram_squares, rows_squares, term_magnitudes
+from pipelines.dp.grams import (
+    CACHE_ELEMENTS,
+    along,
+    dense_squares,
+    gram_is_cheaper,
+    gram_squares,
+    rows_squares,
+    term_magnitudes,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,25 +137,15 @@ class Sums:
 
 @dataclass(frozen=True)
 class Direction:
-    """A direction ``left right^T`` for the gradients of one parameter, of rank one to save memory.
+    """K directions ``left_k right_k^T`` for the gradients of one parameter, of rank one to save memory.
 
     Attributes:
-        left: (shape[0],) factor.
-        right: (the rest of the shape, multiplied,) factor.
+        left: (K, shape[0]) factors.
+        right: (K, the rest of the shape, multiplied) factors.
     """
 
     left: torch.Tensor
     right: torch.Tensor
-
-    @classmethod
-    def drawn(cls, parameter: torch.nn.Parameter, seed: int) -> Direction:
-        """Draws a standard normal direction, the same for the same seed and shape."""
-        generator = torch.Generator().manual_seed(seed)
-        rest = math.prod(parameter.shape[1:])
-        first = parameter.shape[0] if parameter.dim() else 1
-        left, right = (torch.randn(size, generator=generator) for size in (first, rest))
-        dtype, device = compute_dtype(parameter), parameter.device
-        return cls(left.to(device, dtype), right.to(device, dtype))
 
 
 class Gradients(Protocol):
@@ -168,7 +166,7 @@ class Use(Gradients, Protocol):
         """Returns the squared norms of the examples' gradients."""
 
     def project(self, direction: Direction) -> torch.Tensor:
-        """Returns (B,) float64, left^T gradient right of each example."""
+        """Returns (B, K) float64, left_k^T gradient right_k of each example."""
 
     def magnitudes(self) -> torch.Tensor:
         """Returns (B,) float64, at least the sum of the norms of an example's terms in the weighted sum."""
@@ -197,9 +195,6 @@ def instantiated_squares(gradients: Gradients, num_elements: int, budget: Memory
 _DENSE_OVER_FACTORS: Final = 1.7
 """Largest memory of kept gradients, as a share of the memory of their factors. The backward pass frees about as much
 from the layers between."""
-
-CACHE_ELEMENTS: Final = 2**18
-"""Numbers that a pass over memory on a CPU takes at a time."""
 
 
 @dataclass
@@ -241,9 +236,9 @@ class OuterUse:
         return term_magnitudes(squares[0], squares[1], self.rows.shape[2], self.columns.shape[2])
 
     def project(self, direction: Direction) -> torch.Tensor:
-        """Returns sum_t <left, rows_t> <columns_t, right>."""
-        dtype = compute_dtype(self.rows)
-        return ((self.rows.to(dtype) @ direction.left) * (self.columns.to(dtype) @ direction.right)).double().sum(dim=1)
+        """Returns sum_t <left_k, rows_t> <columns_t, right_k>."""
+        found = along(direction.left, self.rows) * along(direction.right, self.columns)
+        return found.sum(dim=2, dtype=torch.float64).t()
 
     def as_dense(self, budget: MemoryBudget) -> tuple[DenseUse, Squares] | None:
         """Returns the gradients themselves and their squared norms, or None if they take much more memory than factors.
@@ -319,9 +314,9 @@ class RowsUse:
         return norms.double().sum(dim=1)
 
     def project(self, direction: Direction) -> torch.Tensor:
-        """Returns sum_t left[id_t] <g_t, right>."""
-        along = self.gradients.to(compute_dtype(self.gradients)) @ direction.right
-        return (direction.left[self.ids] * along).double().sum(dim=1)
+        """Returns sum_t left_k[id_t] <g_t, right_k>."""
+        found = along(direction.right, self.gradients) * direction.left[:, self.ids]
+        return found.sum(dim=2, dtype=torch.float64).t()
 
     def instantiate(self, start: int, stop: int, *, dtype: torch.dtype | None = None) -> torch.Tensor:
         """Returns the (n, num_rows, D) gradients."""
@@ -365,8 +360,10 @@ class DenseUse:
 
     def project(self, direction: Direction) -> torch.Tensor:
         """Returns the projections of the gradients."""
-        flat = self.gradients.to(compute_dtype(self.gradients)).reshape(self.num_examples, len(direction.left), -1)
-        return ((flat @ direction.right) @ direction.left).double()
+        if direction.right.shape[1] == 1:
+            return along(direction.left, self.gradients.flatten(1)).t().double()
+        found = along(direction.right, self.gradients.reshape(self.num_examples, direction.left.shape[1], -1))
+        return found.mul_(direction.left[:, None]).sum(dim=2, dtype=torch.float64).t()
 
     def magnitudes(self) -> torch.Tensor:
         """Returns the norms: each gradient is one term."""

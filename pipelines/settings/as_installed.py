@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from packaging.requirements import Requirement
 
-from pipelines.language import PARSED_ENTITIES, model_distribution, model_module
+from pipelines.language import model_distribution, model_module
 from pipelines.policies import registry
 from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.options import PolicyOptions
@@ -73,7 +73,7 @@ def can_make(spec: RedactorSpec) -> bool:
         if name == "presidio":
             if options.recognizers or options.language != "en" or not is_intact("presidio-analyzer"):
                 return False
-            needs |= SPECS[name].components - {PARSED_ENTITIES} | {"ner", "parser"} | _ON_DEMAND
+            needs |= SPECS[name].components | _ON_DEMAND
         else:
             needs |= registry.make_policy(options.model_copy(update={"name": name}), setting).needs
     return not needs or _is_usable(options.model, options.language, needs)

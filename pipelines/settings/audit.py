@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final, Literal
 from pydantic import Field, model_validator
 
 from pipelines.config import StageConfig
+from pipelines.training.recipes import AUDIT
 
 OF_DOMAINS: Final = ("audit_domain_models", "audit_domains")
 """The stages that the setting ``domains`` turns on."""
@@ -120,6 +121,11 @@ class AuditConfig(StageConfig):
             and (self.domains or stage not in OF_DOMAINS)
             and (self.num_secrets > 0 or stage not in OF_SECRETS)
         )
+
+    def recipe(self, stage: str) -> dict[str, int]:
+        """Returns the version of what models of the audit add to the recipe of ``[train]``."""
+        del stage
+        return {"audit": AUDIT}
 
     @model_validator(mode="after")
     def _has_form(self) -> AuditConfig:

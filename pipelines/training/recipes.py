@@ -7,8 +7,10 @@ packages) is lineage and keeps the model, because training it again is a second 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Final
 
+from pipelines.accounting.withdrawn import FIRST
 from pipelines.methods import registry as methods
 from pipelines.training.tasks import registry as tasks
 
@@ -16,6 +18,8 @@ ENGINE: Final = 1
 """Gradients, clipping, noise, sampling, optimizers, initial weights (`pipelines.dp`, `pipelines.training.loop`)."""
 RECORDS: Final = 1
 """Text that is read, its order, and its encoding as token ids (`pipelines.training.data`)."""
+AUDIT: Final = 1
+"""Canaries that a model of an audit is trained on, and rows that it is trained without (`pipelines.stages.audit`)."""
 
 
 def recipe_of(method: str, task: str, *, is_first_phase: bool = False) -> dict[str, int]:
@@ -28,3 +32,14 @@ def recipe_of(method: str, task: str, *, is_first_phase: bool = False) -> dict[s
     first = {} if spec.first_phase is None else {f"first phase of {method}": spec.first_phase.recipe}
     whole = {} if is_first_phase else {f"method {method}": spec.recipe}
     return {"engine": ENGINE, "records": RECORDS, **first, **whole, f"task {task}": tasks.task(task).recipe}
+
+
+def recipe_changes(parts: Iterable[str], then: Mapping[str, int], now: Mapping[str, int]) -> list[str]:
+    """Lists the parts of which two trainings used different versions, such as ``engine 1 → 2``.
+
+    Args:
+        parts: parts to compare.
+        then, now: recipes. A part that a recipe lacks was of the first version, as all were before there were recipes.
+    """
+    versions = ((part, then.get(part, FIRST), now.get(part, FIRST)) for part in sorted(parts))
+    return [f"{part} {old} → {new}" for part, old, new in versions if old != new]

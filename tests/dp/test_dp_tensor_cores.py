@@ -44,7 +44,8 @@ def token_batch(size=5, length=9, vocab=61):
 @pytest.mark.parametrize("tied", [True, False])
 def test_a_language_model_is_exact(reduced, patch, tied, budget, mode):
     patch(head, "takes", is_bfloat16)
-    model = gpt2(vocab=61, width=16, tied=tied)
+    with seeded(0):  # with some models, bfloat16 rounds as much as a wrong bound changes
+        model = gpt2(vocab=61, width=16, tied=tied)
     found = compare(
         model, losses_of, token_batch(), dtype=torch.float32, autocast=torch.bfloat16, budget=budget, mode=mode,
     )  # fmt: skip

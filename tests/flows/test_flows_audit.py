@@ -15,9 +15,10 @@ from looked_at import EVERYTHING, finished_run
 from support.copies import copied
 from support.patches import Patch, patching
 
+import pipelines
 from flows.commands import audit as command
 from flows.commands.ledger import ledger_document
-from flows.commands.plan import plan_document
+from flows.commands.plan import plan_document, plan_text
 from flows.running import auditing
 from flows.running.spec import begin, open_store
 from pipelines.attacks.canaries import Canary
@@ -28,12 +29,13 @@ from pipelines.errors import ConfigError, PrivacyGateError
 from pipelines.settings.loading import load_settings
 from pipelines.stages.audit.canaries import Rankings, among_strangers
 from pipelines.stages.audit.canary_table import drawn
-from pipelines.store.objects import runs
+from pipelines.store.objects import code, runs
 from pipelines.store.objects.ledger_lines import locked, read_documents
 from pipelines.store.objects.session import open_session
 from pipelines.store.place.outcome import Outcome
 
 pytestmark = pytest.mark.slow  # one audit for all of them; CI runs it
+ROOT = Path(pipelines.__file__).parents[1]
 SMALL = {
     "RETICENT__AUDIT__ENABLED": "true",
     "RETICENT__AUDIT__NUM_MEMBERS": "20",
@@ -218,6 +220,29 @@ def test_an_attacks_setting_does_not_train_again(audited: Path) -> None:
         plan = plan_document(audited, {**SMALL, f"RETICENT__AUDIT__{setting}": "5"}, read=True)
         actions = {row["step"]: row["action"] for row in plan["stages"] if row["stage"] == "audit"}
         assert actions == {**attacks, step: "run", None: "maybe"}
+
+
+def test_an_upgrade_trains_no_model_of_the_audit_anew(audited: Path, tmp_path: Path, patch: Patch) -> None:
+    """The edited module takes the steps of every training."""
+    copied(audited.parent, tmp_path / "project")
+    config = tmp_path / "project" / "reticent.toml"
+    before = artifact(config, "audit_model")
+    (config.parent / "reticent-store/private/cache/code.json").unlink()  # what was read of the code before
+    scan, edited = code.scan_source, ROOT / "pipelines/training/loop.py"
+    patch(
+        code,
+        "scan_source",
+        lambda path, module: scan(path, module) | ({"digest": "edited"} if path == edited else {}),
+    )
+    plan = plan_document(config, SMALL, read=True)
+    rows = {(row["stage"], row["step"]): row for row in plan["stages"] if row["stage"] in ("train", "audit")}
+    for name in (("train", None), ("audit", "model")):
+        assert (rows[name]["action"], rows[name]["reasons"]) == ("stale", ["code: pipelines/training/loop.py"])
+    assert "`reticent audit --force audit.model` trains another\n" in plan_text(plan)
+    assert rows["audit", None]["action"] == "run"  # it takes those steps itself
+    states = {outcome.stage: outcome.state for outcome in drive(config, EVERYTHING, **SMALL)}
+    assert (states["train"], states["audit_model"], states["audit"]) == ("cached", "cached", "completed")
+    assert artifact(config, "audit_model") == before
 
 
 def test_only_an_alarm_is_told_as_one(audited: Path, patch: Patch) -> None:

@@ -7,13 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
 import pytest
-from support.contexts import stage_context
+from support.contexts import artifact, stage_context
 from support.memorised import trained_on
 from support.patches import Patch
 from support.project import reticent
@@ -185,7 +186,8 @@ def test_the_stage_tells_rates_and_c_of_every_ordered_pair_and_no_text(tmp_path:
             writer.append(domain=domain, folder=f"reference-{number}")
     held_out = [(domain, "test", f"i want to have {n}") for domain in SAID for n in "abcde"]
     configs = {**load_settings(project(tmp_path), {**ON, "RETICENT__AUDIT__MAX_NEW_TOKENS": "16"}).stages}
-    inputs = {"split": _split(tmp_path, *held_out), "audit_domain_models": references.folder}
+    newer = replace(artifact("audit_domain_models", references.folder), recipe={"engine": 2})
+    inputs = {"split": _split(tmp_path, *held_out), "audit_domain_models": newer, "train": tmp_path}
     ctx = stage_context("audit_domains", tmp_path / "out", configs, inputs)
     assert audit_domains.run(ctx) == {"num_pairs": 2, "num_prompts": 8}
     found = json.loads((tmp_path / "out/domains.json").read_text())
@@ -194,6 +196,7 @@ def test_the_stage_tells_rates_and_c_of_every_ordered_pair_and_no_text(tmp_path:
     assert any(pair["rate"]["num_hits"] for pair in found["pairs"])
     assert not any(pair["rate_reference"]["num_hits"] for pair in found["pairs"])
     assert found["c"]["value"] is None  # no reference leaked
+    assert "(engine 1 → 2)" in found["other_recipe"]
     assert not any(word in json.dumps(found) for word in ("seat", "cable", "want"))
 
 

@@ -62,6 +62,8 @@ def test_a_night_in_between_prepares_and_leaves_what_is_published(project: Path)
     plan = plan_document(project, environ, read=True)
     assert not {row["stage"] for row in plan["stages"]} & {"train", "report", "publish", "guarantee"}
     assert "0 of 7 nights have passed" in plan_text(plan)
+    audited = plan_document(project, {**environ, "RETICENT__AUDIT__ENABLED": "true"}, read=True)
+    assert audited["stages"] == plan["stages"]  # nor is a model trained for the audit
     outcomes = drive(project, EVERYTHING, **environ)
 
     assert {o.stage for o in outcomes if o.state == "completed"} >= {"split", "redact", "shard"}

@@ -1,9 +1,11 @@
 """The last stage of the audit alone: scores and coins are joined by name, and what is claimed of which game."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from audit_faults import LOOP, OF_PEOPLE, replaced
-from support.contexts import stage_context
+from support.contexts import artifact, stage_context
 from support.patches import patching
 
 from pipelines.accounting.events import Composed, NoEvent, NonPrivate, dp_sgd, to_json
@@ -47,6 +49,7 @@ def audited(
     leak=0.0,
     order=None,
     exposure=None,
+    recipes=(None, None),
     **settings,
 ):
     """What the stage says where included canaries lose ``leak`` nats less on the audit's model."""
@@ -75,7 +78,9 @@ def audited(
     for name in ("membership", "extraction"):
         places[f"audit_{name}"].json(f"{name}.json", {"not_attacked": "by this test"})
     configs = {"audit": AuditConfig(num_trials=100, **settings), "train": TrainConfig(method=method, unit=unit)}
-    inputs = {name: place.folder for name, place in places.items()}
+    inputs = {name: artifact(name, place.folder) for name, place in places.items()}
+    for name, recipe in zip(("train", "audit_model"), recipes, strict=True):
+        inputs[name] = replace(inputs[name], recipe=recipe or {})
     audit.run(stage_context("audit", folder / "out", configs, inputs))
     return Source(folder=folder / "out").json("audit.json")
 
@@ -187,6 +192,20 @@ def test_the_setting_for_people_enters_no_key_at_its_default():
         assert "owner_records" not in AuditConfig().keyed(stage)
         assert AuditConfig(owner_records=4).keyed(stage)["owner_records"] == 4
         assert "owner_records" in GRAPH[stage].fields["audit"]
+
+
+def test_an_audit_says_if_its_model_was_trained_by_another_recipe_than_the_released_one(tmp_path):
+    """A recipe that was not recorded was the first. Parts that only the audit has are no difference."""
+    present = {**TrainConfig(method="dpsgd").recipe("train"), "audit": 7}
+    same = audited(tmp_path / "same", recipes=(None, present))
+    assert not [line for line in same["left_open"] if "recipe" in line]
+    for then, now in (({}, {"engine": 2}), ({"engine": 2}, {"engine": 1, "records": 3})):
+        found = audited(tmp_path / str(now), recipes=(then, {**present, **now}))
+        (line,) = [line for line in found["left_open"] if "recipe" in line]
+        assert line not in same["left_open"]
+        assert f"engine {then.get('engine', 1)} → {now['engine']}" in line
+        assert ("records 1 → 3" in line) == ("records" in now)
+        assert "`reticent run --force train`" in line
 
 
 @pytest.mark.slow

@@ -14,10 +14,20 @@ import test_stage_train_methods as by_method
 import test_stage_train_tasks as by_task
 from pydantic_core import to_jsonable_python
 from safetensors.torch import load_file
+from support.contexts import stage_context
 
 from pipelines.accounting.facts import parse_training
+from pipelines.artifacts import Source
+from pipelines.context import Runtime
 from pipelines.methods.registry import METHODS
+from pipelines.settings.audit import AuditConfig
+from pipelines.settings.guarantee import GuaranteeConfig
+from pipelines.settings.redact import RedactConfig
+from pipelines.settings.split import SplitConfig
 from pipelines.settings.train import TrainConfig
+from pipelines.stages.audit import model as audit_model
+from pipelines.stages.audit.canary_table import CANARIES
+from pipelines.stages.audit.records import MEMBERS
 from pipelines.training.recipes import recipe_of
 
 GOLDEN = Path(__file__).with_name("recipes.json")
@@ -83,6 +93,32 @@ def test_golden_a_task_is_encoded_as_its_recipe_says(tmp_path: Path, families, n
         changes["max_generated"] = 0
     ctx = by_task.train(tmp_path, families, name, "dpsgd", **changes)
     compare(f"dpsgd {name}", recipe_of("dpsgd", by_task.TASKS[name][1]["task"]), computed(ctx))
+
+
+def test_golden_a_model_of_an_audit_reads_and_leaves_out_what_its_recipe_says(tmp_path: Path) -> None:
+    """Raise `pipelines.training.recipes.AUDIT` if canaries, coins or the rows under attack are drawn otherwise."""
+    settings = {**by_method.SMALL, **FIXED, "epochs": 1, "method": "crt"}
+    asked = AuditConfig(num_members=20, num_canaries=6, num_public_canaries=2, copies=10, copies_differ=True)
+    configs = {"audit": asked, "train": TrainConfig(**settings), "redact": RedactConfig(conservative="conservative")}
+    configs |= {"split": SplitConfig(), "guarantee": GuaranteeConfig()}
+    inputs = by_method.corpus(tmp_path / "corpus")
+    runtime = Runtime(device="cpu")
+    ctx = stage_context("audit_model", tmp_path / "out", configs, inputs, seed=3, runtime=runtime, secret=bytes(32))
+    counts = audit_model.run(ctx)
+    canaries, members = (list(Source(folder=ctx.out.folder).table(table).rows()) for table in (CANARIES, MEMBERS))
+    weights = load_file(ctx.out.folder / "model/model.safetensors")
+    found = {
+        "canaries": [[row[n] for n in ("variant", "text", "num_copies", "is_included")] for row in canaries],
+        "members": [[row["record"], row["doc_id"], row["sentence_index"]] for row in members],
+        "counts": {
+            **counts,
+            **{n: by_method.read(ctx, "figures.json")[n] for n in ("num_public_records", "num_steps")},
+        },
+        "records": by_method.read(ctx, "events.json")["num_private_records"],
+        "weights": {name: float(weight.double().norm()) for name, weight in sorted(weights.items())},
+    }
+    recipe = {**asked.recipe("audit_model"), **configs["train"].recipe("audit_model")}
+    compare("audit of crt", recipe, found)
 
 
 def test_every_method_has_figures() -> None:

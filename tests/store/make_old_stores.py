@@ -61,11 +61,21 @@ epochs = 1
 expected_batch_size = 16
 noise_multiplier = 2.0
 target_delta = 1e-4
+[audit]
+num_members = 20
+num_canaries = 12
+candidates = 200
+num_prompts = 2
+num_generations = 1
+max_new_tokens = 8
+num_trials = 100
 """
 METHODS = {"crt": "corpus", "dpsgd": "corpus", "jft": "other"}
 """Settings files, which are called as their methods, and the corpora that they read."""
 RUNS = (("jft",), ("dpsgd",), ("crt",), ("crt", "--force", "train"))
 """Three releases on one corpus, the last a forced retraining, and one on another corpus."""
+AUDITS = ("crt",)
+"""Settings files of runs that are audited at the end. Stores of before 25421ec were made without audits."""
 
 
 @contextmanager
@@ -108,6 +118,8 @@ def make_store(code: Path, project: Path) -> dict[str, Any]:
         (project / f"{method}.toml").write_text(SETTINGS.format(method=method, corpus=corpus))
     for method, *options in RUNS:
         print(reticent("run", f"{method}.toml", *options, "--json")[:100])
+    for method in AUDITS:
+        print(reticent("audit", f"{method}.toml", "--json")[:100])
     return {name: json.loads(reticent(name, "crt.toml", "--json")) for name in ("ledger", "runs")}
 
 

@@ -40,13 +40,32 @@ def complete(toy: Toy, **changes: Any) -> set[str]:
     return built
 
 
-def planned(toy: Toy, **changes: Any) -> Planned:
+def planned(toy: Toy, stage: str = "join", **changes: Any) -> Planned:
     session = toy.session(**changes)
-    return {p.stage: p for p in make_plan(session, runs.latest(session.roots))}["join"]
+    return {p.stage: p for p in make_plan(session, runs.latest(session.roots))}[stage]
 
 
-def key_of_the_model(toy: Toy) -> str:
-    return {s: k for s, _, k in (runs.latest(toy.session().roots) or {})["artifacts"]}["join"]
+def key_of_the_model(toy: Toy, stage: str = "join") -> str:
+    return {s: k for s, _, k in (runs.latest(toy.session().roots) or {})["artifacts"]}[stage]
+
+
+def make_older(toy: Toy, stage: str) -> str:
+    """Turns a stage's artifact into one of before there were recipes, keyed by code and packages; its key then."""
+    session = toy.session()
+    now = key_of_the_model(toy, stage)
+    manifest = manifests.load(session.roots, stage, now)
+    assert manifest is not None
+    made_of = {n: v for n, v in manifest.lineage["ingredients"].items() if n not in ("recipe", "data", "plugins")}
+    made_of |= manifest.lineage["built_with"]
+    then = key_of_ingredients(made_of, session.roots.secret)
+    lineage = {**manifest.lineage, "ingredients": made_of}
+    del lineage["built_with"]
+    private = toy.folder / "private"
+    (private / "objects" / stage / now).rename(private / "objects" / stage / then)
+    session.roots.manifest_path(stage, now).unlink()
+    old = replace(manifest, key=then, lineage=lineage)
+    manifests.write_json(session.roots.manifest_path(stage, then), manifests.joint_document(old, session.roots.secret))
+    return then
 
 
 def test_another_code_of_its_own_is_told_and_makes_nothing_anew(model: Toy) -> None:
@@ -136,20 +155,7 @@ def test_a_damaged_model_is_made_anew_under_the_present_recipe(model: Toy) -> No
 
 def test_a_model_of_before_there_were_recipes_is_found(model: Toy) -> None:
     """The first versions keyed models by code and packages, in one document."""
-    session = model.session()
-    now = key_of_the_model(model)
-    manifest = manifests.load(session.roots, "join", now)
-    assert manifest is not None
-    made_of = {n: v for n, v in manifest.lineage["ingredients"].items() if n not in ("recipe", "data")}
-    made_of |= manifest.lineage["built_with"]
-    then = key_of_ingredients(made_of, session.roots.secret)
-    lineage = {**manifest.lineage, "ingredients": made_of}
-    del lineage["built_with"]
-    private = model.folder / "private"
-    (private / "objects/join" / now).rename(private / "objects/join" / then)
-    session.roots.manifest_path("join", now).unlink()
-    old = replace(manifest, key=then, lineage=lineage)
-    manifests.write_json(session.roots.manifest_path("join", then), manifests.joint_document(old, session.roots.secret))
+    then = make_older(model, "join")
     assert (planned(model).action, planned(model).key) == ("hit", then)
     assert complete(model) == set()
     model.edit("join", "parts = [", "parts = [] + [")
@@ -166,6 +172,17 @@ def test_the_key_of_a_recipe_holds_no_code_and_lineage_does(model: Toy) -> None:
     }
     assert "toyproject/join.py" in manifest.lineage["built_with"]["code"]
     assert manifest.lineage["built_with"]["environment"]["python"]
+
+
+def test_a_model_of_before_there_were_recipes_is_found_by_its_plug_ins(model: Toy) -> None:
+    (model.folder / "gadget.py").write_text("SIZE = 1\n")
+    plug_in = "\n    def plugin_references(self):\n        return ('gadget',)\n"
+    model.edit("join", "    counted: bool = True\n", f"    counted: bool = True\n{plug_in}")
+    assert complete(model) == {"join"}  # the user chose a plug-in
+    make_older(model, "join")
+    assert complete(model) == set()
+    (model.folder / "gadget.py").write_text("SIZE = 2\n")
+    assert complete(model) == {"join"}
 
 
 @pytest.mark.parametrize("stage", ["join", "count"])

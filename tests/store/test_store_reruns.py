@@ -25,6 +25,7 @@ from pipelines.training.tasks.registry import TASKS
 
 ROOT = Path(pipelines.__file__).parents[1]
 REVIEWED = Path(__file__).with_name("reruns.json")
+TRAININGS = {"train", "train_phase1", "audit_model", "audit_domain_models"}
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +102,7 @@ def test_an_edit_changes_the_keys_that_the_list_names(
 def test_a_model_hangs_on_no_module(opened: Session, method: str) -> None:
     with_method = session(opened.roots.private.parent, method=method)
     for stages in hanging_on(with_method).values():
-        assert not {"train", "train_phase1"} & set(stages)
+        assert not TRAININGS & set(stages)
 
 
 @pytest.mark.parametrize("task", sorted(TASKS))
@@ -114,7 +115,7 @@ def test_an_edit_of_what_measures_evaluates_anew_and_leaves_every_model_as_it_is
     own = {**own_ingredients(opened, "train"), **built_with(opened, "train")}
     for module in (f"pipelines/training/scoring/{name}.py" for name in ("evaluation", "text_metrics", "generation")):
         assert "evaluate" in listed[module]
-        assert not set(listed[module]) & {"train", "train_phase1"}
+        assert not set(listed[module]) & TRAININGS
         assert explain({**own, "code": {**own["code"], module: "edited"}}, own, None) == []
     edited = {**own, "code": {**own["code"], "pipelines/training/loop.py": "edited"}}
     assert explain(edited, own, None) == ["code: pipelines/training/loop.py"]

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 from support.old_stores import (
+    AUDITED,
     BEFORE,
     FIRST,
     artifacts_of,
@@ -60,13 +61,13 @@ SAID_SINCE = (
 )
 
 
+_OF_MU = "of {} secret only its kind and that it is drawn from mu, but not in which sentence it stands"
+_TELLS = "What this run publishes tells no more than ε allows about whether"
 WORDED_ANEW = {
-    "Whoever sees what this run publishes can hardly tell whether": "What this run publishes tells no more than ε allows "
-    "about whether",
-    "Whoever sees what this run publishes, and knows of a secret only its kind and that it is drawn from mu, but not in "
-    "which sentence it stands, can hardly tell whether it, or a mask in its place, was trained on.": "What this run "
-    "publishes tells no more than ε allows about whether a secret, or a mask in its place, was trained on, to those who "
-    "know of the secret only its kind and that it is drawn from mu, but not in which sentence it stands.",
+    "Whoever sees what this run publishes can hardly tell whether": _TELLS,
+    f"Whoever sees what this run publishes, and knows {_OF_MU.format('a')}, can hardly tell whether it, or a mask in "
+    "its place, was trained on.": f"{_TELLS} a secret, or a mask in its place, was trained on, to those who know "
+    f"{_OF_MU.format('the')}.",
     "in the place of the detected one": "for the detected one (docs/concepts.md)",
 }
 """What claims say of the same thing, then and now."""
@@ -136,6 +137,20 @@ def test_no_upgrade_trains_a_model_anew(first: Path, before: Path, commit: str, 
         assert outcome.key == old[stage, None] or (stage, method) != ("train_phase1", "jft")  # else it is empty
     assert found["train"][0].key == old["train", None]
     assert [line for line in ledger_of(project) if line["type"] == "release"] == then
+
+
+@pytest.mark.slow
+def test_no_upgrade_trains_a_model_of_the_audit_anew(tmp_path: Path) -> None:
+    """Its key held code and packages. Other code and packages prepare the text now."""
+    project = unpack(AUDITED, tmp_path)
+    reticent("ledger", project / "crt.toml", "--acknowledge-copy", "a test's copy")
+    old, names = artifacts_of(project), (*UP_TO_TRAIN, "audit_model")
+    found = run_stages(project / "crt.toml", names, environ={"RETICENT__AUDIT__ENABLED": "true"})
+    assert "completed" in {outcome.state for outcome in found["split"]}
+    for stage in ("train", "audit_model"):
+        assert [(outcome.state, outcome.key) for outcome in found[stage]] == [("cached", old[stage, None])]
+    forced = run_stages(project / "crt.toml", names, environ={"RETICENT__AUDIT__ENABLED": "true"}, forced=("train",))
+    assert [forced[stage][0].state for stage in ("train", "audit_model")] == ["completed", "cached"]  # one recipe
 
 
 @pytest.mark.parametrize("commit", [FIRST, BEFORE])

@@ -29,6 +29,8 @@ FIRST, BEFORE = "8044d3b", "e586264"
 SECOND, LAST = "e6a19b5", "98a9a38"
 """What 0.2.0 was, and the last commit before the settings, the store and the stages moved (0.3.0)."""
 COMMITS = (FIRST, BEFORE, SECOND, LAST)
+AUDITED = "25421ec"
+"""The last commit before models of the audit had recipes. Its last run was audited."""
 
 
 def unpack(commit: str, folder: Path) -> Path:

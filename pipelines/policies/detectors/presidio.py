@@ -1,10 +1,10 @@
 """Microsoft Presidio's analyzer as a policy, on our own Docs, without any network, and several times as fast.
 
-The finds are those of ``AnalyzerEngine.analyze`` with all default recognisers, with less work:
+A row is one sentence. Its finds are those of ``AnalyzerEngine.analyze`` with all default recognisers, with less work:
 
 * Each pattern recogniser runs only on text that could match it. Most sentences match no pattern.
 * Lemmas are computed only for a find whose score depends on context words.
-* The parser runs only if it can change an entity (see `language.Annotator`).
+* The parser does not run. It could only cut an entity at what it takes for the end of a sentence inside the row.
 
 A recogniser without a known gate always runs. If another release of Presidio is installed, all recognisers always run.
 `presidio_engine` has all uses of Presidio's private parts. ``tests/policies/detectors/test_policies_presidio.py``
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pipelines.language import PARSED_ENTITIES
+from pipelines.language import entities_of
 from pipelines.policies.detectors import presidio_engine as engine
 from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.english.ordinary import without_ordinary
@@ -92,7 +92,7 @@ class PresidioPolicy:
         doc = sentence.doc
         if doc is None or _PATTERN_RESULTS not in doc.user_data:
             raise ValueError("presidio needs a Doc that was annotated for it")
-        entities = engine.scored_entities(self._engine, doc.user_data[PARSED_ENTITIES])
+        entities = engine.scored_entities(self._engine, entities_of(doc))
         of_patterns = doc.user_data[_PATTERN_RESULTS]
         threshold = self._engine.default_score_threshold
         if not of_patterns and not self._readers:  # entities of one model do not overlap

@@ -29,6 +29,7 @@ from pipelines.context import StageContext
 from pipelines.settings.audit import AuditConfig, records_of_person
 from pipelines.stages.audit.canaries import EXPOSURES
 from pipelines.stages.audit.canary_table import CANARIES
+from pipelines.stages.audit.other_recipe import note_of_other_recipe
 from pipelines.stages.audit.person import person_document, why_no_people
 from pipelines.stages.audit.steps import played_games
 
@@ -71,6 +72,8 @@ def run(ctx: StageContext) -> dict[str, Any]:
             not_attacked["steps"] = not_played
         if records_of_person(ctx.configs) is not None and not any(game.person for game in games):
             not_attacked["person"] = not_played or why_no_people(ctx.configs["train"])
+    of_model = note_of_other_recipe(ctx, "audit_model", MODEL)
+    of_domains = None if domains is None else domains.get("other_recipe")
     # Games on steps come first: they are the stronger tests, and the stake falls from one game to the next.
     evidence = [(game.identifier, game.p_value) for game in reversed(games) if game.p_value is not None]
     # This is the evidence of this audit alone. The ledger keeps that of all nights (`flows.running.auditing`).
@@ -99,6 +102,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
             *LEFT_OPEN,
             *(() if attacks["membership"].get("person") else (PEOPLE,)),
             *((ACROSS_DOMAINS,) if domains is None else ()),
+            *(note for note in (of_model, of_domains) if note is not None),
         ],
     }
     ctx.out.json("audit.json", document)

@@ -19,6 +19,7 @@ from pipelines.settings.audit import AuditConfig
 from pipelines.stages.audit.domain_choice import judging_policies
 from pipelines.stages.audit.domain_models import REFERENCES
 from pipelines.stages.audit.opening import open_audited, open_reference
+from pipelines.stages.audit.other_recipe import note_of_other_recipe
 from pipelines.stages.audit.records import HELD_OUT
 
 if TYPE_CHECKING:
@@ -53,7 +54,10 @@ def run(ctx: StageContext) -> dict[str, Any]:
     num_prompts = {domain: len(of_domain.records) for domain, of_domain in prompts.items()}
     rates = document(targets, unseen, _ANY_FIND, confidence=config.confidence)
     asked = {"num_prompts": num_prompts, "num_texts_a_prompt": decoding.num, "max_new_tokens": decoding.max_new_tokens}
-    ctx.out.json("domains.json", {"policies": list(judging_policies(ctx.configs["redact"])), **asked, **rates})
+    note = note_of_other_recipe(ctx, "audit_domain_models", "the models without a domain")
+    other_recipe = {} if note is None else {"other_recipe": note}
+    found = {"policies": list(judging_policies(ctx.configs["redact"])), **asked, **rates, **other_recipe}
+    ctx.out.json("domains.json", found)
     return {"num_pairs": len(targets), "num_prompts": sum(num_prompts.values())}
 
 

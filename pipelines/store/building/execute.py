@@ -201,12 +201,14 @@ def _input_artifacts(
 
 def _artifact(session: Session, edge: Input, partition: str | None, key: str) -> Artifact:
     public = "public" in GRAPH[edge.stage].roots
+    manifest = manifests.of_input(session.roots, edge.stage, key)
     return Artifact(
         stage=edge.stage,
         partition=partition,
         key=key,
         folder=session.roots.object_dir("private", edge.stage, key),
-        public_folder=manifests.of_input(session.roots, edge.stage, key).public_dir(session.roots) if public else None,
+        public_folder=manifest.public_dir(session.roots) if public else None,
+        recipe=manifest.recipe,
     )
 
 

@@ -11,6 +11,11 @@ has that key, the store uses one of these instead:
 
 Such a model is *stale*. `plan` says so and gives the reasons, and with `--force train` the user consents to a new one.
 The guarantee decides what may be claimed of a stale model (`releases_for`).
+
+Models of the audit are found in the same way. Each stands for the run's release (`pipelines.stage.Stage.stands_for`),
+so there is one more condition. A model of the first kind must have the recipe of that release. One of the second kind
+must come from a run that used the same release. If there is none, the model is trained by the present recipe. `plan`
+and the audit then say where the recipe of the release differs.
 """
 
 from __future__ import annotations
@@ -36,6 +41,7 @@ from pipelines.store.place.ledger_file import LedgerError
 from pipelines.store.place.outcome import PartitionKeys
 from pipelines.store.place.roots import Roots
 from pipelines.store.place.seals import SealError
+from pipelines.training.recipes import recipe_changes
 from pipelines.walks import upstream
 
 DATA_FILE: Final = "data file"
@@ -57,7 +63,7 @@ def input_digests(
     if not {edge.stage for edge in read} <= inputs.keys() <= declared:
         raise LookupError(f"stage {stage} reads {sorted(declared)}, was given {sorted(inputs)}")
     digests: dict[str, object] = {}
-    for edge in read:
+    for edge in (edge for edge in read if edge.in_key):
         name = edge.stage
         files = tuple(f.format(partition=partition) for f in edge.files)
         found = [[p, manifests.of_input(session.roots, name, key).output_digest(files)] for p, key in inputs[name]]
@@ -87,7 +93,7 @@ def resolve_key(
     key, ingredients = compute_key(session, stage, partition, inputs)
     if not GRAPH[stage].has_recipe or must_build(session, stage, partition) or find_any_build(session, stage, key):
         return key, ingredients
-    model = _reuse_for_upgrade(session, GRAPH[stage], ingredients)
+    model = _reuse_for_upgrade(session, GRAPH[stage], ingredients, inputs)
     return (key, ingredients) if model is None else (model.key, dict(model.lineage["ingredients"]))
 
 
@@ -121,9 +127,11 @@ def must_build(session: Session, stage: str, partition: str | None) -> bool:
     return stage in session.spec.forced and (stage, partition) not in session.built
 
 
-def _reuse_for_upgrade(session: Session, stage: Stage, ingredients: Mapping[str, Any]) -> Manifest | None:
+def _reuse_for_upgrade(
+    session: Session, stage: Stage, ingredients: Mapping[str, Any], inputs: Mapping[str, PartitionKeys]
+) -> Manifest | None:
     """Finds an older artifact to use in place of one that only an upgrade would make anew."""
-    if (model := reuse_from_earlier_run(session, stage)) is not None:
+    if (model := reuse_from_earlier_run(session, stage, inputs)) is not None:
         return model
     # Published artifacts come first: using one that a comparison made would publish it, though nothing is built.
     for manifest in sorted(_newest_first(session.roots, stage.name), key=lambda m: manifests.PURPOSE in m.lineage):
@@ -131,21 +139,41 @@ def _reuse_for_upgrade(session: Session, stage: Stage, ingredients: Mapping[str,
         if (
             made_of["inputs"] == ingredients["inputs"]
             and _has_same_settings(made_of, ingredients)
+            and not recipe_unlike_the_release(session, stage, inputs, made_of.get("recipe", {}))
             and (model := find_any_build(session, stage.name, manifest.key)) is not None
         ):
             return model
     return None
 
 
-def reuse_from_earlier_run(session: Session, stage: Stage) -> Manifest | None:
-    """Finds the artifact of the newest run with the same settings and raw text. Its other inputs may differ now."""
-    if session.spec.purpose != "release":
+def recipe_unlike_the_release(
+    session: Session, stage: Stage, inputs: Mapping[str, PartitionKeys], recipe: Mapping[str, int]
+) -> list[str]:
+    """Lists where a recipe differs from that of the release that a stage's model stands for, if it stands for one."""
+    if stage.stands_for is None:
+        return []
+    ((_, key),) = inputs[stage.stands_for]
+    released = manifests.of_input(session.roots, stage.stands_for, key).recipe
+    return recipe_changes(own_ingredients(session, stage.stands_for)["recipe"], released, recipe)
+
+
+def reuse_from_earlier_run(session: Session, stage: Stage, inputs: Mapping[str, PartitionKeys]) -> Manifest | None:
+    """Finds the artifact of the newest run with the same settings and raw text. Its other inputs may differ now.
+
+    Args:
+        inputs: artifacts of the stages before it, as far as they are known. A model of the audit is not found without
+            the release that it stands for.
+    """
+    release = stage.stands_for
+    if session.spec.purpose != "release" or (release is not None and release not in inputs):
         return None
     own = own_ingredients(session, stage.name)
     for record in runs.records(session.roots):
         if runs.is_child(record) or record.get("trained_by"):
             continue  # the model was not made from this run's text
         made = {(s, p): key for s, p, key in record.get("artifacts", [])}
+        if release is not None and (None, made.get((release, None))) not in inputs[release]:
+            continue  # it stood for another release
         key = made.get((stage.name, None))
         model = manifests.load(session.roots, stage.name, key) if key else None
         if (
@@ -170,7 +198,7 @@ def _has_same_settings(then: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     return (
         then.get("seed") == now["seed"]
         and then.get("purpose") == now.get("purpose")
-        and then.get("plugins") == now.get("plugins")
+        and _plugins_of(then, now.get("plugins", {})) == now.get("plugins", {})
         and _data_of(then, now["data"]) == now["data"]
         and same_values(then.get("config", {}), now["config"])
     )
@@ -183,6 +211,13 @@ def _data_of(ingredients: Mapping[str, Any], names: Iterable[str]) -> dict[str, 
     files = {name: digest for name, digest in ingredients.get("code", {}).items() if name.startswith(DATA_FILE)}
     packages = ingredients.get("environment", {}).get("packages", {})
     return files | {name: packages.get(name) for name in names if not name.startswith(DATA_FILE)}
+
+
+def _plugins_of(ingredients: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Returns digests of the code of other packages. Keys without a recipe hold them among those of Reticent's code."""
+    if "recipe" in ingredients:
+        return dict(ingredients.get("plugins", {}))
+    return {name: ingredients.get("code", {}).get(name) for name in names}
 
 
 def same_values(then: Mapping[str, Mapping[str, Any]], now: Mapping[str, Mapping[str, Any]]) -> bool:
@@ -266,7 +301,7 @@ def releases_for(
     return replace(
         releases_on_files(session, dict(inputs["redact"])),
         is_current=_reads_present_text(session, model, input_digests(session, stage, partition, inputs)),
-        recipe=dict(model.lineage.get("ingredients", {}).get("recipe", {})),
+        recipe=dict(model.recipe),
     )
 
 

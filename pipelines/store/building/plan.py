@@ -21,6 +21,7 @@ from pipelines.store.building.lookup import (
     compute_key,
     find_published,
     must_build,
+    recipe_unlike_the_release,
     resolve_key,
     reuse_from_earlier_run,
 )
@@ -28,6 +29,7 @@ from pipelines.store.objects import manifest as manifests
 from pipelines.store.objects.keys import built_with, own_ingredients, selecting
 from pipelines.store.objects.session import Session
 from pipelines.store.place.outcome import PartitionKeys
+from pipelines.training.recipes import recipe_changes
 from pipelines.walks import walk
 
 Action = Literal["hit", "stale", "run", "maybe"]
@@ -157,7 +159,7 @@ def _plan_one(
     old = _old_ingredients(session, stage, partition, before)
     if step.missing is not None:
         if stage.has_recipe and not must_build(session, stage.name, partition):
-            model = reuse_from_earlier_run(session, stage)
+            model = reuse_from_earlier_run(session, stage, inputs)
             if model is not None:  # the model stays, whatever the stages before it produce
                 drift = explain(model.made_by, own, None, names)
                 return Planned(stage.name, partition, "stale", tuple(drift), model.key)
@@ -180,6 +182,8 @@ def _plan_one(
     elif not reasons:
         source = ingredients["inputs"].get(SOURCE)
         reasons = [_explain_source([], source)] if before and source else ["never run"]
+    changes = recipe_unlike_the_release(session, stage, inputs, own.get("recipe", {}))
+    reasons += [f"another recipe than the released model's: {change}" for change in changes]
     return Planned(stage.name, partition, "run", tuple(reasons), key)
 
 
@@ -225,9 +229,9 @@ def explain(
             if then.get(name) != now.get(name)
         ]
     if "recipe" in own:
-        first = dict.fromkeys(own["recipe"], 1)  # made before there were recipes
-        then, now = old.get("recipe", first), own["recipe"]
-        reasons += [f"recipe: {name} {then.get(name)} → {now.get(name)}" for name in _changed(then, now)]
+        reasons += [
+            f"recipe: {change}" for change in recipe_changes(own["recipe"], old.get("recipe", {}), own["recipe"])
+        ]
     code = [name for name in _changed(old["code"], own["code"]) if not name.startswith(DATA_FILE)]
     reasons += [f"code: {name}" for name in code if not ("recipe" in own and name.startswith(_MEASURES))]
     reasons += _explain_files(old["code"], own["code"], file_names)

@@ -83,13 +83,15 @@ def _used(session: Session, stage: Stage) -> list[StageConfig]:
 
 def _recipe(session: Session, stage: Stage) -> dict[str, Any]:
     """Returns the declared versions, and the files and packages that hold data such as a model's weights."""
-    config = session.configs[stage.table]
-    recipe = config.recipe(stage.name)
-    packages = config.data_packages() if recipe else ()
-    files = session.code.of_data(config.data_files()) if recipe else {}
+    configs = [session.configs[table] for table in (stage.table, *stage.runs)]
+    recipe = {part: version for config in configs for part, version in config.recipe(stage.name).items()}
+    if not recipe:
+        return {"recipe": {}, "data": {}}
+    packages = sorted(name for config in configs for name in config.data_packages())
+    files = session.code.of_data([file for config in configs for file in config.data_files()])
     # A declared version stands for our code. Code of other packages counts by content.
-    plugins = session.code.of_others(config.plugin_references()) if recipe else {}
-    found = {"recipe": recipe, "data": files | {name: _version(name) for name in sorted(packages)}}
+    plugins = session.code.of_others([module for config in configs for module in config.plugin_references()])
+    found = {"recipe": recipe, "data": files | {name: _version(name) for name in packages}}
     return {**found, "plugins": plugins} if plugins else found
 
 

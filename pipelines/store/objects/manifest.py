@@ -90,6 +90,11 @@ class Manifest:
             return None
         return {**self.lineage["ingredients"], **self.lineage.get("built_with", {})}
 
+    @property
+    def recipe(self) -> dict[str, int]:
+        """The declared versions of the computation; empty if none were recorded."""
+        return dict(self.lineage.get("ingredients", {}).get("recipe", {}))
+
     def to_json(self) -> dict[str, Any]:
         """Returns the joint manifest document."""
         return {

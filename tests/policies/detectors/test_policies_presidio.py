@@ -20,7 +20,7 @@ TEXTS = (
 
 def differing(policy):
     """The texts in which the policy and plain ``analyze`` find other things."""
-    whole = load_pipeline(MODEL, frozenset({*policy.needs, *presidio_engine.CONTEXT, "parser"}))
+    whole = load_pipeline(MODEL, frozenset({*policy.needs, *presidio_engine.CONTEXT}))
     annotator, engine = Annotator(whole), policy._engine
     found = []
     for text in TEXTS:
