@@ -271,4 +271,3 @@ def make_doc(nlp: Language, text: str, starts: Sequence[int], ends: Sequence[int
     if doc.to_array("LENGTH").tolist() == [len(word) for word in words] and doc.to_array("SPACY").tolist() == spaces:
         return doc
     return Doc(nlp.vocab, words=words, spaces=spaces)
-
