@@ -267,8 +267,9 @@ def make_doc(nlp: Language, text: str, starts: Sequence[int], ends: Sequence[int
     is_short = len(text) < _LONG_RUN_LENGTH
     if is_short and starts and not starts[0] and ends[-1] == len(text):
         doc = nlp.tokenizer(text)
-        if _ranges(doc) == [*starts, *ends]:  # then each gap is one space
-            doc.user_data[_TEXT] = text
+        at, lengths = doc.to_array(["IDX", "LENGTH"]).T.tolist()
+        if at == [*starts] and lengths == [end - start for start, end in zip(starts, ends, strict=True)]:
+            doc.user_data[_TEXT] = text  # each gap is one space
             return doc
     words = [text[start:end] for start, end in zip(starts, ends, strict=True)]
     spaces = [end < following for end, following in zip(ends, [*starts[1:], *ends[-1:]], strict=True)]
@@ -280,11 +281,3 @@ def make_doc(nlp: Language, text: str, starts: Sequence[int], ends: Sequence[int
     if doc.to_array("LENGTH").tolist() == [len(word) for word in words] and doc.to_array("SPACY").tolist() == spaces:
         return doc
     return Doc(nlp.vocab, words=words, spaces=spaces)
-
-
-def _ranges(doc: Doc) -> list[int]:
-    """Returns the starts of a Doc's tokens, then their ends."""
-    offsets = doc.to_array(["IDX", "LENGTH"]).astype("int64")
-    offsets[:, 1] += offsets[:, 0]
-    ranges: list[int] = offsets.T.ravel().tolist()
-    return ranges

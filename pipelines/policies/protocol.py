@@ -6,6 +6,7 @@ fitted on other rows, or carries finds over from other rows of a document, coupl
 
 from __future__ import annotations
 
+import functools
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
@@ -233,6 +234,11 @@ def check_offsets(text: str, starts: Sequence[int], ends: Sequence[int]) -> None
         raise ValueError("visible text lies outside all tokens")
 
 
+@functools.lru_cache(maxsize=1024)
+def _is_label(label: str) -> bool:
+    return LABEL_PATTERN.fullmatch(label) is not None
+
+
 def check_spans(spans: Iterable[Any], num_tokens: int) -> list[Span]:
     """Returns the spans as `Span` values, sorted, without repeats.
 
@@ -243,7 +249,7 @@ def check_spans(spans: Iterable[Any], num_tokens: int) -> list[Span]:
     for start, end, label, policy, score in spans:
         if not 0 <= start < end <= num_tokens:
             raise ValueError("a span is empty or out of range")
-        if not isinstance(label, str) or LABEL_PATTERN.fullmatch(label) is None or not isinstance(policy, str):
+        if not isinstance(label, str) or not _is_label(label) or not isinstance(policy, str):
             raise ValueError("a span's label must be capitals, digits and underscores")
         if not (math.isfinite(score) and 0.0 <= score <= 1.0):
             raise ValueError("a span's score must be between 0 and 1")

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from pipelines.policies.detectors.finds import Range, merge_ranges
-from pipelines.policies.detectors.first_pass import NUMERIC, count, holds, kind, last_runs
+from pipelines.policies.detectors.first_pass import NUMERIC, count, holds, kind, last_runs, may_hold_capital
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS
 from pipelines.policies.english.ordinary import without_ordinary
 from pipelines.policies.english.word_lists import word_lists
@@ -275,7 +275,7 @@ def _cores(text: str) -> Iterator[Range]:
     for match in _UNIT.finditer(text) if "#" in text or holds(text, _UNIT_WORD) else ():
         if match[0][0].isupper() or match[0].lower().startswith(("apt", "suite", "ste")):
             yield match.span()
-    if holds(text, NUMERIC):
+    if holds(text, NUMERIC) and may_hold_capital(text):
         yield from _cued(text)
     if "\n" in text:
         yield from (match.span(1) for match in _LINE.finditer(text) if not _has_plain_word(match[1]))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from pipelines.language import entities_of
 from pipelines.policies.detectors.specs import HIGH_LABELS, LOW_LABELS, OTHER_CORPORA, SPECS
 from pipelines.policies.english.ordinary import without_ordinary
 from pipelines.policies.options import PolicyOptions
@@ -35,8 +36,8 @@ class HighEntityPolicy(NamedPolicy):
         """
         if sentence.doc is None:
             raise ValueError("an entity policy needs a Doc")
-        typed = [(e, OTHER_CORPORA.get(e.label_, e.label_)) for e in sentence.doc.ents]
-        found = [Span(e.start, e.end, label, self._name) for e, label in typed if label in self.labels]
+        typed = [(start, end, OTHER_CORPORA.get(label, label)) for start, end, label in entities_of(sentence.doc)]
+        found = [Span(start, end, label, self._name) for start, end, label in typed if label in self.labels]
         return without_ordinary(found, sentence, self._dates_and_numbers, by_model=True)
 
 

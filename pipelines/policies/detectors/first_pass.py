@@ -68,6 +68,11 @@ def holds(text: str, kind: int) -> bool:
     return _words_of(text)[0] & kind != 0
 
 
+def may_hold_capital(text: str) -> bool:
+    """Returns false if a text has no capital, and no letter outside ASCII."""
+    return not text.isascii() or text != text.lower() or _words_of(text)[0] == EVERY
+
+
 def count(text: str, kind: int) -> int:
     """Returns the number of words of a kind. It is very large if it is not known."""
     kinds, words = _words_of(text)

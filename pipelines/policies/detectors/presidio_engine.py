@@ -18,13 +18,14 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+import phonenumbers
 import regex
 import tldextract
 from phonenumbers import phonenumberutil
 from presidio_analyzer import AnalyzerEngine, EntityRecognizer, Pattern, PatternRecognizer, RecognizerResult
 from presidio_analyzer.context_aware_enhancers import LemmaContextAwareEnhancer
 from presidio_analyzer.nlp_engine import NlpArtifacts, SpacyNlpEngine
-from presidio_analyzer.predefined_recognizers import EmailRecognizer, UrlRecognizer
+from presidio_analyzer.predefined_recognizers import EmailRecognizer, PhoneRecognizer, UrlRecognizer
 from presidio_analyzer.recognizer_registry import RecognizerRegistryProvider
 from spacy.tokens import Doc
 from spacy.tokens import Span as DocSpan
@@ -46,6 +47,8 @@ _MONTH: Final = re.compile(r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)
 _IP: Final = re.compile(r"::|[0-9A-Fa-f]:")
 _IP_DIGITS: Final = re.compile(r"\d\.\d")
 _MAC: Final = re.compile(r"[0-9A-Fa-f]{2}[:-]|[0-9A-Fa-f]{4}\.")
+_MAC_MARKS: Final = 5
+_MAC_DOTS: Final = 2
 _CRYPTO_LENGTH: Final = 26
 _CRYPTO: Final = re.compile(rf"\w{{{_CRYPTO_LENGTH}}}")
 _IBAN: Final = re.compile(r"[^\W\d_]{2}\d\d")
@@ -57,6 +60,8 @@ _DIGIT_RUN: Final = re.compile(
     rf"\d(?:[{_PHONE_MARKS}]{{0,4}}\d){{3,}}" if _PHONE_MARKS is not None else r"\d(?:\D{0,6}\d){3,}"
 )
 _SHORT_NUMBERS: Final = re.compile(r"16[489]")
+MIN_PHONE_DIGITS: Final = 7
+"""Digits of the shortest number that is valid in one of Presidio's regions other than Germany."""
 
 
 @functools.lru_cache(maxsize=4)
@@ -83,6 +88,11 @@ def _may_hold_address_of_machine(text: str) -> bool:
     return has_digits or (":" in text and _IP.search(text) is not None)
 
 
+def _may_hold_mac(text: str) -> bool:
+    has_marks = text.count(":") >= _MAC_MARKS or text.count("-") >= _MAC_MARKS or text.count(".") >= _MAC_DOTS
+    return has_marks and _MAC.search(text) is not None
+
+
 def _may_hold_crypto(text: str) -> bool:
     return any(len(piece) >= _CRYPTO_LENGTH for piece in text.split()) and _CRYPTO.search(text) is not None
 
@@ -100,8 +110,20 @@ def _may_hold_phone(text: str) -> bool:
     return False
 
 
-def _found_by(pattern: re.Pattern[str]) -> Callable[[str], bool]:
-    return lambda text: pattern.search(text) is not None
+def phone_regions(text: str, regions: Sequence[str]) -> list[str]:
+    """Returns the regions of which a text may hold a telephone number.
+
+    Without a ``+``, the library reads a number as one of the region, or as one with the prefix for calls abroad. So it
+    finds none of a region that it does not know ("UK"), and all but German numbers have `MIN_PHONE_DIGITS`.
+    """
+    if "+" in text or "＋" in text:
+        return list(regions)
+    is_short = _num_digits(text) < MIN_PHONE_DIGITS
+    return [r for r in regions if r in phonenumbers.SUPPORTED_REGIONS and (r == "DE" or not is_short)]
+
+
+def _found_by(pattern: re.Pattern[str], mark: str = "", num_digits: int = 0) -> Callable[[str], bool]:
+    return lambda text: mark in text and _num_digits(text) >= num_digits and pattern.search(text) is not None
 
 
 GATES: Final[Mapping[str, Callable[[str], bool]]] = {
@@ -115,12 +137,12 @@ GATES: Final[Mapping[str, Callable[[str], bool]]] = {
     "MedicalLicenseRecognizer": _digits(7),
     "CryptoRecognizer": _may_hold_crypto,
     "DateRecognizer": _may_hold_date,
-    "IbanRecognizer": _found_by(_IBAN),
+    "IbanRecognizer": _found_by(_IBAN, num_digits=2),
     "IpRecognizer": _may_hold_address_of_machine,
-    "MacAddressRecognizer": _found_by(_MAC),
+    "MacAddressRecognizer": _may_hold_mac,
     "PhoneRecognizer": _may_hold_phone,
-    "UrlRecognizer": _found_by(_URL),
-    "EmailRecognizer": _found_by(_AT),
+    "UrlRecognizer": _found_by(_URL, "."),
+    "EmailRecognizer": _found_by(_AT, "@"),
 }
 """Necessary conditions by class of recogniser. Text that fails the test cannot hold a find of the recogniser."""
 
@@ -301,6 +323,16 @@ def make_analyzer(model: str, needs: frozenset[str], language: str, recognizers:
             for p in UrlRecognizer.PATTERNS
         )
 
+    class FewRegionsPhoneRecognizer(PhoneRecognizer):  # type: ignore[misc]
+        """Presidio's recogniser, which looks only for numbers of regions that the text may hold."""
+
+        GATED_AS = "PhoneRecognizer"
+
+        def analyze(self, text: str, entities: list[str], nlp_artifacts: Any = None) -> list[RecognizerResult]:
+            self.supported_regions = phone_regions(text, self.DEFAULT_SUPPORTED_REGIONS)
+            found: list[RecognizerResult] = super().analyze(text, entities, nlp_artifacts)
+            return found
+
     # Recognisers call it on their own finds.
     EntityRecognizer.remove_duplicates = staticmethod(without_nested)
     engine: Any = SpacyNlpEngine(models=[{"lang_code": language, "model_name": model}])
@@ -310,7 +342,7 @@ def make_analyzer(model: str, needs: frozenset[str], language: str, recognizers:
         registry_configuration={"supported_languages": [language]}
     ).create_recognizer_registry()
     registry.add_nlp_recognizer(nlp_engine=engine)
-    for own in (OfflineEmailRecognizer, LinearUrlRecognizer):
+    for own in (OfflineEmailRecognizer, LinearUrlRecognizer, *([FewRegionsPhoneRecognizer] if gates() else ())):
         registry.remove_recognizer(own.GATED_AS)
         registry.add_recognizer(own(supported_language=language))
     for reference in recognizers:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from pipelines.policies.english.common_words import COMMON_WORDS
 from pipelines.policies.english.name_lists import has_name
 
 _LABELS: Final = frozenset(
@@ -31,6 +32,22 @@ _QUOTES: Final = frozenset("\"'`“”")
 _COMMENT: Final = re.compile(
     r"#|(?<!:)//|/\*|--\s|(?:user|login|owner|author|name|by|assignee|password|secret|token)\W{0,3}$", re.I
 )
+ATTRIBUTE: Final = re.compile(r"[a-z_]\w{0,60}(?:\.[a-z_]\w{0,60}){1,4}")
+"""A name of an attribute, with what it belongs to."""
+
+SITE: Final = re.compile(r".*\.(?:com|org|net|edu|gov|io|info|biz|[a-z]{2})", re.I | re.S)
+"""A name of a site."""
+
+_RAISED: Final = re.compile(r"(?:[a-z]\w{0,40}\.){1,5}[A-Z]\w{0,60}(?:Error|Exception)")
+_FILE: Final = re.compile(
+    r"[./\w-]{1,80}\.(?:sh|py|rs|md|pl|so|cc|ps|js|ts|go|java|rb|php|tf|zip|cpp|hpp|css|json|ya?ml)"
+)
+_CALLED: Final = re.compile(r"\(| ?(?:=(?!=)|\+=)")
+_OPERATOR: Final = re.compile(r"(?:[-+*/%<>=&|(\[]|return)\s?$")
+_LIMIT: Final = re.compile(r"max_|_max")
+"""A part of the name of a variable that is also a name."""
+
+_TOO_SHORT: Final = 2
 
 
 def is_identifier_of_code(text: str, start: int, end: int, label: str) -> bool:
@@ -55,3 +72,22 @@ def is_identifier_of_code(text: str, start: int, end: int, label: str) -> bool:
         return False
     words = [word.lower() for word in _WORD.findall(re.sub(r"([a-z])([A-Z])", r"\1 \2", find)) if len(word) > 2]
     return not has_name(words)
+
+
+def has_listed_name(find: str) -> bool:
+    """Returns true if a word of a find is a listed name, and no other word."""
+    words = (word.lower() for word in _WORD.findall(_LIMIT.sub("", find)) if len(word) > _TOO_SHORT)
+    return has_name(words)
+
+
+def is_attribute(find: str, before: str, after: str) -> bool:
+    """Returns true for a file or an attribute in code: ``os.system(``, ``+ b.price``, ``./build.sh``. A name stays."""
+    if has_listed_name(find) and not all(
+        word in COMMON_WORDS for word in _WORD.findall(find) if len(word) > _TOO_SHORT
+    ):
+        return False
+    if _FILE.fullmatch(find.strip("\"'")) or _RAISED.fullmatch(find):
+        return True
+    if ATTRIBUTE.fullmatch(find.rstrip("(")) is None or SITE.fullmatch(find):
+        return False
+    return find.endswith("(") or _CALLED.match(after) is not None or _OPERATOR.search(before) is not None

@@ -98,11 +98,14 @@ _LONG: Final = 2
 
 def is_size_or_operand(find: str, before: str) -> bool:
     """Returns true for a size, a distance, a number that code compares or defines, and a colour of a style sheet."""
+    if before.endswith(": #"):
+        return (_COLOUR.fullmatch(find) or _FORM.fullmatch(find)) is not None
+    if not any(map(str.isdigit, find)):
+        return False
     if _FORM.fullmatch(find):
         return True
-    if before.endswith(": #"):
-        return _COLOUR.fullmatch(find) is not None
-    return len(find) <= _LONGEST_OPERAND and find.isdecimal() and _OPERAND.search(before) is not None
+    may_be_operand = len(find) <= _LONGEST_OPERAND and find.isdecimal() and ("=" in before or "#define" in before)
+    return may_be_operand and _OPERAND.search(before) is not None
 
 
 def is_everyday(find: str, before: str, after: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
+from bisect import bisect_left
 from typing import Final, NamedTuple
 
 from pipelines.policies.english.common_words import AMBIGUOUS_WORDS, COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS, UNITS
@@ -35,24 +36,30 @@ _NAMED: Final = re.compile(
     r"|sincerely,|best,|love,|cheers,|thanks,))\s?$",
     re.I,
 )
+_LONGEST_CUE: Final = 13
+"""Characters before a find in which a match of the pattern above lies, with the one before it."""
+
 _PLACED: Final = re.compile(r"(?<!\w)(?:in|at|from|with|for|by|to|near|into|via) (?:the )?$", re.I)
 _WHERE: Final = re.compile(
     r"(?<!\w)(?:in|of|from|to|across|around|throughout|over) (?:the )?"
     r"(?:[A-Z][a-z]+(?: [A-Z][a-z]+)?(?:, (?:and )?| and | or ))?$",
     re.I,
 )
-_PERSONAL: Final = re.compile(
-    r"(?<!\w)(?:i|i['’]?m|i['’]?ve|me|my|mine|myself|we|us|our|ours|you|your|he|she|him|his|her|hers|they|them|their"
-    rf"|born|dob|died|married|admitted|{PLACEHOLDER})(?!\w)",
-    re.I,
-)
-_ARTICLE: Final = re.compile(r"^(?:the|a|an) ", re.I)
+_PERSONAL: Final = word_lists("rows")["person"] | word_lists("rows")["personal"] | {PLACEHOLDER.lower()}
+_ARTICLES: Final = frozenset({"the", "a", "an"})
 _VERSION: Final = re.compile(r"[ -]?(?:v?[0-9]{1,2}(?:\.[0-9]{1,2})?(?: ?(?:pro|max|mini))?)$", re.I)
 _ENDS: Final = re.compile(r"(?:\A|[.!?] ?)\Z")
 _BEGINS: Final = re.compile(r" ?(?:[.!?]|\Z)")
 _TITLES: Final = re.compile(
     r"(?<!\w)(?:" + "|".join(sorted(t.replace("_", " ") for t in _LISTS["titles"] if "_" in t)) + r")(?!\w)", re.I
 )
+_TITLE_WORDS: Final = frozenset(max(re.split("[_']", title), key=len) for title in _LISTS["titles"] if "_" in title)
+"""A word of each name of several words."""
+
+_RUN: Final = re.compile(r"\w+")
+_CASES: Final = str.maketrans("İıſK", "iisk")
+"""The letters that patterns which ignore case take for other ones, beside those that small letters make equal."""
+
 _FEW: Final = 3
 _SENTENCE: Final = 5
 """Words of a row below which it may be a line of an address."""
@@ -71,13 +78,11 @@ class Row(NamedTuple):
 
     Attributes:
         is_personal: flag that it has a pronoun or a word of somebody's life, or a placeholder.
-        num_words: number of its words.
-        titles: one byte per character, 1 in names of works, events and sights of several words.
+        num_words: number of its words, if it has fewer than five. Else five.
     """
 
     is_personal: bool
     num_words: int
-    titles: bytearray
 
 
 def is_made_of_words(find: str, label: str, before: str, after: str, row: Row) -> bool:
@@ -92,7 +97,7 @@ def is_made_of_words(find: str, label: str, before: str, after: str, row: Row) -
     if label not in _NAME_LABELS or _REST.fullmatch(_WORD.sub("", find)) is None:
         return False
     words = _WORD.findall(find.removesuffix("'s").removesuffix("’s"))
-    if not words or PLACEHOLDER in words or _NAMED.search(before) or words[-1].lower() in _PREMISES:
+    if not words or PLACEHOLDER in words or _NAMED.search(before[-_LONGEST_CUE:]) or words[-1].lower() in _PREMISES:
         return False
     if all(word.lower() in _TECHNICAL for word in words):
         return not is_alone(before, after)
@@ -104,12 +109,32 @@ def is_made_of_words(find: str, label: str, before: str, after: str, row: Row) -
 
 
 @functools.lru_cache(maxsize=16)
+def runs_of(text: str) -> frozenset[str]:
+    """Returns the runs of letters, digits and ``_`` of a text in small letters.
+
+    A word stands between characters of other kinds in a text, in any case of its letters, if and only if it is one of
+    these. So one set answers what else a pattern would search for.
+    """
+    return frozenset(_RUN.findall((text if text.isascii() else text.translate(_CASES)).lower()))
+
+
+@functools.lru_cache(maxsize=16)
 def facts_of(text: str) -> Row:
     """Returns what the rules must know about a whole row."""
-    titles = bytearray(len(text))
-    for match in _TITLES.finditer(text):
-        titles[slice(*match.span())] = b"\x01" * len(match[0])
-    return Row(_PERSONAL.search(text) is not None, len(_WORD.findall(text)), titles)
+    return Row(not _PERSONAL.isdisjoint(runs_of(text)), min(len(_WORD.findall(text)), _SENTENCE))
+
+
+def is_title(text: str, start: int, end: int) -> bool:
+    """Returns true if a find stands inside the name of a work, an event or a sight of several words."""
+    titles = _titles(text)
+    at = bisect_left(titles, (start + 1,))
+    return at > 0 and end <= titles[at - 1][1]
+
+
+@functools.lru_cache(maxsize=16)
+def _titles(text: str) -> list[tuple[int, ...]]:
+    """Returns the characters of the names of several words, in order."""
+    return [] if _TITLE_WORDS.isdisjoint(runs_of(text)) else [match.span() for match in _TITLES.finditer(text)]
 
 
 def is_alone(before: str, after: str) -> bool:
@@ -126,19 +151,22 @@ def is_known(find: str, label: str, before: str, after: str, row: Row) -> bool:
         before, after: text next to it.
         row: facts about the row.
     """
-    if label not in _LABELS or _NAMED.search(before) or is_alone(before, after):
+    if label not in _LABELS or _NAMED.search(before[-_LONGEST_CUE:]) or is_alone(before, after):
         return False
-    bare = _ARTICLE.sub("", find.removesuffix("'s").removesuffix("’s").strip(" .,!?").lower()).replace("’", "'")
+    bare = find.removesuffix("'s").removesuffix("’s").strip(" .,!?").lower().replace("’", "'")
+    article, space, rest = bare.partition(" ")
+    bare = rest if space and article in _ARTICLES else bare
     key = bare.replace(" ", "_")
     words = _WORD.findall(find)
+    has_digit = any(map(str.isdigit, find))
     if (
         words
-        and not any(map(str.isdigit, find))
+        and not has_digit
         and words[0].isupper()
         and all(w.lower() in (_TECHNICAL if w.isupper() else COMMON_WORDS) for w in words)
     ):
         return True
-    if key in _KNOWN or _VERSION.sub("", bare).replace(" ", "_") in _KNOWN:
+    if key in _KNOWN or (has_digit and _VERSION.sub("", bare).replace(" ", "_") in _KNOWN):
         return True
     if key in _LISTS["peoples"]:
         following = re.match(r" ([^\W\d_]+)", after)

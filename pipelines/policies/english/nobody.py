@@ -15,13 +15,14 @@ from typing import Final, NamedTuple
 
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS, UNITS
 from pipelines.policies.english.everyday_numbers import STREETS, may_be_part
-from pipelines.policies.english.known_words import WORDS, is_alone, is_word
+from pipelines.policies.english.known_words import WORDS, is_alone, is_word, runs_of
 from pipelines.policies.english.name_lists import has_name, personal_names
 from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.protocol import PLACEHOLDER
 
 _LISTS: Final = word_lists("known")
 _TERMS: Final = word_lists("ordinary")
+_ROWS: Final = word_lists("rows")
 _THINGS: Final = word_lists("known_things")["things"] | _LISTS["wholes"]
 _PREMISES: Final = _LISTS["premises"] | word_lists("street_words")["strong"] | STREETS
 _MEASURES: Final = UNITS | _TERMS["measures"]
@@ -41,13 +42,13 @@ _NAMES: Final = frozenset(
     | {"NORP", "NRP", "LANGUAGE"}
 )
 _NUMBERS: Final = frozenset({"CARDINAL", "DATE", "DATE_TIME", "MONEY", "ORDINAL", "PERCENT", "QUANTITY", "TIME"})
-_LIFE: Final = re.compile(
-    r"(?<!\w)(?:i|i['’](?:d|ll)|i['’]?(?:m|ve)|me|my|mine|myself|he|she|him|his|her|hers|himself|herself|who"
-    rf"|{PLACEHOLDER}|(?:lives?|living|lived|been) (?:in|at|to|with|near|on|by|next)|mr|mrs|ms(?=\. [A-Z])"
-    rf"|dr|miss|its? an?|it['’]s an?|born|dob|died|{'|'.join(sorted(_LISTS['life']))})(?!\w)",
+_LIFE: Final = _LISTS["life"] | _ROWS["person"] | _ROWS["somebody"] | {PLACEHOLDER.lower()}
+_LIFE_PHRASE: Final = re.compile(
+    r"(?<!\w)(?:(?:lives?|living|lived|been) (?:in|at|to|with|near|on|by|next)|ms(?=\. [A-Z])|(?:its?|it['’]s) an?)"
+    r"(?!\w)",
     re.I,
 )
-_SOFT: Final = re.compile(r"(?<!\w)(?:we|us|our|you|u|your|they|them|their)(?!\w)", re.I)
+_SOFT: Final = _ROWS["reader"] | _ROWS["group"]
 """Words of a group or of the reader. Such a row keeps amounts and large numbers."""
 
 _WORD: Final = re.compile(r"[^\W\d_]+")
@@ -82,7 +83,6 @@ _RATIO: Final = re.compile(r"(?:1[3-9]|[2-9]\d|\d{3})/(?:1[3-9]|[2-9]\d|\d{3})")
 """A fraction that is no date."""
 
 _REFERENCE: Final = re.compile(r"(?<!\w)(?:clos(?:es|ed)|fix(?:es|ed)|resolves?|issues?|pr|bug|see|\() ?#$", re.I)
-_READER: Final = re.compile(r"(?<!\w)(?:you|u|your|they|them|their)(?!\w)", re.I)
 _MONTH: Final = re.compile(rf"(?<!\w)(?:{'|'.join(_TERMS['months'])})[a-z]{{0,6}}(?!\w)", re.I)
 _ORDINAL: Final = re.compile(r"(?:first|second|third|th)(?!\w)", re.I)
 _PART_OF_YEAR: Final = re.compile(r"(?:week|half|quarter|decade) of", re.I)
@@ -91,13 +91,8 @@ _YEAR: Final = re.compile(r"(?<!\d)(?:1[89]|20)\d\d(?!\d|s)")
 _YEARS: Final = re.compile(r"(?:between|from) (?:1[0-9]|20)\d\d (?:and|to) (?:1[0-9]|20)\d\d")
 _OF_YEAR: Final = re.compile(r"(?<!\w)(?:in|since|by|until|during|before|after|around|for) $")
 _STANDARD: Final = re.compile(r"(?<!\w)(?:iso|rfc|pep|ieee|din|ansi|en) ?$", re.I)
-_PUBLIC: Final = re.compile(
-    r"(?<!\w)(?:clos(?:ed|es|ing)|open(?:s|ing)?|deadline|due|holidays?|festival|celebrated|launch(?:ed|es)?|released?)(?!\w)",
-    re.I,
-)
-"""Words of dates that hold for everybody."""
-
 _MONEY: Final = re.compile(r"[A-Z]{3} ?[0-9]{1,3}(?:[.,][0-9]{3})*(?:[.,][0-9]{2})?")
+_DIGIT: Final = re.compile(r"\d")
 _DIGITS: Final = re.compile(r"[0-9]+")
 _BARE: Final = re.compile(r"\d{4,}")
 _AMOUNT: Final = re.compile(r" ?(?:ms|[kmgt]i?b|[a-z]{3,}s)(?!\w)", re.I)
@@ -129,6 +124,14 @@ _SYNTAX: Final = re.compile(
     r"|sudo|kubectl|Traceback|File) |, line \d|at \w{1,40}\.\w{1,40}:\d",
     re.M,
 )
+_MARK: Final = re.compile(r"[(){}=<>&|;$!_:-]")
+_KEYWORDS: Final = (
+    *("def ", "import ", "const ", "public ", "static ", "void ", "SELECT ", "FROM ", "CREATE ", "TABLE ", "INSERT "),
+    *("PRIMARY ", "return ", "docker ", "git ", "npm ", "pip ", "sudo ", "kubectl ", "Traceback ", "File ", ", line "),
+    *("Error", "Exception"),
+)
+"""A text without such a mark or word has no match of the pattern above."""
+
 _QUOTED: Final = re.compile(
     r"\"[^\"\n]{0,200}\"?|(?<!\w)'[^'\n]{0,200}'?|`[^`\n]{0,200}`?|[“‘][^”’\n]{0,200}"
     r"|(?:(?<!:)//|(?<!\S)#(?=\s)|/\*|(?<!\S)--\s|TODO|FIXME|(?:author|owner|by|name|user)\W{1,3})[^\n]{0,200}",
@@ -142,15 +145,6 @@ _VALUE: Final = re.compile(r"(?<!\w)([A-Za-z][A-Za-z0-9]{0,11})[: ]{1,2}(?=[0-9]
 _QUANTITY: Final = r"(?:[A-Z][A-Za-z0-9]{0,5}|[0-9]{1,3}(?:[./][0-9]{1,3})?)"
 _MEASUREMENT: Final = re.compile(rf"{_QUANTITY}(?:[,; ]{{1,2}}{_QUANTITY}){{0,5}}")
 _PROGRAM: Final = re.compile(r"[\w.~:`]*(?:[a-z\d`:~]_|_[a-z\d]|[a-z]\.[A-Za-z_]|[a-z][A-Z])[\w.]*(?:\([\w,= ]*\)?)?`*")
-_OF_PROGRAMS: Final = re.compile(
-    r"[`]|(?<!\w)(?:functions?|parameters?|params?|arguments?|args|kwargs|methods?|modules?|class(?:es)?|attributes?|tensors?|arrays?"
-    r"|ndarray|callbacks?|booleans?|bool|strings?|str|integers?|int|float|optional|dtype|instances?|constructor|iterator|decorator|defaults?"
-    r"|parser|tuples?|dict(?:ionary)?|subclass(?:es)?|namespace|metadata|library|config|nodes?|cached?|headers?|endpoints?|backend|matrix|compiler|implementation|runtime|api|json|sparse"
-    r"|interface|pointer|override[sn]?|initiali[sz]e[sd]?|deprecated|raises|returns)(?!\w)",
-    re.I,
-)
-"""Words of the documentation of programs."""
-
 _LIMITS: Final = frozenset({"max", "min"})
 _LONGEST: Final = 200
 """Characters of a find above which it stays."""
@@ -177,7 +171,6 @@ class Row(NamedTuple):
         is_lab: flag that it has two laboratory values.
         is_of_programs: flag that it tells of a program.
         is_public: flag that it has a word of a date that holds for everybody.
-        quoted: one byte per character, 1 in the strings and comments of code.
     """
 
     is_of_nobody: bool
@@ -187,7 +180,6 @@ class Row(NamedTuple):
     is_lab: bool
     is_of_programs: bool
     is_public: bool
-    quoted: bytearray
 
 
 _OF_SOMEBODY: Final = Row(
@@ -198,35 +190,47 @@ _OF_SOMEBODY: Final = Row(
     is_lab=False,
     is_of_programs=False,
     is_public=False,
-    quoted=bytearray(),
 )
 
 
 @functools.lru_cache(maxsize=16)
 def row_of(text: str) -> Row:
     """Returns what the rules must know about a whole row."""
-    is_log = _LOG.search(text) is not None
-    if _LIFE.search(text) is not None:
+    runs = runs_of(text)
+    has_digit = _DIGIT.search(text) is not None
+    is_log = has_digit and _LOG.search(text) is not None
+    if not _LIFE.isdisjoint(runs) or (not _ROWS["phrases"].isdisjoint(runs) and _LIFE_PHRASE.search(text) is not None):
         return _OF_SOMEBODY._replace(is_log=is_log)
     words = _WORD.findall(text)
-    is_code = _has_two(_SYNTAX.finditer(text))
-    is_lab = _has_two(match for match in _VALUE.finditer(text) if match[1].lower() in _LABORATORY)
+    may_be_code = _MARK.search(text) is not None or any(word in text for word in _KEYWORDS)
+    is_code = may_be_code and _has_two(_SYNTAX.finditer(text))
+    is_lab = has_digit and _has_two(match for match in _VALUE.finditer(text) if match[1].lower() in _LABORATORY)
     has_small = any(len(word) > _TINY and word.islower() for word in words)
     if not (is_lab or is_code or (has_small and len(words) >= _FEW)):
         return _OF_SOMEBODY._replace(is_log=is_log)
-    quoted = bytearray(len(text))
-    for match in _QUOTED.finditer(text) if is_code else ():
-        quoted[slice(*match.span())] = b"\x01" * len(match[0])
     return Row(
         is_of_nobody=True,
         is_code=is_code,
-        is_soft=_SOFT.search(text) is not None,
+        is_soft=not _SOFT.isdisjoint(runs),
         is_log=is_log,
         is_lab=is_lab,
-        is_of_programs=_OF_PROGRAMS.search(text) is not None,
-        is_public=_PUBLIC.search(text) is not None and _READER.search(text) is None,
-        quoted=quoted,
+        is_of_programs="`" in text or not _ROWS["programs"].isdisjoint(runs),
+        is_public=not _ROWS["public"].isdisjoint(runs) and _ROWS["reader"].isdisjoint(runs),
     )
+
+
+def is_quoted(text: str, start: int, end: int) -> bool:
+    """Returns true if a character of a find stands in a string or a comment of a line of code."""
+    return any(_quoted(text)[start:end])
+
+
+@functools.lru_cache(maxsize=16)
+def _quoted(text: str) -> bytearray:
+    """Returns one byte per character, 1 in the strings and comments of code."""
+    quoted = bytearray(len(text))
+    for match in _QUOTED.finditer(text):
+        quoted[slice(*match.span())] = b"\x01" * len(match[0])
+    return quoted
 
 
 def _has_two(matches: Iterable[re.Match[str]]) -> bool:
@@ -238,7 +242,7 @@ def is_log_time(find: str, row: Row) -> bool:
     return row.is_log and _STAMP.fullmatch(find) is not None
 
 
-def is_of_nobody(find: str, label: str, before: str, after: str, row: Row, start: int) -> bool:
+def is_of_nobody(find: str, label: str, before: str, after: str, row: Row, *, quoted: bool = False) -> bool:
     """Returns true if a find identifies nobody in a row that tells of nobody.
 
     Args:
@@ -246,7 +250,7 @@ def is_of_nobody(find: str, label: str, before: str, after: str, row: Row, start
         label: its label.
         before, after: text next to it.
         row: facts about the row.
-        start: first character of the find in the row.
+        quoted: flag that it stands in a string or a comment (`is_quoted`). It counts in code only.
     """
     if not row.is_of_nobody or len(find) > _LONGEST:
         return False
@@ -258,7 +262,7 @@ def is_of_nobody(find: str, label: str, before: str, after: str, row: Row, start
         return False
     if _SPECIES.fullmatch(before[-1:] + find + after[:1]):
         return True
-    is_plain_code = row.is_code and not any(row.quoted[start : start + len(find)])
+    is_plain_code = row.is_code and not quoted
     is_named = _NAMED.search(before) is not None and not (
         _REFERENCE.search(before) or (is_plain_code and before.endswith(("#", "_", "-")))
     )

@@ -11,13 +11,14 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from pipelines.policies.english.code import is_identifier_of_code
+from pipelines.policies.english.code import ATTRIBUTE, SITE, has_listed_name, is_attribute, is_identifier_of_code
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, UNITS
 from pipelines.policies.english.cues import CUE_AFTER, CUE_BEFORE, CUE_NEXT, identifies
 from pipelines.policies.english.everyday_numbers import is_everyday, is_size_or_operand
-from pipelines.policies.english.known_words import facts_of, is_alone, is_known, is_made_of_words
-from pipelines.policies.english.name_lists import has_name, personal_names
-from pipelines.policies.english.nobody import is_log_time, is_of_nobody, row_of
+from pipelines.policies.english.known_words import Row as Facts
+from pipelines.policies.english.known_words import facts_of, is_alone, is_known, is_made_of_words, is_title
+from pipelines.policies.english.name_lists import personal_names
+from pipelines.policies.english.nobody import Row, is_log_time, is_of_nobody, is_quoted, row_of
 from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.protocol import PLACEHOLDER, Sentence, Span
 
@@ -38,6 +39,14 @@ _NUMBER: Final = "CARDINAL"
 _OTHER: Final = "PERSON"
 """Labels that stand for all labels that are judged as they are."""
 
+_LIKE: Final = {
+    **dict.fromkeys(_NUMBERS - {"DATE"}, _NUMBER),
+    "DATE_TIME": "DATE",
+    **dict.fromkeys(("ORGANIZATION", "GPE", "LOC", "LOCATION", "PRODUCT", "WORK_OF_ART", "FAC", "EVENT", "LAW"), "ORG"),
+    "NORP": "NRP",
+}
+"""Labels of which the rules for words that everybody knows judge alike, so that their answers are remembered once."""
+
 _MAX_KNOWN: Final = 16_384
 """The number of finds whose answers are remembered. Policies find the same again, also in the next reading."""
 
@@ -52,10 +61,6 @@ _HAS_PLACEHOLDER: Final = re.compile(rf"(?<!\w){PLACEHOLDER}(?!\w)")
 _NEAR: Final = 40
 """Characters before and after a find in which its cues stand."""
 
-_TOO_SHORT: Final = 2
-_LIMIT: Final = re.compile(r"max_|_max")
-"""A part of the name of a variable that is also a name."""
-
 _LONGEST: Final = 200
 """Characters of a find above which it stays."""
 
@@ -67,21 +72,16 @@ _NOT_CODE: Final = re.compile(r"[\"'“”‘’`#]|\d\[|[^\W\d_][a-z]\]|=[0-9A-
 _ANNOUNCED: Final = re.compile(
     r"(?:pass\w*|secret|pin|words?|phrase|names?|named|called|answer|user|login)\W{1,3}(?:is )?$", re.I
 )
+_ANNOUNCING: Final = ("pass", "secret", "pin", "word", "phrase", "name", "called", "answer", "user", "login")
+"""A text without such letters has no match of the pattern above."""
+
 _SHORT_CODE: Final = re.compile(r"[-/]?[A-Za-z][0-9]{1,2}")
 _MONTH_OF_YEAR: Final = re.compile(r"[A-Z][a-z]{2,8} (?:19|20)[0-9]{2}")
 _AFTER_CODE: Final = re.compile(rf"(?:\d\w*|{PLACEHOLDER})[ -]$")
 _BEFORE_CODE: Final = re.compile(rf"\.?[ -](?:\w*\d|{PLACEHOLDER})")
 _AMOUNT: Final = re.compile(r"[A-Z]{3} ?[0-9]{1,3}(?:[.,][0-9]{3})*(?:[.,][0-9]{2})?")
 _FLAG: Final = re.compile(r"(?:-[A-Za-z]{1,2}|--[a-z][a-z-]{0,20})(?: [0-9]{1,5}(?::[0-9]{1,5})?)?")
-_RAISED: Final = re.compile(r"(?:[a-z]\w{0,40}\.){1,5}[A-Z]\w{0,60}(?:Error|Exception)")
 _EXCEPTION: Final = re.compile(r"[A-Z]\w{0,60}(?:Error|Exception|Warning|Interrupt)")
-_ATTRIBUTE: Final = re.compile(r"[a-z_]\w{0,60}(?:\.[a-z_]\w{0,60}){1,4}")
-_FILE: Final = re.compile(
-    r"[./\w-]{1,80}\.(?:sh|py|rs|md|pl|so|cc|ps|js|ts|go|java|rb|php|tf|zip|cpp|hpp|css|json|ya?ml)"
-)
-_CALLED: Final = re.compile(r"\(| ?(?:=(?!=)|\+=)")
-_SITE: Final = re.compile(r".*\.(?:com|org|net|edu|gov|io|info|biz|[a-z]{2})", re.I | re.S)
-_OPERATOR: Final = re.compile(r"(?:[-+*/%<>=&|(\[]|return)\s?$")
 _ASSIGNED: Final = re.compile(r" ?=(?!=) ?[\w\"'\[({-]|\(|\[|: ?(?:[0-9.]+|true|false|null|none)(?!\w)", re.I)
 _STEM: Final = re.compile(
     r"[a-z]{3,12}(?:mab|tinib|pril|sartan|statin|azole|cillin|cycline|mycin|olol|oxetine|prazole|tidine|gliptin|gliflozin"
@@ -164,40 +164,56 @@ def without_ordinary(
     if not found or dates_and_numbers == "all":
         return found
     text = sentence.text
-    cited = [match.span() for match in _CITED.finditer(text)] if " v" in text else []
+    cited = [match.span() for match in _CITED.finditer(text)] if " v. " in text or " vs. " in text else []
     kept: list[Span] = []
     weak: list[Span] = []
     for span in found:
         start, end = _without_placeholders(span, sentence)
         if any(first <= start and end <= last for first, last in cited):
             continue
-        before, after = text[max(0, start - _NEAR) : start], text[end : end + _NEAR]
+        find, before, after = text[start:end], text[max(0, start - _NEAR) : start], text[end : end + _NEAR]
         label = span.label if span.label in _TOLD_APART else _NUMBER if span.label in _NUMBERS else _OTHER
-        if is_ordinary(text[start:end], label, before, after, dates_and_numbers):
-            if dates_and_numbers == "careful" and span.label in _NUMBERS and _WHEN.search(text[start:end]):
+        if is_ordinary(find, label, before, after, dates_and_numbers):
+            if dates_and_numbers == "careful" and span.label in _NUMBERS and _WHEN.search(find):
                 weak.append(span)
             continue
         if is_identifier_of_code(text, start, end, span.label):
             continue
-        row = facts_of(text)
-        is_weak = (
-            0 not in row.titles[start:end]
-            or is_known(text[start:end], span.label, before, after, row)
-            or (by_model and is_made_of_words(text[start:end], span.label, before, after, row))
-            or is_log_time(text[start:end], row_of(text))
-            or (
-                is_of_nobody(text[start:end], span.label, before, after, row_of(text), start)
-                and (
-                    label != _NUMBER
-                    or _MONTH_OF_YEAR.fullmatch(text[start:end])
-                    or is_ordinary(text[start:end], label, before, after, "identifying")
-                )
-            )
+        row = row_of(text)
+        is_weak = is_title(text, start, end) or _is_weak(
+            find,
+            _LIKE.get(span.label, span.label),
+            before,
+            after,
+            facts_of(text),
+            row,
+            by_model=by_model,
+            quoted=row.is_code and is_quoted(text, start, end),
         )
         (weak if is_weak else kept).append(span)
     if weak and (kept or _HAS_PLACEHOLDER.search(text)):
         kept = sorted([*kept, *weak])
     return kept
+
+
+@functools.lru_cache(maxsize=_MAX_KNOWN)
+def _is_weak(
+    find: str, label: str, before: str, after: str, facts: Facts, row: Row, *, by_model: bool, quoted: bool
+) -> bool:
+    """Returns true for a find that stays only beside another find."""
+    return (
+        is_known(find, label, before, after, facts)
+        or (by_model and is_made_of_words(find, label, before, after, facts))
+        or is_log_time(find, row)
+        or (
+            is_of_nobody(find, label, before, after, row, quoted=quoted)
+            and (
+                label not in _NUMBERS
+                or _MONTH_OF_YEAR.fullmatch(find) is not None
+                or is_ordinary(find, _NUMBER, before, after, "identifying")
+            )
+        )
+    )
 
 
 def _without_placeholders(span: Span, sentence: Sentence) -> tuple[int, int]:
@@ -232,9 +248,10 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
         return True
     if len(find) > _LONGEST or label in _CERTAIN:
         return False
-    if _is_time_stamp(find, before, dates_and_numbers):
+    has_digit = any(map(str.isdigit, find))
+    if has_digit and _is_time_stamp(find, before, dates_and_numbers):
         return True
-    if is_size_or_operand(find, before) and not (CUE_BEFORE.search(before) or _ANNOUNCED.search(before)):
+    if is_size_or_operand(find, before) and not (CUE_BEFORE.search(before) or _is_announced(before)):
         return True
     if label in ("US_DRIVER_LICENSE", "ADDRESS") and _SPINE.search(before[-4:] + find + after[:4]):
         return True
@@ -242,18 +259,19 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
         return _is_machine_made(find, label, before, after)
     if not any(map(str.isalnum, find)):
         return True
-    if _SEMANTIC.fullmatch(find) or (_CAMEL.fullmatch(find) and not _has_name(find) and not _SITE.fullmatch(find)):
+    if has_digit and (_SEMANTIC.fullmatch(find) or (_NUMBERED.fullmatch(find) and not _is_announced(before))):
         return True
-    if _EXCEPTION.fullmatch(find) or _FLAG.fullmatch(find) or _is_short_code(find, before, after):
-        return _ANNOUNCED.search(before) is None
+    may_be_camel = "." in find or "::" in find
+    if may_be_camel and _CAMEL.fullmatch(find) and not has_listed_name(find) and not SITE.fullmatch(find):
+        return True
+    if _EXCEPTION.fullmatch(find) or _FLAG.fullmatch(find) or (has_digit and _is_short_code(find, before, after)):
+        return not _is_announced(before)
     if (label != "USERNAME" and _is_code(find)) or _is_number_of_a_thing(find, before, after, dates_and_numbers):
         return True
     words = _WORD.findall(find)
     lower = find.lower()
-    if _NUMBERED.fullmatch(find) and not _ANNOUNCED.search(before):
-        return True
     if label not in _NUMBERS:
-        if _ANNOUNCED.search(before):
+        if _is_announced(before):
             return False
         if len(words) > 1 and words[-1].lower() in _LISTS["named_after"]:
             return True
@@ -274,31 +292,34 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
             label == "USERNAME"
             and "_" in find
             and (_ASSIGNED.match(after) or before.endswith("#define "))
-            and (find.isupper() or not _has_name(find))
+            and (find.isupper() or not has_listed_name(find))
         ):
             return True
-        if _STEM.fullmatch(find) and not _has_name(find):
+        if _STEM.fullmatch(find) and not has_listed_name(find):
             return True
-        if (
-            (any(map(str.isdigit, find)) or label == "EVENT")
-            and is_everyday(find, before, after)
-            and not identifies(find, before, after)
-        ):
+        if (has_digit or label == "EVENT") and is_everyday(find, before, after) and not identifies(find, before, after):
             return True
         if len(find) == 1 or before.rstrip().endswith(PLACEHOLDER):
             return False
-        if _MIXED.search(find) or _HAS_ID.search(find):
+        if (has_digit or "@" in find) and (_MIXED.search(find) or _HAS_ID.search(find)):
             return False
         return bool(words) and find.islower() and all(map(_is_plain, words))
     if lower in _LISTS["technical"]:
         return True
-    if _ATTRIBUTE.fullmatch(find) and not _has_name(find):
+    if ATTRIBUTE.fullmatch(find) and not has_listed_name(find):
         return True
     if _PERCENT.fullmatch(find):
         return True
     if dates_and_numbers == "careful" and not is_everyday(find, before, after):
         return False
     return not identifies(find, before, after)
+
+
+def _is_announced(before: str) -> bool:
+    lower = before.lower()
+    return (any(word in lower for word in _ANNOUNCING) or not before.isascii()) and _ANNOUNCED.search(
+        before
+    ) is not None
 
 
 def _is_plain(word: str) -> bool:
@@ -312,22 +333,11 @@ def _is_short_code(find: str, before: str, after: str) -> bool:
     return _SHORT_CODE.fullmatch(find) is not None and not (_AFTER_CODE.search(before) or _BEFORE_CODE.match(after))
 
 
-def _is_attribute(find: str, before: str, after: str) -> bool:
-    """Returns true for a file or an attribute in code: ``os.system(``, ``+ b.price``, ``./build.sh``. A name stays."""
-    if _has_name(find) and not all(word in COMMON_WORDS for word in _WORD.findall(find) if len(word) > _TOO_SHORT):
-        return False
-    if _FILE.fullmatch(find.strip("\"'")) or _RAISED.fullmatch(find):
-        return True
-    if _ATTRIBUTE.fullmatch(find.rstrip("(")) is None or _SITE.fullmatch(find):
-        return False
-    return find.endswith("(") or _CALLED.match(after) is not None or _OPERATOR.search(before) is not None
-
-
 def _is_machine_made(find: str, label: str, before: str, after: str) -> bool:
     if label == "CODE":
         return (_NUMBERED.fullmatch(find) or _DOSE.fullmatch(find)) is not None
     if label == "URL":
-        return _CALL.fullmatch(find) is not None or _is_attribute(find, before, after)
+        return _CALL.fullmatch(find) is not None or is_attribute(find, before, after)
     if label == "US_DRIVER_LICENSE":
         return _is_short_code(find, before, after) and not (CUE_NEXT.search(before) or _LICENCE.search(before))
     if label == "ID_NUMBER":
@@ -363,21 +373,15 @@ def _is_code(find: str) -> bool:
     """Returns true for code without a string, a capitalised word, a long number or an address in it."""
     if _CODE.search(find) is None or _HAS_ID.search(find) or _NOT_CODE.search(find):
         return False
-    return not _has_name(find)
-
-
-def _has_name(find: str) -> bool:
-    """Returns true if a word of a find is a listed name, and no other word."""
-    words = (word.lower() for word in _WORD.findall(_LIMIT.sub("", find)) if len(word) > _TOO_SHORT)
-    return has_name(words)
+    return not has_listed_name(find)
 
 
 def _is_number_of_a_thing(find: str, before: str, after: str, dates_and_numbers: str) -> bool:
     """Returns true for a dose, for a short number after "version", "section" and the like, and for a size of data."""
-    if CUE_AFTER.match(after) or _REST_OF_PHONE.match(after):
-        return False
     follows_digit = _AFTER_DIGIT.search(before[-3:]) is not None
-    if _DOSE.fullmatch(find) and (find[0].isdigit() or follows_digit):
+    if not (follows_digit or any(map(str.isdigit, find))) or CUE_AFTER.match(after) or _REST_OF_PHONE.match(after):
+        return False
+    if (find[0].isdigit() or follows_digit) and _DOSE.fullmatch(find):
         return True
     if _SHORT_NUMBER.fullmatch(find) and (_UNIT_NEXT.match(after) or _TECHNICAL.search(before)):
         return True

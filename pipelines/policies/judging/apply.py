@@ -24,8 +24,9 @@ from pipelines.policies.protocol import Policy, check_offsets
 from pipelines.processes import die_with_parent, worker_pool
 
 CHUNK_SENTENCES: Final = 1_024
-CHUNK_TOKENS: Final = 65_536
-"""A chunk has fewer sentences if they are long, because annotated tokens take most of the memory."""
+CHUNK_TOKENS: Final = 16_384
+"""A chunk has fewer sentences if they are long: annotated tokens take most of the memory, and token vectors are
+remembered from the first reading of a chunk to the last (`pipelines.thinc_layers.MAX_ROWS`)."""
 
 WORKER_CHUNK_TOKENS: Final = 4_096
 """So few that no worker waits long for another at the end. Smaller chunks take longer per token."""

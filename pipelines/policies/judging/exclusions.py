@@ -57,6 +57,8 @@ class Exclusions:
         """Returns the spans that no exclusion covers. A failed row, and a mask in the original text, stay masked."""
         spans = list(spans)
         names = self._names_in(sentence.text) if self._names_in is not None and spans else ()
+        if not (names or self._labels or self._phrases):
+            return spans
         return [
             span
             for s in spans

@@ -43,15 +43,13 @@ def find_names(
 
 
 def complete(policies: Mapping[str, Any], sentence: Sentence, finds: Sequence[Span]) -> list[Span] | str:
-    """Returns what policies with a method ``complete`` add to finds, or the name of the policy that failed.
+    """Returns what policies, which all have a method ``complete``, add to finds. Or the name of the one that failed.
 
     Raises:
         MemoryError: memory ran out.
     """
     more: list[Span] = []
     for name, policy in policies.items() if finds else ():
-        if not hasattr(policy, "complete"):
-            continue
         try:
             more += check_spans(policy.complete(sentence, finds), sentence.num_tokens)
         except MemoryError:

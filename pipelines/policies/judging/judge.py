@@ -117,6 +117,7 @@ class Judge:
             raise ConfigError("redact.conservative: a policy for whole documents cannot vouch for single sentences")
         self._document_policies = {n: p for n, p in self._policies.items() if isinstance(p, DocumentPolicy)}
         self._speaker_policies = {n: p for n, p in self._policies.items() if isinstance(p, SpeakerPolicy)}
+        self._completing = {n: p for n, p in self._policies.items() if hasattr(p, "complete")}
         self._nonmasking = [*self._observed.values(), *([conservative] if conservative else [])]
         used = [*self._policies.values(), *self._nonmasking]
         # Policies that read the original text. Without placeholders, these are all policies.
@@ -236,9 +237,9 @@ class Judge:
                 finds = _find(policy, sentence)
                 if finds is None:
                     return name
-                found[name] = self._kept(finds, sentence)
+                found[name] = self._kept(finds, sentence) if finds else finds
             spans += found[name]
-        more = complete(self._policies, sentence, spans)
+        more = complete(self._completing, sentence, spans)
         return more if isinstance(more, str) else [*spans, *self._kept(more, sentence)]
 
     @contextmanager

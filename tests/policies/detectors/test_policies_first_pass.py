@@ -30,6 +30,9 @@ PIECES = (
     "hasło to kot12", "curl -u bob:secret1", "mysql -psecret1", "identified by 'abc12'", "password 'abc12'", "lot 5",
     "rural route 3", "RR12", "Elmstraße 12", "elmring 12", "x@y.de", "dot com", ". com", "naïve", "–", "“", "’", "…",
     "\u00ad", "\u0301", "\u200b", "µ", "ß", "²", "é", "the",
+    "thanks Priya", "shout out to Tunde", "love u Sofia", "AnnaKeller", "AB-123-CD", "AB12 34 56 A", "7 Elm 5",
+    "follow bob99 on telegram", "message bob99 on telegram", "find x on instagram",
+    "bob99 is my login", "log in as", "signed up with", "name",
     "apple river stone cloud green house table window garden flower orange silver",
 )  # fmt: skip
 FINDERS = {
@@ -45,12 +48,27 @@ FINDERS = {
 @example(["Please come to the corner of Elm and 5 Main"], " ", False)
 def test_open_gates_give_the_same_finds(name, pieces, joint, upper):
     text = joint.join(pieces)
-    text = text.upper() if upper else text
+    _check_open_gates(name, text.upper() if upper else text)
+
+
+@pytest.mark.parametrize("name", FINDERS)
+def test_open_gates_give_the_same_finds_in_each_piece(name):
+    for piece in PIECES:
+        _check_open_gates(name, piece)
+
+
+def _check_open_gates(name, text):
     gated = FINDERS[name](text)
     with patching() as patch:
         patch(first_pass, "_words_of", lambda text: (first_pass.EVERY, None))
         assert first_pass.holds("no number", first_pass.NUMERIC)  # every gate is open
+        assert first_pass.may_hold_capital("no capital")
         assert FINDERS[name](text) == gated
+
+
+def test_a_text_without_capitals_is_known():
+    assert not first_pass.may_hold_capital("no capital, 12")
+    assert all(map(first_pass.may_hold_capital, ("a Capital", "Éa", "é", "ж")))
 
 
 def test_words_are_counted_by_kind():

@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reticent
+from pipelines.policies.english.known_words import is_title, runs_of
 from pipelines.policies.english.nobody import is_of_nobody, row_of
 from pipelines.policies.english.ordinary import is_ordinary, without_ordinary
+from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.protocol import Sentence, Span
 from pipelines.settings.redact import RedactConfig
 
@@ -158,7 +160,56 @@ def test_a_find_is_left_out_only_in_rows_of_nobody_and_not_beside_a_name(
 ) -> None:
     start = text.index(find)
     before, after = text[:start], text[start + len(find) :]
-    assert is_of_nobody(find, label, before, after, row_of(text), start) is expected
+    assert is_of_nobody(find, label, before, after, row_of(text)) is expected
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "f(x", "a);", "a {", "a == b", "a <= b", "a => b", "a -> b", "a::b", "a && b", "a || b", "a = b", "a='b'", "a;",
+        "the <b>", "run --quiet now", "$ ls", "a.b(", "ERR! no", "a_b: c", "valueError", "anException", "def a",
+        "import a", "SELECT a", "FROM a", "CREATE a", "TABLE a", "INSERT a", "PRIMARY a", "return a", "docker a",
+        "git a", "npm a", "pip a", "sudo a", "kubectl a", "Traceback a", "File a", "a, line 5", "at a.b:5", "const a",
+        "public a", "static a", "void a",
+    ],
+)  # fmt: skip
+def test_two_marks_of_code_make_code(line: str) -> None:
+    assert row_of(f"{line}\n{line}").is_code
+    assert not row_of("the sign stands on the left side of a road").is_code
+
+
+@given(
+    st.lists(
+        st.sampled_from(("I", "me", "you’ll", "KID", "ſon", "ıt", "tripK", "İ", "i_", "x", "1me", "it's", " ", "-"))
+    )
+)
+def test_a_set_of_words_answers_what_a_pattern_would(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    for words in (*word_lists("rows").values(), word_lists("known")["life"]):
+        pattern = rf"(?<!\w)(?:{'|'.join(sorted(words))})(?!\w)"
+        assert words.isdisjoint(runs_of(text)) is (re.search(pattern, text, re.I) is None)
+
+
+def test_small_letters_are_those_that_patterns_take_for_equal() -> None:
+    letters = re.compile("[a-z]", re.I)
+    for character in map(chr, range(0x110000)):
+        small = runs_of(character) & frozenset("abcdefghijklmnopqrstuvwxyz")
+        assert bool(small) is (letters.fullmatch(character) is not None), hex(ord(character))
+
+
+@pytest.mark.parametrize(
+    ("text", "find", "expected"),
+    [
+        ("He wrote of the civil war, in May.", "civil war", True),
+        ("He wrote of the CIVIL WAR, in May.", "WAR", True),
+        ("He wrote of the civil war, in May.", "war, in", False),
+        ("He wrote of the civil war, in May.", "wrote", False),
+        ("He wrote of the war, and was civil.", "war", False),
+    ],
+)
+def test_names_of_several_words_are_found(text: str, find: str, expected: bool) -> None:
+    start = text.index(find)
+    assert is_title(text, start, start + len(find)) is expected
 
 
 def test_the_default_stays_out_of_keys() -> None:

@@ -3,12 +3,14 @@
 import importlib.metadata
 import inspect
 
+import phonenumbers
 import presidio_analyzer as presidio
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from presidio_analyzer import RecognizerResult
 from presidio_analyzer.context_aware_enhancers import LemmaContextAwareEnhancer
+from presidio_analyzer.predefined_recognizers import PhoneRecognizer
 
 from pipelines.policies.detectors import presidio_engine as engine
 
@@ -22,6 +24,45 @@ def test_the_gates_are_for_the_installed_release():
     from presidio_analyzer import predefined_recognizers
 
     assert [name for name in engine.GATES if not hasattr(predefined_recognizers, name)] == []
+
+
+DIGITS = st.text("0123456789 -()./", max_size=24)
+
+
+@given(st.lists(DIGITS, max_size=3), st.sampled_from([" ", " call ", " +1 ", " +49 ", " 011 ", " 00"]))
+@example(["089 1234"], " ")
+@example(["310 1234"], " ")
+@example(["(212) 555-0199"], " ")
+@example(["", "", "20 7946 0018"], " +44 ")
+def test_telephone_numbers_are_those_of_all_regions(pieces, joint):
+    text = joint.join(pieces)
+    made = engine.make_analyzer("en_core_web_sm", frozenset({"ner"}), "en", ())
+    (own,) = (r for r in made.registry.recognizers if engine.kind_of(r) == "PhoneRecognizer")
+    assert type(own) is not PhoneRecognizer
+    finds, of_all = (r.analyze(text, ["PHONE_NUMBER"]) for r in (own, PhoneRecognizer()))
+    assert [(r.start, r.end, r.score) for r in finds] == [(r.start, r.end, r.score) for r in of_all]
+
+
+def test_short_telephone_numbers_are_german():
+    known = [region for region in PhoneRecognizer.DEFAULT_SUPPORTED_REGIONS if region in phonenumbers.SUPPORTED_REGIONS]
+    assert engine.phone_regions("(212) 555-0199", PhoneRecognizer.DEFAULT_SUPPORTED_REGIONS) == known
+    assert engine.phone_regions("555-019", PhoneRecognizer.DEFAULT_SUPPORTED_REGIONS) == ["DE"]
+    for plus in "+＋":
+        assert engine.phone_regions(f"{plus}44", ("UK", "IL")) == ["UK", "IL"]
+    for code in {phonenumbers.country_code_for_region(region) for region in known} - {49}:
+        for region in phonenumbers.region_codes_for_country_code(code):
+            assert min(_lengths(code, region)) >= engine.MIN_PHONE_DIGITS, region
+    # A number with the prefix for calls abroad has two digits of the prefix, and those of the country.
+    abroad = min(
+        len(str(code)) + min(_lengths(code, region))
+        for code, regions in phonenumbers.COUNTRY_CODE_TO_REGION_CODE.items()
+        for region in regions
+    )
+    assert 2 + abroad >= engine.MIN_PHONE_DIGITS
+
+
+def _lengths(code, region):
+    return phonenumbers.PhoneMetadata.metadata_for_region_or_calling_code(code, region).general_desc.possible_length
 
 
 @pytest.mark.parametrize(

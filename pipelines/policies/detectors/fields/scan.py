@@ -6,7 +6,7 @@ Each separator is read with a bounded number of characters before and behind it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from pipelines.policies.detectors.fields.keys import THINGS, kinds_of, kinds_of_words, parts_of
@@ -89,7 +89,7 @@ class Row(NamedTuple):
 def find_fields(text: str) -> Iterator[Field]:
     """Yields the fields of a text. A value without quotes may reach to the end of its line."""
     named: Field | None = None  # the last field with a value that is the name of a field: key="Password" value="…"
-    for match in _SEPARATOR.finditer(text):
+    for match in _separators(text):
         if text.startswith("://", match.start()):
             continue
         kinds, key = _key_before(text, match.start())
@@ -105,13 +105,17 @@ def find_fields(text: str) -> Iterator[Field]:
                 if kinds_of(text[start:end]) & _SECRETS:
                     continue
             yield field
-    for element in _ELEMENT.finditer(text):
+    for element in _ELEMENT.finditer(text) if "</" in text else ():
         name = element[1].rpartition(":")[2]
         start, end = trimmed(text, *element.span(3))
         if start < end:
             attribute = _NAMED.search(element[2]) if element[2] else None
             kinds = kinds_of(name) or kinds_of(attribute[1] if attribute is not None else "")
             yield Field(kinds, start, end, "element", name)
+
+
+def _separators(text: str) -> Iterable[re.Match[str]]:
+    return _SEPARATOR.finditer(text) if ":" in text or "=" in text or not text.isascii() else ()
 
 
 def find_names(text: str) -> list[Range]:
@@ -121,7 +125,7 @@ def find_names(text: str) -> list[Range]:
     sign, or a part with several digits.
     """
     ranges: list[Range] = []
-    for match in _SEPARATOR.finditer(text):
+    for match in _separators(text):
         if text.startswith("://", match.start()):
             continue
         kinds, key = _key_before(text, match.start())

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pipelines.policies.detectors.finds import Find
+from pipelines.policies.detectors.first_pass import holds, kind
 from pipelines.policies.english.common_words import COMMON_WORDS, COURTESY_WORDS, FUNCTION_WORDS, NUMBER_WORDS
 from pipelines.policies.english.word_lists import word_lists
 
@@ -54,6 +55,8 @@ _AFTERWARDS: Final = re.compile(
     r"|\buse ([^\s,;:()]{2,64}) (?:to|for) (?:log|sign|logging|signing)[ -]?(?:in|on)?\b",
     re.I,
 )
+_FOLLOW_WORD: Final = kind(frozenset({"follow", "add", "find", "dm", "message", "tag"}))
+_AFTERWARDS_WORD: Final = kind(lambda word: word.startswith(("user", "login", "pass", "pin", "handle", "log", "sign")))
 _BIRTH: Final = re.compile(
     r"(?:is|was|on|[:=-]){0,2}[ \t:]{0,3}(?:on )?(\d{1,4}[-/. ]{1,2}(?:\d{1,2}|[A-Za-z]{3,9})[-/., ]{1,3}\d{2,4}"
     r"|[A-Za-z]{3,9}\.? \d{1,2}(?:st|nd|rd|th)?,? \d{2,4}"
@@ -95,10 +98,10 @@ def find_announced(text: str) -> Iterator[Find]:
         if value is not None:
             end_of_last = value[1]
             yield value
-    for match in _FOLLOW.finditer(text):
+    for match in _FOLLOW.finditer(text) if holds(text, _FOLLOW_WORD) else ():
         if match[1].lower() not in _PLAIN and match[1].lower() not in _NO_VALUE:
             yield match.start(1), match.end(1), "USERNAME"
-    for match in _AFTERWARDS.finditer(text):
+    for match in _AFTERWARDS.finditer(text) if holds(text, _AFTERWARDS_WORD) else ():
         group = next(number for number in (1, 3, 4) if match[number] is not None)
         written = match[group].strip("\"'“”‘’`").lower()
         kind = (

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Final
 
 from pipelines.policies.detectors.finds import Find
-from pipelines.policies.detectors.first_pass import NUMERIC, count, holds, kind
+from pipelines.policies.detectors.first_pass import NUMERIC, count, holds, kind, may_hold_capital
 from pipelines.policies.english.common_words import COMMON_WORDS, UNITS
 from pipelines.policies.english.spoken_numbers import MIN_ITEMS, find_spoken_numbers, is_item
 from pipelines.policies.english.word_lists import word_lists
@@ -287,6 +287,6 @@ _PLATE: Final = re.compile(
 
 def find_plates(text: str) -> Iterator[Find]:
     """Yields licence plates in the forms of several countries. Without a cue, only capitals count."""
-    for match in _PLATE.finditer(text):
+    for match in _PLATE.finditer(text) if may_hold_capital(text) else ():
         if not (match[0][:4].isdigit() and _YEAR.fullmatch(match[0][:4])):
             yield match.start(), match.end(), "LICENSE_PLATE"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pipelines.policies.detectors.finds import Find, find_all
-from pipelines.policies.detectors.first_pass import NUMERIC, count, holds, kind
+from pipelines.policies.detectors.first_pass import NUMERIC, count, holds, kind, may_hold_capital
 from pipelines.policies.detectors.identifiers.places import EVERYDAY, WORD_NAMES, is_listed
 from pipelines.policies.english.common_words import BASE_VERBS, FUNCTION_WORDS, VERB_FORMS
 
@@ -114,7 +114,8 @@ def find_forms(text: str) -> Iterator[Find]:
         if FUNCTION_WORDS.isdisjoint((match[1].lower(), match[2].lower())):
             yield *match.span(2), "PASSWORD"
     if holds(text, NUMERIC):
-        yield from find_all(text, "ID_NUMBER", _INSURANCE)
+        if may_hold_capital(text):
+            yield from find_all(text, "ID_NUMBER", _INSURANCE)
         if count(text, NUMERIC) >= _RUNS_OF_PLACE:
             yield from find_all(text, "ID_NUMBER", _PLACE)
     for match in _QUESTION.finditer(text) if holds(text, _QUESTION_WORD) else ():

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from pipelines.corpus.speakers import ROLE
 from pipelines.policies.detectors.finds import Find
+from pipelines.policies.detectors.first_pass import holds, kind, may_hold_capital
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS
 from pipelines.policies.english.known_words import WORDS
 from pipelines.policies.english.name_lists import more_given_names
@@ -83,6 +84,7 @@ _THANKED: Final = re.compile(
     r"(?:(?: and | & |, )([^\W\d_]{3,20}))?(?!\w)",
     re.I,
 )
+_THANKS_WORD: Final = kind(word_lists("rows")["thanks"])
 _NO_NAMES: Final = WORDS | EVERYDAY | frozenset().union(*word_lists("known").values())
 _CAMEL: Final = re.compile(r"(?<![\w.])[A-Z][a-z]{2,15}(?:[A-Z][a-z]{2,15}){1,2}(?![\w(])")
 _JOINED: Final = re.compile(r"(?<![\w./@-])[^\W\d_]{3,15}[._][^\W\d_]{3,15}(?![\w(/@-]|\.\w)")
@@ -129,12 +131,12 @@ def find_placed(text: str, words: Sequence[re.Match[str]], lower: Sequence[str])
         yield from _speakers(text)
     if ", " in text:
         yield from _surnames_first(text)
-    for match in _THANKED.finditer(text):
+    for match in _THANKED.finditer(text) if holds(text, _THANKS_WORD) else ():
         for group in (1, 2):
             name = match[group] or ""
             if name.istitle() and name.lower() not in _NO_NAMES:
                 yield *match.span(group), "PERSON"
-    for match in _CAMEL.finditer(text):
+    for match in _CAMEL.finditer(text) if may_hold_capital(text) else ():
         parts = [part.lower() for part in _HUMP.findall(match[0])]
         if any(map(is_listed, (parts[0], parts[-1]))) and all(part not in EVERYDAY for part in parts):
             yield match.start(), match.end(), "USERNAME"

@@ -14,7 +14,7 @@ from pipelines.policies.detectors.identifiers.contacts import find_contacts, fin
 from pipelines.policies.detectors.identifiers.forms import find_forms
 from pipelines.policies.detectors.identifiers.ibans import find_ibans
 from pipelines.policies.detectors.identifiers.keys import (
-    LONG_WORD,
+    SHORTEST_KEY,
     find_announced_keys,
     find_hexadecimal,
     find_keys,
@@ -107,5 +107,5 @@ def _all(text: str) -> Iterator[Find]:
         yield from find_hexadecimal(text)
     if has_digit or ":" in text:
         yield from find_machines(text)
-    if "-----BEGIN" in text or LONG_WORD.search(text):
+    if "-----BEGIN" in text or max(map(len, text.split()), default=0) >= SHORTEST_KEY:
         yield from find_keys(text)

@@ -41,8 +41,10 @@ def made_whole(sentence: Sentence, finds: Sequence[Span], policy: str) -> list[S
         for token in range(find.start_token, find.end_token):
             labels[token] = labels[token] or find.label
     grown: list[Span] = []
-    if any(map(str.isdigit, text)):
+    num_digits = sum(map(str.isdigit, text)) if None in labels else 0  # nothing is masked in part if all is masked
+    if num_digits:
         grown += _grown(sentence, labels, list(_TIGHT.finditer(text)), policy)
+    if num_digits > MIN_DIGITS:
         groups = [match for match in _GROUPS.finditer(text) if _is_number_in_part(sentence, labels, match)]
         grown += _grown(sentence, labels, groups, policy)
     if not text.isascii():

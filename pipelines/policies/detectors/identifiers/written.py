@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
 from collections.abc import Iterator
@@ -24,7 +25,7 @@ def as_it_looks(text: str) -> tuple[str, list[int]] | None:
     Returns:
         The text and its offsets, with one more for the end. None if the text looks the same.
     """
-    if text.isascii() and "&" not in text:
+    if "&" not in text and (text.isascii() or all(_plain(character) == character for character in set(text))):
         return None
     characters: list[str] = []
     offsets: list[int] = []
@@ -53,6 +54,7 @@ def find_encoded(text: str) -> Iterator[Find]:
             yield match.start(1), match.end(1), "PERSON"
 
 
+@functools.lru_cache(maxsize=4096)
 def _plain(character: str) -> str:
     if character.isascii():
         return character
