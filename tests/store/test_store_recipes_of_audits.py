@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from support.patches import Patch
 from support.toy import Toy
 from test_store_recipes import RECIPE, complete, key_of_the_model, make_older, planned
 
@@ -31,9 +32,9 @@ def run(ctx):
 
 
 @pytest.fixture
-def audited(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> Toy:
+def audited(toy: Toy, patch: Patch, monkeypatch: pytest.MonkeyPatch) -> Toy:
     """``join`` is the training of a release, and ``twin`` that of the audit's model. Nothing has run."""
-    monkeypatch.setitem(graph.GRAPH, "join", replace(graph.GRAPH["join"], has_recipe=True))  # type: ignore[arg-type]
+    patch.item(graph.GRAPH, "join", replace(graph.GRAPH["join"], has_recipe=True))  # type: ignore[arg-type]
     toy.edit("join", "    counted: bool = True\n", f"    counted: bool = True\n{RECIPE}")
     (toy.code / "twin.py").write_text(TWIN)
     twin = Stage(
