@@ -13,7 +13,7 @@ from pipelines.corpus.split import Splitter
 from pipelines.mask import MASK
 from pipelines.policies.detectors.name_words import fold, words_of
 from pipelines.policies.detectors.speakers import NameTable, SpeakersPolicy
-from pipelines.policies.english.addressing import everyday_words, grammar_words, rare_words
+from pipelines.policies.english.addressing import everyday_words, grammar_words, is_role, rare_words
 from pipelines.policies.judging.apply import Redactor, RedactorSpec
 from pipelines.policies.judging.by_hand import mask_by_hand
 from pipelines.policies.judging.judge import FAILED_LABEL, Judge, Request
@@ -109,7 +109,9 @@ def test_mentions(text, names, found):
 
 
 NAME = st.text(st.characters(categories=("Ll", "Lu")), min_size=3, max_size=8).filter(
-    lambda name: len(words_of(name)) == 1 and len(fold(name)) >= 3 and fold(name) not in KNOWN
+    lambda name: (
+        len(words_of(name)) == 1 and len(fold(name)) >= 3 and fold(name) not in KNOWN and not is_role(fold(name))
+    )
 )
 MARKS = st.sampled_from(
     ["", "@", ",", ":", "!", "?", "...", "'s", "’s", "_", "-", "(", ")", '"', "\U0001f600", "\n", "。"]
