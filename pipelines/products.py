@@ -42,8 +42,8 @@ class RowProduct:
     """
 
     def __init__(self, matrix: np.ndarray, gemm: Callable[..., np.ndarray]) -> None:
-        self._num_outputs, self._width = matrix.shape
-        self._matrix = np.zeros((-(-self._num_outputs // _TILE) * _TILE, self._width), dtype=np.float32)
+        self._num_outputs, width = matrix.shape
+        self._matrix = np.zeros((-(-self._num_outputs // _TILE) * _TILE, width), dtype=np.float32)
         self._matrix[: self._num_outputs] = matrix
         self._gemm = gemm
         with one_thread():

@@ -35,11 +35,11 @@ MAX_ROWS: Final = 32_768
 _BATCH_TOKENS: Final = 4_096
 """The number of tokens that are looked up together."""
 
-_MIXED: Final = ("maxout", "layernorm")
-_ROW_WISE: Final = frozenset({"ints-getitem", "hashembed", "maxout", "layernorm", "dropout"})
+_ROW_WISE: Final = frozenset({"ints-getitem", "hashembed"})
 _EMBEDDING: Final = ["extract_features", "list2ragged", "with_array", "with_array", "ragged2list"]
 _OUTSIDE: Final = bytes(8)
-_WINDOW: Final = ["expand_window", "maxout", "layernorm", "dropout"]
+_MIX: Final = ["maxout", "layernorm", "dropout"]
+_WINDOW: Final = ["expand_window", *_MIX]
 
 
 def _numbers() -> dict[Any, int]:
@@ -220,14 +220,20 @@ def _is_embedding_with_windows(node: Model[Any, Any]) -> bool:
     embedding, windows = node.layers
     if _names(embedding) != _EMBEDDING or not windows.name.startswith("with_array(residual("):
         return False
-    leaves = (leaf for layer in embedding.layers[2:4] for leaf in layer.layers[0].walk() if not leaf.layers)
+    embed, mix = embedding.layers[2:4]
     layers = _windows_of(windows)
-    return all(leaf.name in _ROW_WISE for leaf in leaves) and all(
+    is_known = all(leaf.name in _ROW_WISE for leaf in _leaves(embed)) and [leaf.name for leaf in _leaves(mix)] == _MIX
+    return is_known and all(
         layer.name.startswith("residual(")
-        and [leaf.name for leaf in layer.walk(order="dfs_pre") if not leaf.layers] == _WINDOW
+        and [leaf.name for leaf in _leaves(layer)] == _WINDOW
         and layer.layers[0].layers[0].attrs["window_size"] == 1
         for layer in layers
     )
+
+
+def _leaves(node: Model[Any, Any]) -> list[Any]:
+    """Returns the innermost layers of a node, in the order in which they compute."""
+    return [leaf for leaf in node.walk(order="dfs_pre") if not leaf.layers]
 
 
 def _names(node: Model[Any, Any]) -> list[str]:
@@ -241,8 +247,7 @@ def _windows_of(node: Model[Any, Any]) -> list[Model[Any, Any]]:
 
 def _mixed(layer: Model[Any, Any]) -> Callable[[np.ndarray], np.ndarray]:
     """Returns the function of a layer of maxout and normalisation, shape ``(n, inputs)`` to ``(n, width)``."""
-    leaves: list[Any] = [leaf for leaf in layer.walk(order="dfs_pre") if leaf.name in _MIXED]
-    maxout, norm = leaves
+    maxout, norm, _ = _leaves(layer)[-len(_MIX) :]
     width, pieces, _ = maxout.get_param("W").shape
     # The pieces of all outputs stand in blocks, so that the largest piece is found by whole blocks.
     weights = np.asarray(maxout.get_param("W")).transpose(1, 0, 2).reshape(width * pieces, -1)

@@ -22,8 +22,8 @@ _TOLERANCES: Final = {torch.float32: 2.0**-20, torch.float64: 2.0**-46}
 """Largest change of a clipped gradient between two passes, over max_grad_norm: the root mean square of its projections.
 The same operations on the same values change nothing. The tolerance is for kernels that add in any order."""
 
-
 NUM_DIRECTIONS: Final = 8
+"""The number of directions on which the gradient of a parameter is projected (K)."""
 
 
 class Directions:
