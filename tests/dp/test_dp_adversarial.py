@@ -9,7 +9,7 @@ import copy
 import numpy as np
 import pytest
 import torch
-from engine_models import seeded
+from engine_models import Backward, seeded
 from oracles import dp_gradients
 from torch import nn
 from torch.nn import functional
@@ -36,19 +36,6 @@ class Net(nn.Module):
 
     def forward(self, x):
         return self.last(self.program(self, torch.tanh(self.first(x))))
-
-
-class Backward(torch.autograd.Function):
-    """The identity, with any backward pass."""
-
-    @staticmethod
-    def forward(ctx, h, change):
-        ctx.change = change
-        return h.clone()
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return ctx.change(gradient), None
 
 
 def hooked(h, change):

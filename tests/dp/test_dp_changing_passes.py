@@ -9,7 +9,7 @@ import time
 
 import pytest
 import torch
-from engine_models import seeded
+from engine_models import Backward, seeded
 from oracles import dp_gradients
 from torch import nn
 from torch.nn import functional
@@ -33,19 +33,6 @@ class Growing:
 
     def next(self):
         return 1.5 ** next(self.runs) if self.is_on else 1.0
-
-
-class GrowingGradient(torch.autograd.Function):
-    """The identity, whose backward pass remembers how often it ran."""
-
-    @staticmethod
-    def forward(ctx, x, number):
-        ctx.number = number
-        return x.clone()
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return gradient * ctx.number.next(), None
 
 
 class GrowingLayer(nn.Module):
@@ -112,7 +99,7 @@ def hook_on_a_module(number):
 
 
 def own_function(number):
-    return lambda h: GrowingGradient.apply(torch.tanh(h), number)
+    return lambda h: Backward.apply(torch.tanh(h), lambda g: g * number.next())
 
 
 SETTINGS = {}
@@ -214,16 +201,8 @@ def test_one_pass_takes_norms_and_sum_from_the_same_gradients(program):
         assert share(engine, model, x) <= 1 + 1e-6
 
 
-class InPlace(torch.autograd.Function):
-    """The identity, whose backward pass changes the gradient that it was given, which torch forbids."""
-
-    @staticmethod
-    def forward(ctx, x):
-        return x.clone()
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return gradient.mul_(3)
+def in_place_function(h):
+    return Backward.apply(h, lambda gradient: gradient.mul_(3))
 
 
 def in_place_hook(h):
@@ -254,7 +233,7 @@ class Residual(nn.Module):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("is_slow", [False, True])
 @pytest.mark.parametrize("is_shared", [False, True])
-@pytest.mark.parametrize("change", [InPlace.apply, in_place_hook])
+@pytest.mark.parametrize("change", [in_place_function, in_place_hook])
 def test_a_gradient_that_is_changed_in_place_is_refused(change, is_shared, is_slow, mode):
     with seeded(0):
         model, x = Residual(change, is_shared=is_shared, is_slow=is_slow), torch.randn(1, 2, 3)

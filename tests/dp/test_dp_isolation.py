@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 import torch
-from engine_models import TinyLM, fused, gpt2, per_token, seeded
+from engine_models import Backward, TinyLM, fused, gpt2, per_token, seeded
 from hypothesis import given
 from hypothesis import strategies as st
 from private_loops import PrivateLoop, Texts, by_targets, cross_entropies, network, padded, rows, weights
@@ -75,22 +75,10 @@ class Coupled(nn.Module):
             before, self.seen = self.seen, out.detach().mean(0)
             return out if before is None else out - before
         if kind == "gradient scaled by the batch's norm":
-            return _Scaled.apply(out)
+            return Backward.apply(out, lambda g: g / g.norm())
         if kind == "direction turned by the batch's mean":
             return _Turned.apply(out)
         raise AssertionError(kind)
-
-
-class _Scaled(torch.autograd.Function):
-    """Nothing in the forward pass; gradients are divided by the norm of the whole batch's."""
-
-    @staticmethod
-    def forward(ctx, x):
-        return x.clone()
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return gradient / gradient.norm()
 
 
 class _Turned(torch.autograd.Function):

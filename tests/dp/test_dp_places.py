@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from engine_models import TinyLM
+from engine_models import Backward, TinyLM
 from private_loops import PrivateLoop, Texts, by_targets, cross_entropies, network, padded, rows
 from torch import nn
 from torch.utils.data import default_collate
@@ -40,22 +40,10 @@ def test_a_loss_that_depends_on_the_place_is_found(kind, mode):
     assert loop.engine.num_steps == 0
 
 
-class ByPlace(torch.autograd.Function):
-    """The forward pass says nothing; gradients of every other row are turned round."""
-
-    @staticmethod
-    def forward(ctx, x):
-        return x.clone()
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return gradient * (1 - 2 * (torch.arange(len(gradient)) % 2))[:, None]
-
-
 def test_a_gradient_that_depends_on_the_place_is_found():
     """Guards what neither losses nor norms tell: the direction of a gradient."""
     layer = nn.Identity()
-    layer.forward = ByPlace.apply
+    layer.forward = lambda x: Backward.apply(x, lambda g: g * (1 - 2 * (torch.arange(len(g)) % 2))[:, None])
     loop = PrivateLoop(model=network(layer))
     with pytest.raises(IsolationError, match="place in the batch"):
         loop.run()
