@@ -59,6 +59,9 @@ target_epsilon = 3
 target_delta = 8e-5
 max_eval_sentences = {held_out}
 """
+DEFAULTS: Final = {"train.target_epsilon": "3"}
+"""Settings of every corpus that some cells name and others leave out."""
+
 TASK: Final = """
 [corpus]
 inputs = ["corpus.jsonl"]

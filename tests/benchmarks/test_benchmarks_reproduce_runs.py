@@ -12,6 +12,7 @@ from benchmarks.reproduce import __main__ as command
 from benchmarks.reproduce import base, cache, corpora, results, running
 from benchmarks.reproduce.cells import Train
 from benchmarks.reproduce.papers import CELLS
+from pipelines.settings.train import TrainConfig
 
 
 @pytest.fixture
@@ -116,6 +117,17 @@ def test_figures_of_finished_runs_are_taken_without_time(place, patch):
         "full-eps-8-bleu.small.0.json",
         "full-eps-8-rouge-l.small.0.json",
     ]
+
+
+def test_a_cell_that_names_the_default_is_of_the_same_run_as_one_that_leaves_it_out(place, patch):
+    patch(running, "trained", lambda *_: {"accuracy_percent": 79.0})
+    patch(running, "model_of", lambda *_: None)
+    names = ("jft/table2/SST-2, DPSGD", "strong/table1/SST-2, full, ε = 3", "strong/table1/SST-2, full, ε = 8")
+    cells = [cell for cell in CELLS if cell.identity in names]
+    running.run_cell(cells[0], "small", 0, place)
+    found = [running.of_same_run(cell, "small", 0, place) for cell in cells[1:]]
+    assert [f and f["cell"] for f in found] == [names[0] if "ε = 3" in cell.identity else None for cell in cells[1:]]
+    assert {"train.target_epsilon": f"{TrainConfig().target_epsilon:g}"} == corpora.DEFAULTS
 
 
 def test_at_paper_scale_models_have_the_names_of_the_hub(place, tmp_path):
