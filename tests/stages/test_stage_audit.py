@@ -267,7 +267,7 @@ def split_of(folder, *texts):
 
 @pytest.mark.parametrize("has_digests", [True, False])
 def test_rows_that_an_upgrade_moved_do_not_pass_for_those_that_were_left_out(tmp_path, has_digests):
-    """Models of 0.2.0 have no digests, and count on the places alone."""
+    """Models of 0.3.0 have no digests, and count on the places alone."""
     for name in ("then", "now", "audit_model"):
         (tmp_path / name).mkdir()
     then = split_of(tmp_path / "then", "Call Ann.", "Dr. Ho is out.", "Bye.")

@@ -37,7 +37,7 @@ def left_out_rows(ctx: StageContext) -> frozenset[tuple[str, int]]:
     """Returns the rows that the audit's model was not trained on, by document and sentence index.
 
     An upgrade may have changed where sentences end. Then another text may stand at the place of a row, and the row is
-    not returned. Models that Reticent 0.2.0 trained have no digests of their rows, so all of these are returned.
+    not returned. Models that Reticent 0.3.0 trained have no digests of their rows, so all of these are returned.
     """
     rows = list(ctx.input("audit_model").table(MEMBERS).rows())
     places = frozenset((row["doc_id"], row["sentence_index"]) for row in rows)
