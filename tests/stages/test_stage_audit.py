@@ -13,6 +13,7 @@ from pipelines.artifacts import Source, Target
 from pipelines.attacks.epsilon_comparison import ClaimedProfile
 from pipelines.attacks.epsilon_estimates import epsilon_estimates
 from pipelines.attacks.epsilon_trials import Trials
+from pipelines.corpus.tables import SENTENCES
 from pipelines.graph import GRAPH
 from pipelines.report.people import audited_sentences
 from pipelines.settings.audit import AuditConfig
@@ -21,6 +22,7 @@ from pipelines.stages.audit import audit
 from pipelines.stages.audit import steps as audit_steps
 from pipelines.stages.audit.canaries import EXPOSURES
 from pipelines.stages.audit.canary_table import CANARIES
+from pipelines.stages.audit.records import MEMBERS, digests_of_rows, left_out_rows
 from pipelines.training import loop
 from pipelines.training.methods import dpsgd, sdpsgd_lstm
 
@@ -250,3 +252,36 @@ def test_a_training_without_a_game_on_people_says_why(tmp_path, method, noise, e
     found = audited(tmp_path, method=method, noise=noise, event=event, owner_records=4)
     assert found["person"] == []
     assert why in found["not_attacked"]["person"]
+
+
+def split_of(folder, *texts):
+    """A document with these sentences, as ``split`` writes it."""
+    with Target(folder=folder).table(SENTENCES) as writer:
+        for index, text in enumerate(texts):
+            writer.append(
+                doc_id="d", sentence_index=index, text=text, token_starts=[0], token_ends=[len(text)], char_start=0,
+                is_overlong_piece=False, speaker=None, domain=None, fold="train", label=None,
+            )  # fmt: skip
+    return folder
+
+
+@pytest.mark.parametrize("has_digests", [True, False])
+def test_rows_that_an_upgrade_moved_do_not_pass_for_those_that_were_left_out(tmp_path, has_digests):
+    """Models of 0.3.0 have no digests, and count on the places alone."""
+    for name in ("then", "now", "audit_model"):
+        (tmp_path / name).mkdir()
+    then = split_of(tmp_path / "then", "Call Ann.", "Dr. Ho is out.", "Bye.")
+    now = split_of(tmp_path / "now", "Call Ann.", "Dr.", "Ho is out.", "Bye.")
+    places = [("d", index) for index in range(3)]
+    contexts = [stage_context("audit_model", tmp_path / f"out-{n}", {}, {"split": n}) for n in (then, now)]
+    digests = digests_of_rows(contexts[0], places)
+    model = Target(folder=tmp_path / "audit_model")
+    with model.table(MEMBERS.whole if has_digests else MEMBERS) as writer:
+        for record, (doc_id, index) in enumerate(places):
+            digest = {"digest": digests[doc_id, index]} if has_digests else {}
+            writer.append(record=record, doc_id=doc_id, sentence_index=index, **digest)
+    inputs = [{"split": at, "audit_model": model.folder} for at in (then, now)]
+    found = [
+        left_out_rows(stage_context("audit_membership", tmp_path / f"at-{n}", {}, of)) for n, of in enumerate(inputs)
+    ]
+    assert found == [set(places), {("d", 0)} if has_digests else set(places)]

@@ -8,7 +8,7 @@ from pipelines.attacks.canaries import overlay_rows
 from pipelines.context import StageContext
 from pipelines.settings.audit import AuditConfig
 from pipelines.stages.audit.canary_table import drawn, write_canaries
-from pipelines.stages.audit.records import MEMBERS, Records
+from pipelines.stages.audit.records import MEMBERS, Records, digests_of_rows
 from pipelines.stages.audit.training import train_for_audit
 
 
@@ -21,7 +21,8 @@ def run(ctx: StageContext) -> dict[str, Any]:
     added = overlay_rows(canaries, in_distinct_sentences=config.copies_differ, included=coins)
     train_for_audit(ctx, added, [(doc_id, index) for _, doc_id, index in rows])
     write_canaries(ctx.out, canaries, coins)
-    with ctx.out.table(MEMBERS) as writer:
+    digests = digests_of_rows(ctx, {place for places in members for place in places})
+    with ctx.out.table(MEMBERS.whole) as writer:
         for number, doc_id, index in rows:
-            writer.append(record=number, doc_id=doc_id, sentence_index=index)
+            writer.append(record=number, doc_id=doc_id, sentence_index=index, digest=digests[doc_id, index])
     return {"num_left_out": len(members), "num_canaries": sum(coins.values())}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Final
 
 from pipelines.context import StageContext
@@ -23,8 +23,10 @@ from pipelines.tables import schema
 from pipelines.training.data.row_store import RecordRows, RowStore, StoredRecords, document_lengths
 from pipelines.training.data.rows import original_rows
 
-MEMBERS: Final = schema("members", "record: uint32, doc_id: string, sentence_index: uint32")
-"""The rows of each record that the audit's model was not trained on."""
+MEMBERS: Final = schema(
+    "members", "record: uint32, doc_id: string, sentence_index: uint32", optional="digest: binary", hashes=("digest",)
+)
+"""The rows of each record that the audit's model was not trained on, with digests of their text."""
 
 HELD_OUT: Final = ("test", "valid")
 _LARGEST_SHARE: Final = 4
@@ -32,9 +34,27 @@ _LARGEST_SHARE: Final = 4
 
 
 def left_out_rows(ctx: StageContext) -> frozenset[tuple[str, int]]:
-    """Returns the rows that the audit's model was not trained on, by document and sentence index."""
-    rows = ctx.input("audit_model").table(MEMBERS).rows(("doc_id", "sentence_index"))
-    return frozenset((row["doc_id"], row["sentence_index"]) for row in rows)
+    """Returns the rows that the audit's model was not trained on, by document and sentence index.
+
+    An upgrade may have changed where sentences end. Then another text may stand at the place of a row, and the row is
+    not returned. Models that Reticent 0.3.0 trained have no digests of their rows, so all of these are returned.
+    """
+    rows = list(ctx.input("audit_model").table(MEMBERS).rows())
+    places = frozenset((row["doc_id"], row["sentence_index"]) for row in rows)
+    if not rows or "digest" not in rows[0]:
+        return places
+    now = digests_of_rows(ctx, places)
+    return frozenset(place for row in rows if now.get(place := (row["doc_id"], row["sentence_index"])) == row["digest"])
+
+
+def digests_of_rows(ctx: StageContext, places: Container[tuple[str, int]]) -> dict[tuple[str, int], bytes]:
+    """Returns digests of the text (16 bytes) of the rows that stand at these places now."""
+    found = {}
+    for artifact in ctx.inputs["split"]:
+        for row in artifact.table(SENTENCES).rows(("doc_id", "sentence_index", "text")):
+            if (place := (row["doc_id"], row["sentence_index"])) in places:
+                found[place] = _digest((row["text"],))
+    return found
 
 
 class Records:
@@ -45,7 +65,8 @@ class Records:
         self._owners = _owners(ctx)
         texts: Counter[bytes] = Counter()
         digests = {
-            fold: [_digest(stored[number]) for number in range(len(stored))] for fold, stored in self._folds.items()
+            fold: [_digest(stored[number].texts) for number in range(len(stored))]
+            for fold, stored in self._folds.items()
         }
         for of_fold in digests.values():
             texts.update(of_fold)
@@ -129,8 +150,8 @@ def _is_private(ctx: StageContext, fold: str) -> Iterator[bool]:
                 yield is_private(row)
 
 
-def _digest(record: RecordRows) -> bytes:
-    return hashlib.blake2b("\n".join(record.texts).encode(), digest_size=16).digest()
+def _digest(texts: Iterable[str]) -> bytes:
+    return hashlib.blake2b("\n".join(texts).encode(), digest_size=16).digest()
 
 
 def _name(stored: StoredRecords, number: int) -> str:
