@@ -14,6 +14,7 @@ from pipelines.policies.detectors.identifiers.codes import find_codes, find_lett
 from pipelines.policies.detectors.identifiers.contacts import find_contacts, find_pages, find_spelled_mail
 from pipelines.policies.detectors.identifiers.forms import find_forms
 from pipelines.policies.detectors.identifiers.ibans import find_ibans
+from pipelines.policies.detectors.identifiers.introduced import find_introduced
 from pipelines.policies.detectors.identifiers.keys import (
     SHORTEST_KEY,
     find_announced_keys,
@@ -84,6 +85,7 @@ def _all(text: str) -> Iterator[Find]:
     yield from find_placed(text, words, lower_words)
     yield from find_names_in_scripts(text)
     yield from find_forms(text)
+    yield from find_introduced(text)
     if "=?" in text:
         yield from find_encoded(text)
     yield from find_letter_codes(text, words)
