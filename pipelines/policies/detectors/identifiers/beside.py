@@ -218,7 +218,7 @@ class _Row:
                 if is_bullet:
                     bullets.append(words)
         self._fill(chain, _FEW if is_bracketed else _SEVERAL)
-        self._fill(bullets, _SEVERAL)
+        self._fill(bullets, _FEW)
 
     def _fill(self, chain: Sequence[range], shortest: int) -> None:
         persons = [all(self.kinds[word] == _PERSON for word in words) for words in chain]

@@ -18,7 +18,7 @@ from pipelines.policies.english.known_words import WORDS
 from pipelines.policies.english.word_lists import word_lists
 
 _LISTS: Final = word_lists("places")
-_RELATIVES: Final = _LISTS["kin"] | _LISTS["relatives"]
+_RELATIVES: Final = _LISTS["kin"] | _LISTS["family"] | _LISTS["relatives"]
 
 
 def _any(words: frozenset[str]) -> str:
@@ -34,6 +34,7 @@ _RELATIVE: Final = re.compile(
     r"|(?-i:([a-zß-öø-ÿ]{4,20})(?=[ ](?:is|was|has|had|will|who|wants|needs|said|says)(?!\w))))",
     re.I,
 )
+_OF_FAMILY: Final = re.compile(rf"(?<![\w'’-])({_WORD})['’]s[ ]{_any(_LISTS['family'])}(?!\w)", re.I)
 _TITLED: Final = re.compile(rf"(?<!\w){_any(_LISTS['called'])}[ ]({_WORD})", re.I)
 _CALLING: Final = re.compile(
     rf"(?<!\w)(?:this[ ]is|it['’]?s|i['’]?m|i[ ]am)[ ]({_NAME})(?=[ ](?:again|here|speaking|calling)(?!\w))"
@@ -65,6 +66,7 @@ _END: Final = 100
 """Characters at the end of a text in which a signature lies."""
 
 _RELATIVE_WORD: Final = kind(_RELATIVES)
+_FAMILY_WORD: Final = kind(_LISTS["family"])
 _TITLED_WORD: Final = kind(_LISTS["called"])
 _CALLING_WORD: Final = kind(frozenset({"again", "here", "speaking", "calling"}))
 _NUMBERED_WORD: Final = kind(_LISTS["numbered"])
@@ -76,6 +78,7 @@ def find_introduced(text: str) -> Iterator[Find]:
     """Yields names after words of kinship and roles, in signatures, headers of chats, and lists of passengers."""
     for pattern, word in (
         (_RELATIVE, _RELATIVE_WORD),
+        (_OF_FAMILY, _FAMILY_WORD),
         (_TITLED, _TITLED_WORD),
         (_CALLING, _CALLING_WORD),
         (_NUMBERED, _NUMBERED_WORD),
