@@ -20,6 +20,7 @@ _ITEM: Final = (
 _RUN: Final = re.compile(rf"(?<![\w'’]){_ITEM}(?:[\s,.-]{{1,3}}{_ITEM}){{3,}}(?![\w'’])", re.I)
 _PIECE: Final = re.compile(r"[^\W_]+")
 _LETTER_WORDS: Final = frozenset(_SPELLING.split("|")) | {"ray"}
+_GREEK: Final = frozenset({"alpha", "delta"})
 _NUMBER: Final = frozenset(f"{_DIGIT}|{_TEEN}|{_TENS}".split("|"))
 _PHONE_DIGITS: Final = 7
 _WORDS: Final = _NUMBER | {"double", "triple", "hundred", "thousand", "dash", "hyphen", "underscore"}
@@ -41,8 +42,9 @@ def find_spoken_numbers(text: str) -> Iterator[tuple[int, int, str]]:
     for match in _RUN.finditer(text):
         pieces = [piece[0].lower() for piece in _PIECE.finditer(match[0])]
         num_digits = sum(piece in _NUMBER or piece.isdigit() for piece in pieces)
+        spelled = _LETTER_WORDS if not _LETTER_WORDS.isdisjoint(set(pieces) - _GREEK) else frozenset()
         num_letters = sum(
-            piece in _LETTER_WORDS or (len(piece) == 1 and piece.isalpha() and piece not in "aio") for piece in pieces
+            piece in spelled or (len(piece) == 1 and piece.isalpha() and piece not in "aio") for piece in pieces
         )
         if num_digits + num_letters < 3 or not any(piece.isalpha() for piece in pieces):
             continue

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from pipelines.policies.detectors.identifiers.places import EVERYDAY, WORD_NAMES, is_listed
@@ -69,12 +69,12 @@ def find_beside(sentence: Sentence, finds: Sequence[Span], policy: str) -> list[
     row = _Row(sentence, finds)
     if _OPEN not in row.kinds:
         return []
-    parts = {*row.parts(), *_parts_of_mail(sentence, finds)}
+    mail = dict.fromkeys(_parts_of_mail(sentence, finds), False)
     for _ in range(_ROUNDS):
         before = len(row.added)
         row.grow()
         row.fill_lists()
-        row.repeat({*parts, *row.parts()})
+        row.repeat({**row.parts(), **mail})
         if len(row.added) == before:
             break
     return [Span(*tokens, "PERSON", policy) for tokens in row.added]
@@ -131,38 +131,44 @@ class _Row:
         lower = self._lower[word]
         return self.kinds[word] == _OPEN and self._is_capital(word) and is_unknown(lower)
 
-    def parts(self) -> set[str]:
-        """Returns the parts of names of persons that may stand elsewhere alone, in small letters.
+    def parts(self) -> dict[str, bool]:
+        """Returns parts of names of persons that may stand elsewhere alone, and if they are written with a capital.
 
-        A name of one word counts if it is of no dictionary.
+        A name of one word counts if it is of no dictionary, and no abbreviation.
         """
-        found = set()
-        for at, kind in enumerate(self.kinds):
-            if kind == _PERSON and self._is_capital(at):
+        found: dict[str, bool] = {}
+        for at, (kind, lower) in enumerate(zip(self.kinds, self._lower, strict=True)):
+            if kind == _PERSON:
                 in_name = any(
                     self._gap(min(at, other)) == " " and 0 <= other < len(self.kinds) and self.kinds[other] >= _NAME
                     for other in (at - 1, at + 1)
                 )
-                lower = self._lower[at]
-                if is_unknown(lower) or (in_name and (lower in WORD_NAMES or len(lower) == _FEW)):
-                    found.add(lower)
+                is_lone = len(lower) > _SHORTEST and self._words[at][0].istitle()
+                is_short = self._words[at][0].isupper() and len(lower) <= _LONG and not self._text.isupper()
+                if (is_unknown(lower) and not is_short and (in_name or is_lone)) or (
+                    in_name and self._is_capital(at) and (lower in WORD_NAMES or len(lower) == _FEW)
+                ):
+                    found[lower] = found.get(lower, True) and self._is_capital(at)
         return found
 
-    def repeat(self, parts: set[str]) -> None:
-        """Adds the other mentions of parts of names.
+    def repeat(self, parts: Mapping[str, bool]) -> None:
+        """Adds the other mentions of parts of names, in small letters only if the part is, or is a listed name.
 
         A part that is also a word counts with a capital inside a sentence, or alone in its line.
         """
         for at, lower in enumerate(self._lower):
             if self.kinds[at] != _OPEN:
                 continue
+            is_capital = self._is_capital(at)
             follows = self._gap(at) == ", " and at + 1 < len(self.kinds) and lower == self._lower[at + 1]
             if follows and self.kinds[at + 1] == _PERSON:  # Bond, James Bond
                 self._add(at)
-            elif lower in parts:
+            elif lower in parts and is_unknown(lower):
+                if is_capital or not parts[lower] or is_listed(lower):
+                    self._add(at)
+            elif lower in parts and is_capital:
                 is_inside = at > 0 and self._gap(at - 1) in (" ", ", ") and len(lower) > _FEW
-                is_line = self._gap(at - 1).endswith("\n") and self._gap(at).lstrip(" ,.").startswith("\n")
-                if is_unknown(lower) or (self._is_capital(at) and (is_inside or is_line)):
+                if is_inside or (self._gap(at - 1).endswith("\n") and self._gap(at).lstrip(" ,.").startswith("\n")):
                     self._add(at)
 
     def grow(self) -> None:
@@ -181,6 +187,8 @@ class _Row:
                     self._add(beside)
                 if gap not in _GAPS:
                     continue
+                if self.kinds[at] == _NAME and not self._is_lone(at):
+                    continue
                 if gap == " " and (self._is_part(beside) or self._is_first_name(beside, step)):
                     self._add(beside)
                 elif 0 <= beyond <= last and self._gap(min(beside, beyond)) in _GAPS and self._is_joint(beside):
@@ -188,6 +196,13 @@ class _Row:
                     if is_name or self._is_part(beyond) or self._is_first_name(beyond, step):
                         self._add(beside)
                         self._add(beyond)
+
+    def _is_lone(self, word: int) -> bool:
+        """Returns true for the only word of a find that need not be a person: "Nwosu" as an organisation."""
+        return self._words[word][0].istitle() and not any(
+            0 <= other < len(self.kinds) and self.kinds[other] >= _NAME and self._gap(min(word, other)) in _GAPS
+            for other in (word - 1, word + 1)
+        )
 
     def _is_joint(self, word: int) -> bool:
         """Returns true for an initial, and for a word such as "van"."""

@@ -38,7 +38,8 @@ _OF_FAMILY: Final = re.compile(rf"(?<![\w'’-])({_WORD})['’]s[ ]{_any(_LISTS[
 _TITLED: Final = re.compile(rf"(?<!\w){_any(_LISTS['called'])}[ ]({_WORD})", re.I)
 _CALLING: Final = re.compile(
     rf"(?<!\w)(?:this[ ]is|it['’]?s|i['’]?m|i[ ]am)[ ]({_NAME})(?=[ ](?:again|here|speaking|calling)(?!\w))"
-    r"|(?<!\w)(?:hi|hiya|hello|hey|morning|afternoon|evening)[ ,]{1,2}(?:there[ ,]{1,2})?this[ ]is[ ]"
+    r"|(?<!\w)(?:hi|hiya|hello|hey|morning|afternoon|evening)[ ,]{1,2}(?:there[ ,]{1,2})?"
+    r"(?:this[ ]is|it['’]?s|i['’]?m|i[ ]am)[ ]"
     r"([^\W\d_]{4,20})(?=[ ](?:again|here|speaking|calling)(?!\w))",
     re.I,
 )
@@ -51,8 +52,9 @@ _ASK_FOR: Final = re.compile(
     re.I,
 )
 _SIGNED: Final = re.compile(
-    rf"(?:\n|[.!?)\]])[ \t\n]{{0,4}}[-–—~]{{1,2}}[ ]?((?:{_CAPITAL}\.?[ ]){{0,2}}{_NAME})"
-    r"(?:,?[ ](?-i:[A-Z]{2,5}|[A-Z][a-z]?[A-Z]))?[ \t.\n]{0,8}\Z"
+    rf"(?:(?:\n|[.!?)\]])[ \t\n]{{0,4}}[-–—~]{{1,2}}[ ]?|(?<!\w)(?i:regards|rgds|cheers|thanks|thx|thank[ ]you|best"
+    rf"|love|ta|yours)(?:[ ](?:again|sincerely|truly|faithfully))?,[ \n]{{1,3}})((?:{_CAPITAL}\.?[ ]){{0,2}}{_NAME})"
+    rf"(?:[ ](?:&|and|\+)[ ]({_WORD}))?(?:,?[ ](?:[A-Z]{{2,5}}|x{{1,3}}))?[ \t.\n]{{0,8}}\Z"
 )
 _HEADER: Final = re.compile(
     rf"^[ \t>]{{0,4}}({_NAME})[ \t]{{1,4}}(?:(?:today|yesterday)[ ])?(?:at[ ])?"
@@ -89,7 +91,7 @@ def find_introduced(text: str) -> Iterator[Find]:
     if text.rstrip()[-1:].isalpha() or text.rstrip()[-1:] == ".":
         signed = _SIGNED.search(text, max(0, len(text) - _END))
         if signed is not None:
-            yield from _name(signed)
+            yield from (found for group in (1, 2) for found in _name(signed, group))
     if "\n" in text and ":" in text and holds(text, NUMERIC):
         yield from _headers(text)
     for match in _FLYING.finditer(text) if "/" in text and holds(text, _TITLE_OF_FLIGHT) else ():
@@ -106,9 +108,11 @@ def _headers(text: str) -> Iterator[Find]:
             yield from _name(match)
 
 
-def _name(match: re.Match[str]) -> Iterator[Find]:
-    """Yields the name in the first group of a match that took part, up to the first word that is no part of it."""
-    group = match.lastindex or 0
+def _name(match: re.Match[str], group: int = 0) -> Iterator[Find]:
+    """Yields the name in a group of a match, or in that which took part, up to the first word that is no part of it."""
+    group = group or match.lastindex or 0
+    if match[group] is None:
+        return
     end = match.start(group)
     words = list(re.finditer(r"[^\W\d_]+(?:['’-][^\W\d_]+)*", match[group]))
     if match[group].islower():
