@@ -269,7 +269,8 @@ def _full_name(text: str, field: Field) -> Iterator[Find]:
 
     In a field of no list, another word must be a listed name.
     """
-    found = _FULL_NAME.match(text, field.start, field.end) if text[field.start].isupper() else None
+    stop = len(text) if field.style == ":" else field.end
+    found = _FULL_NAME.match(text, field.start, stop) if text[field.start].isupper() else None
     if found is None or (field.style != ":" and found.end() < field.end):
         return
     words = found[0].lower().split()
