@@ -247,7 +247,7 @@ class AddressesPolicy(NamedPolicy):
 
 def _may_hold_address(text: str) -> bool:
     has_digit = _DIGIT.search(text) is not None or (not text.isascii() and any(map(str.isdigit, text)))
-    if has_digit or (holds(text, _SPOKEN_WORD) and holds(text, _STRONG_WORD)):
+    if has_digit or (holds(text, _SPOKEN_WORD) and holds(text, _STRONG_WORD) and _SPELLED.search(text) is not None):
         return True
     return holds(text, _STREET_WORD) and _NAMED_STREET.search(text) is not None
 

@@ -49,6 +49,8 @@ def beside(marked: str) -> list[str]:
         ("⟦Zofia⟧ ferch ⟦Gwilym|ORG⟧ came", ["ferch"]),
         ("for Hazel R. ⟦Wrzesniak⟧", ["Hazel", "R"]),
         ("spoke to WRZESNIAK, ⟦ZOFIA⟧, who left", ["WRZESNIAK"]),
+        ("wed - ⟦Zofia⟧/⟦Kwaku⟧/Hunter", ["Hunter"]),
+        ("met ⟦Obi-ageliaku⟧ and Obi-ageliaku again", ["Obi-ageliaku"]),
         ("tue: [⟦Zofia⟧, Obiageliaku]\nwed: [Obiageliaku]", ["Obiageliaku", "Obiageliaku"]),
         ("- ⟦Zofia⟧ (at 8)\n- Big Al\n- Obiageliaku + kids", ["Obiageliaku"]),
         ("1 ⟦Zofia⟧, 2 ⟦Kwaku⟧, 3 Hunter, 4 Jac O-J, 5 Obiageliaku", ["Hunter", "Jac", "O-J", "Obiageliaku"]),
@@ -96,6 +98,8 @@ def test_words_beside_names_stay(marked):
         ("See you then!\n– Zofia & Obiageliaku", "Obiageliaku"),
         ("keys are in. Thanks, Obiageliaku x", "Obiageliaku"),
         ("Obiageliaku  9:15 AM\nwho has it?", "Obiageliaku"),
+        ("the passenger Obiageliaku (8) was bruised", "Obiageliaku"),
+        ("Parcel for Obiageliaku left at no 9", "Obiageliaku"),
         ("Passenger: WRZESNIAK/ZOFIA MRS\nRef", "WRZESNIAK/ZOFIA MRS"),
     ],
 )
@@ -115,6 +119,7 @@ def test_introduced_names_are_found(text, expected):
         "It was cold. - Great",
         "Doors  7:30 PM\nMusic  8:00 PM",
         "AND/OR MR",
+        "a parcel for Christmas, and the tenant Union met",
         "Yesterday's mother of all storms",
     ],
 )

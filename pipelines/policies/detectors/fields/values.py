@@ -271,7 +271,7 @@ def _full_name(text: str, field: Field) -> Iterator[Find]:
     """
     stop = len(text) if field.style == ":" else field.end
     found = _FULL_NAME.match(text, field.start, stop) if text[field.start].isupper() else None
-    if found is None or (field.style != ":" and found.end() < field.end):
+    if found is None or field.key[-4:].lower() == "name" or (field.style != ":" and found.end() < field.end):
         return
     words = found[0].lower().split()
     pieces = [words[0], *words[-1].split("-")]

@@ -28,13 +28,13 @@ _NAME: Final = 2
 _PERSON: Final = 3
 _LETTER: Final = "(?:[^\\W\\d_]|[\u0300-\u036f])"
 _WORD: Final = re.compile(rf"[^\W\d_]{_LETTER}{{0,40}}(?:['’-][^\W\d_]{_LETTER}{{0,40}}){{0,3}}")
-_SEPARATOR: Final = re.compile(r"[,;+&\n\[\]()|:<>{}\"]|[ ](?:and|or)[ ]")
+_SEPARATOR: Final = re.compile(r"[,;+&\n\[\]()|:/<>{}\"]|[ ](?:and|or)[ ]")
 _LEAD: Final = re.compile(r"[ \t>]{0,8}(?:[-*•–][ \t]{1,3}|\d{1,2}[.)]?[ \t]{1,2})?")
 _ITEM: Final = re.compile(
     rf"{_LETTER}[\w\u0300-\u036f'’.-]{{0,30}}(?:[ ]{_LETTER}[\w\u0300-\u036f'’.-]{{0,30}}){{0,2}}"
 )
 _AT: Final = re.compile(r"@|＠|[ (\[]at[ )\]]")
-_LINKS: Final = frozenset({",", ";", "+", "&", " and ", " or "})
+_LINKS: Final = frozenset({",", ";", "+", "&", "/", " and ", " or "})
 _GAPS: Final = frozenset({" ", ". "})
 _JOINTS: Final = word_lists("places")["particles"] - {"do", "la", "le", "das"}
 _TRIMMED: Final = " \t.!?'’"
@@ -143,7 +143,7 @@ class _Row:
                     self._gap(min(at, other)) == " " and 0 <= other < len(self.kinds) and self.kinds[other] >= _NAME
                     for other in (at - 1, at + 1)
                 )
-                is_lone = len(lower) > _SHORTEST and self._words[at][0].istitle()
+                is_lone = len(lower) > _SHORTEST and self._is_capital(at) and not self._words[at][0].isupper()
                 is_short = self._words[at][0].isupper() and len(lower) <= _LONG and not self._text.isupper()
                 if (is_unknown(lower) and not is_short and (in_name or is_lone)) or (
                     in_name and self._is_capital(at) and (lower in WORD_NAMES or len(lower) == _FEW)

@@ -46,6 +46,8 @@ _CALLING: Final = re.compile(
 _NUMBERED: Final = re.compile(
     rf"(?<!\w){_any(_LISTS['numbered'])}[ ](?:no\.?[ ]?|#)?\d{{1,4}}(?:,[ ]|[ ]\(|:[ ]|[ ][-–][ ])({_NAME})", re.I
 )
+_ROLE: Final = re.compile(rf"(?<![\w-]){_any(_LISTS['roles'])}[ ]({_NAME})", re.I)
+_MEANT_FOR: Final = re.compile(rf"(?<![\w-]){_any(_LISTS['meant_for'])}[ ]for[ ]({_NAME})", re.I)
 _ASK_FOR: Final = re.compile(
     rf"(?:^|[.!?;,(\n-][ ]{{0,2}}|\b(?:and|or|then|please)[ ])ask[ ]for[ ](?:(?:old|big|young|little)[ ])?({_WORD})"
     r"(?=[ ]?(?:[.,!?;)\n]|\Z|(?:at|on|in|when|if)(?!\w)))",
@@ -72,6 +74,8 @@ _FAMILY_WORD: Final = kind(_LISTS["family"])
 _TITLED_WORD: Final = kind(_LISTS["called"])
 _CALLING_WORD: Final = kind(frozenset({"again", "here", "speaking", "calling"}))
 _NUMBERED_WORD: Final = kind(_LISTS["numbered"])
+_ROLE_WORD: Final = kind(_LISTS["roles"])
+_MEANT_WORD: Final = kind(_LISTS["meant_for"])
 _ASK_WORD: Final = kind(frozenset({"ask"}))
 _TITLE_OF_FLIGHT: Final = kind(lambda word: word.endswith(("mr", "mrs", "ms", "miss", "mstr", "chd", "inf", "dr")))
 
@@ -84,6 +88,8 @@ def find_introduced(text: str) -> Iterator[Find]:
         (_TITLED, _TITLED_WORD),
         (_CALLING, _CALLING_WORD),
         (_NUMBERED, _NUMBERED_WORD),
+        (_ROLE, _ROLE_WORD),
+        (_MEANT_FOR, _MEANT_WORD),
         (_ASK_FOR, _ASK_WORD),
     ):
         for match in pattern.finditer(text) if holds(text, word) else ():
