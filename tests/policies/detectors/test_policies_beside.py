@@ -49,7 +49,7 @@ def beside(marked: str) -> list[str]:
         ("⟦Zofia⟧ ferch ⟦Gwilym|ORG⟧ came", ["ferch"]),
         ("for Hazel R. ⟦Wrzesniak⟧", ["Hazel", "R"]),
         ("spoke to WRZESNIAK, ⟦ZOFIA⟧, who left", ["WRZESNIAK"]),
-        ("wed - ⟦Zofia⟧/⟦Kwaku⟧/Hunter", ["Hunter"]),
+        ("wed: ⟦Zofia⟧/⟦Kwaku⟧/Hunter", ["Hunter"]),
         ("met ⟦Obi-ageliaku⟧ and Obi-ageliaku again", ["Obi-ageliaku"]),
         ("tue: [⟦Zofia⟧, Obiageliaku]\nwed: [Obiageliaku]", ["Obiageliaku", "Obiageliaku"]),
         ("- ⟦Zofia⟧ (at 8)\n- Big Al\n- Obiageliaku + kids", ["Obiageliaku"]),
