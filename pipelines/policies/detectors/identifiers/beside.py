@@ -199,7 +199,8 @@ class _Row:
 
     def _is_lone(self, word: int) -> bool:
         """Returns true for the only word of a find that need not be a person: "Nwosu" as an organisation."""
-        return self._words[word][0].istitle() and not any(
+        written = self._words[word][0]
+        return (written.istitle() or (written.isupper() and len(written) > _LONG)) and not any(
             0 <= other < len(self.kinds) and self.kinds[other] >= _NAME and self._gap(min(word, other)) in _GAPS
             for other in (word - 1, word + 1)
         )
@@ -251,7 +252,7 @@ class _Row:
         There are no words if the part has not the form of a name.
         """
         text = self._text
-        if not any(mark in text for mark in (", ", "; ", "\n", " + ")):
+        if not any(mark in text for mark in (", ", "; ", "\n", " + ", "/")):
             return
         at, word, separator = 0, 0, ""
         for match in [*_SEPARATOR.finditer(text), None]:
