@@ -67,6 +67,7 @@ def test_names_beside_found_ones_are_masked(marked, expected):
         "⟦Hunter Wrzesniak⟧ left. Hunter gatherers did not.",
         "⟦May Wrzesniak⟧ said you may go",
         "⟦NASA⟧ and NASA again",
+        "⟦XQZT Wrzesniak⟧ built it. XQZT again",
         "⟦Zofia⟧ Called me, and ⟦Zofia⟧ Then left",
         "Bread, ⟦Zofia⟧, milk and honey",
         "- ⟦Zofia⟧\n- Bread\n- Milk",
@@ -119,6 +120,7 @@ def test_introduced_names_are_found(text, expected):
         "It was cold. - Great",
         "Doors  7:30 PM\nMusic  8:00 PM",
         "AND/OR MR",
+        "Obiageliaku  7:30 PM\nWrzesniak  8:00 PM",
         "a parcel for Christmas, and the tenant Union met",
         "Yesterday's mother of all storms",
     ],
@@ -132,6 +134,7 @@ def test_plain_words_in_the_same_places_stay(text):
     [
         ("Scrutineer: Hunter Wrzesniak (row 6)", "Hunter Wrzesniak"),
         ("Interviewing officer: Obiageliaku Nwosu-Bee. Ref: 7", "Obiageliaku Nwosu-Bee"),
+        ("Interviewing officer: Obiageliaku Nwosu-Bee. Payroll ref of staff: 7", "Obiageliaku Nwosu-Bee"),
         ("Reported-by: Zofia Wrzesniak", "Zofia Wrzesniak"),
         ("Co-authored-by: zofia-w", "zofia-w"),
         ("Leaver: Obiageliaku Nwosu", "Obiageliaku Nwosu"),
