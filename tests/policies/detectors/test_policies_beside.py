@@ -120,6 +120,7 @@ def test_introduced_names_are_found(text, expected):
         "It was cold. - Great",
         "Doors  7:30 PM\nMusic  8:00 PM",
         "AND/OR MR",
+        "- Obiageliaku\n- Wrzesniak",
         "Obiageliaku  7:30 PM\nWrzesniak  8:00 PM",
         "a parcel for Christmas, and the tenant Union met",
         "Yesterday's mother of all storms",

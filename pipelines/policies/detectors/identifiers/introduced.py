@@ -58,14 +58,21 @@ _SIGNED: Final = re.compile(
     rf"|love|ta|yours)(?:[ ](?:again|sincerely|truly|faithfully))?,[ \n]{{1,3}})((?:{_CAPITAL}\.?[ ]){{0,2}}{_NAME})"
     rf"(?:[ ](?:&|and|\+)[ ]({_WORD}))?(?:,?[ ](?:[A-Z]{{2,5}}|x{{1,3}}))?[ \t.\n]{{0,8}}\Z"
 )
+_BULLET: Final = re.compile(r"^[ \t>]{0,8}[-–—~*•]", re.M)
+_TIME: Final = r"\d{1,2}:\d{2}(?:[ \u202f]?[ap]\.?m\.?)?[ \t]{0,4}$"
 _HEADER: Final = re.compile(
-    rf"^[ \t>]{{0,4}}({_NAME})[ \t]{{1,4}}(?:(?:today|yesterday)[ ])?(?:at[ ])?"
-    r"\d{1,2}:\d{2}(?:[ \u202f]?[ap]\.?m\.?)?[ \t]{0,4}$\n(?=[ \t]{0,4}\S)",
+    rf"^[ \t>]{{0,4}}({_NAME})[ \t]{{1,4}}(?:(?:today|yesterday)[ ])?(?:at[ ])?{_TIME}\n"
+    rf"(?![^\n]{{1,40}}[ \t]{_TIME})(?=[ \t]{{0,4}}\S)",
     re.I | re.M,
 )
+"""A name and a time above a message. A line of a timetable has another one below."""
+
 _FLYING: Final = re.compile(
     r"(?<![\w/])([A-Z]{2,24}/[A-Z]{2,24}(?:[ ][A-Z]{2,24}){0,2}?)[ ]?(?:MR|MRS|MS|MISS|MSTR|CHD|INF|DR)(?!\w)"
 )
+_NEAR: Final = 400
+"""Characters before a signature in which a line with a bullet tells that it is the last one of a list."""
+
 _END: Final = 100
 """Characters at the end of a text in which a signature lies."""
 
@@ -96,22 +103,14 @@ def find_introduced(text: str) -> Iterator[Find]:
             yield from _name(match)
     if text.rstrip()[-1:].isalpha() or text.rstrip()[-1:] == ".":
         signed = _SIGNED.search(text, max(0, len(text) - _END))
-        if signed is not None:
+        if signed is not None and _BULLET.search(text, max(0, signed.start() - _NEAR), signed.start()) is None:
             yield from (found for group in (1, 2) for found in _name(signed, group))
     if "\n" in text and ":" in text and holds(text, NUMERIC):
-        yield from _headers(text)
+        for match in _HEADER.finditer(text):
+            yield from _name(match)
     for match in _FLYING.finditer(text) if "/" in text and holds(text, _TITLE_OF_FLIGHT) else ():
         if any(word not in WORDS for word in re.split("[/ ]", match[1].lower())):
             yield match.start(), match.end(), "PERSON"
-
-
-def _headers(text: str) -> Iterator[Find]:
-    """Yields the names above the messages of a chat, beside their times. A line of a timetable has no message below."""
-    matches = list(_HEADER.finditer(text))
-    starts = {match.start() for match in matches}
-    for match in matches:
-        if match.end() not in starts:
-            yield from _name(match)
 
 
 def _name(match: re.Match[str], group: int = 0) -> Iterator[Find]:
