@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from pipelines.policies.detectors.identifiers.places import EVERYDAY, WORD_NAMES, is_listed
+from pipelines.policies.english.common_words import FUNCTION_WORDS
 from pipelines.policies.english.known_words import WORDS
 from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.protocol import PLACEHOLDER, Sentence, Span
@@ -28,6 +29,7 @@ _NAME: Final = 2
 _PERSON: Final = 3
 _LETTER: Final = "(?:[^\\W\\d_]|[\u0300-\u036f])"
 _WORD: Final = re.compile(rf"[^\W\d_]{_LETTER}{{0,40}}(?:['’-][^\W\d_]{_LETTER}{{0,40}}){{0,3}}")
+_CAPITAL: Final = re.compile(rf"(?<![^\W\d_])(?![a-zß-öø-ÿ]){_WORD.pattern}")
 _SEPARATOR: Final = re.compile(r"[,;+&\n\[\]()|:/<>{}\"]|[ ](?:and|or)[ ]")
 _LEAD: Final = re.compile(r"[ \t>]{0,8}(?:[-*•–][ \t]{1,3}|\d{1,2}[.)]?[ \t]{1,2})?")
 _ITEM: Final = re.compile(
@@ -66,6 +68,8 @@ def find_beside(sentence: Sentence, finds: Sequence[Span], policy: str) -> list[
     """Returns spans for the names that stand beside found ones, in a list with them, or are parts of them."""
     if not any(find.label in _NAMED or find.label == "EMAIL_ADDRESS" for find in finds):
         return []
+    if not _may_add(sentence, finds):
+        return []
     row = _Row(sentence, finds)
     if _OPEN not in row.kinds:
         return []
@@ -78,6 +82,40 @@ def find_beside(sentence: Sentence, finds: Sequence[Span], policy: str) -> list[
         if len(row.added) == before:
             break
     return [Span(*tokens, "PERSON", policy) for tokens in row.added]
+
+
+def _may_add(sentence: Sentence, finds: Sequence[Span]) -> bool:
+    """Returns false, at little cost, if no word outside the finds can be added."""
+    text, lower = sentence.text, sentence.text.lower()
+    ranges = sorted((sentence.starts[find.start_token], sentence.ends[find.end_token - 1]) for find in finds)
+    for start, end in ranges:
+        following = _WORD.match(text, end + 1)
+        if following is not None and (len(following[0]) == 1 or following[0].lower() in _JOINTS):
+            return True
+        for word in _WORD.findall(text[start:end].lower()):
+            if (_may_stand_alone(word) and lower.count(word) > 1) or f"{word}, {word}" in lower:
+                return True
+    at, end = 0, 0
+    for match in _CAPITAL.finditer(text):
+        while at < len(ranges) and ranges[at][0] <= match.start():
+            end = max(end, ranges[at][1])
+            at += 1
+        if match.end() > end and _may_be_added(match[0]):
+            return True
+    return any(find.label == "EMAIL_ADDRESS" for find in finds)
+
+
+@functools.lru_cache(maxsize=65_536)
+def _may_stand_alone(lower: str) -> bool:
+    return is_unknown(lower) or lower in WORD_NAMES or (len(lower) == _FEW and lower not in FUNCTION_WORDS)
+
+
+@functools.lru_cache(maxsize=65_536)
+def _may_be_added(word: str) -> bool:
+    lower = word.lower()
+    if not word[0].isupper() or lower in FUNCTION_WORDS:
+        return False
+    return len(lower) == 1 or _may_stand_alone(lower) or (word.isupper() and lower not in WORDS)
 
 
 def _parts_of_mail(sentence: Sentence, finds: Sequence[Span]) -> Iterator[str]:
@@ -277,5 +315,7 @@ class _Row:
         lower = self._lower[word]
         if self.kinds[word] == _PERSON or lower in _JOINTS:
             return True
+        if lower in FUNCTION_WORDS:
+            return False
         is_initial = len(lower.replace("-", "")) <= _FEW and self._words[word][0].isupper()
         return self._is_capital(word) and (is_unknown(lower) or lower in WORD_NAMES or is_initial or len(lower) == _FEW)
