@@ -32,6 +32,8 @@ _WEAK: Final = _LISTS["weak"]
 _FOREIGN: Final = _LISTS["foreign"]
 _FOREIGN_SUFFIX: Final = _LISTS["foreign_suffix"]
 _NOT_STREETS: Final = _LISTS["not_streets"]
+_SPOKEN: Final = _LISTS["spoken"]
+_SPOKEN_TYPES: Final = frozenset(word for word in _STRONG if len(word) > 3) - {"circle", "route", "trail", "broadway"}
 _CUE: Final = re.compile(
     r"\b(?:address(?:\s+(?:is|was|to|of\s+\w+\s+is))?|located\s+(?:at|on|in)|liv(?:e|es|ing)\s+(?:at|on|in)|moved\s+to"
     r"|resid(?:e|es|ed|ing)\s+(?:at|on|in)|offices?\s+(?:is|are)\s+(?:at|on|in)"
@@ -64,6 +66,19 @@ _DANGLING: Final = re.compile(r"(?<!\w)(?:apartment|apt|suite|ste|unit)\b\.?(?=\
 _TYPED: Final = re.compile(
     rf"(?<![\w.,-])(?:\d{{2,6}},?{_GAP})?({_NUMBER}),?{_GAP}((?:{_WORD}{_GAP}){{0,4}}?){_TYPE}(?!\w)", re.I
 )
+_SPELLED: Final = re.compile(
+    rf"(?<![\w-])((?!oh){_any(_SPOKEN)}(?:[ -]{_any(_SPOKEN)}){{0,7}})[ ]((?:{_WORD}[ ]){{1,3}}?)"
+    rf"{_any(_SPOKEN_TYPES)}(?!\w)",
+    re.I,
+)
+_SINGAPORE: Final = re.compile(
+    rf"(?<!\w)(?:blk|block)\.?[ ]?\d{{1,4}}[a-z]?,?(?:[ ]{_CAPITAL},?){{1,5}}(?:[ ]\d{{1,3}}(?!\d),?)?"
+    rf"(?:[ ]#\d{{1,3}}-\d{{1,5}}[a-z]?(?:,?[ ]{_CAPITAL})?(?:[ ](?:S[ ]?)?\(?\d{{6}}\)?)?"
+    r"|,?[ ]Singapore[ ]\(?\d{6}\)?)",
+    re.I,
+)
+"""A block with a flat ("#07-233"), or a postcode."""
+
 _WEAKLY_TYPED: Final = re.compile(
     rf"(?<![\w.,-])(?:\d{{2,6}},?{_GAP})?({_NUMBER}),?{_GAP}((?:{_WORD}{_GAP}){{1,3}}?){_any(_WEAK)}\b(?!\w)", re.I
 )
@@ -205,6 +220,8 @@ _UNIT_WORD: Final = kind(
         ]
     ).__contains__
 )
+_BLOCK_WORD: Final = kind(lambda word: word.startswith(("blk", "block")))
+_SPOKEN_WORD: Final = kind(_SPOKEN)
 _BOX_WORD: Final = kind(lambda word: "box" in word)
 _RURAL_WORD: Final = kind(lambda word: "box" in word or word.startswith(("bx", "lot", "rr")) or word in ("r", "rural"))
 _MILITARY_WORD: Final = kind(
@@ -230,7 +247,9 @@ class AddressesPolicy(NamedPolicy):
 
 def _may_hold_address(text: str) -> bool:
     has_digit = _DIGIT.search(text) is not None or (not text.isascii() and any(map(str.isdigit, text)))
-    return has_digit or (holds(text, _STREET_WORD) and _NAMED_STREET.search(text) is not None)
+    if has_digit or (holds(text, _SPOKEN_WORD) and holds(text, _STRONG_WORD) and _SPELLED.search(text) is not None):
+        return True
+    return holds(text, _STREET_WORD) and _NAMED_STREET.search(text) is not None
 
 
 def find_addresses(text: str) -> list[Range]:
@@ -250,12 +269,17 @@ def _cores(text: str) -> Iterator[Range]:
         (_CORNER, _CORNER_WORD),
         (_NAMED_STREET, _STREET_WORD),
         (_DANGLING, _UNIT_WORD),
+        (_SINGAPORE, _BLOCK_WORD),
     )
     for pattern, word in needed:
         if holds(text, word):
             yield from (match.span() for match in pattern.finditer(text))
     for match in _TYPED.finditer(text) if holds(text, _STRONG_WORD) else ():
         if _could_name_a_street(match[2], strong=True):
+            yield match.span()
+    for match in _SPELLED.finditer(text) if holds(text, _SPOKEN_WORD) and holds(text, _STRONG_WORD) else ():
+        is_long = len(match[1].replace("-", " ").split()) > 1
+        if (is_long or match[2].istitle()) and _could_name_a_street(match[2], strong=True):
             yield match.span()
     for match in _WEAKLY_TYPED.finditer(text) if holds(text, _WEAK_WORD) else ():
         if _could_name_a_street(match[2], strong=False):

@@ -25,11 +25,21 @@ _VALUE: Final = re.compile(r"[^\s,;\"“”<>()]{1,80}")
 _CLAUSE: Final = re.compile(r"[^\n.,;:!?\"“”<>()]{1,120}")
 _SEEDS: Final = re.compile(r"(?<![\w-])[a-z]{3,8}(?:[ ][a-z]{3,8}){11,23}(?![\w-])")
 _BEFORE: Final = 64
+_ASKED: Final = re.compile(
+    r"(?<!\w)(?:(?:security|secret|safe|code|memorable|magic)[ -]?(?:word|phrase|answer|name|place)"
+    r"|pass[ -]?(?:word|phrase)|maiden[ ]name)(?:[ ](?:please|for[ ]me|then|now|on[ ]the[ ]account))?"
+    r"[ ]?[?.!]?[ ]?\n[^\n:]{1,40}:[ ]{1,2}"
+    r"(?:(?:er|um|uh|yes|yeah|sure|ok|okay|it['’]?s|it[ ]is|that['’]?s|that[ ]would[ ]be)[ ,]{1,2}){0,3}"
+    r"([^\n,.!?]{3,60})",
+    re.I,
+)
+"""A secret that one speaker asks for, and the turn of the next one."""
 
 
 _SECRET_WORD: Final = kind(may_end_secret)
 _SEED_WORD: Final = kind(lambda word: 3 <= len(word) <= 8 and word.isalpha())
 _MIN_SEEDS: Final = 12
+_MAX_ANSWER: Final = 4
 
 
 def find_announced(text: str) -> Iterator[Find]:
@@ -50,6 +60,10 @@ def find_announced(text: str) -> Iterator[Find]:
         value = _value(text, link.end(), is_phrase="phrase" in kinds)
         if value is not None:
             yield value
+    for asked in _ASKED.finditer(text) if "\n" in text and holds(text, _SECRET_WORD) else ():
+        answer = asked[1].rstrip().split()
+        if len(answer) <= _MAX_ANSWER and FUNCTION_WORDS.isdisjoint(map(str.lower, answer)) and is_value(asked[1]):
+            yield asked.start(1), asked.start(1) + len(asked[1].rstrip()), "PASSWORD"
     for run in _SEEDS.finditer(text) if longest_run(text, _SEED_WORD) >= _MIN_SEEDS else ():
         if _is_seed(run[0].split()):
             yield *run.span(), "PASSWORD"

@@ -1,4 +1,4 @@
-"""Finds passwords and tokens in command lines, in SQL, and in files such as ``.netrc``."""
+"""Finds passwords, tokens and the answer of ``whoami`` in command lines, in SQL, and in files such as ``.netrc``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ _PATTERNS: Final = tuple(
         r"\blogin[ \t\n]{1,8}\S{1,64}[ \t\n]{1,8}password[ \t\n]{1,8}(\S{3,100})",
     )
 )
-
+_WHOAMI: Final = re.compile(r"(?:[$#>%][ ]|^)whoami[ ]*\n[ ]{0,4}(?:[\w.-]{1,40}\\\\?)?([\w.-]{2,40})[ ]*$", re.M)
+_ROLES: Final = frozenset({"root", "admin", "administrator", "www-data", "nobody", "user"})
 _COMMANDS: Final = frozenset({"curl", "wget", "http", "svn", "ftp", "sshpass", "identified", "password"})
 _COMMAND_WORD: Final = kind(lambda word: word in _COMMANDS or word.startswith("mysql"))
 
@@ -36,6 +37,9 @@ def find_in_commands(text: str) -> Iterator[Find]:
         for option in _OPTION.finditer(text):
             if "secret" in kinds_of(option[1]) and is_value(option[3]):
                 yield *option.span(3), "PASSWORD"
+    for match in _WHOAMI.finditer(text) if "whoami" in text else ():
+        if match[1] not in _ROLES:
+            yield *match.span(1), "USERNAME"
     for pattern in _PATTERNS if holds(text, _COMMAND_WORD) else ():
         for match in pattern.finditer(text):
             if is_value(match[1]):

@@ -10,6 +10,8 @@ from typing import Final
 from pipelines.policies.detectors.fields.keys import NO_VALUE, plain
 from pipelines.policies.detectors.fields.scan import Field, Row, bare_word, trimmed
 from pipelines.policies.detectors.finds import Find
+from pipelines.policies.detectors.identifiers.beside import is_unknown
+from pipelines.policies.detectors.identifiers.places import WORD_NAMES, is_listed
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS
 from pipelines.policies.english.name_lists import given_names, personal_names
 from pipelines.policies.english.word_lists import word_lists
@@ -26,6 +28,8 @@ _DATE: Final = re.compile(
 _MAIL: Final = re.compile(r"[^\s@,;]{1,64}@[^\s@,;]{1,64}\.[^\s@,;]{1,20}")
 _LONG_NUMBER: Final = re.compile(r"\+?[\d(][\d ().-]{5,20}\d")
 _NAME: Final = re.compile(r"[^\W\d_][^\W\d_.'’-]{0,40}(?:[ .,'’-]{1,3}[^\W\d_]{1,40}){0,5}[.,]?")
+_CAPITAL: Final = r"[^\W\d_a-zß-öø-ÿ][^\W\d_]{1,20}(?:['’-][^\W\d_]{2,20})?"
+_FULL_NAME: Final = re.compile(rf"{_CAPITAL}(?:[ ]{_CAPITAL}){{1,2}}(?=[ ]?[,.;(|\n]|\s*\Z)")
 _ACCOUNT: Final = re.compile(r"[\w.@+-]{2,64}")
 _NUMBER: Final = re.compile(r"[+(#]?[^\W_][\w()./:#+-]{0,60}(?:[ ]-?[ ]?[(]?\d[\d()./-]{0,20}){0,6}")
 _PLACE: Final = re.compile(r"[^\W_][^\n\t<>{}=\[\]]{0,120}")
@@ -59,9 +63,12 @@ def judge(text: str, field: Field) -> Iterator[Find]:
     elif "number" in kinds and (number := _number(text, field)) is not None:
         yield number
     elif kinds & {"person", "user", "perhaps"}:
-        yield from _person(text, field)
+        persons = list(_person(text, field))
+        yield from persons or _full_name(text, field)
     elif "place" in kinds:
         yield from _place(text, field)
+    elif not kinds:
+        yield from _full_name(text, field)
 
 
 def judge_row(text: str, row: Row) -> Iterator[Find]:
@@ -255,6 +262,25 @@ def _person(text: str, field: Field) -> Iterator[Find]:
         and not (field.style == "=" and _CODE.search(text[first : stop + 1]) and "@" not in word)
     ):
         yield first, first + len(word), "USERNAME"
+
+
+def _full_name(text: str, field: Field) -> Iterator[Find]:
+    """Yields a name of two or three words at the start of a value, of which one is in no dictionary.
+
+    In a field of no list, another word must be a listed name.
+    """
+    stop = len(text) if field.style == ":" else field.end
+    found = _FULL_NAME.match(text, field.start, stop) if text[field.start].isupper() else None
+    if found is None or field.key[-4:].lower() == "name" or (field.style != ":" and found.end() < field.end):
+        return
+    words = found[0].lower().split()
+    pieces = [words[0], *words[-1].split("-")]
+    if (
+        all(is_unknown(word) or is_listed(word) or word in WORD_NAMES for word in words)
+        and (field.kinds or any(is_listed(word) or word in WORD_NAMES for word in pieces))
+        and any(map(is_unknown, words))
+    ):
+        yield *found.span(), "PERSON"
 
 
 def _place(text: str, field: Field) -> Iterator[Find]:

@@ -44,6 +44,11 @@ _ARROW: Final = re.compile(
     re.I,
 )
 _INSURANCE: Final = re.compile(r"(?<!\w)[A-Z]{2}[ ]?\d{2}[ ]?\d{2}[ ]?\d{2}[ ]?[A-D](?!\w)")
+_LETTERS_FIRST: Final = re.compile(
+    r"(?<!\w)(?:number|no\.?|nr\.?)(?:[ ]is)?[ :]{1,3}"
+    r"(?-i:([A-Z]{1,5}[ -]?\d{2,9}(?:[ -]\d{2,9}){0,4}))(?![\w-]|[.,]\d)",
+    re.I,
+)
 _PLACE: Final = re.compile(
     r"(?<![\w.])[-+]?\d{1,3}\.\d{3,12}°?[ ]?[NS]?[,;/ ][ ]?[-+]?\d{1,3}\.\d{3,12}°?(?![\w.]|[ ]?\d)"
 )
@@ -88,6 +93,8 @@ _ANSWER_WORD: Final = kind(lambda word: word.startswith("question"))
 _PASS_WORD: Final = kind(frozenset({"pass", "password", "pwd", "pw"}))
 _QUESTION_WORD: Final = kind(frozenset({"did", "does", "didn", "didnt", "doesn", "doesnt"}))
 _KIN_WORD: Final = kind(re.compile(_RELATIVE).fullmatch)
+_NUMBER_WORD: Final = kind(frozenset({"number", "no", "nr"}))
+_FEWEST_DIGITS: Final = 4
 _RUNS_OF_PLACE: Final = 4
 
 
@@ -116,6 +123,9 @@ def find_forms(text: str) -> Iterator[Find]:
     if holds(text, NUMERIC):
         if may_hold_capital(text):
             yield from find_all(text, "ID_NUMBER", _INSURANCE)
+            for match in _LETTERS_FIRST.finditer(text) if holds(text, _NUMBER_WORD) else ():
+                if sum(map(str.isdigit, match[1])) > _FEWEST_DIGITS:
+                    yield *match.span(1), "ID_NUMBER"
         if count(text, NUMERIC) >= _RUNS_OF_PLACE:
             yield from find_all(text, "ID_NUMBER", _PLACE)
     for match in _QUESTION.finditer(text) if holds(text, _QUESTION_WORD) else ():

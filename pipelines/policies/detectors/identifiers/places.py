@@ -69,7 +69,7 @@ _SPOKEN: Final = re.compile(
 )
 _CAPITAL: Final = r"(?-i:[^\W\d_a-zß-öø-ÿ])"
 _SURNAME_FIRST: Final = re.compile(
-    rf"(?<![\w,'’-])({_CAPITAL}[^\W\d_]{{1,30}}(?:['’-][^\W\d_]{{1,30}})?), "
+    rf"(?<![\w,'’-])({_CAPITAL}(?:[^\W\d_]{{1,30}}(?:['’-][^\W\d_]{{1,30}})?|['’][^\W\d_]{{2,30}})), "
     rf"({_CAPITAL}(?:[^\W\d_]{{1,30}}(?:[-][^\W\d_]{{1,30}})?|\.))(?!\w)((?:[ ]{_CAPITAL}\.?(?!\w)){{0,2}})"
 )
 _LISTING: Final = re.compile(
@@ -303,7 +303,9 @@ def _speakers(text: str) -> Iterator[Find]:
 
 
 def _surnames_first(text: str) -> Iterator[Find]:
-    """Yields "Surname, Given" and "Surname, G."."""
+    """Yields "Surname, Given" and "Surname, G.". In a list of such lines, one listed name is enough for all."""
+    lines: list[Find] = []
+    is_list = False
     for match in _SURNAME_FIRST.finditer(text):
         surname, given = match[1].lower(), match[2].lower()
         if (surname in EVERYDAY and surname not in WORD_NAMES) or _PLACEHOLDER in (surname, given):
@@ -313,5 +315,10 @@ def _surnames_first(text: str) -> Iterator[Find]:
             continue
         is_known = is_listed(surname) or is_listed(given)
         is_place = _LISTING.search(text, max(0, match.start() - _REACH), match.start()) is not None
+        if match.start() and text[match.start() - 1] == "\n":
+            lines.append((match.start(), match.end(), "PERSON"))
+            is_list |= is_known
         if is_place and (is_known or is_initial or _PERSON_AFTER.match(text, match.end())):
             yield match.start(), match.end(), "PERSON"
+    if is_list and len(lines) >= _SHORTEST:
+        yield from lines

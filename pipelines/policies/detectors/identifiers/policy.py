@@ -9,10 +9,12 @@ from typing import Final
 from pipelines.policies.detectors.finds import Find
 from pipelines.policies.detectors.identifiers.abroad import find_announced_abroad
 from pipelines.policies.detectors.identifiers.announced import CUES, find_announced
+from pipelines.policies.detectors.identifiers.beside import find_beside
 from pipelines.policies.detectors.identifiers.codes import find_codes, find_letter_codes, find_numbers, find_plates
 from pipelines.policies.detectors.identifiers.contacts import find_contacts, find_pages, find_spelled_mail
 from pipelines.policies.detectors.identifiers.forms import find_forms
 from pipelines.policies.detectors.identifiers.ibans import find_ibans
+from pipelines.policies.detectors.identifiers.introduced import find_introduced
 from pipelines.policies.detectors.identifiers.keys import (
     SHORTEST_KEY,
     find_announced_keys,
@@ -56,8 +58,8 @@ class IdentifiersPolicy(NamedPolicy):
         return without_ordinary(found, sentence, self._dates_and_numbers)
 
     def complete(self, sentence: Sentence, finds: Sequence[Span]) -> list[Span]:
-        """Returns the rest of the numbers and names that finds of any policy cover in part."""
-        return made_whole(sentence, finds, self._name)
+        """Returns the rest of the numbers and names that finds of any policy cover in part, and names beside them."""
+        return [*made_whole(sentence, finds, self._name), *find_beside(sentence, finds, self._name)]
 
 
 def find_identifiers(text: str) -> list[Find]:
@@ -83,6 +85,7 @@ def _all(text: str) -> Iterator[Find]:
     yield from find_placed(text, words, lower_words)
     yield from find_names_in_scripts(text)
     yield from find_forms(text)
+    yield from find_introduced(text)
     if "=?" in text:
         yield from find_encoded(text)
     yield from find_letter_codes(text, words)

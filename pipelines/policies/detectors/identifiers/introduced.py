@@ -1,0 +1,136 @@
+"""Finds names that words of kinship, a role or the layout of a message introduce, also names of no list.
+
+A name with a capital counts if each of its words is of no dictionary, or is listed, or is a name that is also a word. A
+name in small letters must be of no dictionary, between a strong cue and a verb.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from pipelines.policies.detectors.finds import Find
+from pipelines.policies.detectors.first_pass import NUMERIC, holds, kind
+from pipelines.policies.detectors.identifiers.beside import is_unknown
+from pipelines.policies.detectors.identifiers.places import WORD_NAMES, is_listed
+from pipelines.policies.english.known_words import WORDS
+from pipelines.policies.english.word_lists import word_lists
+
+_LISTS: Final = word_lists("places")
+_RELATIVES: Final = _LISTS["kin"] | _LISTS["family"] | _LISTS["relatives"]
+
+
+def _any(words: frozenset[str]) -> str:
+    return "(?:" + "|".join(sorted(words, key=len, reverse=True)) + ")"
+
+
+_CAPITAL: Final = r"(?-i:[^\W\d_a-zß-öø-ÿ])"
+_WORD: Final = rf"{_CAPITAL}[^\W\d_]{{1,20}}(?:['’-][^\W\d_]{{2,20}})?"
+_NAME: Final = rf"{_WORD}(?:[ ]{_WORD}){{0,2}}"
+_RELATIVE: Final = re.compile(
+    rf"(?<!\w)(?:(?:my|his|her|our|your|their|late)[ ]|['’]s[ ])(?:[a-z]{{2,12}}[ ])?{_any(_RELATIVES)}"
+    rf"(?:[ ](?:here|again))?(?:,[ ]|[ ]\(|[ ])(?:({_NAME})"
+    r"|(?-i:([a-zß-öø-ÿ]{4,20})(?=[ ](?:is|was|has|had|will|who|wants|needs|said|says)(?!\w))))",
+    re.I,
+)
+_OF_FAMILY: Final = re.compile(rf"(?<![\w'’-])({_WORD})['’]s[ ]{_any(_LISTS['family'])}(?!\w)", re.I)
+_TITLED: Final = re.compile(rf"(?<!\w){_any(_LISTS['called'])}[ ]({_WORD})", re.I)
+_CALLING: Final = re.compile(
+    rf"(?<!\w)(?:this[ ]is|it['’]?s|i['’]?m|i[ ]am)[ ]({_NAME})(?=[ ](?:again|here|speaking|calling)(?!\w))"
+    r"|(?<!\w)(?:hi|hiya|hello|hey|morning|afternoon|evening)[ ,]{1,2}(?:there[ ,]{1,2})?"
+    r"(?:this[ ]is|it['’]?s|i['’]?m|i[ ]am)[ ]"
+    r"([^\W\d_]{4,20})(?=[ ](?:again|here|speaking|calling)(?!\w))",
+    re.I,
+)
+_NUMBERED: Final = re.compile(
+    rf"(?<!\w){_any(_LISTS['numbered'])}[ ](?:no\.?[ ]?|#)?\d{{1,4}}(?:,[ ]|[ ]\(|:[ ]|[ ][-–][ ])({_NAME})", re.I
+)
+_ROLE: Final = re.compile(rf"(?<![\w-]){_any(_LISTS['roles'])}[ ]({_NAME})", re.I)
+_MEANT_FOR: Final = re.compile(rf"(?<![\w-]){_any(_LISTS['meant_for'])}[ ]for[ ]({_NAME})", re.I)
+_ASK_FOR: Final = re.compile(
+    rf"(?:^|[.!?;,(\n-][ ]{{0,2}}|\b(?:and|or|then|please)[ ])ask[ ]for[ ](?:(?:old|big|young|little)[ ])?({_WORD})"
+    r"(?=[ ]?(?:[.,!?;)\n]|\Z|(?:at|on|in|when|if)(?!\w)))",
+    re.I,
+)
+_SIGNED: Final = re.compile(
+    rf"(?:(?:\n|[.!?)\]])[ \t\n]{{0,4}}[-–—~]{{1,2}}[ ]?|(?<!\w)(?i:regards|rgds|cheers|thanks|thx|thank[ ]you|best"
+    rf"|love|ta|yours)(?:[ ](?:again|sincerely|truly|faithfully))?,[ \n]{{1,3}})((?:{_CAPITAL}\.?[ ]){{0,2}}{_NAME})"
+    rf"(?:[ ](?:&|and|\+)[ ]({_WORD}))?(?:,?[ ](?:[A-Z]{{2,5}}|x{{1,3}}))?[ \t.\n]{{0,8}}\Z"
+)
+_BULLET: Final = re.compile(r"^[ \t>]{0,8}[-–—~*•]", re.M)
+_TIME: Final = r"\d{1,2}:\d{2}(?:[ \u202f]?[ap]\.?m\.?)?[ \t]{0,4}$"
+_HEADER: Final = re.compile(
+    rf"^[ \t>]{{0,4}}({_NAME})[ \t]{{1,4}}(?:(?:today|yesterday)[ ])?(?:at[ ])?{_TIME}\n"
+    rf"(?![^\n]{{1,40}}[ \t]{_TIME})(?=[ \t]{{0,4}}\S)",
+    re.I | re.M,
+)
+"""A name and a time above a message. A line of a timetable has another one below."""
+
+_FLYING: Final = re.compile(
+    r"(?<![\w/])([A-Z]{2,24}/[A-Z]{2,24}(?:[ ][A-Z]{2,24}){0,2}?)[ ]?(?:MR|MRS|MS|MISS|MSTR|CHD|INF|DR)(?!\w)"
+)
+_NEAR: Final = 400
+"""Characters before a signature in which a line with a bullet tells that it is the last one of a list."""
+
+_END: Final = 100
+"""Characters at the end of a text in which a signature lies."""
+
+_RELATIVE_WORD: Final = kind(_RELATIVES)
+_FAMILY_WORD: Final = kind(_LISTS["family"])
+_TITLED_WORD: Final = kind(_LISTS["called"])
+_CALLING_WORD: Final = kind(frozenset({"again", "here", "speaking", "calling"}))
+_NUMBERED_WORD: Final = kind(_LISTS["numbered"])
+_ROLE_WORD: Final = kind(_LISTS["roles"])
+_MEANT_WORD: Final = kind(_LISTS["meant_for"])
+_ASK_WORD: Final = kind(frozenset({"ask"}))
+_TITLE_OF_FLIGHT: Final = kind(lambda word: word.endswith(("mr", "mrs", "ms", "miss", "mstr", "chd", "inf", "dr")))
+
+
+def find_introduced(text: str) -> Iterator[Find]:
+    """Yields names after words of kinship and roles, in signatures, headers of chats, and lists of passengers."""
+    for pattern, word in (
+        (_RELATIVE, _RELATIVE_WORD),
+        (_OF_FAMILY, _FAMILY_WORD),
+        (_TITLED, _TITLED_WORD),
+        (_CALLING, _CALLING_WORD),
+        (_NUMBERED, _NUMBERED_WORD),
+        (_ROLE, _ROLE_WORD),
+        (_MEANT_FOR, _MEANT_WORD),
+        (_ASK_FOR, _ASK_WORD),
+    ):
+        for match in pattern.finditer(text) if holds(text, word) else ():
+            yield from _name(match)
+    if text.rstrip()[-1:].isalpha() or text.rstrip()[-1:] == ".":
+        signed = _SIGNED.search(text, max(0, len(text) - _END))
+        if signed is not None and _BULLET.search(text, max(0, signed.start() - _NEAR), signed.start()) is None:
+            yield from (found for group in (1, 2) for found in _name(signed, group))
+    if "\n" in text and ":" in text and holds(text, NUMERIC):
+        for match in _HEADER.finditer(text):
+            yield from _name(match)
+    for match in _FLYING.finditer(text) if "/" in text and holds(text, _TITLE_OF_FLIGHT) else ():
+        if any(word not in WORDS for word in re.split("[/ ]", match[1].lower())):
+            yield match.start(), match.end(), "PERSON"
+
+
+def _name(match: re.Match[str], group: int = 0) -> Iterator[Find]:
+    """Yields the name in a group of a match, or in that which took part, up to the first word that is no part of it."""
+    group = group or match.lastindex or 0
+    if match[group] is None:
+        return
+    end = match.start(group)
+    words = list(re.finditer(r"[^\W\d_]+(?:['’-][^\W\d_]+)*", match[group]))
+    if match[group].islower():
+        word = match[group]
+        if is_unknown(word) and not word.endswith(("nt", "ed", "ing")):
+            yield *match.span(group), "PERSON"
+        return
+    start = end
+    for word in words:
+        lower = word[0].lower()
+        is_initial = len(lower) == 1 and word is not words[-1]
+        if not (is_initial or is_unknown(lower) or lower in WORD_NAMES or is_listed(lower)):
+            break
+        end = start + word.end()
+    if end > start:
+        yield start, end, "PERSON"
