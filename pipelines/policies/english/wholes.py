@@ -39,8 +39,8 @@ _CITED: Final = re.compile(
 )
 _NUMERAL: Final = r"(?:[0-9]{1,3}(?:,[0-9]{3}){1,2}|[0-9]{1,5}(?:[.,][0-9]{1,4})?)"
 _UNIT: Final = (
-    r"(?:k?Wh|[km]?W|m?Ah|mA|[mk]V|[kMG]?Hz|MP|dB|[khM]Pa|psi|rpm|fps|dpi|px|mph|km/h|N ?m|kN|[cdkmnµ]m[²³]?|m[²³]|[mµnk]g"
-    r"|mcg|[mdc][lL]|m?mol|kcal|kJ|lm|lx|ppm|mins?|secs?|hrs?|ms|inch(?:es)?|ft|lbs?|oz)(?![\w/]|-[0-9])"
+    r"(?:k?Wh|[km]?W|m?Ah|mA|[mk]V|[kMG]?Hz|MP|dB|[khM]Pa|psi|rpm|fps|dpi|px|mph|km/h|N ?m|kN|[cdkmnµ]m[²³]?|m[²³]"
+    r"|[mµnk]g|mcg|[mdc][lL]|m?mol|kcal|kJ|lm|lx|ppm|mins?|secs?|hrs?|ms|inch(?:es)?|ft|lbs?|oz)(?![\w/]|-[0-9])"
 )
 _QUANTITY: Final = re.compile(
     rf"(?<![\w.,:/#@-])(?<![NS] )(?<![NS], )[~±<>≤≥−+-]?{_NUMERAL}(?: ?(?:[x×±/–-]|to|by) ?{_NUMERAL}){{0,3}}"
