@@ -189,8 +189,8 @@ def _is_variant(bare: str) -> bool:
     return (
         bool(rest)
         and first in _LISTS["products"]
-        and any(word in _LISTS["variants"] for word in rest)
-        and all(word in _LISTS["variants"] or _MODEL.fullmatch(word) for word in rest)
+        and any(word in _TERMS["variants"] for word in rest)
+        and all(word in _TERMS["variants"] or _MODEL.fullmatch(word) for word in rest)
     )
 
 
