@@ -29,6 +29,7 @@ _SPORT: Final = word_lists("rows")["sport"]
 _DIGITS: Final = _LISTS["digit_words"] | {"point"}
 _SECRETS: Final = word_lists("rows")["secrets"]
 _ANNOUNCED: Final = re.compile(rf"(?<!\w)(?:{'|'.join(sorted(_SECRETS))})(?: is| was| of|:|=)?\W{{0,3}}$", re.I)
+_NUMBER_OF: Final = re.compile(r"(?<!\w)(?:no|nr|is|was)\W{1,3}$", re.I)
 _NEAR: Final = 40
 """Characters before a range in which its cues stand."""
 
@@ -162,7 +163,7 @@ def wholes_of(text: str) -> Wholes:
     if has_digit:
         things += [*_quantities(text), *_prices(text), *_standards(text), *_versions(text), *_moves(text)]
         things += _items(text)
-        things += (m.span() for m in _BUILD.finditer(text) if CUE_NEXT.search(_before(text, m.start())) is None)
+        things += (m.span() for m in _BUILD.finditer(text) if not _is_cued(text, m.start()))
         weak = [*_times(text), *_scores(text)]
         weak += (match.span() for match in _COUNT.finditer(text) if _is_thing(match[1]))
         weak += (match.span() for match in _MODEL.finditer(text))
@@ -231,13 +232,16 @@ def _before(text: str, start: int) -> str:
     return text[max(0, start - _NEAR) : start]
 
 
+def _is_cued(text: str, start: int) -> bool:
+    """Returns true if a cue of an identifier stands before a range: "passport no", "flat"."""
+    return CUE_NEXT.search(_NUMBER_OF.sub("", _before(text, start))) is not None
+
+
 def _quantities(text: str) -> Iterator[tuple[int, int]]:
     """Yields quantities without a cue. Units of one letter count if there is another quantity."""
     found = list(_QUANTITY.finditer(text))
     for match in found:
-        if (len(found) > 1 or match[1] is None) and (
-            "." in match[0] or CUE_NEXT.search(_before(text, match.start())) is None
-        ):
+        if (len(found) > 1 or match[1] is None) and ("." in match[0] or not _is_cued(text, match.start())):
             yield match.span()
 
 
@@ -262,7 +266,7 @@ def _prices(text: str) -> Iterator[tuple[int, int]]:
 def _standards(text: str) -> Iterator[tuple[int, int]]:
     """Yields standards with their number. Bodies with a short name count if the row tells of standards."""
     for match in _STANDARD.finditer(text):
-        if CUE_NEXT.search(_before(text, match.start())) is None and (
+        if not _is_cued(text, match.start()) and (
             match[1] not in _SHORT_BODIES or _OF_STANDARDS.search(text) is not None
         ):
             yield match.span()

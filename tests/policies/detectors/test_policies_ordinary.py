@@ -229,6 +229,11 @@ def test_branches_and_addresses_of_plain_words_are_documented(text: str, expecte
         ("after 5 mm of Rain", "5 mm of Rain", False),
         ("at 5 mm Hill", "5 mm Hill", False),
         ("code 5 mm", "5 mm", False),
+        ("near 5 mm street", "5 mm street", False),
+        ("tested to EN 40817", "EN 40817", True),
+        ("tested, passport no EN 40817", "EN 40817", False),
+        ("a load of 9.2 W and a 4 m cable", "9.2 W", True),
+        ("at 38.1 N 9.2 W and 4 m deep", "9.2 W", False),
     ],
 )
 def test_a_whole_covers_its_parts_and_plain_words(text: str, find: str, expected: bool) -> None:
