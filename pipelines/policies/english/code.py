@@ -101,6 +101,8 @@ _BRANCH: Final = re.compile(
 """A branch by its kind, and a commit after a command."""
 
 _PART: Final = re.compile(r"[0-9]+|[^\W\d_]+")
+_LIMITS_OF_DATES: Final = (" > ", " < ", ">=", "<=", "BETWEEN", "between", "DEFAULT", "default")
+_STATEMENTS: Final = ("SELECT", "INSERT", "UPDATE", "DELETE", "TABLE")
 _OF_ADDRESSES: Final = ("localhost", "127.0.0.1", "0.0.0.0", "::1", "example.")  # noqa: S104 - nothing is bound
 _WITH_SECRET: Final = re.compile(r"key|token|sig|code|auth|pass|pwd|secret|session|sid", re.I)
 _LONGEST_NUMBER: Final = 3
@@ -160,10 +162,10 @@ def documented_ranges(text: str) -> Iterator[tuple[int, int]]:
             yield match.span()
     for match in _STAND_IN.finditer(text) if "{" in text or _ANNOUNCED.search(lower) is not None else ():
         yield match.span()
-    for match in _LIMIT_OF_DATES.finditer(text) if "'" in text or '"' in text else ():
+    for match in _LIMIT_OF_DATES.finditer(text) if any(mark in text for mark in _LIMITS_OF_DATES) else ():
         if match[1] is None or _PERSONAL.search(match[1]) is None:
             yield match.span(2)
-    if _SQL.search(text) is not None:
+    if any(word in text for word in _STATEMENTS) and _SQL.search(text) is not None:
         yield from (match.span() for match in _KEYWORD.finditer(text))
     for match in _BRANCH.finditer(text) if "git " in text else ():
         if "/" not in match[0] or all(map(_is_public, _PART.findall(match[0]))):

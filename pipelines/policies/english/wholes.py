@@ -77,6 +77,9 @@ _STANDARD: Final = re.compile(
     r"|(?<!\w)(?:Articles?|Art\.|Annex|Appendix|Clause|Recital|Schedule|Sections?) "
     r"(?:[0-9]{1,3}|[IVX]{1,5})(?:\([0-9a-z]{1,3}\)){0,3}(?![\w/:-])"
 )
+_BODIES: Final = word_lists("rows")["standards"]
+"""Words of which every standard has one. They are a fast first test."""
+
 _SHORT_BODIES: Final = frozenset({"BS", "NF", "UNE", "UNI", "CSA", "SAE", "EN"})
 _OF_STANDARDS: Final = re.compile(
     r"(?<!\w)(?:standards?|compl(?:y|ies|iant)|conforms?|accordance|certifi\w{1,7}|marked|tested|grade|ISO|IEC)(?!\w)"
@@ -106,6 +109,9 @@ _HOURS: Final = re.compile(
     rf"(?<![\w.:/-]){_HOUR}([.:])[0-5][0-9] ?(?:[-–]|to|until) ?{_HOUR}\1[0-5][05](?![\w:/-]|[.,][0-9])"
     rf"|(?<![\w.:/-]){_HOUR}(?:[.:][0-5][0-9])? ?(?:[ap]\.?m\.?)? ?[-–] ?{_HOUR}(?:[.:][0-5][0-9])? ?[ap]\.?m(?!\w)"
 )
+_FROM_TO: Final = re.compile(r"[0-9] ?(?:[ap]\.?m\.? ?)?(?:[-–]|to|until) ?[0-9]")
+"""What every range of hours holds."""
+
 _CLOCK: Final = re.compile(rf"(?<![\w.:/-]){_HOUR}:[0-5][0-9](?![\w:/-]|[.,][0-9])")
 _MOVE: Final = (
     r"(?:[KQRBN][a-h]?[1-8]?x?[a-h][1-8]|[a-h](?:x[a-h])?[1-8](?:=[QRBN])?|O-O(?:-O)?)(?![\w-])[+#]?[!?]{0,2}"
@@ -123,6 +129,7 @@ _MODEL: Final = re.compile(
     r"(?<![\w.])[A-Z][A-Za-z]{2,15} [0-9]{1,3}[a-z]? (?:Pro|Max|Mini|Ultra|Plus|Lite|Air|SE|XL)"
     r"(?: (?:Max|Plus|Mini))?(?!\w)"
 )
+_VARIANTS: Final = frozenset({"pro", "max", "mini", "ultra", "plus", "lite", "air", "se", "xl"})
 _ITEM: Final = re.compile(r"(?:\A|(?<=[.!?;:\n] )|(?<=\n))([0-9]{1,2})[.)](?= )")
 """The number of an item of a list."""
 
@@ -166,7 +173,8 @@ def wholes_of(text: str) -> Wholes:
         things += (m.span() for m in _BUILD.finditer(text) if not _is_cued(text, m.start()))
         weak = [*_times(text), *_scores(text)]
         weak += (match.span() for match in _COUNT.finditer(text) if _is_thing(match[1]))
-        weak += (match.span() for match in _MODEL.finditer(text))
+        if not _VARIANTS.isdisjoint(runs_of(text)):
+            weak += (match.span() for match in _MODEL.finditer(text))
     if not _SECRETS.isdisjoint(runs_of(text)):
         things, weak = (
             [whole for whole in ranges if _ANNOUNCED.search(_before(text, whole[0])) is None]
@@ -265,6 +273,8 @@ def _prices(text: str) -> Iterator[tuple[int, int]]:
 
 def _standards(text: str) -> Iterator[tuple[int, int]]:
     """Yields standards with their number. Bodies with a short name count if the row tells of standards."""
+    if _BODIES.isdisjoint(runs_of(text)):
+        return
     for match in _STANDARD.finditer(text):
         if not _is_cued(text, match.start()) and (
             match[1] not in _SHORT_BODIES or _OF_STANDARDS.search(text) is not None
@@ -295,8 +305,8 @@ def _items(text: str) -> Iterator[tuple[int, int]]:
 
 def _times(text: str) -> Iterator[tuple[int, int]]:
     """Yields opening hours, and in a row of nobody all times of a clock."""
-    for match in _HOURS.finditer(text):
-        yield match.span()
+    if _FROM_TO.search(text) is not None:
+        yield from (match.span() for match in _HOURS.finditer(text))
     row = row_of(text)
     if ":" in text and row.is_of_nobody and not row.is_soft:
         for match in _CLOCK.finditer(text):
@@ -313,7 +323,9 @@ def _moves(text: str) -> Iterator[tuple[int, int]]:
 
 def _scores(text: str) -> Iterator[tuple[int, int]]:
     """Yields scores and numbers of spectators in a row of nobody that tells of a game, or is full of scores."""
-    found = [match.span() for match in _SCORE.finditer(text)] if "-" in text or "–" in text else []
+    if _FROM_TO.search(text) is None:
+        return
+    found = [match.span() for match in _SCORE.finditer(text)]
     is_of_sport = not _SPORT.isdisjoint(runs_of(text))
     is_full = len(found) >= _FEW_SCORES and not facts_of(text).is_personal and _SECRETS.isdisjoint(runs_of(text))
     if is_full or (is_of_sport and row_of(text).is_of_nobody):
