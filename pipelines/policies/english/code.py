@@ -1,12 +1,18 @@
-"""Names of variables, functions and attributes in a line of code, which are no names of persons."""
+"""Names of variables, functions and attributes in a line of code, which are no names of persons.
+
+`documented_ranges` finds what documentation and commands write for everybody: addresses of one's own machine and of
+example.com, placeholders, limits of dates in SQL, and branches.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 from pipelines.policies.english.common_words import COMMON_WORDS
 from pipelines.policies.english.name_lists import has_name
+from pipelines.policies.english.word_lists import word_lists
 
 _LABELS: Final = frozenset(
     {"USERNAME", "URL", "PERSON", "ORG", "ORGANIZATION", "GPE", "LOCATION", "PRODUCT", "WORK_OF_ART", "NORP", "NRP"}
@@ -40,7 +46,7 @@ SITE: Final = re.compile(r".*\.(?:com|org|net|edu|gov|io|info|biz|[a-z]{2})", re
 
 _RAISED: Final = re.compile(r"(?:[a-z]\w{0,40}\.){1,5}[A-Z]\w{0,60}(?:Error|Exception)")
 _FILE: Final = re.compile(
-    r"[./\w-]{1,80}\.(?:sh|py|rs|md|pl|so|cc|ps|js|ts|go|java|rb|php|tf|zip|cpp|hpp|css|json|ya?ml)"
+    r"[./\w-]{1,80}\.(?:sh|py|rs|md|pl|so|cc|ps|js|ts|go|java|rb|php|tf|zip|cpp|hpp|css|json|ya?ml|ini|cfg|conf|toml)"
 )
 _CALLED: Final = re.compile(r"\(| ?(?:=(?!=)|\+=)")
 _OPERATOR: Final = re.compile(r"(?:[-+*/%<>=&|(\[]|return)\s?$")
@@ -48,6 +54,58 @@ _LIMIT: Final = re.compile(r"max_|_max")
 """A part of the name of a variable that is also a name."""
 
 _TOO_SHORT: Final = 2
+_LISTS: Final = word_lists("ordinary")
+_PUBLIC: Final = (
+    COMMON_WORDS
+    | word_lists("ordinary_words")["words"]
+    | _LISTS["technical"]
+    | _LISTS["programs"]
+    | _LISTS["addresses"]
+)
+_ADDRESS: Final = re.compile(
+    r"(?<![\w.@/-])(?:[a-z][a-z0-9+]{1,12}://)?(?:user(?:name)?(?::pass(?:word)?)?@)?(?:localhost|127\.0\.0\.1|0\.0\.0\.0"
+    r"|\[?::1?\](?=:)|((?:[a-z][a-z-]{0,20}\.){0,2})example\.(?:com|org|net))(?::[0-9]{1,5})?(?![\w@-]|\.\w)"
+    r"((?:/[\w.{}<>$:-]{0,40}){0,8}(?:\?[\w=&%.{}<>$-]{0,80})?)(?![\w@/])|(?<![\w:.])::1(?![\w:.])",
+    re.I,
+)
+"""An address of one's own machine, or of example.com. Groups: the names before it, and the path behind it."""
+
+_ONE_OF: Final = "|".join(sorted(_LISTS["placeholders"]))
+STAND_IN: Final = re.compile(rf"<?(?:your|insert|enter|replace)(?:[_-](?:{_ONE_OF})){{1,6}}>?", re.I)
+"""A value that documentation writes in place of one's own: ``YOUR_API_KEY``."""
+
+_STAND_IN: Final = re.compile(
+    rf"(?<![\w-]){STAND_IN.pattern}(?![\w-])|\$\{{[a-z_][\w.]{{0,40}}\}}|\{{\{{ ?[a-z_][\w.]{{0,40}} ?\}}\}}", re.I
+)
+_SQL: Final = re.compile(
+    r"(?<![\w.'\"])(?:SELECT(?= )[^;]{1,400}? FROM|INSERT INTO|UPDATE [\w.]{1,40} SET|DELETE FROM"
+    r"|(?:CREATE|ALTER) TABLE)(?!\w)"
+)
+_KEYWORD: Final = re.compile(
+    r"(?<![\w.'\"])(?:INTERVAL '[0-9]{1,4} [a-z]{3,8}'|(?:BY|LIMIT|OFFSET) [0-9]{1,6}(?!\w)"
+    rf"|(?:{'|'.join(sorted(_LISTS['sql'], reverse=True)).upper()})(?![\w'\"]))"
+)
+_QUOTED_DATE: Final = r"['\"][0-9]{4}-[0-9]{2}-[0-9]{2}[^'\"\n]{0,20}['\"]"
+_LIMIT_OF_DATES: Final = re.compile(
+    rf"(?<!\w)(?:(\w{{1,60}})[\"'\])]{{0,3}}(?: [<>] | ?[<>]= ?| BETWEEN )|DEFAULT )(?:DATE ?)?"
+    rf"({_QUOTED_DATE}(?: AND {_QUOTED_DATE})?)",
+    re.I,
+)
+_ANNOUNCED: Final = re.compile("(?:your|insert|enter|replace)[_-]")
+_PERSONAL: Final = re.compile(r"birth|dob|born|death|died|age(?![a-z])", re.I)
+_BRANCH: Final = re.compile(
+    r"(?<![\w/-])(?:feature|feat|bugfix|hotfix|fix|releases?|chore|docs|refactor|tests?|ci|perf|build)/[A-Za-z0-9][\w.#-]{1,60}"
+    r"|(?<=cherry-pick )[0-9a-f]{7,40}(?!\w)|(?<=revert )[0-9a-f]{7,40}(?!\w)|(?<=checkout )[0-9a-f]{7,40}(?!\w)"
+    r"|(?<=show )[0-9a-f]{7,40}(?!\w)"
+)
+"""A branch by its kind, and a commit after a command."""
+
+_PART: Final = re.compile(r"[0-9]+|[^\W\d_]+")
+_LIMITS_OF_DATES: Final = (" > ", " < ", ">=", "<=", "BETWEEN", "between", "DEFAULT", "default")
+_STATEMENTS: Final = ("SELECT", "INSERT", "UPDATE", "DELETE", "TABLE")
+_OF_ADDRESSES: Final = ("localhost", "127.0.0.1", "0.0.0.0", "::1", "example.")  # noqa: S104 - nothing is bound
+_WITH_SECRET: Final = re.compile(r"key|token|sig|code|auth|pass|pwd|secret|session|sid", re.I)
+_LONGEST_NUMBER: Final = 3
 
 
 def is_identifier_of_code(text: str, start: int, end: int, label: str) -> bool:
@@ -91,3 +149,32 @@ def is_attribute(find: str, before: str, after: str) -> bool:
     if ATTRIBUTE.fullmatch(find.rstrip("(")) is None or SITE.fullmatch(find):
         return False
     return find.endswith("(") or _CALLED.match(after) is not None or _OPERATOR.search(before) is not None
+
+
+def documented_ranges(text: str) -> Iterator[tuple[int, int]]:
+    """Yields ranges of addresses, placeholders, limits of dates and branches that tell of nobody."""
+    lower = text.lower()
+    for match in _ADDRESS.finditer(text) if any(mark in lower for mark in _OF_ADDRESSES) else ():
+        rest = match[2] or ""
+        if all(map(_is_public, _PART.findall((match[1] or "") + rest))) and not (
+            "?" in rest and _WITH_SECRET.search(rest)
+        ):
+            yield match.span()
+    for match in _STAND_IN.finditer(text) if "{" in text or _ANNOUNCED.search(lower) is not None else ():
+        yield match.span()
+    for match in _LIMIT_OF_DATES.finditer(text) if any(mark in text for mark in _LIMITS_OF_DATES) else ():
+        if match[1] is None or _PERSONAL.search(match[1]) is None:
+            yield match.span(2)
+    if any(word in text for word in _STATEMENTS) and _SQL.search(text) is not None:
+        yield from (match.span() for match in _KEYWORD.finditer(text))
+    for match in _BRANCH.finditer(text) if "git " in text else ():
+        if "/" not in match[0] or all(map(_is_public, _PART.findall(match[0]))):
+            yield match.span()
+
+
+def _is_public(part: str) -> bool:
+    """Returns true for a short number, and a word of the dictionary or of programs, in an address."""
+    if part.isdecimal():
+        return len(part) <= _LONGEST_NUMBER
+    lower = part.lower()
+    return len(part) == 1 or lower in COMMON_WORDS or (lower in _PUBLIC and not has_name([lower]))

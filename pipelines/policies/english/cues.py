@@ -40,7 +40,7 @@ def _has_cue(find: str, before: str, after: str) -> bool:
     if _SPAN_OF_TIME.search(find) and not before.endswith(("=", ":")):
         return _DATE_CUE.search(before) is not None
     if _FEW.fullmatch(find) and _THINGS.match(after):
-        return CUE_NEXT.search(before) is not None
+        return CUE_NEXT.search(before) is not None and not before.lower().endswith("order ")
     return CUE_BEFORE.search(before) is not None
 
 

@@ -22,6 +22,7 @@ _PIECE: Final = re.compile(
     r"(?<![\w.,:/-])(?:[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?|[0-9]{1,3}(?:\.[0-9]{1,4})?(?:[-–][0-9]{1,3}(?:\.[0-9]{1,2})?)?(?:st|nd|rd|th|s)?)"
     r"(?=[a-z°µ]{1,3}(?![\w./:])|[^\w./:]|\.?\Z)|[^\W\d_]+"
 )
+_DOTTED: Final = re.compile(r"(?<![^\W\d_])([ap])\.m(?:\.|(?!\w))", re.I)
 _MARKS: Final = re.compile(r"[\s$€£¥%°'’.,~<>+()–-]*")
 _TOUCHES: Final = re.compile(r"[\w#@/+*_'’-]$|\d[ .,:]$")
 _TOUCHED: Final = re.compile(
@@ -90,6 +91,12 @@ _OPERAND: Final = re.compile(
 )
 _LONGEST_OPERAND: Final = 5
 _COLOUR: Final = re.compile(r"(?=[0-9]{0,5}[a-f])[0-9a-f]{6}", re.I)
+_COUNTED: Final = (UNITS | _LISTS["measures"] | _LISTS["times"]) - NUMBER_WORDS - FUNCTION_WORDS
+_TWOFOLD: Final = re.compile(
+    rf" (?:double|triple) (?!(?:{'|'.join(sorted(_LISTS['digit_words'] | _LISTS['tens']))})(?!\w))(?=[a-z]{{3}})"
+)
+"""A word for digits before a thing: "three double rooms"."""
+
 _SHORT: Final = 2
 _NEAR_WORDS: Final = 4
 _DICTATED: Final = 3
@@ -115,6 +122,7 @@ def is_everyday(find: str, before: str, after: str) -> bool:
         find: text of the find.
         before, after: text next to it.
     """
+    find = _DOTTED.sub(r"\1m", find) if ".m" in find or ".M" in find else find
     pieces = _PIECE.findall(find)
     if _RANGE.fullmatch(find):
         return False
@@ -163,8 +171,11 @@ def _is_dictated(words: list[str], before: str, after: str) -> bool:
         and following[1].lower() not in _EVERYDAY
     ):
         return True
-    near = [*_WORD.findall(before)[-_NEAR_WORDS:], *words, *_WORD.findall(after)[:_NEAR_WORDS]]
-    digits = [word.lower() in _LISTS["digit_words"] for word in near]
+    near = [*_WORD.findall(before)[-_NEAR_WORDS:], *words, *_WORD.findall(_TWOFOLD.sub("", after))[:_NEAR_WORDS]]
+    digits = [
+        word.lower() in _LISTS["digit_words"] and following.lower() not in _COUNTED
+        for word, following in pairwise([*near, ""])
+    ]
     return sum(digits) >= _DICTATED or any(first and second for first, second in pairwise(digits))
 
 

@@ -48,6 +48,7 @@ _WHERE: Final = re.compile(
 _PERSONAL: Final = word_lists("rows")["person"] | word_lists("rows")["personal"] | {PLACEHOLDER.lower()}
 _ARTICLES: Final = frozenset({"the", "a", "an"})
 _VERSION: Final = re.compile(r"[ -]?(?:v?[0-9]{1,2}(?:\.[0-9]{1,2})?(?: ?(?:pro|max|mini))?)$", re.I)
+_MODEL: Final = re.compile(r"[0-9]{1,3}[a-z]?")
 _ENDS: Final = re.compile(r"(?:\A|[.!?] ?)\Z")
 _BEGINS: Final = re.compile(r" ?(?:[.!?]|\Z)")
 _TITLES: Final = re.compile(
@@ -166,7 +167,7 @@ def is_known(find: str, label: str, before: str, after: str, row: Row) -> bool:
         and all(w.lower() in (_TECHNICAL if w.isupper() else COMMON_WORDS) for w in words)
     ):
         return True
-    if key in _KNOWN or (has_digit and _VERSION.sub("", bare).replace(" ", "_") in _KNOWN):
+    if key in _KNOWN or _is_variant(bare) or (has_digit and _VERSION.sub("", bare).replace(" ", "_") in _KNOWN):
         return True
     if key in _LISTS["peoples"]:
         following = re.match(r" ([^\W\d_]+)", after)
@@ -180,6 +181,17 @@ def is_known(find: str, label: str, before: str, after: str, row: Row) -> bool:
     if key in _LISTS["companies"]:
         return not find.islower()
     return _YEAR.fullmatch(find) is not None and _IN_YEAR.search(before) is not None
+
+
+def _is_variant(bare: str) -> bool:
+    """Returns true for a known product and what tells its variants apart: "ipad mini 2"."""
+    first, *rest = bare.split(" ")
+    return (
+        bool(rest)
+        and first in _LISTS["products"]
+        and any(word in _TERMS["variants"] for word in rest)
+        and all(word in _TERMS["variants"] or _MODEL.fullmatch(word) for word in rest)
+    )
 
 
 def is_word(word: str) -> bool:

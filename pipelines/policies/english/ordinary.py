@@ -19,6 +19,7 @@ from pipelines.policies.english.known_words import Row as Facts
 from pipelines.policies.english.known_words import facts_of, is_alone, is_known, is_made_of_words, is_title
 from pipelines.policies.english.name_lists import personal_names
 from pipelines.policies.english.nobody import Row, is_log_time, is_of_nobody, is_quoted, row_of
+from pipelines.policies.english.wholes import is_covered, wholes_of
 from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.protocol import PLACEHOLDER, Sentence, Span
 
@@ -101,6 +102,7 @@ _PORTS: Final = re.compile(r"[0-9]{2,5}(?::[0-9]{2,5})?")
 _LABORATORY: Final = (
     frozenset().union(*(_LISTS[name] for name in ("technical", "numbered", "abbreviations", "scores")))
 ) | {"index", "scale"}
+_DECIMAL: Final = re.compile(r"[0-9]{1,2}\.[0-9]{2}")
 _LICENCE: Final = re.compile(r"licen[cs]e|driver|\bDL\b", re.I)
 _SPINE: Final = re.compile(r"(?<![\w-])(?:[CTLS][0-9]{1,2}|John)-[CTLS]?[0-9]{1,2}(?![\w-])")
 """Parts of the spine: "L4-L5"."""
@@ -126,6 +128,8 @@ _UNIT_NEXT: Final = re.compile(
 )
 _SIZE_NEXT: Final = re.compile(r" ?(?:px|ms|[kmgt]i?b|[kmg]?hz|fps|dpi)(?!\w)", re.I)
 _AFTER_DIGIT: Final = re.compile(r"\d ?$")
+_BEFORE_DIGIT: Final = re.compile(r" \d")
+_AT_A_TIME: Final = re.compile(r"(?<!\w)(?:at|by|from|in|until|after|around|per|every) $", re.I)
 _RATIO: Final = re.compile(r"[0-9]{2,3}/[0-9]{2,3}")
 _PRESSURE: Final = re.compile(r"(?:BP|pressure)\W{0,4}(?:\w{1,4} )?$", re.I)
 _SEMANTIC: Final = re.compile(r"v?[0-9]{1,3}\.[0-9]{1,3}\.[0-9]")
@@ -140,11 +144,6 @@ _TECHNICAL: Final = re.compile(
 )
 _AFTER_NAME: Final = re.compile(rf"(?:['’]s)? (?:{'|'.join(sorted(_LISTS['after_eponym']))})(?!\w)", re.I)
 _SCORE: Final = re.compile(r" (?:score |of )?[0-9]{1,2}(?![0-9])")
-_CITED: Final = re.compile(
-    r"(?<!\w)[A-Z][\w'’.&-]{0,40}(?: [A-Z][\w'’.&-]{0,40}){0,3} vs?\. "
-    r"[A-Z][\w'’.&-]{0,40}(?: [A-Z][\w'’.&-]{0,40}){0,3}"
-    r",? (?:[0-9]{1,4} [A-Z][\w. ]{0,14}[0-9]{1,5} ?)?(?:\([A-Za-z0-9. ]{0,16}[12][0-9]{3}\)|\[[12][0-9]{3}\])"
-)
 _REST_OF_PHONE: Final = re.compile(r"\) ?\w{0,4}\d")
 _PERCENT: Final = re.compile(r"[0-9]{1,3}(?:[.,][0-9]{1,3})? ?(?:%|percent|per cent)", re.I)
 
@@ -164,12 +163,12 @@ def without_ordinary(
     if not found or dates_and_numbers == "all":
         return found
     text = sentence.text
-    cited = [match.span() for match in _CITED.finditer(text)] if " v. " in text or " vs. " in text else []
+    wholes = wholes_of(text)
     kept: list[Span] = []
     weak: list[Span] = []
     for span in found:
         start, end = _without_placeholders(span, sentence)
-        if any(first <= start and end <= last for first, last in cited):
+        if is_covered(text, start, end, wholes.documented if span.label in _CERTAIN else wholes.things):
             continue
         find, before, after = text[start:end], text[max(0, start - _NEAR) : start], text[end : end + _NEAR]
         label = span.label if span.label in _TOLD_APART else _NUMBER if span.label in _NUMBERS else _OTHER
@@ -180,15 +179,19 @@ def without_ordinary(
         if is_identifier_of_code(text, start, end, span.label):
             continue
         row = row_of(text)
-        is_weak = is_title(text, start, end) or _is_weak(
-            find,
-            _LIKE.get(span.label, span.label),
-            before,
-            after,
-            facts_of(text),
-            row,
-            by_model=by_model,
-            quoted=row.is_code and is_quoted(text, start, end),
+        is_weak = (
+            (span.label not in _CERTAIN and is_covered(text, start, end, wholes.weak))
+            or is_title(text, start, end)
+            or _is_weak(
+                find,
+                _LIKE.get(span.label, span.label),
+                before,
+                after,
+                facts_of(text),
+                row,
+                by_model=by_model,
+                quoted=row.is_code and is_quoted(text, start, end),
+            )
         )
         (weak if is_weak else kept).append(span)
     if weak and (kept or _HAS_PLACEHOLDER.search(text)):
@@ -295,6 +298,8 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
             and (find.isupper() or not has_listed_name(find))
         ):
             return True
+        if find in _LISTS["measures"] and _BEFORE_DIGIT.match(after) and _AT_A_TIME.search(before):
+            return True
         if _STEM.fullmatch(find) and not has_listed_name(find):
             return True
         if (has_digit or label == "EVENT") and is_everyday(find, before, after) and not identifies(find, before, after):
@@ -340,6 +345,8 @@ def _is_machine_made(find: str, label: str, before: str, after: str) -> bool:
         return _CALL.fullmatch(find) is not None or is_attribute(find, before, after)
     if label == "US_DRIVER_LICENSE":
         return _is_short_code(find, before, after) and not (CUE_NEXT.search(before) or _LICENCE.search(before))
+    if label == "PHONE_NUMBER":
+        return _DECIMAL.fullmatch(find) is not None
     if label == "ID_NUMBER":
         return _PORT.search(before) is not None and _PORTS.fullmatch(find) is not None
     if label == "ADDRESS":

@@ -13,6 +13,7 @@ import reticent
 from pipelines.policies.english.known_words import is_title, runs_of
 from pipelines.policies.english.nobody import is_of_nobody, row_of
 from pipelines.policies.english.ordinary import is_ordinary, without_ordinary
+from pipelines.policies.english.wholes import is_covered, wholes_of
 from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.protocol import Sentence, Span
 from pipelines.settings.redact import RedactConfig
@@ -145,6 +146,102 @@ def test_careful_masks_numbers_that_may_be_part_of_more(text: str, secret: str) 
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "Upgrade from 2.07.14 to firmware 2.08.11 first; 2.07.x is out of support.",
+        "The crash appeared in 5.12.09 and was fixed in 5.12.21, build 40817.",
+        "The rod is 1.2045 m long at 21 °C, and the 4 mm x 20 m cable carries 12.5 A for 3 min 40 s.",
+        "Panels of 1800 x 900 x 12 mm and a 6400 mAh pack: three days of work.",
+        "Take one or two capsules every six to eight hours, and no more than six in 24 hours.",
+        "The archive is open Tuesday to Friday 9.15-12.45 and 14.00-17.30, Saturday 10-12.30pm.",
+        "The 06:20 stops at both villages and arrives at 07:05. There is no service on Sundays and on 26 December.",
+        "Pumps to EN 809 and ISO 14414:2019 are tested in line with IEC 60335-2-41 and Directive 2006/42/EC.",
+        "1. d4 d5 2. c4 dxc4 3. e3 b5 4. a4 c6 5. axb5 cxb5 6. Qf3 and the rook on a8 falls. 1-0",
+        "A draw: 2-2 at half time, shots 14-9, corners 6-11, attendance 8,417.",
+        "In the end it was 6-3, 4-6, 7-5 with only three double faults.",
+        "Small flat bread £3.40, olives £2.75, refills 60p. Closed on Mondays.",
+        "Bag: 3 towels, 8 AAA batteries, 2 XL shirts, 1 pan (450 g), rope 9 mm x 25 m.",
+        "1. Boil 2 litres of stock. 2. Add 300 g flour. 3. Stir for 18 min.",
+        "SELECT shop, SUM(total) FROM sales WHERE sold_at >= '2019-04-01' GROUP BY shop ORDER BY 2 DESC LIMIT 20;",
+        "git switch bugfix/token-refresh && git push origin bugfix/token-refresh",
+        "Start the server on 127.0.0.1:9000 and open http://localhost:9000/docs in a browser.",
+        "Set YOUR_ACCESS_TOKEN and point the client at https://api.example.org/v2 or ${BASE_URL}.",
+        "host: 0.0.0.0\nport: 9443\nurl: https://www.example.net/status",
+        "The iPad Mini 6 is lighter, and the Pixel 7 Pro is cheaper.",
+        "With 12 kills by min 20 that game was over.",
+    ],
+)
+def test_careful_leaves_what_is_read_as_a_whole(text: str) -> None:
+    assert _masked(text, "careful") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("Born 4.07.52, on firmware 4.07.52 since May.", "4.07.52"),
+        ("The code is 4 m 7 s.", "4 m 7 s"),
+        ("The lock opens with 14-31, 52-18, 60-11.", "52-18"),
+        ("The yacht sank at 38.114 N 9.206 W in the storm.", "9.206"),
+        ("She came on Friday with Dr Okonkwo, 9.30-10.00.", "Friday"),
+        ("We meet the seller at 11:45 at the hotel with Oluchi.", "Oluchi"),
+        ("Her passport no EN 40817 has expired.", "40817"),
+        ("SELECT id FROM patients WHERE birth_date >= '1971-04-02'", "1971-04-02"),
+        ("UPDATE staff SET hired = '2011-04-02' WHERE name = 'Oluchi Nnadi'", "Oluchi"),
+        ('<td class="a">"1971-04-02"</td>', "1971-04-02"),
+        ("The intruder came from 192.168.7.31 and not from 127.0.0.1.", "192.168.7.31"),
+        ("http://localhost:8080/callback?token=f8Kq29Lm", "f8Kq29Lm"),
+        ("https://example.com/users/tvandenberg7", "tvandenberg7"),
+        ("postgres://oluchi:Quill7@localhost:5432/shop", "Quill7"),
+        ("write to anna.keller@example.com", "anna.keller"),
+        ("password: your-dog-Rex-77", "Rex"),
+        ("My rent is £640 and I am late.", "640"),
+        ("The flat is at 12-15 Market Street, goals and all.", "12-15"),
+        ("Ask Min 5 times and she still forgets.", "Min"),
+        ("My e-mail is jo point bloggs at example point com", "bloggs"),
+    ],
+)
+def test_careful_masks_what_only_looks_like_a_whole(text: str, secret: str) -> None:
+    assert any(secret in find or find in secret for find in _masked(text, "careful"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("git push origin feature/search-form", True),
+        ("git push origin feature/oluchi-form", False),
+        ("push feature/search-form", False),
+        ("https://example.com/orders?page=2", True),
+        ("https://example.com/orders?token=horse", False),
+        ("https://oluchi.example.com/", False),
+        ("https://shop.example.community/", False),
+    ],
+)
+def test_branches_and_addresses_of_plain_words_are_documented(text: str, expected: bool) -> None:
+    assert bool(wholes_of(text).documented) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "find", "expected"),
+    [
+        ("a 5 mm pin", "5 mm", True),
+        ("a 5 mm pin", "pin", False),
+        ("after 5 mm of rain", "after 5 mm of", True),
+        ("after 5 mm of Rain", "5 mm of Rain", False),
+        ("at 5 mm Hill", "5 mm Hill", False),
+        ("code 5 mm", "5 mm", False),
+        ("near 5 mm street", "5 mm street", False),
+        ("tested to EN 40817", "EN 40817", True),
+        ("tested, passport no EN 40817", "EN 40817", False),
+        ("a load of 9.2 W and a 4 m cable", "9.2 W", True),
+        ("at 38.1 N 9.2 W and 4 m deep", "9.2 W", False),
+    ],
+)
+def test_a_whole_covers_its_parts_and_plain_words(text: str, find: str, expected: bool) -> None:
+    start = text.index(find)
+    assert is_covered(text, start, start + len(find), wholes_of(text).things) is expected
+
+
+@pytest.mark.parametrize(
     ("text", "find", "label", "expected"),
     [
         ("the treatment goes to Cardiology in the second week", "Cardiology", "ORG", True),
@@ -245,6 +342,21 @@ def test_careful_leaves_out_no_more_than_identifying(find: str, label: str, befo
         "`a.b` ",
         "Na 138, ",
         "'a ",
+        "5 mm x ",
+        "1.2.34 ",
+        "EN 123 ISO ",
+        "1. e4 ",
+        "2-1, ",
+        "10:30-",
+        "$1.00 ",
+        "two to three ",
+        "http://localhost/a",
+        "SELECT a ",
+        "git fix/a-",
+        "a >= '2020-01-01' ",
+        "${a",
+        "your_key_",
+        "3. ",
     ],
 )
 def test_leaving_out_takes_linear_time(kind: str) -> None:

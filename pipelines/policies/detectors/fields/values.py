@@ -12,6 +12,7 @@ from pipelines.policies.detectors.fields.scan import Field, Row, bare_word, trim
 from pipelines.policies.detectors.finds import Find
 from pipelines.policies.detectors.identifiers.beside import is_unknown
 from pipelines.policies.detectors.identifiers.places import WORD_NAMES, is_listed
+from pipelines.policies.english.code import STAND_IN
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS
 from pipelines.policies.english.name_lists import given_names, personal_names
 from pipelines.policies.english.word_lists import word_lists
@@ -23,7 +24,7 @@ _ATTRIBUTES: Final = _LISTS["cookie_attributes"]
 _DATE: Final = re.compile(
     r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d{2}))"
     r"(?:[T ]\d{1,2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})?)?"
-    r"|\d{1,2}[ -]?[A-Za-z]{3,9}[ -]?\d{4}|[A-Za-z]{3,9}\.? \d{1,2},? \d{4}"
+    r"|\d{1,2}[ -]?[A-Za-z]{3,9}[ -]?(?!1000)[12]\d{3}|[A-Za-z]{3,9}\.? \d{1,2},? \d{4}"
 )
 _MAIL: Final = re.compile(r"[^\s@,;]{1,64}@[^\s@,;]{1,64}\.[^\s@,;]{1,20}")
 _LONG_NUMBER: Final = re.compile(r"\+?[\d(][\d ().-]{5,20}\d")
@@ -111,6 +112,7 @@ def is_value(value: str) -> bool:
         and len(written) >= (3 if written.isascii() else 2)
         and plain(written) not in NO_VALUE
         and _LITERAL.match(value) is None
+        and STAND_IN.fullmatch(written) is None
     )
 
 
@@ -224,7 +226,13 @@ def _person(text: str, field: Field) -> Iterator[Find]:
     is_sure = "person" in field.kinds
     is_marked = field.style in ("quoted", "cell", "element", "=")
     words = [w for w in re.split(r"[\s,]+", value) if w]
-    if not words or len(words) > 5 or plain(value.strip(_ENDS)) in NO_VALUE or _LITERAL.match(value):
+    if (
+        not words
+        or len(words) > 5
+        or plain(value.strip(_ENDS)) in NO_VALUE
+        or _LITERAL.match(value)
+        or STAND_IN.match(value)
+    ):
         return
     is_name = _NAME.fullmatch(value) is not None and plain(words[0]) not in NO_VALUE
     if is_name and len(value.strip(_ENDS)) > 1:

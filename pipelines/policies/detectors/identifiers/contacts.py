@@ -40,6 +40,9 @@ _WORDED: Final = re.compile(
     rf"|(?<!\w)[\w.+'-]{{1,64}} at (?:[\w-]{{1,40}} ){{1,3}}(?:dot|point) {_TLD}(?!\w)",
     re.I,
 )
+_VERB: Final = re.compile(r" (?:point|dash) (?:a|an|the|this|that|my|your|our|his|her|its|their|it) ", re.I)
+"""A mark that is a verb: "point the base URL at"."""
+
 _MAIL_CUE: Final = re.compile(r"e-?mail|\bmail|write (?:to|me)|reach me|forward|send|contact|\bcc\b|\bto:|from:", re.I)
 _LOST_MARKS: Final = re.compile(r"(?<![\w@.])[a-z0-9]{7,60}com(?!\w)")
 """A form that no English word has: a long word that ends in "com"."""
@@ -102,6 +105,8 @@ def find_spelled_mail(text: str) -> Iterator[Find]:
         if has_dot_in_words or not text[match.end(1) : match.end(1) + 4].lstrip().lower().startswith("at "):
             yield _local_start(text, match.start()), match.end(), "EMAIL_ADDRESS"
     for match in _WORDED.finditer(text) if has_at and holds(text, _MARK_WORD) else ():
+        if _VERB.search(match[0]) is not None:
+            continue
         yield _local_start(text, match.start()), match.end(), "EMAIL_ADDRESS"
     for match in _AT_PROVIDER.finditer(text) if has_at and holds(text, _PROVIDER_WORD) else ():
         says_mail = _MAIL_CUE.search(text) is not None
