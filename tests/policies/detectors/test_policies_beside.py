@@ -102,6 +102,10 @@ def test_words_beside_names_stay(marked):
         ("the passenger Obiageliaku (8) was bruised", "Obiageliaku"),
         ("Parcel for Obiageliaku left at no 9", "Obiageliaku"),
         ("Passenger: WRZESNIAK/ZOFIA MRS\nRef", "WRZESNIAK/ZOFIA MRS"),
+        ("Hi Obiageliaku\n\nplease see below", "Obiageliaku"),
+        ("> Dear Zofia and Obiageliaku,\n> we", "Obiageliaku"),
+        ("Husband of the late Obiageliaku, aged 90", "Obiageliaku"),
+        ("the lock box by the gate, code 4417.", "4417"),
     ],
 )
 def test_introduced_names_are_found(text, expected):
@@ -124,6 +128,10 @@ def test_introduced_names_are_found(text, expected):
         "Obiageliaku  7:30 PM\nWrzesniak  8:00 PM",
         "a parcel for Christmas, and the tenant Union met",
         "Yesterday's mother of all storms",
+        "Hi Team\n\nplease see below",
+        "Dear Customer,\nwe write",
+        "a friend of Science",
+        "The gate failed. Error code 4417",
     ],
 )
 def test_plain_words_in_the_same_places_stay(text):
@@ -140,6 +148,8 @@ def test_plain_words_in_the_same_places_stay(text):
         ("Co-authored-by: zofia-w", "zofia-w"),
         ("Leaver: Obiageliaku Nwosu", "Obiageliaku Nwosu"),
         ("$ whoami\nzofiaw\n$ ls", "zofiaw"),
+        ('File "/home/z.wrzesniak/a.py", line 3', "z.wrzesniak"),
+        ("C:\\Users\\Zofia.W> dir", "Zofia.W"),
         ("AGENT: what is the security word please\nCALLER: it's purple lantern\nAGENT: thanks", "purple lantern"),
     ],
 )
@@ -154,6 +164,7 @@ def test_fields_of_any_name_hold_persons(text, expected):
         "Topic: Interest Rates",
         "Engine: Wrzesniak Turbo Diesel",
         "$ whoami\nroot",
+        "/home/ubuntu/app and /Users/runner/work",
         "AGENT: and the security word please\nCALLER: I do not know it",
         "sorted-by: price",
     ],

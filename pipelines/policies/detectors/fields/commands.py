@@ -1,4 +1,4 @@
-"""Finds passwords, tokens and the answer of ``whoami`` in command lines, in SQL, and in files such as ``.netrc``."""
+"""Finds passwords, tokens and names of users in command lines, SQL, paths, and files such as ``.netrc``."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pipelines.policies.detectors.fields.keys import kinds_of
 from pipelines.policies.detectors.fields.values import is_value
 from pipelines.policies.detectors.finds import Find
 from pipelines.policies.detectors.first_pass import holds, kind
+from pipelines.policies.english.word_lists import word_lists
 
 _OPTION: Final = re.compile(
     r"(?<![\w-])--?(?!no-)([A-Za-z][\w-]{2,40})[ \t]{1,4}(['\"]?)([^\s'\"<>-][^\s'\"<>]{0,200})\2"
@@ -26,7 +27,10 @@ _PATTERNS: Final = tuple(
     )
 )
 _WHOAMI: Final = re.compile(r"(?:[$#>%][ ]|^)whoami[ ]*\n[ ]{0,4}(?:[\w.-]{1,40}\\\\?)?([\w.-]{2,40})[ ]*$", re.M)
-_ROLES: Final = frozenset({"root", "admin", "administrator", "www-data", "nobody", "user"})
+_HOME: Final = re.compile(
+    r"[/\\](?:home|Users|Documents and Settings)(?:/|\\{1,2})([^\W_][\w.-]{1,39})(?=[/\\>\s\"'`:;,)\]]|\Z)"
+)
+_ROLES: Final = word_lists("fields")["machine_accounts"]
 _COMMANDS: Final = frozenset({"curl", "wget", "http", "svn", "ftp", "sshpass", "identified", "password"})
 _COMMAND_WORD: Final = kind(lambda word: word in _COMMANDS or word.startswith("mysql"))
 
@@ -38,7 +42,10 @@ def find_in_commands(text: str) -> Iterator[Find]:
             if "secret" in kinds_of(option[1]) and is_value(option[3]):
                 yield *option.span(3), "PASSWORD"
     for match in _WHOAMI.finditer(text) if "whoami" in text else ():
-        if match[1] not in _ROLES:
+        if match[1].lower() not in _ROLES:
+            yield *match.span(1), "USERNAME"
+    for match in _HOME.finditer(text) if "home" in text or "Users" in text or "Settings" in text else ():
+        if match[1].lower() not in _ROLES:
             yield *match.span(1), "USERNAME"
     for pattern in _PATTERNS if holds(text, _COMMAND_WORD) else ():
         for match in pattern.finditer(text):

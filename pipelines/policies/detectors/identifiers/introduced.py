@@ -31,7 +31,8 @@ _NAME: Final = rf"{_WORD}(?:[ ]{_WORD}){{0,2}}"
 _RELATIVE: Final = re.compile(
     rf"(?<!\w)(?:(?:my|his|her|our|your|their|late)[ ]|['’]s[ ])(?:[a-z]{{2,12}}[ ])?{_any(_RELATIVES)}"
     rf"(?:[ ](?:here|again))?(?:,[ ]|[ ]\(|[ ])(?:({_NAME})"
-    r"|(?-i:([a-zß-öø-ÿ]{4,20})(?=[ ](?:is|was|has|had|will|who|wants|needs|said|says)(?!\w))))",
+    r"|(?-i:([a-zß-öø-ÿ]{4,20})(?=[ ](?:is|was|has|had|will|who|wants|needs|said|says)(?!\w))))"
+    rf"|(?<!\w){_any(_RELATIVES)}[ ](?:to|of)[ ](?:the[ ]late[ ])?({_NAME})",
     re.I,
 )
 _OF_FAMILY: Final = re.compile(rf"(?<![\w'’-])({_WORD})['’]s[ ]{_any(_LISTS['family'])}(?!\w)", re.I)
@@ -41,6 +42,17 @@ _CALLING: Final = re.compile(
     r"|(?<!\w)(?:hi|hiya|hello|hey|morning|afternoon|evening)[ ,]{1,2}(?:there[ ,]{1,2})?"
     r"(?:this[ ]is|it['’]?s|i['’]?m|i[ ]am)[ ]"
     r"([^\W\d_]{4,20})(?=[ ](?:again|here|speaking|calling)(?!\w))",
+    re.I,
+)
+_GREETED: Final = re.compile(
+    rf"(?:^|\n)[ \t>]{{0,4}}(?:hi|hiya|hello|hey|dear|good[ ](?:morning|afternoon|evening))[ ]({_NAME})"
+    r"(?:[ ](?:and|&)[ ]("
+    rf"{_WORD}))?[ \t]{{0,4}}[,!.:]?[ \t]{{0,4}}(?=\n)",
+    re.I,
+)
+_CODE_OF_LOCK: Final = re.compile(
+    r"(?<!\w)(?:key[ -]?safe|lock[ -]?box|alarm|gate|door|entry|garage|padlock)(?!\w)[^\n.!?]{0,40}"
+    r"(?<!\w)(?:code|pin)(?:[ ]is)?[ :]{1,2}(\d{4,8}#?)(?!\w)",
     re.I,
 )
 _NUMBERED: Final = re.compile(
@@ -84,6 +96,8 @@ _NUMBERED_WORD: Final = kind(_LISTS["numbered"])
 _ROLE_WORD: Final = kind(_LISTS["roles"])
 _MEANT_WORD: Final = kind(_LISTS["meant_for"])
 _ASK_WORD: Final = kind(frozenset({"ask"}))
+_GREETING_WORD: Final = kind(frozenset({"hi", "hiya", "hello", "hey", "dear", "good"}))
+_CODE_WORD: Final = kind(frozenset({"code", "pin"}))
 _TITLE_OF_FLIGHT: Final = kind(lambda word: word.endswith(("mr", "mrs", "ms", "miss", "mstr", "chd", "inf", "dr")))
 
 
@@ -101,6 +115,10 @@ def find_introduced(text: str) -> Iterator[Find]:
     ):
         for match in pattern.finditer(text) if holds(text, word) else ():
             yield from _name(match)
+    for match in _GREETED.finditer(text) if "\n" in text and holds(text, _GREETING_WORD) else ():
+        yield from (found for group in (1, 2) for found in _name(match, group))
+    for match in _CODE_OF_LOCK.finditer(text) if holds(text, _CODE_WORD) and holds(text, NUMERIC) else ():
+        yield *match.span(1), "CODE"
     if text.rstrip()[-1:].isalpha() or text.rstrip()[-1:] == ".":
         signed = _SIGNED.search(text, max(0, len(text) - _END))
         if signed is not None and _BULLET.search(text, max(0, signed.start() - _NEAR), signed.start()) is None:
