@@ -91,7 +91,10 @@ def test_locks_are_not_inherited_by_programs_that_a_run_starts(tmp_path: Path) -
     """Or the embedded server, which may outlive a killed run for a second, would hold them."""
     (tmp_path / "locks").mkdir()
     with store_lock(tmp_path), key_lock(tmp_path / "locks", "k"):
-        child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+        waits = "import sys; print(flush=True); sys.stdin.read()"
+        child = subprocess.Popen([sys.executable, "-c", waits], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert child.stdout is not None
+        child.stdout.readline()  # an interpreter that starts opens and closes files
         held = {str(link.readlink()) for link in Path(f"/proc/{child.pid}/fd").iterdir()}
         assert held
         assert not any(name.endswith(".lock") for name in held)
