@@ -24,7 +24,7 @@ from pipelines.training.data.row_store import RecordRows, RowStore, StoredRecord
 from pipelines.training.data.rows import original_rows
 
 MEMBERS: Final = schema(
-    "members", "record: uint32, doc_id: string, sentence_index: uint32", optional="digest: binary", hashes=("digest",)
+    "members", "record: uint32, doc_id: string, sentence_index: uint32", optional="digest: string", hashes=("digest",)
 )
 """The rows of each record that the audit's model was not trained on, with digests of their text."""
 
@@ -47,13 +47,13 @@ def left_out_rows(ctx: StageContext) -> frozenset[tuple[str, int]]:
     return frozenset(place for row in rows if now.get(place := (row["doc_id"], row["sentence_index"])) == row["digest"])
 
 
-def digests_of_rows(ctx: StageContext, places: Container[tuple[str, int]]) -> dict[tuple[str, int], bytes]:
-    """Returns digests of the text (16 bytes) of the rows that stand at these places now."""
+def digests_of_rows(ctx: StageContext, places: Container[tuple[str, int]]) -> dict[tuple[str, int], str]:
+    """Returns digests of the text (32 hexadecimal digits) of the rows that stand at these places now."""
     found = {}
     for artifact in ctx.inputs["split"]:
         for row in artifact.table(SENTENCES).rows(("doc_id", "sentence_index", "text")):
             if (place := (row["doc_id"], row["sentence_index"])) in places:
-                found[place] = _digest((row["text"],))
+                found[place] = _digest((row["text"],)).hex()
     return found
 
 
