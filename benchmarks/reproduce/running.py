@@ -107,18 +107,22 @@ def of_same_run(cell: Cell, scale: Scale, seed: int, place: Workplace) -> dict[s
     """Finds a finished result of another cell that is another figure of the same run; no model has to be there."""
     run = cell.run
     assert isinstance(run, Train)
-    settings = {**corpora.DEFAULTS, **settings_of(run, scale)}
+
+    def decided(settings: Mapping[str, Any]) -> dict[str, Any]:
+        return {**corpora.DEFAULTS, **settings}
+
+    settings = decided(settings_of(run, scale))
     for other in CELLS:
         if (
             other.identity == cell.identity
             or type(other.run) is not type(run)
-            or {**corpora.DEFAULTS, **settings_of(other.run, scale)} != settings
+            or decided(settings_of(other.run, scale)) != settings
         ):
             continue
         found = results.read(place.results, other, scale, seed)
         if (
             found is not None
-            and {**corpora.DEFAULTS, **found["settings"]} == settings
+            and decided(found["settings"]) == settings
             and _began_alike(found["starting_point"], run.model_at(scale), scale, place)
             and found["figures"].get(cell.measure) is not None
         ):

@@ -7,10 +7,10 @@ post box, a military address) and then its continuation: flat, town, region, cou
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
-from pipelines.policies.detectors.finds import Range, merge_ranges
+from pipelines.policies.detectors.finds import Range, any_of, merge_ranges
 from pipelines.policies.detectors.first_pass import NUMERIC, count, holds, kind, last_runs, may_hold_capital
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS
 from pipelines.policies.english.ordinary import without_ordinary
@@ -19,10 +19,6 @@ from pipelines.policies.options import PolicyOptions
 from pipelines.policies.protocol import NamedPolicy, Sentence, Span
 
 _LISTS: Final = word_lists("street_words")
-
-
-def _any(words: Iterable[str]) -> str:
-    return "(?:" + "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True)) + ")"
 
 
 # --- words ------------------------------------------------------------------------------------------------------
@@ -56,7 +52,7 @@ _GAP: Final = r"[\s>?|*]+"
 """White space, line breaks, and the marks at the start of lines in quoted mail."""
 
 _SEPARATOR: Final = r"[\s,;>?|*()\[\]]*"
-_TYPE: Final = rf"{_any(_STRONG)}\b\.?(?:\s+(?:n\.?e|n\.?w|s\.?e|s\.?w|north|south|east|west|[nsew])\b\.?)?"
+_TYPE: Final = rf"{any_of(_STRONG)}\b\.?(?:\s+(?:n\.?e|n\.?w|s\.?e|s\.?w|north|south|east|west|[nsew])\b\.?)?"
 _UNIT: Final = re.compile(
     r"(?<!\w)(?:(?:apartment|apt|suite|ste|unit|flat|room|rm|floor|fl|bldg|building|block|door|house|no)\b\.?\s*(?:#|no\.?)?\s*"
     r"(?:\d{1,5}\s?[a-z]?|[a-z]\d{0,4})\b|#\s?\d{1,5}\s?[a-z]?\b|(?:\d{1,3}(?:st|nd|rd|th)\s+floor)\b)",
@@ -67,8 +63,8 @@ _TYPED: Final = re.compile(
     rf"(?<![\w.,-])(?:\d{{2,6}},?{_GAP})?({_NUMBER}),?{_GAP}((?:{_WORD}{_GAP}){{0,4}}?){_TYPE}(?!\w)", re.I
 )
 _SPELLED: Final = re.compile(
-    rf"(?<![\w-])((?!oh){_any(_SPOKEN)}(?:[ -]{_any(_SPOKEN)}){{0,7}})[ ]((?:{_WORD}[ ]){{1,3}}?)"
-    rf"{_any(_SPOKEN_TYPES)}(?!\w)",
+    rf"(?<![\w-])((?!oh){any_of(_SPOKEN)}(?:[ -]{any_of(_SPOKEN)}){{0,7}})[ ]((?:{_WORD}[ ]){{1,3}}?)"
+    rf"{any_of(_SPOKEN_TYPES)}(?!\w)",
     re.I,
 )
 _SINGAPORE: Final = re.compile(
@@ -80,18 +76,18 @@ _SINGAPORE: Final = re.compile(
 """A block with a flat ("#07-233"), or a postcode."""
 
 _WEAKLY_TYPED: Final = re.compile(
-    rf"(?<![\w.,-])(?:\d{{2,6}},?{_GAP})?({_NUMBER}),?{_GAP}((?:{_WORD}{_GAP}){{1,3}}?){_any(_WEAK)}\b(?!\w)", re.I
+    rf"(?<![\w.,-])(?:\d{{2,6}},?{_GAP})?({_NUMBER}),?{_GAP}((?:{_WORD}{_GAP}){{1,3}}?){any_of(_WEAK)}\b(?!\w)", re.I
 )
 _BETWEEN: Final = re.compile(
     rf"(?<![\w.,-])({_NUMBER}),?{_GAP}((?:{_WORD}{_GAP}){{1,5}}?)(\d{{1,5}}[A-Za-z]?)\b(?![\d%.]*\d)", re.I
 )
 _FOREIGN_TYPED: Final = re.compile(
-    rf"(?<!\w)((?:{_WORD}{_GAP}){{0,2}}?{_any(_FOREIGN)}(?!\w)(?:{_GAP}{_WORD}){{0,4}}?)"
+    rf"(?<!\w)((?:{_WORD}{_GAP}){{0,2}}?{any_of(_FOREIGN)}(?!\w)(?:{_GAP}{_WORD}){{0,4}}?)"
     rf"(?:,?{_GAP}|(?<=\.))(\d{{1,5}}[A-Za-z]?)\b",
     re.I,
 )
 _FOREIGN_AFTER: Final = re.compile(
-    rf"(?<![\w.,-])({_NUMBER}),?{_GAP}({_any(_FOREIGN)}(?!\w)(?:{_GAP}(?:(?:de|du|des|la|le|les|da|do|dos|del|di)"
+    rf"(?<![\w.,-])({_NUMBER}),?{_GAP}({any_of(_FOREIGN)}(?!\w)(?:{_GAP}(?:(?:de|du|des|la|le|les|da|do|dos|del|di)"
     rf"{_GAP})*{_CAPITAL}){{1,4}})",
     re.I,
 )
@@ -104,9 +100,9 @@ _CROSSING: Final = re.compile(
     rf"(?<!\w)({_CAPITAL}\s+and(?:\s+{_CAPITAL}|\s+(?:do|u\.|de)){{1,3}}\s+\d{{1,5}}[A-Za-z]?)\b"
 )
 _SUFFIXED: Final = re.compile(
-    rf"(?<!\w)((?:{_WORD}{_GAP}){{0,2}}?{_LETTERS}{{2,}}{_any(_FOREIGN_SUFFIX)}\.?){_GAP}(\d{{1,5}}[A-Za-z]?)\b", re.I
+    rf"(?<!\w)((?:{_WORD}{_GAP}){{0,2}}?{_LETTERS}{{2,}}{any_of(_FOREIGN_SUFFIX)}\.?){_GAP}(\d{{1,5}}[A-Za-z]?)\b", re.I
 )
-_SUFFIX_BEFORE_NUMBER: Final = re.compile(rf"{_any(_FOREIGN_SUFFIX)}\.?{_GAP}\d", re.I)
+_SUFFIX_BEFORE_NUMBER: Final = re.compile(rf"{any_of(_FOREIGN_SUFFIX)}\.?{_GAP}\d", re.I)
 """A part of every match of the pattern above."""
 
 _NAMED_STREET: Final = re.compile(
@@ -136,19 +132,19 @@ MILITARY: Final = re.compile(
 )
 _STATES: Final = _LISTS["states"]
 _POSTCODES: Final = re.compile(
-    rf"(?<!\w)(?:{_any(_STATES)}\.?,?\s+\d{{5}}(?:-\d{{4}})?\b|(?-i:[A-Z]{{1,2}}\d[A-Z\d]?\s?\d[A-Z]{{2}}\b)"
+    rf"(?<!\w)(?:{any_of(_STATES)}\.?,?\s+\d{{5}}(?:-\d{{4}})?\b|(?-i:[A-Z]{{1,2}}\d[A-Z\d]?\s?\d[A-Z]{{2}}\b)"
     r"|(?-i:[A-Z]\d[A-Z]\s?\d[A-Z]\d\b)|zip(?:\s*code)?(?:\s+is|\s*:)?\s+\d{5}(?:-\d{4})?\b)",
     re.I,
 )
 _LOWER_POSTCODES: Final = re.compile(
     rf"(?<![\w.,/-])(?:[abceghj-nprstvxy]\d[abceghj-nprstv-z][ -]?\d[abceghj-nprstv-z]\d"
-    rf"|{_any(_LISTS['uk_areas'])}\d(?:\d|[a-z])?[ ]?\d(?!st\b|nd\b|rd\b|th\b|hr\b|gb\b|lb\b|ft\b|yd\b)"
+    rf"|{any_of(_LISTS['uk_areas'])}\d(?:\d|[a-z])?[ ]?\d(?!st\b|nd\b|rd\b|th\b|hr\b|gb\b|lb\b|ft\b|yd\b)"
     rf"[abd-hjlnp-uw-z]{{2}})(?![\w-])"
 )
 """Postcodes of Canada and the United Kingdom in small letters, with the letters that they may have."""
 
 _CITY_STATE_ZIP: Final = re.compile(
-    rf"(?<!\w)(?:{_CAPITAL}[ ]?){{1,3}},\s*(?-i:{_any(_STATES)})\.?\s+\d{{5}}(?:-\d{{4}})?\b"
+    rf"(?<!\w)(?:{_CAPITAL}[ ]?){{1,3}},\s*(?-i:{any_of(_STATES)})\.?\s+\d{{5}}(?:-\d{{4}})?\b"
 )
 
 # Parts that may follow a core, each after separators: a flat, a postcode, a place of a few capitalised words.

@@ -19,6 +19,11 @@ def find_all(text: str, label: str, *patterns: re.Pattern[str], group: int = 0) 
             yield *match.span(group), label
 
 
+def any_of(words: Iterable[str]) -> str:
+    """Returns a pattern of any of these words, the longest first."""
+    return "(?:" + "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True)) + ")"
+
+
 def merge_ranges(ranges: Iterable[Range]) -> list[Range]:
     """Returns the union of ranges, sorted. Merges ranges that overlap or touch."""
     merged: list[Range] = []

@@ -151,8 +151,8 @@ class Wholes(NamedTuple):
 
     Attributes:
         documented: addresses and values that documentation uses. They are no passwords either.
-        things: these, and what else identifies nobody.
-        weak: what identifies nobody in a row without another find.
+        things: these and all other ranges that identify nobody.
+        weak: these and the ranges that identify nobody in a row without another find.
     """
 
     documented: Ranges

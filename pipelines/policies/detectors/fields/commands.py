@@ -30,7 +30,10 @@ _WHOAMI: Final = re.compile(r"(?:[$#>%][ ]|^)whoami[ ]*\n[ ]{0,4}(?:[\w.-]{1,40}
 _HOME: Final = re.compile(
     r"[/\\](?:home|Users|Documents and Settings)(?:/|\\{1,2})([^\W_][\w.-]{1,39})(?=[/\\>\s\"'`:;,)\]]|\Z)"
 )
-_ROLES: Final = word_lists("fields")["machine_accounts"]
+_USERS: Final = ((_WHOAMI, ("whoami",)), (_HOME, ("home", "Users", "Settings")))
+"""Patterns of names of users, and marks of which a text that matches holds one."""
+
+_MACHINES: Final = word_lists("fields")["machine_accounts"]
 _COMMANDS: Final = frozenset({"curl", "wget", "http", "svn", "ftp", "sshpass", "identified", "password"})
 _COMMAND_WORD: Final = kind(lambda word: word in _COMMANDS or word.startswith("mysql"))
 
@@ -41,12 +44,10 @@ def find_in_commands(text: str) -> Iterator[Find]:
         for option in _OPTION.finditer(text):
             if "secret" in kinds_of(option[1]) and is_value(option[3]):
                 yield *option.span(3), "PASSWORD"
-    for match in _WHOAMI.finditer(text) if "whoami" in text else ():
-        if match[1].lower() not in _ROLES:
-            yield *match.span(1), "USERNAME"
-    for match in _HOME.finditer(text) if "home" in text or "Users" in text or "Settings" in text else ():
-        if match[1].lower() not in _ROLES:
-            yield *match.span(1), "USERNAME"
+    for pattern, marks in _USERS:
+        for match in pattern.finditer(text) if any(mark in text for mark in marks) else ():
+            if match[1].lower() not in _MACHINES:
+                yield *match.span(1), "USERNAME"
     for pattern in _PATTERNS if holds(text, _COMMAND_WORD) else ():
         for match in pattern.finditer(text):
             if is_value(match[1]):

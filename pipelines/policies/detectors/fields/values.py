@@ -11,6 +11,7 @@ from pipelines.policies.detectors.fields.keys import NO_VALUE, plain
 from pipelines.policies.detectors.fields.scan import Field, Row, bare_word, trimmed
 from pipelines.policies.detectors.finds import Find
 from pipelines.policies.detectors.identifiers.beside import is_unknown
+from pipelines.policies.detectors.identifiers.introduced import NAME_WORD
 from pipelines.policies.detectors.identifiers.places import WORD_NAMES, is_listed
 from pipelines.policies.english.code import STAND_IN
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS
@@ -29,8 +30,7 @@ _DATE: Final = re.compile(
 _MAIL: Final = re.compile(r"[^\s@,;]{1,64}@[^\s@,;]{1,64}\.[^\s@,;]{1,20}")
 _LONG_NUMBER: Final = re.compile(r"\+?[\d(][\d ().-]{5,20}\d")
 _NAME: Final = re.compile(r"[^\W\d_][^\W\d_.'’-]{0,40}(?:[ .,'’-]{1,3}[^\W\d_]{1,40}){0,5}[.,]?")
-_CAPITAL: Final = r"[^\W\d_a-zß-öø-ÿ][^\W\d_]{1,20}(?:['’-][^\W\d_]{2,20})?"
-_FULL_NAME: Final = re.compile(rf"{_CAPITAL}(?:[ ]{_CAPITAL}){{1,2}}(?=[ ]?[,.;(|\n]|\s*\Z)")
+_FULL_NAME: Final = re.compile(rf"{NAME_WORD}(?:[ ]{NAME_WORD}){{1,2}}(?=[ ]?[,.;(|\n]|\s*\Z)")
 _ACCOUNT: Final = re.compile(r"[\w.@+-]{2,64}")
 _NUMBER: Final = re.compile(r"[+(#]?[^\W_][\w()./:#+-]{0,60}(?:[ ]-?[ ]?[(]?\d[\d()./-]{0,20}){0,6}")
 _PLACE: Final = re.compile(r"[^\W_][^\n\t<>{}=\[\]]{0,120}")

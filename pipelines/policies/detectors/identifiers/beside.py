@@ -68,8 +68,6 @@ def is_unknown(lower: str) -> bool:
 
 def find_beside(sentence: Sentence, finds: Sequence[Span], policy: str) -> list[Span]:
     """Returns spans for the names that stand beside found ones, in a list with them, or are parts of them."""
-    if not any(find.label in _NAMED or find.label == "EMAIL_ADDRESS" for find in finds):
-        return []
     if not _may_add(sentence, finds):
         return []
     row = _Row(sentence, finds)
@@ -89,7 +87,12 @@ def find_beside(sentence: Sentence, finds: Sequence[Span], policy: str) -> list[
 def _may_add(sentence: Sentence, finds: Sequence[Span]) -> bool:
     """Returns false, at little cost, if no word outside the finds can be added."""
     text = sentence.text
-    if any(find.label == "EMAIL_ADDRESS" for find in finds) or _REPEATED.search(text):
+    labels = {find.label for find in finds}
+    if "EMAIL_ADDRESS" in labels:
+        return True
+    if _NAMED.isdisjoint(labels):
+        return False
+    if _REPEATED.search(text):
         return True
     ranges = sorted({(sentence.starts[find.start_token], sentence.ends[find.end_token - 1]) for find in finds})
     counts: Counter[str] = Counter()
@@ -138,7 +141,7 @@ class _Row:
     """The words of a row, and which of them are masked.
 
     Attributes:
-        kinds: what is known of each word: `_OPEN`, `_HIDDEN`, `_NAME` or `_PERSON`.
+        kinds: state of each word: `_OPEN`, `_HIDDEN`, `_NAME` or `_PERSON`.
         added: half-open ranges of tokens that are found beside others.
     """
 

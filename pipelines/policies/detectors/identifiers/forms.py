@@ -8,15 +8,14 @@ from typing import Final
 
 from pipelines.policies.detectors.finds import Find, find_all
 from pipelines.policies.detectors.first_pass import NUMERIC, count, holds, kind, may_hold_capital
-from pipelines.policies.detectors.identifiers.places import EVERYDAY, WORD_NAMES, is_listed
+from pipelines.policies.detectors.identifiers.places import CAPITAL, EVERYDAY, WORD_NAMES, is_listed
 from pipelines.policies.english.common_words import BASE_VERBS, FUNCTION_WORDS, VERB_FORMS
 
-_CAPITAL: Final = r"(?-i:[^\W\d_a-zß-öø-ÿ])"
 _SIGNED: Final = re.compile(
     r"(?:^|[\n.!?][ \t]{0,8})(?:(?:(?:best|kind|warm|many|with(?: (?:best|kind|warm))?)[ ])?(?:regards|wishes|thanks)"
     r"|thank you|thanks(?: again| a lot)?|cheers|best|sincerely|yours(?: (?:sincerely|truly|faithfully))?|love"
     r"|cordially|respectfully)[ ]?[,.!]?[ \t]{0,8}\n\s{0,8}(?:[-–—~][ ]?)?"
-    rf"({_CAPITAL}[\w'’-]{{1,20}}(?:[ ]{_CAPITAL}[\w'’.-]{{0,20}}){{0,3}})[ \t]{{0,8}}(?=\n|,|\Z)",
+    rf"({CAPITAL}[\w'’-]{{1,20}}(?:[ ]{CAPITAL}[\w'’.-]{{0,20}}){{0,3}})[ \t]{{0,8}}(?=\n|,|\Z)",
     re.I,
 )
 _LOGGED_IN: Final = re.compile(
@@ -61,7 +60,7 @@ _RELATIVE: Final = (
     r"|roommate|flatmate|manager|supervisor|tenant|client|patient)"
 )
 _KIN: Final = re.compile(
-    rf"(?:\A|[.!?\n][ ]{{0,2}})({_CAPITAL}[^\W\d_]{{2,20}})[ ](?:is|was)[ ]"
+    rf"(?:\A|[.!?\n][ ]{{0,2}})({CAPITAL}[^\W\d_]{{2,20}})[ ](?:is|was)[ ]"
     rf"(?:my|our|his|her|their)[ ](?:[a-z]{{2,12}}[ ])?{_RELATIVE}(?!\w)"
 )
 _OF_PERSONS: Final = frozenset(

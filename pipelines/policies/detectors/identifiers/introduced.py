@@ -10,33 +10,28 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from pipelines.policies.detectors.finds import Find
+from pipelines.policies.detectors.finds import Find, any_of
 from pipelines.policies.detectors.first_pass import NUMERIC, holds, kind
 from pipelines.policies.detectors.identifiers.beside import is_unknown
-from pipelines.policies.detectors.identifiers.places import WORD_NAMES, is_listed
+from pipelines.policies.detectors.identifiers.places import CAPITAL, WORD_NAMES, is_listed
 from pipelines.policies.english.known_words import WORDS
 from pipelines.policies.english.word_lists import word_lists
 
 _LISTS: Final = word_lists("places")
 _RELATIVES: Final = _LISTS["kin"] | _LISTS["family"] | _LISTS["relatives"]
+NAME_WORD: Final = rf"{CAPITAL}[^\W\d_]{{1,20}}(?:['’-][^\W\d_]{{2,20}})?"
+"""A pattern of a word of a name, with a capital."""
 
-
-def _any(words: frozenset[str]) -> str:
-    return "(?:" + "|".join(sorted(words, key=len, reverse=True)) + ")"
-
-
-_CAPITAL: Final = r"(?-i:[^\W\d_a-zß-öø-ÿ])"
-_WORD: Final = rf"{_CAPITAL}[^\W\d_]{{1,20}}(?:['’-][^\W\d_]{{2,20}})?"
-_NAME: Final = rf"{_WORD}(?:[ ]{_WORD}){{0,2}}"
+_NAME: Final = rf"{NAME_WORD}(?:[ ]{NAME_WORD}){{0,2}}"
 _RELATIVE: Final = re.compile(
-    rf"(?<!\w)(?:(?:my|his|her|our|your|their|late)[ ]|['’]s[ ])(?:[a-z]{{2,12}}[ ])?{_any(_RELATIVES)}"
+    rf"(?<!\w)(?:(?:my|his|her|our|your|their|late)[ ]|['’]s[ ])(?:[a-z]{{2,12}}[ ])?{any_of(_RELATIVES)}"
     rf"(?:[ ](?:here|again))?(?:,[ ]|[ ]\(|[ ])(?:({_NAME})"
     r"|(?-i:([a-zß-öø-ÿ]{4,20})(?=[ ](?:is|was|has|had|will|who|wants|needs|said|says)(?!\w))))"
-    rf"|(?<!\w){_any(_RELATIVES)}[ ](?:to|of)[ ](?:the[ ]late[ ])?({_NAME})",
+    rf"|(?<!\w){any_of(_RELATIVES)}[ ](?:to|of)[ ](?:the[ ]late[ ])?({_NAME})",
     re.I,
 )
-_OF_FAMILY: Final = re.compile(rf"(?<![\w'’-])({_WORD})['’]s[ ]{_any(_LISTS['family'])}(?!\w)", re.I)
-_TITLED: Final = re.compile(rf"(?<!\w){_any(_LISTS['called'])}[ ]({_WORD})", re.I)
+_OF_FAMILY: Final = re.compile(rf"(?<![\w'’-])({NAME_WORD})['’]s[ ]{any_of(_LISTS['family'])}(?!\w)", re.I)
+_TITLED: Final = re.compile(rf"(?<!\w){any_of(_LISTS['called'])}[ ]({NAME_WORD})", re.I)
 _CALLING: Final = re.compile(
     rf"(?<!\w)(?:this[ ]is|it['’]?s|i['’]?m|i[ ]am)[ ]({_NAME})(?=[ ](?:again|here|speaking|calling)(?!\w))"
     r"|(?<!\w)(?:hi|hiya|hello|hey|morning|afternoon|evening)[ ,]{1,2}(?:there[ ,]{1,2})?"
@@ -47,7 +42,7 @@ _CALLING: Final = re.compile(
 _GREETED: Final = re.compile(
     rf"(?:^|\n)[ \t>]{{0,4}}(?:hi|hiya|hello|hey|dear|good[ ](?:morning|afternoon|evening))[ ]({_NAME})"
     r"(?:[ ](?:and|&)[ ]("
-    rf"{_WORD}))?[ \t]{{0,4}}[,!.:]?[ \t]{{0,4}}(?=\n)",
+    rf"{NAME_WORD}))?[ \t]{{0,4}}[,!.:]?[ \t]{{0,4}}(?=\n)",
     re.I,
 )
 _CODE_OF_LOCK: Final = re.compile(
@@ -56,19 +51,19 @@ _CODE_OF_LOCK: Final = re.compile(
     re.I,
 )
 _NUMBERED: Final = re.compile(
-    rf"(?<!\w){_any(_LISTS['numbered'])}[ ](?:no\.?[ ]?|#)?\d{{1,4}}(?:,[ ]|[ ]\(|:[ ]|[ ][-–][ ])({_NAME})", re.I
+    rf"(?<!\w){any_of(_LISTS['numbered'])}[ ](?:no\.?[ ]?|#)?\d{{1,4}}(?:,[ ]|[ ]\(|:[ ]|[ ][-–][ ])({_NAME})", re.I
 )
-_ROLE: Final = re.compile(rf"(?<![\w-]){_any(_LISTS['roles'])}[ ]({_NAME})", re.I)
-_MEANT_FOR: Final = re.compile(rf"(?<![\w-]){_any(_LISTS['meant_for'])}[ ]for[ ]({_NAME})", re.I)
+_ROLE: Final = re.compile(rf"(?<![\w-]){any_of(_LISTS['roles'])}[ ]({_NAME})", re.I)
+_MEANT_FOR: Final = re.compile(rf"(?<![\w-]){any_of(_LISTS['meant_for'])}[ ]for[ ]({_NAME})", re.I)
 _ASK_FOR: Final = re.compile(
-    rf"(?:^|[.!?;,(\n-][ ]{{0,2}}|\b(?:and|or|then|please)[ ])ask[ ]for[ ](?:(?:old|big|young|little)[ ])?({_WORD})"
+    rf"(?:^|[.!?;,(\n-][ ]{{0,2}}|\b(?:and|or|then|please)[ ])ask[ ]for[ ](?:(?:old|big|young|little)[ ])?({NAME_WORD})"
     r"(?=[ ]?(?:[.,!?;)\n]|\Z|(?:at|on|in|when|if)(?!\w)))",
     re.I,
 )
 _SIGNED: Final = re.compile(
     rf"(?:(?:\n|[.!?)\]])[ \t\n]{{0,4}}[-–—~]{{1,2}}[ ]?|(?<!\w)(?i:regards|rgds|cheers|thanks|thx|thank[ ]you|best"
-    rf"|love|ta|yours)(?:[ ](?:again|sincerely|truly|faithfully))?,[ \n]{{1,3}})((?:{_CAPITAL}\.?[ ]){{0,2}}{_NAME})"
-    rf"(?:[ ](?:&|and|\+)[ ]({_WORD}))?(?:,?[ ](?:[A-Z]{{2,5}}|x{{1,3}}))?[ \t.\n]{{0,8}}\Z"
+    rf"|love|ta|yours)(?:[ ](?:again|sincerely|truly|faithfully))?,[ \n]{{1,3}})((?:{CAPITAL}\.?[ ]){{0,2}}{_NAME})"
+    rf"(?:[ ](?:&|and|\+)[ ]({NAME_WORD}))?(?:,?[ ](?:[A-Z]{{2,5}}|x{{1,3}}))?[ \t.\n]{{0,8}}\Z"
 )
 _BULLET: Final = re.compile(r"^[ \t>]{0,8}[-–—~*•]", re.M)
 _TIME: Final = r"\d{1,2}:\d{2}(?:[ \u202f]?[ap]\.?m\.?)?[ \t]{0,4}$"
@@ -82,6 +77,7 @@ _HEADER: Final = re.compile(
 _FLYING: Final = re.compile(
     r"(?<![\w/])([A-Z]{2,24}/[A-Z]{2,24}(?:[ ][A-Z]{2,24}){0,2}?)[ ]?(?:MR|MRS|MS|MISS|MSTR|CHD|INF|DR)(?!\w)"
 )
+_PIECE: Final = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _NEAR: Final = 400
 """Characters before a signature in which a line with a bullet tells that it is the last one of a list."""
 
@@ -112,43 +108,42 @@ def find_introduced(text: str) -> Iterator[Find]:
         (_ROLE, _ROLE_WORD),
         (_MEANT_FOR, _MEANT_WORD),
         (_ASK_FOR, _ASK_WORD),
+        (_GREETED, _GREETING_WORD),
     ):
         for match in pattern.finditer(text) if holds(text, word) else ():
-            yield from _name(match)
-    for match in _GREETED.finditer(text) if "\n" in text and holds(text, _GREETING_WORD) else ():
-        yield from (found for group in (1, 2) for found in _name(match, group))
+            yield from _names(match)
     for match in _CODE_OF_LOCK.finditer(text) if holds(text, _CODE_WORD) and holds(text, NUMERIC) else ():
         yield *match.span(1), "CODE"
-    if text.rstrip()[-1:].isalpha() or text.rstrip()[-1:] == ".":
+    last = text.rstrip()[-1:]
+    if last.isalpha() or last == ".":
         signed = _SIGNED.search(text, max(0, len(text) - _END))
         if signed is not None and _BULLET.search(text, max(0, signed.start() - _NEAR), signed.start()) is None:
-            yield from (found for group in (1, 2) for found in _name(signed, group))
+            yield from _names(signed)
     if "\n" in text and ":" in text and holds(text, NUMERIC):
         for match in _HEADER.finditer(text):
-            yield from _name(match)
+            yield from _names(match)
     for match in _FLYING.finditer(text) if "/" in text and holds(text, _TITLE_OF_FLIGHT) else ():
         if any(word not in WORDS for word in re.split("[/ ]", match[1].lower())):
             yield match.start(), match.end(), "PERSON"
 
 
-def _name(match: re.Match[str], group: int = 0) -> Iterator[Find]:
-    """Yields the name in a group of a match, or in that which took part, up to the first word that is no part of it."""
-    group = group or match.lastindex or 0
-    if match[group] is None:
-        return
-    end = match.start(group)
-    words = list(re.finditer(r"[^\W\d_]+(?:['’-][^\W\d_]+)*", match[group]))
-    if match[group].islower():
-        word = match[group]
-        if is_unknown(word) and not word.endswith(("nt", "ed", "ing")):
-            yield *match.span(group), "PERSON"
-        return
-    start = end
-    for word in words:
-        lower = word[0].lower()
-        is_initial = len(lower) == 1 and word is not words[-1]
-        if not (is_initial or is_unknown(lower) or lower in WORD_NAMES or is_listed(lower)):
-            break
-        end = start + word.end()
-    if end > start:
-        yield start, end, "PERSON"
+def _names(match: re.Match[str]) -> Iterator[Find]:
+    """Yields the name in each group that took part in a match, up to the first word that is no part of it."""
+    for group in range(1, match.re.groups + 1):
+        written, start = match[group], match.start(group)
+        if written is None:
+            continue
+        if written.islower():
+            if is_unknown(written) and not written.endswith(("nt", "ed", "ing")):
+                yield *match.span(group), "PERSON"
+            continue
+        end = start
+        words = list(_PIECE.finditer(written))
+        for word in words:
+            lower = word[0].lower()
+            is_initial = len(lower) == 1 and word is not words[-1]
+            if not (is_initial or is_unknown(lower) or lower in WORD_NAMES or is_listed(lower)):
+                break
+            end = start + word.end()
+        if end > start:
+            yield start, end, "PERSON"

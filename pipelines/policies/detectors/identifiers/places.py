@@ -67,10 +67,12 @@ _SPOKEN: Final = re.compile(
     r"|it['’]?s|that['’]?s|there|let|not|oh|great|nice|cool|brb|well|so|but|and)\b",
     re.I,
 )
-_CAPITAL: Final = r"(?-i:[^\W\d_a-zß-öø-ÿ])"
+CAPITAL: Final = r"(?-i:[^\W\d_a-zß-öø-ÿ])"
+"""A pattern of a letter that is not small, in other scripts any letter."""
+
 _SURNAME_FIRST: Final = re.compile(
-    rf"(?<![\w,'’-])({_CAPITAL}(?:[^\W\d_]{{1,30}}(?:['’-][^\W\d_]{{1,30}})?|['’][^\W\d_]{{2,30}})), "
-    rf"({_CAPITAL}(?:[^\W\d_]{{1,30}}(?:[-][^\W\d_]{{1,30}})?|\.))(?!\w)((?:[ ]{_CAPITAL}\.?(?!\w)){{0,2}})"
+    rf"(?<![\w,'’-])({CAPITAL}(?:[^\W\d_]{{1,30}}(?:['’-][^\W\d_]{{1,30}})?|['’][^\W\d_]{{2,30}})), "
+    rf"({CAPITAL}(?:[^\W\d_]{{1,30}}(?:[-][^\W\d_]{{1,30}})?|\.))(?!\w)((?:[ ]{CAPITAL}\.?(?!\w)){{0,2}})"
 )
 _LISTING: Final = re.compile(
     r"(?:^|[\n:;\"'“|(]|\b(?:with|by|from|to|for|and|of|seen|patient|client|name))[ ]{0,2}\Z", re.I
