@@ -18,9 +18,9 @@ _GUESSES: Final[Mapping[str, str]] = {
     "owner_dp": "what one person wrote",
     DP_NOTION: "one {unit} of the private side",
     "confidentiality": "a secret that stands in one {unit}",
-    "confidentiality_of_caught_secrets": "a secret that redaction caught, in one {unit}",
-    "bayesian_confidentiality": "a secret of which only its kind is known, in one {unit}",
-    "confidentiality_of_masked_secrets": "a secret that redaction masks stably, in one {unit}",
+    "confidentiality_of_caught_secrets": "a secret that redaction caught in one {unit}",
+    "bayesian_confidentiality": "a secret in one {unit} of which only the kind is known",
+    "confidentiality_of_masked_secrets": "a secret that redaction masks stably in one {unit}",
     "selective_dp": "a secret that stands in one {unit}",
     "selective_dp_of_the_policy": "what the policies mask in one {unit}",
 }
