@@ -23,8 +23,8 @@ OWN_POLICIES = ("high_entity", "presidio", "addresses", "identifiers", "fields")
 """Default policies for the user's own text. ``propagate`` is left out: see docs/policies.md, "The default"."""
 
 _CAREFUL: Final = """\
-dates_and_numbers = "careful"   # "all": no date or number stays. "identifying": most stay
-reads_original = true           # policies read placeholders, and the original text too
+dates_and_numbers = "careful"     # "all": no date or number stays. "identifying": most stay
+reads_original = true             # policies read placeholders, and the original text too
 """
 _CUT_FIELDS: Final = "cut_fields = true                 # tokens end at the marks of JSON, CSV and key=value\n"
 _BUILT_IN_EPOCHS: Final = "epochs = 6\n"
