@@ -159,10 +159,13 @@ def found_by_attacks(audit: Mapping[str, Any] | None) -> list[str]:
         people = [attack for attack in membership.get("attacks", ()) if attack["kind"] == "person"]
         found += [f"The same, attacked records of a person together: AUC {real(one['auc'], 3)}." for one in people[:1]]
     if exposure := audit.get("exposure"):
-        found += [f"Canaries ({group['name']}): {group['conclusion']}." for group in exposure["groups"]]
+        names: dict[str, list[str]] = {}
+        for group in exposure["groups"]:
+            names.setdefault(group["conclusion"], []).append(group["name"])
+        found += [f"Canaries ({'; '.join(same)}): {conclusion}." for conclusion, same in names.items()]
     if extraction := audit.get("extraction"):
         found.append(
-            f"{count(extraction['num_found_only_by_model'])} secrets were written by this model and by none that never "
+            f"This model wrote {count(extraction['num_found_only_by_model'])} secrets that no model wrote that had not "
             "read them."
         )
     return [*found, "A failed attack is not a proof of safety."]
