@@ -113,7 +113,8 @@ def run(
         str | None,
         typer.Option(
             metavar="SHARE",
-            help="Only show what redaction does to a share of the documents, such as 1%. Publishes nothing.",
+            help="Only show what redaction does to a share of the documents, such as 1% (at least 50). Publishes "
+            "nothing.",
         ),
     ] = None,
     as_json: JsonOption = False,

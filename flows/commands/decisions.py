@@ -21,10 +21,10 @@ def refuse(kinds: Sequence[Kind]) -> Sequence[int]:
     Raises:
         ConfigError: always. The message says what to decide, and how.
     """
-    asked = "; ".join(f"{number}. {_question(kind)}" for number, kind in enumerate(kinds, start=1))
+    asked = " ".join(f"({number}) {_question(kind)}" for number, kind in enumerate(kinds, start=1))
     raise ConfigError(
-        f"the first reading of {len(kinds)} kinds of files must be confirmed: {asked}. Add --yes to take the first "
-        "reading of each, and correct reticent.toml afterwards if needed. Or run this command in a terminal to choose"
+        f"it is not certain how to read these files. {asked} Run this command in a terminal to choose. Or add --yes to "
+        "take the first reading of each, and correct reticent.toml afterwards"
     )
 
 

@@ -113,7 +113,7 @@ def release_text(document: Mapping[str, Any]) -> str:
         [
             f"wrote {document['out']}: {document['num_files']} files, all public, signed",
             *(f"  {note}" for note in document["notes"]),
-            f"  key     {document['fingerprint']}: tell readers by another way than this folder",
+            f"  key     {document['fingerprint']}: tell it to readers yourself, and not only in this folder",
             f"  check   reticent verify-release {document['out']} --key {document['fingerprint']}",
         ]
     )

@@ -23,8 +23,8 @@ OWN_POLICIES = ("high_entity", "presidio", "addresses", "identifiers", "fields")
 """Default policies for the user's own text. ``propagate`` is left out: see docs/policies.md, "The default"."""
 
 _CAREFUL: Final = """\
-dates_and_numbers = "careful"   # "all": no date or number stays. "identifying": most stay
-reads_original = true           # policies read placeholders, and the original text too
+dates_and_numbers = "careful"     # "all": no date or number stays. "identifying": most stay
+reads_original = true             # policies read placeholders, and the original text too
 """
 _CUT_FIELDS: Final = "cut_fields = true                 # tokens end at the marks of JSON, CSV and key=value\n"
 _BUILT_IN_EPOCHS: Final = "epochs = 6\n"
@@ -34,6 +34,7 @@ _OF_BUILT_IN: Final = (
     "made up\n",
 )
 """Lines of the starter that are for the built-in corpus only."""
+_SEVERAL: Final = "Files of another kind need owner_from in their own [[corpus.source]]."
 _FEWEST: Final = "in each, at least: 300 in all take an hour or two to review (docs/reviewing.md)"
 
 
@@ -160,7 +161,8 @@ def _owners(seen: Survey) -> list[str]:
         "",
         "Whose text is it? A guarantee is about a record, and a person may have written many. If Reticent knows the",
         "owner of each document, it also tells the epsilon of a person, and no person is half in the held-out fold.",
-        f"{why}. To use it, remove the marks (docs/corpora.md):",
+        f"{why}. To use it, remove the marks (docs/corpora.md).",
+        *([_SEVERAL] * seen.has_other_owners),
         _line("owner_from", owner_from),
         *([_line("owner_field", name)] if name else []),
         _line("owner_missing", "stop", "documents without an owner: stop, drop, or own (each is a person)"),

@@ -235,7 +235,7 @@ def run_text(record: Mapping[str, Any]) -> str:
             "the store; the claims do not cover them, and the next run removes them"
         )
     elif removed:
-        lines.append(f"  {removed} tables and reports of earlier runs removed from the public root")
+        lines.append(f"  tables and reports of earlier runs removed from the public root: {removed}")
     return "\n".join(lines)
 
 

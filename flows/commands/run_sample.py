@@ -325,15 +325,16 @@ def sample_text(found: Mapping[str, Any], config: Path) -> str:
     by_label = list(found["masked_tokens_by_label"].items())
     shown = ", ".join(f"{label} {number:,}" for label, number in by_label[:12]) or "nothing"
     suspected, num_rows = found["suspected"], max(1, found["num_rows"])
+    at_most = f"at most {suspected['rows_upper']:.1%} of all rows, 95 %"
     lines = [
         f"a first look at {found['num_documents']:,} documents: {found['num_rows']:,} distinct rows, "
         f"{found['num_tokens']:,} tokens",
         f"  masked tokens        {found['num_masked_tokens']:,} ({found['masked_share']:.1%})",
         f"  by label             {shown}",
         f"  would be public      {found['num_public_rows']:,} rows ({found['num_public_rows'] / num_rows:.1%})",
-        f"  probably still open  at most {suspected['rows_upper']:.1%} of the rows (95 %), by a proxy: in "
-        f"{suspected['num_rows']:,} of them it suspects an unmasked number, sign or name. Most of these are not "
-        "secrets, and it misses others. `reticent review` measures the real rate",
+        f"  suspicious           {suspected['num_rows']:,} rows ({at_most}): a stricter policy, used as a "
+        "proxy, sees an unmasked number, sign or name. Most of these are not secrets, and it misses others. `reticent "
+        "review` measures the real rate",
     ]
     if found["is_read_in_part"]:
         lines.append(f"  stopped reading      after {_READING_SECONDS:.0f} s: the other documents could not be drawn")

@@ -115,15 +115,14 @@ class Survey:
 
         No one sets it silently: only a person knows who a document's owner is.
         """
-        for kind in sorted(self.kinds, key=lambda kind: -kind.num_documents):
-            form = kind.look.format
-            if form is not None and kind.look.owner:
-                return "field", kind.look.owner, f"The field {kind.look.owner} looks like the id of a person"
-            if form in _WITH_SENDERS:
-                return "sender", "", f"{_WITH_SENDERS[form]}"
-            if form is not None and kind.found.has_names and kind.found.has_speakers:
-                return "sender", "", "Dialogues name their speakers. This fits if one of them in each is the customer"
-        return None
+        found = map(_owner, sorted(self.kinds, key=lambda kind: -kind.num_documents))
+        return next(filter(None, found), None)
+
+    @property
+    def has_other_owners(self) -> bool:
+        """True if some files do not have the `owner` that is suggested."""
+        found = [_owner(kind) for kind in self.kinds if kind.look.format is not None]
+        return any((one or ())[:2] != (self.owner or ())[:2] for one in found)
 
     @property
     def owner_line(self) -> list[str]:
@@ -191,6 +190,18 @@ def _others(languages: Counter[str | None]) -> list[str]:
     """Returns the further languages of at least `_LEAST_SHARE` of the documents, without text in other scripts."""
     least, main = _LEAST_SHARE * languages.total(), _main_language(languages)
     return sorted(c for c, n in languages.items() if c in LANGUAGES and c != main and n >= least and c is not None)
+
+
+def _owner(kind: Kind) -> tuple[str, str, str] | None:
+    """Returns owner_from, owner_field and the reason for the files of one kind; None if nothing tells."""
+    form = kind.look.format
+    if form is not None and kind.look.owner:
+        return "field", kind.look.owner, f"The field {kind.look.owner} looks like the id of a person"
+    if form in _WITH_SENDERS:
+        return "sender", "", f"{_WITH_SENDERS[form]}"
+    if form is not None and kind.found.has_names and kind.found.has_speakers:
+        return "sender", "", "Dialogues name their speakers. This fits if one of them in each is the customer"
+    return None
 
 
 def _source(kind: Kind) -> dict[str, Any]:

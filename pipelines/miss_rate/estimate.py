@@ -244,8 +244,8 @@ def _about_stability(table: ReviewTable) -> list[str]:
     num_caught = sum(table.secrets) - sum(table.missed_secrets)
     if num_unstable:
         found.append(
-            f"{num_unstable} of {num_caught} secrets are masked, but masking them by hand would change what else is "
-            "masked: they cost epsilon and count as missed"
+            f"{num_unstable:,} of {num_caught:,} secrets are masked, but masking them by hand would change what else "
+            "is masked: they cost epsilon and count as missed"
         )
     if table.num_unstable_elsewhere:
         found.append(

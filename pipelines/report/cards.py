@@ -285,8 +285,9 @@ def _checking(report: Mapping[str, Any]) -> Iterable[str]:
     yield "## How to check this folder"
     yield (
         "`reticent verify-release FOLDER --key FINGERPRINT` compares every file with `release.json`, that with its "
-        "signature, and the key with the fingerprint. It needs no account, no network and nothing of the store. Whose "
-        "key it is, no signature says: ask the publisher by another way than this folder for the fingerprint."
+        "signature, and the key with the fingerprint. It needs no account, no network and nothing of the store. A "
+        "signature cannot say whose key it is, and somebody may have forged this folder: ask the publisher for the "
+        "fingerprint."
     )
     if report.get("signed_by"):
         yield f"Fingerprint of the key, as the report has it: `{report['signed_by']}`"

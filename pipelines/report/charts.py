@@ -140,12 +140,15 @@ def interval_plot(rows: Sequence[Interval]) -> Markup | None:
     return markup(svg)
 
 
-def learning_curves(curves: Mapping[str, Sequence[tuple[float, float]]], x_name: str, y_name: str) -> Markup | None:
+def learning_curves(
+    curves: Mapping[str, Sequence[tuple[float, float]]], x_name: str, y_name: str, *, has_diagonal: bool = False
+) -> Markup | None:
     """Draws curves over a shared axis; colour and dash tell the first three apart.
 
     Args:
         curves: (x, y) points in order, by the curve's name; curves without two finite points are left out.
         x_name, y_name: what the axes measure.
+        has_diagonal: true for a line from (0, 0) to (1, 1).
 
     Returns:
         The chart with its legend, or None when nothing can be drawn.
@@ -180,6 +183,8 @@ def learning_curves(curves: Mapping[str, Sequence[tuple[float, float]]], x_name:
             x, _ = place(tick, upright.low)
             text(svg, x, bottom + 18, label, "end" if x > right - 12 else "middle")
     text(svg, right, bottom + 34, x_name, "end", css="soft")
+    if has_diagonal:
+        line(svg, *place(0.0, 0.0), *place(1.0, 1.0), "whisker")
     for index, (name, points) in enumerate(drawn.items()):
         path = " ".join(f"{coordinate(x)},{coordinate(y)}" for x, y in (place(*point) for point in points))
         css = f"curve curve-{index % 3}"

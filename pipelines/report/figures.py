@@ -267,8 +267,8 @@ def data_warnings(corpus: Figures, redaction: Figures, shards: Figures) -> list[
     num_public = shards["num_public"]
     if redaction["conservative"] is not None and num_public is not None and num_public < _FEW_PUBLIC:
         found.append(
-            f"only {num_public:,} rows are public: a tokenizer, and a model, learn little from so few. Another "
-            "redact.conservative leaves more of them public; a pretrained train.model needs none"
+            f"few rows are public ({num_public:,}). A tokenizer and a model learn little from them. Use a pretrained "
+            "train.model, which needs none, or a redact.conservative that leaves more rows public"
         )
     return found
 

@@ -204,7 +204,7 @@ def _roc_chart(audit: Mapping[str, Any]) -> Markup | None:
     }
     if not curves:
         return None
-    return charts.learning_curves(curves, "false positive rate", "true positive rate")
+    return charts.learning_curves(curves, "false positive rate", "true positive rate", has_diagonal=True)
 
 
 def _audited_people(audit: Mapping[str, Any]) -> list[Markup]:

@@ -18,9 +18,9 @@ _GUESSES: Final[Mapping[str, str]] = {
     "owner_dp": "what one person wrote",
     DP_NOTION: "one {unit} of the private side",
     "confidentiality": "a secret that stands in one {unit}",
-    "confidentiality_of_caught_secrets": "a secret that redaction caught, in one {unit}",
-    "bayesian_confidentiality": "a secret of which only its kind is known, in one {unit}",
-    "confidentiality_of_masked_secrets": "a secret that redaction masks stably, in one {unit}",
+    "confidentiality_of_caught_secrets": "a secret that redaction caught in one {unit}",
+    "bayesian_confidentiality": "a secret in one {unit} of which only the kind is known",
+    "confidentiality_of_masked_secrets": "a secret that redaction masks stably in one {unit}",
     "selective_dp": "a secret that stands in one {unit}",
     "selective_dp_of_the_policy": "what the policies mask in one {unit}",
 }
@@ -159,10 +159,13 @@ def found_by_attacks(audit: Mapping[str, Any] | None) -> list[str]:
         people = [attack for attack in membership.get("attacks", ()) if attack["kind"] == "person"]
         found += [f"The same, attacked records of a person together: AUC {real(one['auc'], 3)}." for one in people[:1]]
     if exposure := audit.get("exposure"):
-        found += [f"Canaries ({group['name']}): {group['conclusion']}." for group in exposure["groups"]]
+        names: dict[str, list[str]] = {}
+        for group in exposure["groups"]:
+            names.setdefault(group["conclusion"], []).append(group["name"])
+        found += [f"Canaries ({'; '.join(same)}): {conclusion}." for conclusion, same in names.items()]
     if extraction := audit.get("extraction"):
         found.append(
-            f"{count(extraction['num_found_only_by_model'])} secrets were written by this model and by none that never "
+            f"This model wrote {count(extraction['num_found_only_by_model'])} secrets that no model wrote that had not "
             "read them."
         )
     return [*found, "A failed attack is not a proof of safety."]

@@ -20,6 +20,7 @@ LABELS: Final[Mapping[str, str]] = {
     "LAW": "named laws",
     "LANGUAGE": "named languages",
     "DATE": "dates and periods",
+    "DATE_TIME": "dates and times",
     "TIME": "times shorter than a day",
     "PERCENT": "percentages",
     "MONEY": "amounts of money",

@@ -207,9 +207,9 @@ class RedactConfig(BuiltInOptions, _Selection):
             fields = spec.options.model_fields if spec.options is not None else {}
             is_given = any(getattr(self, name) for name in spec.requires or fields)
             named = " or ".join(f"'{name}'" for name in spec.requires or fields)
-            if spec.requires and is_given != (spec.name in selected):
-                raise ValueError(f"{named} and the policy '{spec.name}' need each other: give both or neither")
-            if fields and is_given and spec.name not in selected:
+            if spec.requires and not is_given and spec.name in selected:
+                raise ValueError(f"the policy '{spec.name}' needs the setting {named}")
+            if is_given and spec.name not in selected:
                 raise ValueError(f"{named} need the policy '{spec.name}'")
         for name, values in self.options.items():
             if name not in selected:

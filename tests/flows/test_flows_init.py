@@ -343,6 +343,13 @@ def test_whose_text_it_is_is_suggested_in_a_comment_and_never_set(tmp_path: Path
     )
 
 
+def test_a_suggestion_beside_files_of_other_kinds_says_where_theirs_is_set(tmp_path: Path) -> None:
+    needs = "Files of another kind need owner_from in their own [[corpus.source]]."
+    for name, files in {"one": {}, "two": OWNERS["mails"][0]}.items():
+        begun(tmp_path / name, {**OWNERS["a field"][0], **files})
+        assert (needs in (tmp_path / name / "out/reticent.toml").read_text()) == bool(files)
+
+
 def test_the_suggested_settings_are_settings(tmp_path: Path) -> None:
     """The comment says "remove the marks": then the file still loads, and the reader finds the owners."""
     begun(tmp_path, OWNERS["a field"][0])

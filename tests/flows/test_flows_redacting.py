@@ -62,8 +62,8 @@ def test_json_lines_keep_their_ids_and_unions_patterns_and_flags_work(tmp_path: 
     [
         (["high_entitty"], {}, "did you mean 'high_entity'"),
         (["regex"], {"patterns": {"A": "(x"}}, "does not compile"),
-        (["regex"], {}, "'regex' need each other"),
-        (["digits"], {"patterns": {"A": "x"}}, "need each other"),
+        (["regex"], {}, "'regex' needs the setting 'patterns'"),
+        (["digits"], {"patterns": {"A": "x"}}, "'patterns' need the policy 'regex'"),
         (["propagate"], {}, "name at least one other policy"),
         (["digits"], {"conservative": "propagate"}, "cannot vouch"),
         ([], {}, "--policy"),

@@ -51,7 +51,9 @@ def test_counts_are_shown_and_text_is_private(config: Path) -> None:
     shown = sample_text(found, config) + json.dumps(found)
     assert originals
     assert not [text for text in originals if len(text) > 30 and text in shown]
-    assert "by a proxy" in shown
+    assert f"  suspicious           {found['suspected']['num_rows']} rows" in shown
+    assert "used as a proxy" in shown
+    assert "still open" not in shown  # most of them are no secrets
     assert "3 bad_json: too many (corpus.max_rejected_fraction), a run would stop" in shown
     assert "a run would stop" not in sample_text({**found, "is_too_much_rejected": False}, config)
 

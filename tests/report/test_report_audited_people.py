@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from public_reports import published, said
 
+from pipelines.attacks.engine_power import FEWER_RUNS, NUM_RUNS, NUM_TRIALS, measured_power
 from pipelines.report.cards import model_card_sections
 from pipelines.report.people import audited_sentences
 from pipelines.report.render import render_html
@@ -88,3 +89,13 @@ def test_an_audit_without_people_looks_as_before(
     assert "Made-up people" not in render_html(make_report(raw, audit=before))
     told = {**before, "not_attacked": {"person": "its samples are public"}}
     assert "No person was attacked: its samples are public" in said(render_html(make_report(raw, audit=told)))
+
+
+def test_faults_show_their_number_of_runs(raw: dict[str, Any], make_report: Callable[..., dict[str, Any]]) -> None:
+    power = measured_power(NUM_TRIALS, takes_spans=False)
+    assert power is not None
+    page = render_html(make_report(raw, audit={**audit(), "power": power}))
+    alarms = {(row["num_flagged"], row.get("num_runs", NUM_RUNS)) for row in power["rows"]}
+    assert {num_runs for _, num_runs in alarms} == {NUM_RUNS, *FEWER_RUNS.values()}
+    for num_flagged, num_runs in alarms:
+        assert f">{num_flagged} of {num_runs}<" in page

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pipelines.report.charts import Interval, coverage_bars, interval_plot, learning_curves, shard_bar
 from pipelines.report.comparison_charts import Figure, dot_plot, privacy_utility
+from pipelines.report.render import _roc_chart
 from pipelines.report.svg import WIDTH, Axis
 
 _PRINTABLE = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=30)
@@ -138,6 +139,16 @@ def test_curves_have_round_ticks_and_whole_epochs() -> None:
     assert [t.text for t in svg.iter("text")] == [
         *("loss", "3.4", "3.6", "3.8", "4", "1", "2", "3", "epoch", "held out")
     ]
+
+
+def test_guessing_is_a_line_from_corner_to_corner() -> None:
+    svg = _parse(_roc_chart({"membership": {"roc": {"a": [(0.0, 0.0), (0.0, 1.0), (1.0, 1.0)]}}}))
+    (curve,) = svg.iter("polyline")
+    first, *_, last = curve.attrib["points"].split()
+    (guess,) = [line for line in svg.iter("line") if line.attrib["class"] == "whisker"]
+    assert [f"{guess.attrib[f'x{end}']},{guess.attrib[f'y{end}']}" for end in (1, 2)] == [first, last]
+    plain = _parse(learning_curves({"a": [(0, 1), (1, 0)]}, "x", "y"))
+    assert "whisker" not in {line.attrib["class"] for line in plain.iter("line")}
 
 
 _PERPLEXITY = Figure(title="perplexity", least=1.0)

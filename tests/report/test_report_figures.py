@@ -127,7 +127,7 @@ def test_other_languages_and_a_handful_of_public_rows_are_warned_of(raw: dict[st
     for part in raw["shard"]:
         part["num_public"] = 4
     (warning,) = (w for w in make_report(raw)["warnings"] if "rows are public" in w)
-    assert warning.startswith("only 8 rows are public")
+    assert warning.startswith("few rows are public (8). ")
     assert published(make_report(raw))["warnings"] == []
     for part in raw["redact"]:
         part["conservative"] = None

@@ -192,13 +192,15 @@ def test_misses_and_attacks_are_told_with_what_they_rest_on(full: dict[str, Any]
         "epsilon_lower": {"value": 0.5678, "confidence": 0.95},
         "epsilon_claimed": 1.5,
         "membership": {"any_leak": False, "best": {"auc": 0.5123}},
-        "exposure": {"groups": [{"name": "detected", "conclusion": "no memory seen"}]},
+        "exposure": {"groups": [{"name": name, "conclusion": "no memory seen"} for name in ("detected", "missed")]},
         "extraction": {"num_found_only_by_model": 4},
     }
     first, *others = found_by_attacks(audit)
     assert first.startswith("ALARM")
     assert "at least 0.5678 at 95" in others[0]
     assert "no leak seen" in others[1]
+    assert others[2] == "Canaries (detected; missed): no memory seen."
+    assert others[3] == "This model wrote 4 secrets that no model wrote that had not read them."
     assert others[-1] == "A failed attack is not a proof of safety."
 
 

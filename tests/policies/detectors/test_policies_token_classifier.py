@@ -286,7 +286,7 @@ def test_keys_hold_the_files_of_a_model_and_not_its_place(folder, tmp_path):
     assert hub.keyed()["token_classifier_commit"] is None
     assert hub.data_files() == ()
     assert RedactConfig().data_files() == ()
-    with pytest.raises(ValueError, match="need each other"):
+    with pytest.raises(ValueError, match="the policy 'token_classifier' needs the setting 'token_classifier'"):
         RedactConfig(policies=("token_classifier",))
     with pytest.raises(ValueError, match="absolute folder"):
         RedactConfig(policies=("token_classifier",), token_classifier="./here")
