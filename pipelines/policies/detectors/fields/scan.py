@@ -122,14 +122,16 @@ def find_names(text: str) -> list[Range]:
     """Returns the ranges of known names of fields, with the quotes and the separator beside them, and versions.
 
     A name in plain words ("Contact: …") is left out, and so is one with the name of a person ("anna_password"), an at
-    sign, or a part with several digits.
+    sign, or a part with several digits. The name of ``keystore_password: ${KEYSTORE_PASSWORD}`` is no secret.
     """
     ranges: list[Range] = []
     for match in _separators(text):
         if text.startswith("://", match.start()):
             continue
         kinds, key = _key_before(text, match.start())
-        if not kinds or not key or _IDENTIFIER.search(key) or not _is_name_alone(key):
+        if not kinds or not key or _IDENTIFIER.search(key):
+            continue
+        if not (_is_name_alone(key) or text.startswith(f" ${{{key.upper()}}}", match.end())):
             continue
         end = match.start()
         while end > 0 and text[end - 1] in " \t\"'`\\])":

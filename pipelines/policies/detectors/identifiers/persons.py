@@ -31,6 +31,8 @@ _GREETED: Final = re.compile(
     re.I,
 )
 _CUE_WORD: Final = kind(frozenset(["name", "names", "surname", "surnames", "nicknamed", "call"]))
+_ARTICLES: Final = frozenset({"a", "an", "the"})
+_WORD_NAMES: Final = word_lists("places")["word_names"]
 _GAPS: Final = frozenset({" ", "  ", ". ", ".", "-"})
 _SHORT: Final = 2
 _MIDDLE: Final = 4
@@ -77,7 +79,10 @@ def find_persons(text: str, words: Sequence[re.Match[str]], lower_words: Sequenc
             is_title = lower in _TITLES
             last = _run(text, words, at, names, is_title=is_title)
             first = at if is_title else _first(text, words, at)
-            if last > first or (not is_title and (words[at][0][0].isupper() or lower in _lone_names())):
+            is_alone = last == first and not is_title
+            if not is_alone or (
+                (words[at][0][0].isupper() or lower in _lone_names()) and not _is_thing(text, words, lower_words, at)
+            ):
                 yield words[first].start(), words[last].end(), "PERSON"
             after = last + 1
     greeted = _GREETED.match(text)
@@ -92,6 +97,16 @@ def find_persons(text: str, words: Sequence[re.Match[str]], lower_words: Sequenc
         if number is not None and (words[number][0].lower() in names or not _is_everyday(words[number][0])):
             last = _run(text, words, number, names, is_title=True)
             yield words[number].start(), words[last].end(), "PERSON"
+
+
+def _is_thing(text: str, words: Sequence[re.Match[str]], lower_words: Sequence[str], at: int) -> bool:
+    """Returns true for a word after an article: a name that is also a word ("a robin"), and capitals ("the VESA")."""
+    if not at or lower_words[at - 1] not in _ARTICLES or text[words[at - 1].end() : words[at].start()] != " ":
+        return False
+    word = words[at][0]
+    return (word.islower() and word in _WORD_NAMES) or (
+        word.isupper() and words[at - 1][0] != "A" and not text.isupper()
+    )
 
 
 def _run(text: str, words: Sequence[re.Match[str]], at: int, names: frozenset[str], *, is_title: bool) -> int:
