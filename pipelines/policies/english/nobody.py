@@ -79,8 +79,8 @@ _ROMAN: Final = re.compile(r"[IVX]{2,5}")
 _TREATY: Final = re.compile(
     r"(?:[Tt]he )?(?:Treaty|Battle|Siege|Declaration|Edict|Peace|Convention|Council|Congress|Law|Laws) of [A-Z][a-z]+"
 )
-_OF_INITIALS: Final = re.compile(r".{0,2}(?<!\w)(?:[Tt]he|[Aa]n?) [A-Z]{2,5} [a-z0-9]", re.S)
-"""An abbreviation after an article and before a noun or a verb: "the VESA 400x400 bracket"."""
+_OF_INITIALS: Final = re.compile(r".{0,2}(?<!\w)(?:An? [A-Z]{2,5} [a-z]|[Tt]he [A-Z]{2,5} [0-9])", re.S)
+"""An abbreviation that a sentence explains ("An IBAN has"), or that has a size ("the VESA 400x400 bracket")."""
 
 _RATIO: Final = re.compile(r"(?:1[3-9]|[2-9]\d|\d{3})/(?:1[3-9]|[2-9]\d|\d{3})")
 """A fraction that is no date."""

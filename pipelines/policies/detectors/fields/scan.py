@@ -56,6 +56,10 @@ _PROGRAMS: Final = frozenset(
 )
 _NAME_KEYS: Final = frozenset({"name", "key", "field", "header", "attribute"})
 _VALUE_KEYS: Final = frozenset({"value", "val", "content"})
+_INITIALS: Final = frozenset({"fn", "ln", "sn", "gn"})
+"""Names of inputs of a form for the parts of a name. Elsewhere they have other meanings."""
+
+_PERSON: Final = frozenset({"person"})
 _SECRETS: Final = frozenset({"secret", "phrase", "header", "cookie"})
 _NEAR: Final = 40
 _PARENTHESES: Final = re.compile(r"\(([^()\n]{5,600})\)")
@@ -96,7 +100,8 @@ def find_fields(text: str) -> Iterator[Field]:
         if key is None:
             continue
         if named is not None and key.lower() in _VALUE_KEYS and match.start() - named.end < _NEAR:
-            kinds = kinds_of(text[named.start : named.end])
+            name = text[named.start : named.end]
+            kinds = kinds_of(name) or (_PERSON if name.lower() in _INITIALS else kinds)
         named = None
         for field in _values_behind(text, match, kinds, key):
             if key.lower() in _NAME_KEYS:

@@ -251,6 +251,7 @@ def _person(text: str, field: Field) -> Iterator[Find]:
                 and not has_function
                 and (
                     several
+                    or (capital and "role" in field.kinds and is_unknown(words[0].strip(_ENDS).lower()))
                     or (capital and (listed or (is_marked and "name" not in plain(field.key)[-4:])))
                     or (listed and words[0].lower() in given_names() and (is_marked or len(words) > 1))
                 )

@@ -103,10 +103,10 @@ def _is_thing(text: str, words: Sequence[re.Match[str]], lower_words: Sequence[s
     """Returns true for a word after an article: a name that is also a word ("a robin"), and capitals ("the VESA")."""
     if not at or lower_words[at - 1] not in _ARTICLES or text[words[at - 1].end() : words[at].start()] != " ":
         return False
-    word = words[at][0]
-    return (word.islower() and word in _WORD_NAMES) or (
-        word.isupper() and words[at - 1][0] != "A" and not text.isupper()
-    )
+    word, article = words[at][0], words[at - 1][0]
+    if word.islower():
+        return article.lower() != "the" and word in _WORD_NAMES
+    return word.isupper() and article != "A" and not text.isupper()
 
 
 def _run(text: str, words: Sequence[re.Match[str]], at: int, names: frozenset[str], *, is_title: bool) -> int:
@@ -157,7 +157,7 @@ def _first(text: str, words: Sequence[re.Match[str]], at: int) -> int:
 
 def _is_part(word: str, first: str, names: frozenset[str], unknown: bool) -> bool:
     lower = word.lower()
-    if lower in names:
+    if lower in names or (lower.startswith("mc") and len(lower) > _LONG and lower not in _WORDS):
         return True
     if first.islower() and lower in _LISTS["words_too"] and lower in personal_names() and first in given_names():
         return True
