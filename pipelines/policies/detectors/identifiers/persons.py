@@ -79,10 +79,8 @@ def find_persons(text: str, words: Sequence[re.Match[str]], lower_words: Sequenc
             is_title = lower in _TITLES
             last = _run(text, words, at, names, is_title=is_title)
             first = at if is_title else _first(text, words, at)
-            is_alone = last == first and not is_title
-            if not is_alone or (
-                (words[at][0][0].isupper() or lower in _lone_names()) and not _is_thing(text, words, lower_words, at)
-            ):
+            is_name = not is_title and (words[at][0][0].isupper() or lower in _lone_names())
+            if last > first or (is_name and not _is_thing(text, words, lower_words, at)):
                 yield words[first].start(), words[last].end(), "PERSON"
             after = last + 1
     greeted = _GREETED.match(text)
