@@ -75,6 +75,8 @@ _YEAR: Final = re.compile(
     re.I,
 )
 _IN_YEAR: Final = re.compile(r"(?<!\w)(?:in|since|by|until|till|during|before|after|from|around) $", re.I)
+_AFTER_PLACEHOLDER: Final = re.compile(rf"(?<!\w){PLACEHOLDER}\W{{0,3}}\Z")
+_BEFORE_PLACEHOLDER: Final = re.compile(rf"\W{{0,3}}{PLACEHOLDER}(?!\w)")
 
 
 class Row(NamedTuple):
@@ -83,12 +85,33 @@ class Row(NamedTuple):
     Attributes:
         is_personal: flag that it has a pronoun or a word of somebody's life, or a placeholder.
         num_words: number of its words, if it has fewer than five. Else five.
-        has_capitals: flag that it begins with a capital, so that its writer also capitalises names.
+        has_capitals: flag that it begins with a capital, so that its writer also capitalises names. A placeholder has
+            none.
     """
 
     is_personal: bool
     num_words: int
     has_capitals: bool
+
+
+def continues_placeholder(find: str, before: str, after: str, row: Row) -> bool:
+    """Returns true for words in small letters that a model joins with a placeholder: "John quarterback".
+
+    The model has found its own placeholder there. In a row without capitals the words may be a family name.
+
+    Args:
+        find: text of the find, without placeholders at its ends.
+        before, after: text next to it.
+        row: facts about the row.
+    """
+    if not (row.has_capitals and find.islower()):
+        return False
+    if not (_AFTER_PLACEHOLDER.search(before) or _BEFORE_PLACEHOLDER.match(after)):
+        return False
+    return all(
+        word in FUNCTION_WORDS or (word in COMMON_WORDS and word not in _NAMES and word not in personal_names())
+        for word in find.replace("'s", "").split()
+    )
 
 
 def is_made_of_words(find: str, label: str, before: str, after: str, row: Row) -> bool:
@@ -140,7 +163,9 @@ def without_index(text: str) -> frozenset[str]:
 def facts_of(text: str) -> Row:
     """Returns what the rules must know about a whole row."""
     return Row(
-        not _PERSONAL.isdisjoint(without_index(text)), min(len(_WORD.findall(text)), _SENTENCE), text[:1].isupper()
+        not _PERSONAL.isdisjoint(without_index(text)),
+        min(len(_WORD.findall(text)), _SENTENCE),
+        text[:1].isupper() and not _BEFORE_PLACEHOLDER.match(text),
     )
 
 

@@ -17,7 +17,14 @@ from pipelines.policies.english.cues import CUE_BEFORE, CUE_NEXT, identifies
 from pipelines.policies.english.doses import DOSE, MEASURE, is_number_of_a_thing
 from pipelines.policies.english.everyday_numbers import is_everyday, is_size_or_operand
 from pipelines.policies.english.known_words import Row as Facts
-from pipelines.policies.english.known_words import facts_of, is_alone, is_known, is_made_of_words, is_title
+from pipelines.policies.english.known_words import (
+    continues_placeholder,
+    facts_of,
+    is_alone,
+    is_known,
+    is_made_of_words,
+    is_title,
+)
 from pipelines.policies.english.name_lists import personal_names
 from pipelines.policies.english.nobody import Row, is_log_time, is_of_nobody, is_quoted, row_of
 from pipelines.policies.english.wholes import is_covered, wholes_of
@@ -164,6 +171,8 @@ def without_ordinary(
         if is_covered(text, start, end, wholes.documented if span.label in _CERTAIN else wholes.things):
             continue
         find, before, after = text[start:end], text[max(0, start - _NEAR) : start], text[end : end + _NEAR]
+        if by_model and span.label not in _NUMBERS and continues_placeholder(find, before, after, facts_of(text)):
+            continue
         label = span.label if span.label in _TOLD_APART else _NUMBER if span.label in _NUMBERS else _OTHER
         if is_ordinary(find, label, before, after, dates_and_numbers):
             if dates_and_numbers == "careful" and span.label in _NUMBERS and _WHEN.search(find):

@@ -49,6 +49,29 @@ def test_a_text_about_things_has_no_mask(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("They returned to Anfield, which had undergone a £20m redevelopment, on Saturday against Chelsea.", "against"),
+        ("The ships were ordered for the Royal Navy of Britain as a reply to Germany's new Kaiser class.", " of "),
+    ],
+)
+def test_a_word_beside_a_find_is_no_further_find(text: str, word: str) -> None:
+    """The model reads a placeholder in place of the find, and takes the next word for its family name."""
+    assert word not in _masked(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("thanks wanjiru cook", "wanjiru cook"),
+        ("my name is wanjiru baker and i have a question", "wanjiru baker"),
+    ],
+)
+def test_a_family_name_in_small_letters_stays_masked(text: str, name: str) -> None:
+    assert _masked(text) == name
+
+
+@pytest.mark.parametrize(
     ("text", "secret"),
     [
         ("Deliver to 12 Kestrel Rise 4 today.", "12 Kestrel Rise"),
