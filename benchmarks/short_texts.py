@@ -46,7 +46,7 @@ def read(path: Path = TEXTS) -> list[ShortText]:
     for line in path.read_text("utf-8").splitlines():
         if not line.startswith("#"):
             kind, _, marked = line.partition("\t")
-            marked = marked.replace("\\n", "\n")
+            marked = marked.replace("\\n", "\n").replace("\\t", "\t")
             secrets = [(m.start(1) - 2 * n - 1, m.end(1) - 2 * n - 1) for n, m in enumerate(_MARKS.finditer(marked))]
             texts.append(ShortText(kind, _MARKS.sub(r"\1", marked), secrets))
     return texts

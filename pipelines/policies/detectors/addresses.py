@@ -13,6 +13,7 @@ from typing import Final
 from pipelines.policies.detectors.finds import Range, any_of, merge_ranges
 from pipelines.policies.detectors.first_pass import NUMERIC, count, holds, kind, last_runs, may_hold_capital
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS
+from pipelines.policies.english.nobody import row_of
 from pipelines.policies.english.ordinary import without_ordinary
 from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.options import PolicyOptions
@@ -28,6 +29,9 @@ _WEAK: Final = _LISTS["weak"]
 _FOREIGN: Final = _LISTS["foreign"]
 _FOREIGN_SUFFIX: Final = _LISTS["foreign_suffix"]
 _NOT_STREETS: Final = _LISTS["not_streets"]
+_DAYS: Final = _LISTS["days"]
+"""Words that are never alone with the number of a house. A street may have such a name: "Friday Street"."""
+
 _SPOKEN: Final = _LISTS["spoken"]
 _SPOKEN_TYPES: Final = frozenset(word for word in _STRONG if len(word) > 3) - {"circle", "route", "trail", "broadway"}
 _CUE: Final = re.compile(
@@ -81,6 +85,7 @@ _WEAKLY_TYPED: Final = re.compile(
 _BETWEEN: Final = re.compile(
     rf"(?<![\w.,-])({_NUMBER}),?{_GAP}((?:{_WORD}{_GAP}){{1,5}}?)(\d{{1,5}}[A-Za-z]?)\b(?![\d%.]*\d)", re.I
 )
+_END_OF_SENTENCE: Final = re.compile(r"[a-z]{4}[.]\s")
 _FOREIGN_TYPED: Final = re.compile(
     rf"(?<!\w)((?:{_WORD}{_GAP}){{0,2}}?{any_of(_FOREIGN)}(?!\w)(?:{_GAP}{_WORD}){{0,4}}?)"
     rf"(?:,?{_GAP}|(?<=\.))(\d{{1,5}}[A-Za-z]?)\b",
@@ -172,50 +177,9 @@ _WEAK_WORD: Final = kind(last_runs(_WEAK))
 _FOREIGN_WORD: Final = kind(last_runs(_FOREIGN))
 _SUFFIXES: Final = tuple(last_runs(_FOREIGN_SUFFIX))
 _SUFFIXED_WORD: Final = kind(lambda word: word.endswith(_SUFFIXES))
-_STREET_WORD: Final = kind(
-    frozenset(
-        [
-            "street",
-            "road",
-            "avenue",
-            "boulevard",
-            "lane",
-            "drive",
-            "ave",
-            "blvd",
-            "rd",
-            "streets",
-            "terrace",
-            "parkway",
-            "highway",
-            "crescent",
-            "square",
-        ]
-    ).__contains__
-)
+_STREET_WORD: Final = kind(_LISTS["named"])
 _CORNER_WORD: Final = kind(frozenset({"corner", "junction", "intersection"}))
-_UNIT_WORD: Final = kind(
-    frozenset(
-        [
-            "apartment",
-            "apt",
-            "suite",
-            "ste",
-            "unit",
-            "flat",
-            "room",
-            "rm",
-            "floor",
-            "fl",
-            "bldg",
-            "building",
-            "block",
-            "door",
-            "house",
-            "no",
-        ]
-    ).__contains__
-)
+_UNIT_WORD: Final = kind(_LISTS["units"])
 _BLOCK_WORD: Final = kind(lambda word: word.startswith(("blk", "block")))
 _SPOKEN_WORD: Final = kind(_SPOKEN)
 _BOX_WORD: Final = kind(lambda word: "box" in word)
@@ -281,7 +245,8 @@ def _cores(text: str) -> Iterator[Range]:
         if _could_name_a_street(match[2], strong=False):
             yield match.span()
     for match in _BETWEEN.finditer(text) if count(text, NUMERIC) > 1 else ():
-        if _is_name(match[2]):
+        is_item = match[2][0].islower() and "," in text[match.end(1) : match.start(2)]
+        if not is_item and _END_OF_SENTENCE.search(match[2]) is None and _is_name(match[2]):
             yield match.span()
     has_suffix = holds(text, _SUFFIXED_WORD) and _SUFFIX_BEFORE_NUMBER.search(text) is not None
     for pattern, is_tried in ((_FOREIGN_TYPED, holds(text, _FOREIGN_WORD)), (_SUFFIXED, has_suffix)):
@@ -298,7 +263,12 @@ def _cores(text: str) -> Iterator[Range]:
     if holds(text, NUMERIC) and may_hold_capital(text):
         yield from _cued(text)
     if "\n" in text:
-        yield from (match.span(1) for match in _LINE.finditer(text) if not _has_plain_word(match[1]))
+        yield from (match.span(1) for match in _LINE.finditer(text) if not _is_plain_line(text, match[1]))
+
+
+def _is_plain_line(text: str, line: str) -> bool:
+    """Returns true for a line with an everyday word, and for a command in capitals in code: "EXPOSE 9000"."""
+    return _has_plain_word(line) or (line.isupper() and row_of(text).is_code)
 
 
 def _cued(text: str) -> Iterator[Range]:
@@ -345,7 +315,7 @@ def _has_plain_word(words: str) -> bool:
     """Returns true if any of the words is never part of a street's name, or is an everyday word in lower case."""
     for word in words.split():
         lower = word.strip(".,>?|*'’-()").lower()
-        if lower in _NOT_STREETS or (lower in FUNCTION_WORDS and lower not in _PARTICLES):
+        if lower in _NOT_STREETS or lower in _DAYS or (lower in FUNCTION_WORDS and lower not in _PARTICLES):
             return True
         if word.islower() and lower in COMMON_WORDS and lower not in _PARTICLES:
             return True

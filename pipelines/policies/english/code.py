@@ -74,6 +74,9 @@ _ONE_OF: Final = "|".join(sorted(_LISTS["placeholders"]))
 STAND_IN: Final = re.compile(rf"<?(?:your|insert|enter|replace)(?:[_-](?:{_ONE_OF})){{1,6}}>?", re.I)
 """A value that documentation writes in place of one's own: ``YOUR_API_KEY``."""
 
+CALL_BEHIND: Final = re.compile(r"[ ][A-Za-z_][\w.]{0,60}\(")
+"""A call after a keyword: ``user = await load(id)``."""
+
 _STAND_IN: Final = re.compile(
     rf"(?<![\w-]){STAND_IN.pattern}(?![\w-])|\$\{{[a-z_][\w.]{{0,40}}\}}|\{{\{{ ?[a-z_][\w.]{{0,40}} ?\}}\}}", re.I
 )
@@ -91,6 +94,19 @@ _LIMIT_OF_DATES: Final = re.compile(
     rf"({_QUOTED_DATE}(?: AND {_QUOTED_DATE})?)",
     re.I,
 )
+_STAND_IN_ANGLES: Final = re.compile(
+    rf"(?<=[=:\s\"'])<(?:change[_-]?me|(?:{_ONE_OF})(?:[ _-](?:{_ONE_OF})){{0,4}})>", re.I
+)
+_FORMAT: Final = re.compile(
+    r"(?<![\w/.-])(?:Y{2,4}|y{2,4}|MM|mm|DD|dd|HH|hh|SS|ss)"
+    r"(?:[-/.:, T](?:Y{2,4}|y{2,4}|MMM?|mm|DD|dd|HH|hh|SS|ss|[AZ])){1,6}(?![\w/-])"
+)
+"""A format of dates and times: ``YYYY-MM-DD``."""
+
+_LICENCE: Final = re.compile(r"licen[cs]e[\"']?\s?[:=]\s?([\"'][A-Z][A-Za-z]{1,12}[\"'])")
+"""The licence of a program: ``"license": "MIT"``."""
+
+_FORMATS: Final = ("YY", "yy", "HH", "hh")
 _ANNOUNCED: Final = re.compile("(?:your|insert|enter|replace)[_-]")
 _PERSONAL: Final = re.compile(r"birth|dob|born|death|died|age(?![a-z])", re.I)
 _BRANCH: Final = re.compile(
@@ -161,6 +177,12 @@ def documented_ranges(text: str) -> Iterator[tuple[int, int]]:
         ):
             yield match.span()
     for match in _STAND_IN.finditer(text) if "{" in text or _ANNOUNCED.search(lower) is not None else ():
+        yield match.span()
+    for match in _STAND_IN_ANGLES.finditer(text) if "<" in text else ():
+        yield match.span()
+    for match in _LICENCE.finditer(text) if "license" in lower or "licence" in lower else ():
+        yield match.span(1)
+    for match in _FORMAT.finditer(text) if any(mark in text for mark in _FORMATS) else ():
         yield match.span()
     for match in _LIMIT_OF_DATES.finditer(text) if any(mark in text for mark in _LIMITS_OF_DATES) else ():
         if match[1] is None or _PERSONAL.search(match[1]) is None:

@@ -59,6 +59,11 @@ BASE_VERBS: Final = _LISTS["verbs"]
 VERB_FORMS: Final = frozenset(form for verb in BASE_VERBS for form in _inflect_verb(verb)) | _LISTS["irregular"]
 """Every form of a verb, and a few irregular nouns."""
 
+PARTICIPLES: Final = frozenset(
+    form for form in VERB_FORMS if form.endswith(("ed", "wn", "en")) and form not in BASE_VERBS
+)
+"""Regular past forms of verbs, and participles such as "shown" and "given"."""
+
 NOUNS: Final = frozenset(form for noun in _LISTS["nouns"] for form in _inflect_noun(noun))
 """Nouns in singular and plural."""
 

@@ -18,10 +18,10 @@ _DATE: Final = re.compile(
 _LONG_NUMBER: Final = re.compile(r"\d(?:[ -]?\d){5,}")
 _SPAN_OF_TIME: Final = re.compile(r"(?<!\w)(?:days?|weeks?|hours?|minutes?|seconds?|months?)(?!\w)(?! old)", re.I)
 _FEW: Final = re.compile(r"[0-9]{1,2}|one|two|three|four|five|six|seven|eight|nine|ten", re.I)
-_THINGS: Final = re.compile(r" (?!years|yrs|kids|children)[a-z]{3,}s(?!\w)")
+_THINGS: Final = re.compile(r" (?:[a-z]{3,12} )?(?!years|yrs|kids|children)[a-z]{3,}s(?!\w)")
 CUE_NEXT: Final = re.compile(rf"(?<!\w)(?:{'|'.join(sorted(_LISTS['cues_before']))})\W{{0,3}}$", re.I)
 _MEASURED: Final = re.compile(r"[$€£¥]|\d[.,]\d|%|percent|\d{1,3}(?:,\d{3})+", re.I)
-CUE_BEFORE: Final = re.compile(rf"(?<!\w)(?:{'|'.join(sorted(_LISTS['cues_before']))})(?!\w)[^.!?;]{{0,24}}$", re.I)
+CUE_BEFORE: Final = re.compile(rf"(?<!\w)(?:{'|'.join(sorted(_LISTS['cues_before']))})(?!\w)[^.!?;{{]{{0,24}}$", re.I)
 _COUNTS: Final = re.compile(rf"\d|(?<!\w)(?:{'|'.join(sorted(NUMBER_WORDS))})(?!\w)", re.I)
 _DATE_CUE: Final = re.compile(rf"(?<!\w)(?:{'|'.join(sorted(_LISTS['date_cues']))})(?!\w)[^.!?;]{{0,24}}$", re.I)
 CUE_AFTER: Final = re.compile(
@@ -40,7 +40,7 @@ def _has_cue(find: str, before: str, after: str) -> bool:
     if _SPAN_OF_TIME.search(find) and not before.endswith(("=", ":")):
         return _DATE_CUE.search(before) is not None
     if _FEW.fullmatch(find) and _THINGS.match(after):
-        return CUE_NEXT.search(before) is not None and not before.lower().endswith("order ")
+        return CUE_NEXT.search(before) is not None and not before.lower().endswith(("order ", ", "))
     return CUE_BEFORE.search(before) is not None
 
 

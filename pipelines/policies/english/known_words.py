@@ -39,6 +39,7 @@ _NAMED: Final = re.compile(
 _LONGEST_CUE: Final = 13
 """Characters before a find in which a match of the pattern above lies, with the one before it."""
 
+_ONE: Final = re.compile(r"(?<!\w)an? $", re.I)
 _PLACED: Final = re.compile(r"(?<!\w)(?:in|at|from|with|for|by|to|near|into|via) (?:the )?$", re.I)
 _WHERE: Final = re.compile(
     r"(?<!\w)(?:in|of|from|to|across|around|throughout|over) (?:the )?"
@@ -57,6 +58,8 @@ _TITLES: Final = re.compile(
 _TITLE_WORDS: Final = frozenset(max(re.split("[_']", title), key=len) for title in _LISTS["titles"] if "_" in title)
 """A word of each name of several words."""
 
+_INDEX: Final = re.compile(r"\[i\]|(?<!\w)for \(?(?:let |int |var )?i |(?<!\w)i(?:\+\+| ?[+<=-]=? ?\w)|[\"']I[\"']")
+_PRONOUN: Final = re.compile(r"(?<![\w\"'.(\[])i(?:['’]| (?!in |of )[a-z]{2})", re.I)
 _RUN: Final = re.compile(r"\w+")
 _CASES: Final = str.maketrans("İıſK", "iisk")
 """The letters that patterns which ignore case take for other ones, beside those that small letters make equal."""
@@ -72,6 +75,8 @@ _YEAR: Final = re.compile(
     re.I,
 )
 _IN_YEAR: Final = re.compile(r"(?<!\w)(?:in|since|by|until|till|during|before|after|from|around) $", re.I)
+_AFTER_PLACEHOLDER: Final = re.compile(rf"(?<!\w){PLACEHOLDER}\W{{0,3}}\Z")
+_BEFORE_PLACEHOLDER: Final = re.compile(rf"\W{{0,3}}{PLACEHOLDER}(?!\w)")
 
 
 class Row(NamedTuple):
@@ -80,10 +85,33 @@ class Row(NamedTuple):
     Attributes:
         is_personal: flag that it has a pronoun or a word of somebody's life, or a placeholder.
         num_words: number of its words, if it has fewer than five. Else five.
+        has_capitals: flag that it begins with a capital, so that its writer also capitalises names. A placeholder has
+            none.
     """
 
     is_personal: bool
     num_words: int
+    has_capitals: bool
+
+
+def continues_placeholder(find: str, before: str, after: str, row: Row) -> bool:
+    """Returns true for words in small letters that a model joins with a placeholder: "John quarterback".
+
+    The model has found its own placeholder there. In a row without capitals the words may be a family name.
+
+    Args:
+        find: text of the find, without placeholders at its ends.
+        before, after: text next to it.
+        row: facts about the row.
+    """
+    if not (row.has_capitals and find.islower()):
+        return False
+    if not (_AFTER_PLACEHOLDER.search(before) or _BEFORE_PLACEHOLDER.match(after)):
+        return False
+    return all(
+        word in FUNCTION_WORDS or (word in COMMON_WORDS and word not in _NAMES and word not in personal_names())
+        for word in find.replace("'s", "").split()
+    )
 
 
 def is_made_of_words(find: str, label: str, before: str, after: str, row: Row) -> bool:
@@ -102,8 +130,13 @@ def is_made_of_words(find: str, label: str, before: str, after: str, row: Row) -
         return False
     if all(word.lower() in _TECHNICAL for word in words):
         return not is_alone(before, after)
-    if _PLACED.search(before) or row.num_words < _FEW:
+    if (find in WORDS or find in _NAMES) and _ONE.search(before):
+        return True
+    is_somebody = label == "PERSON" and before.endswith(" the ")  # "to the Buyer"
+    if (_PLACED.search(before) and not is_somebody) or row.num_words < _FEW:
         return False
+    if label != "PERSON" and find.islower() and row.has_capitals and not row.is_personal:
+        return True
     if len(words) > 1 and (row.is_personal or (before.strip() and words[0].istitle())):
         return False
     return all(map(is_word, words))
@@ -119,10 +152,21 @@ def runs_of(text: str) -> frozenset[str]:
     return frozenset(_RUN.findall((text if text.isascii() else text.translate(_CASES)).lower()))
 
 
+def without_index(text: str) -> frozenset[str]:
+    """Returns the runs of a text. The index ``i`` of code is left out, because it is no pronoun."""
+    runs = runs_of(text)
+    is_index = "i" in runs and _INDEX.search(text) is not None and _PRONOUN.search(text) is None
+    return runs - {"i"} if is_index else runs
+
+
 @functools.lru_cache(maxsize=16)
 def facts_of(text: str) -> Row:
     """Returns what the rules must know about a whole row."""
-    return Row(not _PERSONAL.isdisjoint(runs_of(text)), min(len(_WORD.findall(text)), _SENTENCE))
+    return Row(
+        not _PERSONAL.isdisjoint(without_index(text)),
+        min(len(_WORD.findall(text)), _SENTENCE),
+        text[:1].isupper() and not _BEFORE_PLACEHOLDER.match(text),
+    )
 
 
 def is_title(text: str, start: int, end: int) -> bool:

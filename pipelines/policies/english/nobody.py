@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS, UNITS
 from pipelines.policies.english.everyday_numbers import STREETS, may_be_part
-from pipelines.policies.english.known_words import WORDS, is_alone, is_word, runs_of
+from pipelines.policies.english.known_words import WORDS, is_alone, is_word, without_index
 from pipelines.policies.english.name_lists import has_name, personal_names
 from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.protocol import PLACEHOLDER
@@ -79,6 +79,9 @@ _ROMAN: Final = re.compile(r"[IVX]{2,5}")
 _TREATY: Final = re.compile(
     r"(?:[Tt]he )?(?:Treaty|Battle|Siege|Declaration|Edict|Peace|Convention|Council|Congress|Law|Laws) of [A-Z][a-z]+"
 )
+_OF_INITIALS: Final = re.compile(r".{0,2}(?<!\w)(?:An? [A-Z]{2,5} [a-z]|[Tt]he [A-Z]{2,5} [0-9])", re.S)
+"""An abbreviation that a sentence explains ("An IBAN has"), or that has a size ("the VESA 400x400 bracket")."""
+
 _RATIO: Final = re.compile(r"(?:1[3-9]|[2-9]\d|\d{3})/(?:1[3-9]|[2-9]\d|\d{3})")
 """A fraction that is no date."""
 
@@ -196,7 +199,7 @@ _OF_SOMEBODY: Final = Row(
 @functools.lru_cache(maxsize=16)
 def row_of(text: str) -> Row:
     """Returns what the rules must know about a whole row."""
-    runs = runs_of(text)
+    runs = without_index(text)
     has_digit = _DIGIT.search(text) is not None
     is_log = has_digit and _LOG.search(text) is not None
     if not _LIFE.isdisjoint(runs) or (not _ROWS["phrases"].isdisjoint(runs) and _LIFE_PHRASE.search(text) is not None):
@@ -283,7 +286,7 @@ def is_of_nobody(find: str, label: str, before: str, after: str, row: Row, *, qu
     key = bare.lower().replace("’", "'").replace(" ", "_")
     if key in _LISTS["wholes"] or (key in _THINGS and bare != find):
         return not bare.islower()
-    if key in _MEASURES or _TREATY.fullmatch(find):
+    if key in _MEASURES or _TREATY.fullmatch(find) or _OF_INITIALS.fullmatch(before[-4:] + find + after[:2]):
         return True
     if (
         len(words) == 1

@@ -13,10 +13,18 @@ from typing import Final
 
 from pipelines.policies.english.code import ATTRIBUTE, SITE, has_listed_name, is_attribute, is_identifier_of_code
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, UNITS
-from pipelines.policies.english.cues import CUE_AFTER, CUE_BEFORE, CUE_NEXT, identifies
+from pipelines.policies.english.cues import CUE_BEFORE, CUE_NEXT, identifies
+from pipelines.policies.english.doses import DOSE, MEASURE, is_number_of_a_thing
 from pipelines.policies.english.everyday_numbers import is_everyday, is_size_or_operand
 from pipelines.policies.english.known_words import Row as Facts
-from pipelines.policies.english.known_words import facts_of, is_alone, is_known, is_made_of_words, is_title
+from pipelines.policies.english.known_words import (
+    continues_placeholder,
+    facts_of,
+    is_alone,
+    is_known,
+    is_made_of_words,
+    is_title,
+)
 from pipelines.policies.english.name_lists import personal_names
 from pipelines.policies.english.nobody import Row, is_log_time, is_of_nobody, is_quoted, row_of
 from pipelines.policies.english.wholes import is_covered, wholes_of
@@ -91,7 +99,11 @@ _STEM: Final = re.compile(
 )
 """Stems of the names of drugs (WHO, international nonproprietary names)."""
 
-_CALL: Final = re.compile(r"(?:[A-Za-z_]\w*(?:\.(?!com|org|net|edu|gov|io)[A-Za-z_]\w*)+|\w+\(\w+\.\w+)\(.*", re.S)
+_CALL: Final = re.compile(
+    r"(?:[A-Za-z_]\w*(?:\.(?!com|org|net|edu|gov|io)[A-Za-z_]\w*)+|\w+\(\w+\.\w+)\(.*"
+    r"|[a-z]\w*\((?!www)[a-z]\w*(?:\.(?!com|org|net|edu|gov|io)[a-z]\w*){2,4}",
+    re.S,
+)
 _NUMBERED: Final = re.compile(
     rf"(?:{'|'.join(sorted(_LISTS['numbered'] | _LISTS['technical']))})[ -]?#?[0-9]{{1,5}}(?:\.[0-9]{{1,4}}){{0,2}}",
     re.I,
@@ -104,6 +116,9 @@ _LABORATORY: Final = (
 ) | {"index", "scale"}
 _DECIMAL: Final = re.compile(r"[0-9]{1,2}\.[0-9]{2}")
 _LICENCE: Final = re.compile(r"licen[cs]e|driver|\bDL\b", re.I)
+_SHORTEST_LICENCE: Final = 4
+"""Digits of a driver's licence that no word announces."""
+
 _SPINE: Final = re.compile(r"(?<![\w-])(?:[CTLS][0-9]{1,2}|John)-[CTLS]?[0-9]{1,2}(?![\w-])")
 """Parts of the spine: "L4-L5"."""
 
@@ -113,38 +128,23 @@ _KEY: Final = re.compile(r"^[A-Za-z_]{1,16}[=:]")
 _TIME_CUE: Final = re.compile(r"(?:time|stamp|epoch|unix|ts|[-_]at|expires|exp|iat|nbf)[\"']?\W{0,3}$", re.I)
 _VITAL_SIGNS: Final = re.compile(r"(?<!\w)(?:BP|HR|GCS|Apgar|Glasgow [0-9]|SpO2)(?!\w)")
 _EPONYM: Final = re.compile(r"['’]s?(?!\w)")
-_DOSE: Final = re.compile(
-    r"(?:[A-EK][0-9]{0,2} )?"
-    r"(?:[0-9]{1,5}(?:[.,][0-9]{1,4})?(?: ?(?:-|to|x) ?[0-9]{1,4})? ?)?(?:mg|ml|mcg|µg|ug|kg|g|l|dl|mmol|mmhg|iu|"
-    r"units?|cc|tablets?|tabs?|capsules?|puffs?|drops?|bpm|cups?|tsp|tbsp|oz)(?:/(?:kg|d?l|day|h|min))?",
-    re.I,
-)
-_MEASURE: Final = re.compile(
-    r"[0-9]{1,5}(?:[.,][0-9]{1,4})? ?(?:[kmgt]?hz|[kmgt]i?b|[km]?w|kwh|px|fps|dpi|mbps|km|cm|mm)", re.I
-)
-_UNIT_NEXT: Final = re.compile(
-    r" ?(?:mg|ml|mcg|µg|ug|kg|g|dl|mmol|mmhg|iu|units?|tablets?|capsules?|puffs?|drops?|bpm|cups?|tsp|tbsp)(?!\w)",
-    re.I,
-)
-_SIZE_NEXT: Final = re.compile(r" ?(?:px|ms|[kmgt]i?b|[kmg]?hz|fps|dpi)(?!\w)", re.I)
-_AFTER_DIGIT: Final = re.compile(r"\d ?$")
 _BEFORE_DIGIT: Final = re.compile(r" \d")
 _AT_A_TIME: Final = re.compile(r"(?<!\w)(?:at|by|from|in|until|after|around|per|every) $", re.I)
-_RATIO: Final = re.compile(r"[0-9]{2,3}/[0-9]{2,3}")
-_PRESSURE: Final = re.compile(r"(?:BP|pressure)\W{0,4}(?:\w{1,4} )?$", re.I)
 _SEMANTIC: Final = re.compile(r"v?[0-9]{1,3}\.[0-9]{1,3}\.[0-9]")
 """A version of three numbers. A date would end in two or four digits."""
 
 _CAMEL: Final = re.compile(
     r"[A-Z][a-z]+[A-Z]\w{0,40}(?:\.[a-z_]\w{0,40}){1,3}|\w{1,40}(?:::\w{1,40}){1,4}[(<]?[0-9]{0,4}"
 )
-_SHORT_NUMBER: Final = re.compile(r"[0-9]{1,4}(?:\.[0-9]{1,4}){0,3}[a-z]?")
-_TECHNICAL: Final = re.compile(
-    rf"(?<!\w)(?:{'|'.join(sorted(_LISTS['numbered']))})(?:/[0-9.]{{1,4}})?[ #.:/=-]{{0,2}}$", re.I
+_AFTER_NAME: Final = re.compile(
+    rf"(?:['’]s?)?(?: (?:first|second|third)(?= laws?(?!\w)))? (?:{'|'.join(sorted(_LISTS['after_eponym']))})(?!\w)",
+    re.I,
 )
-_AFTER_NAME: Final = re.compile(rf"(?:['’]s)? (?:{'|'.join(sorted(_LISTS['after_eponym']))})(?!\w)", re.I)
 _SCORE: Final = re.compile(r" (?:score |of )?[0-9]{1,2}(?![0-9])")
-_REST_OF_PHONE: Final = re.compile(r"\) ?\w{0,4}\d")
+_AFTER_TERM: Final = re.compile(rf" [a-z]{{3,12}}-[a-z]{{3,12}} (?:{'|'.join(sorted(_LISTS['after_eponym']))})(?!\w)")
+"""What follows a name in "the Wilcoxon signed-rank test"."""
+
+_ARTICLES: Final = ("The ", "the ", "A ", " a ")
 _PERCENT: Final = re.compile(r"[0-9]{1,3}(?:[.,][0-9]{1,3})? ?(?:%|percent|per cent)", re.I)
 
 
@@ -171,6 +171,8 @@ def without_ordinary(
         if is_covered(text, start, end, wholes.documented if span.label in _CERTAIN else wholes.things):
             continue
         find, before, after = text[start:end], text[max(0, start - _NEAR) : start], text[end : end + _NEAR]
+        if by_model and span.label not in _NUMBERS and continues_placeholder(find, before, after, facts_of(text)):
+            continue
         label = span.label if span.label in _TOLD_APART else _NUMBER if span.label in _NUMBERS else _OTHER
         if is_ordinary(find, label, before, after, dates_and_numbers):
             if dates_and_numbers == "careful" and span.label in _NUMBERS and _WHEN.search(find):
@@ -269,7 +271,7 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
         return True
     if _EXCEPTION.fullmatch(find) or _FLAG.fullmatch(find) or (has_digit and _is_short_code(find, before, after)):
         return not _is_announced(before)
-    if (label != "USERNAME" and _is_code(find)) or _is_number_of_a_thing(find, before, after, dates_and_numbers):
+    if (label != "USERNAME" and _is_code(find)) or is_number_of_a_thing(find, before, after, dates_and_numbers):
         return True
     words = _WORD.findall(find)
     lower = find.lower()
@@ -289,7 +291,9 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
             _EPONYM.match(after) or "s" in lower[-1:]
         ):
             return True
-        if _AFTER_NAME.match(after) or (lower in _LISTS["scores"] and _SCORE.match(after)):
+        if _AFTER_NAME.match(after) or (before.endswith(_ARTICLES) and _AFTER_TERM.match(after)):
+            return True
+        if lower in _LISTS["scores"] and _SCORE.match(after):
             return True
         if (
             label == "USERNAME"
@@ -340,11 +344,13 @@ def _is_short_code(find: str, before: str, after: str) -> bool:
 
 def _is_machine_made(find: str, label: str, before: str, after: str) -> bool:
     if label == "CODE":
-        return (_NUMBERED.fullmatch(find) or _DOSE.fullmatch(find)) is not None
+        return (_NUMBERED.fullmatch(find) or DOSE.fullmatch(find)) is not None
     if label == "URL":
         return _CALL.fullmatch(find) is not None or is_attribute(find, before, after)
     if label == "US_DRIVER_LICENSE":
-        return _is_short_code(find, before, after) and not (CUE_NEXT.search(before) or _LICENCE.search(before))
+        return sum(map(str.isdigit, find)) < _SHORTEST_LICENCE and not (
+            CUE_NEXT.search(before) or _LICENCE.search(before)
+        )
     if label == "PHONE_NUMBER":
         return _DECIMAL.fullmatch(find) is not None
     if label == "ID_NUMBER":
@@ -352,7 +358,7 @@ def _is_machine_made(find: str, label: str, before: str, after: str) -> bool:
     if label == "ADDRESS":
         if (
             _is_short_code(find, before, after)
-            or (_DOSE.fullmatch(find) or _MEASURE.fullmatch(find)) is not None
+            or (DOSE.fullmatch(find) or MEASURE.fullmatch(find)) is not None
             or _is_lab_line(find)
             or _AMOUNT.fullmatch(find)
             or _NUMBERED.fullmatch(find)
@@ -381,17 +387,3 @@ def _is_code(find: str) -> bool:
     if _CODE.search(find) is None or _HAS_ID.search(find) or _NOT_CODE.search(find):
         return False
     return not has_listed_name(find)
-
-
-def _is_number_of_a_thing(find: str, before: str, after: str, dates_and_numbers: str) -> bool:
-    """Returns true for a dose, for a short number after "version", "section" and the like, and for a size of data."""
-    follows_digit = _AFTER_DIGIT.search(before[-3:]) is not None
-    if not (follows_digit or any(map(str.isdigit, find))) or CUE_AFTER.match(after) or _REST_OF_PHONE.match(after):
-        return False
-    if (find[0].isdigit() or follows_digit) and _DOSE.fullmatch(find):
-        return True
-    if _SHORT_NUMBER.fullmatch(find) and (_UNIT_NEXT.match(after) or _TECHNICAL.search(before)):
-        return True
-    if dates_and_numbers == "identifying" and follows_digit and _SIZE_NEXT.fullmatch(find):
-        return True
-    return _RATIO.fullmatch(find) is not None and _PRESSURE.search(before) is not None

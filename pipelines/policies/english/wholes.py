@@ -40,8 +40,8 @@ _CITED: Final = re.compile(
 )
 _NUMERAL: Final = r"(?:[0-9]{1,3}(?:,[0-9]{3}){1,2}|[0-9]{1,5}(?:[.,][0-9]{1,4})?)"
 _UNIT: Final = (
-    r"(?:k?Wh|[km]?W|m?Ah|mA|[mk]V|[kMG]?Hz|MP|dB|[khM]Pa|psi|rpm|fps|dpi|px|mph|km/h|N ?m|kN|[cdkmnµ]m[²³]?|m[²³]"
-    r"|[mµnk]g|mcg|[mdc][lL]|m?mol|kcal|kJ|lm|lx|ppm|mins?|secs?|hrs?|ms|inch(?:es)?|ft|lbs?|oz)(?![\w/]|-[0-9])"
+    r"(?:[kM]?Ω|bp|k?Wh|[km]?W|m?Ah|mA|[mk]V|[kMG]?Hz|MP|dB|[khM]Pa|psi|rpm|fps|dpi|px|mph|km/h|N[ ·⋅]?m|kN|[cdkmnµ]m"
+    r"[²³]?|m[²³]|[mµnk]g|mcg|[mdc][lL]|m?mol|kcal|kJ|lm|lx|ppm|mins?|secs?|hrs?|ms|inch(?:es)?|ft|lbs?|oz)(?![\w/]|-[0-9])"
 )
 _QUANTITY: Final = re.compile(
     rf"(?<![\w.,:/#@-])(?<![NS] )(?<![NS], )[~±<>≤≥−+-]?{_NUMERAL}(?: ?(?:[x×±/–-]|to|by) ?{_NUMERAL}){{0,3}}"
@@ -74,6 +74,7 @@ _STANDARD: Final = re.compile(
     r"[A-Z]?[0-9]{1,5}[A-Z]?(?:[.-][0-9]{1,4}){0,3}(?::(?:19|20)[0-9]{2})?(?![\w/:-])"
     r"|(?<![\w/-])(?:19|20)?[0-9]{2}/[0-9]{1,4}/E(?:U|C|EC)(?!\w)"
     r"|(?<![\w.,-])[0-9]{1,2} CFR (?:Part )?[0-9]{1,4}(?:\.[0-9]{1,4})?(?![\w-])"
+    r"|(?<!\w)(?:Form|Schedule) [A-Z]{1,2}-[0-9]{1,3}(?![\w-])"
     r"|(?<!\w)(?:Articles?|Art\.|Annex|Appendix|Clause|Recital|Schedule|Sections?) "
     r"(?:[0-9]{1,3}|[IVX]{1,5})(?:\([0-9a-z]{1,3}\)){0,3}(?![\w/:-])"
 )
@@ -104,6 +105,12 @@ _BUILD: Final = re.compile(
 )
 """Numbers of builds and ports."""
 
+_PART: Final = re.compile(
+    r"(?<!\w)(?i:parts?|model|cat(?:alogue)?)(?: nos?\.?| number)?[: ] ?(?=[A-Z-]{0,4}[0-9])[A-Z0-9]{1,8}"
+    r"(?:-[A-Z0-9]{1,8}){0,3}(?![\w/-])|(?<![\w.-])[0-9]{1,2}W-[0-9]{2}(?![\w-])"
+)
+"""The number of a part or a model, and a grade of oil."""
+
 _HOUR: Final = r"(?:[01]?[0-9]|2[0-4])"
 _HOURS: Final = re.compile(
     rf"(?<![\w.:/-]){_HOUR}([.:])[0-5][0-9] ?(?:[-–]|to|until) ?{_HOUR}\1[0-5][05](?![\w:/-]|[.,][0-9])"
@@ -133,6 +140,11 @@ _VARIANTS: Final = frozenset({"pro", "max", "mini", "ultra", "plus", "lite", "ai
 _ITEM: Final = re.compile(r"(?:\A|(?<=[.!?;:\n] )|(?<=\n))([0-9]{1,2})[.)](?= )")
 """The number of an item of a list."""
 
+_HEADER: Final = re.compile(r"[a-z_]{2,20}(?:,[a-z_]{2,20}){2,12}(?=\n)")
+_COLUMNS: Final = word_lists("rows")["columns"]
+_CELL: Final = re.compile(
+    r"(?<=[,\n])(?:[a-z]{2,12}|[A-Z]{1,3}|[0-9]{1,4}(?:\.[0-9]{1,2})?|[A-Z]{2,3}-[0-9]{2,4})(?=[,\n]|\Z)"
+)
 _GAP: Final = re.compile(r"[ ,]{0,2}|[ ](?:[x×/–-]|to|by|and|or)[ ]")
 """What stands between two ranges that are one."""
 
@@ -166,12 +178,13 @@ def wholes_of(text: str) -> Wholes:
     has_digit = any(map(str.isdigit, text))
     things = [match.span() for match in _CITED.finditer(text)] if " v. " in text or " vs. " in text else []
     things += _spans(text)
-    weak: list[tuple[int, int]] = []
+    weak = list(_cells(text)) if "," in text and "\n" in text else []
     if has_digit:
         things += [*_quantities(text), *_prices(text), *_standards(text), *_versions(text), *_moves(text)]
         things += _items(text)
         things += (m.span() for m in _BUILD.finditer(text) if not _is_cued(text, m.start()))
-        weak = [*_times(text), *_scores(text)]
+        weak += [*_times(text), *_scores(text)]
+        weak += (match.span() for match in _PART.finditer(text))
         weak += (match.span() for match in _COUNT.finditer(text) if _is_thing(match[1]))
         if not _VARIANTS.isdisjoint(runs_of(text)):
             weak += (match.span() for match in _MODEL.finditer(text))
@@ -311,6 +324,13 @@ def _times(text: str) -> Iterator[tuple[int, int]]:
     if ":" in text and row.is_of_nobody and not row.is_soft:
         for match in _CLOCK.finditer(text):
             yield match.span()
+
+
+def _cells(text: str) -> Iterator[tuple[int, int]]:
+    """Yields short numbers, words, sizes and codes in a table that has only columns of things."""
+    header = _HEADER.match(text)
+    if header is not None and all(column in _COLUMNS for column in header[0].split(",")):
+        yield from (match.span() for match in _CELL.finditer(text, header.end()))
 
 
 def _moves(text: str) -> Iterator[tuple[int, int]]:

@@ -15,6 +15,7 @@ from pipelines.policies.detectors.identifiers.beside import find_beside
 from pipelines.policies.detectors.identifiers.forms import find_forms
 from pipelines.policies.detectors.identifiers.introduced import find_introduced
 from pipelines.policies.detectors.identifiers.places import find_placed
+from pipelines.policies.detectors.identifiers.policy import find_identifiers
 from pipelines.policies.english.spoken_numbers import find_spoken_numbers
 from pipelines.policies.protocol import Sentence, Span
 
@@ -247,3 +248,44 @@ def test_time_is_linear(piece):
 
     seconds(200)
     assert min(seconds(8_000) for _ in range(2)) < 16 * max(min(seconds(2_000) for _ in range(2)), 0.01)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Op note. Surgeon: Oyelaranmi. Scrub: two.", ["Oyelaranmi"]),
+        ("Referee: Thistlewaite", ["Thistlewaite"]),
+        ('<input name="ln" value="Bewindi"><input name="fn" value="Tumelo">', ["Bewindi", "Tumelo"]),
+        ('<input name="qty" value="Bewindi">', []),
+        ("Surgeon: Unavailable", []),
+        ("Judge: yes", []),
+    ],
+)
+def test_one_unknown_word_is_a_person_in_the_field_of_a_role(text, expected):
+    assert [text[start:end] for start, end, _ in find_in_fields(text)] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Pay by noon.\n> J. Ormerodstone\nthe end", "J. Ormerodstone"),
+        ("[02/03/24, 10:11:12] Zubaida 🌸: is it on", "Zubaida"),
+        ("it went to fiona mcgillycuddy not to me", "fiona mcgillycuddy"),
+        ("Frequent flyer: LO 88 4410 9921", "LO 88 4410 9921"),
+        ("It is K for Kate, R for Rob, five, five, nine, X-ray, two. I am sure.", "K for Kate, R for Rob, five, five"),
+        ("Wohnhaft Str. Morarilor 22", "Str. Morarilor 22"),
+    ],
+)
+def test_forms_of_names_and_codes_are_found_whole(text, expected):
+    found = [text[a:b] for a, b, *_ in [*find_identifiers(text), *find_addresses(text)]]
+    assert any(expected in find for find in found)
+
+
+@pytest.mark.parametrize("text", ["See D.I.C.E. and the rest", "See p. 4.\nE. coli\nthe end", "RT 12 34 of 90"])
+def test_abbreviations_and_short_numbers_stay(text):
+    assert find_identifiers(text) == []
+
+
+def test_initials_before_a_found_name_belong_to_it():
+    assert beside("the holder R K ⟦RAMASWAMY⟧ states") == ["R", "K"]
+    assert beside("A ⟦Ramaswamy⟧ called and I ⟦Ramaswamy⟧ did not") == []

@@ -357,6 +357,13 @@ def test_careful_leaves_out_no_more_than_identifying(find: str, label: str, befo
         "${a",
         "your_key_",
         "3. ",
+        "<change",
+        "YY-MM-",
+        "size,cost,rate\n1,2,",
+        "part 1-1-",
+        "[i] i ",
+        "license: 'A",
+        "The a-b test ",
     ],
 )
 def test_leaving_out_takes_linear_time(kind: str) -> None:

@@ -10,7 +10,7 @@ from pipelines.policies.detectors.fields.keys import NO_VALUE, kinds_of_words, m
 from pipelines.policies.detectors.fields.values import is_value
 from pipelines.policies.detectors.finds import Find
 from pipelines.policies.detectors.first_pass import holds, kind, longest_run
-from pipelines.policies.english.common_words import FUNCTION_WORDS
+from pipelines.policies.english.common_words import FUNCTION_WORDS, PARTICIPLES
 from pipelines.policies.english.word_lists import word_lists
 
 _LISTS: Final = word_lists("fields")
@@ -81,7 +81,13 @@ def _value(text: str, at: int, *, is_phrase: bool) -> Find | None:
     if not is_value(value) or first in NO_VALUE:
         return None
     if not is_phrase:
-        if first in FUNCTION_WORDS or first.endswith(("ed", "ing")) or "’" in value or "'" in value:
+        if (
+            first in FUNCTION_WORDS
+            or first in PARTICIPLES
+            or first.endswith(("ed", "ing"))
+            or "’" in value
+            or "'" in value
+        ):
             return None
         behind = text[at + len(value) : at + len(value) + 2]
         if behind[:1] == " " and value.islower() and value.isalpha() and _goes_on(text, at + len(value)):

@@ -27,7 +27,19 @@ def _list(name: str) -> frozenset[str]:
     return frozenset(map(plain, word_lists("fields")[name]))
 
 
-KINDS: Final = ("header", "cookie", "phrase", "secret", "version", "person", "user", "number", "place", "perhaps")
+KINDS: Final = (
+    "header",
+    "cookie",
+    "phrase",
+    "secret",
+    "version",
+    "person",
+    "user",
+    "number",
+    "place",
+    "perhaps",
+    "role",
+)
 """Kinds of fields. A name may have several, as that of an account that is a person's name."""
 
 NO_VALUE: Final = _list("no_value")

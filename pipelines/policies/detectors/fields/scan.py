@@ -56,6 +56,10 @@ _PROGRAMS: Final = frozenset(
 )
 _NAME_KEYS: Final = frozenset({"name", "key", "field", "header", "attribute"})
 _VALUE_KEYS: Final = frozenset({"value", "val", "content"})
+_INITIALS: Final = frozenset({"fn", "ln", "sn", "gn"})
+"""Names of inputs of a form for the parts of a name. Elsewhere they have other meanings."""
+
+_PERSON: Final = frozenset({"person"})
 _SECRETS: Final = frozenset({"secret", "phrase", "header", "cookie"})
 _NEAR: Final = 40
 _PARENTHESES: Final = re.compile(r"\(([^()\n]{5,600})\)")
@@ -96,7 +100,8 @@ def find_fields(text: str) -> Iterator[Field]:
         if key is None:
             continue
         if named is not None and key.lower() in _VALUE_KEYS and match.start() - named.end < _NEAR:
-            kinds = kinds_of(text[named.start : named.end])
+            name = text[named.start : named.end]
+            kinds = kinds_of(name) or (_PERSON if name.lower() in _INITIALS else kinds)
         named = None
         for field in _values_behind(text, match, kinds, key):
             if key.lower() in _NAME_KEYS:
@@ -122,14 +127,16 @@ def find_names(text: str) -> list[Range]:
     """Returns the ranges of known names of fields, with the quotes and the separator beside them, and versions.
 
     A name in plain words ("Contact: …") is left out, and so is one with the name of a person ("anna_password"), an at
-    sign, or a part with several digits.
+    sign, or a part with several digits. The name of ``keystore_password: ${KEYSTORE_PASSWORD}`` is no secret.
     """
     ranges: list[Range] = []
     for match in _separators(text):
         if text.startswith("://", match.start()):
             continue
         kinds, key = _key_before(text, match.start())
-        if not kinds or not key or _IDENTIFIER.search(key) or not _is_name_alone(key):
+        if not kinds or not key or _IDENTIFIER.search(key):
+            continue
+        if not (_is_name_alone(key) or text.startswith(f" ${{{key.upper()}}}", match.end())):
             continue
         end = match.start()
         while end > 0 and text[end - 1] in " \t\"'`\\])":

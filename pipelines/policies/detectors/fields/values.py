@@ -13,7 +13,7 @@ from pipelines.policies.detectors.finds import Find
 from pipelines.policies.detectors.identifiers.beside import is_unknown
 from pipelines.policies.detectors.identifiers.introduced import NAME_WORD
 from pipelines.policies.detectors.identifiers.places import WORD_NAMES, is_listed
-from pipelines.policies.english.code import STAND_IN
+from pipelines.policies.english.code import CALL_BEHIND, STAND_IN
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS
 from pipelines.policies.english.name_lists import given_names, personal_names
 from pipelines.policies.english.word_lists import word_lists
@@ -49,7 +49,7 @@ _ENDS: Final = ".!?,;:"
 def judge(text: str, field: Field) -> Iterator[Find]:
     """Yields the finds in the value of a field."""
     kinds, value = field.kinds, text[field.start : field.end]
-    if "version" in kinds or not value:
+    if "version" in kinds or not value or (field.style == "= " and CALL_BEHIND.match(text, field.end)):
         return
     if "cookie" in kinds:
         yield from _cookies(text, field)
@@ -251,6 +251,7 @@ def _person(text: str, field: Field) -> Iterator[Find]:
                 and not has_function
                 and (
                     several
+                    or (capital and "role" in field.kinds and is_unknown(words[0].strip(_ENDS).lower()))
                     or (capital and (listed or (is_marked and "name" not in plain(field.key)[-4:])))
                     or (listed and words[0].lower() in given_names() and (is_marked or len(words) > 1))
                 )

@@ -8,7 +8,14 @@ from typing import Final
 
 from pipelines.policies.detectors.finds import Find
 from pipelines.policies.detectors.first_pass import holds, kind
-from pipelines.policies.english.common_words import COMMON_WORDS, COURTESY_WORDS, FUNCTION_WORDS, NUMBER_WORDS
+from pipelines.policies.english.code import CALL_BEHIND
+from pipelines.policies.english.common_words import (
+    COMMON_WORDS,
+    COURTESY_WORDS,
+    FUNCTION_WORDS,
+    NUMBER_WORDS,
+    PARTICIPLES,
+)
 from pipelines.policies.english.word_lists import word_lists
 
 _LISTS: Final = word_lists("identifiers")
@@ -127,6 +134,8 @@ def _value(text: str, cue: re.Match[str], link: re.Match[str], kind: str) -> Fin
         return None
     start, end = value.start(), value.start() + len(written)
     if kind in ("user", "site"):
+        if "=" in link["link"] and CALL_BEHIND.match(text, end):
+            return None
         if not _is_user(text, cue, link, written, weak=kind == "site", marks=marks, says=says):
             return None
         return start, quoted.end(1) if quoted else end, "USERNAME"
@@ -192,7 +201,8 @@ def _is_password(value: str, *, pin: bool, marks: bool, says: bool, short: bool)
         return False
     if short:
         return marks or _is_formed(value)
-    return _is_formed(value) or (says and plain not in _LISTS["states"]) or (value.isdigit() and len(value) >= 4)
+    is_state = plain in _LISTS["states"] or value in PARTICIPLES  # "passwords are refused"
+    return _is_formed(value) or (says and not is_state) or (value.isdigit() and len(value) >= 4)
 
 
 def _is_code(value: str, *, named: bool, marks: bool, says: bool, number: bool) -> bool:

@@ -75,7 +75,8 @@ def find_codes(text: str) -> Iterator[Find]:
     if bare is not None and _is_bare_code(re.split("[ -]", bare[1])):
         yield bare.start(1), bare.end(1), "CODE"
     for start, end, _ in find_spoken_numbers(text) if count(text, _ITEM) >= MIN_ITEMS else ():
-        if "." not in text[start:end] or any(map(str.isdigit, text[start:end])):  # but "D.I.C.E."
+        pieces = _PART.findall(text[start:end])
+        if "." not in text[start:end] or any(len(piece) > 1 or piece.isdigit() for piece in pieces):  # but "D.I.C.E."
             yield start, end, "CODE"
 
 
@@ -182,6 +183,8 @@ def _is_grouped_code(pieces: list[str]) -> bool:
     words = [piece for piece in pieces if not piece.isdigit()]
     if not numbers or not words or any(len(word) > 1 and word.lower() in _NO_PREFIX for word in words):
         return False
+    if len(pieces) > 2 and pieces[0].isupper() and pieces[0].isalpha() and len(numbers) == len(pieces) - 1:
+        return len("".join(numbers)) >= _PHONE  # "VN 90 3318 2275"
     if len(pieces) > 2 and not any(_YEAR.fullmatch(number) for number in numbers):
         is_mixed = all(a.isdigit() != b.isdigit() for a, b in pairwise(pieces))
         is_counted = pieces[0].lower() in ("a", "i") and len(pieces) < _MAX_PIECES  # "a 1 star"

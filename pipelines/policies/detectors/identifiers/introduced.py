@@ -65,6 +65,9 @@ _SIGNED: Final = re.compile(
     rf"|love|ta|yours)(?:[ ](?:again|sincerely|truly|faithfully))?,[ \n]{{1,3}})((?:{CAPITAL}\.?[ ]){{0,2}}{_NAME})"
     rf"(?:[ ](?:&|and|\+)[ ]({NAME_WORD}))?(?:,?[ ](?:[A-Z]{{2,5}}|x{{1,3}}))?[ \t.\n]{{0,8}}\Z"
 )
+_INITIALED: Final = re.compile(rf"^[ \t>]{{0,8}}((?:{CAPITAL}\.[ ]?){{1,3}}{NAME_WORD})[ \t]{{0,4}}$", re.M)
+"""Initials and a surname on a line of their own, as below a letter."""
+
 _BULLET: Final = re.compile(r"^[ \t>]{0,8}[-–—~*•]", re.M)
 _TIME: Final = r"\d{1,2}:\d{2}(?:[ \u202f]?[ap]\.?m\.?)?[ \t]{0,4}$"
 _HEADER: Final = re.compile(
@@ -119,6 +122,9 @@ def find_introduced(text: str) -> Iterator[Find]:
         signed = _SIGNED.search(text, max(0, len(text) - _END))
         if signed is not None and _BULLET.search(text, max(0, signed.start() - _NEAR), signed.start()) is None:
             yield from _names(signed)
+    if "\n" in text and "." in text:
+        for match in _INITIALED.finditer(text):
+            yield from _names(match)
     if "\n" in text and ":" in text and holds(text, NUMERIC):
         for match in _HEADER.finditer(text):
             yield from _names(match)

@@ -31,6 +31,8 @@ _GREETED: Final = re.compile(
     re.I,
 )
 _CUE_WORD: Final = kind(frozenset(["name", "names", "surname", "surnames", "nicknamed", "call"]))
+_ARTICLES: Final = frozenset({"a", "an", "the"})
+_WORD_NAMES: Final = word_lists("places")["word_names"]
 _GAPS: Final = frozenset({" ", "  ", ". ", ".", "-"})
 _SHORT: Final = 2
 _MIDDLE: Final = 4
@@ -77,7 +79,8 @@ def find_persons(text: str, words: Sequence[re.Match[str]], lower_words: Sequenc
             is_title = lower in _TITLES
             last = _run(text, words, at, names, is_title=is_title)
             first = at if is_title else _first(text, words, at)
-            if last > first or (not is_title and (words[at][0][0].isupper() or lower in _lone_names())):
+            is_name = not is_title and (words[at][0][0].isupper() or lower in _lone_names())
+            if last > first or (is_name and not _is_thing(text, words, lower_words, at)):
                 yield words[first].start(), words[last].end(), "PERSON"
             after = last + 1
     greeted = _GREETED.match(text)
@@ -92,6 +95,16 @@ def find_persons(text: str, words: Sequence[re.Match[str]], lower_words: Sequenc
         if number is not None and (words[number][0].lower() in names or not _is_everyday(words[number][0])):
             last = _run(text, words, number, names, is_title=True)
             yield words[number].start(), words[last].end(), "PERSON"
+
+
+def _is_thing(text: str, words: Sequence[re.Match[str]], lower_words: Sequence[str], at: int) -> bool:
+    """Returns true for a word after an article: a name that is also a word ("a robin"), and capitals ("the VESA")."""
+    if not at or lower_words[at - 1] not in _ARTICLES or text[words[at - 1].end() : words[at].start()] != " ":
+        return False
+    word, article = words[at][0], words[at - 1][0]
+    if word.islower():
+        return article.lower() != "the" and word in _WORD_NAMES
+    return word.isupper() and article != "A" and not text.isupper()
 
 
 def _run(text: str, words: Sequence[re.Match[str]], at: int, names: frozenset[str], *, is_title: bool) -> int:
@@ -142,7 +155,7 @@ def _first(text: str, words: Sequence[re.Match[str]], at: int) -> int:
 
 def _is_part(word: str, first: str, names: frozenset[str], unknown: bool) -> bool:
     lower = word.lower()
-    if lower in names:
+    if lower in names or (lower.startswith("mc") and len(lower) > _LONG and lower not in _WORDS):
         return True
     if first.islower() and lower in _LISTS["words_too"] and lower in personal_names() and first in given_names():
         return True
