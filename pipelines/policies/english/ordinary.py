@@ -122,6 +122,10 @@ _SHORTEST_LICENCE: Final = 4
 _SPINE: Final = re.compile(r"(?<![\w-])(?:[CTLS][0-9]{1,2}|John)-[CTLS]?[0-9]{1,2}(?![\w-])")
 """Parts of the spine: "L4-L5"."""
 
+_DISC: Final = re.compile(r"[CTLS][0-9]{1,2}/[CTLS]?[0-9]{1,2}")
+"""A disc of the spine: "L4/5". Before a street, "L4/5" is a floor and a number."""
+
+
 _STAMP: Final = re.compile(r"1[0-9]{9}(?:[0-9]{3})?(?:\.[0-9]{1,9})?(?: -?[0-9]{1,4}\.[0-9]{1,6})?")
 _SHORTEST_STAMP: Final = 10
 _KEY: Final = re.compile(r"^[A-Za-z_]{1,16}[=:]")
@@ -259,6 +263,8 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
     if is_size_or_operand(find, before) and not (CUE_BEFORE.search(before) or _is_announced(before)):
         return True
     if label in ("US_DRIVER_LICENSE", "ADDRESS") and _SPINE.search(before[-4:] + find + after[:4]):
+        return True
+    if label in ("ADDRESS", _OTHER) and has_digit and _DISC.fullmatch(find):
         return True
     if label in _MACHINE:
         return _is_machine_made(find, label, before, after)

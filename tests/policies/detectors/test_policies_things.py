@@ -21,6 +21,7 @@ def _masked(text: str) -> str:
     "text",
     [
         "Ulcer: L shin, 3 x 2 cm, grade 2, fibrinous 40%, no smell.",
+        "Disc bulge at L3/4 with narrowing. Modic changes at L4/S1.",
         "Hb 10.8, MCV 71, ferritin 5, plt 310. Repeat later.",
         "Door opens at nine.\nMAXIMUM = 12\nLIMIT 9000\nfor (x = 0; x < 5; x++) {}",
         "Old tokens are revoked. The key is shown again never.",
@@ -64,6 +65,8 @@ def test_a_word_beside_a_find_is_no_further_find(text: str, word: str) -> None:
     ("text", "name"),
     [
         ("thanks wanjiru cook", "wanjiru cook"),
+        ("text aunty wanjiru we are running late", "wanjiru"),
+        ("the coach called about the hall", ""),
         ("my name is wanjiru baker and i have a question", "wanjiru baker"),
     ],
 )
@@ -77,6 +80,7 @@ def test_a_family_name_in_small_letters_stays_masked(text: str, name: str) -> No
         ("Deliver to 12 Kestrel Rise 4 today.", "12 Kestrel Rise"),
         ("She lives at 14, rue des Lilas 75011 Paris.", "14"),
         ("12 Friday Street, Leicester", "12 Friday Street"),
+        ("Send it to L2/45 Clarence Street, Sydney NSW 2000.", "45 Clarence Street"),
         ("The password is sunshine", "sunshine"),
         ("the password is wicked77", "wicked77"),
         ("Mrs Graves' second test was late.", "Graves"),

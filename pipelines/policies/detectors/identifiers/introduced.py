@@ -32,6 +32,7 @@ _RELATIVE: Final = re.compile(
 )
 _OF_FAMILY: Final = re.compile(rf"(?<![\w'’-])({NAME_WORD})['’]s[ ]{any_of(_LISTS['family'])}(?!\w)", re.I)
 _TITLED: Final = re.compile(rf"(?<!\w){any_of(_LISTS['called'])}[ ]({NAME_WORD})", re.I)
+_TITLED_SMALL: Final = re.compile(rf"(?<!\w){any_of(_LISTS['called'])}[ ]([a-zß-öø-ÿ]{{3,20}})(?!\w)")
 _CALLING: Final = re.compile(
     rf"(?<!\w)(?:this[ ]is|it['’]?s|i['’]?m|i[ ]am)[ ]({_NAME})(?=[ ](?:again|here|speaking|calling)(?!\w))"
     r"|(?<!\w)(?:hi|hiya|hello|hey|morning|afternoon|evening)[ ,]{1,2}(?:there[ ,]{1,2})?"
@@ -115,6 +116,9 @@ def find_introduced(text: str) -> Iterator[Find]:
     ):
         for match in pattern.finditer(text) if holds(text, word) else ():
             yield from _names(match)
+    for match in _TITLED_SMALL.finditer(text) if holds(text, _TITLED_WORD) else ():
+        if is_listed(match[1]):
+            yield *match.span(1), "PERSON"
     for match in _CODE_OF_LOCK.finditer(text) if holds(text, _CODE_WORD) and holds(text, NUMERIC) else ():
         yield *match.span(1), "CODE"
     last = text.rstrip()[-1:]
