@@ -108,8 +108,8 @@ def audit_text(document: Mapping[str, Any]) -> str:
     else:
         lines.append(
             f"  extraction    {extraction['num_verbatim_of_all_rows']} distinct secrets of all rows in "
-            f"{extraction['num_texts']} texts; {extraction['num_found_only_by_model']} that only the model wrote which "
-            "read them"
+            f"{extraction['num_texts']} texts; {extraction['num_found_only_by_model']} only from the model that read "
+            "them"
         )
     if (domains := document["domains"]) is None:
         lines.append(f"  domains       not attacked: {missing.get('domains', '')}")

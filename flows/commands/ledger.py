@@ -242,7 +242,7 @@ def ledger_text(document: Mapping[str, Any]) -> str:
         share = " that may share records" if plural else ""
         lines.append(
             f"{group['num_releases']} release{plural}{share}: epsilon {_number(group['epsilon'])}, delta "
-            f"{group['delta']:g}, composed, unamplified, replace-one"
+            f"{group['delta']:g}, all together, without credit for sampling, replace-one"
         )
         if group["by_owner"]:
             lines.append(

@@ -67,8 +67,8 @@ def people_text(people: Mapping[str, Any]) -> str:
     num, who = people["num_releases"], f"a person of {space_text(people['owner_space'])}"
     of = f"{num} release{'s together' if num > 1 else ''}, whatever {'their' if num > 1 else 'its'} files"
     if people["epsilon"] is not None:
-        figures = f"epsilon {people['epsilon']:.4g}, delta {people['delta']:g}, composed, unamplified, replace-one"
-        return f"{who}, {of}: {figures}"
+        figures = f"epsilon {people['epsilon']:.4g}, delta {people['delta']:g}"
+        return f"{who}, {of}: {figures}, all together, without credit for sampling, replace-one"
     ids = people["unbounded"]
     return f"{who}, {of}: no bound" + (f"; nothing bounds what a person brought to {', '.join(ids)}" if ids else "")
 

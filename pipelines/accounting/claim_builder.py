@@ -361,11 +361,11 @@ class ClaimBuilder:
         needed = num_clean_reviews_needed(target, escape.confidence) if escape.confidence < 1 else None
         size = self.review.num_training_sentences
         if needed is None or size is None or needed <= size:
-            more = "" if needed is None else f" (about {needed:,} clean reviews)"
+            more = "" if needed is None else f" (about {needed:,} without a find)"
             return f"{found}Review more{more}, take a stricter redact.conservative, or set none"
         return (
-            f"no sample of this corpus can mend this: so small a bound takes about {needed:,} clean reviews, and the "
-            f"corpus has {size:,} training sentences. {found}{otherwise}; or label every training sentence "
+            f"no sample of this corpus can give so small a bound: it takes about {needed:,} reviews without a find, "
+            f"and the corpus has {size:,} training sentences. {found}{otherwise}; or label every training sentence "
             "(sample.fraction = 1), which leaves no sampling error"
         )
 

@@ -162,6 +162,6 @@ def _reading(conclusion: Conclusion, num: int, maximum: float, p_maximum: float,
         )
     return (
         f"{num} {'canary is' if num == 1 else 'canaries are'} too few to say that nothing was learnt: a largest "
-        f"exposure of {maximum:.1f} bits or more comes with probability {p_maximum:.2g} where nothing was, and a small "
-        f"one where something was. {FEWEST_CANARIES} are needed."
+        f"exposure of {maximum:.1f} bits or more (at a random place within its rank) comes with probability "
+        f"{p_maximum:.2g} where nothing was, and a small one where something was. {FEWEST_CANARIES} are needed."
     )

@@ -84,8 +84,8 @@ def test_a_refusal_that_no_work_can_mend_says_so_first_with_the_number():
     """Guards "review more" where 4,072 sentences can never give the bound."""
     known = replace(review(escape=0.01), num_training_sentences=4072)
     refused = one(build("crt", corpus=FLAGGING, known=known), "confidentiality")["refused"]
-    assert refused.startswith("no sample of this corpus can mend this")
-    assert "2,995,731 clean reviews" in refused  # delta is 1e-6 here
+    assert refused.startswith("no sample of this corpus can give so small a bound")
+    assert "2,995,731 reviews without a find" in refused  # delta is 1e-6 here
     assert "4,072 training sentences" in refused
     assert "Without redact.conservative" in refused
     large = replace(known, num_training_sentences=10**7)

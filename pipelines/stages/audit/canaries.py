@@ -99,7 +99,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
         "form": config.canary_form,
         "num_candidates": num,
         "is_exhaustive": is_exhaustive,
-        "ceiling": math.log2(num),
+        "ceiling": math.log2(num + (not is_exhaustive)),  # a canary is one more among sampled candidates
         "copies": max((canary.num_copies for canary in canaries), default=1),
         "groups": groups,
         "by_miss_rate": {missed_by: [p.document() for p in points] for missed_by, points in rates.items()},
