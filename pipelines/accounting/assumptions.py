@@ -244,10 +244,10 @@ def about_corpus(corpus: CorpusFacts, training: TrainingFacts, on: str) -> list[
 def one_sentence(training: TrainingFacts, who: str = "the secret") -> str:
     """Returns the assumption of a claim about a single secret: the unit of privacy is one sentence."""
     if not training.reads_any_original:
-        return f"{who} stands in one kept sentence; one that stands in several is a group of as many"
+        return f"{who} stands in one kept sentence. A secret that stands in k of them is a group of k"
     return (
-        f"{who} stands in one sentence, and that has no copy: training on original text reads every copy, and a "
-        "secret in k of them is a group of k"
+        f"{who} stands in one sentence without a copy. Training on original text reads every copy, so a "
+        "secret in k copies is a group of k"
     )
 
 

@@ -142,7 +142,7 @@ def synthetic_section(told: Mapping[str, Any]) -> str:
     if told["is_guarantee"]:
         numbers = f"ε = {real(told['epsilon'], upper=True)}, δ = {real(told['delta'], 3, upper=True)}"
         claim = [f"Guarantee (`{told['notion']}`): {numbers} for one {told['unit']}. {told['statement']}"]
-        claim += ["It supposes that:", _list(told["assumptions"])]
+        claim += ["It supposes:", _list(told["assumptions"])]
     return "\n" + _joined("## The synthetic table", f"{rows}policies that know nothing of the corpus.", *claim)
 
 
@@ -218,7 +218,7 @@ def _claim(claim: Mapping[str, Any], shared: Sequence[str]) -> Iterable[str]:
     own = [text for text in claim["assumptions"] if text not in shared]
     together = [f"(for all releases together) {text}" for text in whole["assumptions"] if text not in shared]
     if own or together:
-        yield "It supposes also that:" if shared else "It supposes that:"
+        yield "It also supposes:" if shared else "It supposes:"
         yield _list([*own, *together])
 
 

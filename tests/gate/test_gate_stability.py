@@ -185,11 +185,11 @@ def test_claims_say_what_they_suppose_where_rows_may_be_held(notion):
     holds = CorpusFacts(dedup_stability=1, dedup_reason="", has_public_rows=True, holds_rows=True)
     told = " ".join(about_held_rows(notion, holds))
     if notion in ("dp_private_set", "selective_dp"):
-        assert "the same ones are held, for the same strings, in both worlds" in told
+        assert "the same sentences are held, for the same strings, in both worlds" in told
     else:
         assert "masking every occurrence of that string" in told
         assert "counts towards the group" in told
-        assert "no other string comes into the gate's search, or goes out of it" in told
+        assert "adds no other string to the gate's search and removes none" in told
     never = CorpusFacts(dedup_stability=1, dedup_reason="", has_public_rows=True)
     original = CorpusFacts(dedup_stability=1, dedup_reason="", reads_redacted=False, holds_rows=True)
     assert about_held_rows(notion, never) == about_held_rows(notion, original) == []
