@@ -169,7 +169,7 @@ CLAIMS: Final[tuple[Claim, ...]] = (
     _claim(
         "Better label words help private learning (SST-2, ε = 8)",
         rules=(Ordering(_c("figure8/table, chair, ε = 8"), _c("figure8/great, terrible, ε = 8")),),
-        note="before training, the small masked model is at chance with both pairs (50.6 and 50.9 %), so words cannot help "
+        note="before training, the small masked model is at chance with both pairs (50.6 and 50.9 %); words cannot help "
         "it; 711 of 872 sentences are right with either, and the losses differ",
     ),
 )
