@@ -155,14 +155,12 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         "screens ten articles",
     ),
     _claim(
-        "With the same noise, jft is better than CRT (high entity, low contextual)",
+        "With the same noise, jft is better than CRT (all four detectors)",
         rules=tuple(
             Ordering(f"{P}/table6/WikiText-2, jft, {level}", f"{P}/table6/WikiText-2, CRT, {level}")
-            for level in ("high entity", "low contextual")
+            for level in ("high entity", "low entity", "low contextual", "high contextual")
         ),
-        note="the paper says it of all four detectors. Here seed 0 has 3,242 for jft and 5,475 for CRT at low entity, "
-        "and 9,729 and 7,939 at high contextual. Both spend ε = 3, so CRT has more noise at the entity levels (1.29 "
-        "and 1.34 for 1.19)",
+        note="both spend ε = 3, so CRT has more noise at the entity levels (1.29 and 1.34 for 1.19)",
     ),
     _claim(
         "With the same noise, jft is better than CRT on dialogues",
@@ -217,7 +215,7 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         rules=(Below(f"{P}/figure2/CRT", 3.0),),
     ),
     _claim(
-        "Inserted once, no canary is exposed by more than 3 bits, without privacy either",
+        "Inserted once, canaries have a mean exposure below 3 bits, without privacy either",
         rules=tuple(Below(f"{P}/figure3/{name}", 3.0) for name in ATTACKED),
         note="means of some thirty canaries among 3,000 sentences. The paper has one in all of WikiText-2. Single ones "
         "have up to 12.3 bits (jft, missed) and 5.9 (No-DP, missed)",
