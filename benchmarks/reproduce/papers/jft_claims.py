@@ -60,6 +60,8 @@ CLAIMS: Final[tuple[Claim, ...]] = (
     _claim(
         "jft with the high contextual detector is on par with DPSGD",
         rules=(Alike(_t2("WikiText-2, jft, high contextual"), _t2("WikiText-2, DPSGD"), 0.05),),
+        note="the first phase makes masked words less likely, and noisy steps repair a part: 433 a token on the "
+        "policy's finds, where CRT, without such a pass, has 270 (seed 0)",
     ),
     _claim(
         "Private fine-tuning improves on the redacted model (low and high contextual)",
@@ -114,6 +116,8 @@ CLAIMS: Final[tuple[Claim, ...]] = (
     _claim(
         "Added special tokens cost DPSGD perplexity",
         rules=(Ordering(_t2("WikiText-2, DPSGD"), _t2("WikiText-2, DPSGD (+spe)")),),
+        note="the engine gives new tokens the mean of the other embeddings, so the start is not disturbed (179.70 a "
+        "token without, 179.71 with)",
     ),
     _claim(
         "jft with light noise, conservative or not, is better than DPSGD",
@@ -147,13 +151,16 @@ CLAIMS: Final[tuple[Claim, ...]] = (
             Ordering(f"{P}/table4/WikiText-2, jft + manual screening", f"{P}/table3/WikiText-2, DPSGD"),
             Ordering(f"{P}/table4/dialogue, jft + manual screening", _t2("dialogue, DPSGD")),
         ),
+        note="five passes over sixty sentences of WikiText-2 make the start worse (9,166 a word to 10,554). The paper "
+        "screens ten articles",
     ),
     _claim(
-        "With the same noise, jft is better than CRT (high entity, low contextual)",
+        "With the same noise, jft is better than CRT (all four detectors)",
         rules=tuple(
             Ordering(f"{P}/table6/WikiText-2, jft, {level}", f"{P}/table6/WikiText-2, CRT, {level}")
-            for level in ("high entity", "low contextual")
+            for level in ("high entity", "low entity", "low contextual", "high contextual")
         ),
+        note="both spend ε = 3, so CRT has more noise at the entity levels (1.29 and 1.34 for 1.19)",
     ),
     _claim(
         "With the same noise, jft is better than CRT on dialogues",
@@ -163,6 +170,8 @@ CLAIMS: Final[tuple[Claim, ...]] = (
     _claim(
         "On a hundred records the redacted model is better than DPSGD",
         rules=(Ordering(f"{P}/table8/WikiText-2, redacted", f"{P}/table8/WikiText-2, DPSGD"),),
+        note="a hundred sentences, for ten articles in the paper. Five passes over them make the start worse (9,407 to "
+        "15,942), and DPSGD with a noise multiplier of 7.6 stays near it (8,833)",
     ),
     _claim(
         "On a hundred pairs of QNLI DPSGD learns nothing, the redacted model something, and jft a little more",
@@ -176,6 +185,8 @@ CLAIMS: Final[tuple[Claim, ...]] = (
     _claim(
         "Redacted text teaches SST-2 better than DPSGD does",
         rules=(Ordering(_t2("SST-2, DPSGD"), _t2("SST-2, redacted, high contextual")),),
+        note="one run, 0.7 points apart. The standard error of 872 sentences is 1.4 each. Against No-DP, masks cost "
+        "5.6 points here and noise 4.9 (the paper: 3.6 and 8.7). The redacted model has one pass and DPSGD five",
     ),
     _claim(
         "Ten copies: no privacy memorises a canary, DPSGD does not",
@@ -204,11 +215,15 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         rules=(Below(f"{P}/figure2/CRT", 3.0),),
     ),
     _claim(
-        "Inserted once, no canary is exposed by more than 3 bits, without privacy either",
+        "Inserted once, canaries have a mean exposure below 3 bits, without privacy either",
         rules=tuple(Below(f"{P}/figure3/{name}", 3.0) for name in ATTACKED),
+        note="means of some thirty canaries among 3,000 sentences. The paper has one in all of WikiText-2. Single ones "
+        "have up to 12.3 bits (jft, missed) and 5.9 (No-DP, missed)",
     ),
     _claim(
         "Ten canaries once: a detector of recall 0.6 leaves less exposure than one of 0.4",
         rules=(Ordering(f"{P}/figure4/jft, recall 0.6", f"{P}/figure4/jft, recall 0.4"),),
+        note="both figures mix missed and found canaries of one training, for recalls of 0.7 and 0.5. So the order "
+        "only says that missed ones (3.6 bits) are exposed more than found ones (1.25)",
     ),
 )

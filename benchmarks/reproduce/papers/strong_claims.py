@@ -107,6 +107,22 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         rules=tuple(
             Ordering(_c(f"table2/{name}, ε = 3, BLEU"), _c("table2/full, ε = 3, BLEU")) for name in ("prefix", "top2")
         ),
+        note="one step size for all methods. With it, prefix has hardly begun. By the loss full is far ahead of the "
+        "top two blocks (2.50 and 3.22), but at ε = 8 their BLEU is higher (23.1 and 21.1, seed 0)",
+    ),
+    _claim(
+        "LoRA is on par with full fine-tuning under privacy (E2E)",
+        rules=tuple(
+            Alike(_c(f"table2/LoRA, {eps}, BLEU"), _c(f"table2/full, {eps}, BLEU"), 0.1) for eps in ("ε = 3", "ε = 8")
+        ),
+        note="one step size serves all methods; LoRA probably needs a larger one in 20 steps",
+    ),
+    _claim(
+        "Full fine-tuning is better than prefix and than the top two blocks at ε = 8 (E2E)",
+        rules=tuple(
+            Ordering(_c(f"table2/{name}, ε = 8, BLEU"), _c("table2/full, ε = 8, BLEU")) for name in ("prefix", "top2")
+        ),
+        note="after 20 steps prefix has hardly begun; by BLEU the top two blocks are ahead",
     ),
     _claim(
         "At a fixed number of epochs a large batch with a high learning rate is best (E2E)",
@@ -114,6 +130,8 @@ CLAIMS: Final[tuple[Claim, ...]] = (
             Ordering(_c(f"figure2/batch {b}, learning rate {r}"), _c("figure2/batch 600, learning rate 2e-3"))
             for b, r in (("64", "2e-4"), ("64", "2e-3"), ("600", "2e-4"))
         ),
+        note="two passes are 20 steps for the large batch, which has hardly begun. The paper takes ten passes. With "
+        "steps of 3e-3 (Table 2) its loss is 2.50, and that of the small batch with 2e-3 is 2.58",
     ),
     _claim(
         "On SST-2 a large batch with a high learning rate is best (ε = 8)",
@@ -156,6 +174,8 @@ CLAIMS: Final[tuple[Claim, ...]] = (
             Ordering(_c("figure4/C = 1"), _c("figure4/C = 0.1")),
             Ordering(_c("figure4/C = 10"), _c("figure4/C = 0.1")),
         ),
+        note="after 20 steps BLEU is far from its end, and other scores have other orders. By the loss C = 10 is worse "
+        "than 0.1 and 1 (2.60, 2.50 and 2.49, with a standard error of 0.05 each)",
     ),
     _claim(
         "The square-root rule underestimates the noise of small batches",
@@ -167,5 +187,8 @@ CLAIMS: Final[tuple[Claim, ...]] = (
     _claim(
         "Better label words help private learning (SST-2, ε = 8)",
         rules=(Ordering(_c("figure8/table, chair, ε = 8"), _c("figure8/great, terrible, ε = 8")),),
+        note="the paper calls words better that are right more often before training. Here both pairs are at chance "
+        "then (50.6 and 50.9 %). After it 711 of 872 sentences are right with either (seed 0), and the losses, 0.99 "
+        "and 0.92, differ less than seeds (0.92 to 1.02)",
     ),
 )
