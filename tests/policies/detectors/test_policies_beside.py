@@ -230,7 +230,18 @@ def test_one_listed_name_tells_that_lines_are_names():
     assert not found("REGISTER\nD'ORSAYX, QUILLAN\nCHASE, HAZEL\nNGATAQ, HEMIW")
 
 
-SLOW = ["my husband ", "- Xyzq\n", "Xyzq, ", "one two ", "Xyzq 9:15 AM\n", "ABC/DEF ", "ask for ", "security word\nA: "]
+SLOW = [
+    "my husband ",
+    "- Xyzq\n",
+    "Xyzq, ",
+    "one two ",
+    "Xyzq 9:15 AM\n",
+    "ABC/DEF ",
+    "ask for ",
+    "security word\nA: ",
+    "A. B.\n",
+    "A. Xyzq\n",
+]
 
 
 @pytest.mark.parametrize("piece", SLOW)

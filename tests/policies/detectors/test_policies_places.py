@@ -188,7 +188,8 @@ def test_a_policy_that_completes_finds_completes_those_of_other_policies() -> No
     "unit",
     ["ask kwabena and ", "Mark and ", "Ab, ", "\nKwabena", "10:43 ",
      pytest.param("TendaiMoyo", marks=pytest.mark.slow), "maria_", "Иван ", "דוד ", "我叫",
-     "=?UTF-8?Q?aa", "1 ", "1-", "rr 1 ", "e1 1", "&nbsp;", "a\u0301", "<a ", "a'b-", "mark said ", "नाम "],
+     "=?UTF-8?Q?aa", "1 ", "1-", "rr 1 ", "e1 1", "&nbsp;", "a\u0301", "<a ", "a'b-", "mark said ", "नाम ",
+     "Ab 🌸: a\n"],
 )  # fmt: skip
 def test_time_is_linear_in_the_worst_text(unit: str) -> None:
     from pipelines.policies.detectors.identifiers.places import find_placed

@@ -43,6 +43,19 @@ def _masked(text: str) -> str:
         "Dates are written as DD/MM/YYYY, times as HH:MM:SS.",
         "Who may apply: any firm with a licence. Attach Form W-9.",
         "The ACME 30 mm clamp fits it.",
+        "The fair begins at 10 Saturday morning and ends at 4.",
+        "A new password was chosen by the system.",
+        "The password is shown below the box.",
+        "We saw a robin and a lily near a willow.",
+        "A patsy floats on the pond, and reeds stand by the wall.",
+        "the ADA 5 rule",
+        "password=<password>",
+        'license: "Zlib"',
+        "The ford river runs to the north sea.",
+        "for (int i = 0; i < n; i++) {\n  year = 1998;\n}",
+        "Set R12 to 4.7 kΩ.",
+        "Part number 88-1204-C fits most pumps.",
+        "Route QX 14 22 today",
     ],
 )
 def test_a_text_about_things_has_no_mask(text: str) -> None:
@@ -95,6 +108,11 @@ def test_a_family_name_in_small_letters_stays_masked(text: str, name: str) -> No
         ("My account, 4471, is locked.", "4471"),
         ("Name on card: HOPE A LINDQVIST", "HOPE A LINDQVIST"),
         ("HALIMA A DUBOIS signed it. It was the last one.", "HALIMA A DUBOIS"),
+        ("Signed by A DUBOIS on the ferry.", "DUBOIS"),
+        ("CALL THE HALIMA AT NINE", "HALIMA"),
+        ("mate, the robin owes me 40 quid", "robin"),
+        ("i wrote for i in range(9) in leeds in 2014", "2014"),
+        ("F4471 was shown", "F4471"),
     ],
 )
 def test_a_text_that_looks_alike_keeps_its_mask(text: str, secret: str) -> None:
