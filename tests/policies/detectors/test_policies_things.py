@@ -78,6 +78,7 @@ def test_a_word_beside_a_find_is_no_further_find(text: str, word: str) -> None:
     ("text", "name"),
     [
         ("thanks wanjiru cook", "wanjiru cook"),
+        ("not nora mcskimming!! pls get it back", "nora mcskimming"),
         ("text aunty wanjiru we are running late", "wanjiru"),
         ("the coach called about the hall", ""),
         ("my name is wanjiru baker and i have a question", "wanjiru baker"),
