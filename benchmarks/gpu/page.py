@@ -77,12 +77,10 @@ def rendered(known: Mapping[str, dict[str, Any] | None]) -> str:
         lines.append(f"## {title}\n")
         if group == "dp_step":
             lines += steps([(cell, on_gpu[cell.name]) for cell in ran])
-        elif group == "exactness":
+        else:
             compared = [cell for cell in ran if "comparisons" in on_gpu[cell.name].get("figures", {})]
             lines += comparisons([(cell, on_gpu[cell.name]) for cell in compared])
             lines += others([(cell, on_gpu[cell.name]) for cell in ran if cell not in compared])
-        else:
-            lines += others([(cell, on_gpu[cell.name]) for cell in ran])
         left = [f"`{name}`" for name in shortened(cells, ran)]
         lines += [f"Has never run on a GPU: {', '.join(left)}.\n"] if left else []
     return "\n".join([*lines, TAIL]).rstrip() + "\n"
@@ -110,11 +108,9 @@ def comparisons(ran: Sequence[tuple[Cell, Mapping[str, Any]]]) -> list[str]:
 
 def others(ran: Sequence[tuple[Cell, Mapping[str, Any]]]) -> list[str]:
     """Returns a table of cells with all their figures."""
-    return (
-        ["| cell | what | result | device, commit |", "|---|---|---|---|", *(row(*one) for one in ran), ""]
-        if ran
-        else []
-    )
+    if not ran:
+        return []
+    return ["| cell | what | result | device, commit |", "|---|---|---|---|", *(row(*one) for one in ran), ""]
 
 
 def shortened(cells: Sequence[Cell], ran: Sequence[Cell]) -> list[str]:
