@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 from scipy import stats
@@ -19,8 +19,7 @@ from scipy import stats
 from pipelines.attacks.blind import blind_scores
 from pipelines.attacks.membership_evaluation import auc, auc_interval
 from pipelines.gate.strings import words_of
-
-Item = TypeVar("Item")
+from pipelines.randomness import Item, sample_of
 
 MOST_TEXTS: Final = 2_000
 _FEWEST_TEXTS: Final = 20
@@ -58,12 +57,8 @@ def sampled(texts: Iterable[str], most: int, generator: np.random.Generator) -> 
 
 
 def drawn_of(items: Iterable[Item], most: int, generator: np.random.Generator) -> list[Item]:
-    """Draws at most so many of the items that stream by, uniformly, in random order (reservoir sampling)."""
-    drawn: list[Item] = []
-    for num_before, item in enumerate(items):
-        at = num_before if len(drawn) < most else int(generator.integers(num_before + 1))
-        if at < most:
-            drawn[at : at + 1] = [item]
+    """Draws at most so many of the items that stream by, uniformly, in random order."""
+    drawn = sample_of(items, most, generator)
     return [drawn[at] for at in generator.permutation(len(drawn))]
 
 
