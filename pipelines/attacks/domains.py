@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 NUM_CONVERSATIONS: Final = 10
 NUM_PROMPTS: Final = 10
 """Number of prompts of each conversation: a hundred in all, as in the paper's code."""
+NUM_WORDS: Final = 3
+"""Number of words of a prompt that is the beginning of a sentence."""
 PAPER_DECODING: Final = Decoding(kind="sampling", num=10, max_new_tokens=256, top_k=40)
 """Decoding of the paper's code."""
 
@@ -163,14 +165,14 @@ def dialogue_prompts(
 
 
 def sentence_prompts(
-    rows: Iterable[Mapping[str, Any]], domain: str, rng: np.random.Generator, *, num: int = 100, num_words: int = 3
+    rows: Iterable[Mapping[str, Any]], domain: str, rng: np.random.Generator, *, num: int = 100
 ) -> Prompts:
     """Makes prompts of the first words of held-out sentences, for models of single sentences (`dialogue_prompts`)."""
-    fitting = (row for row in rows if row["domain"] == domain and len(row["text"].split()) > num_words)
+    fitting = (row for row in rows if row["domain"] == domain and len(row["text"].split()) > NUM_WORDS)
     drawn = sample_of(fitting, num, rng)
     return Prompts(
         records=[
-            Record(texts=[" ".join(row["text"].split()[:num_words])], speakers=[row["speaker"]], domains=[domain])
+            Record(texts=[" ".join(row["text"].split()[:NUM_WORDS])], speakers=[row["speaker"]], domains=[domain])
             for row in drawn
         ],
         conversations=[row["doc_id"] for row in drawn],
