@@ -78,13 +78,9 @@ def _between(
         "low": low,
         "high": high,
         "words": divergence(*(Counter(word for found in side for word in found) for side in words)),
-        "pairs": divergence(*(Counter(pair for found in side for pair in _pairs(found)) for side in words)),
+        "pairs": divergence(*(Counter(pair for found in side for pair in pairwise(found)) for side in words)),
         "lengths": float(stats.ks_2samp(*lengths).statistic),
     }
-
-
-def _pairs(words: Sequence[str]) -> list[tuple[str, str]]:
-    return list(pairwise(words))
 
 
 def divergence(one: Counter[Any], other: Counter[Any]) -> float:
