@@ -131,11 +131,7 @@ def draw_canaries(
 
 
 def draw_text_canaries(
-    generator: np.random.Generator,
-    prefixes: Sequence[str],
-    words: Sequence[str],
-    *,
-    num_words: int,
+    generator: np.random.Generator, prefixes: Sequence[str], words: Sequence[str], *, num_words: int
 ) -> list[Canary]:
     """Draws one missed canary for each beginning, which continues with random words.
 
@@ -158,10 +154,7 @@ def flip_coins(generator: np.random.Generator, canaries: Iterable[Canary]) -> di
 
 
 def overlay_rows(
-    canaries: Iterable[Canary],
-    *,
-    in_distinct_sentences: bool,
-    included: Mapping[str, bool] | None = None,
+    canaries: Iterable[Canary], *, in_distinct_sentences: bool, included: Mapping[str, bool] | None = None
 ) -> list[AddedRow]:
     """Returns the rows of canaries for an overlay. Each copy is its own document, and so a record of any unit.
 

@@ -48,12 +48,7 @@ class CandidateScorer:
     """
 
     def __init__(
-        self,
-        model: TrainedModel,
-        pattern: Pattern,
-        *,
-        marks_holes: bool = False,
-        num_threads: int | None = None,
+        self, model: TrainedModel, pattern: Pattern, *, marks_holes: bool = False, num_threads: int | None = None
     ) -> None:
         self.pattern, self._model, self._marks_holes = pattern, model, marks_holes
         self._num_threads = num_threads or _threads_for(model)

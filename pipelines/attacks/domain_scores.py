@@ -204,10 +204,7 @@ def choose_threshold(public: Iterable[Judged], domain_only: Iterable[Judged], th
 
 
 def rate_difference(
-    first: Mapping[Pair, Judged],
-    second: Mapping[Pair, Judged],
-    threshold: float,
-    rng: np.random.Generator,
+    first: Mapping[Pair, Judged], second: Mapping[Pair, Judged], threshold: float, rng: np.random.Generator
 ) -> tuple[float, float, float]:
     """Returns the success rate of one model less that of another over the same pairs, with its 95 % interval.
 

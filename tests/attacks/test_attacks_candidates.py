@@ -49,14 +49,7 @@ def gpt2():
 
 
 @pytest.mark.parametrize(
-    "given",
-    [
-        {},
-        {"kind": "bytes"},
-        {"network": "lstm"},
-        {"network": "lstm", "kind": "bytes"},
-        {"task": "dialogue"},
-    ],
+    "given", [{}, {"kind": "bytes"}, {"network": "lstm"}, {"network": "lstm", "kind": "bytes"}, {"task": "dialogue"}]
 )
 @pytest.mark.parametrize("text", ["My ID is {digits:2}.", "I am {choice:Adam|Rose|Adam Hill|Rose Hill}, {digits:2}"])
 def test_shared_prefixes_give_the_losses_of_one_by_one(given, text):

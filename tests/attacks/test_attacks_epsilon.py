@@ -9,10 +9,7 @@ from scipy import optimize, special, stats
 
 from pipelines.accounting.accountants import gdp_epsilon
 from pipelines.accounting.events import Gaussian, NeighboringRelation
-from pipelines.attacks.epsilon_clopper_pearson import (
-    clopper_pearson_bound,
-    epsilon_of_rates,
-)
+from pipelines.attacks.epsilon_clopper_pearson import clopper_pearson_bound, epsilon_of_rates
 from pipelines.attacks.epsilon_comparison import ClaimedEpsilon, ClaimedProfile, Power, claim_p_value, compare
 from pipelines.attacks.epsilon_estimates import (
     ALONE,

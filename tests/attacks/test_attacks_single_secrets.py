@@ -12,15 +12,7 @@ from support.memorised import trained_on
 from support.tables import span_of, write_rows
 from support.torch_threads import one_thread  # noqa: F401
 
-from pipelines.attacks.single_secrets import (
-    ALONE,
-    HELD_OUT,
-    IN_CONTEXT,
-    Row,
-    SecretAttacker,
-    made_up,
-    refined_accuracy,
-)
+from pipelines.attacks.single_secrets import ALONE, HELD_OUT, IN_CONTEXT, Row, SecretAttacker, made_up, refined_accuracy
 from pipelines.settings.audit import AuditConfig
 from pipelines.settings.train import TrainConfig
 from pipelines.stages.audit import secrets as audit_secrets
@@ -86,12 +78,7 @@ def memorised(numbers):
 def test_what_was_learnt_by_heart_is_told_from_what_was_not(memorised, numbers, one_thread):  # noqa: F811
     def attacked(rows):
         attacker = SecretAttacker(
-            memorised,
-            rows,
-            rows_of(numbers[36:]),
-            most=100,
-            marks_tokens=False,
-            rng=np.random.default_rng(0),
+            memorised, rows, rows_of(numbers[36:]), most=100, marks_tokens=False, rng=np.random.default_rng(0)
         )
         return {found.kind: found for found in attacker.attacks()}
 

@@ -12,17 +12,7 @@ import pytest
 from support.reproduced import COMPUTED, TRAINED
 
 from benchmarks.reproduce import __main__ as command
-from benchmarks.reproduce import (
-    base,
-    comparisons,
-    computed,
-    corpora,
-    drawings,
-    page,
-    results,
-    running,
-    verdicts,
-)
+from benchmarks.reproduce import base, comparisons, computed, corpora, drawings, page, results, running, verdicts
 from benchmarks.reproduce.cells import SCALES, Compute, Hours, Impossible, LeftOut, Train, settings_of
 from benchmarks.reproduce.papers import CELLS, CLAIMS, TEXTS, TITLES
 from benchmarks.reproduce.verdicts import Alike, Below, Claim, Gap, Number, Ordering, Verdict

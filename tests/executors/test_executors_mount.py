@@ -20,10 +20,7 @@ from support import REPOSITORY
 from support.partitions import PARTITIONS, completed, contents, drive, needs_dask, project, until
 from support.shared_mount import Machine, reason_without, shared_mount
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(reason_without() is not None, reason=str(reason_without())),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(reason_without() is not None, reason=str(reason_without()))]
 Machines = tuple[Machine, Machine, Path]
 
 

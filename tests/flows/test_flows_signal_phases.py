@@ -222,10 +222,7 @@ def _served(folder: Path) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("stage", "number", "code"),
-    [
-        ("pipelines.stages.prepare.redact", signal.SIGINT, 130),
-        ("pipelines.report.render", signal.SIGTERM, 143),
-    ],
+    [("pipelines.stages.prepare.redact", signal.SIGINT, 130), ("pipelines.report.render", signal.SIGTERM, 143)],
 )
 def test_while_stages_are_built(tmp_path: Path, stage: str, number: signal.Signals, code: int) -> None:
     """In a worker process, where the parent waits for the result, and in a thread of Prefect's in this process."""

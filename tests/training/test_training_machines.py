@@ -131,10 +131,7 @@ def test_what_crossed_is_remembered_over_attempts(tmp_path: Path) -> None:
     (tmp_path / "crossings.json").write_text('["encrypted"]')  # of version 0.2
     assert network_exchanges.network_exchanges_in(scratch) == ("encrypted",)
     (tmp_path / "crossings.json").write_text("{")
-    assert network_exchanges.network_exchanges_in(scratch) == (
-        "encrypted",
-        "private_interface",
-    )  # the worst
+    assert network_exchanges.network_exchanges_in(scratch) == ("encrypted", "private_interface")  # the worst
     (tmp_path / "crossings.json").unlink()
     assert network_exchanges.network_exchanges_in(scratch, ("private_interface",)) == ("private_interface",)
 
