@@ -25,15 +25,12 @@ MOST_TEXTS: Final = 2_000
 _FEWEST_TEXTS: Final = 20
 
 
-def distances(
-    real: Iterable[str], other: Iterable[str], generator: np.random.Generator, confidence: float = 0.95
-) -> dict[str, Any] | None:
+def distances(real: Iterable[str], other: Iterable[str], generator: np.random.Generator) -> dict[str, Any] | None:
     """Measures how far other text is from real text, and one half of the real text from the other.
 
     Args:
         real, other: texts, which stream by; uniform samples are drawn of them. White space around counts for nothing.
         generator: generator that draws the samples and the folds.
-        confidence: confidence of intervals.
 
     Returns:
         ``other`` and ``real``: each ``num_texts`` (of either side), ``auc`` of the classifier with ``low`` and ``high``
@@ -46,8 +43,8 @@ def distances(
         return None
     first, second = ours[:size], ours[size : 2 * size]
     return {
-        "other": _between(first, theirs[:size], generator, confidence),
-        "real": _between(first, second, generator, confidence),
+        "other": _between(first, theirs[:size], generator),
+        "real": _between(first, second, generator),
     }
 
 
@@ -62,14 +59,12 @@ def drawn_of(items: Iterable[Item], most: int, generator: np.random.Generator) -
     return [drawn[at] for at in generator.permutation(len(drawn))]
 
 
-def _between(
-    real: Sequence[str], other: Sequence[str], generator: np.random.Generator, confidence: float
-) -> dict[str, Any]:
+def _between(real: Sequence[str], other: Sequence[str], generator: np.random.Generator) -> dict[str, Any]:
     names = ([f"{side}{number}" for number in range(len(texts))] for side, texts in (("r", real), ("o", other)))
     of_real, of_other = (dict(zip(name, texts, strict=True)) for name, texts in zip(names, (real, other), strict=True))
     scores = blind_scores(of_real, of_other, generator=generator)
     ours, theirs = (np.array([scores[name] for name in side]) for side in (of_real, of_other))
-    low, high = auc_interval(ours, theirs, confidence)
+    low, high = auc_interval(ours, theirs, 0.95)
     words = [[words_of(text) for text in texts] for texts in (real, other)]
     lengths = [[len(found) for found in side] for side in words]
     return {
