@@ -6,9 +6,10 @@ import importlib
 from collections import Counter, defaultdict
 from pathlib import Path
 
+from flows.docs.tables import page
+
 _ROOT = Path(__file__).resolve().parents[2]
 PAGE = _ROOT / "docs" / "architecture.md"
-BEGIN, END = "<!-- begin: made by `make docs` -->", "<!-- end -->"
 _TOPS = ("reticent", "flows", "tasks", "pipelines")
 
 
@@ -65,12 +66,6 @@ def sizes() -> str:
     return "\n".join([*rows, f"| all | {total:,} | | | |"])
 
 
-def page(text: str) -> str:
-    """Replaces the part of the page between the marks."""
-    before, rest = text.split(BEGIN)
-    after = rest.split(END)[1]
-    return f"{before}{BEGIN}\n\n{direct_imports(imports())}\n\n{sizes()}\n\n{END}{after}"
-
-
 if __name__ == "__main__":
-    PAGE.write_text(page(PAGE.read_text("utf-8")), "utf-8")
+    both = f"\n{direct_imports(imports())}\n\n{sizes()}\n"
+    PAGE.write_text(page(PAGE.read_text("utf-8"), "rooms", both), "utf-8")

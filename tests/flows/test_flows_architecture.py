@@ -6,7 +6,7 @@ import re
 
 from support import REPOSITORY
 
-from flows.docs.architecture import BEGIN, PAGE, direct_imports, imports, page, room_of, sizes
+from flows.docs.architecture import PAGE, direct_imports, imports, room_of, sizes
 
 
 def test_the_table_of_imports_is_that_of_the_code() -> None:
@@ -33,15 +33,6 @@ def test_no_room_is_a_drawer_for_everything() -> None:
 
 def rows_of(table: str) -> list[list[str]]:
     return [line.split("|") for line in table.splitlines()[2:]]
-
-
-def test_the_words_around_the_tables_stay() -> None:
-    text = f"before\n{BEGIN}\nold\n<!-- end -->\nafter\n"
-    made = page(text)
-    assert made.startswith(f"before\n{BEGIN}\n")
-    assert made.endswith("<!-- end -->\nafter\n")
-    assert "\nold\n" not in made
-    assert page(made) == made
 
 
 def test_the_files_to_touch_are_there() -> None:
