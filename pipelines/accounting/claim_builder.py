@@ -211,16 +211,16 @@ class ClaimBuilder:
             found = "the neighbours are corpora after splitting, duplicates and secrets included, of equal size"
         elif not self.training.reads_any_original:
             found = (
-                "the neighbours are private sets after deduplication and redaction, of equal size; the public set is "
+                "the neighbours are private sets after deduplication and redaction, of equal size. The public set is "
                 "the same in both"
             )
         else:
             found = (
-                "the neighbours are corpora after splitting, of equal size, of which one part of training reads the "
-                "original text and another what redaction leaves of it"
+                "the neighbours are corpora after splitting, of equal size. One part of training reads the original "
+                "text, and another part reads what redaction leaves of it"
             )
         if self.publication.publishes_rows and not self.rule.has_public_set:
-            found += "; neither the record nor its replacement stands in the published table"
+            found += ". Neither the record nor its replacement stands in the published table"
         return found
 
     def is_large(self, notion: str, delta: float) -> bool:

@@ -62,7 +62,9 @@ PROSE = ("assumptions", "statement", "theorem")
 def claims_of(project: Path, run: str) -> list[dict[str, Any]]:
     """Returns the claims of a run without their prose."""
     key = artifacts_of(project, run)["guarantee", None]
-    claims: list[dict[str, Any]] = read_json(project / "store/private/objects/guarantee" / key / "claims.json")["claims"]
+    claims: list[dict[str, Any]] = read_json(project / "store/private/objects/guarantee" / key / "claims.json")[
+        "claims"
+    ]
     for claim in (*claims, *(claim["together"] for claim in claims if claim.get("together"))):
         for field in PROSE:
             claim.pop(field, None)
