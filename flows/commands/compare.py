@@ -23,8 +23,8 @@ from flows.running.spending import checked_releases, spent, trained_key, trusted
 from pipelines.errors import ConfigError, ReticentError
 from pipelines.files import finite, write_atomic, write_json
 from pipelines.methods.registry import METHODS, PROTECTIONS, RULES, method
+from pipelines.numbers import real
 from pipelines.report.comparison import COMPARED, claims_zero, figures_shown, render_comparison
-from pipelines.report.numbers import real
 from pipelines.settings.loading import ENV_PREFIX, ProjectSettings, idle_settings, load_settings
 from pipelines.store.objects import runs
 from pipelines.store.objects.manifest import load

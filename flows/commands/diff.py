@@ -18,7 +18,7 @@ from flows.running.spec import open_store
 from pipelines.context import pseudonym
 from pipelines.files import canonical_json, read_json
 from pipelines.graph import GRAPH, config_references
-from pipelines.report.numbers import same_figures
+from pipelines.numbers import same_figures
 from pipelines.settings.loading import load_settings
 from pipelines.settings.tables import config_class
 from pipelines.store.objects import manifest as manifests

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from flows.commands.privacy import SAMPLING, with_assumptions
 from pipelines.errors import ConfigError, InputError
-from pipelines.report.numbers import real
+from pipelines.numbers import real
 from pipelines.settings.loading import ProjectSettings, load_settings
 from pipelines.settings.train import TrainConfig
 

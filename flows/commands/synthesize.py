@@ -9,7 +9,7 @@ from typing import Any
 from flows.commands.run import run_job
 from flows.running.spec import open_store
 from pipelines.errors import StageError
-from pipelines.report.numbers import real
+from pipelines.numbers import real
 from pipelines.settings.loading import ENV_PREFIX, load_settings
 from pipelines.store.objects import runs
 from pipelines.store.place.roots import Roots

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from pipelines.numbers import count, percent, real
 from pipelines.report.claims import headline_claim
-from pipelines.report.numbers import count, percent, real
 
 RECORDED: Final = Path(__file__).parents[2] / "benchmarks" / "results" / "demo.json"
 

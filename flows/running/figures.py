@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from pipelines.report.numbers import count, percent, real
+from pipelines.numbers import count, percent, real
 
 NO_BOUND: Final = "no bound (see the report)"
 _Write = Callable[[Any], str]

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from pipelines.methods.registry import method
+from pipelines.numbers import count, percent, plain, real
 from pipelines.printable import printable
 from pipelines.report.claims import (
     can_be_claimed,
@@ -18,7 +19,6 @@ from pipelines.report.claims import (
     numbers_of,
     only_together,
 )
-from pipelines.report.numbers import count, percent, plain, real
 from pipelines.report.people import person_sentences, protected_sentences
 from pipelines.report.sentences import given_away, meaning_of
 from pipelines.report.words import CORPORA, RELATIONS, SOURCES

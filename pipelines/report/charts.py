@@ -13,7 +13,7 @@ from xml.etree.ElementTree import SubElement
 
 from markupsafe import Markup
 
-from pipelines.report.numbers import count, is_number, percent, real
+from pipelines.numbers import count, is_number, percent, real
 from pipelines.report.svg import WIDTH, Axis, coordinate, dot, line, markup, new_chart, rect, text, whisker
 
 _LETTER_WIDTH, _CAPITAL_WIDTH = 7.1, 8.8

@@ -16,10 +16,10 @@ from typing import Any, Final
 from pipelines.corpus.formats import FORMATS
 from pipelines.filled_in import mark_document, our_names
 from pipelines.language import SPACYS_OWN
+from pipelines.numbers import Direction, coarse
 from pipelines.policies.detectors.specs import SPECS
 from pipelines.report.claims import normalised
 from pipelines.report.figures import claim_metrics
-from pipelines.report.numbers import Direction, coarse
 from pipelines.report.synthetic import public_section
 
 METRICS: Final = (

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from pipelines.methods.registry import method
 from pipelines.methods.spec import MethodSpec
+from pipelines.numbers import count, percent, real
 from pipelines.report.claims import DP_NOTION, headline_claim, shown_figures, unit_of
-from pipelines.report.numbers import count, percent, real
 from pipelines.report.people import audited_sentences, covered_text
 from pipelines.report.words import SOURCES
 

@@ -10,8 +10,8 @@ from pipelines.accounting.facts import PERSON, is_from_private_text
 from pipelines.dp.language import base_of, has_prefix
 from pipelines.filled_in import fill, join, ours
 from pipelines.methods import registry as methods
+from pipelines.numbers import real
 from pipelines.printable import markdown_code
-from pipelines.report.numbers import real
 from pipelines.training.data.control import RESERVED
 from pipelines.training.models.lstm import LSTMLanguageModel
 from pipelines.training.tasks import registry as tasks

@@ -27,8 +27,8 @@ from flows.commands.ledger import ledger_document
 from pipelines.accounting.events import Gaussian, NonPrivate, PoissonSampled
 from pipelines.accounting.ledger import Release
 from pipelines.errors import ConfigError
+from pipelines.numbers import real
 from pipelines.report.comparison import render_comparison
-from pipelines.report.numbers import real
 
 
 def _row(method: str, repetition: int, value: float, **changes: Any) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from typing import Any
 
 from public_reports import published, said
 
+from pipelines.numbers import count
 from pipelines.report.cards import model_card_sections
-from pipelines.report.numbers import count
 from pipelines.report.people import person_sentences
 from pipelines.report.public import public_version
 from pipelines.report.render import render_html
