@@ -164,8 +164,9 @@ def found_by_attacks(audit: Mapping[str, Any] | None) -> list[str]:
             names.setdefault(group["conclusion"], []).append(group["name"])
         found += [f"Canaries ({'; '.join(same)}): {conclusion}." for conclusion, same in names.items()]
     if extraction := audit.get("extraction"):
+        number = extraction["num_found_only_by_model"]
         found.append(
-            f"This model wrote {count(extraction['num_found_only_by_model'])} secrets that no model wrote that had not "
-            "read them."
+            f"This model wrote {count(number)} secret{'' if number == 1 else 's'} that the reference model, which was "
+            "trained without their rows, did not write."
         )
     return [*found, "A failed attack is not a proof of safety."]

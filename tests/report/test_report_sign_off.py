@@ -200,7 +200,8 @@ def test_misses_and_attacks_are_told_with_what_they_rest_on(full: dict[str, Any]
     assert "at least 0.5678 at 95" in others[0]
     assert "no leak seen" in others[1]
     assert others[2] == "Canaries (detected; missed): no memory seen."
-    assert others[3] == "This model wrote 4 secrets that no model wrote that had not read them."
+    without = "that the reference model, which was trained without their rows, did not write."
+    assert others[3] == f"This model wrote 4 secrets {without}"
     assert others[-1] == "A failed attack is not a proof of safety."
 
 
