@@ -10,6 +10,7 @@ from typing import Any
 from flows.commands.ledger_people import by_owner, left, more_text, num_more, people_of, people_text, person_of
 from flows.running.spec import open_store, state_folder
 from flows.running.spending import checked_releases, latest_model, spent, trusted_text
+from pipelines.accounting.assumptions import OF_WORST_LABEL
 from pipelines.accounting.claim_documents import credit_of
 from pipelines.accounting.ledger import Release, Scope, of_people, overlapping, releases_digest
 from pipelines.accounting.withdrawn import refusal
@@ -25,7 +26,7 @@ from pipelines.store.objects import manifest as manifests
 from pipelines.store.objects import runs
 from pipelines.store.place.roots import Roots, open_roots
 
-_RATES = "gamma and delta2 of the worst label, which `reticent estimate` prints below the averages"
+_WHERE = "which `reticent estimate` prints below the averages"
 """Rates that credit depends on: an attacker who knows a secret's kind faces the rates of that label, not averages."""
 
 
@@ -258,11 +259,11 @@ def ledger_text(document: Mapping[str, Any]) -> str:
         if credit := group["credit"]:
             lines.append(
                 f"  with credit for redaction, given once: epsilon {credit['epsilon']:.4g}, delta "
-                f"{credit['delta']:.3g} (CRT, Theorem 8.3, for a random secret, {_RATES}; the assumptions are in "
-                "the report)"
+                f"{credit['delta']:.3g} (CRT, Theorem 8.3, for a random secret, with gamma and delta2 "
+                f"{OF_WORST_LABEL}, {_WHERE}; the assumptions are in the report)"
                 if credit["epsilon"] is not None
                 else f"  no credit for redaction: {credit['reason']}"
-                + (f" ({_RATES})" if "delta2, the probability" in credit["reason"] else "")
+                + (f" (the worst label, {_WHERE})" if OF_WORST_LABEL in credit["reason"] else "")
             )
         lines += _table(members)
         lines += [f"  model {r['key'][:12]}: {r['withdrawn']}" for r in members if r["withdrawn"]]

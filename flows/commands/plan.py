@@ -217,7 +217,7 @@ def run_text(record: Mapping[str, Any]) -> str:
     lines += [f"  the ledger now: {people_text(people)}" for people in record.get("people", ())]
     if left_out := record.get("left_out_files"):
         lines.append(f"  {'files left out of the corpus':<38} {left_out_text(left_out)}")
-    lines += [f"  {label:<38} {value}" for label, value in headlines(metrics)]
+    lines += [f"  {label:<44} {value}" for label, value in headlines(metrics)]
     lines += [f"  warning: {text}" for text in record.get("warnings", ())]
     if metrics.get("num_held"):
         lines.append(f"  {metrics['num_held']:,} rows are held back that would otherwise be public: {HELD}")

@@ -20,6 +20,7 @@ from pipelines.accounting.facts import CorpusFacts, TrainingFacts
 from pipelines.accounting.replaced_text import about_replaced
 from pipelines.methods.rule import MethodRule
 from pipelines.miss_rate.rates import Delta2, Stability
+from pipelines.numbers import upper_bound
 
 Fact = Literal[
     "redaction reads",  # sentence | document
@@ -52,6 +53,8 @@ _ABOUT_TOKENIZER: Final = {
     "elsewhere": "the tokenizer was trained elsewhere, on none of the private records",
 }
 """Assumptions by the origin of the tokenizer, for trainings whose notes do not say it."""
+OF_ALL_LABELS: Final = "of all labels together"
+OF_WORST_LABEL: Final = "of the worst label"
 IN_EVERY_RELEASE: Final = "in rows that are private in every release"
 OTHERS_ROWS: Final = (
     "only rows that are private in every release are covered. A release trained without noise on rows that another "
@@ -269,8 +272,14 @@ def about_caught(corpus: CorpusFacts, unstable: str) -> list[str]:
     return [Assumption(_stable_or_missed(unstable), {"masks show": "nothing"})]
 
 
-def about_public_set(corpus: CorpusFacts, delta2: Delta2 | None) -> list[str]:
-    """Returns how missed secrets are kept out of text that is published, or trained on, without noise."""
+def about_public_set(corpus: CorpusFacts, delta2: Delta2 | None, of: str = OF_ALL_LABELS) -> list[str]:
+    """Returns how missed secrets are kept out of text that is published, or trained on, without noise.
+
+    Args:
+        corpus: facts of the preparation.
+        delta2: bound that the claim takes; None if it is unknown.
+        of: labels that the bound is about, in words.
+    """
     if not corpus.has_public_rows:
         why = (
             "no row is published, and every sentence is trained on as a private record"
@@ -291,7 +300,8 @@ def about_public_set(corpus: CorpusFacts, delta2: Delta2 | None) -> list[str]:
     return [
         Assumption(
             "the probability over mu that the policy misses a secret and the secret's sentence is public is at most "
-            f"{delta2.upper:.3g} (delta2, confidence {delta2.confidence:g}). This probability is part of delta",
+            f"{upper_bound(delta2.upper)} (delta2 {of}, confidence {delta2.confidence:g}). This probability is "
+            "part of delta",
             {"public rows": "some"},
         )
     ]

@@ -12,6 +12,7 @@ from typing import Final
 
 from pipelines.accounting.assumptions import (
     IN_EVERY_RELEASE,
+    OF_WORST_LABEL,
     OTHERS_ROWS,
     TOGETHER,
     about_caught,
@@ -31,6 +32,7 @@ from pipelines.accounting.confidentiality import (
 from pipelines.accounting.events import NeighboringRelation
 from pipelines.methods.rule import ClaimName
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate
+from pipelines.numbers import percent
 
 _SPLIT_CREDIT = (
     "gamma is applied once, to the total loss of the phases on redacted text at their own sampling rate. The loss of "
@@ -135,7 +137,7 @@ def bayesian(b: ClaimBuilder) -> Claim:
             one_sentence(b.training),
             *about_caught(b.corpus, b.unstable),
             *about_review(b.review.is_census),
-            *about_public_set(b.corpus, escape),
+            *about_public_set(b.corpus, escape, OF_WORST_LABEL),
         ),
         mu=worst_gamma.mu if worst_gamma else None,
         confidence=confidence,
@@ -153,7 +155,7 @@ def bayesian(b: ClaimBuilder) -> Claim:
         return replace(claim, refused=WITHHELD)
     if gamma is None or worst_gamma is None or escape is None:
         return replace(claim, refused="gamma was not measured: no secret was reviewed, by people or by gold labels")
-    refusal = b.escape_refusal(escape)
+    refusal = b.escape_refusal(escape, OF_WORST_LABEL)
     if refusal is not None:
         return replace(claim, refused=refusal)
     event = b.training.event_on("redacted", "reviewed") if b.training.reads_any_original else b.training.event
@@ -193,8 +195,8 @@ def group(b: ClaimBuilder, size: int) -> list[Claim]:
     if misses_nothing or gamma is None or num_average == size:
         return [claim]
     average = (
-        f"the policy misses at most {num_average} of the {size} secrets. This number is the bound {gamma.upper:.3g} on "
-        "the missed share of the corpus, rounded up to whole secrets"
+        f"the policy misses at most {num_average} of the {size} secrets. This number is the bound "
+        f"{percent(gamma.upper, upper=True)} on the missed share of the corpus, rounded up to whole secrets"
     )
     at_average = _group_claim(b, "group_confidentiality_at_average_rate", size, num_average, (average,))
     return [claim, at_average]

@@ -247,12 +247,13 @@ def _rates(rates: Mapping[str, Any]) -> Iterable[str]:
     if not _is_measured(rates):
         return
     rows = []
-    for name, key, bound in (
-        ("γ, share of secrets that redaction missed", "false_negative_rate", "upper"),
-        ("δ₂, chance that a sentence with a missed secret is public", "delta2", "upper"),
+    for name, key in (
+        ("γ, share of secrets that redaction missed", "false_negative_rate"),
+        ("δ₂, chance that a secret is missed and its sentence is public", "delta2"),
     ):
         found = rates.get(key) or {}
-        rows.append((name, f"{real(found.get('value'), 3)}, at most {real(found.get(bound), 3, upper=True)}"))
+        value, most = (percent(found.get(part), upper=True) for part in ("value", "upper"))
+        rows.append((name, f"{value}, at most {most}"))
     yield _table(("rate", "value"), rows)
     yield f"Who said what was missed: {_sentence(SOURCES.get(rates['source'], rates['source']))}"
 

@@ -199,4 +199,5 @@ def _spoken(row: Interval) -> str:
     if row.estimate is None and row.upper is None:
         return f"{row.name} not measured"
     bound = f", at most {percent(row.upper, upper=True)}" if row.upper is not None else ""
-    return f"{row.name} estimated {percent(row.estimate)}{bound}"
+    estimate = percent(row.estimate, upper=row.lower is None)  # gamma and delta2 are rounded up wherever they stand
+    return f"{row.name} estimated {estimate}{bound}"

@@ -134,7 +134,7 @@ def missed(rates: Mapping[str, Any]) -> str:
         else f", at most {percent(gamma.get('upper'), upper=True)} at {percent(sure)} confidence"
     )
     return (
-        f"{counted}: γ = {percent(gamma['value'])}{bound}. Who said what is a secret: "
+        f"{counted}: γ = {percent(gamma['value'], upper=True)}{bound}. Who said what is a secret: "
         f"{SOURCES.get(source, source)}. Secrets that nobody labelled are counted nowhere."
     )
 
