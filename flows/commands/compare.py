@@ -366,7 +366,7 @@ def _cost(whole: Mapping[str, Any] | None) -> list[str]:
     num, trusted = whole["num_releases"], whole["num_trusted"]
     bound = "no bound"
     if whole["epsilon"] is not None:
-        bound = f"epsilon {real(whole['epsilon'], upper=True)}, delta {whole['delta']:g}"
+        bound = f"epsilon {real(whole['epsilon'], upper=True)}, delta {real(whole['delta'])}"
     lines = [f"{num} release{'s on these files together' if num > 1 else ''}: {bound} (reticent ledger)"] if num else []
     lines += [f"no guarantee: {because}"] if (because := whole["not_guaranteed_because"]) else []
     lines += [trusted_text(trusted)] if trusted else []

@@ -16,6 +16,7 @@ from pipelines.accounting.ledger import Release, Scope, of_people, overlapping, 
 from pipelines.accounting.withdrawn import refusal
 from pipelines.errors import ConfigError, PrivacyGateError
 from pipelines.files import finite
+from pipelines.numbers import real, upper_bound
 from pipelines.report.people import figures_text
 from pipelines.settings.loading import ProjectSettings, load_settings
 from pipelines.store.ledger.ledger import copies_of
@@ -126,8 +127,8 @@ def too_large(releases: Sequence[Release], delta: float | None) -> str | None:
     if delta is None or not known or delta < 1 / max(known):
         return None
     return (
-        f"delta {delta:g} is not below 1 / {max(known)}, one over the number of private records: publishing one random "
-        "record whole would satisfy it. Lower train.target_delta"
+        f"delta {real(delta)} is not below 1 / {max(known)}, one over the number of private records: publishing one "
+        "random record whole would satisfy it. Lower train.target_delta"
     )
 
 
@@ -243,7 +244,7 @@ def ledger_text(document: Mapping[str, Any]) -> str:
         share = " that may share records" if plural else ""
         lines.append(
             f"{group['num_releases']} release{plural}{share}: epsilon {_number(group['epsilon'])}, delta "
-            f"{group['delta']:g}, all together, without credit for sampling, replace-one"
+            f"{real(group['delta'])}, all together, without credit for sampling, replace-one"
         )
         if group["by_owner"]:
             lines.append(
@@ -258,8 +259,8 @@ def ledger_text(document: Mapping[str, Any]) -> str:
             lines.append(f"  no guarantee: {group['not_guaranteed_because']}")
         if credit := group["credit"]:
             lines.append(
-                f"  with credit for redaction, given once: epsilon {credit['epsilon']:.4g}, delta "
-                f"{credit['delta']:.3g} (CRT, Theorem 8.3, for a random secret, with gamma and delta2 "
+                f"  with credit for redaction, given once: epsilon {real(credit['epsilon'], upper=True)}, "
+                f"delta {upper_bound(credit['delta'])} (CRT, Theorem 8.3, for a random secret, with gamma and delta2 "
                 f"{OF_WORST_LABEL}, {_WHERE}; the assumptions are in the report)"
                 if credit["epsilon"] is not None
                 else f"  no credit for redaction: {credit['reason']}"
@@ -292,7 +293,7 @@ def _left(of: Mapping[str, Any], document: Mapping[str, Any]) -> list[str]:
     lines = []
     if of["left"] is not None:
         budget = document["budget"]["epsilon"]
-        lines.append(f"  budget {budget:g}: {of['left']:.4g} left (epsilons do not simply add up)")
+        lines.append(f"  budget {budget:g}: {real(of['left'], lower=True)} left (epsilons do not simply add up)")
     if of["num_more"] is not None:
         lines.append(f"  {more_text(of['num_more'], document['nights'])}")
     return lines
@@ -301,7 +302,7 @@ def _left(of: Mapping[str, Any], document: Mapping[str, Any]) -> list[str]:
 def _table(members: Sequence[Mapping[str, Any]]) -> list[str]:
     return [
         f"  {r['started'] or 'before the ledger':<21} {r['state']:<12} epsilon {_number(r['epsilon']):<9} delta "
-        f"{r['delta']:g}  data {(r['data'] or 'unknown')[:12]:<12} model {r['key'][:12]}"
+        f"{real(r['delta']):<6} data {(r['data'] or 'unknown')[:12]:<12} model {r['key'][:12]}"
         + ("" if r["purpose"] == "release" else f"  {r['purpose']}")
         for r in members
         if r["state"] != "abandoned"
@@ -309,7 +310,7 @@ def _table(members: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _number(epsilon: float | None) -> str:
-    return "infinite" if epsilon is None else f"{epsilon:.4g}"
+    return "infinite" if epsilon is None else real(epsilon, upper=True)
 
 
 def _acknowledged_text(document: Mapping[str, Any]) -> str:
