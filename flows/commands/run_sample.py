@@ -25,6 +25,7 @@ from pipelines.corpus.forgotten import is_forgotten
 from pipelines.corpus.items import EMPTY, Document, Rejected
 from pipelines.corpus.languages import other_language
 from pipelines.corpus.readers import read_documents
+from pipelines.corpus.rejection import hint, rejections_text
 from pipelines.corpus.split import Splitter
 from pipelines.errors import ConfigError, InputError
 from pipelines.files import write_atomic
@@ -96,7 +97,8 @@ def run_sample(config: Path, sample: str, *, environ: Mapping[str, str] | None =
     reasons: Counter[str] = Counter()
     documents, num_read, is_read = _draw(settings, roots, state, fraction, reasons, began + _READING_SECONDS, console)
     if not documents:
-        raise InputError(f"the sample holds no usable document ({dict(reasons) or 'there is no text'})")
+        why = f"the rows were rejected: {rejections_text(reasons)}" if reasons else "there is no text"
+        raise InputError(f"the sample of {', '.join(corpus.inputs)} holds no usable document ({why}).{hint(reasons)}")
     num_empty = reasons.pop(EMPTY, 0)
     others: Counter[str] = Counter()
     rows, gold, num_documents = _rows(settings, documents, others)

@@ -141,5 +141,7 @@ def test_a_corpus_without_a_usable_document(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"no": "text"}\n')
     path = tmp_path / "reticent.toml"
     path.write_text('[corpus]\ninputs = ["a.jsonl"]\n')
-    with pytest.raises(InputError, match="missing_text"):
+    with pytest.raises(
+        InputError, match=r"a\.jsonl .*\(the rows were rejected: 1 missing_text\).*set corpus\.text_field"
+    ):
         run_sample(path, "1%", environ={})
