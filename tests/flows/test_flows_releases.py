@@ -160,7 +160,7 @@ def test_diff_says_what_changed_and_only_that(config: Path) -> None:
     assert document["utility"]["perplexity"]["before"] != document["utility"]["perplexity"]["after"]
     text = diff_text(document)
     assert "train.target_epsilon: 3.0 → 1.0" in text
-    assert re.search(r"dp_private_set: ε 4\.\d+, δ 1e-05 for 2 releases together \(ε (3|2\.99)", text)
+    assert re.search(r"dp_private_set: ε 4\.\d+, δ 10⁻⁵ for 2 releases together \(ε (3|2\.99)", text)
     assert "corpus" not in text
     same = diff_document(config, {}, "latest", "latest")
     assert same["config"] == []
