@@ -63,9 +63,14 @@ def kind(words: AbstractSet[str] | Callable[[str], object]) -> int:
     return flag
 
 
+def kinds_of(text: str) -> int:
+    """Returns the flags of all kinds of which a text may hold a word."""
+    return _words_of(text)[0]
+
+
 def holds(text: str, kind: int) -> bool:
     """Returns true if a text may hold a word of a kind, or of one of several kinds."""
-    return _words_of(text)[0] & kind != 0
+    return kinds_of(text) & kind != 0
 
 
 def may_hold_capital(text: str) -> bool:

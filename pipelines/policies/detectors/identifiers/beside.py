@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -30,8 +29,12 @@ _NAME: Final = 2
 _PERSON: Final = 3
 _LETTER: Final = "(?:[^\\W\\d_]|[\u0300-\u036f])"
 _WORD: Final = re.compile(rf"[^\W\d_]{_LETTER}{{0,40}}(?:['’-][^\W\d_]{_LETTER}{{0,40}}){{0,3}}")
-_REPEATED: Final = re.compile(r"(?<!\w)([^\W\d_]{2,40}), \1(?!\w)", re.I)
-_CAPITAL: Final = re.compile(rf"(?<![^\W\d_])(?![a-zß-öø-ÿ]){_WORD.pattern}")
+_REPEATED: Final = re.compile(r"(?<!\w)([^\W\d_]{2,40}+), \1(?!\w)", re.I)
+_CAPITAL: Final = re.compile(
+    rf"[^\W\d_a-zß-öø-ÿ](?<![^\W\d_][^\W\d_]){_LETTER}{{0,40}}(?:['’-][^\W\d_]{_LETTER}{{0,40}}){{0,3}}"
+)
+"""A word with a capital. It begins with the capital, because a pattern that begins with a class is found fast."""
+
 _SEPARATOR: Final = re.compile(r"[,;+&\n\[\]()|:/<>{}\"]|[ ](?:and|or)[ ]")
 _LEAD: Final = re.compile(r"[ \t>]{0,8}(?:[-*•–][ \t]{1,3}|\d{1,2}[.)]?[ \t]{1,2})?")
 _ITEM: Final = re.compile(
@@ -92,19 +95,17 @@ def _may_add(sentence: Sentence, finds: Sequence[Span]) -> bool:
         return True
     if _NAMED.isdisjoint(labels):
         return False
-    if _REPEATED.search(text):
+    if ", " in text and _REPEATED.search(text):
         return True
     ranges = sorted({(sentence.starts[find.start_token], sentence.ends[find.end_token - 1]) for find in finds})
-    counts: Counter[str] = Counter()
+    lower = text.lower()
     for start, end in ranges:
         following = _WORD.match(text, end + 1)
         if following is not None and (len(following[0]) == 1 or following[0].lower() in _JOINTS):
             return True
         for word in _WORD.findall(text[start:end].lower()):
-            if _may_stand_alone(word):
-                counts = counts or Counter(_WORD.findall(text.lower()))
-                if counts[word] > 1:
-                    return True
+            if _may_stand_alone(word) and lower.count(word) > 1 and _WORD.findall(lower).count(word) > 1:
+                return True
     at, end = 0, 0
     for match in _CAPITAL.finditer(text):
         while at < len(ranges) and ranges[at][0] <= match.start():
