@@ -86,18 +86,12 @@ def count(text: str, kind: int) -> int:
     return sum([of_word & kind != 0 for of_word in words]) if kinds & kind else 0
 
 
-def longest_run(text: str, kind: int) -> int:
-    """Returns the number of words of a kind that follow each other. It is very large if it is not known."""
-    kinds, words = _words_of(text)
+def holds_run(text: str, kind: int, length: int) -> bool:
+    """Returns true if a text may hold so many words of a kind that follow each other."""
+    _, words = _words_of(text)
     if words is None:
-        return _MANY
-    if not kinds & kind:
-        return 0
-    longest = run = 0
-    for of_word in words:
-        run = run + 1 if of_word & kind else 0
-        longest = max(longest, run)
-    return longest
+        return True
+    return len(words) >= length and bytes(length) in bytes([of_word & kind == 0 for of_word in words])
 
 
 @functools.lru_cache(maxsize=16)

@@ -195,16 +195,10 @@ def _is_weak_in(text: str, start: int, end: int, label: str, *, by_model: bool) 
     if (label not in _CERTAIN and is_covered(text, start, end, weak_wholes_of(text))) or is_title(text, start, end):
         return True
     row = row_of(text)
-    return _is_weak(
-        text[start:end],
-        _LIKE.get(label, label),
-        text[max(0, start - _NEAR) : start],
-        text[end : end + _NEAR],
-        facts_of(text),
-        row,
-        by_model=by_model,
-        quoted=row.is_code and is_quoted(text, start, end),
-    )
+    quoted = row.is_code and is_quoted(text, start, end)
+    find, before, after = text[start:end], text[max(0, start - _NEAR) : start], text[end : end + _NEAR]
+    label = _LIKE.get(label, label)
+    return _is_weak(find, label, before, after, facts_of(text), row, by_model=by_model, quoted=quoted)
 
 
 @functools.lru_cache(maxsize=_MAX_KNOWN)
@@ -336,9 +330,7 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
 
 def _is_eponym(before: str, after: str) -> bool:
     """Returns true between the words that a thing with the name of a person stands between."""
-    return _AFTER_NAME.match(after) is not None or (
-        before.endswith(_ARTICLES) and _AFTER_TERM.match(after) is not None
-    )
+    return _AFTER_NAME.match(after) is not None or (before.endswith(_ARTICLES) and _AFTER_TERM.match(after) is not None)
 
 
 def _is_announced(before: str) -> bool:
