@@ -176,7 +176,8 @@ def documented_ranges(text: str) -> Iterator[tuple[int, int]]:
             "?" in rest and _WITH_SECRET.search(rest)
         ):
             yield match.span()
-    for match in _STAND_IN.finditer(text) if "{" in text or _ANNOUNCED.search(lower) is not None else ():
+    is_announced = ("_" in text or "-" in text) and _ANNOUNCED.search(lower) is not None
+    for match in _STAND_IN.finditer(text) if "{" in text or is_announced else ():
         yield match.span()
     for match in _STAND_IN_ANGLES.finditer(text) if "<" in text else ():
         yield match.span()

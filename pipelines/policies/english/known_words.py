@@ -94,7 +94,7 @@ class Row(NamedTuple):
     has_capitals: bool
 
 
-def continues_placeholder(find: str, before: str, after: str, row: Row) -> bool:
+def continues_placeholder(find: str, before: str, after: str, text: str) -> bool:
     """Returns true for words in small letters that a model joins with a placeholder: "John quarterback".
 
     The model has found its own placeholder there. In a row without capitals the words may be a family name.
@@ -102,9 +102,9 @@ def continues_placeholder(find: str, before: str, after: str, row: Row) -> bool:
     Args:
         find: text of the find, without placeholders at its ends.
         before, after: text next to it.
-        row: facts about the row.
+        text: text of the row.
     """
-    if not (row.has_capitals and find.islower()):
+    if not (find.islower() and _has_capitals(text)):
         return False
     if not (_AFTER_PLACEHOLDER.search(before) or _BEFORE_PLACEHOLDER.match(after)):
         return False
@@ -165,8 +165,12 @@ def facts_of(text: str) -> Row:
     return Row(
         not _PERSONAL.isdisjoint(without_index(text)),
         min(len(_WORD.findall(text)), _SENTENCE),
-        text[:1].isupper() and not _BEFORE_PLACEHOLDER.match(text),
+        _has_capitals(text),
     )
+
+
+def _has_capitals(text: str) -> bool:
+    return text[:1].isupper() and not _BEFORE_PLACEHOLDER.match(text)
 
 
 def is_title(text: str, start: int, end: int) -> bool:

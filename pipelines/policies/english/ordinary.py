@@ -27,7 +27,7 @@ from pipelines.policies.english.known_words import (
 )
 from pipelines.policies.english.name_lists import personal_names
 from pipelines.policies.english.nobody import Row, is_log_time, is_of_nobody, is_quoted, row_of
-from pipelines.policies.english.wholes import is_covered, wholes_of
+from pipelines.policies.english.wholes import is_covered, weak_wholes_of, wholes_of
 from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.protocol import PLACEHOLDER, Sentence, Span
 
@@ -169,40 +169,36 @@ def without_ordinary(
     text = sentence.text
     wholes = wholes_of(text)
     kept: list[Span] = []
-    weak: list[Span] = []
+    # Weak finds stay beside another find. So none is looked at more closely if one stays in any case.
+    is_kept = PLACEHOLDER in text and _HAS_PLACEHOLDER.search(text) is not None
     for span in found:
         start, end = _without_placeholders(span, sentence)
         if is_covered(text, start, end, wholes.documented if span.label in _CERTAIN else wholes.things):
             continue
         find, before, after = text[start:end], text[max(0, start - _NEAR) : start], text[end : end + _NEAR]
-        if by_model and span.label not in _NUMBERS and continues_placeholder(find, before, after, facts_of(text)):
+        if by_model and span.label not in _NUMBERS and continues_placeholder(find, before, after, text):
             continue
         label = span.label if span.label in _TOLD_APART else _NUMBER if span.label in _NUMBERS else _OTHER
         if is_ordinary(find, label, before, after, dates_and_numbers):
             if dates_and_numbers == "careful" and span.label in _NUMBERS and _WHEN.search(find):
-                weak.append(span)
+                kept.append(span)
             continue
         if is_identifier_of_code(text, start, end, span.label):
             continue
-        row = row_of(text)
-        is_weak = (
-            (span.label not in _CERTAIN and is_covered(text, start, end, wholes.weak))
-            or is_title(text, start, end)
-            or _is_weak(
-                find,
-                _LIKE.get(span.label, span.label),
-                before,
-                after,
-                facts_of(text),
-                row,
-                by_model=by_model,
-                quoted=row.is_code and is_quoted(text, start, end),
-            )
-        )
-        (weak if is_weak else kept).append(span)
-    if weak and (kept or _HAS_PLACEHOLDER.search(text)):
-        kept = sorted([*kept, *weak])
-    return kept
+        kept.append(span)
+        is_kept = is_kept or not _is_weak_in(text, start, end, span.label, by_model=by_model)
+    return kept if is_kept else []
+
+
+def _is_weak_in(text: str, start: int, end: int, label: str, *, by_model: bool) -> bool:
+    """Returns true for a find in a row that stays only beside another find."""
+    if (label not in _CERTAIN and is_covered(text, start, end, weak_wholes_of(text))) or is_title(text, start, end):
+        return True
+    row = row_of(text)
+    quoted = row.is_code and is_quoted(text, start, end)
+    find, before, after = text[start:end], text[max(0, start - _NEAR) : start], text[end : end + _NEAR]
+    label = _LIKE.get(label, label)
+    return _is_weak(find, label, before, after, facts_of(text), row, by_model=by_model, quoted=quoted)
 
 
 @functools.lru_cache(maxsize=_MAX_KNOWN)
@@ -257,6 +253,8 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
         return True
     if len(find) > _LONGEST or label in _CERTAIN:
         return False
+    if find == PLACEHOLDER and label == _OTHER:  # what all rules below say of it
+        return _is_eponym(before, after) and not _is_announced(before)
     has_digit = any(map(str.isdigit, find))
     if has_digit and _is_time_stamp(find, before, dates_and_numbers):
         return True
@@ -297,7 +295,7 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
             _EPONYM.match(after) or "s" in lower[-1:]
         ):
             return True
-        if _AFTER_NAME.match(after) or (before.endswith(_ARTICLES) and _AFTER_TERM.match(after)):
+        if _is_eponym(before, after):
             return True
         if lower in _LISTS["scores"] and _SCORE.match(after):
             return True
@@ -328,6 +326,11 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
     if dates_and_numbers == "careful" and not is_everyday(find, before, after):
         return False
     return not identifies(find, before, after)
+
+
+def _is_eponym(before: str, after: str) -> bool:
+    """Returns true between the words that a thing with the name of a person stands between."""
+    return _AFTER_NAME.match(after) is not None or (before.endswith(_ARTICLES) and _AFTER_TERM.match(after) is not None)
 
 
 def _is_announced(before: str) -> bool:

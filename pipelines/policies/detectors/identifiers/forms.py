@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pipelines.policies.detectors.finds import Find, find_all
-from pipelines.policies.detectors.first_pass import NUMERIC, count, holds, kind, may_hold_capital
+from pipelines.policies.detectors.first_pass import NUMERIC, count, kind, kinds_of, may_hold_capital
 from pipelines.policies.detectors.identifiers.places import CAPITAL, EVERYDAY, WORD_NAMES, is_listed
 from pipelines.policies.english.common_words import BASE_VERBS, FUNCTION_WORDS, VERB_FORMS
 
@@ -99,39 +99,40 @@ _RUNS_OF_PLACE: Final = 4
 
 def find_forms(text: str) -> Iterator[Find]:
     """Yields secrets in fixed phrases."""
+    kinds = kinds_of(text)
     if "\n" in text:
         for match in _SIGNED.finditer(text):
             words = match[1].lower().replace(".", " ").split()
             if _TEAMS.isdisjoint(words) and any(word not in EVERYDAY or word in WORD_NAMES for word in words):
                 yield *match.span(1), "PERSON"
-    if holds(text, _LOGGED_WORD):
+    if kinds & _LOGGED_WORD:
         yield from find_all(text, "USERNAME", _LOGGED_IN, group=1)
     if "-u" in text:
         yield from ((*match.span(match.lastindex or 0), "USERNAME") for match in _OPTION.finditer(text))
-    if "(" in text and holds(text, _NOTE_WORD):
+    if "(" in text and kinds & _NOTE_WORD:
         yield from find_all(text, "USERNAME", _NOTE, group=1)
-    if holds(text, _IRISH_WORD):
+    if kinds & _IRISH_WORD:
         yield from find_all(text, "PERSON", _IRISH)
-    if holds(text, _ANSWER_WORD):
+    if kinds & _ANSWER_WORD:
         yield from find_all(text, "PASSWORD", _ANSWER, group=1)
     if ">" in text or not text.isascii():
         yield from find_all(text, "PASSWORD", _ARROW, group=1)
-    for match in _LOGIN.finditer(text) if holds(text, _PASS_WORD) else ():
+    for match in _LOGIN.finditer(text) if kinds & _PASS_WORD else ():
         if FUNCTION_WORDS.isdisjoint((match[1].lower(), match[2].lower())):
             yield *match.span(2), "PASSWORD"
-    if holds(text, NUMERIC):
+    if kinds & NUMERIC:
         if may_hold_capital(text):
             yield from find_all(text, "ID_NUMBER", _INSURANCE)
-            for match in _LETTERS_FIRST.finditer(text) if holds(text, _NUMBER_WORD) else ():
+            for match in _LETTERS_FIRST.finditer(text) if kinds & _NUMBER_WORD else ():
                 if sum(map(str.isdigit, match[1])) > _FEWEST_DIGITS:
                     yield *match.span(1), "ID_NUMBER"
         if count(text, NUMERIC) >= _RUNS_OF_PLACE:
             yield from find_all(text, "ID_NUMBER", _PLACE)
-    for match in _QUESTION.finditer(text) if holds(text, _QUESTION_WORD) else ():
+    for match in _QUESTION.finditer(text) if kinds & _QUESTION_WORD else ():
         name = match[1].lower()
         is_name = is_listed(name) or (name in WORD_NAMES and match[1][0].isupper())
         if (is_name and match[2] in BASE_VERBS | VERB_FORMS) or (match[2] in _OF_PERSONS and name not in EVERYDAY):
             yield *match.span(1), "PERSON"
-    for match in _KIN.finditer(text) if holds(text, _KIN_WORD) else ():
+    for match in _KIN.finditer(text) if kinds & _KIN_WORD else ():
         if is_listed(match[1].lower()) or match[1].lower() in WORD_NAMES:
             yield *match.span(1), "PERSON"

@@ -6,12 +6,13 @@ name in small letters must be of no dictionary, between a strong cue and a verb.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from typing import Final
 
 from pipelines.policies.detectors.finds import Find, any_of
-from pipelines.policies.detectors.first_pass import NUMERIC, holds, kind
+from pipelines.policies.detectors.first_pass import NUMERIC, kind, kinds_of
 from pipelines.policies.detectors.identifiers.beside import is_unknown
 from pipelines.policies.detectors.identifiers.places import CAPITAL, WORD_NAMES, is_listed
 from pipelines.policies.english.known_words import WORDS
@@ -99,40 +100,49 @@ _ASK_WORD: Final = kind(frozenset({"ask"}))
 _GREETING_WORD: Final = kind(frozenset({"hi", "hiya", "hello", "hey", "dear", "good"}))
 _CODE_WORD: Final = kind(frozenset({"code", "pin"}))
 _TITLE_OF_FLIGHT: Final = kind(lambda word: word.endswith(("mr", "mrs", "ms", "miss", "mstr", "chd", "inf", "dr")))
+_CLOSING_WORD: Final = kind(
+    frozenset({"regards", "rgds", "cheers", "thanks", "thx", "you", "best", "love", "ta", "yours"})
+)
+_DASH: Final = re.compile(r"[\n.!?)\]][ \t\n]{0,4}[-–—~]")
+"""A signature has such a dash before it, or a word of the kind above."""
+
+_PATTERNS: Final = (
+    (_RELATIVE, _RELATIVE_WORD),
+    (_OF_FAMILY, _FAMILY_WORD),
+    (_TITLED, _TITLED_WORD),
+    (_CALLING, _CALLING_WORD),
+    (_NUMBERED, _NUMBERED_WORD),
+    (_ROLE, _ROLE_WORD),
+    (_MEANT_FOR, _MEANT_WORD),
+    (_ASK_FOR, _ASK_WORD),
+    (_GREETED, _GREETING_WORD),
+)
+_ANY_WORD: Final = functools.reduce(int.__or__, (word for _, word in _PATTERNS))
 
 
 def find_introduced(text: str) -> Iterator[Find]:
     """Yields names after words of kinship and roles, in signatures, headers of chats, and lists of passengers."""
-    for pattern, word in (
-        (_RELATIVE, _RELATIVE_WORD),
-        (_OF_FAMILY, _FAMILY_WORD),
-        (_TITLED, _TITLED_WORD),
-        (_CALLING, _CALLING_WORD),
-        (_NUMBERED, _NUMBERED_WORD),
-        (_ROLE, _ROLE_WORD),
-        (_MEANT_FOR, _MEANT_WORD),
-        (_ASK_FOR, _ASK_WORD),
-        (_GREETED, _GREETING_WORD),
-    ):
-        for match in pattern.finditer(text) if holds(text, word) else ():
+    kinds = kinds_of(text)
+    for pattern, word in _PATTERNS if kinds & _ANY_WORD else ():
+        for match in pattern.finditer(text) if kinds & word else ():
             yield from _names(match)
-    for match in _TITLED_SMALL.finditer(text) if holds(text, _TITLED_WORD) else ():
+    for match in _TITLED_SMALL.finditer(text) if kinds & _TITLED_WORD else ():
         if is_listed(match[1]):
             yield *match.span(1), "PERSON"
-    for match in _CODE_OF_LOCK.finditer(text) if holds(text, _CODE_WORD) and holds(text, NUMERIC) else ():
+    for match in _CODE_OF_LOCK.finditer(text) if kinds & _CODE_WORD and kinds & NUMERIC else ():
         yield *match.span(1), "CODE"
-    last = text.rstrip()[-1:]
-    if last.isalpha() or last == ".":
-        signed = _SIGNED.search(text, max(0, len(text) - _END))
+    last, end = text.rstrip()[-1:], max(0, len(text) - _END)
+    if (last.isalpha() or last == ".") and (kinds & _CLOSING_WORD or _DASH.search(text, end) is not None):
+        signed = _SIGNED.search(text, end)
         if signed is not None and _BULLET.search(text, max(0, signed.start() - _NEAR), signed.start()) is None:
             yield from _names(signed)
     if "\n" in text and "." in text:
         for match in _INITIALED.finditer(text):
             yield from _names(match)
-    if "\n" in text and ":" in text and holds(text, NUMERIC):
+    if "\n" in text and ":" in text and kinds & NUMERIC:
         for match in _HEADER.finditer(text):
             yield from _names(match)
-    for match in _FLYING.finditer(text) if "/" in text and holds(text, _TITLE_OF_FLIGHT) else ():
+    for match in _FLYING.finditer(text) if "/" in text and kinds & _TITLE_OF_FLIGHT else ():
         if any(word not in WORDS for word in re.split("[/ ]", match[1].lower())):
             yield match.start(), match.end(), "PERSON"
 
