@@ -9,7 +9,8 @@ from typing import Final
 from pipelines.policies.detectors.finds import Find, find_all
 from pipelines.policies.detectors.first_pass import NUMERIC, count, holds, kind, may_hold_capital
 from pipelines.policies.detectors.identifiers.places import CAPITAL, EVERYDAY, WORD_NAMES, is_listed
-from pipelines.policies.english.common_words import BASE_VERBS, FUNCTION_WORDS, VERB_FORMS
+from pipelines.policies.english.common_words import BASE_VERBS, COMMON_WORDS, FUNCTION_WORDS, VERB_FORMS
+from pipelines.policies.english.known_words import WORDS
 
 _SIGNED: Final = re.compile(
     r"(?:^|[\n.!?][ \t]{0,8})(?:(?:(?:best|kind|warm|many|with(?: (?:best|kind|warm))?)[ ])?(?:regards|wishes|thanks)"
@@ -66,23 +67,28 @@ _KIN: Final = re.compile(
 _OF_PERSONS: Final = frozenset(
     {"reply", "answer", "say", "tell", "text", "phone", "agree", "mention", "apologize", "apologise"}
 )
-_TEAMS: Final = frozenset(
-    {
-        "team",
-        "support",
-        "sales",
-        "service",
-        "customer",
-        "office",
-        "department",
-        "staff",
-        "group",
-        "sent",
-        "the",
-        "please",
-    }
-)
+TEAMS: Final = frozenset({
+    "team", "support", "sales", "service", "customer", "office", "department", "staff", "group", "sent", "the",
+    "please", "noreply", "info", "list", "bot", "notifications", "alerts", "newsletter", "via",
+    "maintainers", "developers", "authors", "project", "foundation",
+})  # fmt: skip
+"""Words in a signature, or beside a mail address, of nobody."""
 
+_CARET_PART: Final = r"(?:[A-Z]{2,24}(?:[ '’-][A-Z]{2,24}){0,3}|[^\W\d_]{2,24}(?:['’-][^\W\d_]{2,24})?)"
+_CARETS: Final = re.compile(
+    rf"(?<![\w^&$])(?!PN )({_CARET_PART}\^{_CARET_PART})(?:\^{{1,3}}[^\W\d_]{{1,24}}\.?){{0,3}}(?:=[^\W\d_]{{1,12}}\^[^\W\d_]{{1,12}})?(?!\w)"
+)
+"""A name as DICOM and HL7 write it: "ACHESON^MORAG^J"."""
+
+_CARET_CUE: Final = re.compile(r"(?:name|patient|physician|person|(?-i:PN|PID|NK1))(?!\w).{0,60}\Z|0010", re.I)
+_LOGIN_PAIR: Final = re.compile(
+    r"(?<!\w)(?:(?:log(?:ged)?|sign(?:ed)?)[ -]?(?:in|on)|login|creds|credentials?|account|user/pass)"
+    r"(?:[ ][a-z]{2,14}){0,4}?(?:[ ](?:as|with|using|is|are|use)|:)[ ]([^\s/|,:]{2,64})"
+    r"[ ]?(?:(?:/|\||:|,|and)[ ]?|,?[ ]?(?P<says>(?:with[ ](?:the[ ])?)?(?:password|pass|pw)[ :]{1,2}))"
+    r"([^\s/|,]{3,64}?)(?=[.,;]?(?:\s|\Z))",
+    re.I,
+)
+_FORMED: Final = re.compile(r"(?=\D*\d|[^!$#%&*~^+]*[!$#%&*~^+])(?=[^a-z]*[a-z]).", re.I)
 
 # Words that a match of some patterns needs (`first_pass`).
 _LOGGED_WORD: Final = kind(lambda word: word == "user" or word.endswith(("failed", "accepted", "failure")))
@@ -90,9 +96,11 @@ _NOTE_WORD: Final = kind(frozenset({"todo", "fixme", "xxx", "hack", "note"}))
 _IRISH_WORD: Final = kind(lambda word: word == "o" or word.startswith(("mc", "fitz")))
 _ANSWER_WORD: Final = kind(lambda word: word.startswith("question"))
 _PASS_WORD: Final = kind(frozenset({"pass", "password", "pwd", "pw"}))
+_PAIR_WORD: Final = kind(lambda word: word.startswith(("log", "sign", "cred", "account", "user")))
 _QUESTION_WORD: Final = kind(frozenset({"did", "does", "didn", "didnt", "doesn", "doesnt"}))
 _KIN_WORD: Final = kind(re.compile(_RELATIVE).fullmatch)
 _NUMBER_WORD: Final = kind(frozenset({"number", "no", "nr"}))
+_NEAR: Final = 80
 _FEWEST_DIGITS: Final = 4
 _RUNS_OF_PLACE: Final = 4
 
@@ -102,7 +110,7 @@ def find_forms(text: str) -> Iterator[Find]:
     if "\n" in text:
         for match in _SIGNED.finditer(text):
             words = match[1].lower().replace(".", " ").split()
-            if _TEAMS.isdisjoint(words) and any(word not in EVERYDAY or word in WORD_NAMES for word in words):
+            if TEAMS.isdisjoint(words) and any(word not in EVERYDAY or word in WORD_NAMES for word in words):
                 yield *match.span(1), "PERSON"
     if holds(text, _LOGGED_WORD):
         yield from find_all(text, "USERNAME", _LOGGED_IN, group=1)
@@ -119,6 +127,17 @@ def find_forms(text: str) -> Iterator[Find]:
     for match in _LOGIN.finditer(text) if holds(text, _PASS_WORD) else ():
         if FUNCTION_WORDS.isdisjoint((match[1].lower(), match[2].lower())):
             yield *match.span(2), "PASSWORD"
+    for match in _LOGIN_PAIR.finditer(text) if holds(text, _PAIR_WORD) else ():
+        secret = match[3].lower()
+        if _FORMED.match(secret) or (match["says"] and secret not in FUNCTION_WORDS | COMMON_WORDS):
+            yield *match.span(1), "USERNAME"
+            yield *match.span(3), "PASSWORD"
+    for match in _CARETS.finditer(text) if "^" in text else ():
+        parts = re.findall(r"[^\W\d_]+", match[1].lower())
+        may_be = [part not in WORDS or part in WORD_NAMES for part in parts]
+        is_cued = _CARET_CUE.search(text, max(0, match.start() - _NEAR), match.start()) is not None
+        if any(may_be) if is_cued else all(may_be) and any(map(is_listed, parts)):
+            yield match.start(), match.end(), "PERSON"
     if holds(text, NUMERIC):
         if may_hold_capital(text):
             yield from find_all(text, "ID_NUMBER", _INSURANCE)
