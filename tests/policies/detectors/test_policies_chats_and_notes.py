@@ -58,6 +58,14 @@ FOUND = {
         "logged in as ⟦minna⟧ with password ⟦lemonpie⟧",
         "account: ⟦lfinch⟧ | ⟦Teacup-88⟧",
     ),
+    "names that are words": (
+        "can ⟦rose⟧ pick up the kids, ⟦bill⟧ is stuck at work",
+        "⟦grant⟧ is running late, start without him",
+        "staying at ⟦rob⟧s place tonight",
+        "heard from ⟦dean⟧ yet?",
+        "⟦Hope⟧ left before ⟦Summer⟧ got there",
+        "did you tell me about the thing with ⟦Grant⟧",
+    ),
 }
 
 CLEAN = {
@@ -103,6 +111,15 @@ CLEAN = {
         "log in as a user and / or an admin",
         "the login is at /auth / see docs",
         "credentials are username / password pairs",
+    ),
+    "names that are words": (
+        "can hope alone fix this?",
+        "when dawn gets close we leave",
+        "did bill collectors call you",
+        "is summer coming early",
+        "grant was late this year, says the council",
+        "Will the job run before June ends?",
+        "the cook made it with Pepper",
     ),
 }
 

@@ -41,7 +41,7 @@ _PRONOUNS: Final = frozenset({"he", "she", "it", "they", "i", "we", "you", "his"
 _GREETINGS: Final = frozenset({"thanks", "cheers", "hi", "hey", "hello", "dear"})
 _NOUNS: Final = _LISTS["asks_nouns"]
 _KIN: Final = _LISTS["kin"]
-_COMING: Final = frozenset({"came", "comes", "left", "helped", "stayed", "moved", "arrived", "lived", "lives"})
+_COMING: Final = frozenset({"came", "comes", "left", "helped", "stayed", "moved", "arrived", "lived", "lives", "broke"})
 """Verbs of seasons, months and things, too."""
 
 _PARTICLES: Final = _LISTS["particles"]
