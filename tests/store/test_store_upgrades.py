@@ -26,7 +26,7 @@ from flows.running.spec import begin
 from flows.running.unchanged import finish_unchanged
 from pipelines.files import read_json
 from pipelines.graph import GRAPH
-from pipelines.report.numbers import same_figures
+from pipelines.numbers import same_figures
 from reticent import open_run
 
 UP_TO_TRAIN = tuple(GRAPH)[: list(GRAPH).index("train") + 1]
