@@ -39,7 +39,7 @@ _MACHINE: Final = frozenset({"ID_NUMBER", "PHONE_NUMBER", "ADDRESS", "URL", "COD
 """Labels of patterns. Only what is certainly a time stamp, a call of code or a score is left out of them."""
 
 _CERTAIN: Final = frozenset(
-    {"PASSWORD", "SECRET_KEY", "IBAN_CODE", "CREDIT_CARD", "EMAIL_ADDRESS", "IP_ADDRESS", "DATE_OF_BIRTH"}
+    {"PASSWORD", "SECRET_KEY", "IBAN_CODE", "CREDIT_CARD", "EMAIL_ADDRESS", "IP_ADDRESS", "DATE_OF_BIRTH", "AGE"}
 )
 """Labels of finds that are never left out."""
 

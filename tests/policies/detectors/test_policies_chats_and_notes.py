@@ -66,6 +66,27 @@ FOUND = {
         "⟦Hope⟧ left before ⟦Summer⟧ got there",
         "did you tell me about the thing with ⟦Grant⟧",
     ),
+    "dates": (
+        "D.O.B. ⟦21st of June 1979⟧",
+        "d.o.b ⟦2nd of Dec '03⟧, school place wanted",
+        "you were seen on ⟦the twenty-first of August two thousand and nineteen⟧",
+        "birthday: ⟦30th april 88⟧",
+        "wedding on ⟦Aug 9th, ’21⟧",
+    ),
+    "ages above 89": (
+        "⟦92yo⟧ M w/ CHF",
+        "⟦94 y/o⟧ F, fell at home",
+        "⟦93F⟧ with hip fracture",
+        "my nan is ⟦a hundred and one⟧ and still knits",
+        "At ⟦eighty-four⟧ she still swam",
+    ),
+    "names in other scripts": (
+        "Booking under ⟦فاطمة الزهراني⟧ for four",
+        "table under ⟦山本 健太⟧ at eight",
+        "I spoke with ⟦이수민⟧ yesterday",
+        "cheque made out to ⟦นภา ศรีสุข⟧",
+        "the locker belongs to ⟦Зураб⟧",
+    ),
 }
 
 CLEAN = {
@@ -120,6 +141,24 @@ CLEAN = {
         "grant was late this year, says the council",
         "Will the job run before June ends?",
         "the cook made it with Pepper",
+    ),
+    "dates": (
+        "the 2nd of each month",
+        "in the '90s the third of them left",
+        "May the second of these be true",
+        "on the first of the two days",
+    ),
+    "ages above 89": (
+        "ninety-six tests passed",
+        "at ninety degrees the valve opens",
+        "it took 93 years, and 95 percent of the load",
+        "93 F outside today",
+    ),
+    "names in other scripts": (
+        "the Arabic word for book is كتاب",
+        "rename the button to 保存",
+        "the label is under 设置 in the menu",
+        "the verb belongs to Ελληνικά grammar lists",
     ),
 }
 
