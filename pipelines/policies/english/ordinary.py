@@ -11,7 +11,14 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from pipelines.policies.english.code import ATTRIBUTE, SITE, has_listed_name, is_attribute, is_identifier_of_code
+from pipelines.policies.english.code import (
+    ATTRIBUTE,
+    SITE,
+    has_listed_name,
+    is_attribute,
+    is_identifier_of_code,
+    is_no_site,
+)
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, UNITS
 from pipelines.policies.english.cues import CUE_BEFORE, CUE_NEXT, identifies
 from pipelines.policies.english.doses import DOSE, MEASURE, is_number_of_a_thing
@@ -26,7 +33,8 @@ from pipelines.policies.english.known_words import (
     is_title,
 )
 from pipelines.policies.english.name_lists import personal_names
-from pipelines.policies.english.nobody import Row, is_log_time, is_of_nobody, is_quoted, row_of
+from pipelines.policies.english.nobody import Row, is_log_time, is_of_nobody, row_of
+from pipelines.policies.english.rows_of_code import is_quoted
 from pipelines.policies.english.wholes import is_covered, wholes_of
 from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.protocol import PLACEHOLDER, Sentence, Span
@@ -140,6 +148,9 @@ _SEMANTIC: Final = re.compile(r"v?[0-9]{1,3}\.[0-9]{1,3}\.[0-9]")
 _CAMEL: Final = re.compile(
     r"[A-Z][a-z]+[A-Z]\w{0,40}(?:\.[a-z_]\w{0,40}){1,3}|\w{1,40}(?:::\w{1,40}){1,4}[(<]?[0-9]{0,4}"
 )
+_NO_ADDRESS: Final = re.compile(r"::[\w-]*[g-z_(>]|[g-z_]\w*::", re.I)
+"""A name in code with the mark of a short IPv6 address."""
+
 _AFTER_NAME: Final = re.compile(
     rf"(?:['’]s?)?(?: (?:first|second|third)(?= laws?(?!\w)))? (?:{'|'.join(sorted(_LISTS['after_eponym']))})(?!\w)",
     re.I,
@@ -251,8 +262,8 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
         before, after: text next to it.
         dates_and_numbers: ``careful`` or ``identifying``.
     """
-    if label == "IP_ADDRESS" and (_CAMEL.fullmatch(find) or not any(map(str.isalnum, find))):
-        return re.search(r"[g-z_(]|\A\W+\Z", find, re.I) is not None
+    if label == "IP_ADDRESS" and (_NO_ADDRESS.search(find.partition("%")[0]) or not any(map(str.isalnum, find))):
+        return True
     if label == "EMAIL_ADDRESS" and re.fullmatch(r"[\w/-]{1,60}@\d{1,3}\.\d{1,3}\.\d{1,3}", find):
         return True
     if len(find) > _LONGEST or label in _CERTAIN:
@@ -352,7 +363,7 @@ def _is_machine_made(find: str, label: str, before: str, after: str) -> bool:
     if label == "CODE":
         return (_NUMBERED.fullmatch(find) or DOSE.fullmatch(find)) is not None
     if label == "URL":
-        return _CALL.fullmatch(find) is not None or is_attribute(find, before, after)
+        return _CALL.fullmatch(find) is not None or is_no_site(find) or is_attribute(find, before, after)
     if label == "US_DRIVER_LICENSE":
         return sum(map(str.isdigit, find)) < _SHORTEST_LICENCE and not (
             CUE_NEXT.search(before) or _LICENCE.search(before)

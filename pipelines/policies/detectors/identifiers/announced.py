@@ -156,7 +156,7 @@ def _password(
     if whole is None:
         return None
     written = whole[0].rstrip(".,;:?\"'”’")
-    if not _is_password(written.rstrip("!"), pin=pin, marks=marks, says=says, short=short):
+    if not _is_password(written.rstrip("!)"), pin=pin, marks=marks, says=says, short=short):
         return None
     end = whole.start() + len(written)
     phrase = _PHRASE.match(text, whole.start()) if (marks or says) and not pin else None

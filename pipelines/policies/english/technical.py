@@ -1,0 +1,240 @@
+"""Ranges of technical text that say themselves what they are: hashes, versions, algorithms, errors, files and calls.
+
+A hash stands beside its algorithm or a commit, a version beside a word such as "release", a number beside the name of
+a duration or an error. A cue of a secret before a range ("the password is") keeps it masked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from pipelines.policies.english.cues import CUE_NEXT
+from pipelines.policies.english.known_words import runs_of
+from pipelines.policies.english.name_lists import names_somebody
+from pipelines.policies.english.nobody import row_of
+from pipelines.policies.english.word_lists import word_lists
+
+_LISTS: Final = word_lists("technical")
+_ORDINARY: Final = word_lists("ordinary")
+_ROWS: Final = word_lists("rows")
+_SECRET: Final = re.compile(
+    rf"(?<![^\W_])(?:{'|'.join(sorted(_ROWS['secrets']))}|pass|passwd|pwd|pw|user|account|handle)(?: is| was|[\"']?[:=])?\W{{0,3}}\Z",
+    re.I,
+)
+_NEAR: Final = 40
+_DIGIT: Final = re.compile("[0-9]")
+_HASH: Final = re.compile(
+    r"(?<![A-Za-z0-9])(?:[\w./-]{1,60}@)?(?:sha-?(?:1|224|256|384|512)|md5|blake2[bs]|blake3|crc32|ripemd160|xxh64)"
+    r"(?:sums?|[ -](?:hash|sum|digest|checksum))?(?:[:=@-]|[\"'`)]{0,2}(?: ?[:=]| is| of)?[ \t]{1,3}[\"'`]?)"
+    r"(?:[0-9a-f]{8,128}|[A-Za-z0-9+/]{22,88}={0,2})(?![\w+/=-])",
+    re.I,
+)
+_HASHED: Final = ("sha", "md5", "blake", "crc32", "ripemd", "xxh")
+_HEXADECIMAL: Final = re.compile(r"(?<![\w-])(?=[0-9]{0,63}[a-f])(?=[a-f]{0,63}[0-9])[0-9a-f]{7,64}(?![\w-])")
+_ARCHIVES: Final = (
+    ".tar",
+    ".gz",
+    ".zip",
+    ".iso",
+    ".whl",
+    ".deb",
+    ".rpm",
+    ".jar",
+    ".dmg",
+    ".exe",
+    ".img",
+    ".xz",
+    ".apk",
+)
+_KNOWN_UUID: Final = re.compile(
+    r"(?<![\w-])(?:6ba7b81[0-9a-f]-9dad-11d1-80b4-00c04fd430c8|(?:0{8}-0{4}-0{4}-0{4}-0{12}|f{8}-f{4}-f{4}-f{4}-f{12})"
+    r"|[0-9a-f]{8}-0000-1000-8000-00805f9b34fb|[0-9a-f]{8}-0000-0000-c000-000000000046)(?![\w-])",
+    re.I,
+)
+"""Constants: the namespaces of RFC 9562, the empty and the largest UUID, the base UUID of Bluetooth, and that of COM."""
+
+_RELEASE: Final = re.compile(
+    r"(?<!\w)(?:release[sd]?|versions?|ver|firmware|build|driver|kernel|patch|upgrad(?:e|ed|ing)|downgrad(?:e|ed|ing)"
+    r"|standards-version)(?:[ :=]{1,2}(?:from|to|is|version|release)){0,2}[ :=]{1,2}\Z",
+    re.I,
+)
+_FOUR: Final = re.compile(r"(?<![\w.,:/@-])v?[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?![\w/:-]|\.[0-9])")
+_PACKAGED: Final = re.compile(
+    r"(?<![\w.,/@-])(?:[0-9]:)?v?[0-9]{1,3}(?:\.[0-9]{1,4}){1,3}(?:"
+    r"(?:[-+~](?=[0-9.]{0,4}[a-z])[a-z0-9.]{1,16}){1,3}(?:-[0-9]{1,2}(?:\.[0-9]{1,2})?)?"
+    r")(?![\w@/]|-\w|\.[0-9])"
+    r"|(?<![\w.,/@-])(?:[0-9]:)?[0-9]{1,2}(?:\.[0-9]{1,2}){1,2}\.[0-9]{1,3}-[0-9]{1,2}(?:\.[0-9]{1,2})?"
+    r"(?:[+~][a-z0-9.]{1,16}){0,2}(?![\w@/]|-\w|\.[0-9])"
+)
+"""A version of a package, with what a distribution adds: "1:3.6.2-1+deb12u5"."""
+
+_ROUND: Final = re.compile(
+    r"(?<![\w.,+-])(?<![0-9] )[+−-]?[1-9][0-9]{0,2}(?:([ ,.'])000)(?:\1000){1,3}(?![\w-]|[ .,]?[0-9])"
+)
+"""A million or more of something."""
+
+_FLOAT: Final = re.compile(r"(?<![\w.])[-+−]?([0-9]{1,3})\.([0-9]{4,20})(e[-+]?[0-9]{1,3})?(?![\w.]?[0-9a-zA-Z])")
+_MANY: Final = 10
+"""Decimals of a number that was calculated."""
+
+_NUMBERED: Final = re.compile(
+    rf"(?<![^\W_])(?:{'|'.join(sorted(_LISTS['durations']))})(?:[_-](?:ms|ns|us|secs?|seconds?|bytes|kb|mb))?"
+    r"[\"']?(?:[:=]| is| of)?[ \"']{0,2}([0-9]{1,9}(?:\.[0-9]{1,9})?)(?![\w.-]?[0-9])",
+    re.I,
+)
+_TIMED: Final = re.compile(
+    r"(?<![A-Za-z])(?:\w{0,20}(?:_at|_time|_on|[tT]imestamp|epoch|_ts)|ts|[acm]time|iat|exp|nbf)[\"']?(?:[:=]| is| of)?"
+    r"[ \"']{0,2}(1[0-9]{9}(?:[0-9]{3}){0,3})(?![\w.-]?[0-9])",
+    re.I,
+)
+_SOA: Final = re.compile(r"(?<=serial )(?:19|20)[0-9]{8}(?!\w)")
+_ERROR: Final = re.compile(
+    r"(?<!\w)(?:(?:error|errno|sqlstate|hresult|fatal|warning|err!|err)(?: code| no\.?| number)?"
+    r"|(?:exit|return|status|stop|error|result) (?:code|status)|bug ?check)"
+    r"(?:\[|[:=#(]| is){0,2} ?[(\[]?-?(?:0x[0-9a-f]{1,8}|[A-Z]{0,4}-?[0-9]{1,6})(?!\w)(?: ?\([0-9A-Z]{5}\))?[)\]]?",
+    re.I,
+)
+_REGISTERED: Final = re.compile(
+    r"(?<![\w-])(?:CVE-[0-9]{4}-[0-9]{4,7}|CWE-[0-9]{1,4}|KB[0-9]{6,7}|ORA-[0-9]{5}|MS[0-9]{2}-[0-9]{3}"
+    r"|JSR-[0-9]{1,3}|RUSTSEC-[0-9]{4}-[0-9]{4}|GHSA(?:-[0-9a-z]{4}){3}|PEP-[0-9]{1,4}|DSA-[0-9]{4}(?:-[0-9])?)(?![\w-])"
+)
+_OID: Final = re.compile(r"(?<![\w.])(?:1\.[0-3]|2\.(?:5|16|23|999))(?:\.[0-9]{1,6}){2,12}(?![\w.]?[0-9])")
+_OF_OIDS: Final = frozenset({"oid", "oids", "snmp", "asn", "mib", "x509", "ldap", "identifier"})
+_COORDINATES: Final = frozenset(
+    {
+        "lat",
+        "latitude",
+        "lon",
+        "lng",
+        "long",
+        "longitude",
+        "gps",
+        "coordinates",
+        "coords",
+        "location",
+        "geo",
+        "position",
+    }
+)
+_ALGORITHM: Final = re.compile(r"(?<![\w.@-])[A-Za-z][A-Za-z0-9]{0,24}(?:[-_/.][A-Za-z0-9]{1,24}){0,8}(?![\w@-]|\.\w)")
+_PART: Final = re.compile(r"[0-9]+|[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_LONGEST: Final = 5
+"""Digits of the name of an algorithm (X25519)."""
+
+_DOTTED: Final = re.compile(
+    r"(?<![\w@/.-])\.{0,3}[A-Za-z_$][\w$]{0,60}(?:(?:\.|::|->)[A-Za-z_$][\w$]{0,60}){1,6}(?![\w@]|\.\w|-\w|://|/\w)"
+)
+_JOINT: Final = re.compile(r"\.|::|->")
+_PATH: Final = re.compile(r"(?<![\w/.:@-])(/?)([\w.+-]{1,60}(?:/[\w.+@-]{1,60}){1,10})(?![\w@/:]|\.\w)")
+_LONG: Final = 3
+_SITES: Final = frozenset(
+    ["com", "org", "net", "edu", "gov", "io", "info", "biz", "me", "co", "uk", "de", "fr", "dev", "app", "ai"]
+)
+
+
+def technical_ranges(text: str) -> Iterator[tuple[int, int]]:
+    """Yields ranges that no secret word announces."""
+    for start, end in _all(text):
+        if _SECRET.search(text[max(0, start - _NEAR) : start]) is None:
+            yield start, end
+
+
+def _all(text: str) -> Iterator[tuple[int, int]]:
+    if _DIGIT.search(text) is not None:
+        lower = text.lower()
+        if any(word in lower for word in _HASHED):
+            yield from (match.span() for match in _HASH.finditer(text))
+        runs = runs_of(text)
+        is_hashed = not _LISTS["commits"].isdisjoint(runs) or any(mark in lower for mark in _ARCHIVES)
+        if is_hashed and _ROWS["secrets"].isdisjoint(runs - {"key"}):
+            yield from (match.span() for match in _HEXADECIMAL.finditer(text))
+        if "-0000-" in text or "9dad-" in lower or "ffff-" in lower:
+            yield from (match.span() for match in _KNOWN_UUID.finditer(text))
+        yield from _numbers(text)
+        for match in _ALGORITHM.finditer(text):
+            if any(map(str.isdigit, match[0])) and _is_algorithm(match[0]):
+                yield match.span()
+    if "." in text or "::" in text or "->" in text:
+        for match in _DOTTED.finditer(text):
+            if _is_dotted_name(match[0]):
+                yield match.span()
+    if "/" in text:
+        for match in _PATH.finditer(text):
+            if _is_public_path(match[2], is_absolute=bool(match[1])):
+                yield match.span()
+
+
+def _numbers(text: str) -> Iterator[tuple[int, int]]:
+    if "." in text:
+        found = list(_FOUR.finditer(text))
+        is_cued = [_RELEASE.search(text[max(0, match.start() - _NEAR) : match.start()]) is not None for match in found]
+        if any(is_cued) and (all(is_cued) or row_of(text).is_of_nobody):
+            yield from (match.span() for match in found)
+        yield from (match.span() for match in _PACKAGED.finditer(text))
+        yield from _floats(text)
+        if not _OF_OIDS.isdisjoint(runs_of(text)):
+            yield from (match.span() for match in _OID.finditer(text))
+    if "000" in text:
+        for match in _ROUND.finditer(text):
+            if CUE_NEXT.search(text[max(0, match.start() - _NEAR) : match.start()]) is None:
+                yield match.span()
+    runs = runs_of(text)
+    for pattern in (_NUMBERED, _TIMED, _ERROR):
+        yield from (match.span() for match in pattern.finditer(text))
+    if "soa" in runs:
+        yield from (match.span() for match in _SOA.finditer(text))
+    if "-" in text or "KB" in text:
+        yield from (match.span() for match in _REGISTERED.finditer(text))
+
+
+def _floats(text: str) -> Iterator[tuple[int, int]]:
+    """Yields calculated numbers. A number of degrees may be a place on a map."""
+    found = list(_FLOAT.finditer(text))
+    if not found or not _COORDINATES.isdisjoint(runs_of(text)):
+        return
+    is_place = any(int(match[1]) > 1 and match[3] is None for match in found) and len(found) > 1
+    for match in found:
+        if not is_place and (match[3] is not None or len(match[2]) >= _MANY):
+            yield match.span()
+
+
+def _is_algorithm(name: str) -> bool:
+    """Returns true for a name that has only parts of names of algorithms, machines and encodings, and short numbers."""
+    parts = _PART.findall(name)
+    words = [part.lower() for part in parts if not part.isdigit()]
+    return any(len(word) > 1 or word in ("x", "p") for word in words) and all(
+        len(part) <= _LONGEST if part.isdigit() else part.lower() in _LISTS["algorithms"] for part in parts
+    )
+
+
+def _is_dotted_name(name: str) -> bool:
+    """Returns true for a call, an attribute or a file by its form, without a listed name in it."""
+    parts = [part for part in _JOINT.split(name) if part]
+    last = parts[-1].lower()
+    if names_somebody(name):
+        return False
+    if sum(map(str.isdigit, name)) > _LONG or (last in _SITES and not any("_" in part for part in parts)):
+        return False
+    if len(parts[0]) == len(last) == 1:
+        return False
+    if "::" in name or "->" in name or last in _LISTS["extensions"] or parts[0].lower() in _LISTS["modules"]:
+        return True
+    if parts[0].lower() in _ORDINARY["technical"] or parts[0].lower() in _ORDINARY["programs"]:
+        return True
+    return len(last) > 1 and any(
+        "_" in part or (part != part.lower() and not part.istitle() and not part.isupper()) for part in parts
+    )
+
+
+def _is_public_path(path: str, *, is_absolute: bool) -> bool:
+    """Returns true for a path of a system, or one that ends in a file of a program, without a listed name in it."""
+    parts = path.split("/")
+    if is_absolute and parts[0] not in _LISTS["folders"]:
+        return False
+    if not is_absolute and parts[-1].rpartition(".")[2].lower() not in _LISTS["extensions"]:
+        return False
+    if not {"home", "users", "user"}.isdisjoint(part.lower() for part in parts):
+        return False
+    return not any(map(names_somebody, parts))
