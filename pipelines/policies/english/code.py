@@ -159,7 +159,7 @@ def is_identifier_of_code(text: str, start: int, end: int, label: str) -> bool:
 
 
 def is_no_site(find: str) -> bool:
-    """Returns true if a name with dots does not end as the name of a site or of an own network does: "np.linalg.norm"."""
+    """Returns true if a name with dots does not end as that of a site or of an own network: "np.linalg.norm"."""
     if "/" in find or ":" in find or "@" in find or find[:4].lower() == "www.":
         return False
     last = find.strip(".").rpartition(".")[2].lower()

@@ -13,9 +13,11 @@ from typing import Final, NamedTuple
 
 from pipelines.policies.english import rows_of_code
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS, UNITS
+from pipelines.policies.english.cues import CUE_BEFORE
 from pipelines.policies.english.everyday_numbers import STREETS, may_be_part
 from pipelines.policies.english.known_words import WORDS, is_alone, is_word, without_index
 from pipelines.policies.english.name_lists import has_name, names_somebody, personal_names
+from pipelines.policies.english.rows_of_code import MONTHS
 from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.protocol import PLACEHOLDER
 
@@ -114,7 +116,8 @@ _CAPITALS: Final = re.compile(r"(?<![^\W_])[A-Z]{2,5}(?![^\W_])")
 _LETTER: Final = re.compile(r"(?<!\w)[A-Za-z] $")
 _SPECIES: Final = re.compile(r"\([A-Z][a-z]{3,} [a-z]{3,}\)")
 _STAMP: Final = re.compile(
-    r"(?:\d{4}-\d\d-\d\d)?[T ]?(?:\d\d:\d\d:\d\d(?:[.,]\d{1,6})?(?:Z|[+-]\d\d:?\d\d)?)?(?:[ \t]{1,3}[A-Z]{4,8})?"
+    rf"(?:{MONTHS})(?: {{1,2}}\d{{1,2}})?|\d{{1,2}}|"
+    r"(?:\d{4}-\d\d(?:-\d\d)?)?[T ]?(?:\d\d:\d\d:\d\d(?:[.,]\d{1,6})?(?:Z|[+-]\d\d:?\d\d)?)?(?:[ \t]{1,3}[A-Z]{4,8})?"
 )
 _VALUE: Final = re.compile(r"(?<!\w)([A-Za-z][A-Za-z0-9]{0,11})[: ]{1,2}(?=[0-9]{1,3}(?:[./][0-9]{1,3})?(?![0-9-]))")
 """A laboratory value without its number."""
@@ -127,6 +130,10 @@ _LONGEST: Final = 200
 """Characters of a find above which it stays."""
 
 _SEVERAL: Final = 3
+_PART_NUMBER: Final = 12
+"""Characters of the longest number of a part."""
+
+_CODES: Final = frozenset({"CODE", "ADDRESS", "LICENSE_PLATE", "US_DRIVER_LICENSE", "CARDINAL"})
 _TINY: Final = 2
 _LOUDEST: Final = 4
 _ENOUGH: Final = 5
@@ -149,6 +156,8 @@ class Row(NamedTuple):
         is_lab: flag that it has two laboratory values.
         is_of_programs: flag that it tells of a program.
         is_public: flag that it has a word of a date that holds for everybody.
+        is_of_parts: flag that it has a word of parts of a machine.
+        is_of_kinds: flag that it has a word such as "colours", and several of their kinds, which are also names.
         has_tools: flag that it names several languages and tools of programmers, of which some are also names.
     """
 
@@ -160,6 +169,8 @@ class Row(NamedTuple):
     is_of_programs: bool
     is_public: bool
     has_tools: bool
+    is_of_parts: bool
+    is_of_kinds: bool
 
 
 _OF_SOMEBODY: Final = Row(
@@ -171,6 +182,8 @@ _OF_SOMEBODY: Final = Row(
     is_of_programs=False,
     is_public=False,
     has_tools=False,
+    is_of_parts=False,
+    is_of_kinds=False,
 )
 
 
@@ -198,14 +211,16 @@ def row_of(text: str) -> Row:
         is_log=is_log,
         is_lab=is_lab,
         is_of_programs=is_of_programs,
+        is_of_parts=not _ROWS["parts"].isdisjoint(runs),
+        is_of_kinds=not _ROWS["kinds"].isdisjoint(runs) and len(_ROWS["sorts"] & runs) >= _SEVERAL,
         has_tools=len(_ROWS["tools"] & runs) >= _SEVERAL,
         is_public=not _ROWS["public"].isdisjoint(runs) and _ROWS["reader"].isdisjoint(runs),
     )
 
 
-def is_log_time(find: str, row: Row) -> bool:
-    """Returns true for the date or time of a log."""
-    return row.is_log and _STAMP.fullmatch(find) is not None
+def is_log_time(find: str, before: str, row: Row) -> bool:
+    """Returns true for the date or time of a log. The name of a month counts at the start of a line."""
+    return row.is_log and _STAMP.fullmatch(find) is not None and (not find[0].isalpha() or before[-1:] in ("", "\n"))
 
 
 def is_of_nobody(find: str, label: str, before: str, after: str, row: Row, *, quoted: bool = False) -> bool:
@@ -224,6 +239,14 @@ def is_of_nobody(find: str, label: str, before: str, after: str, row: Row, *, qu
         return not _is_beside_name(before, after)
     if row.is_of_programs and _PROGRAM.fullmatch(find) and not (names_somebody(find) or _CUE.search(before)):
         return _NAMED.search(before.rstrip("`~:_")) is None and sum(map(str.isdigit, find)) <= _TINY
+    lower = find.lower()
+    if row.has_tools and lower in _ROWS["tools"]:
+        return True
+    if row.is_of_kinds and lower in _ROWS["sorts"]:
+        return True
+    is_of_part = row.is_of_parts and label in _CODES and len(find) <= _PART_NUMBER and not CUE_BEFORE.search(before)
+    if is_of_part or (label == "US_DRIVER_LICENSE" and row.is_of_programs and not CUE_BEFORE.search(before)):
+        return True
     if label not in _NUMBERS and label not in _NAMES:
         return False
     if _SPECIES.fullmatch(before[-1:] + find + after[:1]):
@@ -277,12 +300,12 @@ def _is_term(piece: str, label: str, row: Row) -> bool:
     """
     bare = piece.strip(".'’^>/")
     lower = bare.lower()
-    is_of_programs = row.is_of_programs or row.is_code
-    if row.has_tools and lower in _ROWS["tools"]:
-        return True
+    is_of_programs = row.is_of_programs or row.is_code or row.is_of_parts
     if is_of_programs and _PROGRAM.fullmatch(piece) and not names_somebody(piece):
         return True
     if bare.isupper() and not bare.isdecimal():
+        if row.is_of_parts and any(map(str.isdigit, bare)) and len(bare) <= _PART_NUMBER:
+            return True
         if (
             is_of_programs
             and (label != "PERSON" or is_word(bare))

@@ -224,7 +224,7 @@ def _is_weak(
     return (
         is_known(find, label, before, after, facts)
         or (by_model and is_made_of_words(find, label, before, after, facts))
-        or is_log_time(find, row)
+        or is_log_time(find, before, row)
         or (
             is_of_nobody(find, label, before, after, row, quoted=quoted)
             and (

@@ -11,9 +11,11 @@ from typing import Final
 from pipelines.policies.english.word_lists import word_lists
 
 _PROGRAMS: Final = word_lists("rows")["programs"]
+MONTHS: Final = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
 _LOG: Final = re.compile(
     r"(?:\A|\n)[\[(]?(?:(?:level=)?(?:ERROR|WARN(?:ING)?|INFO|DEBUG|TRACE|FATAL)\W{1,4})?"
-    r"(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d|\d\d:\d\d:\d\d(?:[.,]\d{1,6})?Z?[ \t]{1,3}[\[(|]?"
+    rf"(?:(?:{MONTHS}) [ \d]\d \d\d:\d\d:\d\d|"
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d|\d\d:\d\d:\d\d(?:[.,]\d{1,6})?Z?[ \t]{1,3}[\[(|]?"
     r"(?:ERROR|WARN(?:ING)?|INFO|DEBUG|TRACE|FATAL|NOTICE|CRITICAL)(?!\w))"
 )
 _SYNTAX: Final = re.compile(

@@ -193,6 +193,8 @@ def _is_user(
 
 def _is_password(value: str, *, pin: bool, marks: bool, says: bool, short: bool) -> bool:
     plain = value.lower()
+    if plain.endswith(("error", "exception")):
+        return False
     if pin:
         return any(map(str.isdigit, value)) and len(value) >= 3 and (marks or says or len(value) in (4, 6))
     if marks and not short:
