@@ -239,10 +239,8 @@ def is_of_nobody(find: str, label: str, before: str, after: str, row: Row, *, qu
         return not _is_beside_name(before, after)
     if row.is_of_programs and _PROGRAM.fullmatch(find) and not (names_somebody(find) or _CUE.search(before)):
         return _NAMED.search(before.rstrip("`~:_")) is None and sum(map(str.isdigit, find)) <= _TINY
-    lower = find.lower()
-    if row.has_tools and lower in _ROWS["tools"]:
-        return True
-    if row.is_of_kinds and lower in _ROWS["sorts"]:
+    listed = (_ROWS["tools"] if row.has_tools else frozenset()) | (_ROWS["sorts"] if row.is_of_kinds else frozenset())
+    if listed and all(word in listed or word in FUNCTION_WORDS for word in _WORD.findall(find.lower())):
         return True
     is_of_part = row.is_of_parts and label in _CODES and len(find) <= _PART_NUMBER and not CUE_BEFORE.search(before)
     if is_of_part or (label == "US_DRIVER_LICENSE" and row.is_of_programs and not CUE_BEFORE.search(before)):
@@ -281,13 +279,14 @@ def is_of_nobody(find: str, label: str, before: str, after: str, row: Row, *, qu
         and not bare.isupper()
     ):
         return True
-    if _PLACED.search(before) or any(word.lower() in _PREMISES and not word.isupper() for word in words):
+    is_placed = _PLACED.search(before) is not None and not (row.is_of_programs and bare.isupper() and is_word(bare))
+    if is_placed or any(word.lower() in _PREMISES and not word.isupper() for word in words):
         return False
     if key in _KNOWN and not bare.islower() and not (row.is_soft and key in _TERMS_OF_FIELDS):
         return not bare.isupper() or key in _TECHNICAL
     if len(words) > 1 and words[-1].lower() in _LISTS["heads"] and (bare[0].isupper() or bare != find):
         return all(piece.lower() in _IN_PHRASES for piece in words)
-    if row.is_soft and not bare.isupper():
+    if row.is_soft and not (bare.isupper() or row.is_of_programs):
         return False
     is_scale = any(map(str.isdigit, bare + after[:4]))
     return all((is_scale and piece.lower() in _SCALES) or _is_term(piece, label, row) for piece in pieces)
@@ -310,7 +309,7 @@ def _is_term(piece: str, label: str, row: Row) -> bool:
             is_of_programs
             and (label != "PERSON" or is_word(bare))
             and len(bare) <= _ENOUGH
-            and not _has_listed_name(bare)
+            and not names_somebody(bare)
         ):
             return True
         return lower in _TECHNICAL or _ROMAN.fullmatch(bare) is not None

@@ -46,7 +46,8 @@ _RELEASE: Final = re.compile(
 _FOUR: Final = re.compile(r"(?<![\w.,:/@-])v?[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?![\w/:-]|\.[0-9])")
 _BROWSER: Final = re.compile(r"(?<![\w.,:@-])[1-9][0-9]{0,2}\.[0-9]\.[0-9]{4,5}\.[0-9]{1,3}(?![\w:-]|\.[0-9])")
 _PACKAGED: Final = re.compile(
-    r"(?<![\w.,/@-])(?:[0-9]:)?v?[0-9]{1,3}(?:\.[0-9]{1,4}){1,3}(?:"
+    r"(?<![\w.,/@-])v[0-9]{1,3}(?:\.[0-9]{1,5}){1,3}(?![\w@/]|-\w|\.[0-9])"
+    r"|(?<![\w.,/@-])(?:[0-9]:)?v?[0-9]{1,3}(?:\.[0-9]{1,4}){1,3}(?:"
     r"(?:-[0-9]{1,3})?(?:[-+~](?=[0-9.]{0,4}[a-z])[a-z0-9.]{1,16}){1,3}(?:-[0-9]{1,2}(?:\.[0-9]{1,2})?)?"
     r")(?![\w@/]|-\w|\.[0-9])"
     r"|(?<![\w.,/@-])(?:[0-9]:)?[0-9]{1,2}(?:\.[0-9]{1,2}){1,2}\.[0-9]{1,3}-[0-9]{1,2}(?:\.[0-9]{1,2})?"
@@ -66,7 +67,7 @@ _MACHINE_NUMBER: Final = re.compile(r"[0-9]{4}|[0-9] [0-9]{3}|0x|sqlstate|[0-9]e
 """A first test for numbers that need more than the rules of everyday numbers."""
 
 _ROUND: Final = re.compile(
-    r"(?<![\w.,+-])(?<![0-9] )[+−-]?[1-9][0-9]{0,2}(?:([ ,.'])000)(?:\1000){1,3}(?![\w-]|[ .,]?[0-9])"
+    r"(?<![\w.,+-])(?<![0-9] )[+−-]?[1-9][0-9]{0,2}(?:([ ,.'])000)(?:(?:\1)000){1,3}(?![\w-]|[ .,]?[0-9])"
 )
 """A million or more of something."""
 
@@ -98,11 +99,10 @@ _REGISTERED: Final = re.compile(
 )
 _OID: Final = re.compile(r"(?<![\w.])(?:1\.[0-3]|2\.(?:5|16|23|999))(?:\.[0-9]{1,6}){2,12}(?![\w.]?[0-9])")
 _OF_OIDS: Final = frozenset({"oid", "oids", "snmp", "asn", "mib", "x509", "ldap", "identifier"})
-_ALGORITHM: Final = re.compile(r"(?<![\w.@-])[A-Za-z][A-Za-z0-9]{0,24}(?:[-_/.][A-Za-z0-9]{1,24}){0,8}(?![\w@-]|\.\w)")
+_ALGORITHM: Final = re.compile(
+    r"(?<![\w.@-])[A-Za-z][A-Za-z0-9]{0,24}(?:[-_/.][A-Za-z0-9]{1,24}){0,8}(?![\w@!$#*-]|\.\w)"
+)
 _PART: Final = re.compile(r"[0-9]+|[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_LONGEST: Final = 5
-"""Digits of the name of an algorithm (X25519)."""
-
 _DOTTED: Final = re.compile(
     r"(?<![\w@/.-])\.{0,3}[A-Za-z_$][\w$]{0,60}(?:(?:\.|::|->)[A-Za-z_$][\w$]{0,60}){1,6}(?![\w@]|\.\w|-\w|://|/\w)"
 )
@@ -112,11 +112,15 @@ _SITE: Final = re.compile(
 _HEADER: Final = re.compile(r"^[ |]{0,4}[A-Za-z_]{2,30}(?:[ ]?[,;|\t][ ]?[A-Za-z_]{2,30}){2,30}[ |]{0,4}$", re.M)
 _CELL: Final = re.compile(r"[^,;|\t]+")
 _LONG_NUMBER: Final = re.compile("[0-9]{7}")
+_LETTERS: Final = re.compile(r"[^\W\d_]+")
+_ABBREVIATED: Final = re.compile("[0-9a-f]{7,12} (?=[A-Z])")
+"""A commit before its title."""
+
 _FIELDS: Final = frozenset[str]().union(*word_lists("fields").values()) | _ROWS["columns"]
 _OF_USERS: Final = frozenset({"user", "users", "u", "profile"})
 _JOINT: Final = re.compile(r"\.|::|->")
 _PATH: Final = re.compile(
-    r"(?<![\w/.:@-])(/?)([\w.+-]{1,60}(?:/[\w.+@-]{1,60}){0,10}(?:::[A-Za-z_]\w{0,80}){0,3})(?![\w@/:]|\.\w)"
+    r"(?<![\w/.:@-])(/?)([\w.+~-]{1,80}(?:/[\w.+~@-]{1,80}){0,10}(?:::[A-Za-z_]\w{0,80}){0,3})(?![\w@/:]|\.\w)"
 )
 _MOST_DIGITS: Final = 3
 
@@ -137,6 +141,9 @@ def _all(text: str) -> Iterator[tuple[int, int]]:
         is_hashed = not _LISTS["commits"].isdisjoint(runs) or any(f".{end}" in lower for end in _LISTS["archives"])
         if is_hashed and _ROWS["secrets"].isdisjoint(runs - {"key"}):
             yield from (match.span() for match in _HEXADECIMAL.finditer(text))
+        commit = _ABBREVIATED.match(text)
+        if commit is not None and row_of(text).is_of_programs:
+            yield commit.span()
         if "-0000-" in text or "9dad-" in lower or "ffff-" in lower:
             yield from (match.span() for match in _KNOWN_UUID.finditer(text))
         yield from _numbers(text)
@@ -147,7 +154,7 @@ def _all(text: str) -> Iterator[tuple[int, int]]:
         for match in _DOTTED.finditer(text):
             if _is_dotted_name(match[0]):
                 yield match.span()
-    if "/" in text or "::" in text:
+    if "/" in text or "::" in text or "_" in text:
         for match in _PATH.finditer(text):
             if _is_public_path(match[2], is_absolute=bool(match[1])):
                 yield match.span()
@@ -201,11 +208,15 @@ def _floats(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_algorithm(name: str) -> bool:
-    """Returns true for a name that has only parts of names of algorithms, machines and encodings, and short numbers."""
-    parts = _PART.findall(name)
-    words = [part.lower() for part in parts if not part.isdigit()]
-    return any(len(word) > 1 or word in ("x", "p") for word in words) and all(
-        len(part) <= _LONGEST if part.isdigit() else part.lower() in _LISTS["algorithms"] for part in parts
+    """Returns true for a name of an algorithm, a machine or an encoding, with short numbers."""
+    if name.lower() in _LISTS["algorithms"]:
+        return True
+    parts = [part.lower() for part in _PART.findall(name)]
+    return not _LISTS["algorithms"].isdisjoint(parts) and all(
+        len(part) <= _MOST_DIGITS or part in _LISTS["sizes"]
+        if part.isdigit()
+        else part in _LISTS["algorithms"] or part in _LISTS["beside"]
+        for part in parts
     )
 
 
@@ -235,11 +246,19 @@ def _is_public_path(path: str, *, is_absolute: bool) -> bool:
     parts = path.partition("::")[0].split("/")
     if is_absolute and parts[0] not in _LISTS["folders"]:
         return False
-    if not is_absolute and parts[-1].rpartition(".")[2].lower() not in _LISTS["extensions"]:
-        return False
+    ending = parts[-1].rpartition(".")[2].lower()
+    if not is_absolute and ending not in _LISTS["extensions"]:
+        words = [word for part in parts for word in _LETTERS.findall(part)]
+        if ending not in _LISTS["documents"] or not all(map(_is_plain, words)) or _LONG_NUMBER.search(path):
+            return False
     if not {"home", "users", "user"}.isdisjoint(part.lower() for part in parts):
         return False
     return not any(map(names_somebody, [*parts, *path.split("::")[1:]]))
+
+
+def _is_plain(word: str) -> bool:
+    lower = word.lower()
+    return len(word) == 1 or lower in _ROWS["programs"] or lower in _ORDINARY["programs"] or is_word(word)
 
 
 def _is_public_page(host: str, path: str) -> bool:

@@ -16,6 +16,7 @@ from pipelines.policies.english.common_words import (
     NUMBER_WORDS,
     PARTICIPLES,
 )
+from pipelines.policies.english.known_words import is_word
 from pipelines.policies.english.word_lists import word_lists
 
 _LISTS: Final = word_lists("identifiers")
@@ -222,6 +223,7 @@ def _is_code(value: str, *, named: bool, marks: bool, says: bool, number: bool) 
         or not 4 <= len(value) <= 14
         or value.lower() in _PLAIN
         or value.lower() in _NO_VALUE
+        or (value.endswith("ed") and is_word(value))
     ):
         return False
     return (marks or says) and (value.isupper() or (named and not number))
