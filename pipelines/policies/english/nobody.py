@@ -302,13 +302,13 @@ def _is_term(piece: str, label: str, row: Row) -> bool:
     is_of_programs = row.is_of_programs or row.is_code or row.is_of_parts
     if is_of_programs and _PROGRAM.fullmatch(piece) and not names_somebody(piece):
         return True
+    if row.is_of_parts and any(map(str.isdigit, bare)) and len(bare) <= _PART_NUMBER and not bare.isdecimal():
+        return True
     if bare.isupper() and not bare.isdecimal():
-        if row.is_of_parts and any(map(str.isdigit, bare)) and len(bare) <= _PART_NUMBER:
-            return True
         if (
             is_of_programs
             and (label != "PERSON" or is_word(bare))
-            and len(bare) <= _ENOUGH
+            and (len(bare) <= _ENOUGH or "_" in bare)
             and not names_somebody(bare)
         ):
             return True

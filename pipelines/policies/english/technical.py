@@ -226,9 +226,9 @@ def _is_dotted_name(name: str) -> bool:
     last = parts[-1].lower()
     if names_somebody(name):
         return False
-    if sum(map(str.isdigit, name)) > _MOST_DIGITS or (
-        last in _LISTS["sites"] and not any("_" in part for part in parts)
-    ):
+    if sum(map(str.isdigit, name)) > _MOST_DIGITS or last in _LISTS["sites"]:
+        return False
+    if last in _LISTS["documents"] and not all(map(_is_plain, _LETTERS.findall(name))):
         return False
     if len(parts[0]) == len(last) == 1:
         return False
