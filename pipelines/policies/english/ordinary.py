@@ -13,7 +13,6 @@ from typing import Final
 
 from pipelines.policies.english.code import (
     ATTRIBUTE,
-    SITE,
     has_listed_name,
     is_attribute,
     is_identifier_of_code,
@@ -145,9 +144,6 @@ _AT_A_TIME: Final = re.compile(r"(?<!\w)(?:at|by|from|in|until|after|around|per|
 _SEMANTIC: Final = re.compile(r"v?[0-9]{1,3}\.[0-9]{1,3}\.[0-9]")
 """A version of three numbers. A date would end in two or four digits."""
 
-_CAMEL: Final = re.compile(
-    r"[A-Z][a-z]+[A-Z]\w{0,40}(?:\.[a-z_]\w{0,40}){1,3}|\w{1,40}(?:::\w{1,40}){1,4}[(<]?[0-9]{0,4}"
-)
 _NO_ADDRESS: Final = re.compile(r"::[\w-]*[g-z_(>]|[g-z_]\w*::", re.I)
 """A name in code with the mark of a short IPv6 address."""
 
@@ -282,9 +278,6 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
     if not any(map(str.isalnum, find)):
         return True
     if has_digit and (_SEMANTIC.fullmatch(find) or (_NUMBERED.fullmatch(find) and not _is_announced(before))):
-        return True
-    may_be_camel = "." in find or "::" in find
-    if may_be_camel and _CAMEL.fullmatch(find) and not has_listed_name(find) and not SITE.fullmatch(find):
         return True
     if _EXCEPTION.fullmatch(find) or _FLAG.fullmatch(find) or (has_digit and _is_short_code(find, before, after)):
         return not _is_announced(before)

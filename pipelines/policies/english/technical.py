@@ -107,7 +107,8 @@ _DOTTED: Final = re.compile(
     r"(?<![\w@/.-])\.{0,3}[A-Za-z_$][\w$]{0,60}(?:(?:\.|::|->)[A-Za-z_$][\w$]{0,60}){1,6}(?![\w@]|\.\w|-\w|://|/\w)"
 )
 _SITE: Final = re.compile(
-    r"https?://((?:[a-z0-9-]{1,40}\.){1,4}[a-z]{2,8})((?:/[\w.+%!-]{0,80}){0,10}(?:#[\w.+-]{0,80})?)(?![\w?&=@])", re.I
+    r"https?://((?:[a-z0-9-]{1,40}\.){1,4}[a-z]{2,8})((?:/[\w.+%!-]{0,80}){0,10}(?:#[\w.+-]{0,80})?)(?=[\s)>\]\"'`,;]|\.?(?:\s|\Z))",
+    re.I,
 )
 _HEADER: Final = re.compile(r"^[ |]{0,4}[A-Za-z_]{2,30}(?:[ ]?[,;|\t][ ]?[A-Za-z_]{2,30}){2,30}[ |]{0,4}$", re.M)
 _CELL: Final = re.compile(r"[^,;|\t]+")
@@ -264,7 +265,8 @@ def _is_plain(word: str) -> bool:
 def _is_public_page(host: str, path: str) -> bool:
     """Returns true for a page of a site of documentation, without a listed name or a long number in it."""
     parts, folders = host.split("."), path.split("/")
-    if not any(".".join(parts[at:]) in _LISTS["hosts"] for at in range(len(parts) - 1)):
+    at = next((at for at in range(len(parts) - 1) if ".".join(parts[at:]) in _LISTS["hosts"]), None)
+    if at is None or not all(part == "www" or _is_plain(part) for part in parts[:at]):
         return False
     return _OF_USERS.isdisjoint(folders) and not any(map(names_somebody, folders)) and not _LONG_NUMBER.search(path)
 
