@@ -117,7 +117,8 @@ _LETTER: Final = re.compile(r"(?<!\w)[A-Za-z] $")
 _SPECIES: Final = re.compile(r"\([A-Z][a-z]{3,} [a-z]{3,}\)")
 _STAMP: Final = re.compile(
     rf"(?:{MONTHS})(?: {{1,2}}\d{{1,2}})?|\d{{1,2}}|"
-    r"(?:\d{4}-\d\d(?:-\d\d)?)?[T ]?(?:\d\d:\d\d:\d\d(?:[.,]\d{1,6})?(?:Z|[+-]\d\d:?\d\d)?)?(?:[ \t]{1,3}[A-Z]{4,8})?"
+    r"(?:\d{4}-(?:0[1-9]|1[0-2])(?:-\d\d)?)?[T ]?"
+    r"(?:\d\d:\d\d:\d\d(?:[.,]\d{1,6})?(?:Z|[+-]\d\d:?\d\d)?)?(?:[ \t]{1,3}[A-Z]{4,8})?"
 )
 _VALUE: Final = re.compile(r"(?<!\w)([A-Za-z][A-Za-z0-9]{0,11})[: ]{1,2}(?=[0-9]{1,3}(?:[./][0-9]{1,3})?(?![0-9-]))")
 """A laboratory value without its number."""

@@ -31,7 +31,7 @@ from pipelines.policies.english.known_words import (
     is_made_of_words,
     is_title,
 )
-from pipelines.policies.english.name_lists import personal_names
+from pipelines.policies.english.name_lists import names_somebody, personal_names
 from pipelines.policies.english.nobody import Row, is_log_time, is_of_nobody, row_of
 from pipelines.policies.english.rows_of_code import is_quoted
 from pipelines.policies.english.wholes import is_covered, wholes_of
@@ -123,15 +123,12 @@ _LABORATORY: Final = (
 ) | {"index", "scale"}
 _DECIMAL: Final = re.compile(r"[0-9]{1,2}\.[0-9]{2}")
 _LICENCE: Final = re.compile(r"licen[cs]e|driver|\bDL\b", re.I)
-_SHORTEST_LICENCE: Final = 4
-"""Digits of a driver's licence that no word announces."""
-
+_SHORTEST_LICENCE: Final = 4  # digits of a driver's licence that no word announces
 _SPINE: Final = re.compile(r"(?<![\w-])(?:[CTLS][0-9]{1,2}|John)-[CTLS]?[0-9]{1,2}(?![\w-])")
 """Parts of the spine: "L4-L5"."""
 
 _DISC: Final = re.compile(r"[CTLS][0-9]{1,2}/[CTLS]?[0-9]{1,2}")
 """A disc of the spine: "L4/5". Before a street, "L4/5" is a floor and a number."""
-
 
 _STAMP: Final = re.compile(r"1[0-9]{9}(?:[0-9]{3})?(?:\.[0-9]{1,9})?(?: -?[0-9]{1,4}\.[0-9]{1,6})?")
 _SHORTEST_STAMP: Final = 10
@@ -393,7 +390,9 @@ def _is_time_stamp(find: str, before: str, dates_and_numbers: str) -> bool:
 
 
 def _is_code(find: str) -> bool:
-    """Returns true for code without a string, a capitalised word, a long number or an address in it."""
+    """Returns true for a constant, and code without a string, a capitalised word, a long number or an address."""
+    if "_" in find and find.isupper() and find[-1].isalpha():
+        return not names_somebody(find)
     if _CODE.search(find) is None or _HAS_ID.search(find) or _NOT_CODE.search(find):
         return False
     return not has_listed_name(find)

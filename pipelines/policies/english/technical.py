@@ -104,7 +104,8 @@ _ALGORITHM: Final = re.compile(
 )
 _PART: Final = re.compile(r"[0-9]+|[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _DOTTED: Final = re.compile(
-    r"(?<![\w@/.-])\.{0,3}[A-Za-z_$][\w$]{0,60}(?:(?:\.|::|->)[A-Za-z_$][\w$]{0,60}){1,6}(?![\w@]|\.\w|-\w|://|/\w)"
+    r"(?<![\w@/.-])\.{0,3}[A-Za-z_$][\w$]{0,60}(?:(?:\.|::|->)[A-Za-z_$][\w$]{0,60}){1,6}"
+    r"(?:[(<][0-9]{1,4})?(?![\w@]|\.\w|-\w|://|/\w)"
 )
 _SITE: Final = re.compile(
     r"https?://((?:[a-z0-9-]{1,40}\.){1,4}[a-z]{2,8})((?:/[\w.+%!-]{0,80}){0,10}(?:#[\w.+-]{0,80})?)(?=[\s)>\]\"'`,;]|\.?(?:\s|\Z))",
@@ -119,6 +120,7 @@ _ABBREVIATED: Final = re.compile("[0-9a-f]{7,12} (?=[A-Z])")
 
 _FIELDS: Final = frozenset[str]().union(*word_lists("fields").values()) | _ROWS["columns"]
 _OF_USERS: Final = frozenset({"user", "users", "u", "profile"})
+_ARGUMENT: Final = re.compile("[(<].*")
 _JOINT: Final = re.compile(r"\.|::|->")
 _PATH: Final = re.compile(
     r"(?<![\w/.:@-])(/?)([\w.+~-]{1,80}(?:/[\w.+~@-]{1,80}){0,10}(?:::[A-Za-z_]\w{0,80}){0,3})(?![\w@/:]|\.\w)"
@@ -223,7 +225,7 @@ def _is_algorithm(name: str) -> bool:
 
 def _is_dotted_name(name: str) -> bool:
     """Returns true for a call, an attribute or a file by its form, without a listed name in it."""
-    parts = [part for part in _JOINT.split(name) if part]
+    parts = [part for part in _JOINT.split(_ARGUMENT.sub("", name)) if part]
     last = parts[-1].lower()
     if names_somebody(name):
         return False

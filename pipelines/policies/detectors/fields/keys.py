@@ -84,11 +84,6 @@ def kinds_of(key: str) -> frozenset[str]:
     return frozenset()
 
 
-def is_known_name(key: str) -> bool:
-    """Returns true if a whole name in camel, snake or kebab case is a known name of a field: ``date_of_birth``."""
-    return "".join(parts_of(key)) in _KINDS_OF
-
-
 def may_end_secret(word: str) -> bool:
     """Returns true if a run of letters and digits may be the last one of a name of a secret or a phrase.
 

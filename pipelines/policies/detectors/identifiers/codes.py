@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
-from pipelines.policies.detectors.fields.keys import is_known_name
 from pipelines.policies.detectors.finds import Find
 from pipelines.policies.detectors.first_pass import NUMERIC, count, holds, kind, may_hold_capital
 from pipelines.policies.english.common_words import COMMON_WORDS, UNITS
@@ -48,6 +47,7 @@ _ENOUGH: Final = 6
 _PIECE: Final = re.compile(r"\S+")
 _CONSONANTS: Final = re.compile("[b-df-hj-np-tv-z]+", re.I)
 _PROGRAMS: Final = word_lists("rows")["programs"] | word_lists("ordinary")["programs"]
+_FIELDS: Final = frozenset[str]().union(*word_lists("fields").values())
 _LONG_PART: Final = 3
 _MAX_BARE: Final = 40
 _MAX_PIECES: Final = 5
@@ -128,7 +128,7 @@ def _kind_of_chunk(chunk: str) -> str | None:
     pieces = re.split(r"[-–_/#]", chunk)
     if "_" in chunk:
         words = [piece.lower() for piece in pieces if piece]
-        is_prose = all(word in COMMON_WORDS for word in words) or is_known_name(chunk)
+        is_prose = all(word in COMMON_WORDS for word in words) or "".join(words) in _FIELDS
         is_prose = is_prose or (
             not _PROGRAMS.isdisjoint(words) and all(word in _PROGRAMS or is_word(word) for word in words)
         )
