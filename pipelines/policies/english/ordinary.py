@@ -11,7 +11,13 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from pipelines.policies.english.code import ATTRIBUTE, SITE, has_listed_name, is_attribute, is_identifier_of_code
+from pipelines.policies.english.code import (
+    ATTRIBUTE,
+    has_listed_name,
+    is_attribute,
+    is_identifier_of_code,
+    is_no_site,
+)
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, UNITS
 from pipelines.policies.english.cues import CUE_BEFORE, CUE_NEXT, identifies
 from pipelines.policies.english.doses import DOSE, MEASURE, is_number_of_a_thing
@@ -25,8 +31,9 @@ from pipelines.policies.english.known_words import (
     is_made_of_words,
     is_title,
 )
-from pipelines.policies.english.name_lists import personal_names
-from pipelines.policies.english.nobody import Row, is_log_time, is_of_nobody, is_quoted, row_of
+from pipelines.policies.english.name_lists import names_somebody, personal_names
+from pipelines.policies.english.nobody import Row, is_log_time, is_of_nobody, row_of
+from pipelines.policies.english.rows_of_code import is_quoted
 from pipelines.policies.english.wholes import is_covered, weak_wholes_of, wholes_of
 from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.protocol import PLACEHOLDER, Sentence, Span
@@ -116,15 +123,12 @@ _LABORATORY: Final = (
 ) | {"index", "scale"}
 _DECIMAL: Final = re.compile(r"[0-9]{1,2}\.[0-9]{2}")
 _LICENCE: Final = re.compile(r"licen[cs]e|driver|\bDL\b", re.I)
-_SHORTEST_LICENCE: Final = 4
-"""Digits of a driver's licence that no word announces."""
-
+_SHORTEST_LICENCE: Final = 4  # digits of a driver's licence that no word announces
 _SPINE: Final = re.compile(r"(?<![\w-])(?:[CTLS][0-9]{1,2}|John)-[CTLS]?[0-9]{1,2}(?![\w-])")
 """Parts of the spine: "L4-L5"."""
 
 _DISC: Final = re.compile(r"[CTLS][0-9]{1,2}/[CTLS]?[0-9]{1,2}")
 """A disc of the spine: "L4/5". Before a street, "L4/5" is a floor and a number."""
-
 
 _STAMP: Final = re.compile(r"1[0-9]{9}(?:[0-9]{3})?(?:\.[0-9]{1,9})?(?: -?[0-9]{1,4}\.[0-9]{1,6})?")
 _SHORTEST_STAMP: Final = 10
@@ -137,9 +141,9 @@ _AT_A_TIME: Final = re.compile(r"(?<!\w)(?:at|by|from|in|until|after|around|per|
 _SEMANTIC: Final = re.compile(r"v?[0-9]{1,3}\.[0-9]{1,3}\.[0-9]")
 """A version of three numbers. A date would end in two or four digits."""
 
-_CAMEL: Final = re.compile(
-    r"[A-Z][a-z]+[A-Z]\w{0,40}(?:\.[a-z_]\w{0,40}){1,3}|\w{1,40}(?:::\w{1,40}){1,4}[(<]?[0-9]{0,4}"
-)
+_NO_ADDRESS: Final = re.compile(r"::[\w-]*[g-z_(>]|[g-z_]\w*::", re.I)
+"""A name in code with the mark of a short IPv6 address."""
+
 _AFTER_NAME: Final = re.compile(
     rf"(?:['’]s?)?(?: (?:first|second|third)(?= laws?(?!\w)))? (?:{'|'.join(sorted(_LISTS['after_eponym']))})(?!\w)",
     re.I,
@@ -209,7 +213,7 @@ def _is_weak(
     return (
         is_known(find, label, before, after, facts)
         or (by_model and is_made_of_words(find, label, before, after, facts))
-        or is_log_time(find, row)
+        or is_log_time(find, before, row)
         or (
             is_of_nobody(find, label, before, after, row, quoted=quoted)
             and (
@@ -247,8 +251,8 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
         before, after: text next to it.
         dates_and_numbers: ``careful`` or ``identifying``.
     """
-    if label == "IP_ADDRESS" and (_CAMEL.fullmatch(find) or not any(map(str.isalnum, find))):
-        return re.search(r"[g-z_(]|\A\W+\Z", find, re.I) is not None
+    if label == "IP_ADDRESS" and (_NO_ADDRESS.search(find.partition("%")[0]) or not any(map(str.isalnum, find))):
+        return True
     if label == "EMAIL_ADDRESS" and re.fullmatch(r"[\w/-]{1,60}@\d{1,3}\.\d{1,3}\.\d{1,3}", find):
         return True
     if len(find) > _LONGEST or label in _CERTAIN:
@@ -269,9 +273,6 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
     if not any(map(str.isalnum, find)):
         return True
     if has_digit and (_SEMANTIC.fullmatch(find) or (_NUMBERED.fullmatch(find) and not _is_announced(before))):
-        return True
-    may_be_camel = "." in find or "::" in find
-    if may_be_camel and _CAMEL.fullmatch(find) and not has_listed_name(find) and not SITE.fullmatch(find):
         return True
     if _EXCEPTION.fullmatch(find) or _FLAG.fullmatch(find) or (has_digit and _is_short_code(find, before, after)):
         return not _is_announced(before)
@@ -355,7 +356,7 @@ def _is_machine_made(find: str, label: str, before: str, after: str) -> bool:
     if label == "CODE":
         return (_NUMBERED.fullmatch(find) or DOSE.fullmatch(find)) is not None
     if label == "URL":
-        return _CALL.fullmatch(find) is not None or is_attribute(find, before, after)
+        return _CALL.fullmatch(find) is not None or is_no_site(find) or is_attribute(find, before, after)
     if label == "US_DRIVER_LICENSE":
         return sum(map(str.isdigit, find)) < _SHORTEST_LICENCE and not (
             CUE_NEXT.search(before) or _LICENCE.search(before)
@@ -392,7 +393,9 @@ def _is_time_stamp(find: str, before: str, dates_and_numbers: str) -> bool:
 
 
 def _is_code(find: str) -> bool:
-    """Returns true for code without a string, a capitalised word, a long number or an address in it."""
+    """Returns true for a constant, and code without a string, a capitalised word, a long number or an address."""
+    if "_" in find and find.isupper() and find[-1].isalpha():
+        return not names_somebody(find)
     if _CODE.search(find) is None or _HAS_ID.search(find) or _NOT_CODE.search(find):
         return False
     return not has_listed_name(find)

@@ -16,6 +16,7 @@ from pipelines.policies.english.common_words import (
     NUMBER_WORDS,
     PARTICIPLES,
 )
+from pipelines.policies.english.known_words import is_word
 from pipelines.policies.english.word_lists import word_lists
 
 _LISTS: Final = word_lists("identifiers")
@@ -83,8 +84,8 @@ _WRITTEN: Final = re.compile(
 
 _MONTH_WORD: Final = kind(re.compile(_MONTH).fullmatch)
 _BIRTH: Final = re.compile(
-    r"(?:is|was|on|[:=–-]){0,2}[ \t:]{0,3}(?:on )?(\d{1,4}(?:[-/. ]{1,2}|(?:st|nd|rd|th)?(?: of)? )(?:\d{1,2}|[A-Za-z]{3,9})"
-    r"[-/., ]{1,3}['’]?\d{2,4}|[A-Za-z]{3,9}\.? \d{1,2}(?:st|nd|rd|th)?,? ['’]?\d{2,4}|\d{6,8})(?!\w)",
+    r"(?:is|was|on|[:=–-]){0,2}[ \t:]{0,3}(?:on )?(\d{1,4}(?:[-/. ]{1,2}|(?:st|nd|rd|th)?(?: of)? )"
+    r"(?:\d{1,2}|[A-Za-z]{3,9})[-/., ]{1,3}['’]?\d{2,4}|[A-Za-z]{3,9}\.? \d{1,2}(?:st|nd|rd|th)?,? ['’]?\d{2,4}|\d{6,8})(?!\w)",
     re.I,
 )
 _LONG: Final = 6
@@ -198,7 +199,7 @@ def _password(
     if whole is None:
         return None
     written = whole[0].rstrip(".,;:?\"'”’")
-    if not _is_password(written.rstrip("!"), pin=pin, marks=marks, says=says, short=short):
+    if not _is_password(written.rstrip("!)"), pin=pin, marks=marks, says=says, short=short):
         return None
     end = whole.start() + len(written)
     phrase = _PHRASE.match(text, whole.start()) if (marks or says) and not pin else None
@@ -235,6 +236,8 @@ def _is_user(
 
 def _is_password(value: str, *, pin: bool, marks: bool, says: bool, short: bool) -> bool:
     plain = value.lower()
+    if plain.endswith(("error", "exception")):
+        return False
     if pin:
         return any(map(str.isdigit, value)) and len(value) >= 3 and (marks or says or len(value) in (4, 6))
     if marks and not short:
@@ -262,6 +265,7 @@ def _is_code(value: str, *, named: bool, marks: bool, says: bool, number: bool) 
         or not 4 <= len(value) <= 14
         or value.lower() in _PLAIN
         or value.lower() in _NO_VALUE
+        or (value.endswith("ed") and is_word(value))
     ):
         return False
     return (marks or says) and (value.isupper() or (named and not number))
