@@ -39,9 +39,7 @@ from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.protocol import PLACEHOLDER, Sentence, Span
 
 _LISTS: Final = word_lists("ordinary")
-_NUMBERS: Final = frozenset(
-    {"CARDINAL", "DATE", "DATE_TIME", "MONEY", "ORDINAL", "PERCENT", "QUANTITY", "TIME"},
-)
+_NUMBERS: Final = frozenset({"CARDINAL", "DATE", "DATE_TIME", "MONEY", "ORDINAL", "PERCENT", "QUANTITY", "TIME"})
 _MACHINE: Final = frozenset({"ID_NUMBER", "PHONE_NUMBER", "ADDRESS", "URL", "CODE", "US_DRIVER_LICENSE"})
 """Labels of patterns. Only what is certainly a time stamp, a call of code or a score is left out of them."""
 

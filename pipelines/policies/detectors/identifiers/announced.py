@@ -85,7 +85,8 @@ _WRITTEN: Final = re.compile(
 _MONTH_WORD: Final = kind(re.compile(_MONTH).fullmatch)
 _BIRTH: Final = re.compile(
     r"(?:is|was|on|[:=–-]){0,2}[ \t:]{0,3}(?:on )?(\d{1,4}(?:[-/. ]{1,2}|(?:st|nd|rd|th)?(?: of)? )"
-    r"(?:\d{1,2}|[A-Za-z]{3,9})[-/., ]{1,3}['’]?\d{2,4}|[A-Za-z]{3,9}\.? \d{1,2}(?:st|nd|rd|th)?,? ['’]?\d{2,4}|\d{6,8})(?!\w)",
+    r"(?:\d{1,2}|[A-Za-z]{3,9})[-/., ]{1,3}['’]?\d{2,4}"
+    r"|[A-Za-z]{3,9}\.? \d{1,2}(?:st|nd|rd|th)?,? ['’]?\d{2,4}|\d{6,8})(?!\w)",
     re.I,
 )
 _LONG: Final = 6
