@@ -112,7 +112,7 @@ class Tape:
         self._squares: dict[torch.nn.Parameter, list[Squares]] = {}
         self._num_calls: dict[torch.nn.Parameter, int] = {}
         # This block is freed at once. glibc's malloc then keeps up to twice as much freed memory for the next step. To
-        # ask the kernel for it anew took a tenth of a step.
+        # ask the kernel for it anew took up to a tenth of a step.
         torch.empty(_LARGE_BYTES, dtype=torch.uint8)
 
     @property
