@@ -115,6 +115,11 @@ _HEADER: Final = re.compile(r"^[ |]{0,4}[A-Za-z_]{2,30}(?:[ ]?[,;|\t][ ]?[A-Za-z
 _CELL: Final = re.compile(r"[^,;|\t]+")
 _LONG_NUMBER: Final = re.compile("[0-9]{7}")
 _LETTERS: Final = re.compile(r"[^\W\d_]+")
+_DECIMAL: Final = re.compile(r"[0-9](?:\.|e[-+]?)[0-9]")
+_MIXED: Final = re.compile(r"[A-Za-z][-_/.]?[0-9]")
+_JOINED: Final = re.compile(r"(?:\.|::|->)[A-Za-z_$]")
+"""What a number with a point, the name of an algorithm, and a dotted name hold: rows without are read no further."""
+
 _ABBREVIATED: Final = re.compile("[0-9a-f]{7,12} (?=[A-Z])")
 """A commit before its title."""
 
@@ -150,13 +155,12 @@ def _all(text: str) -> Iterator[tuple[int, int]]:
         if "-0000-" in text or "9dad-" in lower or "ffff-" in lower:
             yield from (match.span() for match in _KNOWN_UUID.finditer(text))
         yield from _numbers(text)
-        for match in _ALGORITHM.finditer(text):
+        for match in _ALGORITHM.finditer(text) if _MIXED.search(text) is not None else ():
             if any(map(str.isdigit, match[0])) and _is_algorithm(match[0]):
                 yield match.span()
-    if "." in text or "::" in text or "->" in text:
-        for match in _DOTTED.finditer(text):
-            if _is_dotted_name(match[0]):
-                yield match.span()
+    for match in _DOTTED.finditer(text) if _JOINED.search(text) is not None else ():
+        if _is_dotted_name(match[0]):
+            yield match.span()
     if "/" in text or "::" in text or "_" in text:
         for match in _PATH.finditer(text):
             if _is_public_path(match[2], is_absolute=bool(match[1])):
@@ -171,7 +175,7 @@ def _all(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _numbers(text: str) -> Iterator[tuple[int, int]]:
-    if "." in text:
+    if "." in text and _DECIMAL.search(text) is not None:
         yield from (match.span() for match in _BROWSER.finditer(text))
         found = list(_FOUR.finditer(text))
         is_cued = [_RELEASE.search(text[max(0, match.start() - _NEAR) : match.start()]) is not None for match in found]
