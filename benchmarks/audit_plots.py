@@ -7,29 +7,19 @@ Reads ``results/audit_methods.json``; writes ``audit-exposure.svg``, ``audit-mis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-from xml.etree.ElementTree import Element, SubElement, tostring
+from xml.etree.ElementTree import Element, tostring
 
 from common import RESULTS as ALL_RESULTS
 from common import command_line, heading, read_json
-from reproduce.drawings import canvas, text
+from reproduce.drawings import Figure, drawn
 
 Cells = Sequence[Mapping[str, Any]]
 Point = tuple[float, float]
 RESULTS = ALL_RESULTS / "audit_methods.json"
-COLOURS = {
-    "no_dp": "#b34700",
-    "redacted": "#8a6d00",
-    "crt": "#1f5c46",
-    "dpsgd": "#2a5db0",
-    "jft": "#7b3f98",
-    "jft, light noise": "#59636e",
-    "crt, public canaries": "#c2185b",
-}
 PUBLIC = "crt, public canaries"
-WIDTH, HEIGHT, LEFT, TOP = 380, 250, 52, 34
-"""The size of one panel, in units, and the distance of the drawing from its left side and top."""
+SVG = "http://www.w3.org/2000/svg"
 
 
 def main() -> None:
@@ -117,64 +107,23 @@ def roc(cells: Cells) -> dict[str, list[list[Point]]]:
 
 
 def panels(cells: Cells, of: Callable[[Cells], Mapping[str, list[list[Point]]]], x_name: str, y_name: str) -> Element:
-    """Draws a panel for each corpus, with one legend."""
+    """Draws a panel for each corpus, with the same colours and one legend in each."""
     corpora = list(dict.fromkeys(str(cell["corpus"]) for cell in cells))
-    drawn = {name: of([cell for cell in cells if cell["corpus"] == name]) for name in corpora}
-    names = list(dict.fromkeys(name for lines in drawn.values() for name in lines))
-    width = WIDTH * len(corpora)
-    picture = canvas(width, HEIGHT + 78, f"{y_name} by {x_name}: {', '.join(names)}")
-    for number, name in enumerate(corpora):
-        panel(picture, number * WIDTH, name, drawn[name], x_name, y_name)
-    for number, name in enumerate(names):
-        at = LEFT + number * 120
-        SubElement(picture, "circle", {"cx": str(at), "cy": str(HEIGHT + 62), "r": "4", "fill": colour(name)})
-        text(picture, at + 8, HEIGHT + 66, name)
+    drawings = {name: of([cell for cell in cells if cell["corpus"] == name]) for name in corpora}
+    names = list(dict.fromkeys(name for lines in drawings.values() for name in lines))
+    picture = Element("svg")
+    for number, (corpus, lines) in enumerate(drawings.items()):
+        figure = Figure(paper="", place="", title=corpus, x_name=x_name, y_name=f"{corpus}: {y_name}", series={})
+        panel = drawn(figure, {name: lines.get(name, []) for name in names})
+        _, _, width, height = panel.attrib["viewBox"].split()
+        panel.attrib |= {"x": f"{number * int(width)}", "width": width, "height": height}
+        picture.append(panel)
+    picture.attrib |= {"xmlns": SVG, "viewBox": f"0 0 {len(corpora) * int(width)} {height}"}
     return picture
-
-
-def panel(
-    picture: Element, left: float, title: str, lines: Mapping[str, list[list[Point]]], x_name: str, y_name: str
-) -> None:
-    points = [point for rows in lines.values() for row in rows for point in row] or [(0.0, 0.0)]
-    low_x, high_x = bounds(x for x, _ in points)
-    low_y, high_y = bounds([0.0, *(y for _, y in points)])
-    right, bottom = left + WIDTH - 20, HEIGHT
-
-    def place(point: Point) -> tuple[float, float]:
-        x = left + LEFT + (right - left - LEFT) * (point[0] - low_x) / (high_x - low_x)
-        return round(x, 1), round(bottom - (bottom - TOP) * (point[1] - low_y) / (high_y - low_y), 1)
-
-    text(picture, left + LEFT, 14, f"{title}: {y_name}")
-    for part in range(5):
-        x = low_x + (high_x - low_x) * part / 4
-        y = low_y + (high_y - low_y) * part / 4
-        across, height = place((x, y))
-        ends = {"x1": str(left + LEFT), "x2": str(right), "y1": str(height), "y2": str(height), "stroke": "#ddd"}
-        SubElement(picture, "line", ends)
-        text(picture, left + LEFT - 6, height + 4, f"{y:.3g}", "end")
-        text(picture, across, bottom + 18, f"{x:.3g}", "middle")
-    text(picture, right, bottom + 36, x_name, "end")
-    for name, rows in lines.items():
-        for row in rows:
-            spots = [place(point) for point in row]
-            path = " ".join(f"{x},{y}" for x, y in spots)
-            SubElement(picture, "polyline", {"points": path, "fill": "none", "stroke": colour(name)})
-            for x, y in spots if len(spots) < 10 else ():
-                SubElement(picture, "circle", {"cx": str(x), "cy": str(y), "r": "3", "fill": colour(name)})
-
-
-def bounds(values: Iterable[float]) -> Point:
-    """Returns the least and the greatest value, which differ."""
-    known = list(values)
-    return min(known), max(max(known), min(known) + 1e-6)
 
 
 def shown(cell: Mapping[str, Any]) -> str:
     return str(cell["method"]).replace("/conservative_light_noise", ", light noise")
-
-
-def colour(name: str) -> str:
-    return COLOURS.get(name, "#000")
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ def canaries_of(form: str, texts: Sequence[str], rng: np.random.Generator) -> li
         return draw_canaries(rng, Pattern.parse("{rare:1}"), NUM_CANARIES, variant="missed")
     words = sorted({word for text in texts for word in text.split() if word.isalpha()})
     prefixes = [" ".join(text.split()[:3]) for text in texts[:NUM_CANARIES]]
-    return draw_text_canaries(rng, prefixes, words, num_words=4, variant="missed")
+    return draw_text_canaries(rng, prefixes, words, num_words=4)
 
 
 class Attack:

@@ -80,7 +80,6 @@ class Labelled(NamedTuple):
     """A sentence: a label for each word, 1 (secret), 0 or -1 (not known), and the buckets of its features."""
 
     text: str
-    bears_secret: bool
     labels: list[int]
     buckets: list[list[int]]
 
@@ -192,7 +191,7 @@ def labelled(texts: Iterable[Text], *, by_case: bool = False, replaced: bool = F
                 len(words) > 1 and not FUNCTION_WORDS.isdisjoint(words)
             )
             seen, labels = Words(words, begins, notes, not is_sentence), new
-        yield Labelled(text, bool(gold), labels, list(features(seen)))
+        yield Labelled(text, labels, list(features(seen)))
 
 
 def fold(text: str) -> int:

@@ -136,7 +136,7 @@ def table(result: MembershipResult) -> list[str]:
     lines = [
         *heading(
             "score", "AUC (95 %)", "of the unseen model", "accuracy", "found at 10 / 1 / 0.1 % false", "AUC of groups"
-        ),
+        )
     ]
     for name, attack in result.individual.items():
         one, group = attack.evaluation, result.group.get(name)

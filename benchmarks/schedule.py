@@ -61,14 +61,12 @@ class Result:
         busy_seconds: work of all workers together, lost work included.
         lost_seconds: work of partitions that had to begin again.
         num_lost: number of partitions that had to begin again.
-        waiting_seconds: idle time of all workers together, at the ends of stages.
     """
 
     seconds: float = 0.0
     busy_seconds: float = 0.0
     lost_seconds: float = 0.0
     num_lost: int = 0
-    waiting_seconds: float = 0.0
 
 
 def simulate(loads: Sequence[Load], workers: int, trouble: Trouble, seed: int) -> Result:
@@ -109,7 +107,6 @@ def _stage(load: Load, factors: Sequence[float], trouble: Trouble, draw: random.
         ended = max(ended, at + takes)
         heapq.heappush(free, (at + takes, worker))
     result.seconds = ended
-    result.waiting_seconds += sum(max(0.0, result.seconds - at) for at, _ in free)
 
 
 def _factor(spread: float, draw: random.Random) -> float:

@@ -313,10 +313,8 @@ def korn_graubard_upper_of(sums: ClusterSums, confidence: float) -> Any:
     return _upper(sums.hits / sums.units * size, size, tail)
 
 
-def bootstrap(
-    counts: ClusteredCounts, confidence: float, rng: np.random.Generator, num_resamples: int = 2_000
-) -> Interval | None:
-    """Computes the percentile interval of the ratio over resampled sentences (Efron 1979).
+def bootstrap(counts: ClusteredCounts, confidence: float, rng: np.random.Generator) -> Interval | None:
+    """Computes the percentile interval of the ratio over 2,000 resamples of sentences (Efron 1979).
 
     Resampling cannot invent a miss that the sample lacks, so the interval is too short with few misses. It is shown for
     comparison and never recommended.
@@ -328,7 +326,7 @@ def bootstrap(
     if ratio is None or counts.num_clusters < 2 or ratio in (0.0, 1.0):
         return None
     kinds, number = np.unique(np.stack([counts.hits, counts.units], axis=1), axis=0, return_counts=True)
-    drawn = rng.multinomial(counts.num_clusters, number / counts.num_clusters, size=num_resamples)  # (B, kinds)
+    drawn = rng.multinomial(counts.num_clusters, number / counts.num_clusters, size=2_000)  # (B, kinds)
     totals = drawn @ kinds  # (B, 2)
     tail = (1 - confidence) / 2
     low, high = np.quantile(totals[:, 0] / totals[:, 1], (tail, 1 - tail))

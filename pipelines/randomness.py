@@ -1,4 +1,4 @@
-"""The randomness of private steps.
+"""The randomness of private steps, and samples of streams.
 
 The guarantee holds only if nobody can predict the samples and the noise. Each private step therefore gets a generator
 with a fresh 128-bit key from the operating system. Keys are never stored, so a resumed run cannot repeat them, and
@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 import numpy as np
+
+Item = TypeVar("Item")
 
 PrivateRandomness = Callable[[int], np.random.Generator]
 """Returns the generator of a private step, by step number. It draws the step's sample first, then its noise."""
@@ -45,3 +48,13 @@ def of_training(seed: int, rank: int, *, insecure_test_seed: bool) -> PrivateRan
         insecure_test_seed: true if anyone may repeat samples and noise, in tests.
     """
     return seeded(seed, rank) if insecure_test_seed else unpredictable
+
+
+def sample_of(items: Iterable[Item], most: int, generator: np.random.Generator) -> list[Item]:
+    """Draws at most so many of the items that stream by, uniformly (reservoir sampling)."""
+    drawn: list[Item] = []
+    for num_before, item in enumerate(items):
+        at = num_before if len(drawn) < most else int(generator.integers(num_before + 1))
+        if at < most:
+            drawn[at : at + 1] = [item]
+    return drawn

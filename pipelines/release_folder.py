@@ -29,7 +29,8 @@ SCHEMA_VERSION: Final = 1
 MANIFEST: Final = "release.json"
 SIGNATURE: Final = "release.sig"
 PUBLIC_KEY: Final = "release.pem"
-_OWN: Final = (MANIFEST, SIGNATURE, PUBLIC_KEY)
+OWN: Final = (MANIFEST, SIGNATURE, PUBLIC_KEY)
+"""Files that carry the signature. The manifest lists all other files."""
 OF_THE_HUB: Final = (".git", ".gitattributes", ".cache")
 """Entries that git and the hub's client put into a folder. No loader reads them, so they are not compared."""
 MOST_ENTRIES: Final = 100_000
@@ -58,7 +59,7 @@ def sign_folder(folder: Path, about: Mapping[str, Any], key: Ed25519PrivateKey) 
         if tree.refused:
             name, why = min(tree.refused.items())
             raise ConfigError(f"{name} of the folder to sign is refused: {why}")
-        files = {name: _entry(root, name) for name in sorted(tree.files - set(_OWN))}
+        files = {name: _entry(root, name) for name in sorted(tree.files - set(OWN))}
     document = {"schema_version": SCHEMA_VERSION, **about, "signed_by": fingerprint, "files": files}
     data = encode_json(document)
     (folder / MANIFEST).write_bytes(data)
@@ -89,7 +90,7 @@ def verify_folder(folder: Path) -> dict[str, Any]:
 
 def _verify(root: int) -> dict[str, Any]:
     tree = _tree(root)
-    for name in _OWN:
+    for name in OWN:
         if name in tree.refused:
             raise ConfigError(
                 f"there is no release in that folder: {name} is refused because it is {tree.refused[name]}"
@@ -117,7 +118,7 @@ def _verify(root: int) -> dict[str, Any]:
     signed_by = None if key is None or problem is not None else fingerprint_of(key)
     if signed_by is not None and stated != signed_by:
         signed_by, problem = None, f"{MANIFEST} names another key than the one that signed it"
-    there = tree.files - set(_OWN)
+    there = tree.files - set(OWN)
     refused, changed, num_bytes = dict(tree.refused), [], 0
     for name in sorted(there & listed.keys()):
         size, digest = listed[name]

@@ -83,10 +83,7 @@ class RateEstimate:
         """Returns the rate as m, if you counted tokens. As in a run, its bounds are the ends of the interval."""
         lower, upper = self.interval
         return MissRate(
-            value=self.pooled,
-            lower=min(lower, self.pooled),
-            upper=max(upper, self.pooled),
-            confidence=self.confidence,
+            value=self.pooled, lower=min(lower, self.pooled), upper=max(upper, self.pooled), confidence=self.confidence
         )
 
     def false_negative_rate(self, mu: str) -> FalseNegativeRate:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from pipelines.report.numbers import real
+from pipelines.numbers import real
 from pipelines.store.objects import manifest as manifests
 from pipelines.store.objects.session import Session
 from pipelines.store.place.outcome import Outcome

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from common import read_json
 
@@ -14,10 +14,8 @@ from .cells import Cell
 
 SUMMARY: Final = "summary.json"
 RESULTS: Final = Path(__file__).parents[1] / "results" / "gpu"
-Status = Literal["done", "failed", "skipped", "cut"]
-"""``skipped``: a need of the cell is missing. ``cut``: the slice was over. Both are tried again."""
-
 FINAL: Final = ("done", "failed")
+"""States of cells that are not tried again. ``skipped``: a need of the cell is missing. ``cut``: the slice was over."""
 
 
 def path_of(folder: Path, cell: Cell) -> Path:

@@ -177,7 +177,8 @@ def write(data_dir: Path, images: Path, build: Path) -> None:
     for curves in CURVES:
         into = images if curves.is_free else build
         into.mkdir(parents=True, exist_ok=True)
-        picture = tostring(drawn(curves.figure, curves.lines(folder)), encoding="unicode")
+        lines = {name: [points] for name, points in curves.lines(folder).items()}
+        picture = tostring(drawn(curves.figure, lines), encoding="unicode")
         (into / curves.file).write_text(picture + "\n", encoding="utf-8")
 
 

@@ -9,13 +9,7 @@ from typing import Any, Final
 import numpy as np
 from dp_accounting import rdp
 
-from pipelines.accounting.accountants import (
-    NeighboringRelation,
-    epsilon,
-    gdp_clt_epsilon,
-    pld_epsilon,
-    to_dp_event,
-)
+from pipelines.accounting.accountants import NeighboringRelation, epsilon, gdp_clt_epsilon, pld_epsilon, to_dp_event
 from pipelines.accounting.calibration import calibrate_noise_multiplier
 from pipelines.accounting.confidentiality import amplify_epsilon
 from pipelines.accounting.events import dp_sgd

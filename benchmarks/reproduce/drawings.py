@@ -13,6 +13,8 @@ from .verdicts import Results, values_of
 
 Point = tuple[float, float]
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 560, 300, 60, 26, 46
+MOST_DOTS: Final = 25
+"""Number of points from which a joined line has no dots."""
 COLOURS: Final = ("#b34700", "#1f5c46", "#2a5db0", "#7b3f98", "#8a6d00", "#c2185b", "#59636e", "#00838f")
 
 
@@ -161,7 +163,7 @@ def write(known: Results, folder: Path) -> list[Picture]:
     """Draws the figures that have points."""
     found = []
     for figure in FIGURES:
-        lines = {name: points for name, cells in figure.series.items() if (points := points_of(known, cells))}
+        lines = {name: [points] for name, cells in figure.series.items() if (points := points_of(known, cells))}
         if not lines:
             continue
         file = f"reproduced-{figure.paper}-{figure.place}.svg"
@@ -193,10 +195,11 @@ def canvas(width: float, height: float, label: str) -> Element:
     return picture
 
 
-def drawn(figure: Figure, lines: Mapping[str, Sequence[Point]]) -> Element:
+def drawn(figure: Figure, lines: Mapping[str, Sequence[Sequence[Point]]]) -> Element:
+    """Returns the drawing of lines by the name of their series, with a dot for each point of a short one."""
     height = HEIGHT + BOTTOM + 18 * ((len(lines) + 2) // 3)
     picture = canvas(WIDTH, height, f"{figure.title}: {', '.join(lines)}")
-    points = [point for row in lines.values() for point in row]
+    points = [point for rows in lines.values() for row in rows for point in row]
     across_ticks = ticks([x for x, _ in points])
     level_ticks = ticks([0.0, *(y for _, y in points)])
     (low_x, high_x), (low_y, high_y) = ((marks[0], marks[-1]) for marks in (across_ticks, level_ticks))
@@ -216,14 +219,15 @@ def drawn(figure: Figure, lines: Mapping[str, Sequence[Point]]) -> Element:
         text(picture, across, HEIGHT + 18, f"{2**x:,.6g}" if figure.is_log2 else f"{x:,.6g}", "middle")
     text(picture, right, HEIGHT + 36, figure.x_name, "end")
     text(picture, 6, TOP - 12, figure.y_name)
-    for number, (name, row) in enumerate(lines.items()):
+    for number, (name, rows) in enumerate(lines.items()):
         colour = COLOURS[number % len(COLOURS)]
-        spots = [place(*point) for point in row]
-        if figure.joined:
-            path = " ".join(f"{x},{y}" for x, y in spots)
-            SubElement(picture, "polyline", {"points": path, "fill": "none", "stroke": colour})
-        for x, y in spots:
-            SubElement(picture, "circle", {"cx": str(x), "cy": str(y), "r": "3.5", "fill": colour})
+        for row in rows:
+            spots = [place(*point) for point in row]
+            if figure.joined:
+                path = " ".join(f"{x},{y}" for x, y in spots)
+                SubElement(picture, "polyline", {"points": path, "fill": "none", "stroke": colour})
+            for x, y in spots if len(spots) < MOST_DOTS or not figure.joined else ():
+                SubElement(picture, "circle", {"cx": str(x), "cy": str(y), "r": "3.5", "fill": colour})
         at, level = LEFT + number % 3 * 165, HEIGHT + BOTTOM + 12 + number // 3 * 18
         SubElement(picture, "circle", {"cx": str(at), "cy": str(level - 4), "r": "4", "fill": colour})
         text(picture, at + 8, level, name)

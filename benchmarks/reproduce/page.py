@@ -203,13 +203,7 @@ def _cells(cells: Sequence[Cell], known: Results) -> Iterator[str]:
     for place in dict.fromkeys(cell.place for cell in cells):
         mine = [cell for cell in cells if cell.place == place]
         name = place.replace("table", "Table ").replace("figure", "Figure ").replace("text", "Beside the tables")
-        yield from (
-            "",
-            f"## {name}",
-            "",
-            "| cell | paper | ours (95 %) | seeds | verdict |",
-            "|---|---|---|---|---|",
-        )
+        yield from ("", f"## {name}", "", "| cell | paper | ours (95 %) | seeds | verdict |", "|---|---|---|---|---|")
         for cell in mine:
             found = known[cell.identity][1]
             verdict = verdicts.of_cell(cell, claims, known)

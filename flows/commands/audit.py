@@ -10,7 +10,7 @@ from flows.commands.run import run_job
 from flows.running.auditing import AuditAlarm, clear_alarm
 from flows.running.spec import open_store
 from pipelines.errors import StageError
-from pipelines.report.numbers import percent, real
+from pipelines.numbers import percent, real
 from pipelines.report.people import audited_sentences
 from pipelines.settings.loading import ENV_PREFIX, load_settings
 from pipelines.store.objects import runs

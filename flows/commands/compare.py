@@ -23,8 +23,8 @@ from flows.running.spending import checked_releases, spent, trained_key, trusted
 from pipelines.errors import ConfigError, ReticentError
 from pipelines.files import finite, write_atomic, write_json
 from pipelines.methods.registry import METHODS, PROTECTIONS, RULES, method
+from pipelines.numbers import real
 from pipelines.report.comparison import COMPARED, claims_zero, figures_shown, render_comparison
-from pipelines.report.numbers import real
 from pipelines.settings.loading import ENV_PREFIX, ProjectSettings, idle_settings, load_settings
 from pipelines.store.objects import runs
 from pipelines.store.objects.manifest import load
@@ -366,7 +366,7 @@ def _cost(whole: Mapping[str, Any] | None) -> list[str]:
     num, trusted = whole["num_releases"], whole["num_trusted"]
     bound = "no bound"
     if whole["epsilon"] is not None:
-        bound = f"epsilon {real(whole['epsilon'], upper=True)}, delta {whole['delta']:g}"
+        bound = f"epsilon {real(whole['epsilon'], upper=True)}, delta {real(whole['delta'])}"
     lines = [f"{num} release{'s on these files together' if num > 1 else ''}: {bound} (reticent ledger)"] if num else []
     lines += [f"no guarantee: {because}"] if (because := whole["not_guaranteed_because"]) else []
     lines += [trusted_text(trusted)] if trusted else []

@@ -11,7 +11,7 @@ from typing import Any, Final
 from flows.running.spending import checked_releases, latest_model, spent_with
 from pipelines.errors import PrivacyGateError
 from pipelines.files import finite
-from pipelines.report.numbers import is_number, real
+from pipelines.numbers import is_number, real
 from pipelines.settings.loading import ProjectSettings
 from pipelines.store.place.roots import Roots
 from pipelines.store.place.unlocking import is_encrypted, private_root_of

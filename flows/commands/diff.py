@@ -18,7 +18,7 @@ from flows.running.spec import open_store
 from pipelines.context import pseudonym
 from pipelines.files import canonical_json, read_json
 from pipelines.graph import GRAPH, config_references
-from pipelines.report.numbers import same_figures
+from pipelines.numbers import real, same_figures
 from pipelines.settings.loading import load_settings
 from pipelines.settings.tables import config_class
 from pipelines.store.objects import manifest as manifests
@@ -368,7 +368,7 @@ def _claim_side(claim: Mapping[str, Any] | None) -> str:
 def _value(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return "none" if value is None else str(value)
-    return f"{value:,}" if isinstance(value, int) else f"{value:.5g}"
+    return f"{value:,}" if isinstance(value, int) else real(value, 5)
 
 
 def runs_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:

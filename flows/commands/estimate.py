@@ -9,6 +9,7 @@ from typing import Any
 from flows.running.fetching import fetch
 from pipelines.errors import ConfigError, InputError
 from pipelines.graph_names import FIGURES, REIDENTIFICATION
+from pipelines.numbers import percent
 from pipelines.settings.loading import load_settings
 
 _METHODS = ("student_t", "student_t_clipped", "clopper_pearson", "cluster_robust", "bootstrap", "recommended")
@@ -46,10 +47,10 @@ def counts_text(document: Mapping[str, Any]) -> str:
     upper, method = document["upper_bound"], document["recommended_method"]
     lines = [
         f"{document['num_missed']:,} missed of {document['num_total']:,} in {document['num_replicates']} replicates",
-        f"  {'mean of the replicates':<24} {document['mean']:.6f}",
-        f"  {'all together':<24} {document['pooled']:.6f}",
+        f"  {'mean of the replicates':<24} {percent(document['mean'])}",
+        f"  {'all together':<24} {percent(document['pooled'])}",
         *(f"  {name.replace('_', ' '):<24} {_interval(document[name])}{_LABELS.get(name, '')}" for name in _METHODS),
-        f"  {'one-sided upper bound':<24} {'none' if upper is None else f'{upper:.6f}'}",
+        f"  {'one-sided upper bound':<24} {'none' if upper is None else percent(upper, upper=True)}",
         f"recommended ({'none' if method is None else method.replace('_', ' ')}): {document['reason']}",
         *([f"assumes that {document['assumption']}"] if document["assumption"] else []),
         *(f"warning: {warning}" for warning in document["warnings"]),
@@ -58,7 +59,7 @@ def counts_text(document: Mapping[str, Any]) -> str:
 
 
 def _interval(pair: Any) -> str:
-    return "none" if pair is None else f"{pair[0]:.6f} to {pair[1]:.6f}"
+    return "none" if pair is None else f"{percent(pair[0], lower=True)} to {percent(pair[1], upper=True)}"
 
 
 def estimate_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
@@ -93,7 +94,7 @@ def estimate_text(document: Mapping[str, Any]) -> str:
         ("delta2 not masked, in public", "delta2"),
     ):
         rate = document[key]
-        lines.append(f"  {name:<40} {_rate(rate['value'])}  at most {rate['upper']:.6f}")
+        lines.append(f"  {name:<40} {_rate(rate['value'], upper=True)}  at most {percent(rate['upper'], upper=True)}")
     lines.append(f"  {'recall':<40} {_rate(document['recall'])}")
     lines.append(f"  {'precision':<40} {_rate(document['precision'])}")
     lines.append(f"  {'recall, 1 - m/Pct as in the paper':<40} {_rate(document['recall_as_in_jft'])}")
@@ -102,7 +103,8 @@ def estimate_text(document: Mapping[str, Any]) -> str:
         gamma, delta2 = (worst[key]["upper"] for key in ("false_negative_rate", "delta2"))
         lines.append(
             f"claims about a random secret take the worst of {worst['num_labels']} labels, because an attacker may "
-            f"know the secret's kind: gamma at most {gamma:.6f}, delta2 at most {delta2:.6f}"
+            f"know the secret's kind: gamma at most {percent(gamma, upper=True)}, delta2 at most "
+            f"{percent(delta2, upper=True)}"
         )
     lines += [f"  {label}: {_row(row)}" for label, row in document["by_label"].items()]
     lines += [f"  domain {domain}: {_row(row)}" for domain, row in document.get("by_domain", {}).items()]
@@ -130,8 +132,8 @@ def _row(row: Mapping[str, Any]) -> str:
     counts = f"{row['num_missed_spans']:,} of {row['num_secret_spans']:,} missed"
     if row["num_unstable_spans"]:
         counts += f" ({row['num_unmasked_spans']:,} not masked, {row['num_unstable_spans']:,} not stably)"
-    return f"{counts}, at most {row['false_negative_rate_upper']:.6f}"
+    return f"{counts}, at most {percent(row['false_negative_rate_upper'], upper=True)}"
 
 
-def _rate(value: float | None) -> str:
-    return "unknown " if value is None else f"{value:.6f}"
+def _rate(value: float | None, *, upper: bool = False) -> str:
+    return f"{'unknown' if value is None else percent(value, upper=upper):<8}"

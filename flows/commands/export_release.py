@@ -21,7 +21,7 @@ from flows.commands.ledger import latest_run_with_valid_claims
 from flows.running.spec import open_store
 from pipelines.errors import ConfigError, StoreError
 from pipelines.files import copy_file
-from pipelines.release_folder import sign_folder
+from pipelines.release_folder import OWN, sign_folder
 from pipelines.report.cards import synthetic_section
 from pipelines.report.claims import headline_claim
 from pipelines.settings.loading import ProjectSettings, load_settings
@@ -74,8 +74,8 @@ def release_document(
     """Writes the folder, which appears complete or not at all.
 
     Returns:
-        A dictionary of ``out``, ``kind``, ``num_files``, ``fingerprint`` (of the key), and ``notes`` about features
-        that a plain loader lacks.
+        A dictionary of ``out``, ``kind``, ``num_files`` (with those of the signature), ``fingerprint`` (of the key),
+        and ``notes`` about features that a plain loader lacks.
 
     Raises:
         ConfigError: nothing of the kind can be released, or ``out`` exists or is in the store.
@@ -111,7 +111,8 @@ def release_text(document: Mapping[str, Any]) -> str:
     """Formats the document for people."""
     return "\n".join(
         [
-            f"wrote {document['out']}: {document['num_files']} files, all public, signed",
+            f"wrote {document['out']}: {document['num_files'] - len(OWN)} signed files, all public, and the {len(OWN)} "
+            f"files of their signature ({', '.join(OWN)})",
             *(f"  {note}" for note in document["notes"]),
             f"  key     {document['fingerprint']}: tell it to readers yourself, and not only in this folder",
             f"  check   reticent verify-release {document['out']} --key {document['fingerprint']}",

@@ -9,6 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
+from flows.commands.kinds import MOST_REJECTED
 from flows.commands.patterns import by_name
 from flows.commands.survey import USUAL_EPOCHS, Decide, Survey, survey, take_best
 from pipelines.corpus.customersim import write_customersim
@@ -138,6 +139,8 @@ def _corpus(inputs: Sequence[str], seen: Survey) -> str:
     comment = "documents in a partition, the unit of parallel and repeated work"
     lines.append(_line("partition_documents", seen.partition_documents, comment))
     comment = "stop if more rows than this cannot be used"
+    if seen.max_rejected_fraction > MOST_REJECTED:
+        comment += f"; raised from {MOST_REJECTED}, because these files have, or may have, more such rows"
     lines.append(_line("max_rejected_fraction", seen.max_rejected_fraction, comment))
     lines += [f"# {line}" if line else "" for line in _owners(seen)]
     for table in settings.tables:

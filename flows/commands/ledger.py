@@ -10,11 +10,13 @@ from typing import Any
 from flows.commands.ledger_people import by_owner, left, more_text, num_more, people_of, people_text, person_of
 from flows.running.spec import open_store, state_folder
 from flows.running.spending import checked_releases, latest_model, spent, trusted_text
+from pipelines.accounting.assumptions import OF_WORST_LABEL
 from pipelines.accounting.claim_documents import credit_of
 from pipelines.accounting.ledger import Release, Scope, of_people, overlapping, releases_digest
 from pipelines.accounting.withdrawn import refusal
 from pipelines.errors import ConfigError, PrivacyGateError
 from pipelines.files import finite
+from pipelines.numbers import real, upper_bound
 from pipelines.report.people import figures_text
 from pipelines.settings.loading import ProjectSettings, load_settings
 from pipelines.store.ledger.ledger import copies_of
@@ -25,7 +27,7 @@ from pipelines.store.objects import manifest as manifests
 from pipelines.store.objects import runs
 from pipelines.store.place.roots import Roots, open_roots
 
-_RATES = "gamma and delta2 of the worst label, which `reticent estimate` prints below the averages"
+_WHERE = "which `reticent estimate` prints below the averages"
 """Rates that credit depends on: an attacker who knows a secret's kind faces the rates of that label, not averages."""
 
 
@@ -125,8 +127,8 @@ def too_large(releases: Sequence[Release], delta: float | None) -> str | None:
     if delta is None or not known or delta < 1 / max(known):
         return None
     return (
-        f"delta {delta:g} is not below 1 / {max(known)}, one over the number of private records: publishing one random "
-        "record whole would satisfy it. Lower train.target_delta"
+        f"delta {real(delta)} is not below 1 / {max(known)}, one over the number of private records: publishing one "
+        "random record whole would satisfy it. Lower train.target_delta"
     )
 
 
@@ -242,7 +244,7 @@ def ledger_text(document: Mapping[str, Any]) -> str:
         share = " that may share records" if plural else ""
         lines.append(
             f"{group['num_releases']} release{plural}{share}: epsilon {_number(group['epsilon'])}, delta "
-            f"{group['delta']:g}, all together, without credit for sampling, replace-one"
+            f"{real(group['delta'])}, all together, without credit for sampling, replace-one"
         )
         if group["by_owner"]:
             lines.append(
@@ -257,12 +259,12 @@ def ledger_text(document: Mapping[str, Any]) -> str:
             lines.append(f"  no guarantee: {group['not_guaranteed_because']}")
         if credit := group["credit"]:
             lines.append(
-                f"  with credit for redaction, given once: epsilon {credit['epsilon']:.4g}, delta "
-                f"{credit['delta']:.3g} (CRT, Theorem 8.3, for a random secret, {_RATES}; the assumptions are in "
-                "the report)"
+                f"  with credit for redaction, given once: epsilon {real(credit['epsilon'], upper=True)}, "
+                f"delta {upper_bound(credit['delta'])} (CRT, Theorem 8.3, for a random secret, with gamma and delta2 "
+                f"{OF_WORST_LABEL}, {_WHERE}; the assumptions are in the report)"
                 if credit["epsilon"] is not None
                 else f"  no credit for redaction: {credit['reason']}"
-                + (f" ({_RATES})" if "delta2, the probability" in credit["reason"] else "")
+                + (f" (the worst label, {_WHERE})" if OF_WORST_LABEL in credit["reason"] else "")
             )
         lines += _table(members)
         lines += [f"  model {r['key'][:12]}: {r['withdrawn']}" for r in members if r["withdrawn"]]
@@ -291,7 +293,7 @@ def _left(of: Mapping[str, Any], document: Mapping[str, Any]) -> list[str]:
     lines = []
     if of["left"] is not None:
         budget = document["budget"]["epsilon"]
-        lines.append(f"  budget {budget:g}: {of['left']:.4g} left (epsilons do not simply add up)")
+        lines.append(f"  budget {budget:g}: {real(of['left'], lower=True)} left (epsilons do not simply add up)")
     if of["num_more"] is not None:
         lines.append(f"  {more_text(of['num_more'], document['nights'])}")
     return lines
@@ -300,7 +302,7 @@ def _left(of: Mapping[str, Any], document: Mapping[str, Any]) -> list[str]:
 def _table(members: Sequence[Mapping[str, Any]]) -> list[str]:
     return [
         f"  {r['started'] or 'before the ledger':<21} {r['state']:<12} epsilon {_number(r['epsilon']):<9} delta "
-        f"{r['delta']:g}  data {(r['data'] or 'unknown')[:12]:<12} model {r['key'][:12]}"
+        f"{real(r['delta']):<6} data {(r['data'] or 'unknown')[:12]:<12} model {r['key'][:12]}"
         + ("" if r["purpose"] == "release" else f"  {r['purpose']}")
         for r in members
         if r["state"] != "abandoned"
@@ -308,7 +310,7 @@ def _table(members: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _number(epsilon: float | None) -> str:
-    return "infinite" if epsilon is None else f"{epsilon:.4g}"
+    return "infinite" if epsilon is None else real(epsilon, upper=True)
 
 
 def _acknowledged_text(document: Mapping[str, Any]) -> str:

@@ -18,6 +18,7 @@ from pipelines.accounting.ledger import (
 )
 from pipelines.accounting.people import figures_of, sizes_of, sizes_together
 from pipelines.files import finite
+from pipelines.numbers import real
 from pipelines.settings.guarantee import GuaranteeConfig
 
 _MOST_TRAININGS: Final = 1_000
@@ -67,7 +68,7 @@ def people_text(people: Mapping[str, Any]) -> str:
     num, who = people["num_releases"], f"a person of {space_text(people['owner_space'])}"
     of = f"{num} release{'s together' if num > 1 else ''}, whatever {'their' if num > 1 else 'its'} files"
     if people["epsilon"] is not None:
-        figures = f"epsilon {people['epsilon']:.4g}, delta {people['delta']:g}"
+        figures = f"epsilon {real(people['epsilon'], upper=True)}, delta {real(people['delta'])}"
         return f"{who}, {of}: {figures}, all together, without credit for sampling, replace-one"
     ids = people["unbounded"]
     return f"{who}, {of}: no bound" + (f"; nothing bounds what a person brought to {', '.join(ids)}" if ids else "")

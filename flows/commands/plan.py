@@ -15,6 +15,7 @@ from flows.running.spec import EVERYTHING, make_spec, open_store, read_corpus, s
 from pipelines.corpus.listing import left_out_text
 from pipelines.errors import ConfigError
 from pipelines.graph import GRAPH
+from pipelines.numbers import real
 from pipelines.settings.loading import ProjectSettings, load_settings
 from pipelines.store.building.plan import check_settings, make_plan
 from pipelines.store.ledger.ledger import read_ledger
@@ -209,15 +210,15 @@ def run_text(record: Mapping[str, Any]) -> str:
         )
     metrics = record.get("metrics", {})
     for group in record.get("ledger", ()):
-        bound = "no bound" if group["epsilon"] is None else f"epsilon {group['epsilon']:.4f}"
+        bound = "no bound" if group["epsilon"] is None else f"epsilon {real(group['epsilon'], upper=True)}"
         lines.append(
             f"  the ledger now: {group['num_releases']} releases that may share records, {bound}, delta "
-            f"{group['delta']:.2e}, unamplified (`reticent ledger`)"
+            f"{real(group['delta'])}, unamplified (`reticent ledger`)"
         )
     lines += [f"  the ledger now: {people_text(people)}" for people in record.get("people", ())]
     if left_out := record.get("left_out_files"):
         lines.append(f"  {'files left out of the corpus':<38} {left_out_text(left_out)}")
-    lines += [f"  {label:<38} {value}" for label, value in headlines(metrics)]
+    lines += [f"  {label:<44} {value}" for label, value in headlines(metrics)]
     lines += [f"  warning: {text}" for text in record.get("warnings", ())]
     if metrics.get("num_held"):
         lines.append(f"  {metrics['num_held']:,} rows are held back that would otherwise be public: {HELD}")

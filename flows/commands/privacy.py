@@ -23,6 +23,7 @@ from pipelines.accounting.selection import gamma_of, selected_epsilon
 from pipelines.errors import ConfigError
 from pipelines.files import finite
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, MissRate
+from pipelines.numbers import real
 
 _MU: Final = "the distribution of secrets that gamma and delta2 were measured over"
 _NAMES: Final[Mapping[str, str]] = {"pld": "PLD", "pld_lower": "PLD, lower bound", "rdp": "RDP", "gdp_clt": "GDP-CLT"}
@@ -80,7 +81,7 @@ def epsilon_document(
 def epsilon_text(document: Mapping[str, Any]) -> str:
     """Formats the figures in a small table, then their assumptions."""
     lines = [
-        f"epsilon at delta {document['delta']:g}, {document['relation']}, {document['steps']} steps at sample rate "
+        f"epsilon at delta {real(document['delta'])}, {document['relation']}, {document['steps']} steps at sample rate "
         f"{document['sample_rate']:g}, noise multiplier {document['noise_multiplier']:g}"
     ]
     for key, name in _NAMES.items():
@@ -131,7 +132,7 @@ def calibrate_text(document: Mapping[str, Any]) -> str:
     return with_assumptions(
         [
             f"noise multiplier {document['noise_multiplier']:.6g} meets epsilon {document['target_epsilon']:g} at "
-            f"delta {document['target_delta']:g} by {document['accountant']}, {document['relation']}, "
+            f"delta {real(document['target_delta'])} by {document['accountant']}, {document['relation']}, "
             f"{document['steps']} steps at sample rate {document['sample_rate']:g}"
         ],
         document,
@@ -163,12 +164,18 @@ def confidentiality_document(
         }
 
     escaping = (
-        [f"a missed secret may be public with probability up to {delta2:g}, and for that one nothing holds"]
+        [
+            f"a missed secret may be public with probability up to {real(delta2, upper=True)}, and for that one "
+            "nothing holds"
+        ]
         if delta2 > 0
         else []
     )
     too_many = (
-        [f"delta2 {delta2:g} is above delta {delta:g}: Theorem 8 is refused; review more, or make every row private"]
+        [
+            f"delta2 {real(delta2, upper=True)} is above delta {real(delta)}: Theorem 8 is refused; "
+            "review more, or make every row private"
+        ]
         if delta2 > delta
         else []
     )
@@ -312,7 +319,7 @@ def selection_text(document: Mapping[str, Any]) -> str:
     """Formats the figures, then their assumptions."""
     lines = [
         f"the best of a random number of trainings, {document['candidates']:g} on average: epsilon "
-        f"{number_text(document['epsilon'])} at delta {document['delta']:g}, {document['relation']}",
+        f"{number_text(document['epsilon'])} at delta {real(document['delta'])}, {document['relation']}",
         f"  one training alone, by the same accounting (RDP): {number_text(document['epsilon_alone'])}",
         f"  draw the number from the truncated negative binomial distribution with eta {document['shape']:g} and gamma "
         f"{document['gamma']:.6g}",
@@ -384,7 +391,7 @@ def _share(name: str, value: float) -> float:
 
 def number_text(value: float | None) -> str:
     """Formats a figure; "-" for None."""
-    return "-" if value is None else f"{value:.6g}"
+    return "-" if value is None else real(value, 6)
 
 
 def with_assumptions(lines: Sequence[str], document: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ from flows.commands.privacy import SAMPLING, check_training, number_text, with_a
 from pipelines.accounting.events import NeighboringRelation, dp_sgd
 from pipelines.errors import ConfigError
 from pipelines.files import finite
+from pipelines.numbers import real
 
 _PERSON: Final = (
     "neighbours: all records of one person are replaced by others, and every person keeps the number of records",
@@ -50,7 +51,7 @@ def person_document(
 def person_text(document: Mapping[str, Any]) -> str:
     """Formats both figures, then their assumptions."""
     lines = [
-        f"epsilon at delta {document['delta']:g}, {document['relation']}, {document['steps']} steps at sample rate "
+        f"epsilon at delta {real(document['delta'])}, {document['relation']}, {document['steps']} steps at sample rate "
         f"{document['sample_rate']:g}, noise multiplier {document['noise_multiplier']:g}",
         f"  {'one record':<28} {number_text(document['epsilon_record']):>9}  {_odds(document['epsilon_record'])}",
         f"  {'a person with ' + str(document['records']) + ' records':<28} {number_text(document['epsilon']):>9}  "

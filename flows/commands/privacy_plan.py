@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from flows.commands.privacy import SAMPLING, with_assumptions
 from pipelines.errors import ConfigError, InputError
-from pipelines.report.numbers import real
+from pipelines.numbers import real
 from pipelines.settings.loading import ProjectSettings, load_settings
 from pipelines.settings.train import TrainConfig
 
@@ -163,7 +163,7 @@ def plan_text(document: Mapping[str, Any]) -> str:
     """Formats the options in a table, then the recommended settings and the warnings."""
     people = "" if document["people"] is None else f"{document['people']:,} people, "
     lines = [
-        f"epsilon {document['epsilon']:g} at delta {document['delta']:g}: {people}{document['records']:,} records, "
+        f"epsilon {document['epsilon']:g} at delta {real(document['delta'])}: {people}{document['records']:,} records, "
         f"{document['gradients']:,.0f} gradients"
         + ("" if document["parameters"] is None else f", {document['parameters']:,} trained parameters"),
         f"  {'unit':<14} {'batch':>8} {'epochs':>6} {'steps':>8} {'noise':>7} {'noise/batch':>11} {'a step':>7} "
@@ -242,8 +242,8 @@ def _delta(given: Budget, train: TrainConfig) -> float:
         delta = min(train.target_delta, 10.0 ** math.floor(math.log10(0.1 / count)))
     if delta * count >= 1:
         raise ConfigError(
-            f"--delta {delta:g} is not below 1 / {count:,}: a training that publishes one of them whole would meet it; "
-            f"take {0.01 / count:.0e} or less"
+            f"--delta {real(delta)} is not below 1 / {count:,}: a training that publishes one of them whole would meet "
+            f"it; take {0.01 / count:.0e} or less"
         )
     return delta
 

@@ -25,6 +25,7 @@ from pipelines.corpus.forgotten import is_forgotten
 from pipelines.corpus.items import EMPTY, Document, Rejected
 from pipelines.corpus.languages import other_language
 from pipelines.corpus.readers import read_documents
+from pipelines.corpus.rejection import hint, rejections_text
 from pipelines.corpus.split import Splitter
 from pipelines.errors import ConfigError, InputError
 from pipelines.files import write_atomic
@@ -34,6 +35,7 @@ from pipelines.policies.english.wrong_language import check_text
 from pipelines.policies.judging.apply import Redactor, RedactorSpec
 from pipelines.policies.judging.judge import Request, Verdict
 from pipelines.policies.judging.tables import RedactionFigures, redacted_row
+from pipelines.policies.protocol import Span
 from pipelines.policies.redact import token_mask
 from pipelines.policies.replacement import replacement_writer
 from pipelines.policies.sharding import is_private
@@ -52,6 +54,7 @@ _SECONDS = 45.0
 _CONFIDENCE = 0.95
 _PROXY = "conservative"
 _NO_SUSPICION = frozenset({"WORD"})  # merely an uncommon word
+_PIECE = "BARE"
 
 
 def fraction_of(text: str) -> float:
@@ -94,7 +97,8 @@ def run_sample(config: Path, sample: str, *, environ: Mapping[str, str] | None =
     reasons: Counter[str] = Counter()
     documents, num_read, is_read = _draw(settings, roots, state, fraction, reasons, began + _READING_SECONDS, console)
     if not documents:
-        raise InputError(f"the sample holds no usable document ({dict(reasons) or 'there is no text'})")
+        why = f"the rows were rejected: {rejections_text(reasons)}" if reasons else "there is no text"
+        raise InputError(f"the sample of {', '.join(corpus.inputs)} holds no usable document ({why}).{hint(reasons)}")
     num_empty = reasons.pop(EMPTY, 0)
     others: Counter[str] = Counter()
     rows, gold, num_documents = _rows(settings, documents, others)
@@ -285,8 +289,7 @@ def _redacted(
         out = redacted_row(row, verdict, collapse=redact.collapse, replace=replace)
         figures.add(out, verdict)
         mask = [True] * out["num_tokens"] if verdict.failed_closed else token_mask(out["num_tokens"], verdict.spans)
-        spans = [span for span in suspicion.spans if span.label not in _NO_SUSPICION]
-        open_tokens = sum(s and not m for s, m in zip(token_mask(out["num_tokens"], spans), mask, strict=True))
+        open_tokens = num_open(suspicion.spans, mask)
         num_suspected += open_tokens
         num_suspected_rows += open_tokens > 0
         num_public += not is_private(out)
@@ -318,6 +321,24 @@ def _redacted(
         "warnings": warnings,
         "lines": lines,
     }
+
+
+def num_open(suspicions: Sequence[Span], mask: Sequence[bool] | bytearray) -> int:
+    """Counts the unmasked tokens that the proxy suspects.
+
+    The proxy suspects a bare piece ("Dear Ann,") as a whole. If a part of the piece is masked, its first word alone
+    ("Dear") is no reason for suspicion.
+
+    Args:
+        suspicions: finds of the proxy in a row.
+        mask: true for each masked token of the row.
+    """
+    found: set[int] = set()
+    for span in suspicions:
+        if span.label not in _NO_SUSPICION:
+            is_greeting = span.label == _PIECE and any(mask[span.start_token : span.end_token])
+            found.update(range(span.start_token + is_greeting, span.end_token))
+    return sum(not mask[token] for token in found)
 
 
 def sample_text(found: Mapping[str, Any], config: Path) -> str:

@@ -244,7 +244,8 @@ def survey(inputs: Sequence[str], decide: Decide = take_best) -> Survey:
     if not readable:
         seen = "; ".join(line for kind in kinds for line in kind_text(kind).splitlines())
         raise InputError(
-            f"nothing in {', '.join(inputs)} can be read as a corpus: {seen}. docs/formats.md names the formats. To "
+            f"nothing in {', '.join(inputs)} can be read as a corpus: {seen}. If a table has a column with text, write "
+            "its name as text_field into the table [corpus] of a settings file. docs/formats.md names the formats. To "
             "write a reader of your own, see docs/extending.md"
         )
     return _settle(inputs, kinds, readable, files.left_out)

@@ -9,7 +9,7 @@ from typing import Any
 from flows.commands.run import run_job
 from flows.running.spec import open_store
 from pipelines.errors import StageError
-from pipelines.report.numbers import real
+from pipelines.numbers import real, upper_bound
 from pipelines.settings.loading import ENV_PREFIX, load_settings
 from pipelines.store.objects import runs
 from pipelines.store.place.roots import Roots
@@ -85,8 +85,9 @@ def synthesize_text(document: Mapping[str, Any]) -> str:
     ]
     if document["is_guarantee"]:
         lines.append(
-            f"  claim         epsilon {real(document['epsilon'], upper=True)} at delta {document['delta']:g} "
-            f"({document['notion'].replace('_', ' ')}): the model's, by post-processing"
+            f"  claim         epsilon {real(document['epsilon'], upper=True)} at delta "
+            f"{upper_bound(document['delta'])} ({document['notion'].replace('_', ' ')}): the model's, by "
+            "post-processing"
         )
     else:
         lines.append(f"  claim         NO GUARANTEE: {'; '.join(document['not_guaranteed_because'])}")

@@ -65,8 +65,8 @@ def verify_text(document: Mapping[str, Any]) -> str:
     if document["is_whole"]:
         about = document["about"]
         lines.append(
-            f"{document['num_files']} files of a {about.get('kind')!a} as signed on {about.get('released')!a}, "
-            f"none missing or added (not compared: {', '.join(OF_THE_HUB)})"
+            f"{document['num_files']} signed files of a {about.get('kind')!a}, all as signed on "
+            f"{about.get('released')!a}, none missing or added (not compared: {', '.join(OF_THE_HUB)})"
         )
     signed_by = document["signed_by"]
     if signed_by is not None:

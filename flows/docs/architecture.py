@@ -1,4 +1,4 @@
-"""Draws the imports between packages and lists their sizes for ``docs/architecture.md`` (``make docs``)."""
+"""Lists packages with their sizes and imports for ``docs/architecture.md`` (``make docs``)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import importlib
 from collections import Counter, defaultdict
 from pathlib import Path
 
-from flows.docs.layers import reached, svg
+from flows.docs.tables import page
 
 _ROOT = Path(__file__).resolve().parents[2]
 PAGE = _ROOT / "docs" / "architecture.md"
-PICTURE = _ROOT / "docs" / "images" / "rooms.svg"
-BEGIN, END = "<!-- begin: made by `make docs` -->", "<!-- end -->"
 _TOPS = ("reticent", "flows", "tasks", "pipelines")
 
 
@@ -34,23 +32,22 @@ def imports() -> dict[str, set[str]]:
     return {room: rooms - {room} for room, rooms in found.items()}
 
 
-def arrows(found: dict[str, set[str]]) -> list[tuple[str, str]]:
-    """Returns the arrows to draw, without those that follow from others and without `base`, which all rooms import.
+def direct_imports(found: dict[str, set[str]]) -> str:
+    """Returns a table of the rooms that each room imports.
 
-    Rooms that import each other, directly or through others, are all drawn with each other.
+    Rooms that it reaches through another one are left out, and so is `base`. No import of other rooms goes round.
     """
-    leads_to = reached((room, other) for room, others in found.items() for other in others)
-    drawn = []
-    for room in sorted(found):
-        direct = found[room] - {"base", room}
-        shown = {r for r in direct if not any(r in leads_to[o] and room not in leads_to[o] for o in direct - {r})}
-        drawn += [(room, other) for other in sorted(shown)]
-    return drawn
+    rooms = {room: others - {"base"} for room, others in found.items() if room != "base"}
+    rows = ["| room | imports |", "|---|---|"]
+    for room, others in sorted(rooms.items()):
+        shown = sorted(others - {far for other in others for far in _reached(rooms, other)})
+        rows += [f"| `{room}` | {', '.join(f'`{other}`' for other in shown)} |"] if shown else []
+    return "\n".join(rows)
 
 
-def drawing(found: dict[str, set[str]]) -> str:
-    """Returns the picture of the rooms, as SVG."""
-    return svg(arrows(found), "Which room imports which")
+def _reached(found: dict[str, set[str]], room: str) -> set[str]:
+    """Returns the rooms that a room imports, directly or through others."""
+    return found[room].union(*(_reached(found, other) for other in found[room]))
 
 
 def sizes() -> str:
@@ -69,13 +66,6 @@ def sizes() -> str:
     return "\n".join([*rows, f"| all | {total:,} | | | |"])
 
 
-def page(text: str) -> str:
-    """Replaces the part of the page between the marks."""
-    before, rest = text.split(BEGIN)
-    after = rest.split(END)[1]
-    return f"{before}{BEGIN}\n\n{sizes()}\n\n{END}{after}"
-
-
 if __name__ == "__main__":
-    PAGE.write_text(page(PAGE.read_text("utf-8")), "utf-8")
-    PICTURE.write_text(drawing(imports()), "utf-8")
+    both = f"\n{direct_imports(imports())}\n\n{sizes()}\n"
+    PAGE.write_text(page(PAGE.read_text("utf-8"), "rooms", both), "utf-8")

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from pipelines.numbers import count, percent, real
 from pipelines.report.claims import headline_claim
-from pipelines.report.numbers import count, percent, real
 
 RECORDED: Final = Path(__file__).parents[2] / "benchmarks" / "results" / "demo.json"
 
@@ -62,7 +62,8 @@ def table() -> str:
             f"{count(f['num_open'])} of {count(f['num_secrets'])}"
         ),
         f"labelled secrets that {unstable}. They count as missed (γ)": (
-            f"{count(f['num_unstable'])} of {count(f['num_secrets'])}: γ = {percent(missed / f['num_secrets'])}"
+            f"{count(f['num_unstable'])} of {count(f['num_secrets'])}: "
+            f"γ = {percent(missed / f['num_secrets'], upper=True)}"
         ),
         f"{claim}; the same for four sentences of one person": (
             f"ε = {real(f['epsilon'], 3, upper=True)}, δ = {real(f['delta'], 3)}; "

@@ -19,7 +19,7 @@ from flows.running.progress import never_in_the_way
 from flows.running.spending import Group, checked_releases, latest_model, spent_with, trained_key
 from pipelines.errors import PrivacyGateError, message_of
 from pipelines.graph import GRAPH
-from pipelines.report.numbers import real
+from pipelines.numbers import real
 from pipelines.store.objects import manifest as manifests
 from pipelines.store.objects.session import Session, open_session
 

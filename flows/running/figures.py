@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from pipelines.report.numbers import count, percent, real
+from pipelines.numbers import count, percent, real, upper_bound
 
 NO_BOUND: Final = "no bound (see the report)"
 _Write = Callable[[Any], str]
-_upper: _Write = partial(real, num_digits=3, upper=True)
 
 FIGURES: Final[Mapping[str, tuple[str, _Write]]] = {
     "num_rejected": ("rows rejected", count),
@@ -19,12 +18,12 @@ FIGURES: Final[Mapping[str, tuple[str, _Write]]] = {
     "coverage": ("tokens redacted", percent),
     "num_held": ("rows held back by the gate", count),
     "miss_rate": ("tokens missed (m)", percent),
-    "false_negative_rate_upper": ("secrets missed, at most (gamma)", partial(percent, upper=True)),
-    "delta2_upper": ("secrets published, at most (delta2)", partial(percent, upper=True)),
+    "false_negative_rate_upper": ("secrets missed, average (gamma), at most", partial(percent, upper=True)),
+    "delta2_upper": ("secrets published, average (delta2), at most", partial(percent, upper=True)),
     "perplexity": ("perplexity of held-out text", partial(real, num_digits=3)),
-    "epsilon": ("epsilon of the headline claim", _upper),
-    "delta": ("delta of the headline claim", _upper),
-    "epsilon_this_model": ("epsilon of this model alone", _upper),
+    "epsilon": ("epsilon of the headline claim", upper_bound),
+    "delta": ("delta of the headline claim", upper_bound),
+    "epsilon_this_model": ("epsilon of this model alone", upper_bound),
     "num_releases": ("releases that may share records", count),
 }
 """The figures that are shown first, in this order."""
@@ -52,13 +51,13 @@ def label_of(name: str) -> str:
 
 
 def written(name: str, value: Any) -> str:
-    """Returns a figure as text, rounded. A bound is rounded to its safe side."""
+    """Returns a figure as text, rounded. A bound is rounded to its safe side, and gamma is always rounded up."""
     if value is None and name in ("epsilon", "delta", "epsilon_this_model", "epsilon_dp"):
         return NO_BOUND
     if name in FIGURES:
         return FIGURES[name][1](value)
     if name in _SHARES:
-        return percent(value, upper=name.endswith("_upper"))
+        return percent(value, upper=name in ("miss_rate_upper", "false_negative_rate"))
     return count(value) if isinstance(value, int) else real(value, 3, upper=name.startswith("epsilon"))
 
 

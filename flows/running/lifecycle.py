@@ -149,7 +149,7 @@ def require_usable_input(run: str) -> None:
             check_trainable(figures)
     except InputError as error:
         publish_views(session, session.outcomes)
-        raise InputError(f"{error} `reticent inspect rejected --rows 50 -c SETTINGS` shows it.") from None
+        raise InputError(f"{error} `reticent inspect rejected --rows 50 --show-text -c SETTINGS` shows it.") from None
 
 
 def fail(run: str) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from pipelines.accounting.facts import CorpusFacts, TrainingFacts
 from pipelines.accounting.replaced_text import about_replaced
 from pipelines.methods.rule import MethodRule
 from pipelines.miss_rate.rates import Delta2, Stability
+from pipelines.numbers import upper_bound
 
 Fact = Literal[
     "redaction reads",  # sentence | document
@@ -32,9 +33,9 @@ Fact = Literal[
 
 _NOT_MEASURED: Final = "the number of masked secrets whose redaction is not stable was not measured"
 NOT_STATED: Final = (
-    "the number of masked secrets whose redaction is not stable is counted on private text, and not stated here"
+    "the number of masked secrets whose redaction is not stable is counted on private text, so it is not stated here"
 )
-TOGETHER: Final = "every set of them in one sentence was masked by hand together, and changed nothing else"
+TOGETHER: Final = "Every set of secrets of one sentence was masked by hand together, and this changed nothing else"
 """Addition to claims for groups if nothing is missed."""
 NOISE_FROM_PRIVATE_TEXT = (
     "the noise of phase 1 was chosen by a rate that was measured on this text, so that in a neighbouring world another "
@@ -52,10 +53,12 @@ _ABOUT_TOKENIZER: Final = {
     "elsewhere": "the tokenizer was trained elsewhere, on none of the private records",
 }
 """Assumptions by the origin of the tokenizer, for trainings whose notes do not say it."""
+OF_ALL_LABELS: Final = "of all labels together"
+OF_WORST_LABEL: Final = "of the worst label"
 IN_EVERY_RELEASE: Final = "in rows that are private in every release"
 OTHERS_ROWS: Final = (
-    "only rows that are private in every release are covered: a release trained on rows without noise, or "
-    "published rows, that another redaction took for public, and these are the same in both worlds"
+    "only rows that are private in every release are covered. A release trained without noise on rows that another "
+    "redaction took for public, or published such rows, and these are the same in both worlds"
 )
 """An assumption of claims about the private set beside such a release."""
 
@@ -125,38 +128,38 @@ def common(
 ) -> list[str]:
     """Returns the assumptions of every claim of a run."""
     found: list[str] = [
-        "the unit of privacy is one person; a fact may be spread over many"
+        "the unit of privacy is one person. A fact may be spread over many people, and is then protected less"
         if training.by_owner
-        else f"the unit of privacy is one {training.record}; a person or a fact may be spread over many",
+        else f"the unit of privacy is one {training.record}. A person or a fact may be spread over many of them, and "
+        "is then protected less",
         SAME_NUMBER_OF_PEOPLE if training.by_owner else SAME_NUMBER,
         "the trusted side keeps to itself what is not published: learning curves, figures, audits, the full report "
-        "and checkpoints are releases of their own, which epsilon does not cover",
+        "and checkpoints. Each of these would be a release of its own, and epsilon does not cover it",
         about_others(num_others, by_owner=training.by_owner),
         "validation and test folds are public",
         _about_settings(training),
         "the models that redaction uses were pre-trained on other, public data",
-        "speaker, domain and label of a row are not redacted: "
-        + ("public rows are published with them, the speaker is " if publication.publishes_rows else "the speaker is ")
-        + "trained on"
-        + (", and domain and label set the order of public rows" if has_public_rows else "")
-        + "; none of them holds a secret",
+        "speaker, domain and label of a row are not redacted, and none of them holds a secret. "
+        "The speaker is trained on"
+        + (". Domain and label set the order of public rows" if has_public_rows else "")
+        + (". The public rows are published with them" if publication.publishes_rows else ""),
     ]
     if training.num_compared:
         found.append(
             f"models that were compared with this one, and may have been chosen in its place: {training.num_compared}. "
-            "They were compared by figures on held-out text, which is public, so the choice follows from all of these "
-            "models and from nothing else that is private: the figures of all together cover it (post-processing of "
-            "their composition), those of this model alone do not"
+            "They were compared by figures on held-out text, which is public. So the choice depends on these models, "
+            "and on nothing else that is private. The figures of all models together cover the choice, because it is "
+            "post-processing of their composition. The figures of this model alone do not"
         )
     if publication.has_copy:
         found.append(
-            "the store was copied, and the copy is known to no ledger but its own: epsilon counts what this store "
-            "released, and the claim supposes that the copy released nothing trained on the same records"
+            "the store was copied, and only the copy's own ledger knows what the copy released. Epsilon counts what "
+            "this store released. The claim supposes that the copy released nothing trained on the same records"
         )
     if rule.plugins:
         found.append(
-            f"the training method is code of another package: {', '.join(rule.plugins)}; whether it does to private "
-            "records what it says, and nothing else, cannot be known, and the claim supposes that it does"
+            f"the training method is code of another package: {', '.join(rule.plugins)}. Nobody can check from here "
+            "what it does to private records. The claim supposes that it does what it says, and nothing else"
         )
     tokenizer = _ABOUT_TOKENIZER.get(training.tokenizer_trained_on)
     if tokenizer is not None and not any(note.startswith("the tokenizer ") for note in training.notes):
@@ -178,15 +181,15 @@ def _about_settings(training: TrainingFacts) -> Assumption:
     }
     rate = training.light_noise_miss_rate.upper
     return Assumption(
-        f"{plain}; the miss rate {rate:g} that the noise of phase 1 was chosen with "
-        f"{where.get(training.noise_basis or '', 'is of unknown origin')}, according to the settings",
+        f"{plain}. The noise of phase 1 was chosen with the miss rate {rate:g}. According to the settings, this rate "
+        f"{where.get(training.noise_basis or '', 'is of unknown origin')}",
         {"noise chosen from": "settings"},
     )
 
 
 _ON_PEOPLE: Final = (
-    "; releases on the same people from other files share no record with it, and count in the figures of a person for "
-    "all releases together"
+    ". Releases on the same people from other files share no record with this one. They count in the figures of a "
+    "person for all releases together"
 )
 
 
@@ -195,15 +198,15 @@ def about_others(num_others: int, *, by_owner: bool = False) -> Assumption:
     people = _ON_PEOPLE if by_owner else ""
     if num_others:
         return Assumption(
-            f"{num_others} other release{'s' if num_others > 1 else ''} of this store may share records with this one: "
-            "the figures of this model alone are not the whole; those of all together are composed first, and credit "
-            f"for redaction is given once (`reticent ledger`){people}",
+            f"{num_others} other release{'s' if num_others > 1 else ''} of this store may share records with this one. "
+            "So the figures of this model alone do not state the whole loss. The figures of all releases together do: "
+            f"the releases are composed first, and credit for redaction is given once (`reticent ledger`){people}",
             {"other releases": "some"},
         )
     return Assumption(
         "no other release of this store shares an input file, or a document with the same text, with this one, "
-        "according to its privacy ledger, which takes a document that was edited and moved to another file for another "
-        "one; a release that is made later, or elsewhere, on the same records adds to epsilon" + people,
+        "according to its privacy ledger. The ledger takes a document that was edited and moved to another file for a "
+        "new document. A release that is made later, or elsewhere, on the same records adds to epsilon" + people,
         {"other releases": "none"},
     )
 
@@ -218,16 +221,16 @@ def about_corpus(corpus: CorpusFacts, training: TrainingFacts, on: str) -> list[
             else f"the record is one {training.record}, and the stability of deduplication is known for sentences only"
         )
         found = [
-            "the claim is about the corpus *after* splitting and deduplication: neighbours are taken there, not in the "
-            "corpus as it was given. " + why
+            "the claim is about the corpus *after* splitting and deduplication. Neighbours differ in that corpus, and "
+            "not in the corpus as it was given. " + why
         ]
     else:
         size = corpus.dedup_stability or 1
         found = [
             Assumption(
-                f"the claim is about the corpus after splitting into sentences, before deduplication: one replaced "
+                f"the claim is about the corpus after splitting into sentences, before deduplication. One replaced "
                 f"{training.record if not corpus.reads_redacted else 'sentence'} changes at most {size} training record"
-                f"{'s, which enter as the group size' if size > 1 else ''}. {corpus.dedup_reason}",
+                f"{'s, and epsilon is that of a group of so many records' if size > 1 else ''}. {corpus.dedup_reason}",
                 {"redaction reads": "document" if corpus.reads_documents else "sentence"}
                 if corpus.reads_redacted
                 else {},
@@ -235,8 +238,8 @@ def about_corpus(corpus: CorpusFacts, training: TrainingFacts, on: str) -> list[
         ]
     if corpus.dedup_min_tokens and corpus.reads_redacted:
         found.append(
-            f"sentences of fewer than {corpus.dedup_min_tokens} tokens are not deduplicated: a secret in k copies of "
-            "one is a group of k"
+            f"sentences of fewer than {corpus.dedup_min_tokens} tokens are not deduplicated. A secret in k copies of "
+            "such a sentence is a group of k"
         )
     return found
 
@@ -244,7 +247,7 @@ def about_corpus(corpus: CorpusFacts, training: TrainingFacts, on: str) -> list[
 def one_sentence(training: TrainingFacts, who: str = "the secret") -> str:
     """Returns the assumption of a claim about a single secret: the unit of privacy is one sentence."""
     if not training.reads_any_original:
-        return f"{who} stands in one kept sentence. A secret that stands in k of them is a group of k"
+        return f"{who} stands in one kept sentence. A secret that stands in k kept sentences is a group of k"
     return (
         f"{who} stands in one sentence without a copy. Training on original text reads every copy, so a "
         "secret in k copies is a group of k"
@@ -269,14 +272,20 @@ def about_caught(corpus: CorpusFacts, unstable: str) -> list[str]:
     return [Assumption(_stable_or_missed(unstable), {"masks show": "nothing"})]
 
 
-def about_public_set(corpus: CorpusFacts, delta2: Delta2 | None) -> list[str]:
-    """Returns how missed secrets are kept out of text that is published, or trained on, without noise."""
+def about_public_set(corpus: CorpusFacts, delta2: Delta2 | None, of: str = OF_ALL_LABELS) -> list[str]:
+    """Returns how missed secrets are kept out of text that is published, or trained on, without noise.
+
+    Args:
+        corpus: facts of the preparation.
+        delta2: bound that the claim takes; None if it is unknown.
+        of: labels that the bound is about, in words.
+    """
     if not corpus.has_public_rows:
         why = (
             "no row is published, and every sentence is trained on as a private record"
             if not corpus.reads_redacted
-            else "no row is published or trained on as a public one (there is no conservative policy, or the method "
-            "has no public set)"
+            else "no row is published, and no row is trained on as a public one (there is no conservative policy, or "
+            "the method has no public set)"
         )
         return [Assumption(f"{why}, so delta2 is 0", {"public rows": "none"})]
     if delta2 is None:
@@ -290,8 +299,9 @@ def about_public_set(corpus: CorpusFacts, delta2: Delta2 | None) -> list[str]:
         ]
     return [
         Assumption(
-            f"missed secrets stand in public sentences with probability at most {delta2.upper:.3g} over mu (delta2, "
-            f"confidence {delta2.confidence:g}), which is part of delta",
+            "the probability over mu that the policy misses a secret and the secret's sentence is public is at most "
+            f"{upper_bound(delta2.upper)} (delta2 {of}, confidence {delta2.confidence:g}). This probability is "
+            "part of delta",
             {"public rows": "some"},
         )
     ]
@@ -299,44 +309,47 @@ def about_public_set(corpus: CorpusFacts, delta2: Delta2 | None) -> list[str]:
 
 def about_review(is_census: bool) -> list[str]:
     """Returns the assumptions of gamma and delta2."""
-    labels = "the labels mark every secret: one that nobody labelled is not covered, nor is a mu of another shape"
+    labels = (
+        "the labels mark every secret. A secret that nobody labelled is not covered, and a mu of another shape is not "
+        "covered either"
+    )
     if is_census:
         return [
             labels,
-            "every training sentence was reviewed, so the rates are exact for the labelled secrets of this corpus; "
-            "they say nothing of another corpus",
+            "every training sentence was reviewed, so the rates are exact for the labelled secrets of this corpus. "
+            "They say nothing about another corpus",
         ]
     return [
         labels,
-        "gamma and delta2 are one-sided upper bounds from a random sample, at the stated confidence, of policies that "
-        "were not chosen by what this sample showed",
+        "gamma and delta2 are one-sided upper bounds from a random sample, at the stated confidence. The policies were "
+        "not chosen by what this sample showed",
     ]
 
 
 def about_mu() -> list[str]:
     """Returns the assumptions of a Bayesian claim about the attacker, beyond Definition 4."""
     return [
-        "mu is over pairs of a sentence and a secret in it, while CRT, Definition 4 and Proposition 6, fix the "
-        "sentence: the attacker must not know in which sentence the secret stands, nor anything that tells (wording, "
-        "place, length). Whoever knows the sentence faces its own miss rate, which may be 1; the claim "
-        "'confidentiality' is for that attacker",
-        "the attacker may know of which kind (label) the secret is: gamma and delta2 are the bounds of the worst "
-        "label, which hold for all labels at once",
+        "mu is a distribution over pairs of a sentence and a secret in it. CRT, Definition 4 and Proposition 6, fix "
+        "the sentence instead. So the attacker must not know in which sentence the secret stands, nor anything that "
+        "tells it (wording, place, length). For an attacker who knows the sentence, the miss rate of that sentence "
+        "counts, which may be 1. The claim 'confidentiality' is for that attacker",
+        "the attacker may know of which kind (label) the secret is, because gamma and delta2 are bounds for the worst "
+        "label, and hold for all labels at once",
     ]
 
 
 def unstable_count(stability: Stability | None) -> str:
-    """Returns the number of caught secrets that are not redacted stably, as the end of a sentence."""
+    """Returns the number of masked secrets that are not redacted stably, as a clause."""
     if stability is None or stability.num_caught == 0:
         return _NOT_MEASURED
     return (
-        f"{stability.num_unstable:,} of {stability.num_caught:,} caught secrets of the reviewed ones "
-        f"{'was' if stability.num_unstable == 1 else 'were'} not, and count as missed"
+        f"of the {stability.num_caught:,} masked secrets that were reviewed, the redaction of "
+        f"{stability.num_unstable:,} was not stable, and such secrets count as missed"
     )
 
 
 def epsilon_is(unstable: str, reads_any_original: bool) -> str:
-    """Returns the end of the sentence "Epsilon is": the secrets with a smaller epsilon.
+    """Returns for which secrets the stated epsilon is, and for which it is smaller.
 
     Args:
         unstable: number of masked secrets without a smaller epsilon, in words.
@@ -344,19 +357,19 @@ def epsilon_is(unstable: str, reads_any_original: bool) -> str:
     """
     less = "no more than that of the training on original text" if reads_any_original else "0"
     return (
-        f"for a secret that the policy misses; it is {less} for a secret whose redaction is stable: the policy masks "
-        f"it, and masking it by hand leaves all else as it was; {unstable}."
+        f"The stated epsilon is for a secret that the policy misses. It is {less} for a secret whose redaction is "
+        f"stable: the policy masks it, and masking it by hand leaves all else as it was ({unstable})."
     )
 
 
 def _stable_or_missed(unstable: str) -> str:
     """Returns the assumption under which a masked secret costs nothing; ``unstable`` as in `epsilon_is`."""
     return (
-        "training on redacted text costs nothing for a masked secret only if its redaction is stable: masking it by "
-        f"hand leaves all else that is redacted as it was ({unstable}); if all copies of its sentence are changed "
-        "together (copies after the first are masked whole); and if no other sentence of the corpus is what its "
-        "sentence becomes when it is masked by hand, since deduplication would then mask one of the two whole. "
-        "Otherwise it costs what it does for a missed secret"
+        "training on redacted text costs nothing for a masked secret only if three conditions hold. First, its "
+        f"redaction is stable: masking it by hand leaves all else that is redacted as it was ({unstable}). Second, all "
+        "copies of its sentence are changed together (copies after the first are masked whole). Third, no other "
+        "sentence of the corpus is what its sentence becomes when it is masked by hand, because deduplication would "
+        "then mask one of the two whole. Otherwise a masked secret costs as much as one that the policy misses"
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from pipelines.accounting.assumptions import (
     NOT_STATED,
+    OF_ALL_LABELS,
     about_corpus,
     common,
     contradictions,
@@ -29,6 +30,7 @@ from pipelines.accounting.replaced_text import no_credit, relabelling_refusal
 from pipelines.files import finite
 from pipelines.methods.rule import MethodRule
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, Stability
+from pipelines.numbers import real, upper_bound
 
 NOT_MEASURED: Final = "not_measured"
 WITHHELD: Final = (
@@ -211,16 +213,16 @@ class ClaimBuilder:
             found = "the neighbours are corpora after splitting, duplicates and secrets included, of equal size"
         elif not self.training.reads_any_original:
             found = (
-                "the neighbours are private sets after deduplication and redaction, of equal size; the public set is "
+                "the neighbours are private sets after deduplication and redaction, of equal size. The public set is "
                 "the same in both"
             )
         else:
             found = (
-                "the neighbours are corpora after splitting, of equal size, of which one part of training reads the "
-                "original text and another what redaction leaves of it"
+                "the neighbours are corpora after splitting, of equal size. One part of training reads the original "
+                "text, and another part reads what redaction leaves of it"
             )
         if self.publication.publishes_rows and not self.rule.has_public_set:
-            found += "; neither the record nor its replacement stands in the published table"
+            found += ". Neither the record nor its replacement stands in the published table"
         return found
 
     def is_large(self, notion: str, delta: float) -> bool:
@@ -260,20 +262,13 @@ class ClaimBuilder:
         if ended := ended_by(claim.notion, self.corpus):
             return replace(claim, refused=ended)
         if clash := contradictions(claim.assumptions):
-            return replace(
-                claim,
-                refused=f"its assumptions contradict each other about {', '.join(clash)}; this is a fault of ours, "
-                "please report it",
-            )
+            about = f"its assumptions contradict each other about {', '.join(clash)}"
+            return replace(claim, refused=f"{about}; this is a fault of ours, please report it")
         if not math.isfinite(epsilon):
             return replace(claim, refused="training adds no noise to private records, so epsilon is infinite")
         if not delta < 1:
-            return replace(
-                claim,
-                refused=f"vacuous: delta would be {delta:.3g}, and a delta of 1 or more promises nothing"
-                if math.isfinite(delta)
-                else "vacuous: delta would exceed 1 by far, and a delta of 1 or more promises nothing",
-            )
+            found = f"be {real(delta, 3)}" if math.isfinite(delta) else "exceed 1 by far"
+            return replace(claim, refused=f"vacuous: delta would {found}, and a delta of 1 or more promises nothing")
         void = (*claim.not_guaranteed_because, *voids(self.training, self.rule))
         if self.is_large(claim.notion, delta):
             void = (*void, LARGE_DELTA)
@@ -316,8 +311,8 @@ class ClaimBuilder:
             return WITHHELD if self.corpus.reads_documents or self.corpus.plugins else None
         return elsewhere_refusal(self.review.stability)
 
-    def escape_refusal(self, escape: Delta2 | None) -> str | None:
-        """Returns why nothing can be said about secrets that the policy misses; None if something can."""
+    def escape_refusal(self, escape: Delta2 | None, of: str = OF_ALL_LABELS) -> str | None:
+        """Returns why nothing can be said about missed secrets; None if something can. ``of``: labels of the rate."""
         if (elsewhere := self.elsewhere_refusal()) is not None:
             return elsewhere
         if not self.uses_delta2:
@@ -335,7 +330,7 @@ class ClaimBuilder:
                 f"{self.public_use}; review a sample, or set no redact.conservative (then every sentence is private)"
             )
         if escape.upper > self.training.target_delta:
-            return self._too_many_escape(escape)
+            return self._too_many_escape(escape, of)
         return None
 
     @property
@@ -343,12 +338,13 @@ class ClaimBuilder:
         """The use of public sentences, in words."""
         return "are trained on without noise" if self.rule.has_public_set else "are published as they are"
 
-    def _too_many_escape(self, escape: Delta2) -> str:
+    def _too_many_escape(self, escape: Delta2, of: str) -> str:
         """Returns the refusal for a delta2 above delta: what to do first, or that nothing helps, with the number."""
         target = self.training.target_delta
         found = (
-            f"delta2, the probability that a missed secret stands in a public sentence, is at most {escape.upper:.3g} "
-            f"(estimate {escape.value:.3g}, confidence {escape.confidence:g}), above the target delta {target:g}. "
+            f"delta2 {of}, the probability that a secret is missed and its sentence is public, is at most "
+            f"{upper_bound(escape.upper)} (estimate {upper_bound(escape.value)}, confidence {escape.confidence:g}), "
+            f"above the target delta {real(target)}. "
         )
         otherwise = f"Without redact.conservative every sentence is private, and the claim holds{self._if_noised}"
         if escape.value > target:
@@ -383,10 +379,10 @@ class ClaimBuilder:
         refusal = self.escape_refusal(escape)
         if refusal is None and escape is not None and escape.upper > 0:
             return (
-                f"no sample can mend this: a missed secret may stand in a public sentence (delta2 is at most "
-                f"{escape.upper:.3g}), and for that one nothing holds; a bound on their share serves a secret drawn "
-                "from mu only (see Bayesian confidentiality). Set no redact.conservative, or review every training "
-                "sentence"
+                "no sample can mend this: a missed secret may stand in a public sentence (delta2 is at most "
+                f"{upper_bound(escape.upper)}), and for that one nothing holds; a bound on their share serves a secret "
+                "drawn from mu only (see Bayesian confidentiality). Set no redact.conservative, or review every "
+                "training sentence"
             )
         return refusal
 

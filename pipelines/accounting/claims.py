@@ -32,6 +32,7 @@ from pipelines.accounting.withdrawn import refusal
 from pipelines.files import finite
 from pipelines.methods.registry import rule_of
 from pipelines.methods.rule import MethodRule
+from pipelines.numbers import real, upper_bound
 
 __all__ = ["Claim", "Review", "build_claims"]
 
@@ -235,7 +236,7 @@ def _warnings(training: TrainingFacts) -> list[str]:
     if num and training.target_delta >= 1 / num:
         many, one = ("people", "person's text") if training.by_owner else ("private records", "private record")
         found.append(
-            f"target_delta {training.target_delta:g} is not below 1 / {num}, one over the number of {many}: "
+            f"target_delta {real(training.target_delta)} is not below 1 / {num}, one over the number of {many}: "
             f"a run that publishes one {one} whole would satisfy it. Lower train.target_delta."
         )
     return found
@@ -243,8 +244,8 @@ def _warnings(training: TrainingFacts) -> list[str]:
 
 def _warnings_about(claims: Sequence[Claim]) -> list[str]:
     return [
-        f"the claim {claim.notion.replace('_', ' ')} ({_counted(claim.group_size)}) has delta {claim.delta:.3g} and is "
-        f"no guarantee: {LARGE_DELTA}"
+        f"the claim {claim.notion.replace('_', ' ')} ({_counted(claim.group_size)}) has delta "
+        f"{upper_bound(claim.delta)} and is no guarantee: {LARGE_DELTA}"
         for claim in claims
         if claim.refused is None and LARGE_DELTA in claim.not_guaranteed_because
     ]

@@ -12,6 +12,7 @@ from typing import Final
 
 from pipelines.accounting.assumptions import (
     IN_EVERY_RELEASE,
+    OF_WORST_LABEL,
     OTHERS_ROWS,
     TOGETHER,
     about_caught,
@@ -31,10 +32,11 @@ from pipelines.accounting.confidentiality import (
 from pipelines.accounting.events import NeighboringRelation
 from pipelines.methods.rule import ClaimName
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate
+from pipelines.numbers import percent
 
 _SPLIT_CREDIT = (
-    "gamma is applied once, to the total loss of the phases on redacted text at their own sampling rate; phases on the "
-    "original text are added without credit, and there every copy of a sentence counts"
+    "gamma is applied once, to the total loss of the phases on redacted text at their own sampling rate. The loss of "
+    "the phases on original text is added without credit, and every copy of a sentence counts there"
 )
 
 
@@ -67,8 +69,12 @@ def confidentiality(b: ClaimBuilder) -> Claim:
     claim = b.claim(
         "confidentiality",
         f"{b.tells} a {'labelled ' if b.uses_delta2 else ''}secret, or a mask in "
-        "its place, was trained on. Epsilon is "
-        + (epsilon_is(b.unstable, b.training.reads_any_original) if b.corpus.gives_credit else "for any."),
+        "its place, was trained on. "
+        + (
+            epsilon_is(b.unstable, b.training.reads_any_original)
+            if b.corpus.gives_credit
+            else "The stated epsilon is for every secret, masked or not."
+        ),
         "CRT, Theorem 8.1",
         extra=(
             one_sentence(b.training),
@@ -89,17 +95,21 @@ def confidentiality(b: ClaimBuilder) -> Claim:
 def caught(b: ClaimBuilder) -> Claim:
     """Makes the claim about secrets that are masked or in a private sentence: CRT, Proposition 5."""
     condition = (
-        "holds for a secret that the policy masks or whose sentence is private, because another "
-        "mask stands in it or the conservative policy flags it; not for one in a public sentence. Which secrets these "
-        "are is known only as far as labels mark every secret"
+        "the claim holds for a secret that the policy masks or whose sentence is private, because another mask stands "
+        "in it or the conservative policy flags it. It does not hold for a secret in a public sentence. Which secrets "
+        "these are is known only as far as labels mark every secret"
         if b.uses_delta2
-        else "holds for every secret, because every sentence is private"
+        else "the claim holds for every secret, because every sentence is private"
     )
     claim = b.claim(
         "confidentiality_of_caught_secrets",
         f"{b.tells} a secret that redaction caught, or a mask in its place, was "
-        "trained on. Caught is what the policy masks, and what stands in a private sentence"
-        + ("; nothing is claimed for a secret in a public one." if b.uses_delta2 else ", as every sentence is."),
+        "trained on. A secret is caught if the policy masks it, or if it stands in a private sentence. "
+        + (
+            "Nothing is claimed for a secret in a public sentence."
+            if b.uses_delta2
+            else "Here every sentence is private."
+        ),
         "CRT, Proposition 5",
         extra=(condition, one_sentence(b.training), *about_caught(b.corpus, b.unstable)),
         as_in_paper=b.add_or_remove.as_json(),
@@ -119,15 +129,15 @@ def bayesian(b: ClaimBuilder) -> Claim:
     confidence = None if worst_gamma is None or escape is None else joint(worst_gamma.confidence, escape.confidence)
     claim = b.claim(
         "bayesian_confidentiality",
-        f"{b.tells} a secret, or a mask in its place, was trained on, to those who know of the secret only "
-        "its kind and that it is drawn from mu, but not in which sentence it stands.",
+        f"{b.tells} a secret, or a mask in its place, was trained on. This holds for an attacker who knows of the "
+        "secret only its kind and that it is drawn from mu, but not in which sentence it stands.",
         "CRT, Theorem 8.3 (Proposition 6), with the rates of the worst label",
         extra=(
             *about_mu(),
             one_sentence(b.training),
             *about_caught(b.corpus, b.unstable),
             *about_review(b.review.is_census),
-            *about_public_set(b.corpus, escape),
+            *about_public_set(b.corpus, escape, OF_WORST_LABEL),
         ),
         mu=worst_gamma.mu if worst_gamma else None,
         confidence=confidence,
@@ -145,7 +155,7 @@ def bayesian(b: ClaimBuilder) -> Claim:
         return replace(claim, refused=WITHHELD)
     if gamma is None or worst_gamma is None or escape is None:
         return replace(claim, refused="gamma was not measured: no secret was reviewed, by people or by gold labels")
-    refusal = b.escape_refusal(escape)
+    refusal = b.escape_refusal(escape, OF_WORST_LABEL)
     if refusal is not None:
         return replace(claim, refused=refusal)
     event = b.training.event_on("redacted", "reviewed") if b.training.reads_any_original else b.training.event
@@ -168,15 +178,15 @@ def group(b: ClaimBuilder, size: int) -> list[Claim]:
     num_missed = 0 if misses_nothing else size
     share = (
         (
-            "every training sentence was reviewed and the policy masks every labelled secret, so no group of labelled "
-            f"secrets has a missed one, and epsilon is 0 for it; {TOGETHER}",
-            "no two sentences of the group become equal once their secrets are masked by hand: deduplication would "
-            "then mask one of them whole",
+            "every training sentence was reviewed, and the policy masks every labelled secret. So no group of labelled "
+            f"secrets has a missed one, and epsilon is 0 for each group. {TOGETHER}",
+            "no two sentences of the group become equal once their secrets are masked by hand. Otherwise deduplication "
+            "would mask one of them whole",
         )
         if misses_nothing
         else (
-            "every secret of the group counts as missed: the share of misses in the corpus says nothing of one "
-            "particular group",
+            "every secret of the group counts as missed, because the share of misses in the corpus says nothing about "
+            "one particular group",
         )
     )
     claim = _group_claim(b, "group_confidentiality", size, num_missed, share)
@@ -185,8 +195,8 @@ def group(b: ClaimBuilder, size: int) -> list[Claim]:
     if misses_nothing or gamma is None or num_average == size:
         return [claim]
     average = (
-        f"the policy misses at most {num_average} of the {size} secrets: the bound {gamma.upper:.3g} on the missed "
-        "share of the corpus, rounded up to whole secrets"
+        f"the policy misses at most {num_average} of the {size} secrets. This number is the bound "
+        f"{percent(gamma.upper, upper=True)} on the missed share of the corpus, rounded up to whole secrets"
     )
     at_average = _group_claim(b, "group_confidentiality_at_average_rate", size, num_average, (average,))
     return [claim, at_average]
@@ -201,7 +211,7 @@ def _group_claim(b: ClaimBuilder, notion: str, size: int, num_missed: int, share
         confidence = joint(confidence, rate.confidence)
     claim = b.claim(
         notion,
-        f"As confidentiality, for {size} unique secrets together"
+        f"The promise of confidentiality, for {size} unique secrets together"
         + (", if the policy misses no larger share of them than of all secrets." if is_average else "."),
         "CRT, Theorem 8.2, with the missed share (Proposition 5) for the detected one (docs/concepts.md)",
         extra=(

@@ -58,7 +58,7 @@ def corpus_facts(
     coupled = {
         "deduplication compared the text of different people (dedup.scope = corpus)": not by_person,
         "policies of redaction learnt from sentences of this corpus": learnt_from_corpus and bool(fitted),
-        "what plug-ins among the policies of redaction remember cannot be known": bool(plugins),
+        "nobody can check what plug-ins among the policies of redaction remember": bool(plugins),
     }
     return CorpusFacts(
         dedup_stability=stability.replace_one,

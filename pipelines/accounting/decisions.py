@@ -74,8 +74,9 @@ def _about_held_documents(notion: str, corpus: CorpusFacts) -> list[str]:
     if notion not in OF_THE_PRIVATE_SET:
         return []
     return [
-        "documents in another language were left out (split.other_languages = hold), as their text says: the claim is "
-        "about the records that are left, and does not cover what the choice of these records reveals"
+        "documents in another language were left out (split.other_languages = hold), and their text decides which "
+        "these are. The claim is about the records that are left. It does not cover what the choice of these records "
+        "reveals"
     ]
 
 
@@ -84,8 +85,8 @@ def _about_names(notion: str, corpus: CorpusFacts) -> list[str]:
     if not corpus.has_public_rows:
         return []
     return [
-        "if names of speakers and domains with a token (train.min_speaker_rows), or a vocabulary, were learnt, they "
-        "depend on public rows alone, and these are the same in both worlds"
+        "if training learnt which speakers and domains have a token (train.min_speaker_rows), or a vocabulary, it "
+        "learnt them from public rows alone, and these are the same in both worlds"
     ]
 
 
@@ -97,26 +98,27 @@ def about_policies(corpus: CorpusFacts) -> list[str]:
     if corpus.reads_documents:
         found.append(
             Assumption(
-                f"these policies look beyond one sentence, at its document: {', '.join(corpus.reads_documents)}; "
-                "masking a secret by hand leaves what they mask in the other sentences as it was",
+                f"these policies look beyond one sentence, at its document: {', '.join(corpus.reads_documents)}. "
+                "Masking a secret by hand leaves what they mask in the other sentences as it was",
                 {"redaction reads": "document"},
             )
         )
     if corpus.learnt:
         found.append(
             f"these policies learnt from sentences of this corpus: {', '.join(corpus.learnt)}. The claim is about "
-            "secrets in its other sentences, for which the policies are fixed; to change a sentence that they learnt "
-            "from may change what is masked anywhere, and of such a sentence nothing is promised"
+            "secrets in its other sentences, for which the policies are fixed. Nothing is promised for a sentence that "
+            "they learnt from: a change of it may change what is masked anywhere"
         )
     if corpus.fitted:
         found.append(
-            f"these policies were fitted on text: {', '.join(corpus.fitted)}; the claim supposes that none of the "
-            "private records was among it"
+            f"these policies were fitted on text: {', '.join(corpus.fitted)}. The claim supposes that none of the "
+            "private records was part of it"
         )
     if corpus.plugins:
         found.append(
-            f"these policies are plug-ins: {', '.join(corpus.plugins)}; whether they keep a state from one sentence to "
-            "the next, or were fitted on this corpus, cannot be known, and the claim supposes that they do neither"
+            f"these policies are plug-ins: {', '.join(corpus.plugins)}. Nobody can check from here whether they keep a "
+            "state from one sentence to the next, or were fitted on this corpus. The claim supposes that they do not "
+            "keep a state, and were not fitted on this corpus"
         )
     return found
 
@@ -134,10 +136,10 @@ DECISIONS: Final[tuple[Decision, ...]] = (
         reads="line breaks, blank lines and quotation marks of a file; in chats, times, layout, speakers and names too",
         changes="how the rest of the file is cut into documents and turns, and who speaks; numbers, and folds by these",
         says=_before_records(
-            "reading came out the same in both: where a document begins and ends in its file, so how documents are "
-            "numbered, and which parts of a mail are left out; in chats also the order of dates, who speaks, the names "
-            "that other messages gave, and which messages count as notices; a secret that holds a line break or a "
-            "quotation mark may change it"
+            "reading came out the same in both worlds: where a document begins and ends in its file, so how documents "
+            "are numbered, and which parts of a mail are left out. In chats this includes the order of dates, who "
+            "speaks, the names that other messages gave, and which messages count as notices. A secret that holds a "
+            "line break or a quotation mark may change all this"
         ),
     ),
     Decision(
@@ -147,8 +149,8 @@ DECISIONS: Final[tuple[Decision, ...]] = (
         reads="the length and the characters of a document",
         changes="whether all of its sentences are there",
         says=_before_records(
-            "the same rows and documents are rejected in both: a secret that makes a document too long "
-            "(corpus.max_document_chars), or that cannot be read, takes all of its sentences away"
+            "the same rows and documents are rejected in both worlds. A secret that makes a document too long "
+            "(corpus.max_document_chars), or that cannot be read, takes all sentences of its document away"
         ),
     ),
     Decision(
@@ -170,8 +172,8 @@ DECISIONS: Final[tuple[Decision, ...]] = (
         reads="lines, tags of speakers and full stops of a document",
         changes="where its other sentences begin and end, and how its speakers are numbered",
         says=_before_records(
-            "splitting into sentences came out the same in both: where an over-long sentence is cut, where a sentence "
-            "ends, and whether a text is taken for a dialogue are read from the text, and a secret may change them"
+            "splitting into sentences came out the same in both worlds. The text decides where a sentence ends, where "
+            "an over-long sentence is cut, and whether a text is taken for a dialogue. A secret may change all this"
         ),
     ),
     Decision(
@@ -200,7 +202,7 @@ DECISIONS: Final[tuple[Decision, ...]] = (
         reads="whether a sentence stands elsewhere in the text of the same person",
         changes="which copy is masked, in any document of this person",
         says=_before_records(
-            "copies of a sentence by different people are all kept (dedup.scope = owner): a secret in k of them is a "
+            "copies of a sentence by different people are all kept (dedup.scope = owner). A secret in k copies is a "
             "group of k"
         ),
         is_made=lambda configs: configs["dedup"].scope == "owner",
@@ -226,9 +228,9 @@ DECISIONS: Final[tuple[Decision, ...]] = (
         reads="the first 400 words of a document",
         changes="which models read its sentences, and whether all of them are masked",
         says=_before_records(
-            "the languages of each document came out the same in both (redact.language_of = document): a secret may "
-            "change them by its words, and so which models read the document's other sentences, or whether they are "
-            "masked whole"
+            "the languages of each document came out the same in both worlds (redact.language_of = document). The "
+            "words of a secret may change them, and so change which models read the document's other sentences, or "
+            "whether these are masked whole"
         ),
         is_made=lambda configs: configs["redact"].language_of == "document",
     ),
@@ -277,8 +279,8 @@ DECISIONS: Final[tuple[Decision, ...]] = (
         reads="how many rows hold a masked string",
         changes="whether the run ends; then it publishes nothing",
         says=_always(
-            "a run that the gate stops, or does not stop, says so without noise: which strings were masked, and "
-            "whether one of them stands in what is published, is no secret in itself"
+            "everybody can see, without noise, whether the gate stopped a run. So it must be no secret in itself which "
+            "strings were masked, and whether one of them stands in what is published"
         ),
     ),
     Decision(
@@ -303,9 +305,8 @@ DECISIONS: Final[tuple[Decision, ...]] = (
         reads="how much of the input changed since the last training",
         changes="whether there is a training, and so a release, of all records",
         says=_always(
-            "which runs train depends on how much of the input came and went (train.when, changed): the claim "
-            "supposes that the same runs train in both worlds, and does not cover what the fact that a run trained "
-            "reveals"
+            "which runs train depends on how much of the input came and went (train.when, changed). The claim supposes "
+            "that the same runs train in both worlds. It does not cover what the fact that a run trained reveals"
         ),
         is_made=lambda configs: (when := configs["train"].when) is not None and when.changed is not None,
     ),
@@ -334,11 +335,11 @@ DECISIONS: Final[tuple[Decision, ...]] = (
         reads="losses, gradients, and whether those of one record depend on others",
         changes="whether the run ends; then it publishes nothing",
         says=_always(
-            "a run that stops because a private gradient is not a finite number says so without noise; no run on these "
+            "a run that stops because a private gradient is not a finite number says so without noise. No run on these "
             "records stopped for that reason",
-            "a run that stops, or does not stop, for another reason that lies in the text says so without noise, and "
-            "publishes nothing: too many rejected rows (corpus.max_rejected_fraction), another language "
-            "(redact.check_language), records whose gradients depend on others",
+            "a run may also stop for another reason that lies in the text: too many rejected rows "
+            "(corpus.max_rejected_fraction), another language (redact.check_language), or records whose gradients "
+            "depend on others. Whether it stopped shows without noise. A run that stops publishes nothing",
         ),
     ),
 )

@@ -15,10 +15,10 @@ from pipelines.accounting.claim_builder import Builder, Claim, ClaimBuilder
 from pipelines.accounting.events import NeighboringRelation
 from pipelines.methods.rule import ClaimName
 
-_NOT_PUBLISHED: Final = "; how many records each of them has is not public, and is not published"
+_NOT_PUBLISHED: Final = ". How many records each of them has is not public, and is not published"
 _OWN: Final = (
-    "documents without an id count as one person each (corpus.owner_missing = own): somebody who wrote several of them "
-    "is a group of people, and is protected less"
+    "documents without an id count as one person each (corpus.owner_missing = own). Somebody who wrote several of them "
+    "counts as a group of people, and is protected less"
 )
 
 
@@ -53,33 +53,34 @@ def _neighbours(b: ClaimBuilder, coupled: Sequence[str]) -> str:
     """Returns the two worlds that the claim compares, in words."""
     if coupled:
         found = (
-            "the neighbours are private sets after deduplication and redaction: what these steps reveal of a person by "
-            f"what they leave of others is not covered, because {'; '.join(coupled)}"
+            "the neighbours are private sets after deduplication and redaction. What a person wrote may change what "
+            "these two steps leave of the text of others. What this reveals about the person is not covered, because "
+            f"{'; '.join(coupled)}"
         )
     elif b.corpus.reads_redacted:
         found = (
-            "the neighbours are corpora after splitting, before deduplication and redaction: a person's text is "
-            "compared with their own text only (dedup.scope = owner; no two people's sentences share a 128-bit key, "
-            "and another corpus in dedup.against stays as it is), redaction reads one document at a time, and a "
-            "document has one owner"
+            "the neighbours are corpora after splitting, before deduplication and redaction. Deduplication compares a "
+            "person's text with their own text only (dedup.scope = owner). Redaction reads one document at a time, and "
+            "a document has one owner. No two people's sentences share a 128-bit key, and another corpus in "
+            "dedup.against stays as it is"
         )
     else:
         found = "the neighbours are corpora after splitting, duplicates and secrets included"
-    found += "; both hold the same people, and all that others wrote is the same"
+    found += ". Both hold the same people, and all that others wrote is the same"
     if b.publication.publishes_rows and not b.rule.has_public_set:
-        found += "; neither what the person wrote nor its replacement stands in the published table"
+        found += ". Neither what the person wrote nor its replacement stands in the published table"
     return found
 
 
 def _about_people(b: ClaimBuilder) -> list[str]:
     """Returns the assumptions about people, and about what is not theirs."""
     found = [
-        "a person is an id in the corpus (corpus.owner_from): somebody with two ids counts as two people",
+        "a person is an id in the corpus (corpus.owner_from). Somebody with two ids counts as two people",
         "what others wrote about a person is their text, and is not covered",
-        "agents, and others who speak in a person's documents without being their owner, are no units",
-        "releases on the same people are composed with it, whatever their files, and people of another space "
+        "agents, and others who speak in a person's documents without being their owner, are not units of privacy",
+        "all releases on the same people are composed with this one, whatever their files. People of another space "
         "with a name (corpus.owner_space) are other people",
-        "the number of people is public: the same people have at least one document that is read in both worlds"
+        "the number of people is public. The same people have at least one document that is read in both worlds"
         + ("" if b.publication.publishes_counts else _NOT_PUBLISHED),
     ]
     if b.training.owner_missing == "own":
@@ -87,10 +88,10 @@ def _about_people(b: ClaimBuilder) -> list[str]:
     if b.corpus.foreign_public_rows:
         found.append(OTHERS_ROWS)
     elif b.uses_delta2:
-        found.append("only private rows are covered: public rows, of the same person too, are the same in both worlds")
+        found.append("only private rows are covered. Public rows, also of the same person, are the same in both worlds")
     if b.corpus.reads_redacted and b.corpus.fitted:
         found.append(
-            f"these policies were fitted on text: {', '.join(b.corpus.fitted)}; the claim supposes that none of it is "
+            f"these policies were fitted on text: {', '.join(b.corpus.fitted)}. The claim supposes that none of it is "
             "text of these people"
         )
     return found

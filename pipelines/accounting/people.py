@@ -29,17 +29,17 @@ _MEASURED: Final = (
     "the largest number of records of a person was measured on the private text (guarantee.owner_bound_basis), so the "
     "figures are estimates; fix it before the text is read, or take it from public text"
 )
-_UNKNOWN: Final = "nobody has more records than the figure says, which nobody has counted"
-_UNBOUNDED: Final = "nothing bounds what a person brought to the other releases in records of this kind"
+_UNKNOWN: Final = "no person has more records than the figure says, although nobody counted them"
+_UNBOUNDED: Final = "nothing bounds how many records of this kind a person brought to the other releases"
 _PUBLIC: Final = (
-    "only records of the person that are private in every release are covered: public rows are the same in both worlds"
+    "only records of the person that are private in every release are covered. Public rows are the same in both worlds"
 )
 _ALWAYS: Final = (
-    "all records of one person are replaced by as many others, and whose records these are, and in which fold, is the "
-    "same in both worlds",
-    "what other people wrote about a person is not covered, and neither is who speaks in a person's records without "
-    "being their owner, such as an agent",
-    "what the claim about one record supposes",
+    "all records of one person are replaced by as many others. It is the same in both worlds which records belong to "
+    "this person, and in which fold each of them is",
+    "what other people wrote about a person is not covered. Whoever speaks in a person's records without being their "
+    "owner, such as an agent, is not covered either",
+    "everything that the claim about one record supposes",
 )
 
 
@@ -123,7 +123,7 @@ def person_document(
     if training.by_owner and (together is None or together[0].by_owner):
         return None
     sizes, void = sizes_of(people), [_MEASURED] if people and people.is_measured else []
-    assumed = ["documents without an owner are each the only one of a person (corpus.owner_missing = own)"]
+    assumed = ["each document without an owner is the only document of a person (corpus.owner_missing = own)"]
     known = ["an id is one person, and two ids are two people (corpus.owner_from)"]
     whole = None
     if together is not None:

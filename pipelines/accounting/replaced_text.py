@@ -39,8 +39,8 @@ def about_replaced(corpus: CorpusFacts) -> str | None:
     if corpus.replacement == "mask":
         return None
     return (
-        f"{_STANDS[corpus.replacement]}, in the other world a mask: a masked secret costs as much as a missed one. "
-        "The written text depends on the sentence and the name of its document, and on no other sentence"
+        f"{_STANDS[corpus.replacement]}. The other world has a mask there, so a masked secret costs as much as a "
+        "missed one. The written text depends on the sentence and the name of its document, and on no other sentence"
     )
 
 
@@ -53,7 +53,7 @@ def no_credit(corpus: CorpusFacts) -> str | None:
     if corpus.replacement == "mask":
         return _SHOWS_LENGTHS
     stands = _STANDS[corpus.replacement]
-    return f"{stands}, and in the other world a mask, so redaction gives no credit; set redact.replacement = 'mask'"
+    return f"{stands}. The other world has a mask there, so redaction gives no credit; set redact.replacement = 'mask'"
 
 
 def relabelling_refusal(corpus: CorpusFacts) -> str | None:

@@ -57,7 +57,7 @@ def selective(b: ClaimBuilder) -> Claim:
         _theorem(b) if unnoised else f"{_theorem(b)} (DP implies selective DP for every F)",
         extra=(
             *(_about_unnoised(b) if unnoised else ()),
-            "F says where secrets stand, and that is the same in both worlds",
+            "F says where secrets stand, and these places are the same in both worlds",
         ),
         **_neighbours(b, unnoised),
         as_in_paper=_add_or_remove(b),
@@ -80,10 +80,10 @@ def selective_of_the_policy(b: ClaimBuilder) -> Claim:
     """Makes the claim of (F, epsilon, delta)-selective DP with F the redaction policy itself."""
     claim = b.claim(
         "selective_dp_of_the_policy",
-        "As selective DP, with F the redaction policy: it protects the tokens that the policy masks and nothing that "
-        "the policy misses.",
+        "The promise of selective DP, with the redaction policy for F. It protects the tokens that the policy masks, "
+        "and nothing that the policy misses.",
         _theorem(b),
-        extra=(*_about_unnoised(b), "neighbours differ only in tokens that the policy masks, in both worlds"),
+        extra=(*_about_unnoised(b), "neighbours differ only in tokens that the policy masks in both worlds"),
         **_neighbours(b, unnoised=True),
         as_in_paper=_add_or_remove(b),
     )
@@ -95,8 +95,8 @@ def masked(b: ClaimBuilder) -> Claim:
     claim = b.claim(
         "confidentiality_of_masked_secrets",
         f"{b.tells} a secret whose redaction is stable, or a mask in its place, "
-        "was trained on: the policy masks it, and masking it by hand leaves all else as it was. Nothing is promised "
-        f"for other secrets, masked or not; {b.unstable}.",
+        "was trained on. Redaction is stable if the policy masks the secret, and masking it by hand leaves all else as "
+        f"it was ({b.unstable}). Nothing is promised for other secrets, masked or not.",
         "CRT, Proposition 5, for what read redacted text; differential privacy for what read the original",
         extra=(one_sentence(b.training), *about_caught(b.corpus, b.unstable)),
     )
@@ -124,8 +124,8 @@ def light_noise(b: ClaimBuilder) -> Claim:
         "confidentiality, with gamma, and differential privacy, without any credit.",
         "JFT, section 3.1 (an empirical estimate, as the paper says)",
         extra=(
-            "misses are taken for a subsample that is drawn anew at every step; they are drawn once, and a record "
-            "holds many tokens, so this figure may be far too low",
+            "the estimate takes the missed tokens for a subsample that is drawn anew at every step. In fact they are "
+            "drawn once, and a record holds many tokens, so this figure may be far too low",
         ),
         not_guaranteed_because=("it is an estimate: missed tokens are no subsample",),
     )
@@ -177,8 +177,8 @@ def _about_unnoised(b: ClaimBuilder) -> tuple[str, ...]:
             "public spans are trained on without noise and hold no secret",
         )
     return (
-        "the redacted text is trained on without noise: redact(D) = redact(D') for neighbours, which is known of the "
-        "policies in use",
+        "the redacted text is trained on without noise. It is the same for neighbours: redact(D) = redact(D'), which "
+        "is known of the policies in use",
         "the policy masks every value that a secret may be replaced by",
     )
 

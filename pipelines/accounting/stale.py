@@ -11,9 +11,9 @@ from pipelines.accounting.withdrawn import true_event
 from pipelines.methods.registry import rule_of
 
 OTHER_TEXT: Final = (
-    "The model was trained on text that was redacted, or divided into public and private rows, otherwise than it is "
-    "now: what was measured since says nothing of it, so redaction gives no credit. Training again (`--force train`) "
-    "is a second release."
+    "The model was trained on text that was redacted, or divided into public and private rows, in another way than it "
+    "is now. What was measured since says nothing about that text, so redaction gives no credit. Training again "
+    "(`--force train`) is a second release."
 )
 
 

@@ -17,9 +17,9 @@ PUBLIC_SETTINGS: Final = (
     "drop rows were not chosen after counts of the private text or scores on it."
 )
 NOT_CHOSEN: Final = (
-    "whether the table is given away, and which table of several, follows neither from what was found in it of the "
-    "private text (masked strings, replayed passages) nor from scores on private text, and no row was taken out "
-    "because of them."
+    "neither scores on private text nor what was found of the private text in the table (masked strings, replayed "
+    "passages) influenced whether the table is given away, or which of several tables is. No row was taken out because "
+    "of them."
 )
 NO_CLAIM: Final = "nothing bounds what the text reveals about the private text: the model has no claim"
 NO_NOISE: Final = (

@@ -24,8 +24,6 @@ from pipelines.errors import ConfigError
 from pipelines.training.data.overlay import AddedRow
 
 Variant = Literal["detected", "missed", "public"]
-COPIES: Final = (1, 10, 20, 100)
-"""Numbers of copies of a canary, near those of the papers."""
 _DOCUMENT: Final = "canary"
 
 _OPENINGS: Final = (
@@ -133,28 +131,20 @@ def draw_canaries(
 
 
 def draw_text_canaries(
-    generator: np.random.Generator,
-    prefixes: Sequence[str],
-    words: Sequence[str],
-    *,
-    num_words: int,
-    variant: Variant,
-    num_copies: int = 1,
-    is_flagged: bool = False,
+    generator: np.random.Generator, prefixes: Sequence[str], words: Sequence[str], *, num_words: int
 ) -> list[Canary]:
-    """Draws one canary for each beginning, which continues with random words.
+    """Draws one missed canary for each beginning, which continues with random words.
 
     Args:
         generator: generator of candidates and identifiers.
         prefixes: public text.
         words: public words, without blanks in them.
         num_words: number of words that follow; the form has ``len(words) ** num_words`` candidates.
-        variant, num_copies, is_flagged: see `Canary`.
     """
     drawn = []
     for prefix in prefixes:
         pattern = words_pattern(prefix.strip() + " ", words, num_words)
-        drawn += draw_canaries(generator, pattern, 1, variant=variant, num_copies=num_copies, is_flagged=is_flagged)
+        drawn += draw_canaries(generator, pattern, 1, variant="missed")
     return drawn
 
 
@@ -164,12 +154,7 @@ def flip_coins(generator: np.random.Generator, canaries: Iterable[Canary]) -> di
 
 
 def overlay_rows(
-    canaries: Iterable[Canary],
-    *,
-    in_distinct_sentences: bool,
-    included: Mapping[str, bool] | None = None,
-    speaker: str | None = None,
-    domain: str | None = None,
+    canaries: Iterable[Canary], *, in_distinct_sentences: bool, included: Mapping[str, bool] | None = None
 ) -> list[AddedRow]:
     """Returns the rows of canaries for an overlay. Each copy is its own document, and so a record of any unit.
 
@@ -181,7 +166,6 @@ def overlay_rows(
             after deduplication. The text after the canary is the same, so that its candidates share all text before
             them.
         included: coins; None adds all.
-        speaker, domain: speaker and domain of all rows.
 
     Raises:
         ConfigError: two canaries have one identifier, a coin is missing, or there are not so many sentences.
@@ -206,8 +190,6 @@ def overlay_rows(
                     text=pattern.text(canary.index),
                     masked=pattern.holes(canary.index) if is_detected else (),
                     is_flagged=canary.is_flagged or is_detected,
-                    speaker=speaker,
-                    domain=domain,
                     owner=f"{_DOCUMENT}/{canary.id}",
                 )
             )

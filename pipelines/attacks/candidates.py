@@ -9,7 +9,7 @@ measured: eight times the largest error seen.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from typing import Final
@@ -33,7 +33,6 @@ _BLOCK: Final = 50_000
 _NUM_CHECKED: Final = 256
 _SAFETY: Final = 8
 
-Progress = Callable[[int, int], None]
 Indices = Sequence[int] | range
 
 
@@ -43,27 +42,15 @@ class CandidateScorer:
     Args:
         model: a causal language model, or the LSTM.
         pattern: the form.
-        speaker, domain: speaker and domain with which the canaries were trained.
         marks_holes: true to show a model that marks private tokens where they are, as for a detected canary.
         num_threads: number of blocks of candidates at a time; None: the number of torch's threads, for a model too
             small to use more than one itself, else 1.
-        progress: function that receives the numbers of scored candidates and of all.
     """
 
     def __init__(
-        self,
-        model: TrainedModel,
-        pattern: Pattern,
-        *,
-        speaker: str | None = None,
-        domain: str | None = None,
-        marks_holes: bool = False,
-        num_threads: int | None = None,
-        progress: Progress = lambda done, total: None,
+        self, model: TrainedModel, pattern: Pattern, *, marks_holes: bool = False, num_threads: int | None = None
     ) -> None:
-        self.pattern = pattern
-        self._model, self._speaker, self._domain = model, speaker, domain
-        self._marks_holes, self._progress = marks_holes, progress
+        self.pattern, self._model, self._marks_holes = pattern, model, marks_holes
         self._num_threads = num_threads or _threads_for(model)
         self._double: torch.nn.Module | None = None
 
@@ -77,13 +64,8 @@ class CandidateScorer:
             self._double = copy.deepcopy(self._model.model).double()
         network = self._double if in_double else self._model.model
         blocks = [indices[start : start + _BLOCK] for start in range(0, len(indices), _BLOCK)]
-        found: list[FloatArray] = []
-        done = 0
         with one_pass_activations(network), ThreadPoolExecutor(self._num_threads) as pool:
-            for losses in pool.map(lambda block: shared_prefix_losses(network, self._encode(block)), blocks):
-                found.append(losses)
-                done += len(losses)
-                self._progress(done, len(indices))
+            found = list(pool.map(lambda block: shared_prefix_losses(network, self._encode(block)), blocks))
         return np.concatenate(found) if found else np.zeros(0)
 
     def _encode(self, indices: Indices) -> EncodedRecords:
@@ -95,8 +77,7 @@ class CandidateScorer:
         else:
             holes = [[pattern.holes(i)] if self._marks_holes else [] for i in indices]
             encoded = self._model.encode(
-                Record(texts=[text], speakers=[self._speaker], domains=[self._domain], private_chars=private)
-                for text, private in zip(texts, holes, strict=True)
+                Record(texts=[text], private_chars=private) for text, private in zip(texts, holes, strict=True)
             )
         if encoded.num_truncated:
             raise ConfigError(
@@ -107,8 +88,7 @@ class CandidateScorer:
 
     def _encode_plain(self, texts: Sequence[str]) -> EncodedRecords:
         """Encodes as `TrainedModel.encode`. The frame around the text is the same for all, and made once."""
-        template = Record(texts=[""], speakers=[self._speaker], domains=[self._domain]).rows()
-        frame = frame_of(template, self._model.control)
+        frame = frame_of(Record(texts=[""]).rows(), self._model.control)
         before, after = [*frame.before, *frame.turns[0]], list(frame.after)
         rows = [[*before, *ids, *after] for ids in self._model.vocabulary.encoder.ids(texts)]
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))

@@ -204,13 +204,9 @@ def choose_threshold(public: Iterable[Judged], domain_only: Iterable[Judged], th
 
 
 def rate_difference(
-    first: Mapping[Pair, Judged],
-    second: Mapping[Pair, Judged],
-    threshold: float,
-    rng: np.random.Generator,
-    confidence: float = 0.95,
+    first: Mapping[Pair, Judged], second: Mapping[Pair, Judged], threshold: float, rng: np.random.Generator
 ) -> tuple[float, float, float]:
-    """Returns the success rate of one model less that of another over the same pairs, with its interval.
+    """Returns the success rate of one model less that of another over the same pairs, with its 95 % interval.
 
     Uses a percentile bootstrap over conversations (Efron 1979), which both models were asked about. It does not cover
     that a training with another seed would have given another model.
@@ -243,7 +239,7 @@ def rate_difference(
     totals = np.vstack([counts.sum(axis=0), drawn @ counts])
     with np.errstate(invalid="ignore"):
         differences = totals[:, 0] / totals[:, 1] - totals[:, 2] / totals[:, 3]
-    low, high = np.nanquantile(differences[1:], [(1 - confidence) / 2, (1 + confidence) / 2])
+    low, high = np.nanquantile(differences[1:], [0.025, 0.975])
     return float(differences[0]), float(low), float(high)
 
 

@@ -21,6 +21,7 @@ from pipelines.attacks.domain_scores import FloatArray, Judged, Pair
 from pipelines.attacks.prompting import Decoding, continuation_losses, fitted
 from pipelines.errors import ConfigError
 from pipelines.policies.detectors.keywords import label_of
+from pipelines.randomness import sample_of
 from pipelines.training.encoded import Record
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 NUM_CONVERSATIONS: Final = 10
 NUM_PROMPTS: Final = 10
 """Number of prompts of each conversation: a hundred in all, as in the paper's code."""
+NUM_WORDS: Final = 3
+"""Number of words of a prompt that is the beginning of a sentence."""
 PAPER_DECODING: Final = Decoding(kind="sampling", num=10, max_new_tokens=256, top_k=40)
 """Decoding of the paper's code."""
 
@@ -139,22 +142,14 @@ def dialogue_prompts(
         rows: ``doc_id``, ``text``, ``speaker``, ``domain`` of rows that no model was trained on, conversation by
             conversation, in order.
         domain: domain of the conversations. Conversations of one turn have no next turn and are left out.
-        rng: generator that draws the conversations (reservoir sampling).
+        rng: generator that draws the conversations.
         num_conversations: most conversations that are drawn.
         num_prompts: most prompts of each conversation, from its start.
     """
-    drawn: list[tuple[str, list[Mapping[str, Any]]]] = []
-    num_seen = 0
-    for doc_id, group in groupby((row for row in rows if row["domain"] == domain), key=lambda row: row["doc_id"]):
-        turns = list(islice(group, num_prompts + 1))
-        if len(turns) < 2:
-            continue
-        num_seen += 1
-        at = len(drawn) if len(drawn) < num_conversations else int(rng.integers(num_seen))
-        if at < num_conversations:
-            drawn[at : at + 1] = [(doc_id, turns)]
+    groups = groupby((row for row in rows if row["domain"] == domain), key=lambda row: row["doc_id"])
+    held = ((doc_id, list(islice(group, num_prompts + 1))) for doc_id, group in groups)
     records, conversations = [], []
-    for doc_id, turns in drawn:
+    for doc_id, turns in sample_of((pair for pair in held if len(pair[1]) > 1), num_conversations, rng):
         for number in range(1, len(turns)):
             given = turns[: number + 1]
             records.append(
@@ -170,20 +165,14 @@ def dialogue_prompts(
 
 
 def sentence_prompts(
-    rows: Iterable[Mapping[str, Any]], domain: str, rng: np.random.Generator, *, num: int = 100, num_words: int = 3
+    rows: Iterable[Mapping[str, Any]], domain: str, rng: np.random.Generator, *, num: int = 100
 ) -> Prompts:
     """Makes prompts of the first words of held-out sentences, for models of single sentences (`dialogue_prompts`)."""
-    drawn: list[Mapping[str, Any]] = []
-    num_seen = 0
-    for row in rows:
-        if row["domain"] == domain and len(row["text"].split()) > num_words:
-            num_seen += 1
-            at = len(drawn) if len(drawn) < num else int(rng.integers(num_seen))
-            if at < num:
-                drawn[at : at + 1] = [row]
+    fitting = (row for row in rows if row["domain"] == domain and len(row["text"].split()) > NUM_WORDS)
+    drawn = sample_of(fitting, num, rng)
     return Prompts(
         records=[
-            Record(texts=[" ".join(row["text"].split()[:num_words])], speakers=[row["speaker"]], domains=[domain])
+            Record(texts=[" ".join(row["text"].split()[:NUM_WORDS])], speakers=[row["speaker"]], domains=[domain])
             for row in drawn
         ],
         conversations=[row["doc_id"] for row in drawn],

@@ -110,7 +110,7 @@ class ClaimedProfile:
         return cls(points=points, relation=relation)
 
     @classmethod
-    def of_group(cls, event: Event, size: int, deltas: Sequence[float] = PROFILE_DELTAS) -> ClaimedProfile:
+    def of_group(cls, event: Event, size: int) -> ClaimedProfile:
         """Computes upper bounds for a group of records that are all replaced (`pipelines.accounting.groups`).
 
         Raises:
@@ -118,7 +118,7 @@ class ClaimedProfile:
         """
         if adds_no_noise(event):
             raise ConfigError(_NOT_FINITE)
-        points = tuple(zip(group_epsilons(event, deltas, size), deltas, strict=True))
+        points = tuple(zip(group_epsilons(event, PROFILE_DELTAS, size), PROFILE_DELTAS, strict=True))
         return cls(points=points, relation=NeighboringRelation.REPLACE_ONE, group_size=size)
 
 

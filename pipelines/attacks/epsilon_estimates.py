@@ -1,5 +1,8 @@
 """All estimators of a lower bound on epsilon, each with its ceiling and its assumptions.
 
+The ceiling is the bound for an attack that never errs. A bound far below a claim shows a loose claim, a weak attack, or
+too few trials. The ceiling detects too few trials.
+
 Thresholds are chosen on one half of the trials and judged by the other. Numbers of guesses and order statistics are
 fixed beforehand. If several are tried, they share the confidence (Bonferroni).
 """
@@ -14,13 +17,6 @@ from typing import Any, Final, Literal, TypedDict, get_args
 import numpy as np
 
 from pipelines.accounting.events import NeighboringRelation
-from pipelines.attacks.ceilings import (
-    clopper_pearson_ceiling,
-    f_dp_ceiling,
-    gaussian_ceiling,
-    one_run_ceiling,
-    order_statistics_ceiling,
-)
 from pipelines.attacks.epsilon_clopper_pearson import clopper_pearson_bound
 from pipelines.attacks.epsilon_f_dp import Family, f_dp_bound
 from pipelines.attacks.epsilon_gaussian import (
@@ -232,41 +228,37 @@ def _all_of(audit: _Audit, estimators: Sequence[EstimatorName]) -> dict[Estimato
     return {name: _ESTIMATORS[name](audit) for name in estimators}
 
 
-def _of_threshold(
-    audit: _Audit, name: EstimatorName, bound: BoundOfErrors, ceiling: BoundOfErrors, *assumptions: str
-) -> EpsilonEstimate:
+def _of_threshold(audit: _Audit, name: EstimatorName, bound: BoundOfErrors, *assumptions: str) -> EpsilonEstimate:
     level = audit.level()
     errors = audit.judging.errors_at(best_threshold(audit.choosing, lambda *errors: bound(*errors, **level)))
     false_positives, num_out, false_negatives, num_in = errors
     return audit.estimate(
-        name, bound(*errors, **level), ceiling(num_in, num_out, **level), (INDEPENDENT, *assumptions),
+        name, bound(*errors, **level), bound(0, num_out, 0, num_in, **level), (INDEPENDENT, *assumptions),
         false_positives=false_positives, num_out=num_out, false_negatives=false_negatives, num_in=num_in,
     )  # fmt: skip
 
 
-def _of_guesses(
-    audit: _Audit, name: EstimatorName, bound: BoundOfErrors, ceiling: Callable[..., float], *assumptions: str
-) -> EpsilonEstimate:
+def _of_guesses(audit: _Audit, name: EstimatorName, bound: Callable[..., float], *assumptions: str) -> EpsilonEstimate:
     num_canaries, level = len(audit.trials), audit.level(len(audit.guesses))
     found = [(bound(num_canaries, r, v, **level), r, v) for r, v in audit.guesses]
     value, num_guesses, num_correct = max(found)
     return audit.estimate(
-        name, value, ceiling(num_canaries, [r for r, _ in audit.guesses], **audit.level()), assumptions,
+        name, value, max(bound(num_canaries, r, r, **level) for r, _ in audit.guesses), assumptions,
         num_guesses=num_guesses, num_correct=num_correct, num_tried=len(found),
     )  # fmt: skip
 
 
 def _of_family(audit: _Audit, name: EstimatorName, family: Family, *assumptions: str) -> EpsilonEstimate:
-    bound, ceiling = (functools.partial(function, family=family) for function in (f_dp_bound, f_dp_ceiling))
-    return _of_guesses(audit, name, bound, ceiling, *assumptions)
+    return _of_guesses(audit, name, functools.partial(f_dp_bound, family=family), *assumptions)
 
 
 def _of_order_statistics(audit: _Audit) -> EpsilonEstimate:
     samples = audit.trials.in_scores, audit.trials.out_scores
+    separate = np.full(len(samples[0]), 2.0 * len(samples[1])), np.arange(len(samples[1]), dtype=np.float64)
     return audit.estimate(
         "gaussian_order_statistics",
         order_statistics_bound(*samples, shares=audit.shares, **audit.level()),
-        order_statistics_ceiling(*map(len, samples), shares=audit.shares, **audit.level()),
+        order_statistics_bound(*separate, shares=audit.shares, **audit.level()),
         (INDEPENDENT, ASSUMPTION),
         num_tried=len(audit.shares),
     )
@@ -278,11 +270,11 @@ def _of_samples(audit: _Audit) -> EpsilonEstimate:
 
 
 _ESTIMATORS: Final[dict[EstimatorName, Callable[[_Audit], EpsilonEstimate]]] = {
-    "clopper_pearson": lambda a: _of_threshold(a, "clopper_pearson", clopper_pearson_bound, clopper_pearson_ceiling),
-    "one_run": lambda a: _of_guesses(a, "one_run", one_run_bound, one_run_ceiling),
+    "clopper_pearson": lambda a: _of_threshold(a, "clopper_pearson", clopper_pearson_bound),
+    "one_run": lambda a: _of_guesses(a, "one_run", one_run_bound),
     "f_dp": lambda a: _of_family(a, "f_dp", "approximate"),
     "f_dp_gaussian": lambda a: _of_family(a, "f_dp_gaussian", "gaussian", ASSUMPTION),
-    "gaussian": lambda a: _of_threshold(a, "gaussian", gaussian_bound, gaussian_ceiling, ASSUMPTION),
+    "gaussian": lambda a: _of_threshold(a, "gaussian", gaussian_bound, ASSUMPTION),
     "gaussian_order_statistics": _of_order_statistics,
     "gaussian_scores": _of_samples,
 }

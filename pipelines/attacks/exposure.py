@@ -124,16 +124,15 @@ def exposure_bits(size: int, rank: float) -> float:
     return math.log2(size) - math.log2(rank)
 
 
-def rank_among(loss: float, others: FloatArray, tie: float = TIE_NATS) -> Rank:
+def rank_among(loss: float, others: FloatArray) -> Rank:
     """Returns the rank of a loss among those of other candidates.
 
     Args:
         loss: loss of the canary in nats, or its difference to a reference model's.
         others: (n,) losses of all candidates except the canary.
-        tie: difference up to which losses count as equal.
     """
-    num_below = int(np.count_nonzero(others < loss - tie))
-    num_not_above = int(np.count_nonzero(others <= loss + tie))
+    num_below = int(np.count_nonzero(others < loss - TIE_NATS))
+    num_not_above = int(np.count_nonzero(others <= loss + TIE_NATS))
     return Rank(size=len(others) + 1, num_below=num_below, num_tied=num_not_above - num_below)
 
 
@@ -147,7 +146,7 @@ def exposure_of(rank: Rank) -> Exposure:
     )
 
 
-def sampled_exposure(loss: float, sampled: FloatArray, size: int, confidence: float = 0.95) -> Exposure:
+def sampled_exposure(loss: float, sampled: FloatArray, size: int) -> Exposure:
     """Returns the exposure by sampling: -log2 of the share of candidates that are as good (Carlini et al. 2019).
 
     The canary counts as one more draw, so that its rank is uniform if nothing was learnt. If no draw is as good as the
@@ -158,9 +157,8 @@ def sampled_exposure(loss: float, sampled: FloatArray, size: int, confidence: fl
         loss: loss of the canary, in nats.
         sampled: (n,) losses of candidates drawn uniformly, with replacement, independently of the canary.
         size: |R|, number of all candidates.
-        confidence: confidence of the interval.
     """
-    rank = rank_among(loss, sampled)
+    confidence, rank = 0.95, rank_among(loss, sampled)
     num, most = len(sampled), math.log2(size)
     _, upper = clopper_pearson(rank.last - 1, num, confidence)
     lower, _ = clopper_pearson(rank.num_below, num, confidence)

@@ -24,6 +24,7 @@ from scipy import stats
 from pipelines.attacks.rates import Rate
 from pipelines.attacks.secret_search import DistinctSample, Match, WrittenText
 from pipelines.gate.strings import Choice
+from pipelines.randomness import sample_of
 from pipelines.training.encoded import Record
 
 ALL: Final = "all"
@@ -239,7 +240,7 @@ class Target:
 
 
 def targets(rows: Iterable[Mapping[str, Any]], choice: Choice, num: int, rng: np.random.Generator) -> list[Target]:
-    """Draws secrets of training rows with their prompts, uniformly from all that are searched (reservoir sampling).
+    """Draws secrets of training rows with their prompts, uniformly from all that are searched.
 
     Args:
         rows: ``text``, ``speaker``, ``domain``, and ``spans`` with ``start``, ``end``, ``label``, of the training fold.
@@ -247,21 +248,15 @@ def targets(rows: Iterable[Mapping[str, Any]], choice: Choice, num: int, rng: np
         num: most secrets that are drawn.
         rng: generator of the draws.
     """
-    drawn: list[Target] = []
-    num_seen = 0
-    for row in rows:
-        for span in row["spans"]:
-            string = row["text"][span["start"] : span["end"]]
-            if _reason_against(span["label"], choice.normalise(string), choice) is not None:
-                continue
-            num_seen += 1
-            at = num_seen - 1 if len(drawn) < num else int(rng.integers(num_seen))
-            if at >= num:
-                continue
-            prompt = Record(
-                texts=[row["text"][: span["start"]].rstrip()], speakers=[row["speaker"]], domains=[row["domain"]]
-            )
-            drawn[at : at + 1] = [Target(label=span["label"], secret=string, prompt=prompt)]
+    secrets = ((row, span, row["text"][span["start"] : span["end"]]) for row in rows for span in row["spans"])
+    searched = (
+        found for found in secrets if _reason_against(found[1]["label"], choice.normalise(found[2]), choice) is None
+    )
+    drawn = []
+    for row, span, secret in sample_of(searched, num, rng):
+        before = row["text"][: span["start"]].rstrip()
+        prompt = Record(texts=[before], speakers=[row["speaker"]], domains=[row["domain"]])
+        drawn.append(Target(label=span["label"], secret=secret, prompt=prompt))
     return drawn
 
 

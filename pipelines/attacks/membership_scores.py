@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -134,14 +134,14 @@ def ez(target: Evidence, reference: Evidence) -> float:
     return gained / (gained + lost) if gained + lost > 0 else 0.5
 
 
-def wbc(target: Evidence, reference: Evidence, windows: Sequence[int] = WINDOWS) -> float:
+def wbc(target: Evidence, reference: Evidence) -> float:
     """Returns the share of windows with less loss under the target than under the reference, averaged over sizes.
 
     A window longer than the record is cut to the record.
     """
     sums = np.concatenate([[0.0], np.cumsum(reference.token_losses - target.token_losses)])
     length = len(target.token_losses)
-    sizes = [min(size, length) for size in windows]
+    sizes = [min(size, length) for size in WINDOWS]
     return float(np.mean([np.mean(sums[size:] - sums[:-size] > 0) for size in sizes]))
 
 

@@ -25,7 +25,7 @@ from pipelines.corpus.hashed_stream import HashedStream
 from pipelines.corpus.open_input import DamagedFile, NotAFile, open_bytes
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.recognisers import readings
-from pipelines.corpus.recognition import Head, Reading
+from pipelines.corpus.recognition import Head
 from pipelines.corpus.rows import BOM, END_OF_TEXT, iter_rows
 
 HEAD_BYTES = 1 << 20
@@ -71,7 +71,7 @@ def looks_of(path: Path, name: str, head_bytes: int = HEAD_BYTES) -> list[Look]:
     if encoding != UTF8:
         text = text.decode(encoding, "replace").removeprefix("\ufeff").encode("utf-8")
     head = Head(path, name, suffix, text if encoding.startswith(WIDE) else data[:head_bytes], is_whole)
-    found = [_look(reading) for reading in readings(head)]
+    found = [Look(**reading._asdict()) for reading in readings(head)]
     if b"\0" in text[:8192]:
         hint = "UTF-16 text? Convert it to UTF-8" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "binary"
         return _ranked([*found, Look(format=None, what=hint, score=0.8)])
@@ -94,10 +94,6 @@ def units_of(texts: Iterator[str] | Sequence[str], txt_document: str) -> list[st
         return list(texts)
     cut = _PARAGRAPHS.split if txt_document == "paragraph" else str.splitlines
     return [part for text in texts for part in cut(text) if part.strip()]
-
-
-def _look(reading: Reading) -> Look:
-    return Look(**reading._asdict())
 
 
 def _ranked(looks: Sequence[Look]) -> list[Look]:

@@ -88,9 +88,7 @@ def looks_of_table(data: bytes, suffix: str) -> list[Look]:
         look
         if look.format is None
         else replace(
-            look,
-            fields=tuple(sorted((*look.fields, ("delimiter", mark)))),
-            what=f"{look.what}; separated by {mark!r}",
+            look, fields=tuple(sorted((*look.fields, ("delimiter", mark)))), what=f"{look.what}; separated by {mark!r}"
         )
         for look in looks
     ]

@@ -89,12 +89,12 @@ def other_language(text: str, expected: Collection[str]) -> str | None:
     return likeliest if is_plain else None
 
 
-def language_of(text: str, expected: str = "en") -> str | None:
-    """Returns the result of `other_language`, or the expected language if a tenth are its stop words, else None."""
-    other = other_language(text, (expected,))
+def language_of(text: str) -> str | None:
+    """Returns the result of `other_language`, or English if a tenth are its stop words, else None."""
+    other = other_language(text, ("en",))
     words = words_of(text)
-    is_expected = len(words) >= _MIN_WORDS and counts_of(words)[expected] >= _MIN_SHARE / 2 * len(words)
-    return other or (expected if is_expected else None)
+    is_english = len(words) >= _MIN_WORDS and counts_of(words)["en"] >= _MIN_SHARE / 2 * len(words)
+    return other or ("en" if is_english else None)
 
 
 def has_grammar(texts: Iterable[str]) -> bool:

@@ -20,14 +20,7 @@ from typing import Final
 from pipelines.corpus.items import BadRow, Document, as_bad_row
 from pipelines.corpus.mail_decoding import addresses, decoded, header
 from pipelines.corpus.mail_html import basic_text, lines_of_page
-from pipelines.corpus.mail_lines import (
-    lines_of,
-    unflowed,
-    unwrapped,
-    without_armour,
-    without_quotes,
-    without_signature,
-)
+from pipelines.corpus.mail_lines import lines_of, unflowed, unwrapped, without_armour, without_quotes, without_signature
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.records import Source, document
 

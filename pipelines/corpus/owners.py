@@ -20,10 +20,7 @@ OwnerMissing = Literal["stop", "drop", "own"]
 
 NO_OWNER: Final = "no_owner"
 SEVERAL: Final = "several_owners"
-LEFT_OUT: Final[Mapping[str, str]] = {
-    NO_OWNER: "document without an owner",
-    SEVERAL: "document of several owners",
-}
+LEFT_OUT: Final[Mapping[str, str]] = {NO_OWNER: "document without an owner", SEVERAL: "document of several owners"}
 """Kinds under which documents are counted that ``corpus.owner_missing = "drop"`` leaves out, by reason."""
 _WHOLE: Final = re.compile(r"(-?[0-9]+)\.0+\Z", re.ASCII)
 """A whole number as programs write it whose column has empty cells."""

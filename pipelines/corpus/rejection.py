@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from pipelines.corpus.items import EMPTY
@@ -32,8 +32,8 @@ def check_rejected(figures: Iterable[Mapping[str, Any]], max_rejected_fraction: 
                 num_rejected += count
                 reasons[reason] = reasons.get(reason, 0) + count
     num_usable, num_rows = num_rows, num_rows + num_rejected
-    listed = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items(), key=lambda r: (-r[1], r[0])))
-    advice = "rejected.parquet of the split stage lists each row with its file, reason and what to do."
+    listed = rejections_text(reasons)
+    advice = f"rejected.parquet of the split stage lists each row with its file, reason and what to do.{hint(reasons)}"
     if num_usable == 0:
         found = f"all {num_empty} rows are empty. {advice}" if num_empty else "there is no text."
         if num_rejected:
@@ -45,6 +45,18 @@ def check_rejected(figures: Iterable[Mapping[str, Any]], max_rejected_fraction: 
             f"{num_rejected} of {num_rows} rows were rejected ({listed}), more than corpus.max_rejected_fraction ="
             f" {max_rejected_fraction:g}. {advice} Correct them, or raise corpus.max_rejected_fraction."
         )
+
+
+def rejections_text(reasons: Mapping[str, int]) -> str:
+    """Lists reasons with their numbers of rows, the most frequent first."""
+    return ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items(), key=lambda r: (-r[1], r[0])))
+
+
+def hint(reasons: Collection[str]) -> str:
+    """Returns what to do about a table or JSON without its text, as a sentence after others; or nothing."""
+    if "missing_text" not in reasons:
+        return ""
+    return " For missing_text, set corpus.text_field to the name of the column or field that holds the text."
 
 
 def check_trainable(figures: Iterable[Mapping[str, Any]]) -> None:

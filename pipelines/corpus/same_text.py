@@ -26,26 +26,19 @@ def normal_form(rows: Iterable[str]) -> str:
     """Returns the text of a document's sentences in Unicode form NFC, without white space and labels such as ``USR:``.
 
     Leaving out characters makes documents equal that were read as turns and as lines. But the characters that a label
-    takes with it depend on the white space before it, so `full_form` is compared as well. If no text would be left,
-    labels stay.
+    takes with it depend on the white space before it, so the text with its labels is compared as well (`forms_of`). If
+    no text would be left, labels stay.
     """
     texts = [text if text.isascii() else unicodedata.normalize("NFC", text) for text in rows]
     return _unspaced(_LABEL.sub(" ", text) if ":" in text else text for text in texts) or _unspaced(texts)
 
 
-def full_form(rows: Iterable[str]) -> str:
-    """Returns the text of a document's sentences in Unicode form NFC, without white space and characters of no width.
-
-    Labels stay, so that this form is the same however the text is spaced, wrapped and cut into sentences.
-    """
-    return _unspaced(map(_visible, rows))
-
-
 def forms_of(rows: Sequence[str]) -> list[str]:
     """Returns the forms by which a document is recognised, each once; none for a document without text.
 
-    Beside `normal_form` and `full_form` there is the normal form of the text that is seen. So a byte order mark inside
-    a file, a soft hyphen, a zero-width space and repeated spaces hide no document.
+    Beside `normal_form` there is the visible text with its labels, which is the same however it is spaced, wrapped and
+    cut into sentences, and the normal form of that text. So a byte order mark inside a file, a soft hyphen, a
+    zero-width space and repeated spaces hide no document.
     """
     visible = [_visible(text) for text in rows]
     forms = (normal_form(rows), _unspaced(visible), normal_form(visible))

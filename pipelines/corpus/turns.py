@@ -24,10 +24,7 @@ _TEXT_KINDS: Final = ("", "text", "input_text", "output_text", "multimodal_text"
 _LEFT_OUT_KINDS: Final = ("image", "audio", "video", "file", "tool", "function", "reasoning", "thinking", "document")
 _TOOL_ROLES: Final = ("tool", "function", "ipython", "observation", "function_call", "tool_call", "tool_response")
 _TOOL_CALLS: Final = ("tool_calls", "function_call")
-_ROLES: Final = {
-    **dict.fromkeys(("gpt", "chatgpt", "model", "bard", "bing"), "assistant"),
-    "developer": "system",
-}
+_ROLES: Final = {**dict.fromkeys(("gpt", "chatgpt", "model", "bard", "bing"), "assistant"), "developer": "system"}
 _VARIANTS: Final = ("messages", "sharegpt")
 _LISTS: Final = ("messages", "conversations", "conversation")
 _SPEAKERS: Final = ("role", "from")

@@ -85,11 +85,11 @@ class Stability:
 
 
 _ASSUMPTIONS = (
-    " Counted in training records of one sentence each: with larger records (a dialogue, a block) a copy in another"
-    " record can change with every sentence of the changed one. Assumes that training reads no row order and no"
-    " document identity{}, that redaction depends on the sentence alone, that another corpus (against) stays as"
-    " it is, and that no two different sentences share"
-    " a 128-bit key (MurmurHash3 withstands chance, not an adversary who writes sentences to collide)."
+    " This counts training records of one sentence each. With larger records (a dialogue, a block), each sentence of"
+    " the changed record may have a copy in another record, which then changes too. The count supposes that training"
+    " reads no row order and no document identity{}, that redaction depends on the sentence alone, that another corpus"
+    " (dedup.against) stays as it is, and that no two different sentences share a 128-bit key. MurmurHash3 makes"
+    " equal keys unlikely by chance, but an adversary can write sentences with equal keys."
 )
 
 
@@ -147,8 +147,8 @@ def dedup_stability(
     number = 3
     if mode == "mask_all":
         reason = (
-            "mask_all: a second copy masks the first as well, so one added sentence takes a kept record away"
-            " and brings two masked ones."
+            "mask_all: a second copy masks the first as well, so one added sentence removes a kept record and adds two"
+            " masked ones."
         )
     elif normalise == "none" and reads_places:
         reason = (
@@ -157,20 +157,20 @@ def dedup_stability(
         )
     elif normalise == "none" and reads_document_names:
         reason = (
-            "mask_later on exact text, with surrogates by document: copies in two documents differ in them, so a"
-            " new first copy is kept in the place of the old one, which becomes masked."
+            "mask_later on exact text, with surrogates by document: copies in two documents have different surrogates,"
+            " so a new first copy is kept in the place of the old one, which becomes masked."
         )
     elif normalise == "none":
         number = 1
         reason = (
-            "mask_later on exact text: duplicates are equal in all that training reads, so which copy is kept"
-            " does not show."
+            "mask_later on exact text: copies are equal in all that training reads, so training does not depend on"
+            " which copy is kept."
         )
     else:
         reason = (
             f"mask_later with normalise = {normalise}: copies differ in text, so a new first copy is kept in the"
-            " place of the old one, which becomes masked. Holds where every row is private; with a conservative policy"
-            " there is no bound."
+            " place of the old one, which becomes masked. This holds if every row is private. With a conservative"
+            " policy there is no bound."
         )
     return _both(
         number, reason + _ASSUMPTIONS.format(" but what surrogates show of it" if reads_document_names else "")

@@ -9,6 +9,7 @@ from torch.utils.data import DataLoader, IterableDataset, RandomSampler, Sequent
 from pipelines.dp.records import repeats_records
 from pipelines.dp.sampling import PrivatePlan, plan_private_steps
 from pipelines.errors import ConfigError, InputError
+from pipelines.numbers import real, upper_bound
 
 
 class PlannedSteps:
@@ -57,10 +58,10 @@ class PlannedSteps:
         """
         self._num_said = num_taken
         return (
-            f"{num_taken} of the {self.num_steps} planned noisy steps were taken: epsilon {epsilon:.3g} of "
-            f"{self.target_epsilon:g} is spent (delta {self.target_delta:g}). The noise was chosen for all of them. "
-            "Run the loop over the loader to its end in each planned epoch, go on with engine.load_state_dict, or plan "
-            "fewer epochs for less noise"
+            f"{num_taken} of the {self.num_steps} planned noisy steps were taken: epsilon {upper_bound(epsilon)} of "
+            f"{self.target_epsilon:g} is spent (delta {real(self.target_delta)}). The noise was chosen for all of "
+            "them. Run the loop over the loader to its end in each planned epoch, go on with engine.load_state_dict, "
+            "or plan fewer epochs for less noise"
         )
 
 

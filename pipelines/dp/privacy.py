@@ -25,6 +25,7 @@ from pipelines.dp.rules import FOREIGN_RULES
 from pipelines.dp.sampling import PoissonLoader
 from pipelines.dp.uses import MemoryBudget
 from pipelines.errors import ConfigError, PrivacyGateError
+from pipelines.numbers import real
 from pipelines.randomness import PrivateRandomness, seeded, unpredictable
 
 _STATE_VERSION = 1
@@ -383,8 +384,8 @@ class PrivacyEngine:
     def _warn_about(self, delta: float) -> None:
         if self._num_records and delta >= 1 / self._num_records:
             warnings.warn(
-                f"delta {delta:g} is not below 1/{self._num_records}, one over the number of records: a mechanism that "
-                "publishes one random record would satisfy it. Choose a smaller delta",
+                f"delta {real(delta)} is not below 1/{self._num_records}, one over the number of records: a mechanism "
+                "that publishes one random record would satisfy it. Choose a smaller delta",
                 stacklevel=3,
             )
 

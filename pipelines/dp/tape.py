@@ -36,6 +36,9 @@ from pipelines.dp.uses import (
 _CANCELLED = 0.05
 """Share of its terms below which a squared norm is computed again from the gradient itself."""
 
+_LARGE_BYTES = 2**25 - 2**16
+"""Size just below 32 MiB, the largest block from whose release glibc's malloc learns to keep freed memory."""
+
 
 class Phase(enum.Enum):
     """The purpose of a backward pass."""
@@ -108,6 +111,9 @@ class Tape:
         self._uses: dict[torch.nn.Parameter, list[Use]] = {}
         self._squares: dict[torch.nn.Parameter, list[Squares]] = {}
         self._num_calls: dict[torch.nn.Parameter, int] = {}
+        # This block is freed at once. glibc's malloc then keeps up to twice as much freed memory for the next step. To
+        # ask the kernel for it anew took up to a tenth of a step.
+        torch.empty(_LARGE_BYTES, dtype=torch.uint8)
 
     @property
     def is_recording(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice, pairwise
+from itertools import chain, combinations, islice, pairwise
 from typing import Final
 
 import numpy as np
@@ -90,7 +90,7 @@ class HashedStrings:
 
     def parts_of(self, words: Iterable[str]) -> set[str]:
         """Returns parts of words, whole ones too, that may be strings of one word."""
-        parts = (word[start:end] for word in words for start in range(len(word)) for end in _ends(word, start))
+        parts = (word[start:end] for word in words for start, end in combinations(range(len(word) + 1), 2))
         found = set[str]()
         while batch := list(islice(parts, 64 * _TEXTS)):
             found.update(part for _, part in _those_in(self._singles, batch))
@@ -101,10 +101,6 @@ def key_of(string: str) -> str:
     """Returns what strings share that stand for each other: the digits of a number, all of any other string."""
     joined = joined_digits(string)
     return string if joined is None else joined
-
-
-def _ends(word: str, start: int) -> range:
-    return range(start + 1, len(word) + 1)
 
 
 def _sorted(hashes: array[int]) -> _Hashes:

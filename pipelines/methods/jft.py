@@ -76,7 +76,7 @@ SPEC: Final = MethodSpec(
             is_unnoised=True,
             requires={
                 "reviewed_rows_only": "it is not recorded that phase 1 read only rows whose missed secrets people or "
-                "gold labels had marked, and that these were drawn without looking at secrets",
+                "gold labels had marked, and that these were drawn without looking at secrets"
             },
         ),
         "light_noise": MethodRule(claims=_LIGHT),

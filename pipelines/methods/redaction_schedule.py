@@ -42,7 +42,7 @@ SPEC: Final = MethodSpec(
             theorem=THEOREM_SELECTIVE,
             requires={
                 "schedule_drawn_up_front": "it is not recorded that the schedule was drawn up front, from public "
-                "randomness of its own, so which steps were private may itself tell something",
+                "randomness of its own, so which steps were private may itself tell something"
             },
         )
     },

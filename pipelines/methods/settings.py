@@ -60,9 +60,7 @@ class PrivateSteps(MethodSettings):
         2e-3, gt=0, le=1e5, allow_inf_nan=False, description="Step size on noisy private sums."
     )
     expected_batch_size: Size = Field(
-        256,
-        ge=1,
-        description="Private records in an average step (Poisson sampling). Larger: less noise, fewer steps.",
+        256, ge=1, description="Private records in an average step (Poisson sampling). Larger: less noise, fewer steps."
     )
     max_grad_norm: float = Field(
         0.1, gt=0, allow_inf_nan=False, description="Norm that the gradient of one private record is clipped to."
@@ -71,10 +69,7 @@ class PrivateSteps(MethodSettings):
         3.0, gt=0, allow_inf_nan=False, description="Epsilon to calibrate the noise for; not with noise_multiplier."
     )
     noise_multiplier: float | None = Field(
-        None,
-        ge=0,
-        allow_inf_nan=False,
-        description="Noise deviation over max_grad_norm, instead of target_epsilon.",
+        None, ge=0, allow_inf_nan=False, description="Noise deviation over max_grad_norm, instead of target_epsilon."
     )
 
     @model_validator(mode="after")

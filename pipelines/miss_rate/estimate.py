@@ -19,6 +19,7 @@ from pipelines.miss_rate.breakdown import bounded, by_domain, columns_sum, label
 from pipelines.miss_rate.large import Large
 from pipelines.miss_rate.large_estimate import about_large, large_figures, unseen_of
 from pipelines.miss_rate.review import ReviewTable
+from pipelines.numbers import percent
 
 MU: Final = (
     "uniform over the pairs (sentence, labelled secret) of the training sentences that are left after deduplication"
@@ -358,7 +359,7 @@ def _warnings(
             else "the training sentences hold no labelled secret, so there is no gamma and no delta2"
         )
     elif secrets.num_hits == 0 and not is_census:
-        found.append(f"no secret was missed in the sample; that shows gamma <= {upper:.3g}, not 0")
+        found.append(f"no secret was missed in the sample; that shows gamma <= {percent(upper, upper=True)}, not 0")
     if is_census:
         return found
     used = sum(t > 0 for t in table.replicate_tokens)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from pipelines.methods.registry import method
+from pipelines.numbers import count, percent, plain, real
 from pipelines.printable import printable
 from pipelines.report.claims import (
     can_be_claimed,
@@ -18,7 +19,6 @@ from pipelines.report.claims import (
     numbers_of,
     only_together,
 )
-from pipelines.report.numbers import count, percent, plain, real
 from pipelines.report.people import person_sentences, protected_sentences
 from pipelines.report.sentences import given_away, meaning_of
 from pipelines.report.words import CORPORA, RELATIONS, SOURCES
@@ -247,12 +247,13 @@ def _rates(rates: Mapping[str, Any]) -> Iterable[str]:
     if not _is_measured(rates):
         return
     rows = []
-    for name, key, bound in (
-        ("γ, share of secrets that redaction missed", "false_negative_rate", "upper"),
-        ("δ₂, chance that a sentence with a missed secret is public", "delta2", "upper"),
+    for name, key in (
+        ("γ, share of secrets that redaction missed", "false_negative_rate"),
+        ("δ₂, chance that a secret is missed and its sentence is public", "delta2"),
     ):
         found = rates.get(key) or {}
-        rows.append((name, f"{real(found.get('value'), 3)}, at most {real(found.get(bound), 3, upper=True)}"))
+        value, most = (percent(found.get(part), upper=True) for part in ("value", "upper"))
+        rows.append((name, f"{value}, at most {most}"))
     yield _table(("rate", "value"), rows)
     yield f"Who said what was missed: {_sentence(SOURCES.get(rates['source'], rates['source']))}"
 

@@ -13,7 +13,7 @@ from xml.etree.ElementTree import SubElement
 
 from markupsafe import Markup
 
-from pipelines.report.numbers import count, is_number, percent, real
+from pipelines.numbers import count, is_number, percent, real
 from pipelines.report.svg import WIDTH, Axis, coordinate, dot, line, markup, new_chart, rect, text, whisker
 
 _LETTER_WIDTH, _CAPITAL_WIDTH = 7.1, 8.8
@@ -199,4 +199,5 @@ def _spoken(row: Interval) -> str:
     if row.estimate is None and row.upper is None:
         return f"{row.name} not measured"
     bound = f", at most {percent(row.upper, upper=True)}" if row.upper is not None else ""
-    return f"{row.name} estimated {percent(row.estimate)}{bound}"
+    estimate = percent(row.estimate, upper=row.lower is None)  # gamma and delta2 are rounded up wherever they stand
+    return f"{row.name} estimated {estimate}{bound}"

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from pipelines.numbers import count, percent, plain, real
 from pipelines.report.claims import shown_figures
-from pipelines.report.numbers import count, percent, plain, real
 from pipelines.report.sentences import odds_change
 from pipelines.report.words import CORPORA, RELATIONS
 

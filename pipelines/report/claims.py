@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pipelines.report.numbers import count, is_number, percent, real
+from pipelines.numbers import count, is_number, percent, real
 
 TITLES: Final[Mapping[str, str]] = {
     "owner_dp": "Differential privacy of a person",

@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element
 
 from markupsafe import Markup
 
-from pipelines.report.numbers import is_number, real
+from pipelines.numbers import is_number, real
 from pipelines.report.svg import WIDTH, Axis, dot, line, markup, new_chart, text, upright_whisker, whisker
 
 _LINE_HEIGHT: Final = 16

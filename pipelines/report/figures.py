@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pipelines.language import without_model_text
+from pipelines.numbers import is_number
 from pipelines.report.claims import DP_NOTION, headline_claim, normalised, not_together, whole_of
-from pipelines.report.numbers import is_number
 from pipelines.report.synthetic import section
 
 SCHEMA_VERSION: Final = 1

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from pipelines.numbers import count, percent, real
 from pipelines.report.claims import headline_claim, shown_figures
-from pipelines.report.numbers import count, percent, real
 
 HARDLY: Final = 13.8
 """Epsilon from which the odds of a guess may change a million-fold."""

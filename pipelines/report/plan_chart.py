@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from xml.etree.ElementTree import SubElement, tostring
 
-from pipelines.report.numbers import real
+from pipelines.numbers import real
 from pipelines.report.svg import WIDTH, Axis, coordinate, dot, line, new_chart, text
 
 _STYLE = (

@@ -16,10 +16,10 @@ from typing import Any, Final
 from pipelines.corpus.formats import FORMATS
 from pipelines.filled_in import mark_document, our_names
 from pipelines.language import SPACYS_OWN
+from pipelines.numbers import Direction, coarse
 from pipelines.policies.detectors.specs import SPECS
 from pipelines.report.claims import normalised
 from pipelines.report.figures import claim_metrics
-from pipelines.report.numbers import Direction, coarse
 from pipelines.report.synthetic import public_section
 
 METRICS: Final = (
@@ -130,12 +130,15 @@ _CLAIM_DIGITS = 3
 _DIRECTIONS: Final[Mapping[str, Direction]] = {
     "miss_rate": "nearest",
     "miss_rate_upper": "up",
-    "false_negative_rate": "nearest",
+    "false_negative_rate": "up",
     "false_negative_rate_upper": "up",
     "delta2_upper": "up",
     "recall": "nearest",
     "precision": "nearest",
 }
+_ROUNDED_UP: Final = frozenset(
+    {"upper", "epsilon", "delta", "gamma", "false_negative_rate", "false_negative_rate_masked", "delta2"}
+)
 _COUNTED_WARNING: Final = (
     "the training side was warned about this run; the warning is withheld here, because it counts private records"
 )
@@ -308,12 +311,10 @@ def _rates(miss_rate: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _coarse_rates(values: Any, direction: Direction = "nearest") -> Any:
-    """All numbers below ``values`` with few digits; the second of a pair and whatever is called upper goes up."""
+    """All numbers below ``values`` with few digits. The second of a pair and whatever is in `_ROUNDED_UP` go up."""
     if isinstance(values, Mapping):
         return {
-            key: value
-            if key == "confidence"
-            else _coarse_rates(value, "up" if key in ("upper", "epsilon", "delta") else "nearest")
+            key: value if key == "confidence" else _coarse_rates(value, "up" if key in _ROUNDED_UP else direction)
             for key, value in values.items()
         }
     if isinstance(values, list | tuple) and len(values) == 2:

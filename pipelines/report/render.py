@@ -12,8 +12,9 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined, Undefined
 from markupsafe import Markup, escape
 
+from pipelines import numbers
 from pipelines.printable import printable
-from pipelines.report import charts, claims, numbers, sentences, words
+from pipelines.report import charts, claims, sentences, words
 from pipelines.report.alignment import aligned
 from pipelines.report.assumptions import Numbered
 from pipelines.report.claim_facts import ClaimFacts

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from pipelines.methods.registry import method
 from pipelines.methods.spec import MethodSpec
+from pipelines.numbers import count, percent, real
 from pipelines.report.claims import DP_NOTION, headline_claim, shown_figures, unit_of
-from pipelines.report.numbers import count, percent, real
 from pipelines.report.people import audited_sentences, covered_text
 from pipelines.report.words import SOURCES
 
@@ -134,7 +134,7 @@ def missed(rates: Mapping[str, Any]) -> str:
         else f", at most {percent(gamma.get('upper'), upper=True)} at {percent(sure)} confidence"
     )
     return (
-        f"{counted}: γ = {percent(gamma['value'])}{bound}. Who said what is a secret: "
+        f"{counted}: γ = {percent(gamma['value'], upper=True)}{bound}. Who said what is a secret: "
         f"{SOURCES.get(source, source)}. Secrets that nobody labelled are counted nowhere."
     )
 
@@ -164,8 +164,9 @@ def found_by_attacks(audit: Mapping[str, Any] | None) -> list[str]:
             names.setdefault(group["conclusion"], []).append(group["name"])
         found += [f"Canaries ({'; '.join(same)}): {conclusion}." for conclusion, same in names.items()]
     if extraction := audit.get("extraction"):
+        number = extraction["num_found_only_by_model"]
         found.append(
-            f"This model wrote {count(extraction['num_found_only_by_model'])} secrets that no model wrote that had not "
-            "read them."
+            f"This model wrote {count(number)} secret{'' if number == 1 else 's'} that the reference model, which was "
+            "trained without their rows, did not write."
         )
     return [*found, "A failed attack is not a proof of safety."]

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
+from pipelines.numbers import count, real
 from pipelines.report.assumptions import CONFIRMED, Numbered
 from pipelines.report.cards import NEVER
 from pipelines.report.claims import can_be_claimed
-from pipelines.report.numbers import count, real
 from pipelines.report.people import person_sentences, protected_sentences
 from pipelines.report.render import render_html, render_page
 from pipelines.report.sentences import found_by_attacks, given_away, meaning_of, missed

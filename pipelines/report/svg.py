@@ -14,7 +14,7 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 
 from markupsafe import Markup
 
-from pipelines.report.numbers import real
+from pipelines.numbers import real
 
 WIDTH: Final = 400
 _LOG_FROM: Final = 10.0  # largest over smallest value

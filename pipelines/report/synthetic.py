@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pipelines.report.numbers import coarse, count, percent, real
+from pipelines.numbers import coarse, count, percent, real
 
 _TABLE: Final = ("num_rows", "num_filtered", "num_tokens", "is_published")
 _CLAIM: Final = (

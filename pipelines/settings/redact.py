@@ -293,11 +293,7 @@ class RedactConfig(BuiltInOptions, _Selection):
         """Returns arguments of `LinkedSurrogates` about persons and dates; None if every mention is on its own."""
         if self.surrogate_persons == "apart" and not self.shift_dates:
             return None
-        return {
-            "persons": self.surrogate_persons,
-            "shift_dates": self.shift_dates,
-            "day_first": self.day_first,
-        }
+        return {"persons": self.surrogate_persons, "shift_dates": self.shift_dates, "day_first": self.day_first}
 
     def redactor_spec(self, separator: str | None = None) -> RedactorSpec:
         """Returns the specification of a redactor.

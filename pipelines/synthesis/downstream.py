@@ -49,7 +49,6 @@ def worth(
     rows: Mapping[str, Sequence[Mapping[str, Any]]],
     test: Sequence[Mapping[str, Any]],
     *,
-    seed: int = 0,
     network: Network | None = None,
 ) -> dict[str, Any] | None:
     """Measures what each kind of text teaches, with 95 % intervals over clusters.
@@ -58,7 +57,6 @@ def worth(
         rows: rows by kind, in random order, with ``text``, ``domain``, ``speaker`` and ``cluster``; as many of each are
             trained on. ``real`` says which words there are.
         test: rows of real text that none of them holds.
-        seed: seed of the bootstrap.
         network: function that trains a network and tries it; None leaves that out.
 
     Returns:
@@ -92,7 +90,7 @@ def worth(
         "num_test_rows": len(tried),
         "classifier_of": by,
         "accuracy": {name: classified(found, tried).document() for name, found in kinds.items()} if by else None,
-        "perplexity": {name: perplexity(found, tried, vocabulary, seed) for name, found in kinds.items()},
+        "perplexity": {name: perplexity(found, tried, vocabulary) for name, found in kinds.items()},
         "network": network(kinds, tried) if network else None,
     }
 
@@ -168,10 +166,10 @@ class Trigrams:
         return sum(nats), len(words) - 2
 
 
-def perplexity(train: Sequence[Row], test: Sequence[Row], vocabulary: frozenset[str], seed: int = 0) -> dict[str, Any]:
+def perplexity(train: Sequence[Row], test: Sequence[Row], vocabulary: frozenset[str]) -> dict[str, Any]:
     """Returns the perplexity a word of test rows for trigrams of others, with an interval as of `perplexity_of`."""
     model = Trigrams([row.text for row in train], vocabulary)
-    return perplexity_of(test, [model.loss(row.text) for row in test], seed)
+    return perplexity_of(test, [model.loss(row.text) for row in test])
 
 
 def perplexity_of(test: Sequence[Row], losses: Sequence[tuple[float, int]], seed: int = 0) -> dict[str, Any]:

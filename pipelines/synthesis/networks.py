@@ -94,10 +94,7 @@ class Trial:
         model = TrainedModel(
             copy.deepcopy(start.model).requires_grad_(True),
             start.vocabulary,
-            {
-                **{name: getattr(start, name) for name in ("method", "task", "context_length")},
-                "marks_tokens": False,
-            },
+            {**{name: getattr(start, name) for name in ("method", "task", "context_length")}, "marks_tokens": False},
         )
         encoded = model.encode(map(_record, rows))
         with torch.random.fork_rng(), cpu_threads_for(count_parameters(model.model)[1]):

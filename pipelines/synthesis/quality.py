@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 from scipy import stats
@@ -19,22 +19,18 @@ from scipy import stats
 from pipelines.attacks.blind import blind_scores
 from pipelines.attacks.membership_evaluation import auc, auc_interval
 from pipelines.gate.strings import words_of
-
-Item = TypeVar("Item")
+from pipelines.randomness import Item, sample_of
 
 MOST_TEXTS: Final = 2_000
 _FEWEST_TEXTS: Final = 20
 
 
-def distances(
-    real: Iterable[str], other: Iterable[str], generator: np.random.Generator, confidence: float = 0.95
-) -> dict[str, Any] | None:
+def distances(real: Iterable[str], other: Iterable[str], generator: np.random.Generator) -> dict[str, Any] | None:
     """Measures how far other text is from real text, and one half of the real text from the other.
 
     Args:
         real, other: texts, which stream by; uniform samples are drawn of them. White space around counts for nothing.
         generator: generator that draws the samples and the folds.
-        confidence: confidence of intervals.
 
     Returns:
         ``other`` and ``real``: each ``num_texts`` (of either side), ``auc`` of the classifier with ``low`` and ``high``
@@ -47,8 +43,8 @@ def distances(
         return None
     first, second = ours[:size], ours[size : 2 * size]
     return {
-        "other": _between(first, theirs[:size], generator, confidence),
-        "real": _between(first, second, generator, confidence),
+        "other": _between(first, theirs[:size], generator),
+        "real": _between(first, second, generator),
     }
 
 
@@ -58,23 +54,17 @@ def sampled(texts: Iterable[str], most: int, generator: np.random.Generator) -> 
 
 
 def drawn_of(items: Iterable[Item], most: int, generator: np.random.Generator) -> list[Item]:
-    """Draws at most so many of the items that stream by, uniformly, in random order (reservoir sampling)."""
-    drawn: list[Item] = []
-    for num_before, item in enumerate(items):
-        at = num_before if len(drawn) < most else int(generator.integers(num_before + 1))
-        if at < most:
-            drawn[at : at + 1] = [item]
+    """Draws at most so many of the items that stream by, uniformly, in random order."""
+    drawn = sample_of(items, most, generator)
     return [drawn[at] for at in generator.permutation(len(drawn))]
 
 
-def _between(
-    real: Sequence[str], other: Sequence[str], generator: np.random.Generator, confidence: float
-) -> dict[str, Any]:
+def _between(real: Sequence[str], other: Sequence[str], generator: np.random.Generator) -> dict[str, Any]:
     names = ([f"{side}{number}" for number in range(len(texts))] for side, texts in (("r", real), ("o", other)))
     of_real, of_other = (dict(zip(name, texts, strict=True)) for name, texts in zip(names, (real, other), strict=True))
     scores = blind_scores(of_real, of_other, generator=generator)
     ours, theirs = (np.array([scores[name] for name in side]) for side in (of_real, of_other))
-    low, high = auc_interval(ours, theirs, confidence)
+    low, high = auc_interval(ours, theirs, 0.95)
     words = [[words_of(text) for text in texts] for texts in (real, other)]
     lengths = [[len(found) for found in side] for side in words]
     return {
@@ -83,13 +73,9 @@ def _between(
         "low": low,
         "high": high,
         "words": divergence(*(Counter(word for found in side for word in found) for side in words)),
-        "pairs": divergence(*(Counter(pair for found in side for pair in _pairs(found)) for side in words)),
+        "pairs": divergence(*(Counter(pair for found in side for pair in pairwise(found)) for side in words)),
         "lengths": float(stats.ks_2samp(*lengths).statistic),
     }
-
-
-def _pairs(words: Sequence[str]) -> list[tuple[str, str]]:
-    return list(pairwise(words))
 
 
 def divergence(one: Counter[Any], other: Counter[Any]) -> float:

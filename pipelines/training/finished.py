@@ -9,6 +9,7 @@ from typing import Any
 from pipelines.accounting.facts import PERSON
 from pipelines.context import Spent
 from pipelines.methods import registry
+from pipelines.numbers import real
 from pipelines.training.data.corpus import TrainingCorpus
 from pipelines.training.loop import TrainingOutcome
 from pipelines.training.machines.network_exchanges import NetworkExchange
@@ -33,8 +34,8 @@ def warnings_about(
         units, whole = "people", "all of one random person's text"
     if num_private and target_delta >= 1 / num_private:
         warnings.append(
-            f"target_delta {target_delta:g} is not below 1/{num_private}, one over the number of {units}: a mechanism "
-            f"that publishes {whole} would satisfy it. Lower train.target_delta."
+            f"target_delta {real(target_delta)} is not below 1/{num_private}, one over the number of {units}: a "
+            f"mechanism that publishes {whole} would satisfy it. Lower train.target_delta."
         )
     if insecure_test_seed:
         warnings.append("insecure_test_seed is on: samples and noise can be repeated by anyone, so no guarantee holds.")

@@ -10,8 +10,8 @@ from pipelines.accounting.facts import PERSON, is_from_private_text
 from pipelines.dp.language import base_of, has_prefix
 from pipelines.filled_in import fill, join, ours
 from pipelines.methods import registry as methods
+from pipelines.numbers import real
 from pipelines.printable import markdown_code
-from pipelines.report.numbers import real
 from pipelines.training.data.control import RESERVED
 from pipelines.training.models.lstm import LSTMLanguageModel
 from pipelines.training.tasks import registry as tasks
@@ -56,7 +56,7 @@ def _cost(run: FinishedTraining) -> str:
         return ""
     alone = f"The noise of this training is calibrated for ε = {config['target_epsilon']:g} at δ = "
     replaced = "one person's private text" if run.unit == PERSON else "one private record"
-    alone += f"{config['target_delta']:g} ({replaced} replaced). "
+    alone += f"{real(config['target_delta'])} ({replaced} replaced). "
     if methods.rule_of(config["method"], run.account.variant).is_unnoised:
         alone += "That is not all: a part of the private records' text was read without noise. "
     if spent is None or not spent.num_earlier:
@@ -67,7 +67,7 @@ def _cost(run: FinishedTraining) -> str:
     others = f"{spent.num_earlier} earlier release{'s' if spent.num_earlier > 1 else ''} on files that it shares"
     if not math.isfinite(spent.epsilon):
         return f"Together with {others} there is no bound on what the models tell of a record. {alone}"
-    whole = f"ε = {real(spent.epsilon, 3, upper=True)} at δ = {spent.delta:g} (one private record replaced)"
+    whole = f"ε = {real(spent.epsilon, 3, upper=True)} at δ = {real(spent.delta)} (one private record replaced)"
     return f"Together with {others}, and before later ones, it costs {whole}, composed and unamplified. {alone}"
 
 

@@ -166,8 +166,11 @@ def test_a_claim_before_deduplication_is_not_one_before_splitting(usual):
 def test_epsilon_0_is_for_stably_masked_secrets_and_the_others_are_counted():
     """Guards the words: a flat "for one that it masks it is 0" is false of a secret whose mask moves other masks."""
     for stability, words in (
-        (STABILITY, "20 of 950 caught secrets of the reviewed ones were not, and count as missed"),
-        (Stability(num_caught=3, num_unstable=1), "1 of 3 caught secrets of the reviewed ones was not"),
+        (STABILITY, "of the 950 masked secrets that were reviewed, the redaction of 20 was not stable, and such"),
+        (
+            Stability(num_caught=3, num_unstable=1),
+            "of the 3 masked secrets that were reviewed, the redaction of 1 was not",
+        ),
         (Stability(num_caught=0, num_unstable=0), "was not measured"),
         (None, "was not measured"),
     ):
@@ -255,7 +258,7 @@ def test_policies_that_tie_rows_together_are_named():
     one = claim(build(corpus=facts), "confidentiality")
     assert "look beyond one sentence, at its document: propagate" in text(one)
     assert "fitted on text: classifier" in text(one)
-    assert "plug-ins: acme.policies:Ours; whether they keep a state" in text(one)
+    assert "plug-ins: acme.policies:Ours. Nobody can check from here whether they keep a state" in text(one)
     assert "fewer than 3 tokens" in text(one)
 
 

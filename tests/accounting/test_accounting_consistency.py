@@ -43,7 +43,7 @@ OPPOSITES = [
     ("training reads the original text: redaction gives no credit", "costs nothing for a masked secret"),
     ("a masked secret costs as much as a missed one", "costs nothing for a masked secret"),
     ("stands in one kept sentence", "duplicates included"),
-    ("were not chosen by looking at private data, except for", "according to the settings"),
+    ("were not chosen by looking at private data, except for", "According to the settings"),
     ("are exact for the labelled secrets", "from a random sample"),
 ]
 MENDABLE = (

@@ -20,6 +20,7 @@ from pipelines.accounting.ledger import (
     project,
     refusal,
 )
+from pipelines.numbers import real
 
 DELTA = 1e-5
 
@@ -136,5 +137,11 @@ def test_a_refusal_says_what_was_spent_what_is_asked_and_what_to_do():
     budget = Budget(epsilon=1.3)
     text = refusal(project([release("a", {"1"})], release("b", {"1"}, ["a"]), budget), budget)
     alone, both = epsilon(Gaussian(noise_multiplier=4.0), DELTA), epsilon(Gaussian(noise_multiplier=4 / 2**0.5), DELTA)
-    for part in ("1 earlier release ", f"{alone:.3f}", f"{both:.3f}", "budget_epsilon = 1.3", "train.target_epsilon"):
+    for part in (
+        "1 earlier release ",
+        real(alone, upper=True),
+        real(both, upper=True),
+        "budget_epsilon = 1.3",
+        "train.target_epsilon",
+    ):
         assert part in text

@@ -96,7 +96,7 @@ def test_masked_secrets_cost_what_read_the_original(name, cost):
     assert one["is_guarantee"]
     assert one["epsilon"] == pytest.approx(cost * private())
     assert "Nothing is promised for other secrets" in one["statement"]
-    assert "7 of 90 caught secrets of the reviewed ones were not" in one["statement"]
+    assert "of the 90 masked secrets that were reviewed, the redaction of 7 was not stable" in one["statement"]
     assert ("every copy" in " ".join(one["assumptions"])) == bool(cost)
 
 
@@ -206,7 +206,7 @@ def test_noise_chosen_by_a_measurement_of_this_text_makes_no_guarantee(name, bas
         told = build(name, clean=True, light_noise_miss_rate={**RATE, "basis": fixed})
         assert told["bayesian_confidentiality"]["is_guarantee"]
         assert told["dp_private_set"]["is_guarantee"]
-        assert any("according to the settings" in text for text in told["dp_private_set"]["assumptions"])
+        assert any("According to the settings" in text for text in told["dp_private_set"]["assumptions"])
 
 
 def test_light_noise_without_a_recorded_miss_rate_is_refused():

@@ -27,9 +27,9 @@ def test_a_training_on_people_states_the_epsilon_of_a_person_first():
     assert one["epsilon"] == claim(found, "dp_private_set")["epsilon"]
     assert "everything that one person wrote in private rows was replaced" in one["statement"]
     assert "at most 2 records to a step" in one["statement"]
-    for needed in ("somebody with two ids counts as two people", "only private rows are covered", "what others wrote"):
+    for needed in ("Somebody with two ids counts as two people", "only private rows are covered", "what others wrote"):
         assert needed in text(one), needed
-    assert "a person or a fact may be spread" not in text(one)
+    assert "A person or a fact may be spread" not in text(one)
     assert "one person's text" in text(one)
 
 
@@ -43,7 +43,7 @@ def test_text_that_was_deduplicated_together_is_covered_after_deduplication(corp
     one = claim(build(OF_PEOPLE, corpus), "owner_dp")
     assert LEFT in one["statement"]
     assert one["corpus"] == "private_set"
-    assert "what these steps reveal of a person by what they leave of others is not covered" in text(one)
+    assert "What this reveals about the person is not covered" in text(one)
 
 
 def test_text_that_was_deduplicated_by_person_is_covered_as_it_was_written():
@@ -54,7 +54,7 @@ def test_text_that_was_deduplicated_by_person_is_covered_as_it_was_written():
     assert "only private rows are covered" not in text(one)
     public = claim(build(OF_PEOPLE, {**APART, **CONSERVATIVE}), "owner_dp")
     assert "about whether everything that one person wrote in private rows was replaced" in public["statement"]
-    assert "public rows, of the same person too, are the same in both worlds" in text(public)
+    assert "Public rows, also of the same person, are the same in both worlds" in text(public)
     held = claim(build(OF_PEOPLE, {**APART, **CONSERVATIVE, "holds_rows": True}), "owner_dp")
     assert LEFT in held["statement"]
     assert "gate.on_hit = hold" in text(held)
@@ -115,7 +115,7 @@ def test_records_of_people_are_not_called_unpublished_if_counts_are_published(pu
 
 
 def test_assumptions_about_other_releases_count_the_people_of_other_files():
-    others = "releases on the same people from other files share no record with it, and count"
+    others = "Releases on the same people from other files share no record with this one. They count"
     one = claim(beside_people(of_people(), people=[other()]), "owner_dp")
     assert others in text(one)
     assert others in text(one["together"])

@@ -30,7 +30,7 @@ def test_a_published_table_brings_delta2_into_every_method():
     found = build("dpsgd", corpus=FLAGGING, known=review(escape=0.01), publication=PUBLISHED)
     caught = one(found, "confidentiality_of_caught_secrets")
     assert caught["is_guarantee"]
-    assert "not for one in a public sentence" in " ".join(caught["assumptions"])
+    assert "It does not hold for a secret in a public sentence" in " ".join(caught["assumptions"])
     assert "the table of public rows" in caught["covers"]
     assert "stands in the published table" in " ".join(one(found, "dp_private_set")["assumptions"])
     closed = build("dpsgd", corpus=FLAGGING, known=review(escape=0.01))
@@ -109,4 +109,4 @@ def test_neighbours_are_those_of_what_the_method_reads():
     assert "after deduplication and redaction" in told["crt"]
     assert "after deduplication and redaction" not in told["dpsgd"]
     assert "duplicates and secrets included" in told["dpsgd"]
-    assert "one part of training reads the original text" in told["jft/light_noise"]
+    assert "One part of training reads the original text" in told["jft/light_noise"]

@@ -218,11 +218,11 @@ def test_records_of_another_unit_leave_no_claim_before_deduplication(own):
 
 
 def test_what_is_said_first_is_said_of_all_releases():
-    """Guards "it is 0 for a secret whose redaction is stable" beside a figure that dpsgd is part of."""
+    """Guards "It is 0 for a secret whose redaction is stable" beside a figure that dpsgd is part of."""
     claim = one(build("crt", [release("dpsgd", 1)], known=CENSUS), "confidentiality")
-    assert "it is 0 for" in claim["statement"]
+    assert "It is 0 for" in claim["statement"]
     whole = claim["together"]
-    assert "it is 0 for" not in whole["statement"]
+    assert "It is 0 for" not in whole["statement"]
     assert "training on original text" in whole["statement"]
     assert any("without a copy" in text for text in whole["assumptions"])
     assert not any("without a copy" in text for text in claim["assumptions"])

@@ -15,7 +15,6 @@ import reticent
 from pipelines.graph import GRAPH
 from pipelines.store.objects.code import CodeDigests
 from pipelines.store.place.statcache import StatCache
-from reticent._deprecation import deprecated
 
 HEAVY = (
     "torch",
@@ -93,41 +92,3 @@ def test_plug_ins_are_checked_without_anything_heavy() -> None:
 def test_parts_load_neither_torch_nor_prefect(part: str) -> None:
     loaded = loaded_after(f"import reticent.{part}")
     assert not loaded & {"torch", "transformers", "prefect", "dask", "ray"}
-
-
-def test_a_deprecated_function_works_warns_and_says_what_to_use() -> None:
-    @deprecated(since="0.2.0", removed_in="0.4.0", instead="reticent.new")
-    def old(x: int) -> int:
-        """Adds one."""
-        return x + 1
-
-    with pytest.warns(
-        DeprecationWarning, match=r"old is deprecated since 0\.2\.0 and goes in 0\.4\.0; use reticent\.new"
-    ) as seen:
-        assert old(1) == 2
-    assert seen[0].filename == __file__
-    assert old.__name__ == "old"
-    assert (old.__doc__ or "").startswith("Adds one.")
-    assert "Deprecated since 0.2.0" in (old.__doc__ or "")
-
-
-def test_a_deprecated_class_stays_a_class() -> None:
-    @deprecated(since="0.9.0", removed_in="0.11.0", instead="Newer")
-    class Older:
-        def __init__(self, x: int) -> None:
-            self.x = x
-
-    with pytest.warns(DeprecationWarning, match="use Newer"):
-        made = Older(3)
-    assert isinstance(made, Older)
-    assert made.x == 3
-
-
-@pytest.mark.parametrize(("since", "removed_in"), [("0.10.0", "0.9.0"), ("0.9.0", "0.10.0"), ("0.9.1", "0.9.9")])
-def test_a_removal_too_soon_is_refused(since: str, removed_in: str) -> None:
-    with pytest.raises(ValueError, match="at the earliest"):
-        deprecated(since=since, removed_in=removed_in, instead="x")
-
-
-def test_a_major_version_may_remove() -> None:
-    deprecated(since="0.9.0", removed_in="1.0.0", instead="x")

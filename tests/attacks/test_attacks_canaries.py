@@ -88,16 +88,15 @@ def test_an_identifier_says_nothing_of_the_text_nor_of_the_place():
     assert str(canary.index) not in shown
 
 
-@pytest.mark.parametrize("num_copies", c.COPIES)
+@pytest.mark.parametrize("num_copies", [1, 10, 20, 100])
 @pytest.mark.parametrize("in_distinct_sentences", [False, True])
 def test_copies_are_equal_or_distinct(num_copies, in_distinct_sentences):
     drawn = c.draw_canaries(rng(), ID, 2, variant="missed", num_copies=num_copies)
-    rows = c.overlay_rows(drawn, in_distinct_sentences=in_distinct_sentences, speaker="USR")
+    rows = c.overlay_rows(drawn, in_distinct_sentences=in_distinct_sentences)
     told = {c.document_of(canary.id, copy): canary for canary in drawn for copy in range(num_copies)}
     assert Counter(row.document for row in rows) == dict.fromkeys(told, 1)
     for row in rows:
         assert row.text.endswith(told[row.document].text)
-        assert row.speaker == "USR"
     texts = {row.text for row in rows if told[row.document] is drawn[0]}
     assert len(texts) == (num_copies if in_distinct_sentences else 1)
 
@@ -141,7 +140,7 @@ def test_too_many_distinct_sentences_are_refused():
 
 def test_text_canaries_begin_as_public_text_and_end_at_random():
     words = [f"word{number}" for number in range(50)]
-    drawn = c.draw_text_canaries(rng(), ["The order ", "Thanks for"], words, num_words=3, variant="missed")
+    drawn = c.draw_text_canaries(rng(), ["The order ", "Thanks for"], words, num_words=3)
     assert [canary.text.startswith(begin) for canary, begin in zip(drawn, ("The order ", "Thanks for "), strict=True)]
     assert drawn[0].pattern.size == 50**3
     assert all(set(canary.text.split()[2:]) <= set(words) for canary in drawn)

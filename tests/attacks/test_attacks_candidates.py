@@ -49,20 +49,13 @@ def gpt2():
 
 
 @pytest.mark.parametrize(
-    "given",
-    [
-        {},
-        {"kind": "bytes"},
-        {"network": "lstm"},
-        {"network": "lstm", "kind": "bytes"},
-        {"task": "dialogue"},
-    ],
+    "given", [{}, {"kind": "bytes"}, {"network": "lstm"}, {"network": "lstm", "kind": "bytes"}, {"task": "dialogue"}]
 )
 @pytest.mark.parametrize("text", ["My ID is {digits:2}.", "I am {choice:Adam|Rose|Adam Hill|Rose Hill}, {digits:2}"])
 def test_shared_prefixes_give_the_losses_of_one_by_one(given, text):
     model, pattern = trained(**given), Pattern.parse(text)
-    found = k.CandidateScorer(model, pattern, speaker="USR").losses(range(pattern.size))
-    plain = one_by_one(model, pattern, speakers="USR")
+    found = k.CandidateScorer(model, pattern).losses(range(pattern.size))
+    plain = one_by_one(model, pattern)
     assert np.ptp(plain) > 0.5
     np.testing.assert_allclose(found, plain, rtol=0, atol=2e-5)
 
@@ -212,10 +205,8 @@ def test_what_cannot_be_ranked_is_refused(gpt2):
 
 def test_threads_and_blocks_change_nothing(gpt2, patch):
     patch.constant(k, "_BLOCK", 30)
-    seen = []
-    scorer = k.CandidateScorer(gpt2, SHORT, num_threads=2, progress=lambda done, total: seen.append((done, total)))
+    scorer = k.CandidateScorer(gpt2, SHORT, num_threads=2)
     np.testing.assert_allclose(scorer.losses(range(100)), one_by_one(gpt2, SHORT), rtol=0, atol=2e-5)
-    assert seen == [(30, 100), (60, 100), (90, 100), (100, 100)]
     activations = {type(module).__name__ for module in gpt2.model.modules()}
     assert "NewGELUActivation" in activations
     assert "GELU" not in activations

@@ -9,13 +9,15 @@ from scipy import optimize, special, stats
 
 from pipelines.accounting.accountants import gdp_epsilon
 from pipelines.accounting.events import Gaussian, NeighboringRelation
-from pipelines.attacks.ceilings import clopper_pearson_ceiling, one_run_ceiling
-from pipelines.attacks.epsilon_clopper_pearson import (
-    clopper_pearson_bound,
-    epsilon_of_rates,
-)
+from pipelines.attacks.epsilon_clopper_pearson import clopper_pearson_bound, epsilon_of_rates
 from pipelines.attacks.epsilon_comparison import ClaimedEpsilon, ClaimedProfile, Power, claim_p_value, compare
-from pipelines.attacks.epsilon_estimates import ALONE, EpsilonEstimate, epsilon_estimates, two_model_estimates
+from pipelines.attacks.epsilon_estimates import (
+    ALONE,
+    GUESS_PLANS,
+    EpsilonEstimate,
+    epsilon_estimates,
+    two_model_estimates,
+)
 from pipelines.attacks.epsilon_f_dp import approximate_curve, f_dp_p_value, gaussian_curve, profile_curve
 from pipelines.attacks.epsilon_gaussian import gaussian_scores_bound, mu_of_rates, order_statistics_bound
 from pipelines.attacks.epsilon_one_run import one_run_bound, one_run_p_value
@@ -59,9 +61,8 @@ def test_the_one_run_p_value_is_its_definition_term_by_term(delta):
 
 
 def test_a_perfect_attack_on_a_thousand_canaries_shows_five_point_eight_at_most():
-    assert one_run_ceiling(1000, [1000], delta=0, significance=0.05) == pytest.approx(5.809, abs=1e-3)
-    assert one_run_ceiling(1000, [1000], delta=1e-5, significance=0.05) == pytest.approx(5.782, abs=1e-3)
-    assert one_run_ceiling(1000, [50, 1000], delta=0, significance=0.05) < 5.7  # two tries share the confidence
+    assert one_run_bound(1000, 1000, 1000, delta=0, significance=0.05) == pytest.approx(5.809, abs=1e-3)
+    assert one_run_bound(1000, 1000, 1000, delta=1e-5, significance=0.05) == pytest.approx(5.782, abs=1e-3)
 
 
 def test_randomised_response_is_flagged_as_often_as_stated_and_no_more():
@@ -83,7 +84,7 @@ def test_the_clopper_pearson_bound_is_that_of_exact_tails():
     assert found == pytest.approx(math.log((1 - 1e-5 - false_negative_rate) / false_positive_rate), rel=1e-9)
     assert found == pytest.approx(clopper_pearson_bound(60, 500, 3, 500, delta=1e-5, significance=0.05))
     assert abs(found - math.log((440 / 500) / (3 / 500))) > 0.5  # rates as they were counted are no bound
-    assert clopper_pearson_ceiling(500, 500, delta=1e-5, significance=0.05) == pytest.approx(4.9047, abs=1e-3)
+    assert clopper_pearson_bound(0, 500, 0, 500, delta=1e-5, significance=0.05) == pytest.approx(4.9047, abs=1e-3)
 
 
 def test_rates_of_randomised_response_give_its_epsilon():
@@ -258,10 +259,11 @@ def test_estimators_stand_side_by_side_below_their_ceilings():
 def test_a_perfect_attack_reaches_every_ceiling():
     rng = np.random.default_rng(0)
     coins = rng.random(400) < 0.5
-    for estimate in epsilon_estimates(
-        Trials(coins * 10.0 + rng.random(400), coins), delta=1e-5, confidence=0.95, rng=rng
-    ).values():
+    found = epsilon_estimates(Trials(coins * 10.0 + rng.random(400), coins), delta=1e-5, confidence=0.95, rng=rng)
+    for estimate in found.values():
         assert estimate.ceiling is None or estimate.value == pytest.approx(estimate.ceiling), estimate.estimator
+    shared = 0.05 / len(GUESS_PLANS)  # tries share the confidence
+    assert found["one_run"].ceiling == one_run_bound(400, 320, 320, delta=1e-5, significance=shared)
 
 
 def test_two_models_are_compared_canary_by_canary():

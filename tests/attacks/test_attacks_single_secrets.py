@@ -9,20 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.contexts import stage_context
 from support.memorised import trained_on
+from support.tables import span_of, write_rows
 from support.torch_threads import one_thread  # noqa: F401
 
-from pipelines.artifacts import Target
-from pipelines.attacks.single_secrets import (
-    ALONE,
-    HELD_OUT,
-    IN_CONTEXT,
-    Row,
-    SecretAttacker,
-    made_up,
-    refined_accuracy,
-)
-from pipelines.corpus.tables import SENTENCES
-from pipelines.policies.tables import REDACTED
+from pipelines.attacks.single_secrets import ALONE, HELD_OUT, IN_CONTEXT, Row, SecretAttacker, made_up, refined_accuracy
 from pipelines.settings.audit import AuditConfig
 from pipelines.settings.train import TrainConfig
 from pipelines.stages.audit import secrets as audit_secrets
@@ -88,12 +78,7 @@ def memorised(numbers):
 def test_what_was_learnt_by_heart_is_told_from_what_was_not(memorised, numbers, one_thread):  # noqa: F811
     def attacked(rows):
         attacker = SecretAttacker(
-            memorised,
-            rows,
-            rows_of(numbers[36:]),
-            most=100,
-            marks_tokens=False,
-            rng=np.random.default_rng(0),
+            memorised, rows, rows_of(numbers[36:]), most=100, marks_tokens=False, rng=np.random.default_rng(0)
         )
         return {found.kind: found for found in attacker.attacks()}
 
@@ -118,23 +103,12 @@ def test_a_label_with_few_secrets_is_not_attacked(memorised, numbers):
 def test_the_stage_tells_figures_and_no_secret(tmp_path, patch, memorised, numbers, one_thread):  # noqa: F811
     texts = [f"{number:06}" for number in numbers]
     folds = ["train"] * 24 + ["test"] * 24
-    for name in ("split", "redact"):
-        (tmp_path / name).mkdir()
-    with (
-        Target(folder=tmp_path / "split").table(SENTENCES) as sentences,
-        Target(folder=tmp_path / "redact").table(REDACTED) as redacted,
-    ):
-        for at, (text, fold) in enumerate(zip(texts, folds, strict=True)):
-            row = {"doc_id": f"d{at}", "sentence_index": 0}
-            common = {"speaker": None, "domain": None, "fold": fold, "label": None}
-            sentences.append(
-                **row, text=text, token_starts=[0], token_ends=[6], char_start=0, is_overlong_piece=False, **common
-            )
-            span = {"start_token": 0, "end_token": 1, "start": 0, "end": 6, "label": "ID", "policy": "p", "score": 1.0}
-            redacted.append(
-                **row, redacted_text="<MASK>", spans=[span], flagged_by_conservative=True, num_tokens=1,
-                num_masked_tokens=1, is_duplicate=at == 0, failed_closed=False, **common,
-            )  # fmt: skip
+    rows = [{"doc_id": f"d{at}", "fold": fold} for at, fold in enumerate(folds)]
+    sentences = [row | {"text": text} for row, text in zip(rows, texts, strict=True)]
+    redacted = [row | {"is_duplicate": at == 0} for at, row in enumerate(rows)]
+    found = {"redacted_text": "<MASK>", "spans": [span_of(0, 6, "ID")], "flagged_by_conservative": True}
+    write_rows(tmp_path / "split/sentences.parquet", "sentences", sentences, token_ends=[6])
+    write_rows(tmp_path / "redact/redacted.parquet", "redacted", redacted, num_masked_tokens=1, **found)
     patch(audit_secrets, "open_audited", lambda ctx, stage: memorised)
     configs = {"audit": AuditConfig(enabled=True, num_secrets=20), "train": TrainConfig(method="no_dp")}
     inputs = {"split": tmp_path / "split", "redact": tmp_path / "redact"}

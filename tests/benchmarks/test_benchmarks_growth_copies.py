@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.tables import write_rows
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import growth_copies
@@ -19,12 +20,8 @@ TEXTS = ["Hello.", "Hello.", "My number is 17."]
 
 
 def write_sentences(folder: Path) -> None:
-    rest = {"token_starts": [0], "token_ends": [1], "char_start": 0, "is_overlong_piece": False, "speaker": "SYS"}
-    with Target(folder=folder).table(SENTENCES) as writer:
-        for number, text in enumerate(TEXTS):
-            writer.append(
-                doc_id="0123456789", sentence_index=number, text=text, domain=None, fold="train", label=None, **rest
-            )
+    rows = ({"sentence_index": number, "text": text} for number, text in enumerate(TEXTS))
+    write_rows(folder / "sentences.parquet", "sentences", rows, doc_id="0123456789", token_ends=[1], speaker="SYS")
 
 
 def copied(original: Path, folder: Path, number: int) -> list[dict[str, Any]]:

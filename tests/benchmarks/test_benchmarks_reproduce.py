@@ -12,17 +12,7 @@ import pytest
 from support.reproduced import COMPUTED, TRAINED
 
 from benchmarks.reproduce import __main__ as command
-from benchmarks.reproduce import (
-    base,
-    comparisons,
-    computed,
-    corpora,
-    drawings,
-    page,
-    results,
-    running,
-    verdicts,
-)
+from benchmarks.reproduce import base, comparisons, computed, corpora, drawings, page, results, running, verdicts
 from benchmarks.reproduce.cells import SCALES, Compute, Hours, Impossible, LeftOut, Train, settings_of
 from benchmarks.reproduce.papers import CELLS, CLAIMS, TEXTS, TITLES
 from benchmarks.reproduce.verdicts import Alike, Below, Claim, Gap, Number, Ordering, Verdict
@@ -373,8 +363,8 @@ def test_drawings_have_the_points_of_the_results(tmp_path):
         running.run_cell(cell, "small", 0, place)
     found = page.known_results(place.results, "small")
     figure = next(f for f in drawings.FIGURES if (f.paper, f.place) == ("crt", "figure6"))
-    points = {name: drawings.points_of(found, cells) for name, cells in figure.series.items()}
-    assert points["ε' = 1"][1] == (0.1, pytest.approx(0.1586, abs=1e-4))
+    points = {name: [drawings.points_of(found, cells)] for name, cells in figure.series.items()}
+    assert points["ε' = 1"][0][1] == (0.1, pytest.approx(0.1586, abs=1e-4))
     picture = drawings.drawn(figure, points)
     assert len(picture.findall("polyline")) == 3
     assert all(name in found for f in drawings.FIGURES for cells in f.series.values() for name, _ in cells)

@@ -187,8 +187,7 @@ TOYS = {
     "short_texts": Toy("benchmarks/short_texts.py --out {work}/out.json"),
     "split": Toy("benchmarks/split.py --characters 20000 --repeats 1 --out {work}/out.json"),
     "stability": Toy(
-        "benchmarks/stability.py --data-dir {data} --dialogues 3 --lines 5 --rounds 1 --workers 1"
-        " --out {work}/out.json",
+        "benchmarks/stability.py --data-dir {data} --dialogues 3 --lines 5 --rounds 1 --workers 1 --out {work}/out.json"
     ),
     "startup": Toy(
         "benchmarks/startup.py --config {work}/project/reticent.toml --runs 1 --out {work}/out.json",

@@ -57,12 +57,13 @@ def test_too_many_rejected_rows_stop_the_run():
 def test_lines_of_a_conversation_are_rows():
     part = {**figures(2, bad_columns=3), "num_rows": 97}
     check_rejected([part], 0.03)
-    with pytest.raises(InputError, match="3 of 100 rows"):
+    with pytest.raises(InputError, match="3 of 100 rows") as refused:
         check_rejected([part], 0.029)
+    assert "text_field" not in str(refused.value)
 
 
 def test_a_corpus_without_a_usable_document_stops_the_run():
-    with pytest.raises(InputError, match=r"all 2 rows were rejected \(2 missing_text\)"):
+    with pytest.raises(InputError, match=r"all 2 rows were rejected \(2 missing_text\).* set corpus\.text_field to"):
         check_rejected([figures(0, missing_text=2)], 1.0)
     with pytest.raises(InputError, match="no usable document"):
         check_rejected([], 1.0)

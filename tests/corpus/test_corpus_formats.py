@@ -163,13 +163,7 @@ CASES = {
         [('He said "so. || He said so.', None, None, "train", "1")],
         [(2, "bad_columns")],
     ),
-    "glue, one": (
-        "dev.tsv",
-        "glue",
-        "sentence\tlabel\nfine .\t1\n",
-        [("fine .", None, None, "valid", "1")],
-        [],
-    ),
+    "glue, one": ("dev.tsv", "glue", "sentence\tlabel\nfine .\t1\n", [("fine .", None, None, "valid", "1")], []),
 }
 
 

@@ -66,10 +66,7 @@ def test_a_parser_of_html_that_fails_loses_one_post(tmp_path, patch):
 
 @pytest.mark.parametrize(
     ("module", "name", "file", "format"),
-    [
-        ("html_text", "extract_text", "a.html", "html"),
-        ("pipelines.corpus.pages", "markdown_text", "a.md", "markdown"),
-    ],
+    [("html_text", "extract_text", "a.html", "html"), ("pipelines.corpus.pages", "markdown_text", "a.md", "markdown")],
 )
 def test_a_parser_that_fails_rejects_the_page(tmp_path, patch, module, name, file, format):
     patch(module, name, fail)

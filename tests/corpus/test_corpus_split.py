@@ -133,11 +133,7 @@ def test_rules(text, expected):
 def test_turns_are_rows_and_tags_are_metadata():
     text = "SYS: Hello. Who is it?\r\nUSR: Ann Lee.\nSYS:\nUSR: Bye.\n"
     found = split(text)
-    assert [(s.speaker, s.text) for s in found] == [
-        ("SYS", "Hello. Who is it?"),
-        ("USR", "Ann Lee."),
-        ("USR", "Bye."),
-    ]
+    assert [(s.speaker, s.text) for s in found] == [("SYS", "Hello. Who is it?"), ("USR", "Ann Lee."), ("USR", "Bye.")]
     assert [text[s.char_start : s.char_start + 3] for s in found] == ["Hel", "Ann", "Bye"]
 
 

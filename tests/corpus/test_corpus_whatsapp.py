@@ -30,10 +30,7 @@ def test_the_layout_of_a_language_gives_speakers_and_text(header):
 
 def test_an_ios_chat():
     assert turns("whatsapp", WHATSAPP_IOS) == [
-        [
-            ("Ann Kowalski 🚣", "Is anybody at the boathouse?\nI have the key."),
-            ("Bob", "On my way @Ann Kowalski 🚣"),
-        ],
+        [("Ann Kowalski 🚣", "Is anybody at the boathouse?\nI have the key."), ("Bob", "On my way @Ann Kowalski 🚣")],
         [("+44 7700 900123", "Thank you both!")],
     ]
     assert left_out("whatsapp", WHATSAPP_IOS) == {"system": 1, "media": 1, "deleted": 1}

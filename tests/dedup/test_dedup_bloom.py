@@ -162,8 +162,7 @@ def test_chain_fills_each_filter_exactly_and_tightens_it():
 
 
 @pytest.mark.parametrize(
-    "num_blocks",
-    [1, 2, 3, 127, 128, 129, 1_025, *(pytest.param(n, marks=pytest.mark.slow) for n in (1_023, 1_024))],
+    "num_blocks", [1, 2, 3, 127, 128, 129, 1_025, *(pytest.param(n, marks=pytest.mark.slow) for n in (1_023, 1_024))]
 )
 def test_every_bit_can_be_reached_and_nothing_else(num_blocks):
     bloom = BloomFilter(num_blocks, 4, 2)

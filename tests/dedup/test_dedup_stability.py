@@ -131,8 +131,7 @@ def test_no_small_pair_of_neighbours_exceeds_the_declared_stability_and_some_pai
 
 
 @pytest.mark.parametrize(
-    ("mode", "normalise"),
-    [pytest.param(*pair, marks=() if pair in ENDS else pytest.mark.slow) for pair in SETTINGS],
+    ("mode", "normalise"), [pytest.param(*pair, marks=() if pair in ENDS else pytest.mark.slow) for pair in SETTINGS]
 )
 @settings(deadline=None, max_examples=40)
 @given(data=st.data())

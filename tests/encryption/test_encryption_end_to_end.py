@@ -10,9 +10,6 @@ import math
 import os
 import shutil
 import signal
-import subprocess
-import sys
-import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,6 +18,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from support.project import SECRET, prefect_home, reticent, small_project
+from support.waiting import start, wait_for
 
 import reticent as api
 from pipelines.encryption.ring import FILE
@@ -52,20 +50,9 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
 
 def killed_once(config: Path, is_time: Callable[[], bool], **more: str) -> None:
     """Starts a run, and ends all of its processes at some moment, without a word."""
-    run = subprocess.Popen(
-        [sys.executable, "-m", "flows.cli", "run", str(config)],
-        cwd=config.parent,
-        env={**os.environ, **environment(config.parent, **more)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    run = start("run", config, cwd=config.parent, **environment(config.parent, **more))
     try:
-        deadline = time.monotonic() + 180
-        while not is_time():
-            assert run.poll() is None, "the run ended before it was killed"
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        wait_for("the moment", is_time, 180, process=run, pause=0.02)
     finally:
         os.killpg(run.pid, signal.SIGKILL)
         run.wait()

@@ -16,14 +16,7 @@ from hypothesis import strategies as st
 
 from pipelines.encryption.places import Place, reading, writing
 from pipelines.encryption.ring import KeyRing, new_ring
-from pipelines.encryption.sealed import (
-    CHUNK_BYTES,
-    HEADER_BYTES,
-    frames,
-    new_header,
-    plain_bytes,
-    sealed_frame,
-)
+from pipelines.encryption.sealed import CHUNK_BYTES, HEADER_BYTES, frames, new_header, plain_bytes, sealed_frame
 from pipelines.errors import DamagedFileError
 
 RING = new_ring()

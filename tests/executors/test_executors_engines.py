@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 from support import REPOSITORY
-from support.partitions import PARTITIONS, completed, contents, drive, needs_dask, project, until
+from support.partitions import PARTITIONS, completed, contents, drive, needs_dask, project
 from support.project import free_port
+from support.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 needs_ray = pytest.mark.skipif(
@@ -28,7 +29,7 @@ def test_a_cluster_on_this_machine_gives_the_bytes_of_worker_processes(tmp_path:
     config = project(tmp_path / "engine", f'executor = "{engine}"')
     before = set(processes())
     assert completed(drive(config))["redact"] == ["completed"] * PARTITIONS
-    until(lambda: set(processes()) <= before, 60)  # nothing is left
+    wait_for("the end of all processes", lambda: set(processes()) <= before)  # nothing is left
     found = contents(config)
     local = project(tmp_path / "local", "")
     completed(drive(local))
@@ -117,7 +118,7 @@ def test_a_worker_that_is_killed_costs_its_partition_only(tmp_path: Path) -> Non
         config = project(tmp_path / "p", f'executor = "dask"\nexecutor_address = "{dask.address}"')
         (config.parent / "wait").touch()
         run = drive(config, **variables)
-        until(lambda: len(list(config.parent.glob("begun-*"))) == 2)
+        wait_for("the partitions", lambda: len(list(config.parent.glob("begun-*"))) == 2, 240)
         dask.workers[0].send_signal(signal.SIGKILL)
         (config.parent / "wait").unlink()
         assert completed(run)["redact"] == ["completed"] * PARTITIONS
@@ -133,7 +134,7 @@ def test_a_scheduler_that_is_killed_and_comes_back_is_joined_again(tmp_path: Pat
         )
         (config.parent / "wait").touch()
         run = drive(config)
-        until(lambda: len(list(config.parent.glob("begun-*"))) == 2)
+        wait_for("the partitions", lambda: len(list(config.parent.glob("begun-*"))) == 2, 240)
         dask.scheduler.kill()
         for worker in dask.workers:
             worker.kill()
@@ -150,7 +151,7 @@ def test_a_cluster_that_is_gone_ends_the_run_with_a_reason_and_the_next_run_goes
         )
         (config.parent / "wait").touch()
         run = drive(config, RETICENT__RUNTIME__EXECUTOR_WAIT_SECONDS="3")
-        until(lambda: len(list(config.parent.glob("begun-*"))) == 2)
+        wait_for("the partitions", lambda: len(list(config.parent.glob("begun-*"))) == 2, 240)
     out, error = run.communicate(timeout=300)
     assert run.returncode == 5, out
     assert error.startswith(f"Dask at {dask.address} cannot be reached")

@@ -17,13 +17,11 @@ from pathlib import Path
 
 import pytest
 from support import REPOSITORY
-from support.partitions import PARTITIONS, completed, contents, drive, needs_dask, project, until
+from support.partitions import PARTITIONS, completed, contents, drive, needs_dask, project
 from support.shared_mount import Machine, reason_without, shared_mount
+from support.waiting import wait_for
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(reason_without() is not None, reason=str(reason_without())),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(reason_without() is not None, reason=str(reason_without()))]
 Machines = tuple[Machine, Machine, Path]
 
 
@@ -51,7 +49,7 @@ def test_one_machine_goes_on_where_the_other_was_killed(machines: Machines, tmp_
     (made.parent / "wait").touch()
     place(made.parent, one, config)
     run = drive(config, one.command())
-    until(lambda: len(seen(two, config.parent, "begun-*")) == 2)
+    wait_for("the partitions", lambda: len(seen(two, config.parent, "begun-*")) == 2, 240)
     refused = subprocess.run(
         two.command(sys.executable, "-m", "flows.cli", "gc", str(config)),
         capture_output=True,
@@ -150,7 +148,7 @@ def test_workers_of_another_machine_from_a_wheel(
             workers.full()
             num_workers = 3
         run = drive(config, one.command())
-        until(lambda: len(seen(two, config.parent, "begun-*")) == num_workers)  # each has a partition
+        wait_for("a partition for each", lambda: len(seen(two, config.parent, "begun-*")) == num_workers, 240)
         if accident == "killed":
             workers.processes[0].send_signal(signal.SIGKILL)
         two.run("rm", str(config.parent / "wait"))

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from driver import COUNT
 from support.project import NOISED_MODEL, warm_commands
+from support.waiting import wait_for
 
 from flows.running.spec import TRAINING
 from pipelines.corpus.customersim import write_customersim
@@ -256,13 +257,14 @@ def _of_session(session: int, word: str = "") -> list[int]:
 
 def _building_in_a_pool(session: int, root: Path) -> list[int]:
     """The fork server and its two workers, once a partition is being built; the youngest last."""
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and Path(f"/proc/{session}").exists():
-        found = _of_session(session, "forkserver") if any((root / "private/work").glob("*")) else []
-        if len(found) >= 3:
-            return sorted(found)
-        time.sleep(0.02)
-    raise AssertionError("no worker processes")
+
+    def found() -> list[int]:
+        assert Path(f"/proc/{session}").exists()
+        own = _of_session(session, "forkserver") if any((root / "private/work").glob("*")) else []
+        return sorted(own) if len(own) >= 3 else []
+
+    processes: list[int] = wait_for("worker processes", found, 120, pause=0.02)
+    return processes
 
 
 @pytest.mark.slow
@@ -275,10 +277,7 @@ def test_workers_die_with_their_parent_are_replaced_and_give_the_same_bytes(
     _building_in_a_pool(run, root)
     os.kill(run, signal.SIGKILL)
     assert server.end() == -signal.SIGKILL
-    deadline = time.monotonic() + 20
-    while _of_session(run) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert _of_session(run) == []
+    wait_for("the end of the workers", lambda: not _of_session(run), 20)
 
     run = server.begin(undisturbed.config, root, workers=2, last="shard")
     worker = _building_in_a_pool(run, root)[-1]

@@ -8,11 +8,12 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.request
 from pathlib import Path
 
 import pytest
 from support.project import free_port, small_project
+from support.shared_server import answers
+from support.waiting import wait_for
 
 from pipelines.store.place.roots import open_roots
 from pipelines.store.upkeep.maintenance import verify
@@ -41,15 +42,7 @@ class PrefectServer:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        deadline = time.monotonic() + 90
-        while time.monotonic() < deadline:
-            try:
-                with urllib.request.urlopen(f"{self.url}/health", timeout=2) as answer:
-                    if answer.status == 200:
-                        return
-            except OSError:
-                time.sleep(0.3)
-        raise AssertionError("the server did not start")
+        wait_for("the server", lambda: answers(self.url), 90, process=self._process)
 
     def kill(self) -> None:
         if self._process is not None:
@@ -75,10 +68,7 @@ def test_the_server_restarts_during_a_run(tmp_path: Path) -> None:
             text=True,
             start_new_session=True,
         )
-        deadline = time.monotonic() + 120
-        while not (manifests / "split").is_dir() and time.monotonic() < deadline:
-            assert run.poll() is None, run.communicate()[1]
-            time.sleep(0.05)
+        wait_for("the first artifact", (manifests / "split").is_dir, 120, process=run)
         server.kill()
         time.sleep(3)
         server.start()

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 from support.project import left_over, reticent, small_project
+from support.waiting import start, wait_for
 
 PLUG_IN = """
 import time
@@ -34,23 +33,10 @@ def test_a_signal_to_the_whole_group_while_workers_build(tmp_path: Path, number:
     (tmp_path / "slow_plug_in.py").write_text(PLUG_IN)
     (tmp_path / "slow").touch()
     config.write_text(config.read_text().replace('"customersim", "high_entity"', '"slow_plug_in:SlowPolicy"'))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "flows.cli", "run", str(config)],
-        cwd=tmp_path,
-        env={**os.environ, "PREFECT_HOME": str(tmp_path / ".prefect"), "PREFECT_LOGGING_LEVEL": "CRITICAL"},
-        stdout=subprocess.DEVNULL,
-        stderr=(tmp_path / "stderr.txt").open("w"),
-        start_new_session=True,
-    )
-    done = tmp_path / "reticent-store/private/manifests"
-    work = tmp_path / "reticent-store/private/work"
-    deadline = time.monotonic() + 150
-    while not (
-        (done / "dedup_mask").is_dir() and len(list((done / "dedup_mask").iterdir())) == 3 and list(work.iterdir())
-    ):
-        assert process.poll() is None, (tmp_path / "stderr.txt").read_text()
-        assert time.monotonic() < deadline, "redaction was never reached"
-        time.sleep(0.1)
+    process = start("run", config, cwd=tmp_path, PREFECT_LOGGING_LEVEL="CRITICAL")
+    private = tmp_path / "reticent-store/private"
+    is_redacting = lambda: len(list(private.glob("manifests/dedup_mask/*"))) == 3 and list(private.glob("work/*"))  # noqa: E731
+    wait_for("redaction", is_redacting, 150, process=process)
     time.sleep(1.0)  # the workers are in the policy now
     started = time.monotonic()
     os.killpg(process.pid, number)
@@ -60,10 +46,7 @@ def test_a_signal_to_the_whole_group_while_workers_build(tmp_path: Path, number:
     error = (tmp_path / "stderr.txt").read_text()
     assert "Traceback" not in error
     assert "interrupted; what was finished is kept" in error
-    deadline = time.monotonic() + 10
-    while left_over(process.pid, tmp_path) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert left_over(process.pid, tmp_path) == []
+    wait_for("the end of all processes", lambda: not left_over(process.pid, tmp_path), 10)
     (tmp_path / "slow").unlink()
     after = reticent("run", config, "--json", cwd=tmp_path)
     assert after.returncode == 0, after.stderr

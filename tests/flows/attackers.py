@@ -101,13 +101,7 @@ def as_another_user(code: str, *arguments: str) -> Any:
     """What a Python program prints as JSON, run by a user without any right here. It may call ``ask``."""
     command = ["setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups", _PYTHON, "-I", "-c"]
     done = subprocess.run(
-        [*command, _ASK + code, *arguments],
-        cwd="/",
-        env={},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
+        [*command, _ASK + code, *arguments], cwd="/", env={}, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -230,9 +230,7 @@ def test_an_upgrade_trains_no_model_of_the_audit_anew(audited: Path, tmp_path: P
     (config.parent / "reticent-store/private/cache/code.json").unlink()  # what was read of the code before
     scan, edited = code.scan_source, ROOT / "pipelines/training/loop.py"
     patch(
-        code,
-        "scan_source",
-        lambda path, module: scan(path, module) | ({"digest": "edited"} if path == edited else {}),
+        code, "scan_source", lambda path, module: scan(path, module) | ({"digest": "edited"} if path == edited else {})
     )
     plan = plan_document(config, SMALL, read=True)
     rows = {(row["stage"], row["step"]): row for row in plan["stages"] if row["stage"] in ("train", "audit")}

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,14 +15,14 @@ from support.memorised import trained_on
 from support.patches import Patch
 from support.project import reticent
 from support.shared_server import shared_server
+from support.tables import write_rows
+from support.waiting import start, wait_for
 from test_flows_audit import SMALL
-from test_flows_audit_command import _environment
 
 from flows.commands.plan import plan_document
 from flows.commands.run import requested, run_job
 from flows.running.spec import AUDIT
 from pipelines.artifacts import Source, Target
-from pipelines.corpus.tables import SENTENCES
 from pipelines.errors import ConfigError
 from pipelines.settings.loading import load_settings
 from pipelines.stages.audit import domain_models as audit_domain_models
@@ -152,12 +148,11 @@ def test_a_finished_reference_is_not_trained_again(tmp_path: Path, patch: Patch)
 
 
 def _split(folder: Path, *rows: tuple[str, str, str]) -> Path:
-    with Target(folder=folder).table(SENTENCES) as writer:
-        for number, (domain, fold, text) in enumerate(rows):
-            writer.append(
-                doc_id=f"d{number}", sentence_index=0, text=text, token_starts=[0], token_ends=[len(text)],
-                char_start=0, is_overlong_piece=False, speaker="USR", domain=domain, fold=fold, label=None,
-            )  # fmt: skip
+    sentences = (
+        {"doc_id": f"d{number}", "text": text, "token_ends": [len(text)], "domain": domain, "fold": fold}
+        for number, (domain, fold, text) in enumerate(rows)
+    )
+    write_rows(folder / "sentences.parquet", "sentences", sentences, speaker="USR")
     return folder
 
 
@@ -210,23 +205,12 @@ def test_a_domain_without_held_out_conversations_is_refused(tmp_path: Path) -> N
 @pytest.mark.slow
 def test_an_audit_across_domains_goes_on_between_two_trainings_that_were_killed(tmp_path: Path) -> None:
     config = project(tmp_path / "job", train='task = "dialogue"\nspeakers = ["SYS", "USR"]\n', num=24)
-    with subprocess.Popen(
-        [sys.executable, "-m", "flows.cli", "audit", str(config)],
-        cwd=tmp_path,
-        env={**_environment(tmp_path), **ON, **shared_server()},
-        stdout=subprocess.DEVNULL,
-        stderr=(tmp_path / "stderr.txt").open("w"),
-    ) as process:
-        until = time.monotonic() + 480
-        private = config.parent / "reticent-store/private"
-        while not (done := list(private.glob("work/*/*/reference-0/done.json"))):
-            ended = process.poll() is not None
-            if ended or time.monotonic() > until:
-                process.kill()
-                said = (tmp_path / "stderr.txt").read_text()
-                pytest.fail(f"ended before it could be killed: {said}" if ended else "no reference was trained")
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
+    process = start("audit", config, cwd=tmp_path, **ON, **shared_server())
+    private = config.parent / "reticent-store/private"
+    trained_once = lambda: list(private.glob("work/*/*/reference-0/done.json"))  # noqa: E731
+    done = wait_for("a reference", trained_once, 480, process=process, pause=0.01)
+    process.kill()
+    process.wait()
     trained = (done[0].parent / "model/model.safetensors").read_bytes()
 
     again = reticent("audit", config, "--json", cwd=tmp_path, timeout=480, **ON, **shared_server())

@@ -93,11 +93,7 @@ def test_bad_rows_are_rejected_with_file_row_and_reason_and_good_rows_survive(tm
     }
     assert all(rejected["detail"].str.len_chars() > 10)
     sentences = pl.read_parquet(f"{outputs['sentences']}/*.parquet")
-    assert sorted(sentences["text"]) == [
-        "All is well now, thank you.",
-        "Please look into it.",
-        "The parcel is late.",
-    ]
+    assert sorted(sentences["text"]) == ["All is well now, thank you.", "Please look into it.", "The parcel is late."]
 
     strict = reticent("run", config, "--only", "split", cwd=tmp_path, RETICENT__CORPUS__MAX_REJECTED_FRACTION="0.5")
     assert strict.returncode == 3

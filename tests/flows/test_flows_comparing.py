@@ -27,8 +27,8 @@ from flows.commands.ledger import ledger_document
 from pipelines.accounting.events import Gaussian, NonPrivate, PoissonSampled
 from pipelines.accounting.ledger import Release
 from pipelines.errors import ConfigError
+from pipelines.numbers import real
 from pipelines.report.comparison import render_comparison
-from pipelines.report.numbers import real
 
 
 def _row(method: str, repetition: int, value: float, **changes: Any) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def test_a_model_trained_without_noise_is_counted_apart_as_the_ledger_does(tmp_p
     document = {"variants": ROWS, "methods": _summary(ROWS), "outputs": {"html": "x.html", "json": "x.json"}}
     text, page = (show({**document, "together": together}) for show in (compare_text, render_comparison))
     shown = real(together["epsilon"], upper=True)
-    assert text.startswith(f"2 releases on these files together: epsilon {shown}, delta 1e-05")
+    assert text.startswith(f"2 releases on these files together: epsilon {shown}, delta 10⁻⁵")
     assert "1 model kept on the trusted side: no cost while it stays there" in text
     assert "2 releases on these files together" in page
     assert "at no cost while they do: 1" in page

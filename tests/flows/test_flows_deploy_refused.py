@@ -48,9 +48,7 @@ def test_deploy_says_what_is_wrong(tmp_path: Path, arguments: list[str], api: st
 
 
 @pytest.mark.parametrize(
-    "registered",
-    [True, pytest.param(False, marks=pytest.mark.slow)],
-    ids=["another distribution", "a stale folder"],
+    "registered", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["another distribution", "a stale folder"]
 )
 def test_foreign_tasks_package_is_refused(tmp_path: Path, registered: bool) -> None:
     """As it would be if another distribution, or what is left of one, also had a package called tasks."""

@@ -18,10 +18,9 @@ from typing import Any
 
 import pytest
 from support import REPOSITORY, patches
-from support.prefect_server import BIN, Server
-from support.prefect_server import processes as _processes
-from support.prefect_server import wait_for as _wait
+from support.prefect_server import BIN, Server, processes
 from support.project import small_project
+from support.waiting import wait_for
 
 from flows.commands.deploy import DESCRIPTION
 
@@ -83,10 +82,10 @@ def test_triggered_run_completes_and_a_second_is_cancelled(
 ) -> None:
     config, document = deployed
     first = server.trigger(document["deployment_id"])
-    _wait("the first run", lambda: server.state(first) == "RUNNING", 120)
+    wait_for("the first run", lambda: server.state(first) == "RUNNING", 120)
     second = server.trigger(document["deployment_id"])
-    _wait("the second run's end", lambda: server.state(second) == "CANCELLED", 120)
-    _wait("the first run's end", lambda: server.state(first) not in ("RUNNING", "PENDING"), 240)
+    wait_for("the second run's end", lambda: server.state(second) == "CANCELLED", 120)
+    wait_for("the first run's end", lambda: server.state(first) not in ("RUNNING", "PENDING"), 240)
     assert server.state(first) == "COMPLETED", (server.folder / "worker.log").read_text()
 
     record = json.loads(next((config.parent / "reticent-store/private/runs").glob("*/record.json")).read_text())
@@ -158,9 +157,9 @@ def test_a_refused_run_says_so_in_one_sentence_and_tells_who_asked_for_it(
         config.write_text(budget.replace("epochs = 1", "epochs = 2"))
         try:
             run = server.trigger(document["deployment_id"])
-            _wait("the run's end", lambda: server.state(run) in ("COMPLETED", "FAILED"), 240)
+            wait_for("the run's end", lambda: server.state(run) in ("COMPLETED", "FAILED"), 240)
             state = server.call("GET", f"/flow_runs/{run}")["state"]
-            _wait("the message", lambda: got, 60)
+            wait_for("the message", lambda: got, 60)
         finally:
             config.write_text(text)
             server.reticent("deploy", config, *schedule)
@@ -204,7 +203,7 @@ def test_prefect_yaml_makes_a_deployment_that_runs(server: Server, deployed: tup
         assert deployment["description"].strip() == DESCRIPTION
         assert deployment["pull_steps"]  # as the file has it, not as `reticent deploy` made it
         run = server.trigger(document["deployment_id"])
-        _wait("the run's end", lambda: server.state(run) in ("COMPLETED", "FAILED"), 240)
+        wait_for("the run's end", lambda: server.state(run) in ("COMPLETED", "FAILED"), 240)
         assert server.state(run) == "COMPLETED", server.call("GET", f"/flow_runs/{run}")["state"]["message"]
     finally:
         server.reticent("deploy", config, "--cron", "30 2 * * *", "--timezone", "Europe/Berlin")
@@ -239,7 +238,7 @@ def test_a_run_that_cannot_begin_names_nothing_in_the_database(
     config.write_text(text.replace('inputs = ["corpus"]', setting))
     try:
         flow_run = server.trigger(document["deployment_id"])
-        _wait("the run's end", lambda: server.state(flow_run) == "FAILED", 120)
+        wait_for("the run's end", lambda: server.state(flow_run) == "FAILED", 120)
     finally:
         config.write_text(text)
     message = server.call("GET", f"/flow_runs/{flow_run}")["state"]["message"]
@@ -262,8 +261,8 @@ def test_a_run_that_is_stopped_ends_within_ten_seconds(
     try:
         flow_run = server.trigger(document["deployment_id"])
         training = {"flow_runs": {"id": {"any_": [flow_run]}}, "task_runs": {"name": {"any_": ["train"]}}}
-        engine = _wait("the run's process", server.engine, 120)
-        _wait("training", lambda: server.call("POST", "/task_runs/filter", training), 240)
+        engine = wait_for("the run's process", server.engine, 120)
+        wait_for("training", lambda: server.call("POST", "/task_runs/filter", training), 240)
         time.sleep(1.0)
         started = time.monotonic()
         if how == "cancel":
@@ -271,14 +270,14 @@ def test_a_run_that_is_stopped_ends_within_ten_seconds(
             server.call("POST", f"/flow_runs/{flow_run}/set_state", cancelling)
         else:
             os.kill(engine, signal.SIGTERM)
-        _wait("the process's end", lambda: server.engine() is None, 20)
+        wait_for("the process's end", lambda: server.engine() is None, 20)
         assert time.monotonic() - started < 10
         ended = "CANCELLED" if how == "cancel" else "CRASHED"
-        _wait(f"state {ended}", lambda: server.state(flow_run) == ended, 20)
-        _wait("the worker processes' end", lambda: not _processes(server.home, "multiprocessing.forkserver"), 10)
+        wait_for(f"state {ended}", lambda: server.state(flow_run) == ended, 20)
+        wait_for("the worker processes' end", lambda: not processes(server.home, "multiprocessing.forkserver"), 10)
     finally:
         config.write_text(text)
-        for process_id in _processes(server.home, "prefect.engine"):
+        for process_id in processes(server.home, "prefect.engine"):
             os.kill(process_id, signal.SIGKILL)
     records = [json.loads(p.read_text()) for p in (config.parent / "reticent-store/private/runs").glob("*/record.json")]
     assert sorted(records, key=lambda r: r["run_id"])[-1]["state"] in ("failed", "unfinished")
@@ -301,20 +300,20 @@ def test_a_run_killed_with_its_worker_is_marked_crashed_and_frees_the_slot(
         events = {"filter": {"event": {"name": ["prefect.flow-run.heartbeat"]}}}
         events["filter"]["resource"] = {"id": [f"prefect.flow-run.{flow_run}"]}
         heard = lambda: server.call("POST", "/events/filter", events)["events"]  # noqa: E731
-        _wait("a heartbeat", heard, 120 + HEARTBEAT_SECONDS)
-        (worker,) = _processes(server.home, "worker", "local-proc")[:1]
-        for process_id in (worker, *_processes(server.home, "prefect.engine")):
+        wait_for("a heartbeat", heard, 120 + HEARTBEAT_SECONDS)
+        (worker,) = processes(server.home, "worker", "local-proc")[:1]
+        for process_id in (worker, *processes(server.home, "prefect.engine")):
             os.kill(process_id, signal.SIGKILL)
         assert server.state(flow_run) == "RUNNING"
-        _wait("state CRASHED", lambda: server.state(flow_run) == "CRASHED", SILENCE_SECONDS + 90)
+        wait_for("state CRASHED", lambda: server.state(flow_run) == "CRASHED", SILENCE_SECONDS + 90)
         assert "No heartbeat" in server.call("GET", f"/flow_runs/{flow_run}")["state"]["message"]
     finally:
         config.write_text(text)
-        for process_id in _processes(server.home, "prefect.engine"):
+        for process_id in processes(server.home, "prefect.engine"):
             os.kill(process_id, signal.SIGKILL)
     server.start("worker-2", "worker", "start", "--pool", "local-proc", "--type", "process")
     after = server.trigger(document["deployment_id"])
-    _wait("the next run", lambda: server.state(after) == "COMPLETED", 240)
+    wait_for("the next run", lambda: server.state(after) == "COMPLETED", 240)
 
 
 @pytest.mark.slow

@@ -17,7 +17,6 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from attackers import as_another_user, lacking, need_another_user
 from support import REPOSITORY
 from support.project import completed, prefect_home, reticent, small_project, without_prefect
 from support.shared_server import run_json, server_files
+from support.waiting import wait_for
 
 import reticent as library
 
@@ -88,7 +88,7 @@ def attacked() -> Iterator[dict[str, Any]]:
 def _attack(run: subprocess.Popen[str], home: Path) -> dict[str, Any]:
     """While the run is stopped."""
     database = str(home / "prefect.db")
-    server, port = _server_of(run)
+    server, port = wait_for("the embedded server", lambda: _server_of(run), 120, process=run)
     run.send_signal(signal.SIGSTOP)  # so that the server lives until all was tried
     found = as_another_user(ATTACK, f"http://127.0.0.1:{port}/api", database, str(server.pid), str(run.pid))
     password = server.environ().get("PREFECT_SERVER_API_AUTH_STRING", "").removeprefix("reticent:")
@@ -96,16 +96,12 @@ def _attack(run: subprocess.Popen[str], home: Path) -> dict[str, Any]:
     return {**found, "password": password, "mode": home.stat().st_mode & 0o777}
 
 
-def _server_of(run: subprocess.Popen[str]) -> tuple[psutil.Process, int]:
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        assert run.poll() is None, run.communicate()[1]
-        for child in psutil.Process(run.pid).children():
-            with contextlib.suppress(psutil.Error):
-                if ports := [c.laddr.port for c in child.net_connections("tcp") if c.status == psutil.CONN_LISTEN]:
-                    return child, ports[0]
-        time.sleep(0.05)
-    raise AssertionError("the embedded server did not start")
+def _server_of(run: subprocess.Popen[str]) -> tuple[psutil.Process, int] | None:
+    for child in psutil.Process(run.pid).children():
+        with contextlib.suppress(psutil.Error):
+            if ports := [c.laddr.port for c in child.net_connections("tcp") if c.status == psutil.CONN_LISTEN]:
+                return child, ports[0]
+    return None
 
 
 @pytest.fixture(scope="module")

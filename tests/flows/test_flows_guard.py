@@ -112,12 +112,7 @@ def test_a_workers_configuration_takes_nothing_from_a_run() -> None:
 
     from prefect.workers.process import ProcessJobConfiguration
 
-    evil = {
-        "command": "sh -c id",
-        "env": {"PYTHONPATH": "/tmp/x"},
-        "env.LD_PRELOAD": "x.so",
-        "working_dir": "/tmp",
-    }
+    evil = {"command": "sh -c id", "env": {"PYTHONPATH": "/tmp/x"}, "env.LD_PRELOAD": "x.so", "working_dir": "/tmp"}
 
     def configured(template: dict[str, Any]) -> ProcessJobConfiguration:
         make = ProcessJobConfiguration.from_template_and_values

@@ -287,6 +287,7 @@ def test_a_corpus_that_is_known_to_be_damaged_may_lose_more_rows(tmp_path: Path)
         path = write_starter(tmp_path / format, [str(tmp_path / name)], dialogues=0, seed=0)
         corpus = tomllib.loads(path.read_text())["corpus"]
         assert (corpus["format"], corpus["max_rejected_fraction"]) == (format, limit)
+        assert ("; raised from 0.01, because" in path.read_text()) == (limit > 0.01)
 
 
 @pytest.mark.parametrize(("speaker", "masks_names"), [("Arlie", True), ("Customer", False)])

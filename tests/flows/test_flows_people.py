@@ -134,10 +134,7 @@ def test_people_that_nobody_names_cannot_be_sampled(config: Path) -> None:
     ("changes", "says"),
     [
         (BY_PERSON, r"dedup\.scope = 'owner' .* corpus\.owner_from = 'none'"),
-        (
-            {**OF_PEOPLE, "RETICENT__GATE__ON_HIT": "hold"},
-            r"Set gate\.on_hit = .stop., or leave",
-        ),
+        ({**OF_PEOPLE, "RETICENT__GATE__ON_HIT": "hold"}, r"Set gate\.on_hit = .stop., or leave"),
     ],
 )
 def test_settings_that_couple_people_are_refused_before_anything_runs(

@@ -21,8 +21,9 @@ from typing import Any
 import pytest
 from attackers import PAGE, START_A_COMMAND, ForeignPage, as_another_user, need_another_user, no_redirect, status
 from support import REPOSITORY
-from support.prefect_server import BIN, Server, wait_for
+from support.prefect_server import BIN, Server
 from support.project import free_port, small_project
+from support.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from flows.commands.estimate import estimate_text
 from flows.commands.ledger import ledger_text
+from pipelines.accounting.assumptions import OF_WORST_LABEL
 
 RATE = {"value": 0.01, "upper": 0.095}
 
@@ -42,11 +43,13 @@ def ledger(credit: dict[str, Any]) -> str:
 def test_both_say_which_rates_claims_take() -> None:
     """Guards a ledger that said delta2 0.993 where the estimate said 0.095, and neither said of what."""
     text = estimate_text(estimated())
-    assert "at most 0.095000" in text
+    assert "at most 9.5\N{NO-BREAK SPACE}%" in text
     assert "claims about a random secret take the worst of 3 labels" in text
-    assert "delta2 at most 0.993000" in text
+    assert "delta2 at most 99.3\N{NO-BREAK SPACE}%" in text
     assert "worst" not in estimate_text(estimated(worst_label=None))
-    reason = "delta2, the probability that a missed secret stands in a public sentence, is at most 0.993"
+    reason = (
+        f"delta2 {OF_WORST_LABEL}, the probability that a secret is missed and its sentence is public, is at most 1"
+    )
     for credit in ({"epsilon": None, "reason": reason}, {"epsilon": 0.1, "delta": 0.993, "reason": None}):
-        assert "gamma and delta2 of the worst label, which `reticent estimate` prints" in ledger(credit)
+        assert "worst label, which `reticent estimate` prints below the averages" in ledger(credit)
     assert "worst label" not in ledger({"epsilon": None, "reason": "the method reads the original text"})

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from support import REPOSITORY
+from support.plugins import Named
 from typer.testing import CliRunner
 
 from flows.arguments import app
@@ -20,7 +21,6 @@ from flows.commands.redact import redact_lines, redactor_spec, settings_options
 from pipelines.corpus.languages import stop_words
 from pipelines.errors import ConfigError, InputError
 from pipelines.policies.judging.stabilise import PLACEHOLDER
-from pipelines.policies.options import PolicyOptions
 from pipelines.policies.protocol import Sentence, Span
 from pipelines.settings.redact import RedactConfig
 
@@ -133,13 +133,8 @@ def test_text_that_only_looks_odd_is_read_as_it_is(tmp_path: Path) -> None:
         assert [c for c in found_there if c.isdigit()] == [c for c in line if c.isdigit()]
 
 
-class Leaves:
+class Leaves(Named):
     """A policy that ends the process, as a careless library may."""
-
-    needs = frozenset[str]()
-
-    def __init__(self, options: PolicyOptions) -> None:
-        self.name = options.name
 
     def find(self, sentence: Sentence) -> list[Any]:
         if "leave" in sentence.text:
@@ -147,13 +142,8 @@ class Leaves:
         return []
 
 
-class Reads:
+class Reads(Named):
     """A policy that masks the word "tail" where it reads a placeholder."""
-
-    needs = frozenset[str]()
-
-    def __init__(self, options: PolicyOptions) -> None:
-        self.name = options.name
 
     def find(self, sentence: Sentence) -> list[Span]:
         words = sentence.tokens()

@@ -20,7 +20,8 @@ from support.patches import Patch
 from typer.testing import CliRunner
 
 from flows.arguments import app
-from flows.commands.export_release import release_document
+from flows.commands.export_release import release_document, release_text
+from flows.commands.verify_release import verify_document, verify_text
 from flows.running.spec import open_store
 from pipelines.errors import ConfigError, PrivacyGateError, StoreError
 from pipelines.graph import GRAPH
@@ -150,6 +151,16 @@ def test_synthetic_text_goes_with_its_claim(config: Path, tmp_path: Path) -> Non
     told = json.loads((tmp_path / "out" / "synthetic" / "synthetic.json").read_text("utf-8"))
     assert f"Guarantee (`{told['notion']}`)" in card.text
     assert all(assumption in card.text for assumption in told["assumptions"])
+
+
+def test_both_commands_tell_the_same_number_of_signed_files(tmp_path: Path) -> None:
+    """Guards 12 files in one command beside 9 in the other: three of them carry the signature."""
+    made = release_document(finished_run(), {}, "dataset", tmp_path / "out")
+    wrote, read = release_text(made), verify_text(verify_document(tmp_path / "out", None))
+    numbers = {match[1] for text in (wrote, read) for match in re.finditer(r"(\d+) signed files", text)}
+    assert numbers == {str(made["num_files"] - 3)}
+    assert wrote.count(" signed files") == read.count(" signed files") == 1
+    assert "the 3 files of their signature (release.json, release.sig, release.pem)" in wrote
 
 
 def test_a_plain_loader_finds_what_it_needs(model: Path) -> None:

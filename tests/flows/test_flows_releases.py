@@ -148,12 +148,7 @@ def test_a_training_over_the_budget_does_not_start(config: Path) -> None:
 def test_diff_says_what_changed_and_only_that(config: Path) -> None:
     document = diff_document(config, {}, "previous", "latest")
     assert [c["setting"] for c in document["config"]] == ["guarantee.budget_epsilon", "train.target_epsilon"]
-    assert document["config"][1] == {
-        "setting": "train.target_epsilon",
-        "before": 3.0,
-        "after": 1.0,
-        "hidden": False,
-    }
+    assert document["config"][1] == {"setting": "train.target_epsilon", "before": 3.0, "after": 1.0, "hidden": False}
     assert document["inputs"]["num_unchanged"] == 3
     assert document["code"] == document["packages"] == []
     rebuilt = {row["stage"] for row in document["stages"] if row["num_other"]}
@@ -165,7 +160,7 @@ def test_diff_says_what_changed_and_only_that(config: Path) -> None:
     assert document["utility"]["perplexity"]["before"] != document["utility"]["perplexity"]["after"]
     text = diff_text(document)
     assert "train.target_epsilon: 3.0 → 1.0" in text
-    assert re.search(r"dp_private_set: ε 4\.\d+, δ 1e-05 for 2 releases together \(ε (3|2\.99)", text)
+    assert re.search(r"dp_private_set: ε 4\.\d+, δ 10⁻⁵ for 2 releases together \(ε (3|2\.99)", text)
     assert "corpus" not in text
     same = diff_document(config, {}, "latest", "latest")
     assert same["config"] == []

@@ -14,9 +14,11 @@ from typer.testing import CliRunner
 
 from flows.arguments import app
 from flows.commands import run_sample as command
-from flows.commands.run_sample import fraction_of, run_sample, sample_text
+from flows.commands.run_sample import fraction_of, num_open, run_sample, sample_text
 from pipelines.corpus.customersim import write_customersim
 from pipelines.errors import ConfigError, InputError
+from pipelines.policies.detectors.conservative import ConservativePolicy
+from pipelines.policies.protocol import PolicyOptions, Sentence
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +30,26 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = folder / "reticent.toml"
     path.write_text('[redact]\npolicies = ["customersim"]\nconservative = "conservative"\n')
     return path
+
+
+@pytest.mark.parametrize(
+    ("words", "masked", "is_suspicious"),
+    [
+        ("Dear Ann ,", "Ann", False),
+        ("Dear Ann ,", "", True),
+        ("Dear Ann Smith ,", "Ann", True),
+        ("Dear Ann Smith ,", "Ann Smith", False),
+        ("Please write to 4711 now .", "", True),
+        ("Please write to 4711 now .", "4711", False),
+    ],
+)
+def test_a_masked_salutation_is_not_suspicious(words: str, masked: str, is_suspicious: bool) -> None:
+    tokens = words.split()
+    starts = [sum(len(token) + 1 for token in tokens[:at]) for at in range(len(tokens))]
+    ends = [start + len(token) for start, token in zip(starts, tokens, strict=True)]
+    spans = ConservativePolicy(PolicyOptions(name="conservative")).find(Sentence(words, starts, ends))
+    assert spans
+    assert (num_open(spans, [token in masked.split() for token in tokens]) > 0) is is_suspicious
 
 
 def test_counts_are_shown_and_text_is_private(config: Path) -> None:
@@ -119,5 +141,7 @@ def test_a_corpus_without_a_usable_document(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"no": "text"}\n')
     path = tmp_path / "reticent.toml"
     path.write_text('[corpus]\ninputs = ["a.jsonl"]\n')
-    with pytest.raises(InputError, match="missing_text"):
+    with pytest.raises(
+        InputError, match=r"a\.jsonl .*\(the rows were rejected: 1 missing_text\).*set corpus\.text_field"
+    ):
         run_sample(path, "1%", environ={})

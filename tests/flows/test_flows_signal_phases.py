@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from support.project import prefect_home, reticent, small_project
+from support.waiting import wait_for
 
 SLOW_IMPORT = """
 import os, sys, time
@@ -82,11 +83,7 @@ class Command:
         return self._error.read_text()
 
     def wait_until(self, reached: Callable[[], bool], seconds: float = 60, pause: float = 0.02) -> None:
-        deadline = time.monotonic() + seconds
-        while not reached():
-            assert self.process.poll() is None, self.error()
-            assert time.monotonic() < deadline, f"it was never there: {self.error()}"
-            time.sleep(pause)
+        wait_for("its moment", reached, seconds, process=self.process, pause=pause)
 
     def assert_ends(self, code: int, *, within: float) -> None:
         started = time.monotonic()
@@ -209,10 +206,7 @@ def test_while_the_embedded_server_starts(tmp_path: Path, number: signal.Signals
     time.sleep(0.3)  # it is importing
     (os.killpg if to_group else os.kill)(started.process.pid, number)
     started.assert_ends(code, within=20)
-    deadline = time.monotonic() + 10
-    while _server(started.process.pid) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not _server(started.process.pid)
+    wait_for("the server's end", lambda: not _server(started.process.pid), 10)
 
 
 def _served(folder: Path) -> bool:
@@ -222,10 +216,7 @@ def _served(folder: Path) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("stage", "number", "code"),
-    [
-        ("pipelines.stages.prepare.redact", signal.SIGINT, 130),
-        ("pipelines.report.render", signal.SIGTERM, 143),
-    ],
+    [("pipelines.stages.prepare.redact", signal.SIGINT, 130), ("pipelines.report.render", signal.SIGTERM, 143)],
 )
 def test_while_stages_are_built(tmp_path: Path, stage: str, number: signal.Signals, code: int) -> None:
     """In a worker process, where the parent waits for the result, and in a thread of Prefect's in this process."""

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import polars as pl
@@ -17,6 +16,7 @@ from support import REPOSITORY
 from support.copies import copied
 from support.project import reticent
 from support.shared_server import shared_server
+from support.waiting import wait_for
 
 from flows.commands.ledger import ledger_document
 from flows.running.spec import SYNTHESIS
@@ -68,12 +68,8 @@ def test_killed_and_gone_on_with_by_other_workers_it_is_the_same_table(tmp_path)
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    until = time.monotonic() + 240
     manifests = config.parent / "reticent-store/private/manifests/synthesize_rows"
-    while len(list(manifests.glob("*.json"))) < 2:
-        assert process.poll() is None, "ended before it could be killed"
-        assert time.monotonic() < until, "no piece was written"
-        time.sleep(0.02)
+    wait_for("two pieces", lambda: len(list(manifests.glob("*.json"))) >= 2, 240, process=process, pause=0.02)
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert len(list(manifests.glob("*.json"))) < 6, "all was written before the kill"

@@ -9,12 +9,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support.project import prefect_home, small_project
+from support.waiting import wait_for
 
 OURS = f"reticent-{os.geteuid()}-"
 SHARED = Path("/dev/shm")
@@ -174,26 +174,18 @@ def _redact(base: Path, folder: Path) -> subprocess.Popen[str]:
 @pytest.mark.slow
 def test_workers_leave_nothing_that_the_next_command_does_not_remove(base: Path, tmp_path: Path) -> None:
     """A fork server's socket and five semaphores stayed for ever after each kill of all processes at once."""
-
-    def wait_until(reached: Callable[[], object], process: subprocess.Popen[str]) -> None:
-        deadline = time.monotonic() + 60
-        while not reached():
-            assert process.poll() is None, (tmp_path / "stderr.txt").read_text()
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-
     first = _redact(base, tmp_path)
     assert first.stdin is not None
     first.stdin.write("call 12\n")
     first.stdin.flush()
-    wait_until(lambda: list(base.rglob("listener-*")), first)
+    wait_for("the fork server", lambda: list(base.rglob("listener-*")), process=first)
     folders = set(_names(base))
     assert [name for name in folders if not name.startswith(OURS)] == []
-    wait_until(lambda: _semaphores(folders) or not SHARED.is_dir(), first)
+    wait_for("semaphores", lambda: _semaphores(folders) or not SHARED.is_dir(), process=first)
     os.killpg(first.pid, signal.SIGKILL)
     first.wait()
     second = _redact(base, tmp_path)
-    wait_until(lambda: set(_names(base)) - folders, second)
+    wait_for("another folder", lambda: set(_names(base)) - folders, process=second)
     folders |= set(_names(base))
     out, _ = second.communicate("call 34\n", timeout=60)
     assert second.returncode == 0, (tmp_path / "stderr.txt").read_text()
@@ -210,11 +202,7 @@ def test_a_killed_run_leaves_one_folder_and_the_next_run_none(base: Path, tmp_pa
     environment = {**os.environ, "TMPDIR": str(base), "PREFECT_HOME": home}
     work = tmp_path / "reticent-store/private/manifests/redact"
     first = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL, start_new_session=True)
-    deadline = time.monotonic() + 240
-    while not (work.is_dir() and list(work.iterdir())):
-        assert first.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_for("a redacted partition", lambda: list(work.glob("*")), 240, process=first)
     os.killpg(first.pid, signal.SIGKILL)
     first.wait()
     assert [name for name in _names(base) if not name.startswith(OURS)] == []

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from support.contexts import artifact, stage_context
-from support.tables import DEFAULTS, read_table, table_writer
+from support.tables import read_table, span_of, write_rows
 
 from pipelines.mask import MASK
 from pipelines.settings.shard import ShardConfig
@@ -42,7 +42,7 @@ class Outcome:
         self.figures = json.loads((folder / "gate/figures.json").read_text())
 
 
-def through_the_gate(folder: Path, partitions, config, label="NAME", **outside):
+def through_the_gate(folder: Path, partitions, config, **outside):
     """Runs the stages on partitions of rows: (text, half-open ranges of masked characters, whether it is flagged).
 
     ``outside`` is given to the gate's context.
@@ -54,24 +54,16 @@ def through_the_gate(folder: Path, partitions, config, label="NAME", **outside):
     parts, strings = [], []
     for number, rows in enumerate(partitions):
         base = folder / f"p{number}"
-        base.mkdir(parents=True)
-        with (
-            table_writer(base / "sentences.parquet", "sentences") as sentences,
-            table_writer(base / "redacted.parquet", "redacted") as table,
-        ):
-            for at, (text, spans, flagged) in enumerate(rows):
-                head = {"doc_id": f"d{number}", "sentence_index": at}
-                tokens = list(TOKEN.finditer(text))
-                offsets = {"token_starts": [t.start() for t in tokens], "token_ends": [t.end() for t in tokens]}
-                sentences.append(**DEFAULTS["sentences"] | head | offsets | {"text": text})
-                marks = [
-                    {"start": start, "end": end, "start_token": 0, "end_token": 1, "label": label, "policy": "p"}
-                    for start, end in spans
-                ]
-                of_redaction = {"redacted_text": redacted(text, spans), "flagged_by_conservative": flagged}
-                of_redaction |= {"spans": [mark | {"score": 1.0} for mark in marks]}
-                counts = {"num_tokens": max(1, len(tokens)), "num_masked_tokens": len(spans)}
-                table.append(**DEFAULTS["redacted"] | head | of_redaction | counts)
+        sentences, table = [], []
+        for at, (text, spans, flagged) in enumerate(rows):
+            tokens = list(TOKEN.finditer(text))
+            offsets = {"token_starts": [t.start() for t in tokens], "token_ends": [t.end() for t in tokens]}
+            sentences.append({"sentence_index": at, "text": text} | offsets)
+            found = {"redacted_text": redacted(text, spans), "flagged_by_conservative": flagged}
+            counts = {"num_tokens": max(1, len(tokens)), "num_masked_tokens": len(spans)}
+            table.append({"sentence_index": at, "spans": [span_of(*span) for span in spans]} | found | counts)
+        write_rows(base / "sentences.parquet", "sentences", sentences, doc_id=f"d{number}")
+        write_rows(base / "redacted.parquet", "redacted", table, doc_id=f"d{number}")
         parts.append({name: artifact(name, base, f"p{number}") for name in ("split", "redact")})
         out = folder / f"strings{number}"
         gate_strings.run(stage_context("gate_strings", out, {"gate": config}, parts[-1], partition=f"p{number}"))

@@ -171,7 +171,7 @@ def test_a_word_of_our_source_is_found_where_values_are_free(tmp_path: Path, nam
 def test_a_sentence_of_ours_may_hold_a_value_that_is_found(tmp_path: Path) -> None:
     claim = {
         **PUBLIC["claims"][0],
-        "assumptions": [f"the unit of privacy is one {SECRET}; a person or a fact may be spread over many"],
+        "assumptions": [f"the unit of privacy is one {SECRET}. A person or a fact may be spread over many"],
     }
     found = search(publish(tmp_path, {**PUBLIC, "claims": [claim]}), SECRET)
     assert found == {"report.json", "report.html", "model_card.md", "data_card.md"}

@@ -29,13 +29,7 @@ from pipelines.training.models.network import NetworkFromScratch
 from pipelines.training.models.saving import save_model
 from pipelines.training.models.shape import ModelShape
 
-SMALL = {
-    "vocab_size": 20,
-    "hidden_size": 8,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 1,
-    "intermediate_size": 8,
-}
+SMALL = {"vocab_size": 20, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
 SMALL_GPT2 = {"vocab_size": 20, "n_embd": 8, "n_layer": 1, "n_head": 1}
 
 

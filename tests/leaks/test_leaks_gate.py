@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.contexts import artifact, stage_context
 from support.patches import Patch
-from support.tables import read_table, table_writer
+from support.tables import read_table, span_of, write_rows
 
 from pipelines.artifacts import Artifact
 from pipelines.context import StageContext
@@ -134,31 +134,17 @@ Row = tuple[str, str, bool]
 
 def _partition(folder: Path, number: int, rows: Sequence[Row], **columns: Any) -> dict[str, Artifact]:
     base = folder / f"p{number}"
-    base.mkdir(parents=True)
-    with (
-        table_writer(base / "sentences.parquet", "sentences") as sentences,
-        table_writer(base / "redacted.parquet", "redacted") as redacted,
-    ):
-        for i, (text, shown, flagged) in enumerate(rows):
-            head = {"doc_id": f"d{number}", "sentence_index": i, "speaker": None, "domain": None, "label": None}
-            head |= {"fold": "train"} | columns
-            sentences.append(**head, text=text, token_starts=[], token_ends=[], char_start=0, is_overlong_piece=False)
-            spans = []
-            if "<MASK>" in shown:
-                left, right = shown.split("<MASK>")
-                start, end = len(left), len(text) - len(right)
-                span = {"start": start, "end": end, "start_token": 0, "end_token": 1, "label": "NAME"}
-                spans = [span | {"policy": "p", "score": 1.0}]
-            redacted.append(
-                **head,
-                redacted_text=shown,
-                spans=spans,
-                flagged_by_conservative=flagged,
-                num_tokens=5,
-                num_masked_tokens=len(spans),
-                is_duplicate=False,
-                failed_closed=False,
-            )
+    sentences, redacted = [], []
+    for i, (text, shown, flagged) in enumerate(rows):
+        spans = []
+        if "<MASK>" in shown:
+            left, right = shown.split("<MASK>")
+            spans = [span_of(len(left), len(text) - len(right))]
+        sentences.append({"sentence_index": i, "text": text, "token_starts": [], "token_ends": []})
+        found = {"redacted_text": shown, "spans": spans, "flagged_by_conservative": flagged}
+        redacted.append({"sentence_index": i, "num_tokens": 5, "num_masked_tokens": len(spans)} | found)
+    write_rows(base / "sentences.parquet", "sentences", sentences, doc_id=f"d{number}", **columns)
+    write_rows(base / "redacted.parquet", "redacted", redacted, doc_id=f"d{number}", **columns)
     return {name: artifact(name, base, f"p{number}") for name in ("split", "redact")}
 
 

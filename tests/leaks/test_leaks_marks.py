@@ -39,9 +39,17 @@ def test_a_marked_string_is_compared_as_the_plain_one() -> None:
 @pytest.mark.parametrize(
     ("value", "filled"),
     [
-        ("the unit of privacy is one sentence; a person or a fact may be spread over many", "sentence"),
+        (
+            "the unit of privacy is one sentence. A person or a fact may be spread over many of them, and is then "
+            "protected less",
+            "sentence",
+        ),
         ("validation and test folds are public", ""),
-        ("sentences of fewer than 123 tokens are not deduplicated: a secret in k copies of one is a group of k", ""),
+        (
+            "sentences of fewer than 123 tokens are not deduplicated. A secret in k copies of such a sentence is a "
+            "group of k",
+            "",
+        ),
         ("call 123", "call 123"),
         ("validation and test folds are public 123", " 123"),
         ("", ""),

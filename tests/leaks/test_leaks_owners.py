@@ -99,7 +99,7 @@ def test_documents_without_an_owner_stop_the_run_by_number(refused: Done) -> Non
     assert refused.returncode != 0
     message = json.loads(refused.stdout.splitlines()[-1])["error"]["message"]
     assert "9 documents have no owner" in message
-    assert "`reticent inspect rejected --rows 50 -c SETTINGS` shows it" in message
+    assert "`reticent inspect rejected --rows 50 --show-text -c SETTINGS` shows it" in message
     assert not holds_a_person((refused.stdout + refused.stderr).encode())
 
 

@@ -18,15 +18,7 @@ from support.tables import write_rows
 
 from pipelines.errors import InputError, StoreError
 from pipelines.miss_rate.review_files import FORMATS, export_reviews, find_format, import_reviews
-from pipelines.miss_rate.review_items import (
-    Item,
-    Mask,
-    Neighbour,
-    agreement,
-    cohens_kappa,
-    judged_secrets,
-    load_items,
-)
+from pipelines.miss_rate.review_items import Item, Mask, Neighbour, agreement, cohens_kappa, judged_secrets, load_items
 from pipelines.miss_rate.review_log import (
     Decision,
     DecisionLog,

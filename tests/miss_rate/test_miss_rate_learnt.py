@@ -63,6 +63,6 @@ def test_what_is_left_of_a_sample_is_a_random_part_of_what_was_not_learnt_from()
 def test_claims_know_a_policy_that_learnt_from_the_corpus():
     known = about_policies(CorpusFacts(dedup_stability=1, dedup_reason="exact.", learnt=("classifier",)))
     unknown = about_policies(CorpusFacts(dedup_stability=1, dedup_reason="exact.", fitted=("classifier",)))
-    assert "nothing is promised" in known[0]
+    assert "Nothing is promised" in known[0]
     assert "supposes that none of the private records" in unknown[0]
     assert json.dumps(known) != json.dumps(unknown)

@@ -198,5 +198,7 @@ def test_people_read_both_texts_side_by_side(correct: bool) -> None:
     document = {"source": "not_measured", "warnings": [], "reidentification": figures(correct)}
     text = estimate_text(document)
     assert "links of 12 documents to a table of 4,321 rows (an estimate; no claim uses it)" in text
-    assert "its lead exceeds chance  7 original (95% 0.123456 to 0.800000), 7 redacted" in text
+    assert (
+        "its lead exceeds chance  7 original (95% 12.3\N{NO-BREAK SPACE}% to 80\N{NO-BREAK SPACE}%), 7 redacted" in text
+    )
     assert ("correct" in text) == correct

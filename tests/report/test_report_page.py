@@ -16,12 +16,12 @@ from public_reports import Page, published, said
 
 from pipelines import accounting
 from pipelines.attacks.sequential_test import FALSE_ALARM_RATE, log_bet
+from pipelines.numbers import percent
 from pipelines.report import render
 from pipelines.report.alignment import aligned
 from pipelines.report.assumptions import ONLY_PEOPLE_KNOW, Numbered
 from pipelines.report.claim_facts import ClaimFacts
 from pipelines.report.figures import Sources, build
-from pipelines.report.numbers import percent
 from pipelines.report.render import Making, render_html
 from pipelines.stages.audit import canaries
 from pipelines.store.upkeep.samples import TEMPERATURE

@@ -9,8 +9,8 @@ from typing import Any
 
 from public_reports import published, said
 
+from pipelines.numbers import count
 from pipelines.report.cards import model_card_sections
-from pipelines.report.numbers import count
 from pipelines.report.people import person_sentences
 from pipelines.report.public import public_version
 from pipelines.report.render import render_html
@@ -61,7 +61,7 @@ def test_the_public_version_lacks_the_private_sections(full: dict[str, Any], pag
 
 def test_public_rates_are_too_coarse_to_give_the_counts_back(full: dict[str, Any]) -> None:
     public = published(full)
-    assert public["metrics"]["false_negative_rate"] == 0.0506  # 37 / 731
+    assert public["metrics"]["false_negative_rate"] == 0.0507  # 37 / 731, upwards
     assert public["metrics"]["false_negative_rate_upper"] == 0.067  # 0.0669127, upwards
     assert public["miss_rate"]["miss_rate"]["recommended"] == [0.00284, 0.00607]
     assert public["miss_rate"]["miss_rate"]["student_t"] == [-0.0002, 0.0088]
@@ -69,7 +69,7 @@ def test_public_rates_are_too_coarse_to_give_the_counts_back(full: dict[str, Any
         if before["status"] != "refused":
             assert before["epsilon"] <= after["epsilon"] <= before["epsilon"] * 1.01
             assert before["delta"] <= after["delta"] <= before["delta"] * 1.01
-    assert public["claims"][5]["as_in_paper"]["gamma"] == 0.0506
+    assert public["claims"][5]["as_in_paper"]["gamma"] == 0.0507
     numbers = re.findall(r"0\.\d{9,}", json.dumps({k: public[k] for k in ("miss_rate", "metrics", "claims")}))
     assert set(numbers) <= {"0.8999999999999999"}  # a confidence, which is a setting
 

@@ -200,7 +200,8 @@ def test_misses_and_attacks_are_told_with_what_they_rest_on(full: dict[str, Any]
     assert "at least 0.5678 at 95" in others[0]
     assert "no leak seen" in others[1]
     assert others[2] == "Canaries (detected; missed): no memory seen."
-    assert others[3] == "This model wrote 4 secrets that no model wrote that had not read them."
+    without = "that the reference model, which was trained without their rows, did not write."
+    assert others[3] == f"This model wrote 4 secrets {without}"
     assert others[-1] == "A failed attack is not a proof of safety."
 
 
@@ -256,7 +257,7 @@ def test_text_of_private_rows_that_was_read_without_noise_is_named(
 @pytest.mark.slow
 @pytest.mark.skipif(chrome.binary() is None, reason="Chromium is not installed")
 def test_it_prints_on_one_page_and_fits_a_phone(full: dict[str, Any], tmp_path: Path) -> None:
-    changes = [f"Confidentiality of a secret: ε 1.{n}99, δ 1e-05 → ε 2.149, δ 1e-05" for n in range(20)]
+    changes = [f"Confidentiality of a secret: ε 1.{n}99, δ 10⁻⁵ → ε 2.149, δ 10⁻⁵" for n in range(20)]
     whole = sign_off_page(full, replace(SIGNING, last=LAST, changes=changes))
     (tmp_path / "whole.html").write_text(whole, "utf-8")
     (tmp_path / "front.html").write_text(whole[: whole.index('<a class="skip"')], "utf-8")

@@ -7,10 +7,11 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+from support.waiting import wait_for
 
 from flows.review.server import MAX_CONNECTIONS, ReviewServer
 
@@ -88,13 +89,6 @@ def _is_cut_off(client: socket.socket, within: float) -> bool:
         return False
 
 
-def _until(reached: Callable[[], bool], seconds: float = 10) -> None:
-    deadline = time.monotonic() + seconds
-    while not reached():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def _handlers() -> int:
     return sum("process_request_thread" in thread.name for thread in threading.enumerate())
 
@@ -114,7 +108,7 @@ def test_forty_long_answers_at_once_do_not_wait_for_each_other(served: Served) -
     clients = [served.connect() for _ in range(AT_ONCE)]
     for client in clients:
         client.sendall(served.request("wait", {}))
-    _until(lambda: _handlers() >= AT_ONCE)
+    wait_for("the threads", lambda: _handlers() >= AT_ONCE, 10, pause=0.02)
     other = served.connect()
     other.sendall(served.request("echo", {"quick": True}))
     assert _answer(other) == (200, {"quick": True})
@@ -130,13 +124,14 @@ def test_idle_connections_take_neither_the_reviewers_place_nor_threads_without_e
     assert _answer(reviewer) == (200, {"first": 1})
     for _ in range(3 * MAX_CONNECTIONS):
         served.connect()
-    _until(lambda: _handlers() <= MAX_CONNECTIONS)
+    wait_for("the threads", lambda: _handlers() <= MAX_CONNECTIONS, 10, pause=0.02)
     reviewer.sendall(served.request("echo", {"second": 2}))  # the connection that was there before
     assert _answer(reviewer) == (200, {"second": 2})
     new = served.connect()
     new.sendall(served.request("echo", {"third": 3}))
     assert _answer(new) == (200, {"third": 3})
-    _until(lambda: _handlers() <= MAX_CONNECTIONS)  # a thread that was cut off takes a moment to end
+    # A thread that was cut off takes a moment to end.
+    wait_for("the threads", lambda: _handlers() <= MAX_CONNECTIONS, 10, pause=0.02)
 
 
 def test_a_request_that_comes_byte_by_byte_is_cut_off(served: Served) -> None:
@@ -156,7 +151,7 @@ def test_a_request_that_comes_byte_by_byte_is_cut_off(served: Served) -> None:
                 open_ones.remove(client)
         time.sleep(0.05)
     assert time.monotonic() - started < 5
-    _until(lambda: _handlers() == 0)
+    wait_for("the threads", lambda: _handlers() == 0, 10, pause=0.02)
 
 
 @pytest.mark.slow

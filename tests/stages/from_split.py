@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from support.contexts import artifact, stage_context
-from support.tables import read_table, table_writer
+from support.tables import read_table, table_writer, write_rows
 
 from pipelines.corpus.split import Splitter
 from pipelines.corpus.tables import DOCUMENTS
@@ -179,24 +179,19 @@ class Pipeline:
         out = self.root / f"split-{name}"
         out.mkdir(parents=True)
         documents = {}
-        with (
-            table_writer(out / "sentences.parquet", "sentences") as sentences,
-            table_writer(out / "gold.parquet", "gold") as gold,
-        ):
-            for row in rows:
-                starts, ends = _SPLITTER.tokens(row.text)
-                documents.setdefault(row.doc_id, []).append(len(starts))
-                head = {"doc_id": row.doc_id, "sentence_index": row.index}
-                sentences.append(
-                    **head, text=row.text, token_starts=starts, token_ends=ends, char_start=0,
-                    is_overlong_piece=False, speaker=row.speaker, domain=None, fold="train", label=None,
-                )  # fmt: skip
-                for start, end, label, number in row.secrets:
-                    tokens = tokens_of(row.text, start, end)
-                    gold.append(
-                        **head, start=start, end=end, start_token=tokens[0], end_token=tokens[1], label=label,
-                        secret_id=number,
-                    )  # fmt: skip
+        sentences, gold = [], []
+        for row in rows:
+            starts, ends = _SPLITTER.tokens(row.text)
+            documents.setdefault(row.doc_id, []).append(len(starts))
+            head = {"doc_id": row.doc_id, "sentence_index": row.index}
+            offsets = {"token_starts": starts, "token_ends": ends}
+            sentences.append(head | offsets | {"text": row.text, "speaker": row.speaker})
+            for start, end, label, number in row.secrets:
+                tokens = tokens_of(row.text, start, end)
+                span = {"start": start, "end": end, "start_token": tokens[0], "end_token": tokens[1]}
+                gold.append(head | span | {"label": label, "secret_id": number})
+        write_rows(out / "sentences.parquet", "sentences", sentences)
+        write_rows(out / "gold.parquet", "gold", gold)
         with table_writer(out / "speakers.parquet", "speakers") as writer:
             for doc_id in documents:
                 for number, speaker in enumerate(self.names.get(doc_id, ()), 1):

@@ -4,6 +4,7 @@ import itertools
 import random
 
 from from_split import corpus
+from support.plugins import Named
 
 from pipelines.mask import MASK
 from pipelines.policies.judging.stabilise import PLACEHOLDER
@@ -14,13 +15,8 @@ TABLE = {}
 """What `Neighbours` masks: (word before, word) -> label; "*" stands for any word."""
 
 
-class Neighbours:
+class Neighbours(Named):
     """A plug-in that reads its neighbours: whether a word is masked depends on the one before it."""
-
-    needs = frozenset()
-
-    def __init__(self, options):
-        self.name = options.name
 
     def find(self, sentence):
         words = ["", *sentence.tokens()]
@@ -32,13 +28,8 @@ class Neighbours:
         ]
 
 
-class Together:
+class Together(Named):
     """A plug-in that masks the word "tail" as long as "Ann" or "Bob" can be read."""
-
-    needs = frozenset()
-
-    def __init__(self, options):
-        self.name = options.name
 
     def find(self, sentence):
         words = sentence.tokens()
@@ -47,13 +38,8 @@ class Together:
         return [Span(i, i + 1, "NAME", self.name) for i, word in enumerate(words) if word in wanted]
 
 
-class FailsOnMasks:
+class FailsOnMasks(Named):
     """A plug-in that masks "Ann", and crashes on a sentence with a mask of somebody else's."""
-
-    needs = frozenset()
-
-    def __init__(self, options):
-        self.name = options.name
 
     def find(self, sentence):
         if MASK in sentence.text:

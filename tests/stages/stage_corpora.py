@@ -1,10 +1,9 @@
 """Small corpora as the stages before train leave them, in one partition."""
 
-from contextlib import ExitStack
 from typing import NamedTuple
 
 from support.contexts import artifact
-from support.tables import table_writer
+from support.tables import span_of, table_writer, write_rows
 
 MASK = "<MASK>"
 STAGES = ("split", "redact", "shard", "estimate")
@@ -26,35 +25,21 @@ def write_corpus(folder, rows):
     """Writes sentences, redacted rows and shards; `artifacts` names them. An empty folder ``estimate`` stands by."""
     for name in STAGES:
         (folder / name).mkdir(parents=True)
-    with ExitStack() as stack:
-        sentences, redacted, private, public = (
-            stack.enter_context(table_writer(folder / path, schema))
-            for path, schema in (
-                ("split/sentences.parquet", "sentences"),
-                ("redact/redacted.parquet", "redacted"),
-                ("shard/private.parquet", "shard"),
-                ("shard/public.parquet", "shard"),
-            )
-        )
-        for row in map(Row._make, rows):
-            head = head_of(row)
-            shown = row.text if row.secret is None else row.text.replace(row.secret, MASK, 1)
-            spans = []
-            if row.secret is not None:
-                start = row.text.index(row.secret)
-                spans = [{"start": start, "end": start + len(row.secret), "start_token": 0, "end_token": 1}]
-                spans[0] |= {"label": "NAME", "policy": "p", "score": 1.0}
-            sentences.append(
-                **head, fold=row.fold, text=row.text, token_starts=[0], token_ends=[9], char_start=0,
-                is_overlong_piece=False,
-            )  # fmt: skip
-            redacted.append(
-                **head, fold=row.fold, redacted_text=shown, spans=spans, flagged_by_conservative=False, num_tokens=6,
-                num_masked_tokens=len(spans), is_duplicate=False, failed_closed=False,
-            )  # fmt: skip
-            if row.fold == "train":
-                shard = {**head, "redacted_text": shown, "num_tokens": 6, "num_masked_tokens": len(spans)}
-                (public if row.secret is None else private).append(**shard)
+    sentences, redacted, shards = [], [], {True: [], False: []}
+    for row in map(Row._make, rows):
+        head, shown, spans = head_of(row), row.text, []
+        if row.secret is not None:
+            start = row.text.index(row.secret)
+            shown, spans = row.text.replace(row.secret, MASK, 1), [span_of(start, start + len(row.secret))]
+        shard = {**head, "redacted_text": shown, "num_tokens": 6, "num_masked_tokens": len(spans)}
+        sentences.append({**head, "fold": row.fold, "text": row.text, "token_ends": [9]})
+        redacted.append({**shard, "fold": row.fold, "spans": spans})
+        if row.fold == "train":
+            shards[row.secret is None].append(shard)
+    write_rows(folder / "split/sentences.parquet", "sentences", sentences)
+    write_rows(folder / "redact/redacted.parquet", "redacted", redacted)
+    write_rows(folder / "shard/private.parquet", "shard", shards[False])
+    write_rows(folder / "shard/public.parquet", "shard", shards[True])
 
 
 def head_of(row):
@@ -68,12 +53,10 @@ def artifacts(folder):
     return {name: artifact(name, folder / name, "p") for name in STAGES}
 
 
-def write_stability(path, rows, num_tokens, unstable=(), loose=(), elsewhere=()):
-    """A verdict on every run of tokens of every row, whether it is a secret or not: stable, but for the rows named."""
+def write_stability(path, rows, num_tokens):
+    """Writes that every run of tokens of every row, whether it is a secret or not, is stable."""
     with table_writer(path, "stability") as writer:
         for doc_id, index in rows:
-            row = doc_id, index
-            reason = "document" if row in elsewhere else "sentence" if row in unstable else "stable"
             for start in range(num_tokens):
                 for end in range(start + 1, num_tokens + 1):
                     writer.append(
@@ -81,7 +64,7 @@ def write_stability(path, rows, num_tokens, unstable=(), loose=(), elsewhere=())
                         sentence_index=index,
                         start_token=start,
                         end_token=end,
-                        is_stable=reason == "stable",
-                        is_stable_together=reason == "stable" and row not in loose,
-                        reason=reason,
+                        is_stable=True,
+                        is_stable_together=True,
+                        reason="stable",
                     )

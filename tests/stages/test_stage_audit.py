@@ -7,13 +7,13 @@ import pytest
 from audit_faults import LOOP, OF_PEOPLE, replaced
 from support.contexts import artifact, stage_context
 from support.patches import patching
+from support.tables import write_rows
 
 from pipelines.accounting.events import Composed, NoEvent, NonPrivate, dp_sgd, to_json
 from pipelines.artifacts import Source, Target
 from pipelines.attacks.epsilon_comparison import ClaimedProfile
 from pipelines.attacks.epsilon_estimates import epsilon_estimates
 from pipelines.attacks.epsilon_trials import Trials
-from pipelines.corpus.tables import SENTENCES
 from pipelines.graph import GRAPH
 from pipelines.report.people import audited_sentences
 from pipelines.settings.audit import AuditConfig
@@ -256,12 +256,8 @@ def test_a_training_without_a_game_on_people_says_why(tmp_path, method, noise, e
 
 def split_of(folder, *texts):
     """A document with these sentences, as ``split`` writes it."""
-    with Target(folder=folder).table(SENTENCES) as writer:
-        for index, text in enumerate(texts):
-            writer.append(
-                doc_id="d", sentence_index=index, text=text, token_starts=[0], token_ends=[len(text)], char_start=0,
-                is_overlong_piece=False, speaker=None, domain=None, fold="train", label=None,
-            )  # fmt: skip
+    rows = ({"sentence_index": index, "text": text, "token_ends": [len(text)]} for index, text in enumerate(texts))
+    write_rows(folder / "sentences.parquet", "sentences", rows)
     return folder
 
 

@@ -8,6 +8,7 @@ import pytest
 from pydantic import ValidationError
 from support.contexts import stage_context
 from support.imports import loaded_after
+from support.plugins import Named
 from support.tables import read_table, write_rows
 
 from pipelines.context import Environment
@@ -20,13 +21,8 @@ from pipelines.settings.redact import RedactConfig
 from pipelines.stages.prepare.redact import run
 
 
-class FailsOnTrigger:
+class FailsOnTrigger(Named):
     """A plug-in that crashes on one word, quoting the text as careless code does."""
-
-    needs = frozenset()
-
-    def __init__(self, options):
-        self.name = options.name
 
     def find(self, sentence):
         if "trigger" in sentence.text:
@@ -147,13 +143,8 @@ def test_without_collapsing_duplicates_are_still_one_mask(tmp_path):
     assert [r["redacted_text"] for r in table] == [f"{MASK} {MASK} x", MASK]
 
 
-class FindsAll:
+class FindsAll(Named):
     """A plug-in that takes a whole row for one secret."""
-
-    needs = frozenset()
-
-    def __init__(self, options):
-        self.name = options.name
 
     def find(self, sentence):
         return [Span(0, sentence.num_tokens, "ALL", self.name)]

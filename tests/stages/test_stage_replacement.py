@@ -6,6 +6,7 @@ import pytest
 from from_split import Pipeline, by_hand, corpus
 from pydantic import ValidationError
 from support.contexts import artifact, stage_context
+from support.plugins import Named
 from support.tables import read_table
 
 from pipelines.mask import MASK
@@ -20,13 +21,8 @@ from pipelines.stages.prepare import gate, gate_strings, shard
 SECRET = b"s" * 32
 
 
-class VouchesForAll:
+class VouchesForAll(Named):
     """A conservative policy that flags nothing."""
-
-    needs = frozenset()
-
-    def __init__(self, options):
-        self.name = options.name
 
     def find(self, sentence):
         return []

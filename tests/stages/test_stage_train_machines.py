@@ -5,15 +5,14 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from support import child_environment
 from support.contexts import stage_context
-from support.namespaces import two_namespaces, why_not
+from support.namespaces import started, two_namespaces, why_not
 from support.project import SECRET, small_project
+from support.waiting import wait_for
 from test_stage_train_kill import FAST, attempt, facts
 from test_stage_train_methods import SMALL, corpus, read, run
 from test_stage_train_ranks import EXACT, is_running, weights
@@ -38,22 +37,6 @@ needs_namespaces = pytest.mark.skipif(why_not() is not None, reason=f"{why_not()
 def namespaces():
     with two_namespaces() as found:
         yield found
-
-
-@contextmanager
-def started(where, *arguments, **variables):
-    process = subprocess.Popen(
-        [*where.prefix, sys.executable, *map(str, arguments)],
-        env=child_environment(OMP_NUM_THREADS="1", **variables),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def machines_of(first, **more):
@@ -114,7 +97,6 @@ def test_when_one_dies_all_end_and_another_number_goes_on(tmp_path, namespaces, 
         started(first, SCRIPT, "host", tmp_path, "crt", changes, machines_of(first), victim) as host,
     ):
         _, error = host.communicate(timeout=300)
-        ended = time.monotonic()
         if victim == "host":
             assert host.returncode == -signal.SIGKILL
         else:
@@ -127,9 +109,7 @@ def test_when_one_dies_all_end_and_another_number_goes_on(tmp_path, namespaces, 
         processes = json.loads((tmp_path / "processes").read_text())
         assert set(processes) == {"host", "machine", "rank 0", "rank 1", "rank 2"}
         mortal = [pid for name, pid in processes.items() if name != "machine" or victim == "machine"]
-        while any(map(is_running, mortal)):
-            assert time.monotonic() < ended + 20
-            time.sleep(0.05)
+        wait_for("the end of all", lambda: not any(map(is_running, mortal)), 20)
         if victim != "machine":  # it waits for the next training
             assert is_running(processes["machine"])
         if victim == "rank 2":  # which comes with another number of processes

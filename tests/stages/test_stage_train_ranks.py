@@ -4,7 +4,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from safetensors.torch import load_file
 from support import child_environment
 from support.contexts import stage_context
 from support.forked_ranks import forked_ranks
+from support.waiting import wait_for
 from test_stage_train_kill import FAST, attempt, facts
 from test_stage_train_methods import METHODS, SMALL, corpus, read, run
 
@@ -93,10 +93,7 @@ def test_when_one_dies_all_end_and_the_next_attempt_goes_on(tmp_path, victim, th
     assert (tmp_path / "kept").exists(), "train_and_die.py has each step keep a checkpoint"
     processes = json.loads((tmp_path / "processes").read_text())
     assert set(processes) == {"rank 0", "rank 1"}
-    deadline = time.monotonic() + 20
-    while any(map(is_running, processes.values())):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_for("the end of all", lambda: not any(map(is_running, processes.values())), 20)
     steps_before = int((tmp_path / "died_after").read_text())
     resumed, heard = attempt(tmp_path, "crt", "train", num_processes=then)
     steps = [done for done, total, _ in heard if total and done]

@@ -90,12 +90,7 @@ def test_conversation_and_domain_tokens_enter_the_key_where_they_are_used():
     plain = TrainConfig().keyed("train")
     assert not {"conversation_tokens", "domain_tokens", "domains"} & plain.keys()
     told = TrainConfig(conversation_tokens=True, domain_tokens=True, domains=["AIRLINE"])
-    assert told.keyed("train") == {
-        **plain,
-        "conversation_tokens": True,
-        "domain_tokens": True,
-        "domains": ["AIRLINE"],
-    }
+    assert told.keyed("train") == {**plain, "conversation_tokens": True, "domain_tokens": True, "domains": ["AIRLINE"]}
     table = {"task": "table_to_text", "model": "tiny"}
     assert TrainConfig(**table, domain_tokens=True).keyed("train") == TrainConfig(**table).keyed("train")
     first = TrainConfig(method="jft").keyed("train_phase1")

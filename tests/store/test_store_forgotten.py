@@ -13,13 +13,7 @@ from pipelines.context import Piece
 from pipelines.corpus.forgotten import is_forgotten
 from pipelines.corpus.items import Document
 from pipelines.store.ledger.recovery import acknowledge_damage
-from pipelines.store.objects.forgotten import (
-    Subject,
-    add_forgotten,
-    enter_list,
-    forgotten_path,
-    read_forgotten,
-)
+from pipelines.store.objects.forgotten import Subject, add_forgotten, enter_list, forgotten_path, read_forgotten
 from pipelines.store.objects.ledger_lines import ledger_dir
 from pipelines.store.place.ledger_file import FILE, LedgerError
 from pipelines.store.place.roots import Roots

@@ -37,12 +37,7 @@ def _piece(name: str, digest: str) -> Piece:
 
 
 def ledger(
-    roots: Roots,
-    key: str,
-    files: dict[str, str],
-    scratch: str | None = None,
-    purpose: str = "release",
-    **budget: Any,
+    roots: Roots, key: str, files: dict[str, str], scratch: str | None = None, purpose: str = "release", **budget: Any
 ) -> StoreLedger:
     """What a training of ``key`` on ``files`` (name to content, which is one document) is handed."""
     plans = tuple(Partition(f"p-{n}", (_piece(n, d),)) for n, d in files.items())

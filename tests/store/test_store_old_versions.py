@@ -33,7 +33,7 @@ from support.old_stores import (
 
 from pipelines.accounting.ledger import overlapping, person_epsilon_of
 from pipelines.errors import PrivacyGateError
-from pipelines.report.numbers import same_figures
+from pipelines.numbers import same_figures
 from pipelines.store.ledger.ledger import read_ledger
 from pipelines.store.objects.ledger_lines import append, ledger_dir, locked, read_documents
 from pipelines.store.place import versions

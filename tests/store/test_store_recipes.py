@@ -168,7 +168,7 @@ def test_the_key_of_a_recipe_holds_no_code_and_lineage_does(model: Toy) -> None:
     manifest = manifests.load(model.session().roots, "join", key_of_the_model(model))
     assert manifest is not None
     assert manifest.lineage["ingredients"].keys() == {
-        *("schema_version", "stage", "recipe", "data", "config", "seed", "inputs"),
+        *("schema_version", "stage", "recipe", "data", "config", "seed", "inputs")
     }
     assert "toyproject/join.py" in manifest.lineage["built_with"]["code"]
     assert manifest.lineage["built_with"]["environment"]["python"]

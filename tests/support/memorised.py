@@ -18,12 +18,7 @@ VOCABULARY = Vocabulary(
     kind="bytes",
     trained_on="none",
 )
-DESCRIPTION = {
-    "method": "no_dp",
-    "task": "language_modelling",
-    "context_length": CONTEXT,
-    "marks_tokens": False,
-}
+DESCRIPTION = {"method": "no_dp", "task": "language_modelling", "context_length": CONTEXT, "marks_tokens": False}
 
 
 def trained_on(records, num_steps=70, seed=0):

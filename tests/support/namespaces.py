@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+
+from support import child_environment
 
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
 INTERFACES = ("va", "vb")
@@ -36,6 +40,23 @@ def why_not() -> str | None:
             return f"there is no {tool} here"
     made = subprocess.run(["unshare", "-Urn", "true"], capture_output=True, timeout=20, check=False)
     return None if made.returncode == 0 else "network namespaces are not allowed here"
+
+
+@contextmanager
+def started(where: Namespace | None, *arguments: str | Path, **variables: str) -> Iterator[subprocess.Popen[str]]:
+    """Python with these arguments in a namespace, or with None on this machine; it is killed at the end."""
+    process = subprocess.Popen(
+        [*(where.prefix if where else ()), sys.executable, *map(str, arguments)],
+        env=child_environment(OMP_NUM_THREADS="1", **variables),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
 
 
 @contextmanager

@@ -11,11 +11,11 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from support.project import free_port, prefect_home, without_prefect
+from support.waiting import wait_for
 
 BIN = Path(sys.executable).parent
 
@@ -32,15 +32,6 @@ def processes(home: Path, *words: str) -> list[int]:
         if f"PREFECT_HOME={home}".encode() in environment and command and all(word in command for word in words):
             found.append(int(folder.name))
     return found
-
-
-def wait_for(what: str, condition: Callable[[], Any], seconds: float) -> Any:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if found := condition():
-            return found
-        time.sleep(0.2)
-    raise AssertionError(f"waited {seconds} s for {what}")
 
 
 class Server:

@@ -10,8 +10,9 @@ import tempfile
 from pathlib import Path
 
 from support.chrome import Chrome
-from support.prefect_server import Server, wait_for
+from support.prefect_server import Server
 from support.project import small_project
+from support.waiting import wait_for
 
 FINISHED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 

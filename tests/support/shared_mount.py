@@ -13,11 +13,12 @@ import secrets
 import shutil
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from support.waiting import wait_for
 
 _BRICK = """
 volume files
@@ -100,7 +101,7 @@ def shared_mount(folder: Path, mounted: Path) -> Iterator[tuple[Machine, Machine
         for machine in machines[1:]:
             volume = str(folder / "client.vol")
             _start(stack, machine.command("glusterfs", "-N", "-f", volume, "-l", f"{log}-{machine.name}", str(mounted)))
-            _until(functools.partial(_is_mounted, machine, mounted))
+            wait_for("the mount", functools.partial(_is_mounted, machine, mounted), 30)
         yield machines[1], machines[2]
 
 
@@ -121,7 +122,8 @@ def _machine(stack: ExitStack, name: str, number: int) -> Machine:
         _ip("-n", name, *arguments)
     _ip("-n", name, "link", "set", "lo", "up")
     process = _start(stack, ["ip", "netns", "exec", name, "sleep", "infinity"])  # has a mount namespace as well
-    _until(lambda: (Path("/proc") / str(process) / "comm").read_text() == "sleep\n")  # it is in both by then
+    comm = Path("/proc") / str(process) / "comm"
+    wait_for("the namespaces", lambda: comm.read_text() == "sleep\n", 30)  # it is in both by then
     return Machine(name, address, process)
 
 
@@ -146,11 +148,3 @@ def _start(stack: ExitStack, command: Sequence[str]) -> int:
 
 def _is_mounted(machine: Machine, folder: Path) -> bool:
     return machine.run("mountpoint", "-q", str(folder)).returncode == 0
-
-
-def _until(what: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not what():
-        if time.monotonic() > deadline:
-            raise RuntimeError("the machines with a shared mount did not start")
-        time.sleep(0.1)

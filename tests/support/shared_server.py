@@ -11,7 +11,6 @@ import secrets
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 
 from support.project import prefect_home, reticent, without_prefect
 from support.session import locked, made_once
+from support.waiting import wait_for
 
 _SERVE = """
 import os, socket, sys, threading, time, uvicorn
@@ -81,16 +81,13 @@ def _start(folder: Path) -> None:
             pass_fds=[bound.fileno()],
             start_new_session=True,
         )
-    deadline = time.monotonic() + 120
-    while not _answers(api):
-        assert server.poll() is None, (home / "server.log").read_text()
-        assert time.monotonic() < deadline, "the shared server does not answer"
-        time.sleep(0.1)
+    wait_for("the shared server", lambda: answers(api), 120, process=server)
     environment = {"PREFECT_API_URL": api, "PREFECT_API_AUTH_STRING": password}
     (folder / "environment.json").write_text(json.dumps(environment))
 
 
-def _answers(api: str) -> bool:
+def answers(api: str) -> bool:
+    """Tells if a server is healthy."""
     try:
         with urllib.request.urlopen(f"{api}/health", timeout=5) as answer:
             return bool(answer.status == 200)

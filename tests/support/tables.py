@@ -59,6 +59,11 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 """A row of each table, for the columns that a test does not care about."""
 
 
+def span_of(start: int, end: int, label: str = "NAME") -> dict[str, Any]:
+    """A masked span of a row, as one token."""
+    return {"start": start, "end": end, "start_token": 0, "end_token": 1, "label": label, "policy": "p", "score": 1.0}
+
+
 def write_rows(path: Path, schema: str, rows: Iterable[Mapping[str, Any]], **common: Any) -> None:
     """Writes a table, and makes its folder.
 

@@ -7,18 +7,16 @@ import signal
 import socket
 import stat
 import subprocess
-import sys
 import threading
-import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from support import child_environment
+from support.namespaces import started
 from support.patches import Patch
+from support.waiting import wait_for
 
 from flows.commands.join import join_trainings
 from flows.running.spec import open_store
@@ -84,7 +82,7 @@ def meet(two: CoordinatorSettings, patch: Patch) -> list[str]:
             assert found["processes"] == 3
             said.append("gathered")
     finally:
-        until(lambda: len(said) > 2 or not thread.is_alive())
+        wait_for("an answer", lambda: len(said) > 2 or not thread.is_alive())
         is_over.set()
         thread.join(20)
         assert not list(two.folder.iterdir())
@@ -131,10 +129,7 @@ def test_what_crossed_is_remembered_over_attempts(tmp_path: Path) -> None:
     (tmp_path / "crossings.json").write_text('["encrypted"]')  # of version 0.2
     assert network_exchanges.network_exchanges_in(scratch) == ("encrypted",)
     (tmp_path / "crossings.json").write_text("{")
-    assert network_exchanges.network_exchanges_in(scratch) == (
-        "encrypted",
-        "private_interface",
-    )  # the worst
+    assert network_exchanges.network_exchanges_in(scratch) == ("encrypted", "private_interface")  # the worst
     (tmp_path / "crossings.json").unlink()
     assert network_exchanges.network_exchanges_in(scratch, ("private_interface",)) == ("private_interface",)
 
@@ -164,27 +159,6 @@ def test_a_machine_may_be_there_before_the_store(tmp_path: Path) -> None:
     assert told[2:] == ["waiting for a training"]
 
 
-@contextmanager
-def started(role: str, folder: Path, order: str) -> Iterator[subprocess.Popen[str]]:
-    """A machine: a tree of processes of its own, with loopback declared private."""
-    process = subprocess.Popen(
-        [sys.executable, str(SCRIPT), role, str(folder), order, "lo"],
-        env=child_environment(OMP_NUM_THREADS="1"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def until(what: object, seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not what():  # type: ignore[operator]
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def ports_of(process: subprocess.Popen[str]) -> set[int]:
     """Ports at which the training processes of a machine listen; all of them at loopback."""
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
@@ -203,10 +177,14 @@ def ports_of(process: subprocess.Popen[str]) -> set[int]:
 
 @pytest.mark.slow
 def test_idle_connections_keep_no_machine_out(tmp_path: Path) -> None:
-    with ExitStack() as stack, started("host", tmp_path, "add") as host, started("join", tmp_path, "add") as guest:
-        until(lambda: list(tmp_path.glob("trainings/*/machine-*.json")))
+    with (
+        ExitStack() as stack,
+        started(None, SCRIPT, "host", tmp_path, "add", "lo") as host,
+        started(None, SCRIPT, "join", tmp_path, "add", "lo") as guest,
+    ):
+        wait_for("both machines", lambda: list(tmp_path.glob("trainings/*/machine-*.json")))
         os.kill(guest.pid, signal.SIGSTOP)  # the honest machine comes after the others
-        until(lambda: ports_of(host) or host.poll() is not None)
+        wait_for("a port", lambda: ports_of(host) or host.poll() is not None, pause=0.02)
         for port in ports_of(host):
             for _ in range(8):
                 stack.enter_context(socket.create_connection(("127.0.0.1", port)))

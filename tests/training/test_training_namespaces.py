@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from support import child_environment
-from support.namespaces import ADDRESSES, Namespace, two_namespaces, why_not
+from support.namespaces import ADDRESSES, Namespace, started, two_namespaces, why_not
 
 from pipelines.errors import StageError
 
@@ -35,35 +31,22 @@ def namespaces() -> Iterator[tuple[Namespace, Namespace]]:
         yield found
 
 
-@contextmanager
-def started(where: Namespace, *arguments: str | Path) -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen(
-        [*where.prefix, sys.executable, *map(str, arguments)],
-        env=child_environment(OMP_NUM_THREADS="1"), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
 def test_what_crosses_and_who_listens(tmp_path: Path, namespaces: tuple[Namespace, Namespace]) -> None:
     first, second = namespaces
     captured = tmp_path / "captured"
     with started(first, "-c", SNIFFER, first.interface, captured) as sniffer:
         assert sniffer.stdout is not None
-        assert sniffer.stdout.readline() == b"here\n"
+        assert sniffer.stdout.readline() == "here\n"
         with (
             started(second, SCRIPT, "join", tmp_path, "add", second.interface),
             started(first, SCRIPT, "host", tmp_path, "add", first.interface) as host,
         ):
             out, error = host.communicate(timeout=120)
-    assert host.returncode == 0, error.decode()
-    *said, found = out.decode().splitlines()
+    assert host.returncode == 0, error
+    *said, found = out.splitlines()
     assert (said[-1], found) == ("1 2 added up", f"found {len(SECRET) * 4:.1f} 2")
     assert SECRET in captured.read_bytes()  # what a claim says of the interface is true
-    assert b"Traceback" not in error
+    assert "Traceback" not in error
     addresses = {listening(line) for rank in (0, 1) for line in (tmp_path / f"listening-{rank}").read_text().split()}
     assert addresses == {*ADDRESSES}
 
@@ -84,7 +67,7 @@ def test_a_cable_that_is_pulled_ends_all_in_bounded_time(
         started(first, SCRIPT, "host", tmp_path, "wait", first.interface) as host,
     ):
         assert host.stdout is not None
-        while b"added up" not in (line := host.stdout.readline()):
+        while "added up" not in (line := host.stdout.readline()):
             assert line
         pulled = time.monotonic()
         second.ip("link", "set", second.interface, "down")
@@ -94,11 +77,11 @@ def test_a_cable_that_is_pulled_ends_all_in_bounded_time(
             second.ip("link", "set", second.interface, "up")
         assert time.monotonic() - pulled < 60
         assert host.returncode == StageError.exit_code
-        assert b"lost its connection to another one" in error
-        assert b"Traceback" not in error
+        assert "lost its connection to another one" in error
+        assert "Traceback" not in error
         assert guest.stdout is not None
-        while b"waiting for the other" not in guest.stdout.readline():
+        while "waiting for the other" not in guest.stdout.readline():
             pass
-        assert guest.stdout.readline() == b"training: processes 1 to 1 of 2, from 0\n"
-        assert b"the training" in guest.stdout.readline()  # its processes have ended, and it waits for the next
+        assert guest.stdout.readline() == "training: processes 1 to 1 of 2, from 0\n"
+        assert "the training" in guest.stdout.readline()  # its processes have ended, and it waits for the next
     assert not list((tmp_path / "trainings").iterdir())

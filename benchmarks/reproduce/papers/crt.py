@@ -85,13 +85,7 @@ def _figure2() -> list[Cell]:
                 "figure2",
                 f"{corpus}, CRT-LSTM",
                 differs="LSTM of width 200, as in A.3; a sample for all records",
-                run=Train(
-                    corpus=source,
-                    method="crt",
-                    model="lstm",
-                    small=CRT_LSTM,
-                    paper={"train.epochs": "100"},
-                ),
+                run=Train(corpus=source, method="crt", model="lstm", small=CRT_LSTM, paper={"train.epochs": "100"}),
                 minutes=10.0,
                 **NO_SECRETS,
             )

@@ -73,12 +73,7 @@ CLAIMS: Final[tuple[Claim, ...]] = (
     ),
     _claim(
         "The more is masked, the worse is the redacted model (low to high contextual)",
-        rules=(
-            Ordering(
-                _t2("WikiText-2, redacted, low contextual"),
-                _t2("WikiText-2, redacted, high contextual"),
-            ),
-        ),
+        rules=(Ordering(_t2("WikiText-2, redacted, low contextual"), _t2("WikiText-2, redacted, high contextual")),),
     ),
     _claim(
         "The more is masked, the more does private fine-tuning improve the redacted model",
@@ -106,10 +101,7 @@ CLAIMS: Final[tuple[Claim, ...]] = (
     _claim(
         "Conservative noise costs some utility, beside light noise",
         rules=tuple(
-            Ordering(
-                f"{P}/table3/{corpus}, jft + light noise",
-                f"{P}/table3/{corpus}, jft + light conservative noise",
-            )
+            Ordering(f"{P}/table3/{corpus}, jft + light noise", f"{P}/table3/{corpus}, jft + light conservative noise")
             for corpus in ("WikiText-2", "dialogue")
         ),
     ),
@@ -210,10 +202,7 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         rules=(Below(f"{P}/figure2/jft + light noise (missed)", 3.0),),
         note="here some thirty missed canaries stand ten times each among 3,000 sentences, and one in the paper",
     ),
-    _claim(
-        "A missed canary of ten copies stays low under CRT as well",
-        rules=(Below(f"{P}/figure2/CRT", 3.0),),
-    ),
+    _claim("A missed canary of ten copies stays low under CRT as well", rules=(Below(f"{P}/figure2/CRT", 3.0),)),
     _claim(
         "Inserted once, canaries have a mean exposure below 3 bits, without privacy either",
         rules=tuple(Below(f"{P}/figure3/{name}", 3.0) for name in ATTACKED),

@@ -116,10 +116,7 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         rules=(Below(_t("figure4/names, the surest, No-DP"), 65.0),),
         note="the authors' script keeps names by the truth, which alone makes a model that knows nothing right",
     ),
-    _claim(
-        "Single names, all of them: at most 58 % (no privacy)",
-        rules=(Below(_t("figure8/names, No-DP"), 58.5),),
-    ),
+    _claim("Single names, all of them: at most 58 % (no privacy)", rules=(Below(_t("figure8/names, No-DP"), 58.5),)),
     _claim(
         "On the digits themselves S-DPSGD is better than anonymised text",
         rules=(Ordering(_t("figure5/digits, S-DPSGD"), _t("figure5/digits, anonymised")),),

@@ -315,12 +315,7 @@ def _studies() -> list[Cell]:
         for batch in (16.0, 64.0, 256.0, 1024.0)
     ]
     cells += [
-        _accuracy(
-            "figure8",
-            f"{name}, {level}",
-            minutes=30.0,
-            run=_classified(level, infilling=True, **words),
-        )
+        _accuracy("figure8", f"{name}, {level}", minutes=30.0, run=_classified(level, infilling=True, **words))
         for name, words in LABEL_WORDS.items()
         for level in ("ε = 8", "non-private")
     ]
@@ -374,7 +369,7 @@ def _others() -> list[Cell]:
             run=LeftOut(
                 reason="the copy lost the table's numbers; canaries in running text are in JFT's Figures 2 and 3"
             ),
-        ),
+        )
     ]
     return cells
 

@@ -12,16 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.corpus.dialogues import Item, LeftOut, Message
-from pipelines.corpus.exports.parts import (
-    DELETED,
-    SYSTEM,
-    ChatExport,
-    inside,
-    left_out,
-    name_of,
-    seconds,
-    text_in,
-)
+from pipelines.corpus.exports.parts import DELETED, SYSTEM, ChatExport, inside, left_out, name_of, seconds, text_in
 from pipelines.corpus.items import BadRow
 from pipelines.corpus.json_stream import json_parts
 from pipelines.corpus.open_input import NotAFile, open_ordinary

@@ -12,15 +12,7 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from pipelines.corpus.dialogues import Dialogue, Message, turns_of, unusable
-from pipelines.corpus.exports.parts import (
-    inside,
-    json_or_lines,
-    name_of,
-    objects,
-    seconds,
-    text_in,
-    text_of_html,
-)
+from pipelines.corpus.exports.parts import inside, json_or_lines, name_of, objects, seconds, text_in, text_of_html
 from pipelines.corpus.items import BadRow
 from pipelines.corpus.options import ReadOptions
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pipelines.policies.detectors.finds import Range, any_of, merge_ranges
-from pipelines.policies.detectors.first_pass import NUMERIC, count, holds, kind, last_runs, may_hold_capital
+from pipelines.policies.detectors.first_pass import NUMERIC, count, holds, kind, kinds_of, last_runs, may_hold_capital
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS
 from pipelines.policies.english.nobody import row_of
 from pipelines.policies.english.ordinary import without_ordinary
@@ -221,6 +221,7 @@ def find_addresses(text: str) -> list[Range]:
 
 
 def _cores(text: str) -> Iterator[Range]:
+    kinds = kinds_of(text)
     needed = (
         (_BOX, _BOX_WORD),
         (_RURAL, _RURAL_WORD),
@@ -232,24 +233,24 @@ def _cores(text: str) -> Iterator[Range]:
         (_SINGAPORE, _BLOCK_WORD),
     )
     for pattern, word in needed:
-        if holds(text, word):
+        if kinds & word:
             yield from (match.span() for match in pattern.finditer(text))
-    for match in _TYPED.finditer(text) if holds(text, _STRONG_WORD) else ():
+    for match in _TYPED.finditer(text) if kinds & _STRONG_WORD else ():
         if _could_name_a_street(match[2], strong=True):
             yield match.span()
-    for match in _SPELLED.finditer(text) if holds(text, _SPOKEN_WORD) and holds(text, _STRONG_WORD) else ():
+    for match in _SPELLED.finditer(text) if kinds & _SPOKEN_WORD and kinds & _STRONG_WORD else ():
         is_long = len(match[1].replace("-", " ").split()) > 1
         if (is_long or match[2].istitle()) and _could_name_a_street(match[2], strong=True):
             yield match.span()
-    for match in _WEAKLY_TYPED.finditer(text) if holds(text, _WEAK_WORD) else ():
+    for match in _WEAKLY_TYPED.finditer(text) if kinds & _WEAK_WORD else ():
         if _could_name_a_street(match[2], strong=False):
             yield match.span()
     for match in _BETWEEN.finditer(text) if count(text, NUMERIC) > 1 else ():
         is_item = match[2][0].islower() and "," in text[match.end(1) : match.start(2)]
         if not is_item and _END_OF_SENTENCE.search(match[2]) is None and _is_name(match[2]):
             yield match.span()
-    has_suffix = holds(text, _SUFFIXED_WORD) and _SUFFIX_BEFORE_NUMBER.search(text) is not None
-    for pattern, is_tried in ((_FOREIGN_TYPED, holds(text, _FOREIGN_WORD)), (_SUFFIXED, has_suffix)):
+    has_suffix = kinds & _SUFFIXED_WORD and _SUFFIX_BEFORE_NUMBER.search(text) is not None
+    for pattern, is_tried in ((_FOREIGN_TYPED, kinds & _FOREIGN_WORD), (_SUFFIXED, has_suffix)):
         for match in pattern.finditer(text) if is_tried else ():
             start = _first_of_name(match[1], match.start(1))
             if start is not None:
@@ -257,10 +258,10 @@ def _cores(text: str) -> Iterator[Range]:
     for match in _CROSSING.finditer(text) if "and" in text else ():
         if _CUE.search(text, max(0, match.start() - 80), match.start()):
             yield match.span()
-    for match in _UNIT.finditer(text) if "#" in text or holds(text, _UNIT_WORD) else ():
+    for match in _UNIT.finditer(text) if "#" in text or kinds & _UNIT_WORD else ():
         if match[0][0].isupper() or match[0].lower().startswith(("apt", "suite", "ste")):
             yield match.span()
-    if holds(text, NUMERIC) and may_hold_capital(text):
+    if kinds & NUMERIC and may_hold_capital(text):
         yield from _cued(text)
     if "\n" in text:
         yield from (match.span(1) for match in _LINE.finditer(text) if not _is_plain_line(text, match[1]))

@@ -63,9 +63,14 @@ def kind(words: AbstractSet[str] | Callable[[str], object]) -> int:
     return flag
 
 
+def kinds_of(text: str) -> int:
+    """Returns the flags of all kinds of which a text may hold a word."""
+    return _words_of(text)[0]
+
+
 def holds(text: str, kind: int) -> bool:
     """Returns true if a text may hold a word of a kind, or of one of several kinds."""
-    return _words_of(text)[0] & kind != 0
+    return kinds_of(text) & kind != 0
 
 
 def may_hold_capital(text: str) -> bool:
@@ -81,18 +86,12 @@ def count(text: str, kind: int) -> int:
     return sum([of_word & kind != 0 for of_word in words]) if kinds & kind else 0
 
 
-def longest_run(text: str, kind: int) -> int:
-    """Returns the number of words of a kind that follow each other. It is very large if it is not known."""
-    kinds, words = _words_of(text)
+def holds_run(text: str, kind: int, length: int) -> bool:
+    """Returns true if a text may hold so many words of a kind that follow each other."""
+    _, words = _words_of(text)
     if words is None:
-        return _MANY
-    if not kinds & kind:
-        return 0
-    longest = run = 0
-    for of_word in words:
-        run = run + 1 if of_word & kind else 0
-        longest = max(longest, run)
-    return longest
+        return True
+    return len(words) >= length and bytes(length) in bytes([of_word & kind == 0 for of_word in words])
 
 
 @functools.lru_cache(maxsize=16)

@@ -76,12 +76,25 @@ class PresidioPolicy:
         Raises:
             ValueError: the sentence has no Doc.
         """
-        finds = self.analyze(sentence)
-        of_doc = _of_doc(sentence) if finds else sentence
-        spans: list[Span] = []
-        for label, start, end, score in finds:
-            spans += of_doc.spans([(start, end, label)], self._name, score)
+        doc = sentence.doc
+        if doc is not None and doc.user_data.get(_PATTERN_RESULTS) == [] and not self._readers:
+            spans = [Span(start, end, label, self._name, score) for label, start, end, score in self._entities_in(doc)]
+        else:
+            finds = self.analyze(sentence)
+            of_doc = _of_doc(sentence) if finds else sentence
+            spans = [
+                s for label, start, end, score in finds for s in of_doc.spans([(start, end, label)], self._name, score)
+            ]
         return without_ordinary(spans, sentence, self._dates_and_numbers, by_model=True)
+
+    def _entities_in(self, doc: Any) -> list[engine.Found]:
+        """Returns the finds in tokens, if there are no others than the model's entities, which do not overlap."""
+        threshold = max(self._engine.default_score_threshold, 1e-9)
+        return [
+            found
+            for found in engine.scored_entities(self._engine, entities_of(doc))
+            if found[0] in self._entities and found[0] in self._spacy.supported_entities and found[3] >= threshold
+        ]
 
     def analyze(self, sentence: Sentence) -> list[engine.Found]:
         """Returns the finds of ``AnalyzerEngine.analyze`` in the Doc's text: (type, start, end, score), as characters.
@@ -92,15 +105,13 @@ class PresidioPolicy:
         doc = sentence.doc
         if doc is None or _PATTERN_RESULTS not in doc.user_data:
             raise ValueError("presidio needs a Doc that was annotated for it")
-        entities = engine.scored_entities(self._engine, entities_of(doc))
         of_patterns = doc.user_data[_PATTERN_RESULTS]
-        threshold = self._engine.default_score_threshold
-        if not of_patterns and not self._readers:  # entities of one model do not overlap
+        if not of_patterns and not self._readers:
             return [
                 (kind, doc[start].idx, doc[end - 1].idx + len(doc[end - 1]), score)
-                for kind, start, end, score in entities
-                if kind in self._entities and kind in self._spacy.supported_entities and score >= max(threshold, 1e-9)
+                for kind, start, end, score in self._entities_in(doc)
             ]
+        entities = engine.scored_entities(self._engine, entities_of(doc))
         artifacts = engine.artifacts_of(self._engine, doc, entities, self._language)
         results = list(of_patterns)
         for recognizer in (self._spacy, *self._readers):

@@ -118,7 +118,8 @@ def phone_regions(text: str, regions: Sequence[str]) -> list[str]:
     """
     if "+" in text or "＋" in text:
         return list(regions)
-    is_short = _num_digits(text) < MIN_PHONE_DIGITS
+    longest = max((_num_digits(match[0]) for match in _DIGIT_RUN.finditer(text)), default=0)
+    is_short = longest < MIN_PHONE_DIGITS  # also with an extension, whose digits are no part of the number
     return [r for r in regions if r in phonenumbers.SUPPORTED_REGIONS and (r == "DE" or not is_short)]
 
 

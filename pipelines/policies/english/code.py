@@ -6,12 +6,17 @@ example.com, placeholders, limits of dates in SQL, and branches.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from typing import Final
 
+import tldextract
+
 from pipelines.policies.english.common_words import COMMON_WORDS
-from pipelines.policies.english.name_lists import has_name
+from pipelines.policies.english.name_lists import has_name, names_somebody
+from pipelines.policies.english.nobody import row_of
+from pipelines.policies.english.technical import technical_ranges
 from pipelines.policies.english.word_lists import word_lists
 
 _LABELS: Final = frozenset(
@@ -44,6 +49,7 @@ ATTRIBUTE: Final = re.compile(r"[a-z_]\w{0,60}(?:\.[a-z_]\w{0,60}){1,4}")
 SITE: Final = re.compile(r".*\.(?:com|org|net|edu|gov|io|info|biz|[a-z]{2})", re.I | re.S)
 """A name of a site."""
 
+_NETWORKS: Final = frozenset({"local", "internal", "lan", "corp", "intranet", "home", "localdomain"})
 _RAISED: Final = re.compile(r"(?:[a-z]\w{0,40}\.){1,5}[A-Z]\w{0,60}(?:Error|Exception)")
 _FILE: Final = re.compile(
     r"[./\w-]{1,80}\.(?:sh|py|rs|md|pl|so|cc|ps|js|ts|go|java|rb|php|tf|zip|cpp|hpp|css|json|ya?ml|ini|cfg|conf|toml)"
@@ -140,12 +146,31 @@ def is_identifier_of_code(text: str, start: int, end: int, label: str) -> bool:
     before = text[max(0, start - _NEAR) : start]
     before = before[before.rfind("\n") + 1 :]
     line = before + find + text[end : end + _NEAR].partition("\n")[0]
-    if _LINE.search(line) is None or _SECRET.search(find) or _SITE.search(find) or _COMMENT.search(before):
+    if (
+        (_LINE.search(line) is None and not row_of(text).is_code)
+        or _SECRET.search(find)
+        or _SITE.search(find)
+        or _COMMENT.search(before)
+    ):
         return False
     if not _QUOTES.isdisjoint((text[start - 1 : start], text[end : end + 1])):
         return False
-    words = [word.lower() for word in _WORD.findall(re.sub(r"([a-z])([A-Z])", r"\1 \2", find)) if len(word) > 2]
-    return not has_name(words)
+    return not names_somebody(find)
+
+
+def is_no_site(find: str) -> bool:
+    """Returns true if a name with dots does not end as that of a site or of an own network: "np.linalg.norm"."""
+    if "/" in find or ":" in find or "@" in find or find[:4].lower() == "www.":
+        return False
+    last = find.strip(".").rpartition(".")[2].lower()
+    return "." not in find.strip(".") or not (last in _NETWORKS or last in _suffixes())
+
+
+@functools.cache
+def _suffixes() -> frozenset[str]:
+    """Returns the last parts of names of sites, from the list that the package ``tldextract`` holds."""
+    extract = tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None)
+    return frozenset(suffix.rpartition(".")[2] for suffix in extract.tlds)
 
 
 def has_listed_name(find: str) -> bool:
@@ -176,7 +201,8 @@ def documented_ranges(text: str) -> Iterator[tuple[int, int]]:
             "?" in rest and _WITH_SECRET.search(rest)
         ):
             yield match.span()
-    for match in _STAND_IN.finditer(text) if "{" in text or _ANNOUNCED.search(lower) is not None else ():
+    is_announced = ("_" in text or "-" in text) and _ANNOUNCED.search(lower) is not None
+    for match in _STAND_IN.finditer(text) if "{" in text or is_announced else ():
         yield match.span()
     for match in _STAND_IN_ANGLES.finditer(text) if "<" in text else ():
         yield match.span()
@@ -192,6 +218,7 @@ def documented_ranges(text: str) -> Iterator[tuple[int, int]]:
     for match in _BRANCH.finditer(text) if "git " in text else ():
         if "/" not in match[0] or all(map(_is_public, _PART.findall(match[0]))):
             yield match.span()
+    yield from technical_ranges(text)
 
 
 def _is_public(part: str) -> bool:

@@ -25,6 +25,9 @@ _PIECE: Final = re.compile(
 _DOTTED: Final = re.compile(r"(?<![^\W\d_])([ap])\.m(?:\.|(?!\w))", re.I)
 _MARKS: Final = re.compile(r"[\s$€£¥%°'’.,~<>+()–-]*")
 _TOUCHES: Final = re.compile(r"[\w#@/+*_'’-]$|\d[ .,:]$")
+_TOUCHING: Final = 5
+"""Characters before a find that the pattern above and that of a model read."""
+
 _TOUCHED: Final = re.compile(
     r"[\w#@/+*_]|[.,:]\w|[ ]\d|-(?![a-z]{3})|[°'’\"]{1,2}\d|\) ?\w{0,4}\d"
     r"|,? (?:[^\W\d_]{2,20}[ ,]{1,2}){1,4}\d{5}(?!\d)"
@@ -48,6 +51,10 @@ _APPOINTMENT: Final = re.compile(
     re.I,
 )
 """Words before the time of somebody's appointment, and a date before a time."""
+
+_BEFORE_TIMES: Final = ("at ", "around ", "about ", "for ", ", ")
+"""The ends of the matches of the pattern above."""
+
 
 _MODEL: Final = re.compile(r"(?<=\w )(?:[A-HJ-Z]|[b-hj-wyz]) $")
 """A letter before the number of a model: "A 24", "q 5"."""
@@ -181,9 +188,9 @@ def _is_dictated(words: list[str], before: str, after: str) -> bool:
 
 def _is_part(find: str, pieces: list[str], before: str, after: str) -> bool:
     """Returns true if a number touches letters or digits, stands beside a name, or may be an age or a date."""
-    if _TOUCHES.search(before) or _TOUCHED.match(after):
+    if _TOUCHES.search(before[-_TOUCHING:]) or _TOUCHED.match(after):
         return True
-    if _MODEL.search(before) and find.isdecimal():
+    if _MODEL.search(before[-_TOUCHING:]) and find.isdecimal():
         return True
     if any(piece.lower() in ("may", "march") for piece in pieces):
         return True
@@ -204,7 +211,8 @@ def _is_of_somebody(find: str, before: str, after: str) -> bool:
     """Returns true for an answer without a sentence, what somebody ordered, the time of an appointment, and a date."""
     if find.endswith(" of") and after.startswith(f" {PLACEHOLDER}"):
         return True
-    if _REST_OF_DATE.match(after) or _APPOINTMENT.search(before):
+    may_be_appointment = before.rstrip("\n").lower().endswith(_BEFORE_TIMES)
+    if _REST_OF_DATE.match(after) or (may_be_appointment and _APPOINTMENT.search(before)):
         return True
     if any(map(str.isdigit, find)) and (
         _CONTRACT.match(after) or _CHOSEN.search(before) or _CODE.match(before + find + after)

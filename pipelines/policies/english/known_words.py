@@ -30,9 +30,9 @@ _TECHNICAL: Final = _TERMS["technical"] | _TERMS["drugs"] | _TERMS["numbered"]
 _KNOWN: Final = _LISTS["products"] | _LISTS["titles"] | _TERMS["technical"]
 _PREMISES: Final = _LISTS["premises"]
 _WORD: Final = re.compile(r"[^\W\d_]+")
-_REST: Final = re.compile(r"[\s'’.,:&/()-]*(?:[0-9]{1,3}[\s.,]*)?")
+_REST: Final = re.compile(r"[\s'’.,:&/()-]*(?:[0-9]{1,3}[\s.,:]*)?")
 _NAMED: Final = re.compile(
-    r"(?:[@#_-]|(?<!\w)(?:named|called|call|name|user|login|mr\.?|mrs\.?|ms\.?|dr\.?|miss|dear|hi|hello|truly,|regards,"
+    r"(?:[@#_-]\Z|@\s|(?<!\w)(?:named|called|call|name|user|login|mr\.?|mrs\.?|ms\.?|dr\.?|miss|dear|hi|hello|truly,|regards,"
     r"|sincerely,|best,|love,|cheers,|thanks,))\s?$",
     re.I,
 )
@@ -59,6 +59,9 @@ _TITLE_WORDS: Final = frozenset(max(re.split("[_']", title), key=len) for title 
 """A word of each name of several words."""
 
 _INDEX: Final = re.compile(r"\[i\]|(?<!\w)for \(?(?:let |int |var )?i |(?<!\w)i(?:\+\+| ?[+<=-]=? ?\w)|[\"']I[\"']")
+_VARIABLE: Final = re.compile(r"(?<!\w)my [$@%][a-z_]")
+"""A variable of Perl."""
+
 _PRONOUN: Final = re.compile(r"(?<![\w\"'.(\[])i(?:['’]| (?!in |of )[a-z]{2})", re.I)
 _RUN: Final = re.compile(r"\w+")
 _CASES: Final = str.maketrans("İıſK", "iisk")
@@ -94,7 +97,7 @@ class Row(NamedTuple):
     has_capitals: bool
 
 
-def continues_placeholder(find: str, before: str, after: str, row: Row) -> bool:
+def continues_placeholder(find: str, before: str, after: str, text: str) -> bool:
     """Returns true for words in small letters that a model joins with a placeholder: "John quarterback".
 
     The model has found its own placeholder there. In a row without capitals the words may be a family name.
@@ -102,9 +105,9 @@ def continues_placeholder(find: str, before: str, after: str, row: Row) -> bool:
     Args:
         find: text of the find, without placeholders at its ends.
         before, after: text next to it.
-        row: facts about the row.
+        text: text of the row.
     """
-    if not (row.has_capitals and find.islower()):
+    if not (find.islower() and _has_capitals(text)):
         return False
     if not (_AFTER_PLACEHOLDER.search(before) or _BEFORE_PLACEHOLDER.match(after)):
         return False
@@ -156,7 +159,8 @@ def without_index(text: str) -> frozenset[str]:
     """Returns the runs of a text. The index ``i`` of code is left out, because it is no pronoun."""
     runs = runs_of(text)
     is_index = "i" in runs and _INDEX.search(text) is not None and _PRONOUN.search(text) is None
-    return runs - {"i"} if is_index else runs
+    runs = runs - {"i"} if is_index else runs
+    return runs - {"my"} if "my" in runs and _VARIABLE.search(text) is not None else runs
 
 
 @functools.lru_cache(maxsize=16)
@@ -165,8 +169,12 @@ def facts_of(text: str) -> Row:
     return Row(
         not _PERSONAL.isdisjoint(without_index(text)),
         min(len(_WORD.findall(text)), _SENTENCE),
-        text[:1].isupper() and not _BEFORE_PLACEHOLDER.match(text),
+        _has_capitals(text),
     )
+
+
+def _has_capitals(text: str) -> bool:
+    return text[:1].isupper() and not _BEFORE_PLACEHOLDER.match(text)
 
 
 def is_title(text: str, start: int, end: int) -> bool:

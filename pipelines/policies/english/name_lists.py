@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import functools
 import importlib
+import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from pipelines.policies.english.common_words import AMBIGUOUS_WORDS, COMMON_WORDS
 from pipelines.policies.english.word_lists import word_lists
 
+_PART: Final = re.compile(r"[^\W\d_a-z]+(?![a-z])|[^\W\d_]?[a-zß-ÿ]+")
+_SHORT: Final = 2
+_OF_CODE: Final = (
+    word_lists("rows")["programs"]
+    | word_lists("ordinary")["technical"]
+    | word_lists("ordinary")["programs"]
+    | word_lists("technical")["modules"]
+    | word_lists("technical")["code"]
+)
 LOCALES: Final = (
     "cs_CZ da_DK de_DE en_GB en_IN en_KE en_NG en_NZ en_US es_ES es_MX fi_FI fr_FR hr_HR hu_HU id_ID it_IT nl_NL no_NO "
     "pl_PL pt_BR ro_RO sv_SE tr_TR vi_VN"
@@ -31,6 +41,13 @@ def given_names() -> frozenset[str]:
 def has_name(words: Iterable[str]) -> bool:
     """Returns true if one of some words in lower case is a listed name, and is not mostly used as an ordinary word."""
     return any(word in personal_names() and (word in AMBIGUOUS_WORDS or word not in COMMON_WORDS) for word in words)
+
+
+@functools.lru_cache(maxsize=65_536)
+def names_somebody(identifier: str) -> bool:
+    """Returns true if a part of a name in code is a listed name, and no word of the dictionary or of programs."""
+    parts = (part.lower() for part in _PART.findall(identifier) if len(part) > _SHORT)
+    return any(part in personal_names() and part not in COMMON_WORDS and part not in _OF_CODE for part in parts)
 
 
 @functools.cache

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable
-from itertools import islice
 from typing import Final, NamedTuple
 
+from pipelines.policies.english import rows_of_code
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS, UNITS
+from pipelines.policies.english.cues import CUE_BEFORE
 from pipelines.policies.english.everyday_numbers import STREETS, may_be_part
 from pipelines.policies.english.known_words import WORDS, is_alone, is_word, without_index
-from pipelines.policies.english.name_lists import has_name, personal_names
+from pipelines.policies.english.name_lists import has_name, names_somebody, personal_names
+from pipelines.policies.english.rows_of_code import MONTHS
 from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.protocol import PLACEHOLDER
 
@@ -62,7 +63,7 @@ _MEDICAL: Final = re.compile(
 """Ends of medical words."""
 
 _NAMED: Final = re.compile(
-    r"(?:[@#_-]|(?<!\w)(?:named|called|call|name|user|handle|nickname|account|login|dear|hi|hello|hey|truly,|regards,|sincerely,|best,|love,"
+    r"(?:[@#_-]\Z|@\s|(?<!\w)(?:named|called|call|name|user|handle|nickname|account|login|dear|hi|hello|hey|truly,|regards,|sincerely,|best,|love,"
     r"|cheers,?|thanks,?|by|author|owner|ask|tell|told)[:=]?)\s?$",
     re.I,
 )
@@ -114,34 +115,11 @@ _ABBREVIATION: Final = re.compile(r"(?<![^\W_])[A-Z]{2,5}, $")
 _CAPITALS: Final = re.compile(r"(?<![^\W_])[A-Z]{2,5}(?![^\W_])")
 _LETTER: Final = re.compile(r"(?<!\w)[A-Za-z] $")
 _SPECIES: Final = re.compile(r"\([A-Z][a-z]{3,} [a-z]{3,}\)")
-_STAMP: Final = re.compile(r"(?:\d{4}-\d\d-\d\d)?[T ]?(?:\d\d:\d\d:\d\d(?:[.,]\d{1,6})?(?:Z|[+-]\d\d:?\d\d)?)?")
-_LOG: Final = re.compile(
-    r"(?:\A|\n)[\[(]?(?:(?:level=)?(?:ERROR|WARN(?:ING)?|INFO|DEBUG|TRACE|FATAL)\W{1,4})?"
-    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d"
+_STAMP: Final = re.compile(
+    rf"(?:{MONTHS})(?: {{1,2}}\d{{1,2}})?|\d{{1,2}}|"
+    r"(?:\d{4}-(?:0[1-9]|1[0-2])(?:-\d\d)?)?[T ]?"
+    r"(?:\d\d:\d\d:\d\d(?:[.,]\d{1,6})?(?:Z|[+-]\d\d:?\d\d)?)?(?:[ \t]{1,3}[A-Z]{4,8})?"
 )
-_SYNTAX: Final = re.compile(
-    r"\w\(|\);|[{}]|[=!<>]=|=>|->|::|&&|\|\||\w = |\w=[\w\"'\[{]|;\s*$"
-    r"|</?\w+[ >/]|(?:^|\s)--?[a-z][a-z-]{0,30}(?=[ =]|\Z)|^\$ \w"
-    r"|\w\.\w{1,40}\(|ERR!|\w_\w{1,40} ?[:=]|[a-z](?:Error|Exception)(?!\w)"
-    r"|(?<!\w)(?:def|import|const|public|static|void|SELECT|FROM|CREATE|TABLE|INSERT|PRIMARY|return|docker|git|npm|pip"
-    r"|sudo|kubectl|Traceback|File) |, line \d|at \w{1,40}\.\w{1,40}:\d",
-    re.M,
-)
-_MARK: Final = re.compile(r"[(){}=<>&|;$!_:-]")
-_KEYWORDS: Final = (
-    *("def ", "import ", "const ", "public ", "static ", "void ", "SELECT ", "FROM ", "CREATE ", "TABLE ", "INSERT "),
-    *("PRIMARY ", "return ", "docker ", "git ", "npm ", "pip ", "sudo ", "kubectl ", "Traceback ", "File ", ", line "),
-    *("Error", "Exception"),
-)
-"""A text without such a mark or word has no match of the pattern above."""
-
-_QUOTED: Final = re.compile(
-    r"\"[^\"\n]{0,200}\"?|(?<!\w)'[^'\n]{0,200}'?|`[^`\n]{0,200}`?|[“‘][^”’\n]{0,200}"
-    r"|(?:(?<!:)//|(?<!\S)#(?=\s)|/\*|(?<!\S)--\s|TODO|FIXME|(?:author|owner|by|name|user)\W{1,3})[^\n]{0,200}",
-    re.I,
-)
-"""Strings and comments."""
-
 _VALUE: Final = re.compile(r"(?<!\w)([A-Za-z][A-Za-z0-9]{0,11})[: ]{1,2}(?=[0-9]{1,3}(?:[./][0-9]{1,3})?(?![0-9-]))")
 """A laboratory value without its number."""
 
@@ -152,6 +130,11 @@ _LIMITS: Final = frozenset({"max", "min"})
 _LONGEST: Final = 200
 """Characters of a find above which it stays."""
 
+_SEVERAL: Final = 3
+_PART_NUMBER: Final = 12
+"""Characters of the longest number of a part."""
+
+_CODES: Final = frozenset({"CODE", "ADDRESS", "LICENSE_PLATE", "US_DRIVER_LICENSE", "CARDINAL"})
 _TINY: Final = 2
 _LOUDEST: Final = 4
 _ENOUGH: Final = 5
@@ -174,6 +157,9 @@ class Row(NamedTuple):
         is_lab: flag that it has two laboratory values.
         is_of_programs: flag that it tells of a program.
         is_public: flag that it has a word of a date that holds for everybody.
+        is_of_parts: flag that it has a word of parts of a machine.
+        is_of_kinds: flag that it has a word such as "colours", and several of their kinds, which are also names.
+        has_tools: flag that it names several languages and tools of programmers, of which some are also names.
     """
 
     is_of_nobody: bool
@@ -183,6 +169,9 @@ class Row(NamedTuple):
     is_lab: bool
     is_of_programs: bool
     is_public: bool
+    has_tools: bool
+    is_of_parts: bool
+    is_of_kinds: bool
 
 
 _OF_SOMEBODY: Final = Row(
@@ -193,6 +182,9 @@ _OF_SOMEBODY: Final = Row(
     is_lab=False,
     is_of_programs=False,
     is_public=False,
+    has_tools=False,
+    is_of_parts=False,
+    is_of_kinds=False,
 )
 
 
@@ -201,15 +193,17 @@ def row_of(text: str) -> Row:
     """Returns what the rules must know about a whole row."""
     runs = without_index(text)
     has_digit = _DIGIT.search(text) is not None
-    is_log = has_digit and _LOG.search(text) is not None
+    is_log = has_digit and rows_of_code.is_log(text)
     if not _LIFE.isdisjoint(runs) or (not _ROWS["phrases"].isdisjoint(runs) and _LIFE_PHRASE.search(text) is not None):
         return _OF_SOMEBODY._replace(is_log=is_log)
     words = _WORD.findall(text)
-    may_be_code = _MARK.search(text) is not None or any(word in text for word in _KEYWORDS)
-    is_code = may_be_code and _has_two(_SYNTAX.finditer(text))
-    is_lab = has_digit and _has_two(match for match in _VALUE.finditer(text) if match[1].lower() in _LABORATORY)
+    is_code = rows_of_code.is_code(text)
+    is_lab = has_digit and rows_of_code.has_two(
+        match for match in _VALUE.finditer(text) if match[1].lower() in _LABORATORY
+    )
     has_small = any(len(word) > _TINY and word.islower() for word in words)
-    if not (is_lab or is_code or (has_small and len(words) >= _FEW)):
+    is_of_programs = rows_of_code.tells_of_programs(text, runs)
+    if not (is_lab or is_code or is_of_programs or (has_small and len(words) >= _FEW)):
         return _OF_SOMEBODY._replace(is_log=is_log)
     return Row(
         is_of_nobody=True,
@@ -217,32 +211,17 @@ def row_of(text: str) -> Row:
         is_soft=not _SOFT.isdisjoint(runs),
         is_log=is_log,
         is_lab=is_lab,
-        is_of_programs="`" in text or not _ROWS["programs"].isdisjoint(runs),
+        is_of_programs=is_of_programs,
+        is_of_parts=not _ROWS["parts"].isdisjoint(runs),
+        is_of_kinds=not _ROWS["kinds"].isdisjoint(runs) and len(_ROWS["sorts"] & runs) >= _SEVERAL,
+        has_tools=len(_ROWS["tools"] & runs) >= _SEVERAL,
         is_public=not _ROWS["public"].isdisjoint(runs) and _ROWS["reader"].isdisjoint(runs),
     )
 
 
-def is_quoted(text: str, start: int, end: int) -> bool:
-    """Returns true if a character of a find stands in a string or a comment of a line of code."""
-    return any(_quoted(text)[start:end])
-
-
-@functools.lru_cache(maxsize=16)
-def _quoted(text: str) -> bytearray:
-    """Returns one byte per character, 1 in the strings and comments of code."""
-    quoted = bytearray(len(text))
-    for match in _QUOTED.finditer(text):
-        quoted[slice(*match.span())] = b"\x01" * len(match[0])
-    return quoted
-
-
-def _has_two(matches: Iterable[re.Match[str]]) -> bool:
-    return len(list(islice(matches, 2))) > 1
-
-
-def is_log_time(find: str, row: Row) -> bool:
-    """Returns true for the date or time of a log."""
-    return row.is_log and _STAMP.fullmatch(find) is not None
+def is_log_time(find: str, before: str, row: Row) -> bool:
+    """Returns true for the date or time of a log. The name of a month counts at the start of a line."""
+    return row.is_log and _STAMP.fullmatch(find) is not None and (not find[0].isalpha() or before[-1:] in ("", "\n"))
 
 
 def is_of_nobody(find: str, label: str, before: str, after: str, row: Row, *, quoted: bool = False) -> bool:
@@ -259,8 +238,14 @@ def is_of_nobody(find: str, label: str, before: str, after: str, row: Row, *, qu
         return False
     if row.is_lab and _MEASUREMENT.fullmatch(find) and not _has_listed_name(find):
         return not _is_beside_name(before, after)
-    if row.is_of_programs and _PROGRAM.fullmatch(find) and not (_has_listed_name(find) or _CUE.search(before)):
+    if row.is_of_programs and _PROGRAM.fullmatch(find) and not (names_somebody(find) or _CUE.search(before)):
         return _NAMED.search(before.rstrip("`~:_")) is None and sum(map(str.isdigit, find)) <= _TINY
+    listed = (_ROWS["tools"] if row.has_tools else frozenset()) | (_ROWS["sorts"] if row.is_of_kinds else frozenset())
+    if listed and all(word in listed or word in FUNCTION_WORDS for word in _WORD.findall(find.lower())):
+        return True
+    is_of_part = row.is_of_parts and label in _CODES and len(find) <= _PART_NUMBER and not CUE_BEFORE.search(before)
+    if is_of_part or (label == "US_DRIVER_LICENSE" and row.is_of_programs and not CUE_BEFORE.search(before)):
+        return True
     if label not in _NUMBERS and label not in _NAMES:
         return False
     if _SPECIES.fullmatch(before[-1:] + find + after[:1]):
@@ -272,7 +257,7 @@ def is_of_nobody(find: str, label: str, before: str, after: str, row: Row, *, qu
     if (is_named and _ARTICLE.match(find) is None) or (_CUE.search(before) and not (is_plain_code and find.isupper())):
         return False
     num_digits = sum(map(str.isdigit, find))
-    if is_plain_code and not _has_listed_name(find):
+    if is_plain_code and not names_somebody(find):
         return num_digits <= (_PORTS if label in _NUMBERS else _ENOUGH)
     if not row.is_of_programs and _OF_A_PLAN.search(before[-_ENOUGH:] + find + after):
         return False
@@ -295,29 +280,46 @@ def is_of_nobody(find: str, label: str, before: str, after: str, row: Row, *, qu
         and not bare.isupper()
     ):
         return True
-    if _PLACED.search(before) or any(word.lower() in _PREMISES and not word.isupper() for word in words):
+    is_placed = _PLACED.search(before) is not None and not (row.is_of_programs and bare.isupper() and is_word(bare))
+    if is_placed or any(word.lower() in _PREMISES and not word.isupper() for word in words):
         return False
     if key in _KNOWN and not bare.islower() and not (row.is_soft and key in _TERMS_OF_FIELDS):
         return not bare.isupper() or key in _TECHNICAL
     if len(words) > 1 and words[-1].lower() in _LISTS["heads"] and (bare[0].isupper() or bare != find):
         return all(piece.lower() in _IN_PHRASES for piece in words)
-    if row.is_soft and not bare.isupper():
+    if row.is_soft and not (bare.isupper() or row.is_of_programs):
         return False
     is_scale = any(map(str.isdigit, bare + after[:4]))
-    return all((is_scale and piece.lower() in _SCALES) or _is_term(piece, label) for piece in pieces)
+    return all((is_scale and piece.lower() in _SCALES) or _is_term(piece, label, row) for piece in pieces)
 
 
-def _is_term(piece: str, label: str) -> bool:
-    """Returns true for a term, an abbreviation of a list, a short number, and as a person a word of the dictionary."""
+def _is_term(piece: str, label: str, row: Row) -> bool:
+    """Returns true for a term, an abbreviation of a list, a short number, and as a person a word of the dictionary.
+
+    Where a row tells of a program, all words of the dictionary, its forms of names and short abbreviations count.
+    """
     bare = piece.strip(".'’^>/")
     lower = bare.lower()
+    is_of_programs = row.is_of_programs or row.is_code or row.is_of_parts
+    if is_of_programs and _PROGRAM.fullmatch(piece) and not names_somebody(piece):
+        return True
+    if row.is_of_parts and any(map(str.isdigit, bare)) and len(bare) <= _PART_NUMBER and not bare.isdecimal():
+        return True
     if bare.isupper() and not bare.isdecimal():
+        if (
+            is_of_programs
+            and (label != "PERSON" or is_word(bare))
+            and (len(bare) <= _ENOUGH or "_" in bare)
+            and not names_somebody(bare)
+        ):
+            return True
         return lower in _TECHNICAL or _ROMAN.fullmatch(bare) is not None
     if lower in personal_names() and lower not in COMMON_WORDS:
         return False
     if {lower, lower.removesuffix("s")} & _SINGLE or _MEDICAL.fullmatch(lower) is not None:
         return True
-    return (bare.isdecimal() and len(bare) <= _TINY) or (label in ("PERSON", "NORP", "NRP") and is_word(bare))
+    is_guess = is_of_programs or label in ("PERSON", "NORP", "NRP")
+    return (bare.isdecimal() and len(bare) <= _TINY) or (is_guess and is_word(bare))
 
 
 def _is_free_number(find: str, before: str, after: str, row: Row) -> bool:

@@ -11,7 +11,13 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from pipelines.policies.english.code import ATTRIBUTE, SITE, has_listed_name, is_attribute, is_identifier_of_code
+from pipelines.policies.english.code import (
+    ATTRIBUTE,
+    has_listed_name,
+    is_attribute,
+    is_identifier_of_code,
+    is_no_site,
+)
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, UNITS
 from pipelines.policies.english.cues import CUE_BEFORE, CUE_NEXT, identifies
 from pipelines.policies.english.doses import DOSE, MEASURE, is_number_of_a_thing
@@ -25,21 +31,20 @@ from pipelines.policies.english.known_words import (
     is_made_of_words,
     is_title,
 )
-from pipelines.policies.english.name_lists import personal_names
-from pipelines.policies.english.nobody import Row, is_log_time, is_of_nobody, is_quoted, row_of
-from pipelines.policies.english.wholes import is_covered, wholes_of
+from pipelines.policies.english.name_lists import names_somebody, personal_names
+from pipelines.policies.english.nobody import Row, is_log_time, is_of_nobody, row_of
+from pipelines.policies.english.rows_of_code import is_quoted
+from pipelines.policies.english.wholes import is_covered, weak_wholes_of, wholes_of
 from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.protocol import PLACEHOLDER, Sentence, Span
 
 _LISTS: Final = word_lists("ordinary")
-_NUMBERS: Final = frozenset(
-    {"CARDINAL", "DATE", "DATE_TIME", "MONEY", "ORDINAL", "PERCENT", "QUANTITY", "TIME"},
-)
+_NUMBERS: Final = frozenset({"CARDINAL", "DATE", "DATE_TIME", "MONEY", "ORDINAL", "PERCENT", "QUANTITY", "TIME"})
 _MACHINE: Final = frozenset({"ID_NUMBER", "PHONE_NUMBER", "ADDRESS", "URL", "CODE", "US_DRIVER_LICENSE"})
 """Labels of patterns. Only what is certainly a time stamp, a call of code or a score is left out of them."""
 
 _CERTAIN: Final = frozenset(
-    {"PASSWORD", "SECRET_KEY", "IBAN_CODE", "CREDIT_CARD", "EMAIL_ADDRESS", "IP_ADDRESS", "DATE_OF_BIRTH"}
+    {"PASSWORD", "SECRET_KEY", "IBAN_CODE", "CREDIT_CARD", "EMAIL_ADDRESS", "IP_ADDRESS", "DATE_OF_BIRTH", "AGE"}
 )
 """Labels of finds that are never left out."""
 
@@ -116,15 +121,12 @@ _LABORATORY: Final = (
 ) | {"index", "scale"}
 _DECIMAL: Final = re.compile(r"[0-9]{1,2}\.[0-9]{2}")
 _LICENCE: Final = re.compile(r"licen[cs]e|driver|\bDL\b", re.I)
-_SHORTEST_LICENCE: Final = 4
-"""Digits of a driver's licence that no word announces."""
-
+_SHORTEST_LICENCE: Final = 4  # digits of a driver's licence that no word announces
 _SPINE: Final = re.compile(r"(?<![\w-])(?:[CTLS][0-9]{1,2}|John)-[CTLS]?[0-9]{1,2}(?![\w-])")
 """Parts of the spine: "L4-L5"."""
 
 _DISC: Final = re.compile(r"[CTLS][0-9]{1,2}/[CTLS]?[0-9]{1,2}")
 """A disc of the spine: "L4/5". Before a street, "L4/5" is a floor and a number."""
-
 
 _STAMP: Final = re.compile(r"1[0-9]{9}(?:[0-9]{3})?(?:\.[0-9]{1,9})?(?: -?[0-9]{1,4}\.[0-9]{1,6})?")
 _SHORTEST_STAMP: Final = 10
@@ -137,9 +139,9 @@ _AT_A_TIME: Final = re.compile(r"(?<!\w)(?:at|by|from|in|until|after|around|per|
 _SEMANTIC: Final = re.compile(r"v?[0-9]{1,3}\.[0-9]{1,3}\.[0-9]")
 """A version of three numbers. A date would end in two or four digits."""
 
-_CAMEL: Final = re.compile(
-    r"[A-Z][a-z]+[A-Z]\w{0,40}(?:\.[a-z_]\w{0,40}){1,3}|\w{1,40}(?:::\w{1,40}){1,4}[(<]?[0-9]{0,4}"
-)
+_NO_ADDRESS: Final = re.compile(r"::[\w-]*[g-z_(>]|[g-z_]\w*::", re.I)
+"""A name in code with the mark of a short IPv6 address."""
+
 _AFTER_NAME: Final = re.compile(
     rf"(?:['’]s?)?(?: (?:first|second|third)(?= laws?(?!\w)))? (?:{'|'.join(sorted(_LISTS['after_eponym']))})(?!\w)",
     re.I,
@@ -169,40 +171,36 @@ def without_ordinary(
     text = sentence.text
     wholes = wholes_of(text)
     kept: list[Span] = []
-    weak: list[Span] = []
+    # Weak finds stay beside another find. So none is looked at more closely if one stays in any case.
+    is_kept = PLACEHOLDER in text and _HAS_PLACEHOLDER.search(text) is not None
     for span in found:
         start, end = _without_placeholders(span, sentence)
         if is_covered(text, start, end, wholes.documented if span.label in _CERTAIN else wholes.things):
             continue
         find, before, after = text[start:end], text[max(0, start - _NEAR) : start], text[end : end + _NEAR]
-        if by_model and span.label not in _NUMBERS and continues_placeholder(find, before, after, facts_of(text)):
+        if by_model and span.label not in _NUMBERS and continues_placeholder(find, before, after, text):
             continue
         label = span.label if span.label in _TOLD_APART else _NUMBER if span.label in _NUMBERS else _OTHER
         if is_ordinary(find, label, before, after, dates_and_numbers):
             if dates_and_numbers == "careful" and span.label in _NUMBERS and _WHEN.search(find):
-                weak.append(span)
+                kept.append(span)
             continue
         if is_identifier_of_code(text, start, end, span.label):
             continue
-        row = row_of(text)
-        is_weak = (
-            (span.label not in _CERTAIN and is_covered(text, start, end, wholes.weak))
-            or is_title(text, start, end)
-            or _is_weak(
-                find,
-                _LIKE.get(span.label, span.label),
-                before,
-                after,
-                facts_of(text),
-                row,
-                by_model=by_model,
-                quoted=row.is_code and is_quoted(text, start, end),
-            )
-        )
-        (weak if is_weak else kept).append(span)
-    if weak and (kept or _HAS_PLACEHOLDER.search(text)):
-        kept = sorted([*kept, *weak])
-    return kept
+        kept.append(span)
+        is_kept = is_kept or not _is_weak_in(text, start, end, span.label, by_model=by_model)
+    return kept if is_kept else []
+
+
+def _is_weak_in(text: str, start: int, end: int, label: str, *, by_model: bool) -> bool:
+    """Returns true for a find in a row that stays only beside another find."""
+    if (label not in _CERTAIN and is_covered(text, start, end, weak_wholes_of(text))) or is_title(text, start, end):
+        return True
+    row = row_of(text)
+    quoted = row.is_code and is_quoted(text, start, end)
+    find, before, after = text[start:end], text[max(0, start - _NEAR) : start], text[end : end + _NEAR]
+    label = _LIKE.get(label, label)
+    return _is_weak(find, label, before, after, facts_of(text), row, by_model=by_model, quoted=quoted)
 
 
 @functools.lru_cache(maxsize=_MAX_KNOWN)
@@ -213,7 +211,7 @@ def _is_weak(
     return (
         is_known(find, label, before, after, facts)
         or (by_model and is_made_of_words(find, label, before, after, facts))
-        or is_log_time(find, row)
+        or is_log_time(find, before, row)
         or (
             is_of_nobody(find, label, before, after, row, quoted=quoted)
             and (
@@ -251,12 +249,14 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
         before, after: text next to it.
         dates_and_numbers: ``careful`` or ``identifying``.
     """
-    if label == "IP_ADDRESS" and (_CAMEL.fullmatch(find) or not any(map(str.isalnum, find))):
-        return re.search(r"[g-z_(]|\A\W+\Z", find, re.I) is not None
+    if label == "IP_ADDRESS" and (_NO_ADDRESS.search(find.partition("%")[0]) or not any(map(str.isalnum, find))):
+        return True
     if label == "EMAIL_ADDRESS" and re.fullmatch(r"[\w/-]{1,60}@\d{1,3}\.\d{1,3}\.\d{1,3}", find):
         return True
     if len(find) > _LONGEST or label in _CERTAIN:
         return False
+    if find == PLACEHOLDER and label == _OTHER:  # what all rules below say of it
+        return _is_eponym(before, after) and not _is_announced(before)
     has_digit = any(map(str.isdigit, find))
     if has_digit and _is_time_stamp(find, before, dates_and_numbers):
         return True
@@ -271,9 +271,6 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
     if not any(map(str.isalnum, find)):
         return True
     if has_digit and (_SEMANTIC.fullmatch(find) or (_NUMBERED.fullmatch(find) and not _is_announced(before))):
-        return True
-    may_be_camel = "." in find or "::" in find
-    if may_be_camel and _CAMEL.fullmatch(find) and not has_listed_name(find) and not SITE.fullmatch(find):
         return True
     if _EXCEPTION.fullmatch(find) or _FLAG.fullmatch(find) or (has_digit and _is_short_code(find, before, after)):
         return not _is_announced(before)
@@ -297,7 +294,7 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
             _EPONYM.match(after) or "s" in lower[-1:]
         ):
             return True
-        if _AFTER_NAME.match(after) or (before.endswith(_ARTICLES) and _AFTER_TERM.match(after)):
+        if _is_eponym(before, after):
             return True
         if lower in _LISTS["scores"] and _SCORE.match(after):
             return True
@@ -330,6 +327,11 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
     return not identifies(find, before, after)
 
 
+def _is_eponym(before: str, after: str) -> bool:
+    """Returns true between the words that a thing with the name of a person stands between."""
+    return _AFTER_NAME.match(after) is not None or (before.endswith(_ARTICLES) and _AFTER_TERM.match(after) is not None)
+
+
 def _is_announced(before: str) -> bool:
     lower = before.lower()
     return (any(word in lower for word in _ANNOUNCING) or not before.isascii()) and _ANNOUNCED.search(
@@ -352,7 +354,7 @@ def _is_machine_made(find: str, label: str, before: str, after: str) -> bool:
     if label == "CODE":
         return (_NUMBERED.fullmatch(find) or DOSE.fullmatch(find)) is not None
     if label == "URL":
-        return _CALL.fullmatch(find) is not None or is_attribute(find, before, after)
+        return _CALL.fullmatch(find) is not None or is_no_site(find) or is_attribute(find, before, after)
     if label == "US_DRIVER_LICENSE":
         return sum(map(str.isdigit, find)) < _SHORTEST_LICENCE and not (
             CUE_NEXT.search(before) or _LICENCE.search(before)
@@ -389,7 +391,9 @@ def _is_time_stamp(find: str, before: str, dates_and_numbers: str) -> bool:
 
 
 def _is_code(find: str) -> bool:
-    """Returns true for code without a string, a capitalised word, a long number or an address in it."""
+    """Returns true for a constant, and code without a string, a capitalised word, a long number or an address."""
+    if "_" in find and find.isupper() and find[-1].isalpha():
+        return not names_somebody(find)
     if _CODE.search(find) is None or _HAS_ID.search(find) or _NOT_CODE.search(find):
         return False
     return not has_listed_name(find)

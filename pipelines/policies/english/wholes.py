@@ -56,6 +56,11 @@ _SPAN: Final = re.compile(
 )
 """Two numbers and what they count: "two to three tablets"."""
 
+_TO_NUMBER: Final = re.compile(
+    r" (?:to|or) (?:[0-9]{1,2}|one|two|three|four|five|six|seven|eight|nine|ten|twelve) ", re.I
+)
+"""A part of every match of the pattern above."""
+
 _LAST_WORD: Final = re.compile(r"([^\W\d_]+)\W*$")
 _COUNT: Final = re.compile(r"(?<![\w.,:/-])[0-9]{1,3} (?:[A-Z]{1,4}[0-9]{0,2} )?([a-z]{4,20}s)(?!\w)")
 """Things, perhaps with a size: "2 XL shirts"."""
@@ -149,6 +154,7 @@ _GAP: Final = re.compile(r"[ ,]{0,2}|[ ](?:[x×/–-]|to|by|and|or)[ ]")
 """What stands between two ranges that are one."""
 
 _RUN: Final = re.compile(r"\w+")
+_DIGIT: Final = re.compile(r"\d")
 _BEGINNING: Final = re.compile(r"(?:\A|[.!?:\n][\s(\"“]{0,2})\Z")
 _LONGEST: Final = 200
 """Characters of a find above which it stays."""
@@ -164,38 +170,50 @@ class Wholes(NamedTuple):
     Attributes:
         documented: addresses and values that documentation uses. They are no passwords either.
         things: these and all other ranges that identify nobody.
-        weak: these and the ranges that identify nobody in a row without another find.
+        apart: the same ranges as `things`, before those that touch are one.
     """
 
     documented: Ranges
     things: Ranges
-    weak: Ranges
+    apart: Ranges
 
 
 @functools.lru_cache(maxsize=16)
 def wholes_of(text: str) -> Wholes:
-    """Returns the ranges of a text."""
-    has_digit = any(map(str.isdigit, text))
+    """Returns the ranges of a text that identify nobody in any row."""
     things = [match.span() for match in _CITED.finditer(text)] if " v. " in text or " vs. " in text else []
     things += _spans(text)
-    weak = list(_cells(text)) if "," in text and "\n" in text else []
-    if has_digit:
+    if _has_digit(text):
         things += [*_quantities(text), *_prices(text), *_standards(text), *_versions(text), *_moves(text)]
         things += _items(text)
         things += (m.span() for m in _BUILD.finditer(text) if not _is_cued(text, m.start()))
+    documented = list(documented_ranges(text))
+    apart = [*_unannounced(text, things), *documented]
+    return Wholes(_merged(text, documented), _merged(text, apart), apart)
+
+
+@functools.lru_cache(maxsize=16)
+def weak_wholes_of(text: str) -> Ranges:
+    """Returns these ranges, and those that identify nobody in a row without another find."""
+    weak = list(_cells(text)) if "," in text and "\n" in text else []
+    if _has_digit(text):
         weak += [*_times(text), *_scores(text)]
         weak += (match.span() for match in _PART.finditer(text))
         weak += (match.span() for match in _COUNT.finditer(text) if _is_thing(match[1]))
         if not _VARIANTS.isdisjoint(runs_of(text)):
             weak += (match.span() for match in _MODEL.finditer(text))
-    if not _SECRETS.isdisjoint(runs_of(text)):
-        things, weak = (
-            [whole for whole in ranges if _ANNOUNCED.search(_before(text, whole[0])) is None]
-            for ranges in (things, weak)
-        )
-    documented = list(documented_ranges(text))
-    things += documented
-    return Wholes(_merged(text, documented), _merged(text, things), _merged(text, [*things, *weak]))
+    return _merged(text, [*wholes_of(text).apart, *_unannounced(text, weak)])
+
+
+def _has_digit(text: str) -> bool:
+    return _DIGIT.search(text) is not None or (not text.isascii() and any(map(str.isdigit, set(text))))
+
+
+def _unannounced(text: str, ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Returns the ranges that no word for a secret announces."""
+    if not ranges or _SECRETS.isdisjoint(runs_of(text)):
+        return ranges
+    return [whole for whole in ranges if _ANNOUNCED.search(_before(text, whole[0])) is None]
 
 
 def is_covered(text: str, start: int, end: int, ranges: Ranges) -> bool:
@@ -268,7 +286,7 @@ def _quantities(text: str) -> Iterator[tuple[int, int]]:
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:
     """Yields two numbers and what they count. A number before them may be dictated."""
-    for match in _SPAN.finditer(text) if " to " in text or " or " in text else ():
+    for match in _SPAN.finditer(text) if _TO_NUMBER.search(text) is not None else ():
         last = _LAST_WORD.search(_before(text, match.start()))
         counted = match[1].lower()
         if (counted in _UNITS or (counted.endswith("s") and counted not in personal_names())) and not (

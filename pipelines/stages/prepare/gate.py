@@ -11,15 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pipelines.context import StageContext
-from pipelines.gate.hits import (
-    Finds,
-    explained,
-    first_masked,
-    judged_to_be_none,
-    public_parts,
-    search_rows,
-    write_held,
-)
+from pipelines.gate.hits import Finds, explained, first_masked, judged_to_be_none, public_parts, search_rows, write_held
 from pipelines.gate.index import write_index
 from pipelines.gate.masked_strings import MaskedStrings
 from pipelines.gate.search import Hits, num_training_rows, row_words

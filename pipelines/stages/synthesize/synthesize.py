@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.accounting.synthetic_text import claim_of_text
 from pipelines.context import StageContext
-from pipelines.report.numbers import coarse
+from pipelines.numbers import coarse
 from pipelines.synthesis.tables import SYNTHETIC
 
 if TYPE_CHECKING:

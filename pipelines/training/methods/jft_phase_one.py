@@ -21,7 +21,7 @@ from pipelines.accounting.calibration import calibrate_noise_multiplier
 from pipelines.accounting.events import Event, NonPrivate
 from pipelines.dp.sampling import plan_private_steps
 from pipelines.training.data.corpus import TrainingCorpus
-from pipelines.training.methods.base import NO_PRIVATE_STEPS, Account, LoopTraining, TrainingSettings
+from pipelines.training.methods.base import Account, LoopTraining, TrainingSettings, without_noise
 from pipelines.training.programme import Segment
 
 
@@ -73,14 +73,7 @@ def prepare_phase_one(
                 preconditions=met,
             )
 
-        return LoopTraining(
-            nonprivate_examples=corpus.nonprivate_examples,
-            private_examples=corpus.private_examples,
-            programme=[settings.nonprivate_pass(len(corpus.nonprivate_examples), ends_epoch=True)] * epochs,
-            plan=NO_PRIVATE_STEPS,
-            settings=settings,
-            describe=describe_unnoised,
-        )
+        return replace(without_noise(corpus, settings), describe=describe_unnoised)
 
     def describe(event: Event) -> Account:
         return Account(

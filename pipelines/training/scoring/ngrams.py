@@ -65,7 +65,7 @@ def nist(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]], m
     return score * math.exp(beta * math.log(ratio) ** 2)
 
 
-def cider_d(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]], max_size: int = 4) -> float:
+def cider_d(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) -> float:
     """Returns CIDEr-D (Vedantam, Zitnick & Parikh 2015), equations 1, 4 and 5; times 10, the mean over sentences.
 
     As in the code that its authors published, term frequencies are plain counts (a division by the length would cancel
@@ -76,9 +76,8 @@ def cider_d(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]]
     Args:
         hypotheses: words of each output.
         references: words of the references of each output.
-        max_size: longest n-gram.
     """
-    sigma = 6.0
+    sigma, max_size = 6.0, 4
     if not hypotheses:
         return 0.0
     frequency: Counter[tuple[str, ...]] = Counter()

@@ -33,6 +33,9 @@ PIECES = (
     "thanks Priya", "shout out to Tunde", "love u Sofia", "AnnaKeller", "AB-123-CD", "AB12 34 56 A", "7 Elm 5",
     "follow bob99 on telegram", "message bob99 on telegram", "find x on instagram",
     "bob99 is my login", "log in as", "signed up with", "name",
+    "Regards, Obiageliaku", "Thank you, Obiageliaku", "see them! - Obiageliaku", "so\n-- Obiageliaku",
+    "rgds, Obiageliaku", "Cheers, Obiageliaku", "Thanks, Obiageliaku", "thx, Obiageliaku", "Best, Obiageliaku",
+    "Love, Obiageliaku", "Ta, Obiageliaku", "Yours truly, Obiageliaku", "ask for Obiageliaku",
     "apple river stone cloud green house table window garden flower orange silver",
 )  # fmt: skip
 FINDERS = {
@@ -81,6 +84,8 @@ def test_words_are_counted_by_kind():
         assert first_pass.holds(f"no {unsafe}", first_pass.NUMERIC)
     names = first_pass.kind(frozenset({"senor"}))
     assert first_pass.holds("Señor", names)  # some searches read words without accents
-    assert first_pass.longest_run("senor senor, SENOR x senor", names) == 3
+    assert first_pass.holds_run("senor senor, SENOR x senor", names, 3)
+    assert not first_pass.holds_run("senor senor, SENOR x senor", names, 4)
+    assert first_pass.holds_run("a\u00adb", names, 4)
     assert first_pass.last_runs(frozenset({"c/", "Cul-de-Sac", "."})) == {"c", "sac"}
     assert re.search(r"\d", text)

@@ -30,7 +30,12 @@ def differing(policy):
         sentence = Sentence(text, [t.idx for t in doc], [t.idx + len(t) for t in doc], doc)
         annotator.annotate([doc], policy.needs)
         annotator.annotate([doc], policy.wants(sentence))
-        if sorted(policy.analyze(sentence)) != sorted((r.entity_type, r.start, r.end, r.score) for r in results):
+        finds = policy.analyze(sentence)
+        spans = [
+            s for kind, start, end, score in finds for s in sentence.spans([(start, end, kind)], "presidio", score)
+        ]
+        assert sorted(policy.find(sentence)) == sorted(spans)
+        if sorted(finds) != sorted((r.entity_type, r.start, r.end, r.score) for r in results):
             found.append(text)
     return found
 

@@ -34,6 +34,8 @@ DIGITS = st.text("0123456789 -()./", max_size=24)
 @example(["310 1234"], " ")
 @example(["(212) 555-0199"], " ")
 @example(["", "", "20 7946 0018"], " +44 ")
+@example(["310 1234", "310 1234"], " call ")
+@example(["310 1234 ext. 5678"], " ")
 def test_telephone_numbers_are_those_of_all_regions(pieces, joint):
     text = joint.join(pieces)
     made = engine.make_analyzer("en_core_web_sm", frozenset({"ner"}), "en", ())
@@ -46,7 +48,8 @@ def test_telephone_numbers_are_those_of_all_regions(pieces, joint):
 def test_short_telephone_numbers_are_german():
     known = [region for region in PhoneRecognizer.DEFAULT_SUPPORTED_REGIONS if region in phonenumbers.SUPPORTED_REGIONS]
     assert engine.phone_regions("(212) 555-0199", PhoneRecognizer.DEFAULT_SUPPORTED_REGIONS) == known
-    assert engine.phone_regions("555-019", PhoneRecognizer.DEFAULT_SUPPORTED_REGIONS) == ["DE"]
+    for short in ("555-019", "in 1939, 1945 and 1950", "12345 or 67890", "301 234 ext. 5678"):
+        assert engine.phone_regions(short, PhoneRecognizer.DEFAULT_SUPPORTED_REGIONS) == ["DE"]
     for plus in "+＋":
         assert engine.phone_regions(f"{plus}44", ("UK", "IL")) == ["UK", "IL"]
     for code in {phonenumbers.country_code_for_region(region) for region in known} - {49}:

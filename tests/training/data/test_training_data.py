@@ -180,10 +180,7 @@ def test_words_of_a_cut_sentence_are_those_that_were_kept(tmp_path):
     assert corpus.held_out.num_words.tolist() == [3]
 
 
-@pytest.mark.parametrize(
-    "sizes",
-    [{"num_heads": 3}, {"context_length": 4}, {"num_layers": 0}, {"embedding_size": 30}],
-)
+@pytest.mark.parametrize("sizes", [{"num_heads": 3}, {"context_length": 4}, {"num_layers": 0}, {"embedding_size": 30}])
 def test_sizes_that_do_not_fit_are_refused(sizes):
     with pytest.raises(ConfigError, match="train"):
         resolve_shape("tiny", **sizes)

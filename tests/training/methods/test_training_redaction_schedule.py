@@ -149,8 +149,7 @@ def test_what_is_accounted_for_is_what_was_drawn():
     assert [rows for _, rows, _ in account.phases] == ["redacted", "original"]
     with pytest.raises(ConfigError, match="original rows"):
         prepare(
-            SimpleNamespace(nonprivate_examples=[], private_examples=[], num_private_without_noise=0),
-            training.settings,
+            SimpleNamespace(nonprivate_examples=[], private_examples=[], num_private_without_noise=0), training.settings
         )
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.tables import table_at, table_writer
+from support.tables import span_of, table_at, write_rows
 from support.tiny import ADDED, SHAPE, TOKENIZER, all_ids, corpus_of, tiny_model, write_sentences
 
 from pipelines.artifacts import Target
@@ -110,34 +110,12 @@ def _held_out(folder, tokenizer, texts, spans=None, context_length=200):
     redacted = None
     if spans is not None:
         redacted = [table_at(folder / "r.parquet", "redacted")]
-        with table_writer(redacted[0].path, "redacted") as writer:
-            for index, (text, found) in enumerate(zip(texts, spans, strict=True)):
-                writer.append(
-                    doc_id=f"{index // 3:032d}",
-                    sentence_index=index % 3,
-                    redacted_text=text,
-                    spans=[
-                        {
-                            "start_token": 0,
-                            "end_token": 1,
-                            "start": a,
-                            "end": b,
-                            "label": "X",
-                            "policy": "p",
-                            "score": 1.0,
-                        }
-                        for a, b in found
-                    ],
-                    flagged_by_conservative=False,
-                    num_tokens=1,
-                    num_masked_tokens=len(found),
-                    is_duplicate=False,
-                    failed_closed=False,
-                    speaker=None,
-                    domain=None,
-                    fold="test",
-                    label=None,
-                )
+        rows = [
+            {"doc_id": f"{index // 3:032d}", "sentence_index": index % 3, "redacted_text": text}
+            | {"spans": [span_of(a, b, "X") for a, b in found], "num_masked_tokens": len(found)}
+            for index, (text, found) in enumerate(zip(texts, spans, strict=True))
+        ]
+        write_rows(redacted[0].path, "redacted", rows, fold="test")
     vocabulary = vocabulary_of(loadable(tokenizer), ADDED, kind="bytes", trained_on="none")
     return read_held_out(
         [table_at(folder / "s.parquet", "sentences")],

@@ -9,7 +9,7 @@ from typing import Final
 from pipelines.policies.detectors.fields.keys import NO_VALUE, kinds_of_words, may_end_secret, may_name_secret, plain
 from pipelines.policies.detectors.fields.values import is_value
 from pipelines.policies.detectors.finds import Find
-from pipelines.policies.detectors.first_pass import holds, kind, longest_run
+from pipelines.policies.detectors.first_pass import holds, holds_run, kind
 from pipelines.policies.english.common_words import FUNCTION_WORDS, PARTICIPLES
 from pipelines.policies.english.word_lists import word_lists
 
@@ -64,7 +64,7 @@ def find_announced(text: str) -> Iterator[Find]:
         answer = asked[1].rstrip().split()
         if len(answer) <= _MAX_ANSWER and FUNCTION_WORDS.isdisjoint(map(str.lower, answer)) and is_value(asked[1]):
             yield asked.start(1), asked.start(1) + len(asked[1].rstrip()), "PASSWORD"
-    for run in _SEEDS.finditer(text) if longest_run(text, _SEED_WORD) >= _MIN_SEEDS else ():
+    for run in _SEEDS.finditer(text) if holds_run(text, _SEED_WORD, _MIN_SEEDS) else ():
         if _is_seed(run[0].split()):
             yield *run.span(), "PASSWORD"
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from pipelines.policies.detectors.fields.keys import kinds_of
+from pipelines.policies.detectors.fields.keys import kinds_of, parts_of
 from pipelines.policies.detectors.fields.values import is_value
 from pipelines.policies.detectors.finds import Find
 from pipelines.policies.detectors.first_pass import holds, kind
@@ -42,7 +42,8 @@ def find_in_commands(text: str) -> Iterator[Find]:
     """Yields the values of options such as ``--password``, and the passwords of ``curl -u``, ``mysql -p`` and SQL."""
     if "-" in text:
         for option in _OPTION.finditer(text):
-            if "secret" in kinds_of(option[1]) and is_value(option[3]):
+            is_help = option[3].lower() in parts_of(option[1]) and text[option.end() : option.end() + 2] in ("  ", "\t")
+            if "secret" in kinds_of(option[1]) and is_value(option[3]) and not is_help:
                 yield *option.span(3), "PASSWORD"
     for pattern, marks in _USERS:
         for match in pattern.finditer(text) if any(mark in text for mark in marks) else ():

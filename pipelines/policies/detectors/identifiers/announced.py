@@ -16,6 +16,7 @@ from pipelines.policies.english.common_words import (
     NUMBER_WORDS,
     PARTICIPLES,
 )
+from pipelines.policies.english.known_words import is_word
 from pipelines.policies.english.word_lists import word_lists
 
 _LISTS: Final = word_lists("identifiers")
@@ -64,10 +65,28 @@ _AFTERWARDS: Final = re.compile(
 )
 _FOLLOW_WORD: Final = kind(frozenset({"follow", "add", "find", "dm", "message", "tag"}))
 _AFTERWARDS_WORD: Final = kind(lambda word: word.startswith(("user", "login", "pass", "pin", "handle", "log", "sign")))
+_ORDINAL: Final = (
+    r"(?:(?:twenty|thirty)[ -])?(?:first|second|third|fourth|fifth|sixth|seventh|eighth|ninth)"
+    r"|(?:ten|eleven|twelf|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|twentie|thirtie)th"
+)
+_MONTH: Final = (
+    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
+    r"|nov(?:ember)?|dec(?:ember)?)\.?"
+)
+_YEAR_WORDS: Final = rf"(?:nineteen|twenty|two thousand(?: and)?)(?:[ -](?:oh[ -])?{_DIGIT_WORD}){{1,2}}"
+_DAY_OF: Final = rf"(?:the )?(?:\d{{1,2}}(?:st|nd|rd|th)?|{_ORDINAL})"
+_WRITTEN: Final = re.compile(
+    rf"(?<![\w.])(?:{_DAY_OF} (?:of )?{_MONTH},? (?:['’]\d\d|{_YEAR_WORDS})|{_DAY_OF} of {_MONTH},? (?:19|20)\d\d"
+    rf"|{_MONTH} {_DAY_OF},? (?:['’]\d\d|{_YEAR_WORDS}))(?!\w)",
+    re.I,
+)
+"""A day with its year, in words or with an apostrophe: "2nd of Feb '19"."""
+
+_MONTH_WORD: Final = kind(re.compile(_MONTH).fullmatch)
 _BIRTH: Final = re.compile(
-    r"(?:is|was|on|[:=-]){0,2}[ \t:]{0,3}(?:on )?(\d{1,4}[-/. ]{1,2}(?:\d{1,2}|[A-Za-z]{3,9})[-/., ]{1,3}\d{2,4}"
-    r"|[A-Za-z]{3,9}\.? \d{1,2}(?:st|nd|rd|th)?,? \d{2,4}"
-    r"|\d{6,8})(?!\w)",
+    r"(?:is|was|on|[:=–-]){0,2}[ \t:]{0,3}(?:on )?(\d{1,4}(?:[-/. ]{1,2}|(?:st|nd|rd|th)?(?: of)? )"
+    r"(?:\d{1,2}|[A-Za-z]{3,9})[-/., ]{1,3}['’]?\d{2,4}"
+    r"|[A-Za-z]{3,9}\.? \d{1,2}(?:st|nd|rd|th)?,? ['’]?\d{2,4}|\d{6,8})(?!\w)",
     re.I,
 )
 _LONG: Final = 6
@@ -118,6 +137,31 @@ def find_announced(text: str) -> Iterator[Find]:
             yield *match.span(group), kind
 
 
+_ABOVE_89: Final = r"(?:9\d|1[01]\d)"
+_ABOVE_89_WORDS: Final = rf"(?:ninety|(?:a|one) hundred(?: and)?)(?:[ -]{_DIGIT_WORD})?"
+_AGE: Final = re.compile(
+    rf"(?<![\w.,/-]){_ABOVE_89}(?:[ -]?(?:y/?o|y\.o\.?|yo[mf])(?!\w)|[ -]?(?:years?|yrs?)[ -](?:old|young|of age)(?!\w)"
+    rf"|[ ]?[FM](?=[ ](?:with|w/|c/o|s/p|p/w|pw|who|presents|presenting|admitted)))"
+    rf"|(?<!\w)(?:aged?|turn(?:ed|s|ing)?|(?:s?he|nan|gran|mum|mom|dad)(?:['’]s| is| was)) ({_ABOVE_89_WORDS})"
+    r"(?=(?: years)?(?: young| old| now| and| last| this| next|[ ]?[.,!?;]|\Z))"
+    rf"|(?<!\w)({_ABOVE_89_WORDS})(?=,? and still )"
+    r"|(?<!\w)at ((?:twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)"
+    rf"(?:[ -]{_DIGIT_WORD})?)(?=,? (?:he|she)(?!\w))",
+    re.I,
+)
+"""An age above 89, which US rules on health data (HIPAA) count as a secret, and an age in words of a subject."""
+
+_AGE_WORD: Final = kind(re.compile(rf"{_ABOVE_89}[a-z]{{0,3}}|hundred|[a-z]{{3,5}}ty").fullmatch)
+
+
+def find_dates_and_ages(text: str) -> Iterator[Find]:
+    """Yields days with a year in words or with an apostrophe, and ages above 89."""
+    if holds(text, _MONTH_WORD):
+        yield from ((*match.span(), "DATE_OF_BIRTH") for match in _WRITTEN.finditer(text))
+    for match in _AGE.finditer(text) if holds(text, _AGE_WORD) else ():
+        yield *match.span(match.lastindex or 0), "AGE"
+
+
 def _value(text: str, cue: re.Match[str], link: re.Match[str], kind: str) -> Find | None:
     """Returns the value after a cue and the words that link them, if there is one."""
     marks = any(c in ":=#>|" for c in link["link"])
@@ -156,7 +200,7 @@ def _password(
     if whole is None:
         return None
     written = whole[0].rstrip(".,;:?\"'”’")
-    if not _is_password(written.rstrip("!"), pin=pin, marks=marks, says=says, short=short):
+    if not _is_password(written.rstrip("!)"), pin=pin, marks=marks, says=says, short=short):
         return None
     end = whole.start() + len(written)
     phrase = _PHRASE.match(text, whole.start()) if (marks or says) and not pin else None
@@ -193,6 +237,8 @@ def _is_user(
 
 def _is_password(value: str, *, pin: bool, marks: bool, says: bool, short: bool) -> bool:
     plain = value.lower()
+    if plain.endswith(("error", "exception")):
+        return False
     if pin:
         return any(map(str.isdigit, value)) and len(value) >= 3 and (marks or says or len(value) in (4, 6))
     if marks and not short:
@@ -220,6 +266,7 @@ def _is_code(value: str, *, named: bool, marks: bool, says: bool, number: bool) 
         or not 4 <= len(value) <= 14
         or value.lower() in _PLAIN
         or value.lower() in _NO_VALUE
+        or (value.endswith("ed") and is_word(value))
     ):
         return False
     return (marks or says) and (value.isupper() or (named and not number))

@@ -30,8 +30,12 @@ _NAME: Final = 2
 _PERSON: Final = 3
 _LETTER: Final = "(?:[^\\W\\d_]|[\u0300-\u036f])"
 _WORD: Final = re.compile(rf"[^\W\d_]{_LETTER}{{0,40}}(?:['’-][^\W\d_]{_LETTER}{{0,40}}){{0,3}}")
-_REPEATED: Final = re.compile(r"(?<!\w)([^\W\d_]{2,40}), \1(?!\w)", re.I)
-_CAPITAL: Final = re.compile(rf"(?<![^\W\d_])(?![a-zß-öø-ÿ]){_WORD.pattern}")
+_REPEATED: Final = re.compile(r"(?<!\w)([^\W\d_]{2,40}+), \1(?!\w)", re.I)
+_CAPITAL: Final = re.compile(
+    rf"[^\W\d_a-zß-öø-ÿ](?<![^\W\d_][^\W\d_]){_LETTER}{{0,40}}(?:['’-][^\W\d_]{_LETTER}{{0,40}}){{0,3}}"
+)
+"""A word with a capital. The pattern begins with the capital, because Python finds such a pattern faster."""
+
 _SEPARATOR: Final = re.compile(r"[,;+&\n\[\]()|:/<>{}\"]|[ ](?:and|or)[ ]")
 _LEAD: Final = re.compile(r"[ \t>]{0,8}(?:[-*•–][ \t]{1,3}|\d{1,2}[.)]?[ \t]{1,2})?")
 _ITEM: Final = re.compile(
@@ -92,7 +96,7 @@ def _may_add(sentence: Sentence, finds: Sequence[Span]) -> bool:
         return True
     if _NAMED.isdisjoint(labels):
         return False
-    if _REPEATED.search(text):
+    if ", " in text and _REPEATED.search(text):
         return True
     ranges = sorted({(sentence.starts[find.start_token], sentence.ends[find.end_token - 1]) for find in finds})
     counts: Counter[str] = Counter()
@@ -149,13 +153,15 @@ class _Row:
         self._sentence, self._text = sentence, sentence.text
         self._words = list(_WORD.finditer(sentence.text))
         self._lower = [word[0].lower() for word in self._words]
-        of_tokens = [_OPEN] * sentence.num_tokens
+        ranges: dict[int, list[tuple[int, int]]] = {_HIDDEN: [], _NAME: [], _PERSON: []}
         for find in finds:
             kind = _PERSON if find.label in _PERSONS else _NAME if find.label in _NAMED else _HIDDEN
-            for token in range(find.start_token, find.end_token):
-                of_tokens[token] = max(of_tokens[token], kind)
-        tokens = [sentence.widen(*word.span()) for word in self._words]
-        self.kinds = [min(of_tokens[slice(*run)]) if run is not None else _HIDDEN for run in tokens]
+            ranges[kind].append((sentence.starts[find.start_token], sentence.ends[find.end_token - 1]))
+        of_characters = bytearray(len(self._text))
+        for kind, found in ranges.items():  # the largest kind last
+            for start, end in found:
+                of_characters[start:end] = bytes([kind]) * (end - start)
+        self.kinds = [min(of_characters[slice(*word.span())]) for word in self._words]
         self.added: list[tuple[int, int]] = []
 
     def _add(self, word: int) -> None:

@@ -8,6 +8,9 @@ from typing import Final
 
 from pipelines.policies.detectors.finds import Find, find_all
 from pipelines.policies.detectors.first_pass import holds, kind
+from pipelines.policies.detectors.identifiers.beside import is_unknown
+from pipelines.policies.detectors.identifiers.forms import TEAMS
+from pipelines.policies.detectors.identifiers.places import CAPITAL, WORD_NAMES, is_listed
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS
 
 _PROVIDER: Final = (
@@ -53,6 +56,15 @@ _MAX_PIECES: Final = 4
 _HANDLE: Final = re.compile(
     r"(?<![\w@＠.])[@＠][A-Za-z0-9_][\w.]{0,38}(?<!\.)|(?<![\w/])/?u/[A-Za-z0-9][\w-]{2,20}(?!\w)"
 )
+_MENTION: Final = re.compile(r"<@[!&]?((?:[UW][A-Z0-9]{6,14}|\d{15,21})(?:\|[^<>|\n]{1,64})?)>")
+"""A mention as Slack and Discord store it, with a name or without."""
+
+_MAIL_IN_ANGLES: Final = re.compile(r"<[^<>\s@]{1,128}@[^<>\s@]{1,253}>")
+_MAIL_NAME: Final = re.compile(
+    r"(?:\"([^\"\n<>(]{2,60})(?:\([^\"\n<>]{0,40})?\"|(?<!\w)'([^\"\n<>(]{2,60})'"
+    rf"|(?<![\w'’-])({CAPITAL}[\w'’.-]{{1,30}}(?:,?[ ]{CAPITAL}[\w'’.-]{{0,30}}){{0,3}}))[ ]?\Z"
+)
+_NAME_REACH: Final = 110
 _SPACED_HANDLE: Final = re.compile(
     r"(?:(?<!\w)RT |\A[“\"]?|(?<=\S )(?=[@＠] \w{0,38}(?:_|[a-z][A-Z]|[a-z]\d)))[@＠] [A-Za-z_]\w{2,38}"
     r"(?:[ :]{1,3}[@＠] ?[A-Za-z_]\w{2,38}){0,20}(?!\w)"
@@ -84,11 +96,23 @@ def find_contacts(text: str) -> Iterator[Find]:
         if any(map(str.isalnum, text[match.start() : end].split("@")[0])):
             yield match.start(), end, "EMAIL_ADDRESS"
     yield from find_all(text, "EMAIL_ADDRESS", _SPACED_MAIL)
+    if "<@" in text:
+        yield from find_all(text, "USERNAME", _MENTION, group=1)
+    for match in _MAIL_IN_ANGLES.finditer(text) if "<" in text else ():
+        name = _MAIL_NAME.search(text, max(0, match.start() - _NAME_REACH), match.start())
+        if name is not None and _is_persons(name[name.lastindex or 0]):
+            yield *name.span(name.lastindex or 0), "PERSON"
     yield from find_all(text, "USERNAME", _HANDLE)
     for match in _SPACED_HANDLE.finditer(text) if "@ " in text or "＠ " in text else ():
         start = match.start() + match[0].index(" ") + 1 if match[0].startswith("RT") else match.start()
         if match[0][match[0].index(" ") + 1 :].lower() not in _PLAIN:
             yield start, match.end(), "USERNAME"
+
+
+def _is_persons(name: str) -> bool:
+    """Returns true if the name beside a mail address has a word that may be a name, and none for a team."""
+    words = re.findall(r"[^\W\d_]+", name.lower())
+    return TEAMS.isdisjoint(words) and any(word in WORD_NAMES or is_listed(word) or is_unknown(word) for word in words)
 
 
 def find_pages(text: str) -> Iterator[Find]:

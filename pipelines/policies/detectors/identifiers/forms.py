@@ -6,10 +6,12 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from pipelines.policies.detectors.finds import Find, find_all
-from pipelines.policies.detectors.first_pass import NUMERIC, count, holds, kind, may_hold_capital
+from pipelines.policies.detectors.finds import Find, any_of, find_all
+from pipelines.policies.detectors.first_pass import NUMERIC, count, kind, kinds_of, may_hold_capital
 from pipelines.policies.detectors.identifiers.places import CAPITAL, EVERYDAY, WORD_NAMES, is_listed
-from pipelines.policies.english.common_words import BASE_VERBS, FUNCTION_WORDS, VERB_FORMS
+from pipelines.policies.english.common_words import BASE_VERBS, COMMON_WORDS, FUNCTION_WORDS, VERB_FORMS
+from pipelines.policies.english.known_words import WORDS
+from pipelines.policies.english.word_lists import word_lists
 
 _SIGNED: Final = re.compile(
     r"(?:^|[\n.!?][ \t]{0,8})(?:(?:(?:best|kind|warm|many|with(?: (?:best|kind|warm))?)[ ])?(?:regards|wishes|thanks)"
@@ -63,26 +65,70 @@ _KIN: Final = re.compile(
     rf"(?:\A|[.!?\n][ ]{{0,2}})({CAPITAL}[^\W\d_]{{2,20}})[ ](?:is|was)[ ]"
     rf"(?:my|our|his|her|their)[ ](?:[a-z]{{2,12}}[ ])?{_RELATIVE}(?!\w)"
 )
+_PLACES: Final = word_lists("places")
+_MASS: Final = _PLACES["mass"]
+_WORD_NAME: Final = f"({any_of(WORD_NAMES)})"
+_OPENING: Final = (
+    r"(?:^[ \t>]{0,4}|[.!?;:,(\n-][ ]{1,2}|(?<!\w)(?:and|but|so|because|cos|coz|cuz|bc|when|if|since|that|omg|lol|then"
+    r"|hey|yo|sorry|yeah|ok|idk|apparently|think|thought|hope|until|till|before|after|once|while|unless)[ ])"
+)
+_DOES: Final = rf"(?:{'|'.join(sorted(act.replace('_', '[ ]') for act in _PLACES['acts']))})(?!\w)"
+_IS: Final = rf"(?:{'|'.join(sorted(state.replace('_', '[ ]') for state in _PLACES['states']))})(?!\w)"
+_WORD_NAMED: Final = re.compile(
+    rf"(?<!\w)(?:can|could|would|will|did|does|has|should)[ ]{_WORD_NAME}[ ]"
+    rf"(?:(?:pls|please|just|even|ever|still)[ ])?{_DOES}"
+    rf"|(?<!\w)(?:is|was|isnt|isn['’]t|are)[ ]{_WORD_NAME}[ ](?:still[ ]|even[ ])?{_IS}"
+    rf"|{_OPENING}{_WORD_NAME}(?:['’]s|[ ](?:is|was|isnt|isn['’]t|wasnt))[ ](?:still[ ]|so[ ]|also[ ]|not[ ])?{_IS}"
+    rf"|{_OPENING}{_WORD_NAME}[ ](?:cant|can['’]t|couldn['’]?t|didn['’]?t|won['’]?t|wont|doesn['’]?t|never|wants[ ]to"
+    rf"|has[ ]to|needs[ ]to|just|always)[ ]{_DOES}"
+    rf"|(?<!\w)but[ ]{_WORD_NAME}[ ](?:can|cant|can['’]t|did|didn['’]?t|does|doesn['’]?t)(?=[ ]?(?:[.,!?]|$))"
+    rf"|(?<!\w)(?:at|to|from|near|round|in)[ ]{_WORD_NAME}['’]?s[ ](?:place|house|flat|gaff|crib|room"
+    r"|apartment|apt|mums|moms|dads|parents|wedding|party|birthday|bday|funeral|garage|garden|car|desk)(?!\w)"
+    rf"|(?<!\w)hear(?:d|ing)?[ ]from[ ]{_WORD_NAME}(?=[ ](?:yet|again|today|lately|since)(?!\w)|[ ]?(?:[?.!,]|$))",
+    re.I | re.M,
+)
+"""A name that is also a word, where a person acts: "can rose pick up the kids"."""
+
+_TITLE_NAME: Final = rf"({any_of(name.title() for name in WORD_NAMES - {'april', 'may', 'june', 'august'})})"
+_ACTING: Final = (
+    r"(?:got|gets|left|leaves|came|comes|went|goes|never|arrived|arrives|merges|finishes|said|says|told"
+    r"|calls|called)"
+)
+_INSIDE: Final = re.compile(
+    rf"(?<!\w)(?:before|when|after|until|once|if|because|since|while|unless|that|and|but)[ ]"
+    rf"{_TITLE_NAME}[ ]{_ACTING}(?!\w)"
+)
+"""A name with a capital inside a sentence, and a verb of persons."""
+
+_FIRST_OF_TWO: Final = re.compile(rf"\A{_TITLE_NAME}[ ](?:was|is|{_ACTING})(?!\w)")
+_WITH: Final = re.compile(rf"(?<=[a-z][ ])(?:with|from|about)[ ]{_TITLE_NAME}(?=[ ]?(?:[.,!?;]|\Z))")
+
 _OF_PERSONS: Final = frozenset(
     {"reply", "answer", "say", "tell", "text", "phone", "agree", "mention", "apologize", "apologise"}
 )
-_TEAMS: Final = frozenset(
-    {
-        "team",
-        "support",
-        "sales",
-        "service",
-        "customer",
-        "office",
-        "department",
-        "staff",
-        "group",
-        "sent",
-        "the",
-        "please",
-    }
-)
+TEAMS: Final = frozenset({
+    "team", "support", "sales", "service", "customer", "office", "department", "staff", "group", "sent", "the",
+    "please", "noreply", "info", "list", "bot", "notifications", "alerts", "newsletter", "via",
+    "maintainers", "developers", "authors", "project", "foundation",
+})  # fmt: skip
+"""Words in a signature, or beside a mail address, of nobody."""
 
+_CARET_PART: Final = r"(?:[A-Z]{2,24}(?:[ '’-][A-Z]{2,24}){0,3}|[^\W\d_]{2,24}(?:['’-][^\W\d_]{2,24})?)"
+_CARETS: Final = re.compile(
+    rf"(?<![\w^&$])(?!PN )({_CARET_PART}\^{_CARET_PART})(?:\^{{1,3}}[^\W\d_]{{1,24}}\.?){{0,3}}"
+    r"(?:=[^\W\d_]{1,12}\^[^\W\d_]{1,12})?(?!\w)"
+)
+"""A name as DICOM and HL7 write it: "ACHESON^MORAG^J"."""
+
+_CARET_CUE: Final = re.compile(r"(?:name|patient|physician|person|(?-i:PN|PID|NK1))(?!\w).{0,60}\Z|0010", re.I)
+_LOGIN_PAIR: Final = re.compile(
+    r"(?<!\w)(?:(?:log(?:ged)?|sign(?:ed)?)[ -]?(?:in|on)|login|creds|credentials?|account|user/pass)"
+    r"(?:[ ][a-z]{2,14}){0,4}?(?:[ ](?:as|with|using|is|are|use)|:)[ ]([^\s/|,:]{2,64})"
+    r"[ ]?(?:(?:/|\||:|,|and)[ ]?|,?[ ]?(?P<says>(?:with[ ](?:the[ ])?)?(?:password|pass|pw)[ :]{1,2}))"
+    r"([^\s/|,]{3,64}?)(?=[.,;]?(?:\s|\Z))",
+    re.I,
+)
+_FORMED: Final = re.compile(r"(?=\D*\d|[^!$#%&*~^+]*[!$#%&*~^+])(?=[^a-z]*[a-z]).", re.I)
 
 # Words that a match of some patterns needs (`first_pass`).
 _LOGGED_WORD: Final = kind(lambda word: word == "user" or word.endswith(("failed", "accepted", "failure")))
@@ -90,48 +136,77 @@ _NOTE_WORD: Final = kind(frozenset({"todo", "fixme", "xxx", "hack", "note"}))
 _IRISH_WORD: Final = kind(lambda word: word == "o" or word.startswith(("mc", "fitz")))
 _ANSWER_WORD: Final = kind(lambda word: word.startswith("question"))
 _PASS_WORD: Final = kind(frozenset({"pass", "password", "pwd", "pw"}))
+_PAIR_WORD: Final = kind(lambda word: word.startswith(("log", "sign", "cred", "account", "user")))
 _QUESTION_WORD: Final = kind(frozenset({"did", "does", "didn", "didnt", "doesn", "doesnt"}))
+_WILL_WORD: Final = kind(frozenset({"will"}))
+_PRONOUN: Final = kind(frozenset({"i", "u", "you", "he", "she", "we", "me", "my", "his", "her"}))
+_NAME_WORD: Final = kind(frozenset(name + end for name in WORD_NAMES - {"will", "may"} for end in ("", "s")))
 _KIN_WORD: Final = kind(re.compile(_RELATIVE).fullmatch)
 _NUMBER_WORD: Final = kind(frozenset({"number", "no", "nr"}))
+_NEAR: Final = 80
 _FEWEST_DIGITS: Final = 4
 _RUNS_OF_PLACE: Final = 4
 
 
 def find_forms(text: str) -> Iterator[Find]:
     """Yields secrets in fixed phrases."""
+    kinds = kinds_of(text)
     if "\n" in text:
         for match in _SIGNED.finditer(text):
             words = match[1].lower().replace(".", " ").split()
-            if _TEAMS.isdisjoint(words) and any(word not in EVERYDAY or word in WORD_NAMES for word in words):
+            if TEAMS.isdisjoint(words) and any(word not in EVERYDAY or word in WORD_NAMES for word in words):
                 yield *match.span(1), "PERSON"
-    if holds(text, _LOGGED_WORD):
+    if kinds & _LOGGED_WORD:
         yield from find_all(text, "USERNAME", _LOGGED_IN, group=1)
     if "-u" in text:
         yield from ((*match.span(match.lastindex or 0), "USERNAME") for match in _OPTION.finditer(text))
-    if "(" in text and holds(text, _NOTE_WORD):
+    if "(" in text and kinds & _NOTE_WORD:
         yield from find_all(text, "USERNAME", _NOTE, group=1)
-    if holds(text, _IRISH_WORD):
+    if kinds & _IRISH_WORD:
         yield from find_all(text, "PERSON", _IRISH)
-    if holds(text, _ANSWER_WORD):
+    if kinds & _ANSWER_WORD:
         yield from find_all(text, "PASSWORD", _ANSWER, group=1)
     if ">" in text or not text.isascii():
         yield from find_all(text, "PASSWORD", _ARROW, group=1)
-    for match in _LOGIN.finditer(text) if holds(text, _PASS_WORD) else ():
+    for match in _LOGIN.finditer(text) if kinds & _PASS_WORD else ():
         if FUNCTION_WORDS.isdisjoint((match[1].lower(), match[2].lower())):
             yield *match.span(2), "PASSWORD"
-    if holds(text, NUMERIC):
+    for match in _LOGIN_PAIR.finditer(text) if kinds & _PAIR_WORD else ():
+        secret = match[3].lower()
+        if _FORMED.match(secret) or (match["says"] and secret not in FUNCTION_WORDS | COMMON_WORDS):
+            yield *match.span(1), "USERNAME"
+            yield *match.span(3), "PASSWORD"
+    for match in _CARETS.finditer(text) if "^" in text else ():
+        parts = re.findall(r"[^\W\d_]+", match[1].lower())
+        may_be = [part not in WORDS or part in WORD_NAMES for part in parts]
+        is_cued = _CARET_CUE.search(text, max(0, match.start() - _NEAR), match.start()) is not None
+        if any(may_be) if is_cued else all(may_be) and any(map(is_listed, parts)):
+            yield match.start(), match.end(), "PERSON"
+    if kinds & NUMERIC:
         if may_hold_capital(text):
             yield from find_all(text, "ID_NUMBER", _INSURANCE)
-            for match in _LETTERS_FIRST.finditer(text) if holds(text, _NUMBER_WORD) else ():
+            for match in _LETTERS_FIRST.finditer(text) if kinds & _NUMBER_WORD else ():
                 if sum(map(str.isdigit, match[1])) > _FEWEST_DIGITS:
                     yield *match.span(1), "ID_NUMBER"
         if count(text, NUMERIC) >= _RUNS_OF_PLACE:
             yield from find_all(text, "ID_NUMBER", _PLACE)
-    for match in _QUESTION.finditer(text) if holds(text, _QUESTION_WORD) else ():
+    for match in _QUESTION.finditer(text) if kinds & _QUESTION_WORD else ():
         name = match[1].lower()
         is_name = is_listed(name) or (name in WORD_NAMES and match[1][0].isupper())
         if (is_name and match[2] in BASE_VERBS | VERB_FORMS) or (match[2] in _OF_PERSONS and name not in EVERYDAY):
             yield *match.span(1), "PERSON"
-    for match in _KIN.finditer(text) if holds(text, _KIN_WORD) else ():
+    for match in _WORD_NAMED.finditer(text) if kinds & _NAME_WORD else ():
+        name = match[match.lastindex or 0]
+        if name.lower() not in _MASS or (name[0].isupper() and match.start(match.lastindex or 0) > 0):
+            yield *match.span(match.lastindex or 0), "PERSON"
+    if may_hold_capital(text) and kinds & (_NAME_WORD | _WILL_WORD):
+        inside = list(find_all(text, "PERSON", _INSIDE, group=1))
+        if inside:
+            yield from inside
+            yield from find_all(text, "PERSON", _FIRST_OF_TWO, group=1)
+        for match in _WITH.finditer(text):
+            if match[1].lower() not in _MASS and kinds & _PRONOUN:
+                yield *match.span(1), "PERSON"
+    for match in _KIN.finditer(text) if kinds & _KIN_WORD else ():
         if is_listed(match[1].lower()) or match[1].lower() in WORD_NAMES:
             yield *match.span(1), "PERSON"

@@ -6,12 +6,13 @@ name in small letters must be of no dictionary, between a strong cue and a verb.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from typing import Final
 
 from pipelines.policies.detectors.finds import Find, any_of
-from pipelines.policies.detectors.first_pass import NUMERIC, holds, kind
+from pipelines.policies.detectors.first_pass import NUMERIC, kind, kinds_of, may_hold_capital
 from pipelines.policies.detectors.identifiers.beside import is_unknown
 from pipelines.policies.detectors.identifiers.places import CAPITAL, WORD_NAMES, is_listed
 from pipelines.policies.english.known_words import WORDS
@@ -33,6 +34,26 @@ _RELATIVE: Final = re.compile(
 _OF_FAMILY: Final = re.compile(rf"(?<![\w'’-])({NAME_WORD})['’]s[ ]{any_of(_LISTS['family'])}(?!\w)", re.I)
 _TITLED: Final = re.compile(rf"(?<!\w){any_of(_LISTS['called'])}[ ]({NAME_WORD})", re.I)
 _TITLED_SMALL: Final = re.compile(rf"(?<!\w){any_of(_LISTS['called'])}[ ]([a-zß-öø-ÿ]{{3,20}})(?!\w)")
+_IT_IS: Final = r"(?:it['’]?s|tis|this[ ]is)(?:[ ]me)?[ ]([^\W\d_]{2,12})"
+_NEWS: Final = re.compile(
+    rf"(?<!\w)(?:{_IT_IS}(?=[ ,.!]{{1,3}}(?:btw[ ]|(?:i[ ])?(?:got|have)[ ])?"
+    r"(?:(?:a|my)[ ])?(?:new|old|lost|changed|here|save[ ]my)(?!\w))"
+    r"|([^\W\d_]{2,12})[ ]here(?=[ ,.!]{1,3}(?:(?:a|my|got|on)[ ]){0,2}new[ ])"
+    r"|(?:new[ ](?:number|phone|nr|sim)|(?:text|call|ring|hit|msg)[ ]me(?:[ ](?:back|up))?)[^\n]{0,20}?"
+    rf"[ ]{_IT_IS}(?=[ ](?:lol|btw|x+|xo)(?!\w)|[ .!]{{0,3}}(?:\n|\Z)))",
+    re.I,
+)
+"""Somebody who writes from a new phone: "its dre new number"."""
+
+_SURNAME: Final = r"(?:(?:VAN|DE|DER|VON|EL|AL)[ ]){0,2}[A-Z][A-Z'’-]{2,24}"
+_PAID: Final = re.compile(
+    rf"(?<!\w)(?:{'|'.join(sorted(_LISTS['payments']))})"
+    r"(?:[ ](?:PAYMENTS?|CREDIT|TRANSFER|PAID|RECEIVED|SENT|IN|OUT)){0,2}(?:[ ](?:FROM|TO|BY))?"
+    rf"[ ](?:(?:MR|MRS|MS|MISS|DR)[ ])?((?:[A-Z][ ]){{1,3}}{_SURNAME}"
+    rf"|{_SURNAME}(?:[ ][A-Z](?!\w)(?:[ ]&(?=[ ][A-Z](?!\w)))?){{1,4}})(?!\w)"
+)
+"""A surname with initials on a bank statement in capitals: "FASTER PAYMENT FROM E BLENKINSOP"."""
+
 _CALLING: Final = re.compile(
     rf"(?<!\w)(?:this[ ]is|it['’]?s|i['’]?m|i[ ]am)[ ]({_NAME})(?=[ ](?:again|here|speaking|calling)(?!\w))"
     r"|(?<!\w)(?:hi|hiya|hello|hey|morning|afternoon|evening)[ ,]{1,2}(?:there[ ,]{1,2})?"
@@ -51,6 +72,15 @@ _CODE_OF_LOCK: Final = re.compile(
     r"(?<!\w)(?:code|pin)(?:[ ]is)?[ :]{1,2}(\d{4,8}#?)(?!\w)",
     re.I,
 )
+_ATTENDED: Final = re.compile(
+    rf"(?<![\w/])(?:(pts?|patient)\.?|{any_of(_LISTS['attended'])})[ ]([^\W\d_]{{3,20}}(?:['’-][^\W\d_]{{2,20}})?)"
+    rf"(?=[ ](?:c/o|{'|'.join(sorted(_LISTS['attends']))})(?!\w)|,?[ ]\(?\d{{1,3}}[ ]?(?:[FMyY\)]|(?i:years))"
+    r"|[ ](?:and|w/|with|at|home)(?!\w))",
+    re.I,
+)
+"""Who is served or treated, a name, and what such a person does, or the person's age."""
+
+_ADJECTIVE: Final = ("nt", "ed", "ing", "ic", "ile", "al", "ous", "ive", "ble", "oid", "ary", "ly", "s")
 _NUMBERED: Final = re.compile(
     rf"(?<!\w){any_of(_LISTS['numbered'])}[ ](?:no\.?[ ]?|#)?\d{{1,4}}(?:,[ ]|[ ]\(|:[ ]|[ ][-–][ ])({_NAME})", re.I
 )
@@ -93,48 +123,83 @@ _FAMILY_WORD: Final = kind(_LISTS["family"])
 _TITLED_WORD: Final = kind(_LISTS["called"])
 _CALLING_WORD: Final = kind(frozenset({"again", "here", "speaking", "calling"}))
 _NUMBERED_WORD: Final = kind(_LISTS["numbered"])
+_ATTENDED_WORD: Final = kind(_LISTS["attended"] | {"pt", "pts", "patient"})
+_NEW_WORD: Final = kind(
+    frozenset({"new", "old", "lost", "changed", "text", "call", "ring", "hit", "msg", "here", "save"})
+)
+_NEWS_WORD: Final = kind(frozenset({"its", "it", "this", "tis", "here"}))
+_PAID_WORD: Final = kind(frozenset(payment.split()[-1].lower() for payment in _LISTS["payments"]))
 _ROLE_WORD: Final = kind(_LISTS["roles"])
 _MEANT_WORD: Final = kind(_LISTS["meant_for"])
 _ASK_WORD: Final = kind(frozenset({"ask"}))
 _GREETING_WORD: Final = kind(frozenset({"hi", "hiya", "hello", "hey", "dear", "good"}))
 _CODE_WORD: Final = kind(frozenset({"code", "pin"}))
 _TITLE_OF_FLIGHT: Final = kind(lambda word: word.endswith(("mr", "mrs", "ms", "miss", "mstr", "chd", "inf", "dr")))
+_CLOSING_WORD: Final = kind(
+    frozenset({"regards", "rgds", "cheers", "thanks", "thx", "you", "best", "love", "ta", "yours"})
+)
+_DASH: Final = re.compile(r"[\n.!?)\]][ \t\n]{0,4}[-–—~]")
+"""A signature has such a dash before it, or a word of the kind above."""
+
+_PATTERNS: Final = (
+    (_RELATIVE, _RELATIVE_WORD),
+    (_OF_FAMILY, _FAMILY_WORD),
+    (_TITLED, _TITLED_WORD),
+    (_CALLING, _CALLING_WORD),
+    (_NUMBERED, _NUMBERED_WORD),
+    (_ROLE, _ROLE_WORD),
+    (_MEANT_FOR, _MEANT_WORD),
+    (_ASK_FOR, _ASK_WORD),
+    (_GREETED, _GREETING_WORD),
+)
+_ANY_WORD: Final = functools.reduce(int.__or__, (word for _, word in _PATTERNS))
 
 
 def find_introduced(text: str) -> Iterator[Find]:
     """Yields names after words of kinship and roles, in signatures, headers of chats, and lists of passengers."""
-    for pattern, word in (
-        (_RELATIVE, _RELATIVE_WORD),
-        (_OF_FAMILY, _FAMILY_WORD),
-        (_TITLED, _TITLED_WORD),
-        (_CALLING, _CALLING_WORD),
-        (_NUMBERED, _NUMBERED_WORD),
-        (_ROLE, _ROLE_WORD),
-        (_MEANT_FOR, _MEANT_WORD),
-        (_ASK_FOR, _ASK_WORD),
-        (_GREETED, _GREETING_WORD),
-    ):
-        for match in pattern.finditer(text) if holds(text, word) else ():
+    kinds = kinds_of(text)
+    for pattern, word in _PATTERNS if kinds & _ANY_WORD else ():
+        for match in pattern.finditer(text) if kinds & word else ():
             yield from _names(match)
-    for match in _TITLED_SMALL.finditer(text) if holds(text, _TITLED_WORD) else ():
+    for match in _TITLED_SMALL.finditer(text) if kinds & _TITLED_WORD else ():
         if is_listed(match[1]):
             yield *match.span(1), "PERSON"
-    for match in _CODE_OF_LOCK.finditer(text) if holds(text, _CODE_WORD) and holds(text, NUMERIC) else ():
+    for match in _ATTENDED.finditer(text) if kinds & _ATTENDED_WORD else ():
+        if _is_attended(match, text):
+            yield *match.span(2), "PERSON"
+    for match in _NEWS.finditer(text) if kinds & _NEW_WORD and kinds & _NEWS_WORD else ():
+        name = match[match.lastindex or 0].lower()
+        if name not in WORDS and name not in _LISTS["no_names"] and (is_listed(name) or not name.endswith(_ADJECTIVE)):
+            yield *match.span(match.lastindex or 0), "PERSON"
+    for match in _PAID.finditer(text) if may_hold_capital(text) and kinds & _PAID_WORD else ():
+        if any(len(word) > 1 and word not in WORDS for word in match[1].lower().split()):
+            yield *match.span(1), "PERSON"
+    for match in _CODE_OF_LOCK.finditer(text) if kinds & _CODE_WORD and kinds & NUMERIC else ():
         yield *match.span(1), "CODE"
-    last = text.rstrip()[-1:]
-    if last.isalpha() or last == ".":
-        signed = _SIGNED.search(text, max(0, len(text) - _END))
+    last, end = text.rstrip()[-1:], max(0, len(text) - _END)
+    if (last.isalpha() or last == ".") and (kinds & _CLOSING_WORD or _DASH.search(text, end) is not None):
+        signed = _SIGNED.search(text, end)
         if signed is not None and _BULLET.search(text, max(0, signed.start() - _NEAR), signed.start()) is None:
             yield from _names(signed)
     if "\n" in text and "." in text:
         for match in _INITIALED.finditer(text):
             yield from _names(match)
-    if "\n" in text and ":" in text and holds(text, NUMERIC):
+    if "\n" in text and ":" in text and kinds & NUMERIC:
         for match in _HEADER.finditer(text):
             yield from _names(match)
-    for match in _FLYING.finditer(text) if "/" in text and holds(text, _TITLE_OF_FLIGHT) else ():
+    for match in _FLYING.finditer(text) if "/" in text and kinds & _TITLE_OF_FLIGHT else ():
         if any(word not in WORDS for word in re.split("[/ ]", match[1].lower())):
             yield match.start(), match.end(), "PERSON"
+
+
+def _is_attended(match: re.Match[str], text: str) -> bool:
+    """Returns true for a name after a role. In small letters it is no adjective, and stands after "pt"."""
+    name = match[2].lower()
+    if is_listed(name):
+        return True
+    if not is_unknown(name) or (not match[1] and match[2].islower()):
+        return False
+    return match[2].istitle() or (not name.endswith(_ADJECTIVE) and (match[2].islower() or text.isupper()))
 
 
 def _names(match: re.Match[str]) -> Iterator[Find]:

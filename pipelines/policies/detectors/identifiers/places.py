@@ -41,7 +41,7 @@ _PRONOUNS: Final = frozenset({"he", "she", "it", "they", "i", "we", "you", "his"
 _GREETINGS: Final = frozenset({"thanks", "cheers", "hi", "hey", "hello", "dear"})
 _NOUNS: Final = _LISTS["asks_nouns"]
 _KIN: Final = _LISTS["kin"]
-_COMING: Final = frozenset({"came", "comes", "left", "helped", "stayed", "moved", "arrived", "lived", "lives"})
+_COMING: Final = frozenset({"came", "comes", "left", "helped", "stayed", "moved", "arrived", "lived", "lives", "broke"})
 """Verbs of seasons, months and things, too."""
 
 _PARTICLES: Final = _LISTS["particles"]
@@ -67,6 +67,24 @@ _SPOKEN: Final = re.compile(
     r"|it['’]?s|that['’]?s|there|let|not|oh|great|nice|cool|brb|well|so|but|and)\b",
     re.I,
 )
+_CHATTED: Final = re.compile(
+    r">[ ](?:hi|hello|hey|hiya|yo|good|i|i['’]?m|im|i['’]?ve|my|we|you|u|ur|any(?:one)?|thanks|thank|thx|ty|yes"
+    r"|yeah|yep|yup|no|nope|ok|okay|k|sure|np|lol|haha|sorry|what|why|how|who|where|oh|great|nice|cool|brb|afk|morning|night"
+    r"|gn|wb|bye|it['’]?s|that['’]?s|\w{2,20}:|@\w{2,20})(?!\w)",
+    re.I,
+)
+_TAGS: Final = _LISTS["tags"] | word_lists("ordinary")["technical"]
+_EVENT: Final = re.compile(
+    r"(?:^|(?P<mark>-!-|\*\*\*|-->|<--|[→←]|^[ ]?\*)[ ]|(?<=[\])\d][ ]))(?P<nick>[^\W\d_][\w|`-]{1,30})"
+    r"[ ](?:[\[(][^\s\])]{1,80}[\])][ ])?(?:has[ ])?(?:joined|left|quit|parted"
+    r"|is[ ]now[ ]known[ ]as[ ](?P<new>[\w|`-]{2,31})|set[ ]the[ ](?:channel[ ])?(?:topic|purpose|description)"
+    r"|was[ ]kicked)"
+    r"(?P<room>[ ](?:the[ ])?(?:channel|room|server|group|chat|call|meeting|[#&(])|[ ]to:)?",
+    re.M | re.I,
+)
+"""Somebody who enters or leaves a room of a chat."""
+
+_EVENT_WORD: Final = kind(frozenset({"joined", "left", "quit", "parted", "known", "topic", "purpose", "kicked"}))
 CAPITAL: Final = r"(?-i:[^\W\d_a-zß-öø-ÿ])"
 """A pattern of a letter that is not small, in other scripts any letter."""
 
@@ -131,6 +149,12 @@ def find_placed(text: str, words: Sequence[re.Match[str]], lower: Sequence[str])
                 accepted_verb = after = verb
     if ":" in text or "<" in text:
         yield from _speakers(text)
+    for match in _EVENT.finditer(text) if holds(text, _EVENT_WORD) else ():
+        is_marked = match["mark"] is not None and (match["mark"].strip() != "*" or "quit" in match[0])  # no bullet
+        if (is_marked or match["room"] or match["new"]) and match["nick"].lower() not in EVERYDAY:
+            yield *match.span("nick"), "USERNAME"
+            if match["new"]:
+                yield *match.span("new"), "USERNAME"
     if ", " in text:
         yield from _surnames_first(text)
     for match in _THANKED.finditer(text) if holds(text, _THANKS_WORD) else ():
@@ -296,12 +320,12 @@ def _speakers(text: str) -> Iterator[Find]:
         if match["time"] is not None:
             is_name = is_known or is_new
         elif group == "inside":
-            continue
+            is_name = is_new and name.lower() not in _TAGS and "</" not in text and _CHATTED.search(text) is not None
         else:
             is_spoken = _SPOKEN.match(text, match.end() - 1) is not None
             is_name = (is_known and all(part not in EVERYDAY for part in parts)) or (is_new and is_spoken)
         if is_name:
-            yield *match.span(group), "PERSON"
+            yield *match.span(group), "PERSON" if group == "name" else "USERNAME"
 
 
 def _surnames_first(text: str) -> Iterator[Find]:

@@ -8,7 +8,7 @@ from typing import Final
 
 from pipelines.policies.detectors.finds import Find
 from pipelines.policies.detectors.identifiers.abroad import find_announced_abroad
-from pipelines.policies.detectors.identifiers.announced import CUES, find_announced
+from pipelines.policies.detectors.identifiers.announced import CUES, find_announced, find_dates_and_ages
 from pipelines.policies.detectors.identifiers.beside import find_beside
 from pipelines.policies.detectors.identifiers.codes import find_codes, find_letter_codes, find_numbers, find_plates
 from pipelines.policies.detectors.identifiers.contacts import find_contacts, find_pages, find_spelled_mail
@@ -33,7 +33,7 @@ from pipelines.policies.protocol import NamedPolicy, Sentence, Span
 
 _RANKED: Final = (
     *("SECRET_KEY", "PASSWORD", "IBAN_CODE", "CREDIT_CARD", "EMAIL_ADDRESS", "IP_ADDRESS", "MAC_ADDRESS"),
-    *("DATE_OF_BIRTH", "LICENSE_PLATE", "PHONE_NUMBER", "PERSON", "USERNAME", "CODE", "ID_NUMBER"),
+    *("DATE_OF_BIRTH", "AGE", "LICENSE_PLATE", "PHONE_NUMBER", "PERSON", "USERNAME", "CODE", "ID_NUMBER"),
 )
 """Labels from the most to the least certain. Of several labels for the same characters, the first counts."""
 
@@ -89,6 +89,7 @@ def _all(text: str) -> Iterator[Find]:
     if "=?" in text:
         yield from find_encoded(text)
     yield from find_letter_codes(text, words)
+    yield from find_dates_and_ages(text)
     if not CUES.isdisjoint(lower):
         yield from find_announced(text)
     if not _KEY_WORDS.isdisjoint(lower):

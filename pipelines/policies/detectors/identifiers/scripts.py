@@ -47,6 +47,21 @@ _PARTICLES: Final = frozenset({
 })  # fmt: skip
 
 
+_OTHER_WORD: Final = rf"[^\W\d_\x00-\u024f](?:[^\W\d_\x00-\u024f]|[{_MARKS}]){{0,30}}"
+_IN_ENGLISH: Final = re.compile(
+    r"(?<!\w)(?:(?:reserv|book|table|room|regist|order|appoint|parcel|ticket|account|file)[a-z]{0,6}[^.!?\n]{0,20}?"
+    r"[ ]under|under[ ]the[ ]name|belong(?:s|ed|ing)?[ ]to|(?:signed|paid|sent|written|reported)[ ]by"
+    r"|(?:speak|spoke|talked)[ ](?:to|with)|met(?:[ ]with)?|ask|asked|tell|told|contact(?:[ ]person)?(?:[ ]is)?|called"
+    r"|emailed|account[ ]of|name[ ]of|made[ ]out[ ]to|(?:addressed|delivered|handed)[ ]to"
+    r"|(?:held|booked|booking|reservation|package|parcel|letter)[ ]for|colleague|friend|boss|wife|husband|brother"
+    r"|sister|neighbou?r|mrs?|ms|dr|prof)\.?[ ]{1,2}"
+    rf"({_OTHER_WORD}(?:[ ・·]{_OTHER_WORD}){{0,2}})(?=[ ]?(?:[.,!?;:)\n]|['’]s|\Z)|[ ](?:for|to|at|on|in|and|is|was"
+    r"|has|had|will|about|please|pls|before|after|left|yesterday|today|tomorrow|tonight|again|by|from|who|when|if|he|she"
+    r"|the|with|said|says)(?!\w))",
+    re.I,
+)
+"""A name in another script inside English text."""
+
 _CUE_WORD: Final = kind(longest_runs(frozenset(cue.replace("_", " ") for cue in _LISTS["cues"])))
 
 
@@ -58,6 +73,8 @@ def find_names_in_scripts(text: str) -> Iterator[Find]:
             yield cue.end(), end, "PERSON"
     if text.isascii():
         return
+    for match in _IN_ENGLISH.finditer(text):
+        yield *match.span(1), "PERSON"
     for match in _HAN_CUE.finditer(text):
         yield *match.span(1), "PERSON"
     for match in _HAN_TITLE.finditer(text):

@@ -22,6 +22,7 @@ MIN_DIGITS: Final = 7
 MAX_DIGITS: Final = 20
 
 _SPACE: Final = "[ \u00a0\u2007\u2009\u202f]"
+_DIGIT: Final = re.compile(r"\d")
 _TIGHT: Final = re.compile(r"\d+(?:[-/.:,‐‑–]\d+)*")
 _GROUPS: Final = re.compile(rf"[+(]{{0,2}}\d+(?:(?:[-/.:,‐‑–]|[)]?{_SPACE}?[(]?)\d+)*")
 _NAME: Final = re.compile(
@@ -41,7 +42,7 @@ def made_whole(sentence: Sentence, finds: Sequence[Span], policy: str) -> list[S
         for token in range(find.start_token, find.end_token):
             labels[token] = labels[token] or find.label
     grown: list[Span] = []
-    num_digits = sum(map(str.isdigit, text)) if None in labels else 0  # nothing is masked in part if all is masked
+    num_digits = len(_DIGIT.findall(text)) if None in labels else 0  # nothing is masked in part if all is masked
     if num_digits:
         grown += _grown(sentence, labels, list(_TIGHT.finditer(text)), policy)
     if num_digits > MIN_DIGITS:

@@ -67,6 +67,11 @@ def real(value: Any, num_digits: int = 4, *, upper: bool = False, lower: bool = 
     return power if mantissa == "1" else f"{mantissa} × {power}"
 
 
+def upper_bound(value: Any) -> str:
+    """An upper bound to three significant digits, rounded up, or `NOT_MEASURED`."""
+    return real(value, 3, upper=True)
+
+
 def coarse(value: Any, num_digits: int, direction: Direction = "nearest") -> float | None:
     """A number rounded to ``num_digits`` significant digits; None for what is no number.
 

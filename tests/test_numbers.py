@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.report.numbers import NOT_MEASURED, coarse, count, percent, plain, real
+from pipelines.numbers import NOT_MEASURED, coarse, count, percent, plain, real
 
 _SUPERSCRIPTS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 
