@@ -32,7 +32,7 @@ _SAID: Final = {
     "reproduced": "hold here",
     "partly": "hold in part",
     "not": "do not hold",
-    "not run here": "were not run here",
+    "not run here": "did not run here",
     "not possible here": "cannot be tried here",
 }
 HEAD: Final = """# The papers' tables beside ours

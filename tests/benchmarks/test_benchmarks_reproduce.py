@@ -326,7 +326,7 @@ def test_the_page_shows_means_intervals_and_verdicts(tmp_path, patch):
     (tmp_path / "jft.md").write_text(f"# JFT\n\nIt is {{{low}}}, or {{{to_come}}} ([how](a.md)).\n", "utf-8")
     text = shown(tmp_path)
     assert "# JFT\n\nIt is 101, or (not run here) ([how](../a.md)).\n" in text
-    assert "Of 3 claims 1 hold here, 2 were not run here." in text
+    assert "Of 3 claims 1 hold here, 2 did not run here." in text
     assert "| low | 27.05 perplexity | 10.05 (9.926 to 10.17) a token, 101 a word | 3 of 3 | reproduced |" in text
     assert "| high | 27.05 perplexity | 404 (394.1 to 413.9) a word | 3 of 3 | reproduced |" in text
     assert "| alone | 27.05 perplexity | 30.15 (29.78 to 30.52) a token, 909 a word | 3 of 3 | not compared: " in text
