@@ -73,6 +73,7 @@ def test_technical_text_has_no_mask(kind: str, text: str) -> None:
         ("My uuid is 4f1c2b3a-9d8e-4c7b-a6f5-0123456789ab.", "4f1c2b3a"),
         ("6.5243793057, 3.3792057812", "6.5243793057"),
         ("RUT 12.345.678-5", "12.345.678-5"),
+        ("Hola, mi rut es 15.482.377-k y no puedo entrar", "15.482.377-k"),
         ("Regarding Q6R01P4: where is it?", "Q6R01P4"),
         ("pw is still Arm1962!, nothing changed", "Arm1962!"),
         ("account 12 500 000 was closed", "500 000"),

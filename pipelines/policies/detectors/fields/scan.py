@@ -185,9 +185,12 @@ def _key_before(text: str, at: int) -> tuple[frozenset[str], str | None]:
         return frozenset(), None
     words: list[str] = []
     for token in reversed(_TOKEN.findall(before.rstrip("])*"))):
-        if not (token[0].isalnum() or token[0] in "_$-") or len(words) == 4:
+        word = token.lstrip("'’")  # -H 'Authorization: …'
+        if not word or not (word[0].isalnum() or word[0] in "_$-") or len(words) == 4:
             break
-        words.append(token)
+        words.append(word)
+        if word != token:
+            break
     if not words:
         return frozenset(), None
     kinds, number = kinds_of_words(words[::-1])

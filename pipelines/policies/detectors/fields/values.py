@@ -118,6 +118,9 @@ def is_value(value: str) -> bool:
 
 def _header(text: str, field: Field) -> Iterator[Find]:
     """Yields the credentials of an ``Authorization`` header, without the scheme."""
+    if field.style != "quoted":  # credentials of base64 end in "=", which looks like the name of the next field
+        end = text.find("\n", field.start)
+        field = field._replace(end=min(len(text) if end < 0 else end, field.start + _MAX_COOKIES))
     value = text[field.start : field.end]
     scheme = _SCHEME.match(value)
     start = field.start + (scheme.end() if scheme is not None and scheme[1].lower() in _SCHEMES else 0)
@@ -175,7 +178,7 @@ def _secret(text: str, field: Field) -> Iterator[Find]:
             yield first + text[first:end].index(rest), min(end, stop + 1 + len(rest)), label
         return
     formed = any(map(str.isdigit, word)) or (any(map(str.isupper, word[1:])) and any(map(str.islower, word)))
-    if field.style == "=" or formed or not rest:
+    if field.style == "=" or formed or not rest or rest[0] in "'\"":
         is_code = field.style == "= " and not formed and ("_" in word or field.key == word)
         if not is_code:
             yield first, first + len(word), label
