@@ -53,7 +53,7 @@ _PACKAGED: Final = re.compile(
     r"|(?<![\w.,/@-])(?:[0-9]:)?[0-9]{1,2}(?:\.[0-9]{1,2}){1,2}\.[0-9]{1,3}-[0-9]{1,2}(?:\.[0-9]{1,2})?"
     r"(?:[+~][a-z0-9.]{1,16}){0,2}(?![\w@/]|-\w|\.[0-9])"
 )
-"""A version of a package, with what a distribution adds: "1:3.6.2-1+deb12u5". "12.678.579-k" is a Chilean tax number."""
+"""A version of a package, with what a distribution adds: "1:3.6.2-1+deb12u5". "12.678.579-k" is a tax number."""
 
 _REVISED: Final = re.compile(r"(?<![\w.,/@-])[0-9]{1,3}\.[0-9]{1,3}-[0-9]{1,2}(?![\w@/-]|\.[0-9])")
 """A version of a package with its revision. Elsewhere it may be a time: "10.30-12"."""
