@@ -120,7 +120,7 @@ def test_models_of_a_comparison_are_composed_and_the_claim_says_that_it_was_a_ch
     for assumptions in (claim["assumptions"], claim["together"]["assumptions"]):
         (said,) = [text for text in assumptions if text.startswith("models that were compared with this one")]
         assert "chosen in its place: 2." in said
-        assert "those of this model alone do not" in said
+        assert "The figures of this model alone do not" in said
     alone = build("crt", [release("crt", 2)])
     assert not any("models that were compared" in text for c in alone["claims"] for text in c["assumptions"])
 
