@@ -20,7 +20,6 @@ from typing import Any, Final
 
 import phonenumbers
 import regex
-import tldextract
 from phonenumbers import phonenumberutil
 from presidio_analyzer import AnalyzerEngine, EntityRecognizer, Pattern, PatternRecognizer, RecognizerResult
 from presidio_analyzer.context_aware_enhancers import LemmaContextAwareEnhancer
@@ -32,6 +31,7 @@ from spacy.tokens import Span as DocSpan
 
 from pipelines.errors import ConfigError
 from pipelines.language import load_pipeline
+from pipelines.policies.english.code import site_parser
 from pipelines.policies.options import LABEL_PATTERN
 
 Found = tuple[str, int, int, float]
@@ -303,8 +303,6 @@ def make_analyzer(model: str, needs: frozenset[str], language: str, recognizers:
     Raises:
         ConfigError: a recogniser of the caller cannot be imported or made, or Presidio does not support the language.
     """
-    # Without a cache folder and an address, it can use only the suffix list of its package.
-    extract = tldextract.TLDExtract(cache_dir=None, suffix_list_urls=())
 
     class OfflineEmailRecognizer(EmailRecognizer):  # type: ignore[misc]
         """Presidio's recogniser, with domains checked against the suffix list of the package only."""
@@ -313,7 +311,7 @@ def make_analyzer(model: str, needs: frozenset[str], language: str, recognizers:
         PATTERNS = (Pattern("Email (Medium)", _MAIL, 0.5),)
 
         def validate_result(self, pattern_text: str) -> bool:
-            return bool(extract(pattern_text).fqdn)
+            return bool(site_parser()(pattern_text).fqdn)
 
     class LinearUrlRecognizer(UrlRecognizer):  # type: ignore[misc]
         """Presidio's recogniser, which looks for a host only where one can begin."""

@@ -168,9 +168,14 @@ def is_no_site(find: str) -> bool:
 
 @functools.cache
 def _suffixes() -> frozenset[str]:
-    """Returns the last parts of names of sites, from the list that the package ``tldextract`` holds."""
-    extract = tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None)
-    return frozenset(suffix.rpartition(".")[2] for suffix in extract.tlds)
+    """Returns the last parts of names of sites."""
+    return frozenset(suffix.rpartition(".")[2] for suffix in site_parser().tlds)
+
+
+@functools.cache
+def site_parser() -> tldextract.TLDExtract:
+    """Returns the parser of names of sites. Without a cache folder and an address, it has only its package's list."""
+    return tldextract.TLDExtract(cache_dir=None, suffix_list_urls=())
 
 
 def has_listed_name(find: str) -> bool:

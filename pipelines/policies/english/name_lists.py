@@ -13,10 +13,12 @@ from pipelines.policies.english.word_lists import word_lists
 
 _PART: Final = re.compile(r"[^\W\d_a-z]+(?![a-z])|[^\W\d_]?[a-zß-ÿ]+")
 _SHORT: Final = 2
+PROGRAMS: Final = word_lists("rows")["programs"] | word_lists("ordinary")["programs"]
+"""Words that tell of programs, and names of programs."""
+
 _OF_CODE: Final = (
-    word_lists("rows")["programs"]
+    PROGRAMS
     | word_lists("ordinary")["technical"]
-    | word_lists("ordinary")["programs"]
     | word_lists("technical")["modules"]
     | word_lists("technical")["code"]
 )

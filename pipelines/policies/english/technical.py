@@ -12,7 +12,7 @@ from typing import Final
 
 from pipelines.policies.english.cues import CUE_NEXT
 from pipelines.policies.english.known_words import is_word, runs_of
-from pipelines.policies.english.name_lists import names_somebody
+from pipelines.policies.english.name_lists import PROGRAMS, names_somebody
 from pipelines.policies.english.nobody import row_of
 from pipelines.policies.english.word_lists import word_lists
 
@@ -123,7 +123,10 @@ _JOINED: Final = re.compile(r"(?:\.|::|->)[A-Za-z_$]")
 _ABBREVIATED: Final = re.compile("[0-9a-f]{7,12} (?=[A-Z])")
 """A commit before its title."""
 
-_FIELDS: Final = frozenset[str]().union(*word_lists("fields").values()) | _ROWS["columns"]
+FIELDS: Final = frozenset[str]().union(*word_lists("fields").values())
+"""Names of fields in small letters, without marks."""
+
+_COLUMNS: Final = FIELDS | _ROWS["columns"]
 _OF_USERS: Final = frozenset({"user", "users", "u", "profile"})
 _ARGUMENT: Final = re.compile("[(<].*")
 _JOINT: Final = re.compile(r"\.|::|->")
@@ -265,7 +268,7 @@ def _is_public_path(path: str, *, is_absolute: bool) -> bool:
 
 def _is_plain(word: str) -> bool:
     lower = word.lower()
-    return len(word) == 1 or lower in _ROWS["programs"] or lower in _ORDINARY["programs"] or is_word(word)
+    return len(word) == 1 or lower in PROGRAMS or is_word(word)
 
 
 def _is_public_page(host: str, path: str) -> bool:
@@ -280,7 +283,7 @@ def _is_public_page(host: str, path: str) -> bool:
 def _is_header(line: str) -> bool:
     """Returns true for a line that holds only names of columns, of which two are known ones."""
     cells = [cell.strip(" |").lower() for cell in _CELL.findall(line) if cell.strip(" |")]
-    known = [cell.replace("_", "") in _FIELDS for cell in cells]
+    known = [cell.replace("_", "") in _COLUMNS for cell in cells]
     return sum(known) > 1 and all(
         is_known or all(is_word(word) for word in cell.split("_") if word)
         for is_known, cell in zip(known, cells, strict=True)

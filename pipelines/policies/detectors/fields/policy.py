@@ -8,7 +8,7 @@ from typing import Final
 from pipelines.policies.detectors.fields.announced import find_announced
 from pipelines.policies.detectors.fields.commands import find_in_commands
 from pipelines.policies.detectors.fields.scan import Field, find_fields, find_names, find_rows
-from pipelines.policies.detectors.fields.values import end_of_cookies, judge, judge_row
+from pipelines.policies.detectors.fields.values import end_of_header, judge, judge_row
 from pipelines.policies.detectors.finds import Find, Range
 from pipelines.policies.protocol import NamedPolicy, Sentence, Span
 
@@ -42,7 +42,7 @@ def _all(text: str) -> Iterator[Find]:
         if field.start >= done:
             yield from judge(text, field)
             if "cookie" in field.kinds:
-                done = end_of_cookies(text, field)
+                done = end_of_header(text, field)
     yield from find_announced(text)
     yield from find_in_commands(text)
     if text.count(",") >= _FEW or text.count(";") >= _FEW or "|" in text or "\t" in text or "<t" in text:

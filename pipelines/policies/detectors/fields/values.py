@@ -40,7 +40,7 @@ _CODE: Final = re.compile(r"[(\[{]|[A-Za-z_]\w{0,40}(?:\.[A-Za-z_]\w{0,40}){1,5}
 _LITERAL: Final = re.compile(r"[$%]\{|\$\(|\{\{|[<%]|\$[A-Z_]{2,}$|\*+$|x{3,}$|\.{3}", re.I)
 _PLAIN: Final = COMMON_WORDS | FUNCTION_WORDS
 _PASSWORDS: Final = re.compile(r"pass|pwd|senha|clave|parol|kenn|losen|pin$|mdp", re.I)
-_MAX_COOKIES: Final = 4_000
+_MAX_HEADER: Final = 4_000
 _MAX_PHRASE: Final = 24
 _MAX_PASSWORD: Final = 5
 _ENDS: Final = ".!?,;:"
@@ -119,8 +119,7 @@ def is_value(value: str) -> bool:
 def _header(text: str, field: Field) -> Iterator[Find]:
     """Yields the credentials of an ``Authorization`` header, without the scheme."""
     if field.style != "quoted":  # credentials of base64 end in "=", which looks like the name of the next field
-        end = text.find("\n", field.start)
-        field = field._replace(end=min(len(text) if end < 0 else end, field.start + _MAX_COOKIES))
+        field = field._replace(end=end_of_header(text, field, "\n"))
     value = text[field.start : field.end]
     scheme = _SCHEME.match(value)
     start = field.start + (scheme.end() if scheme is not None and scheme[1].lower() in _SCHEMES else 0)
@@ -134,15 +133,15 @@ def _header(text: str, field: Field) -> Iterator[Find]:
         yield start, end, "SECRET_KEY"
 
 
-def end_of_cookies(text: str, field: Field) -> int:
-    """Returns the end of a header of cookies: that of its line or its string, or a bound."""
-    stop = min(len(text), field.start + _MAX_COOKIES)
+def end_of_header(text: str, field: Field, marks: str = '\n"') -> int:
+    """Returns the end of the value of a header: the first of some marks, that of its string, or a bound."""
+    stop = min(len(text), field.start + _MAX_HEADER)
     stop = min(stop, field.end) if field.style == "quoted" else stop
-    return min([stop, *(at for mark in '\n"' if (at := text.find(mark, field.start, stop)) >= 0)])
+    return min([stop, *(at for mark in marks if (at := text.find(mark, field.start, stop)) >= 0)])
 
 
 def _cookies(text: str, field: Field) -> Iterator[Find]:
-    for cookie in _COOKIE.finditer(text, field.start, end_of_cookies(text, field)):
+    for cookie in _COOKIE.finditer(text, field.start, end_of_header(text, field)):
         if cookie[1].lower() not in _ATTRIBUTES and is_value(cookie[2]) and len(cookie[2]) > 3:
             yield *cookie.span(2), "SECRET_KEY"
 

@@ -15,8 +15,9 @@ from pipelines.policies.detectors.finds import Find
 from pipelines.policies.detectors.first_pass import NUMERIC, count, holds, kind, may_hold_capital
 from pipelines.policies.english.common_words import COMMON_WORDS, UNITS
 from pipelines.policies.english.known_words import is_word
-from pipelines.policies.english.name_lists import names_somebody
+from pipelines.policies.english.name_lists import PROGRAMS, names_somebody
 from pipelines.policies.english.spoken_numbers import MIN_ITEMS, find_spoken_numbers, is_item
+from pipelines.policies.english.technical import FIELDS
 from pipelines.policies.english.word_lists import word_lists
 
 _LISTS: Final = word_lists("identifiers")
@@ -46,8 +47,6 @@ _ENOUGH: Final = 6
 
 _PIECE: Final = re.compile(r"\S+")
 _CONSONANTS: Final = re.compile("[b-df-hj-np-tv-z]+", re.I)
-_PROGRAMS: Final = word_lists("rows")["programs"] | word_lists("ordinary")["programs"]
-_FIELDS: Final = frozenset[str]().union(*word_lists("fields").values())
 _LONG_PART: Final = 3
 _MAX_BARE: Final = 40
 _MAX_PIECES: Final = 5
@@ -128,12 +127,10 @@ def _kind_of_chunk(chunk: str) -> str | None:
     pieces = re.split(r"[-–_/#]", chunk)
     if "_" in chunk:
         words = [piece.lower() for piece in pieces if piece]
-        is_prose = all(word in COMMON_WORDS for word in words) or "".join(words) in _FIELDS
-        is_prose = is_prose or (
-            not _PROGRAMS.isdisjoint(words) and all(word in _PROGRAMS or is_word(word) for word in words)
-        )
+        is_prose = all(word in COMMON_WORDS for word in words) or "".join(words) in FIELDS
+        is_of_program = not PROGRAMS.isdisjoint(words) and all(word in PROGRAMS or is_word(word) for word in words)
         is_constant = num_digits < _LONG_PART and chunk.isupper() and not names_somebody(chunk)
-        return None if is_prose or is_constant else "USERNAME"
+        return None if is_prose or is_of_program or is_constant else "USERNAME"
     if len(pieces) == 1:
         return _kind_of_run(chunk, num_digits, num_letters)
     words = [piece for piece in pieces if piece.isalpha()]
