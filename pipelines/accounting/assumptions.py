@@ -134,7 +134,7 @@ def common(
         "is then protected less",
         SAME_NUMBER_OF_PEOPLE if training.by_owner else SAME_NUMBER,
         "the trusted side keeps to itself what is not published: learning curves, figures, audits, the full report "
-        "and checkpoints. Each of these would be a release of its own, and epsilon does not cover it",
+        "and checkpoints. Each would be a release of its own, which epsilon does not cover",
         about_others(num_others, by_owner=training.by_owner),
         "validation and test folds are public",
         _about_settings(training),
@@ -205,8 +205,8 @@ def about_others(num_others: int, *, by_owner: bool = False) -> Assumption:
         )
     return Assumption(
         "no other release of this store shares an input file, or a document with the same text, with this one, "
-        "according to its privacy ledger. The ledger takes a document that was edited and moved to another file for a "
-        "new document. A release that is made later, or elsewhere, on the same records adds to epsilon" + people,
+        "according to its privacy ledger. The ledger takes an edited document in another file for a new one. "
+        "A release that is made later, or elsewhere, on the same records adds to epsilon" + people,
         {"other releases": "none"},
     )
 
@@ -309,10 +309,7 @@ def about_public_set(corpus: CorpusFacts, delta2: Delta2 | None, of: str = OF_AL
 
 def about_review(is_census: bool) -> list[str]:
     """Returns the assumptions of gamma and delta2."""
-    labels = (
-        "the labels mark every secret. A secret that nobody labelled is not covered, and a mu of another shape is not "
-        "covered either"
-    )
+    labels = "the labels mark every secret. Neither a secret that nobody labelled nor a mu of another shape is covered"
     if is_census:
         return [
             labels,
@@ -331,8 +328,8 @@ def about_mu() -> list[str]:
     return [
         "mu is a distribution over pairs of a sentence and a secret in it. CRT, Definition 4 and Proposition 6, fix "
         "the sentence instead. So the attacker must not know in which sentence the secret stands, nor anything that "
-        "tells it (wording, place, length). For an attacker who knows the sentence, the miss rate of that sentence "
-        "counts, which may be 1. The claim 'confidentiality' is for that attacker",
+        "tells it (wording, place, length). The claim 'confidentiality' is for an attacker who knows the "
+        "sentence and faces its own miss rate, which may be 1",
         "the attacker may know of which kind (label) the secret is, because gamma and delta2 are bounds for the worst "
         "label, and hold for all labels at once",
     ]

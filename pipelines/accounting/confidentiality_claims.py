@@ -195,7 +195,7 @@ def group(b: ClaimBuilder, size: int) -> list[Claim]:
     if misses_nothing or gamma is None or num_average == size:
         return [claim]
     average = (
-        f"the policy misses at most {num_average} of the {size} secrets. This number is the bound "
+        f"the policy misses at most {num_average} of the {size} secrets: the bound "
         f"{percent(gamma.upper, upper=True)} on the missed share of the corpus, rounded up to whole secrets"
     )
     at_average = _group_claim(b, "group_confidentiality_at_average_rate", size, num_average, (average,))

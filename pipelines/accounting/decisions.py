@@ -172,8 +172,8 @@ DECISIONS: Final[tuple[Decision, ...]] = (
         reads="lines, tags of speakers and full stops of a document",
         changes="where its other sentences begin and end, and how its speakers are numbered",
         says=_before_records(
-            "splitting into sentences came out the same in both worlds. The text decides where a sentence ends, where "
-            "an over-long sentence is cut, and whether a text is taken for a dialogue. A secret may change all this"
+            "splitting into sentences came out the same in both worlds: where a sentence ends, where an over-long one "
+            "is cut, and what is taken for a dialogue. A secret may change all this"
         ),
     ),
     Decision(

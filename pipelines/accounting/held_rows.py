@@ -22,11 +22,10 @@ from pipelines.accounting.facts import CorpusFacts
 _REPLACE: Final = ("owner_dp", "dp_private_set", "selective_dp", "selective_dp_of_the_policy", "light_noise_estimate")
 """Claims whose neighbours replace a record, or values in it. All others compare a secret with a mask."""
 _WHY: Final = (
-    "the gate holds sentences in which a string stands unmasked that is masked elsewhere (gate.on_hit = hold). It "
-    "keeps these sentences private, and masks the string in them. So what is masked elsewhere decides which sentences "
-    "it holds"
+    "the gate holds sentences in which a string stands unmasked that is masked elsewhere: they stay private, with the "
+    "string masked (gate.on_hit = hold). So masks elsewhere decide which sentences it holds"
 )
-_NONE: Final = "every string that the settings or a review call no secret is indeed no secret"
+_NONE: Final = "strings that the settings or a review call no secret are indeed none"
 
 
 def about_held_rows(notion: str, corpus: CorpusFacts) -> list[str]:
@@ -40,13 +39,13 @@ def about_held_rows(notion: str, corpus: CorpusFacts) -> list[str]:
         return []
     if notion in _REPLACE:
         return [
-            f"{_WHY}. The claim supposes that the same sentences are held, for the same strings, in both worlds. It "
-            f"also supposes that {_NONE}"
+            f"{_WHY}. The claim supposes that the same sentences are held, for the same strings, in both worlds, and "
+            f"that {_NONE}"
         ]
     return [
         f"{_WHY}. If the gate searches for a secret's string, masking the secret by hand means masking every "
-        "occurrence of that string, masked or not. This includes the string in another case, with other accents or in "
-        "other groups of digits. Every sentence that this changes counts towards the group",
-        "masking a secret by hand adds no other string to the gate's search and removes none. No release takes a "
-        f"sentence for public that another release holds. The claim supposes that {_NONE}",
+        "occurrence of that string, masked or not, also in another case, with other accents or groups of digits. "
+        "Every sentence that this changes counts towards the group",
+        "masking a secret by hand adds no other string to the gate's search and removes none, no release takes a "
+        f"sentence for public that another one holds, and {_NONE}",
     ]
