@@ -32,7 +32,7 @@ FORGOTTEN = "forgotten"
 def new_run_id() -> str:
     """Makes a unique name that sorts by start time, to the millisecond."""
     now = datetime.now(UTC)
-    return f"{now:%Y%m%dT%H%M%S}.{now.microsecond // 1000:03d}Z-{secrets.token_hex(3)}"
+    return f"{now:%Y%m%dT%H%M%S}.{now.microsecond // 1000:03d}Z-{secrets.token_hex(6)}"
 
 
 def outcome_document(outcome: Outcome) -> dict[str, Any]:
