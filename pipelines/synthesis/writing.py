@@ -152,7 +152,8 @@ def _one_thread() -> Iterator[None]:
 
 def _batch(model: TrainedModel, rows: Sequence[Asked], how: Decoding) -> list[list[int]]:
     device, end = model.device, model.control.eos
-    state = _steps_of(model, [row.prompt for row in rows])
+    steps = _LSTMSteps if isinstance(model.model, LSTMLanguageModel) else _TransformerSteps
+    state: _Steps = steps(model, [row.prompt for row in rows])
     most = torch.tensor([row.most for row in rows], device=device)
     fewest = torch.tensor([row.fewest for row in rows], device=device)
     longest = int(most.max())
@@ -196,12 +197,6 @@ class _Steps(Protocol):
 
     def keep(self, lines: torch.Tensor) -> None:
         """Drops the other lines."""
-
-
-def _steps_of(model: TrainedModel, prompts: Sequence[Sequence[int]]) -> _Steps:
-    if isinstance(model.model, LSTMLanguageModel):
-        return _LSTMSteps(model, prompts)
-    return _TransformerSteps(model, prompts)
 
 
 class _TransformerSteps:
