@@ -214,12 +214,13 @@ def _digest(path: Path, name: str) -> str:
         return DAMAGED
 
 
-def root_document(manifest: Manifest, root: Root, files: Mapping[str, Any]) -> dict[str, Any]:
+def root_document(manifest: Manifest, root: Root) -> dict[str, Any]:
     """Returns the manifest that lies beside the files of one root.
 
     The public manifest says nothing about settings, inputs or timings. For a release it holds the length of the privacy
     ledger, so that the public root reveals a private root that was replaced by an older copy.
     """
+    files = {path.partition("/")[2]: entry for path, entry in manifest.files.items() if path.startswith(f"{root}/")}
     document: dict[str, Any] = {"schema_version": versions.MANIFEST, "stage": manifest.stage, "files": files}
     if root == "private":
         return document | {"key": manifest.key, "stats": manifest.stats, "lineage": manifest.lineage}
@@ -229,9 +230,8 @@ def root_document(manifest: Manifest, root: Root, files: Mapping[str, Any]) -> d
 
 def write_root_manifest(folder: Path, root: Root, manifest: Manifest) -> None:
     """Flushes a folder's files, each once, and writes the manifest of one root's files beside them."""
-    files = {path.partition("/")[2]: entry for path, entry in manifest.files.items() if path.startswith(f"{root}/")}
     fsync_below(folder)
-    write_json(folder / MANIFEST, root_document(manifest, root, files), 0o644 if root == "public" else 0o600)
+    write_json(folder / MANIFEST, root_document(manifest, root), 0o644 if root == "public" else 0o600)
 
 
 def damage(roots: Roots, manifest: Manifest, *, full: bool) -> str | None:
