@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -151,7 +151,7 @@ class GeneratingTask(LanguageTask):
         ids, references = [prompt for prompt, _ in chosen], [group for _, group in chosen]
         tokenizer = self.vocabulary.tokenizer
         texts = generate(model, tokenizer, ids, self.vocabulary.control, how, progress)
-        figures = {**score_texts(texts, references).as_json(), "num_available": len(prompts)}
+        figures = {**asdict(score_texts(texts, references)), "num_available": len(prompts)}
         if self.settings.bert_score_model is not None:
             progress(0, None, "computing BERTScore")
             figures |= bert_score(texts, references, self.settings.bert_score_model)
