@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from pipelines.dp.language import base_of, has_prefix
 from pipelines.errors import ConfigError
@@ -22,7 +23,7 @@ from pipelines.synthesis.plan import Turn
 from pipelines.training.encoded import MemoryEncoder, Record
 from pipelines.training.models.drawing import drawn_at, likely
 from pipelines.training.models.lstm import LSTMLanguageModel
-from pipelines.training.scoring.generation import never_written
+from pipelines.training.scoring.generation import never_written, padded_on_the_left
 from pipelines.training.trained import TrainedModel
 
 _SHRINK_AT: Final = 0.75
@@ -204,12 +205,7 @@ class _TransformerSteps:
 
     def __init__(self, model: TrainedModel, prompts: Sequence[Sequence[int]]) -> None:
         self._model = base_of(model.model)
-        longest = max(map(len, prompts))
-        ids = torch.full((len(prompts), longest), model.control.pad)
-        mask = torch.zeros((len(prompts), longest), dtype=torch.int64)
-        for line, prompt in enumerate(prompts):
-            ids[line, longest - len(prompt) :] = torch.tensor(list(prompt))
-            mask[line, longest - len(prompt) :] = 1
+        ids, mask = padded_on_the_left(prompts, model.control.pad)
         mask = mask.to(model.device)
         self._cache: Any = None
         before = 0
@@ -244,9 +240,7 @@ class _LSTMSteps:
     def __init__(self, model: TrainedModel, prompts: Sequence[Sequence[int]]) -> None:
         self._model = model.model
         lengths = torch.tensor([len(prompt) for prompt in prompts], device=model.device)
-        ids = torch.zeros((len(prompts), int(lengths.max())), dtype=torch.int64)
-        for line, prompt in enumerate(prompts):
-            ids[line, : len(prompt)] = torch.tensor(list(prompt))
+        ids = pad_sequence([torch.tensor(list(prompt)) for prompt in prompts], batch_first=True)
         output = self._model(ids.to(model.device), lengths=lengths.cpu())
         self.logits = output.logits[torch.arange(len(prompts), device=model.device), lengths - 1]
         self._state = output.state
