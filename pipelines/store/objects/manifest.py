@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -140,14 +140,7 @@ def load(roots: Roots, stage: str, key: str) -> Manifest | None:
     if not isinstance(document, dict) or document.get("schema_version") != versions.MANIFEST:
         return None
     try:
-        manifest = Manifest(
-            stage=document["stage"],
-            key=document["key"],
-            files=document["files"],
-            stats=document["stats"],
-            lineage=document["lineage"],
-            seconds=document["seconds"],
-        )
+        manifest = Manifest(**{field.name: document[field.name] for field in fields(Manifest)})
         if manifest.key != key or manifest.output_digest() != document["output_digest"]:
             return None
         if is_changed(document):
