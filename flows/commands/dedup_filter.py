@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pipelines.corpus.split import Splitter
 from pipelines.dedup.against import SUFFIX, is_filter
 from pipelines.dedup.bloom import ScalableBloomFilter
 from pipelines.dedup.filters import save_filter
@@ -38,7 +39,7 @@ def write_filter(config: Path, environ: Mapping[str, str], inputs: Sequence[str]
         for high, low in read_keys(
             [str(Path(given).absolute()) for given in inputs],
             corpus.other_options(),
-            split.splitter(),
+            Splitter(split.language, split.mode, split.max_sentence_tokens, split.model, split.cut_fields),
             KeyMaker(dedup.normalise, dedup.hash_seed),
             dedup.unit,
             counts,

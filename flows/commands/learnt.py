@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.running.spec import open_store
+from pipelines.corpus.split import Splitter
 from pipelines.miss_rate.learnt import LEARNT, write_learnt
 from pipelines.miss_rate.review_log import sentence_key
 from pipelines.settings.loading import load_settings
@@ -32,7 +33,7 @@ def note_texts(texts: Sequence[str], project: Path, environ: Mapping[str, str], 
     settings = load_settings(project, environ)
     split: Any = settings.stages["split"]
     secret = open_store(settings).secret
-    splitter = split.splitter()
+    splitter = Splitter(split.language, split.mode, split.max_sentence_tokens, split.model, split.cut_fields)
     known = noted.setdefault(secret, set())
     for layout in (None, "turns", "whole"):
         for sentences in splitter.split(texts, layout):

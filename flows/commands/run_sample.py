@@ -26,6 +26,7 @@ from pipelines.corpus.items import EMPTY, Document, Rejected
 from pipelines.corpus.languages import other_language
 from pipelines.corpus.readers import read_documents
 from pipelines.corpus.rejection import hint, rejections_text
+from pipelines.corpus.split import Splitter
 from pipelines.errors import ConfigError, InputError
 from pipelines.files import write_atomic
 from pipelines.intervals import clopper_pearson_upper
@@ -185,7 +186,7 @@ def _rows(
 ) -> tuple[list[dict[str, Any]], dict[Any, Any], int]:
     """Returns the distinct rows of documents up to the limit, the known secrets in them, and the document count."""
     split: Any = settings.stages["split"]
-    splitter = split.splitter()
+    splitter = Splitter(split.language, split.mode, split.max_sentence_tokens, split.model, split.cut_fields)
     expected = split.languages or (split.language,)
     rows: list[dict[str, Any]] = []
     gold: dict[Any, Any] = {}

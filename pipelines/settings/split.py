@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from pipelines.config import StageConfig
 from pipelines.language import model_distribution
-
-if TYPE_CHECKING:
-    from pipelines.corpus.split import Splitter
 
 
 class SplitConfig(StageConfig):
@@ -65,17 +62,9 @@ class SplitConfig(StageConfig):
         from pipelines.settings.as_installed import has_tokenizer  # other commands do not need it
 
         if self.mode in ("senter", "parser") or not has_tokenizer(self.language):
-            self.splitter()
+            from pipelines.corpus.split import Splitter  # spaCy is slow to import
 
-    def splitter(self) -> Splitter:
-        """Returns the splitter of documents into sentences and tokens.
-
-        Raises:
-            ConfigError: spaCy has no rules for the language, or the model is not installed.
-        """
-        from pipelines.corpus.split import Splitter  # spaCy is slow to import
-
-        return Splitter(self.language, self.mode, self.max_sentence_tokens, self.model, self.cut_fields)
+            Splitter(self.language, self.mode, self.max_sentence_tokens, self.model, self.cut_fields)
 
     def package_references(self) -> tuple[str, ...]:
         """Returns the distribution of the spaCy model."""

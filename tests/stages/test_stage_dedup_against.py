@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.commands.dedup_filter import write_filter
+from pipelines.corpus.split import Splitter
 from pipelines.errors import ConfigError, InputError
-from pipelines.settings.split import SplitConfig
 from tests.stages.test_stage_dedup import dedup, document, outcomes
 
 KEPT = (False, None, 1)
@@ -125,7 +125,7 @@ def test_a_saved_filter_cuts_long_sentences_where_the_corpus_cuts_them(tmp_path)
     config = settings_file(tmp_path)
     config.write_text(config.read_text() + "[split]\ncut_fields = true\nmax_sentence_tokens = 8\n")
     found = write_filter(config, {}, [str(tmp_path / "o.txt")], tmp_path / "o.bloom")
-    (pieces,) = SplitConfig(cut_fields=True, max_sentence_tokens=8).splitter().split([text])
+    (pieces,) = Splitter(max_sentence_tokens=8, cut_fields=True).split([text])
     assert found["num_items"] == len(pieces) == 3
 
 

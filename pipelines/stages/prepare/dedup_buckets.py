@@ -60,13 +60,15 @@ def _open_other(ctx: StageContext, counts: ReadCounts, kernels: ModuleType | Non
     Raises:
         InputError: the other corpus cannot be read, or too many of its rows were rejected.
     """
+    from pipelines.corpus.split import Splitter  # spaCy is slow to import
+
     config, corpus, split = (ctx.configs[name] for name in ("dedup", "corpus", "split"))
 
     def read(paths: Sequence[str]) -> Iterator[tuple[UInt64Array, UInt64Array]]:
         return read_keys(
             paths,
             corpus.other_options(),
-            split.splitter(),
+            Splitter(split.language, split.mode, split.max_sentence_tokens, split.model, split.cut_fields),
             KeyMaker(config.normalise, config.hash_seed, kernels),
             config.unit,
             counts,

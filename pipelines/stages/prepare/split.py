@@ -15,6 +15,7 @@ from pipelines.corpus.items import EMPTY, BadRow, Document, held_back, rejected_
 from pipelines.corpus.languages import other_language
 from pipelines.corpus.owners import LEFT_OUT, NO_OWNER, owner_of, owner_pseudonym
 from pipelines.corpus.readers import read_documents
+from pipelines.corpus.split import Splitter
 from pipelines.corpus.tables import DOCUMENTS, GOLD, REJECTED, SENTENCES, SPEAKERS
 from pipelines.settings.corpus import CorpusConfig
 from pipelines.settings.split import SplitConfig
@@ -26,7 +27,9 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
     settings: SplitConfig = ctx.configs["split"]
     options = corpus.read_options()
     documents = DOCUMENTS.whole if corpus.has_owners else DOCUMENTS
-    splitter = settings.splitter()
+    splitter = Splitter(
+        settings.language, settings.mode, settings.max_sentence_tokens, settings.model, settings.cut_fields
+    )
     expected = settings.languages or (settings.language,)
     others: Counter[str] = Counter()
     parts: Counter[str] = Counter()

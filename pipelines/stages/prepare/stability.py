@@ -73,6 +73,8 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
 
 def _judged(ctx: StageContext, stack: ExitStack) -> Iterable[tuple[Scope, list[StabilityVerdict]]]:
     """Yields the caught secrets of the partition with their verdicts. Loads policies only if there are such secrets."""
+    from pipelines.corpus.split import Splitter  # spaCy is slow to import
+
     source, redact, split = ctx.configs["estimate"].source, ctx.configs["redact"], ctx.configs["split"]
     if source in ("none", "proxy"):
         return ()
@@ -94,7 +96,8 @@ def _judged(ctx: StageContext, stack: ExitStack) -> Iterable[tuple[Scope, list[S
         judged_scopes = map(partial(_with_names, names_by_document(ctx.input("split").table(SPEAKERS))), judged_scopes)
     if redact.replacement != "mask":
         judged_scopes = map(_with_masks, judged_scopes)
-    return judge_all(judged_scopes, policies, split.splitter().tokens, min_tokens=ctx.configs["dedup"].min_tokens)
+    tokenise = Splitter(language=split.language, mode=split.mode, model=split.model, cut_fields=split.cut_fields).tokens
+    return judge_all(judged_scopes, policies, tokenise, min_tokens=ctx.configs["dedup"].min_tokens)
 
 
 def _with_names(names: Mapping[str, tuple[str, ...]], scope: Scope) -> Scope:

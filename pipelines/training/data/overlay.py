@@ -116,6 +116,7 @@ def write_overlay_of_run(
     Raises:
         ConfigError: `write_overlay` refuses the rows, or a policy cannot be made.
     """
+    from pipelines.corpus.split import Splitter
 
     split, redact = configs["split"], configs["redact"]
     by_owner = configs["train"].by_owner()
@@ -126,7 +127,7 @@ def write_overlay_of_run(
         excluded,
         doc_id=lambda name: pseudonym(secret, "added document", name),
         owner=(lambda name: pseudonym(secret, "added owner", name)) if by_owner or is_bound else None,
-        tokens=split.splitter().tokens,
+        tokens=Splitter(split.language, split.mode, split.max_sentence_tokens, split.model, split.cut_fields).tokens,
         redactor=redactor,
         has_conservative=redact.conservative is not None,
         collapse=redact.collapse,
