@@ -260,7 +260,7 @@ class Attacks:
                 told = {"first": first, "kind": kind, "second": second, "verdict": verdict(kind, low, high)}
                 claims.append({**told, "difference": difference, "low": low, "high": high})
         return {
-            "z": None if chosen is None else chosen.document(),
+            "z": None if chosen is None else vars(chosen),
             "models": [
                 {"name": name, "perplexity": self.trainings.perplexity.get(name), **document(pairs, of_references, z)}
                 for name, pairs in judged.items()

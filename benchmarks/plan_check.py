@@ -45,7 +45,7 @@ from pipelines.training.models.losses import example_losses
 from pipelines.training.models.network import build_model
 from pipelines.training.models.shape import ModelShape
 from pipelines.training.programme import Segment
-from pipelines.training.scoring.evaluation import unscored
+from pipelines.training.scoring.evaluation import Evaluation
 
 RECORDS, HELD_OUT, DELTA = 1_000, 300, 1e-5
 EPSILON, EPOCHS, BATCHES = 8.0, 8, (8, 16, 32, 64, 128, 256, 1_000)
@@ -120,7 +120,7 @@ class Setup:
                 plan,
                 TrainingContext(
                     randomness=seeded(seed), checkpoints=Checkpoints(Path(folder) / "none", "plan", writes=False),
-                    losses=example_losses, evaluate=lambda _: unscored("scored at the end"), microbatch_size=256,
+                    losses=example_losses, evaluate=lambda _: Evaluation(reason="not yet"), microbatch_size=256,
                     progress=lambda *_: None,
                 ),
                 epsilon_so_far=lambda _: math.inf,

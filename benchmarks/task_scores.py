@@ -14,7 +14,7 @@ import os
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -258,7 +258,7 @@ def prepare(name: str, job: Job, folder: Path, data: Path) -> tuple[Path, list[d
 
 def scored(texts: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, Any]:
     """Returns all scores, and intervals of BLEU and ROUGE-L by a bootstrap over tables."""
-    found = score_texts(texts, references).as_json()
+    found = asdict(score_texts(texts, references))
     draws = np.random.default_rng(0).integers(len(texts), size=(200, len(texts)))
     for name, metric in (("bleu", bleu), ("rouge_l", partial(rouge, "rougeL"))):
         values = [metric([texts[i] for i in draw], [references[i] for i in draw]) for draw in draws]

@@ -169,7 +169,7 @@ def _replace(
         with os.fdopen(descriptor, "wb") as file:
             if mode is not None:
                 os.fchmod(descriptor, mode)
-            with _sink(file, place) as sink:
+            with contextlib.nullcontext(file) if place is None else places.writing(file, place, closes=False) as sink:
                 for part in parts:
                     sink.write(part)
             if is_durable:
@@ -181,15 +181,6 @@ def _replace(
         raise
     if is_durable:
         fsync_path(path.parent)
-
-
-@contextlib.contextmanager
-def _sink(file: BinaryIO, place: places.Place | None) -> Iterator[BinaryIO]:
-    if place is None:
-        yield file
-        return
-    with places.writing(file, place, closes=False) as sealed:
-        yield sealed
 
 
 def append_lines(path: Path, lines: bytes) -> None:

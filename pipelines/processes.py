@@ -83,8 +83,4 @@ def withhold_library_messages() -> None:
 
     withholding.withholds = True  # type: ignore[attr-defined]
     logging.setLogRecordFactory(withholding)
-    warnings.showwarning = _show_no_warning
-
-
-def _show_no_warning(*_: object, **__: object) -> None:
-    """Drops a warning, because its text may quote private text."""
+    warnings.showwarning = lambda *_, **__: None  # a warning may quote private text

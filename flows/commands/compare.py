@@ -270,7 +270,7 @@ def _together(configs: Sequence[Path], environ: Mapping[str, str], models: Colle
     """
     settings = [load_settings(config, environ, refuses_idle=False) for config in configs]
     groups = [group for one in settings for group in spent(one.stages["guarantee"], checked_releases(open_store(one)))]  # type: ignore[arg-type]
-    ours = [group for group in groups if group.has_model(models)]
+    ours = [group for group in groups if any(r.key in models for r in group.members)]
     if not ours:
         return None
     most = max(ours, key=lambda group: len(group.counted))

@@ -39,7 +39,7 @@ def write_filter(config: Path, environ: Mapping[str, str], inputs: Sequence[str]
         for high, low in read_keys(
             [str(Path(given).absolute()) for given in inputs],
             corpus.other_options(),
-            Splitter(split.language, split.mode, split.max_sentence_tokens, split.model),
+            Splitter(split.language, split.mode, split.max_sentence_tokens, split.model, split.cut_fields),
             KeyMaker(dedup.normalise, dedup.hash_seed),
             dedup.unit,
             counts,

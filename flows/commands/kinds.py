@@ -241,7 +241,7 @@ def _confirmed(kind: Kind, looks: dict[str, list[Look]], measure: Measure, is_ex
     made = []
     if good := [file for file in kind.files if file.name not in failed]:
         total, _ = _read(good, kind.look, measure, is_exact)
-        kept = replace_files(kind, good)
+        kept = replace(kind, files=good, num_bytes=sum(map(size_of, good)))
         made.append(_judged(kept, total, looks, measure, is_exact, total.rejected_share))
     reason = _reason(kind.look, [each[name] for name in failed if name in each])
     groups: dict[object, Kind] = {}
@@ -255,11 +255,6 @@ def _confirmed(kind: Kind, looks: dict[str, list[Look]], measure: Measure, is_ex
     for group in groups.values():
         made += _confirmed(_common(group, looks, sizes), looks, measure, is_exact)
     return made
-
-
-def replace_files(kind: Kind, files: list[InputFile]) -> Kind:
-    """Returns the same kind with other files."""
-    return replace(kind, files=files, num_bytes=sum(map(size_of, files)))
 
 
 def _base(look: Look) -> Look:

@@ -33,7 +33,7 @@ def note_texts(texts: Sequence[str], project: Path, environ: Mapping[str, str], 
     settings = load_settings(project, environ)
     split: Any = settings.stages["split"]
     secret = open_store(settings).secret
-    splitter = Splitter(split.language, split.mode, split.max_sentence_tokens, split.model)
+    splitter = Splitter(split.language, split.mode, split.max_sentence_tokens, split.model, split.cut_fields)
     known = noted.setdefault(secret, set())
     for layout in (None, "turns", "whole"):
         for sentences in splitter.split(texts, layout):

@@ -50,6 +50,7 @@ def ledger_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
         counted, total, delta = group.counted, group.epsilon, group.delta
         is_latest = any(r.key == latest for r in counted)
         claims, stale = latest_claims(roots, releases, group.members, scope) if is_latest else ({}, None)
+        no_credit: dict[str, Any] = {"epsilon": None, "delta": None}
         groups.append(
             {
                 "group": number,
@@ -60,7 +61,10 @@ def ledger_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
                 "num_more": num_more(counted, budget, delta) if is_latest else None,
                 "by_owner": by_owner(counted),
                 "person": person_of(counted, delta, claims.get("person") if stale is None else None),
-                "credit": _credit(claims, stale) if is_latest else None,
+                # as the latest run's claims decided: composed first, and given once; else the reason why there is none
+                "credit": {**no_credit, **(credit_of(claims) if stale is None else {"reason": stale})}
+                if is_latest
+                else None,
                 "not_guaranteed_because": too_large(counted, delta),
             }
         )
@@ -152,20 +156,6 @@ def _row(release: Release, group: int) -> dict[str, Any]:
         "purpose": release.purpose,
         "insecure_test_seed": release.insecure_test_seed,
     }
-
-
-def _credit(claims: Mapping[str, Any], stale: str | None) -> dict[str, Any]:
-    """Returns the credit for redaction of all releases of a group, as the latest run's claims decided.
-
-    Args:
-        claims, stale: result of `latest_claims`.
-
-    Returns:
-        A dictionary of ``epsilon`` and ``delta`` of Bayesian confidentiality, composed first and with credit given
-        once; or None for both, and the ``reason`` why no credit is given.
-    """
-    none: dict[str, Any] = {"epsilon": None, "delta": None}
-    return {**none, **(credit_of(claims) if stale is None else {"reason": stale})}
 
 
 def latest_claims(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import textwrap
 import zlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -196,11 +197,7 @@ def show_text_page(document: Mapping[str, Any], *, colour: bool, width: int = 10
             lines.append(f"{'':>6}{'unstable':<9}{tokens}: {_CHANGES[secret['reason']]}")
         if row.get("text") is not None:
             lines.append(f"{'':>6}{'original':<9}{printable(row['text'])}")
-    counts: dict[str, int] = {}
-    for row in document["rows"]:
-        for labels in row["masks"]:
-            for label in labels:
-                counts[label] = counts.get(label, 0) + 1
+    counts = Counter(label for row in document["rows"] for labels in row["masks"] for label in labels)
     legend = "  ".join(
         _painted(f"{printable(label)} {n}", _colour(label), colour) for label, n in sorted(counts.items())
     )

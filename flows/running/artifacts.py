@@ -28,11 +28,6 @@ STAGES_KEY = "reticent-stages"
 FIGURES_KEY = "reticent-figures"
 
 
-def run_id_of(run: str) -> str:
-    """Returns a run's id, from the path of its specification."""
-    return Path(run).parent.name
-
-
 def run_metrics(session: Session) -> dict[str, Any]:
     """Returns the figures of the report that this run made or found; empty if there is no report."""
     return dict(_of_report(session).get("metrics", {}))
@@ -58,7 +53,7 @@ def shown(run: str) -> Iterator[None]:
         yield
         return
     with never_in_the_way("name the flow run"):
-        _name_flow_run(f"nightly {run_id_of(run)}")
+        _name_flow_run(f"nightly {Path(run).parent.name}")
     before = None
     with never_in_the_way("read the ledger"):
         before = ledger_of(open_session(run))

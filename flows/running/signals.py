@@ -120,7 +120,8 @@ def _end_after_grace(number: int) -> None:
 
 def _end(code: int) -> NoReturn:
     _report()
-    stop_embedded_server()
+    for process in _embedded_servers():
+        process.terminate()
     os._exit(code)  # worker processes notice and end themselves
 
 
@@ -137,12 +138,6 @@ def _embedded_servers() -> list[subprocess.Popen[bytes]]:
     module = sys.modules.get("prefect.server.api.server")
     instances = getattr(getattr(module, "SubprocessASGIServer", None), "_instances", {})
     return [s.server_process for s in instances.values() if getattr(s, "server_process", None) is not None]
-
-
-def stop_embedded_server() -> None:
-    """Ends Prefect's embedded server, if this process started one."""
-    for process in _embedded_servers():
-        process.terminate()
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,10 +37,6 @@ class Group:
     def num_trusted(self) -> int:
         """The number of models on the trusted side, which cost nothing while they stay there."""
         return sum(not r.is_public and r.state != "abandoned" for r in self.members)
-
-    def has_model(self, keys: Collection[str]) -> bool:
-        """Returns True if a release of the group was trained under one of these keys."""
-        return any(r.key in keys for r in self.members)
 
 
 def checked_releases(roots: Roots) -> list[Release]:

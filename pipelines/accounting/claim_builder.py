@@ -325,18 +325,14 @@ class ClaimBuilder:
             part = self.review.part_refusal(
                 ", or set no redact.conservative: missed secrets of the rest may stand in public sentences"
             )
+            use = "trained on without noise" if self.rule.has_public_set else "published as they are"
             return part or (
                 "delta2 was not measured, so missed secrets may stand in public sentences, which "
-                f"{self.public_use}; review a sample, or set no redact.conservative (then every sentence is private)"
+                f"are {use}; review a sample, or set no redact.conservative (then every sentence is private)"
             )
         if escape.upper > self.training.target_delta:
             return self._too_many_escape(escape, of)
         return None
-
-    @property
-    def public_use(self) -> str:
-        """The use of public sentences, in words."""
-        return "are trained on without noise" if self.rule.has_public_set else "are published as they are"
 
     def _too_many_escape(self, escape: Delta2, of: str) -> str:
         """Returns the refusal for a delta2 above delta: what to do first, or that nothing helps, with the number."""

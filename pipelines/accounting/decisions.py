@@ -65,10 +65,6 @@ def _always(*texts: str) -> Says:
     return lambda *_: texts
 
 
-def _about_policies(notion: str, corpus: CorpusFacts) -> list[str]:
-    return [] if notion in OF_THE_PRIVATE_SET else about_policies(corpus)
-
-
 def _about_held_documents(notion: str, corpus: CorpusFacts) -> list[str]:
     del corpus
     if notion not in OF_THE_PRIVATE_SET:
@@ -219,7 +215,7 @@ DECISIONS: Final[tuple[Decision, ...]] = (
         ),
         reads="other sentences of the document and the names of its speakers, or sentences that a policy learnt from",
         changes="what is masked in them",
-        says=_about_policies,
+        says=lambda notion, corpus: [] if notion in OF_THE_PRIVATE_SET else about_policies(corpus),
     ),
     Decision(
         name="language of a document",

@@ -41,7 +41,8 @@ def claim_of_text(document: Mapping[str, Any]) -> dict[str, Any]:
         ``assumptions``. If the model has no claim, all but the last three are None, and the reasons say why.
     """
     claim = None if document["headline"] is None else document["claims"][document["headline"]]
-    if claim is None or _is_without_noise(claim):
+    # A claim about masked secrets alone has epsilon 0, because a model without noise reads none.
+    if claim is None or (claim["epsilon_unamplified"] is None and claim["epsilon"] == 0):
         refused = [claim["refused"] for claim in document["claims"] if claim["refused"] is not None]
         reasons = [NO_CLAIM, *dict.fromkeys(refused)] if claim is None else [NO_NOISE]
         none = ("notion", "statement", "theorem", "relation", "unit", "epsilon", "delta", "epsilon_this_model")
@@ -62,8 +63,3 @@ def claim_of_text(document: Mapping[str, Any]) -> dict[str, Any]:
         "epsilon_this_model": claim["epsilon"],
         "assumptions": [POST_PROCESSING, PUBLIC_SETTINGS, NOT_CHOSEN, *whole["assumptions"]],
     }
-
-
-def _is_without_noise(claim: Mapping[str, Any]) -> bool:
-    """Returns true for a claim about masked secrets alone, with epsilon 0 because a model without noise reads none."""
-    return claim["epsilon_unamplified"] is None and claim["epsilon"] == 0

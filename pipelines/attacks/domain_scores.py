@@ -98,10 +98,6 @@ class LeakRatio:
     low: float
     high: float | None
 
-    def document(self) -> dict[str, Any]:
-        """Returns the ratio as JSON values."""
-        return dict(vars(self))
-
 
 def leak_ratio(target: Judged, reference: Judged, threshold: float, confidence: float = 0.95) -> LeakRatio:
     """Returns C of one pair: the ratio of the model's leaks to those of a model that never saw the domain.
@@ -165,10 +161,6 @@ class Threshold:
     gap: float
     rate_public: float
     rate_domain_only: float
-
-    def document(self) -> dict[str, float]:
-        """Returns the threshold as JSON values."""
-        return dict(vars(self))
 
 
 def choose_threshold(public: Iterable[Judged], domain_only: Iterable[Judged], thresholds: Iterable[float]) -> Threshold:
@@ -264,7 +256,7 @@ def document(
         "direction": DIRECTION,
         "threshold": threshold,
         "confidence": confidence,
-        "c": whole.document(),
+        "c": vars(whole),
         "pairs": [
             {
                 "prompts": prompted,
@@ -276,7 +268,7 @@ def document(
                 "rate_reference": references[prompted, leaked].success_rate(threshold, confidence).document(),
                 "num_empty": judged.num_empty,
                 "num_failed": judged.num_failed,
-                "c": ratios[prompted, leaked].document(),
+                "c": vars(ratios[prompted, leaked]),
             }
             for (prompted, leaked), judged in sorted(targets.items())
         ],

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from pipelines.accounting.accountants import pld_epsilon
 from pipelines.accounting.events import Event, NeighboringRelation, adds_no_noise
 from pipelines.accounting.groups import group_epsilons
-from pipelines.attacks.epsilon_estimates import GUESS_PLANS, EpsilonEstimate
+from pipelines.attacks.epsilon_estimates import GUESS_PLANS
 from pipelines.attacks.epsilon_f_dp import f_dp_p_value, profile_curve
 from pipelines.attacks.epsilon_trials import GuessPlan, Trials
 from pipelines.errors import ConfigError
@@ -43,39 +43,6 @@ class ClaimedEpsilon:
     delta: float
     relation: NeighboringRelation
     group_size: int = 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class Comparison:
-    """A lower bound and a claim of the same kind.
-
-    Attributes:
-        estimate: lower bound.
-        claimed: upper bound.
-        exceeds: true if the lower bound is above the upper one. For a correct engine that happens in at most
-            1 - confidence of the audits: too often for an alarm, which `pipelines.attacks.sequential_test` decides.
-    """
-
-    estimate: EpsilonEstimate
-    claimed: ClaimedEpsilon
-    exceeds: bool
-
-    def document(self) -> dict[str, Any]:
-        """Returns the comparison as JSON values."""
-        claimed = {**asdict(self.claimed), "relation": str(self.claimed.relation)}
-        return {"epsilon_lower": self.estimate.document(), "epsilon_claimed": claimed, "exceeds": self.exceeds}
-
-
-def compare(estimate: EpsilonEstimate, claimed: ClaimedEpsilon) -> Comparison:
-    """Compares a lower bound with a claim.
-
-    Raises:
-        ConfigError: they have different relations, group sizes or deltas.
-    """
-    _check_alike(estimate.relation, estimate.group_size, claimed)
-    if estimate.delta != claimed.delta:
-        raise ConfigError(_UNLIKE.format(name="delta", found=estimate.delta, stated=claimed.delta))
-    return Comparison(estimate=estimate, claimed=claimed, exceeds=estimate.value > claimed.epsilon)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,7 +143,7 @@ class Power:
         return cls(num_flagged=sum(flags), num_runs=len(flags), low=low, high=high, confidence=confidence)
 
 
-def _check_alike(relation: NeighboringRelation, group_size: int, claimed: ClaimedEpsilon | ClaimedProfile) -> None:
+def _check_alike(relation: NeighboringRelation, group_size: int, claimed: ClaimedProfile) -> None:
     for name, found, stated in (
         ("relation", relation, claimed.relation),
         ("group size", group_size, claimed.group_size),

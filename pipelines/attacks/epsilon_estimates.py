@@ -18,7 +18,7 @@ import numpy as np
 
 from pipelines.accounting.events import NeighboringRelation
 from pipelines.attacks.epsilon_clopper_pearson import clopper_pearson_bound
-from pipelines.attacks.epsilon_f_dp import Family, f_dp_bound
+from pipelines.attacks.epsilon_f_dp import f_dp_bound
 from pipelines.attacks.epsilon_gaussian import (
     ASSUMPTION,
     SCORES_ASSUMPTION,
@@ -248,10 +248,6 @@ def _of_guesses(audit: _Audit, name: EstimatorName, bound: Callable[..., float],
     )  # fmt: skip
 
 
-def _of_family(audit: _Audit, name: EstimatorName, family: Family, *assumptions: str) -> EpsilonEstimate:
-    return _of_guesses(audit, name, functools.partial(f_dp_bound, family=family), *assumptions)
-
-
 def _of_order_statistics(audit: _Audit) -> EpsilonEstimate:
     samples = audit.trials.in_scores, audit.trials.out_scores
     separate = np.full(len(samples[0]), 2.0 * len(samples[1])), np.arange(len(samples[1]), dtype=np.float64)
@@ -272,8 +268,10 @@ def _of_samples(audit: _Audit) -> EpsilonEstimate:
 _ESTIMATORS: Final[dict[EstimatorName, Callable[[_Audit], EpsilonEstimate]]] = {
     "clopper_pearson": lambda a: _of_threshold(a, "clopper_pearson", clopper_pearson_bound),
     "one_run": lambda a: _of_guesses(a, "one_run", one_run_bound),
-    "f_dp": lambda a: _of_family(a, "f_dp", "approximate"),
-    "f_dp_gaussian": lambda a: _of_family(a, "f_dp_gaussian", "gaussian", ASSUMPTION),
+    "f_dp": lambda a: _of_guesses(a, "f_dp", functools.partial(f_dp_bound, family="approximate")),
+    "f_dp_gaussian": lambda a: _of_guesses(
+        a, "f_dp_gaussian", functools.partial(f_dp_bound, family="gaussian"), ASSUMPTION
+    ),
     "gaussian": lambda a: _of_threshold(a, "gaussian", gaussian_bound, ASSUMPTION),
     "gaussian_order_statistics": _of_order_statistics,
     "gaussian_scores": _of_samples,

@@ -39,7 +39,6 @@ class Canaries:
 
     num_truncated = 0
     is_private = None
-    num_without_targets = 0
 
     def __init__(
         self, lengths: npt.ArrayLike, on_read: Callable[[IntArray], None], of_records: IntArray | None = None

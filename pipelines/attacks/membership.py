@@ -90,16 +90,16 @@ class MembershipResult:
         if self.num_people is not None:
             people = {
                 "person": {name: asdict(attack) for name, attack in self.person.items()},
-                "blind_person": None if self.blind_person is None else self.blind_person.document(),
+                "blind_person": self.blind_person and asdict(self.blind_person),
                 "num_people": list(self.num_people),
             }
         return {
             **people,
             "individual": {name: asdict(attack) for name, attack in self.individual.items()},
             "group": {name: asdict(attack) for name, attack in self.group.items()},
-            "blind": self.blind.document(),
-            "blind_group": None if self.blind_group is None else self.blind_group.document(),
-            "papers": [result.document() for result in self.papers],
+            "blind": asdict(self.blind),
+            "blind_group": self.blind_group and asdict(self.blind_group),
+            "papers": [asdict(result) for result in self.papers],
             "any_leak": self.any_leak,
             "skipped": dict(self.skipped),
             "num_dropped": dict(self.num_dropped),

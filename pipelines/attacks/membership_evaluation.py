@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -88,10 +88,6 @@ class Evaluation:
     accuracy: Accuracy | None
     points: tuple[OperatingPoint, ...]
     roc: tuple[Interval, ...]
-
-    def document(self) -> dict[str, Any]:
-        """Returns all figures as JSON values."""
-        return asdict(self)
 
 
 def evaluate(

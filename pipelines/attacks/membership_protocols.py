@@ -13,8 +13,8 @@ none is given. `pipelines.attacks.membership` has groups that share no record.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -94,10 +94,6 @@ class ProtocolResult:
     protocol: Protocol
     individual: Measured
     overlapping_groups: Measured | None
-
-    def document(self) -> dict[str, Any]:
-        """Returns the result as JSON values."""
-        return asdict(self)
 
 
 def as_the_papers(

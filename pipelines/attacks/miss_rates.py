@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -58,10 +58,6 @@ class AtMissRate:
     largest_of_ten: float
     auc: float
     auc_of_groups: float | None
-
-    def document(self) -> dict[str, Any]:
-        """Returns the figures as JSON values."""
-        return asdict(self)
 
 
 def by_miss_rate(

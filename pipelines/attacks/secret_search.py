@@ -10,7 +10,7 @@ import hmac
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Final, Generic, Literal, TypeVar
 
-from pipelines.gate.strings import MAX_PIECES, Choice
+from pipelines.gate.strings import Choice, runs_of_digits
 
 Match = Literal["verbatim", "regrouped", "edited", "one_word_off"]
 T = TypeVar("T")
@@ -49,7 +49,8 @@ class WrittenText:
             for at in range(len(words))
             for length in range(1, min(MAX_WORDS, len(words) - at) + 1)
         }
-        self._numbers = {self.digest(number) for words in self._words for number in _numbers(words)}
+        joined = (digits for words in self._words for _, _, digits in runs_of_digits(words))
+        self._numbers = {self.digest(digits) for digits in joined if len(digits) >= MIN_DIGITS}
 
     def digest(self, string: str) -> bytes:
         """Returns the HMAC-SHA256 of a string, cut to 128 bits."""
@@ -136,18 +137,6 @@ def _places(text: str, piece: str) -> Iterator[int]:
     while at >= 0:
         yield at
         at = text.find(piece, at + 1)
-
-
-def _numbers(words: Sequence[str]) -> Iterator[str]:
-    """Yields the joined digits of at most `MAX_PIECES` neighbouring numbers."""
-    for start in range(len(words)):
-        joined = ""
-        for word in words[start : start + MAX_PIECES]:
-            if not word.isdigit():
-                break
-            joined += word
-            if len(joined) >= MIN_DIGITS:
-                yield joined
 
 
 class DistinctSample(Generic[T]):

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -98,10 +98,6 @@ class SecretAttack:
     refined_accuracy: float
     refined_interval: Interval
     p_value: float
-
-    def document(self) -> dict[str, Any]:
-        """Returns the figures as JSON values."""
-        return asdict(self)
 
 
 def made_up(secret: str, pool: Sequence[str], known: frozenset[str], rng: np.random.Generator) -> str | None:

@@ -52,7 +52,7 @@ from pipelines.training.data.records import Examples
 from pipelines.training.loop import ExampleLosses, TrainingContext
 from pipelines.training.methods.base import LoopTraining, TrainingSettings
 from pipelines.training.methods.sdpsgd_lstm import SpanTraining
-from pipelines.training.scoring.evaluation import unscored
+from pipelines.training.scoring.evaluation import Evaluation
 
 LITTLE_NOISE: Final = 0.1
 """Largest noise multiplier of the run that measures the largest move of a record."""
@@ -248,7 +248,7 @@ def run_three_times(
             randomness=of_step,
             checkpoints=Checkpoints(folder / f"{name}.ckpt", "game", 1.0, witness.clock, writes=ranks.is_first),
             losses=losses,
-            evaluate=lambda _: unscored("a game scores canaries alone"),
+            evaluate=lambda _: Evaluation(reason="a game scores canaries alone"),
             microbatch_size=game.microbatch_size,
             progress=witness.step_done,
         )

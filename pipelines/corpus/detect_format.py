@@ -129,7 +129,7 @@ def _with_encoding(looks: Sequence[Look], encoding: str) -> list[Look]:
     if encoding == UTF8:
         return list(looks)
     return [
-        replace(look, fields=tuple(sorted((*look.fields, ("encoding", encoding)))), what=f"{look.what}; {encoding}")
+        replace(look.with_fields(("encoding", encoding)), what=f"{look.what}; {encoding}")
         if _takes_encoding(look)
         else look
         for look in looks

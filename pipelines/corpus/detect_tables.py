@@ -84,14 +84,8 @@ def looks_of_table(data: bytes, suffix: str) -> list[Look]:
     if best.delimiter == default:
         return looks
     mark = _DELIMITERS[best.delimiter]
-    return [
-        look
-        if look.format is None
-        else replace(
-            look, fields=tuple(sorted((*look.fields, ("delimiter", mark)))), what=f"{look.what}; separated by {mark!r}"
-        )
-        for look in looks
-    ]
+    told = f"; separated by {mark!r}"
+    return [replace(k.with_fields(("delimiter", mark)), what=k.what + told * bool(k.format)) for k in looks]
 
 
 def _looks_of_marked(data: bytes) -> list[Look]:
@@ -107,13 +101,7 @@ def _looks_of_marked(data: bytes) -> list[Look]:
     made = _looks(_Table(mark, rows, len(rows) / len(lines)), "csv")
     found_by = f"{len(marks) + 1} columns, separated by {mark}"
     return [
-        replace(
-            look,
-            fields=tuple(sorted((*look.fields, ("delimiter", mark)))) if look.format else (),
-            what=f"{found_by}; {look.what}",
-            score=0.85,
-        )
-        for look in made
+        replace(look.with_fields(("delimiter", mark)), what=f"{found_by}; {look.what}", score=0.85) for look in made
     ]
 
 
@@ -174,8 +162,7 @@ def _looks(table: _Table, form: str) -> list[Look]:
     said = f"; speaker: {_SPEAKER}" if _SPEAKER in names else ""
     return [
         replace(
-            look,
-            fields=tuple(sorted((*look.fields, *more))) if look.format else (),
+            look.with_fields(*more),
             what=f"its first line names no columns; {look.what}{said if look.format else ''}",
         )
         for look in looks

@@ -143,7 +143,8 @@ def _amazon(record: Record) -> list[Turn]:
     words = []
     for item in _objects(value_at(record, "results.items")):
         speaker = _label(item) or speakers.get(str(item.get("start_time")))
-        words += [(speaker, word) for word in _best(item)]
+        for best in list(_objects(item.get("alternatives")))[:1]:
+            words += [(speaker, text)] if (text := _text([best])) else []
     return _by_speaker(words)
 
 
@@ -170,10 +171,6 @@ def _words_of_results(record: Record) -> list[Turn]:
         return _by_speaker((_label(word), text) for word in tagged[-1] if (text := _text([word])))
     words = [(_label(one), text) for one in best if (text := _text([one]))]
     return _by_speaker(words) or [Turn(None, text) for one in best if (text := _text(one.get("transcript")))]
-
-
-def _best(item: Mapping[str, Any]) -> list[str]:
-    return [text for one in list(_objects(item.get("alternatives")))[:1] if (text := _text([one]))]
 
 
 def _objects(value: Any) -> Iterable[Mapping[str, Any]]:

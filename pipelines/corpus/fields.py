@@ -87,6 +87,10 @@ class Look:
         """Format and settings."""
         return self.format, self.fields
 
+    def with_fields(self, *more: tuple[str, Any]) -> Look:
+        """Returns the look with further settings, if there is a format to read the file in."""
+        return replace(self, fields=tuple(sorted((*self.fields, *more)))) if self.format else self
+
 
 def choose_fields(form: str, rows: Sequence[Mapping[str, Any]]) -> list[Look]:
     """Guesses the roles of records' fields. Returns plausible readings, best first."""

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipelines.context import Partition, Piece, pseudonym
 from pipelines.corpus.formats import COLUMNAR, encoding_of_file, file_options, is_plugin, named_fold, row_kind
@@ -31,8 +31,7 @@ NOT_A_FILE = "not_a_file"
 """Digest of the only piece of a pipe, a device or the like, which is not read."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PieceIndex:
+class PieceIndex(NamedTuple):
     """A run of whole rows in a file; see `Piece`."""
 
     start_byte: int
@@ -56,15 +55,12 @@ class FileIndex:
 
     def to_json(self) -> dict[str, Any]:
         """Returns JSON values, for a cache."""
-        rows = [[p.start_byte, p.end_byte, p.first_row, p.num_rows, p.digest] for p in self.pieces]
-        return {"size": self.size, "pieces": rows}
+        return {"size": self.size, "pieces": [[*piece] for piece in self.pieces]}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> FileIndex:
         """Makes an index from the values of `to_json`."""
-        names = ("start_byte", "end_byte", "first_row", "num_rows", "digest")
-        pieces = tuple(PieceIndex(**dict(zip(names, row, strict=True))) for row in value["pieces"])
-        return cls(size=value["size"], pieces=pieces)
+        return cls(size=value["size"], pieces=tuple(PieceIndex(*row) for row in value["pieces"]))
 
 
 def index_file(
@@ -101,7 +97,7 @@ def index_file(
         else:
             pieces, size, is_damaged = _index_bytes(path, name, format, options, partition_documents)
             if kind == "whole":  # the number of rows is unknown, so it is one partition
-                pieces = [replace(piece, num_rows=partition_documents) for piece in pieces]
+                pieces = [piece._replace(num_rows=partition_documents) for piece in pieces]
     except NotAFile:
         piece = PieceIndex(start_byte=0, end_byte=0, first_row=1, num_rows=1, digest=NOT_A_FILE)
         return FileIndex(size=0, pieces=(piece,))
@@ -136,7 +132,7 @@ def _index_bytes(
                 num_rows += 1
                 end = stream.position
                 if num_rows == partition_documents:
-                    pieces.append(_piece(start, end, first_row, num_rows, stream.cut()))
+                    pieces.append(PieceIndex(start, end, first_row, num_rows, stream.cut()))
                     start, num_rows, first_row = end, 0, row.number + 1
                 else:
                     digest = stream.digest()
@@ -145,7 +141,7 @@ def _index_bytes(
             if stream is not None and stream.position > start and keeps_part(format, name, options):
                 end, digest, num_rows = stream.position, stream.digest(), 1
     if num_rows:
-        pieces.append(_piece(start, end, first_row, num_rows, digest))
+        pieces.append(PieceIndex(start, end, first_row, num_rows, digest))
     return pieces, end if is_damaged or stream is None else stream.position, is_damaged
 
 
@@ -155,10 +151,6 @@ def keeps_part(format: str, name: str, options: ReadOptions) -> bool:
     A reader of another package need not know how to read a part of a file.
     """
     return not is_plugin(format) and row_kind(format, name, options) == "whole"
-
-
-def _piece(start: int, end: int, first_row: int, num_rows: int, digest: str) -> PieceIndex:
-    return PieceIndex(start_byte=start, end_byte=end, first_row=first_row, num_rows=num_rows, digest=digest)
 
 
 def group(

@@ -9,8 +9,9 @@ Public and non-public: the names and numbers of users are left out. The id of a 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Final
 
 from lxml import etree
@@ -56,11 +57,18 @@ def posts(source: Source, text: str) -> list[Document | Rejected | LeftOut]:
     found = _ROW.findall(text)
     if not found:
         _check_frame(text, "<row …>: Posts.xml or Comments.xml of Stack Exchange")
+    return _read(source, found, _post)
+
+
+def _read(
+    source: Source, elements: Iterable[str], read: Callable[[Source, str], list[Document | LeftOut]]
+) -> list[Document | Rejected | LeftOut]:
+    """Reads the elements of some lines, each alone."""
     items: list[Document | Rejected | LeftOut] = []
-    for number, element in enumerate(found):
+    for number, element in enumerate(elements):
         place = source._replace(row=source.row + number)
         try:
-            items += _named(_post(place, element), source.row, number)
+            items += _named(read(place, element), source.row, number)
         except BadRow as bad:
             items.append(rejected(place, bad.reason, bad.detail, len(element.encode("utf-8", "replace"))))
     return items
@@ -120,20 +128,13 @@ def wiki_pages(source: Source, text: str) -> list[Document | Rejected | LeftOut]
     starts = [match.start() for match in _PAGE_START.finditer(text)]
     if not starts:
         _check_frame(text, "<page>: a dump such as pages-articles.xml")
-    items: list[Document | Rejected | LeftOut] = []
-    for number, (start, end) in enumerate(zip(starts, [*starts[1:], len(text)], strict=False)):
-        place = source._replace(row=source.row + number)
-        close = text.find(_PAGE_END, start, end)
-        try:
-            page = _page(place, text[start : close + len(_PAGE_END) if close >= 0 else end])
-            items += _named([page], source.row, number)
-        except BadRow as bad:
-            items.append(rejected(place, bad.reason, bad.detail, len(text[start:end].encode("utf-8", "replace"))))
-    return items
+    elements = (text[start:end] for start, end in pairwise([*starts, len(text)]))
+    return _read(source, elements, lambda place, element: [_page(place, element)])
 
 
 def _page(source: Source, element: str) -> Document | LeftOut:
-    page = parsed(element)
+    before, end, _ = element.partition(_PAGE_END)
+    page = parsed(before + end)
     if (page.findtext("ns") or "0").strip() != "0":
         return LeftOut("page that is no article")
     if page.find("redirect") is not None:

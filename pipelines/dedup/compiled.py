@@ -5,6 +5,8 @@ Only `pipelines.dedup.kernels` imports this module, after it has decided that co
 
 from __future__ import annotations
 
+from functools import partial
+
 import numba
 import numpy as np
 
@@ -15,20 +17,18 @@ _GROUP = 64  # keys whose blocks are fetched together
 _ONE, _SIX, _LAST = np.uint64(1), np.uint64(6), np.uint64(63)
 
 
-def _compile(function, **options):
-    # The cache is in this file's folder, or in the user's cache folder if that one is read-only.
-    return numba.njit(cache=True, nogil=True, **options)(function)
+# The cache is in this file's folder, or in the user's cache folder if that one is read-only.
+_compile = partial(numba.njit, cache=True, nogil=True)
 
 
+@_compile(inline="always")
 def _mix(x):
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
 
 
-_mix = _compile(_mix, inline="always")
-
-
+@_compile(inline="always")
 def _reduce(word, size):
     """Returns the upper half of the 128-bit product; see `pipelines.dedup.bloom.reduce_words`."""
     half = np.uint64(0xFFFFFFFF)
@@ -39,9 +39,7 @@ def _reduce(word, size):
     return (word >> shift) * (size >> shift) + (high_low >> shift) + (low_high >> shift)
 
 
-_reduce = _compile(_reduce, inline="always")
-
-
+@_compile(inline="always")
 def _final(k):
     k ^= k >> np.uint64(33)
     k *= np.uint64(0xFF51AFD7ED558CCD)
@@ -50,16 +48,12 @@ def _final(k):
     return k ^ (k >> np.uint64(33))
 
 
-_final = _compile(_final, inline="always")
-
-
+@_compile(inline="always")
 def _rotate(x, by):
     return (x << np.uint64(by)) | (x >> np.uint64(64 - by))
 
 
-_rotate = _compile(_rotate, inline="always")
-
-
+@_compile(inline="always")
 def _murmur(words, length, seed):
     """Computes MurmurHash3 x64-128 (Appleby, public domain): both words of the digest of the first ``length`` bytes.
 
@@ -86,9 +80,7 @@ def _murmur(words, length, seed):
     return h1, h2
 
 
-_murmur = _compile(_murmur, inline="always")
-
-
+@_compile(inline="always")
 def _copy_words(data, aligned, base, text, scratch, words, size):
     """Copies ``data[base : base + text]`` to byte ``size`` of ``scratch``, a word at a time if a whole word fits.
 
@@ -111,10 +103,8 @@ def _copy_words(data, aligned, base, text, scratch, words, size):
     return head + 8 * num_words
 
 
-_copy_words = _compile(_copy_words, inline="always")
-
-
-def _hash_rows(data, offsets, prefixes, prefix_offsets, prefix_of, wanted, seed, high, low):
+@_compile
+def hash_rows(data, offsets, prefixes, prefix_offsets, prefix_of, wanted, seed, high, low):
     """Writes keys of prefix + text of each wanted row into ``high`` and ``low``, and zero for other rows.
 
     Args:
@@ -157,9 +147,7 @@ def _hash_rows(data, offsets, prefixes, prefix_offsets, prefix_of, wanted, seed,
         low[row] = first
 
 
-hash_rows = _compile(_hash_rows)
-
-
+@_compile
 def _fetch(words, num_blocks, high, low, start, stop, bases, patterns, fetched):
     """Writes the block starts of a group of keys, and their bits (`pipelines.dedup.bloom.BloomFilter.patterns`).
 
@@ -187,10 +175,9 @@ def _fetch(words, num_blocks, high, low, start, stop, bases, patterns, fetched):
             fetched[key] ^= words[bases[key, line]]
 
 
-_fetch = _compile(_fetch)
-
-
-def _contains(words, num_blocks, hashes_per_word, num_lines, high, low, found):
+@_compile
+def contains(words, num_blocks, hashes_per_word, num_lines, high, low, found):
+    """Writes into ``found``, for each key, true if it was inserted."""
     bases = np.empty((_GROUP, num_lines), dtype=np.uint64)
     patterns = np.empty((_GROUP, num_lines, hashes_per_word), dtype=np.uint64)
     fetched = np.empty(_GROUP, dtype=np.uint64)
@@ -209,10 +196,8 @@ def _contains(words, num_blocks, hashes_per_word, num_lines, high, low, found):
             found[row] = missing == 0
 
 
-contains = _compile(_contains)
-
-
-def _add_and_test(words, num_blocks, hashes_per_word, num_lines, high, low, room, seen):
+@_compile
+def add_and_test(words, num_blocks, hashes_per_word, num_lines, high, low, room, seen):
     """Inserts keys in order until ``room`` new ones are taken. Returns the numbers of taken rows and of new keys."""
     bases = np.empty((_GROUP, num_lines), dtype=np.uint64)
     patterns = np.empty((_GROUP, num_lines, hashes_per_word), dtype=np.uint64)
@@ -237,6 +222,3 @@ def _add_and_test(words, num_blocks, hashes_per_word, num_lines, high, low, room
             seen[row] = missing == 0
             num_new += missing != 0
     return len(high), num_new
-
-
-add_and_test = _compile(_add_and_test)

@@ -23,7 +23,7 @@ def repeats_records(dataset: Any) -> bool:
     found: dict[Hashable, list[IntArray]] = {}
     for base, numbers in _resolved(dataset, np.arange(len(dataset))):
         found.setdefault(_identity(base), []).append(numbers)
-    return any(_has_repeats(np.concatenate(parts)) for parts in found.values())
+    return any(len(np.unique(numbers)) < len(numbers) for numbers in map(np.concatenate, found.values()))
 
 
 def _resolved(dataset: Any, numbers: IntArray) -> Iterator[tuple[Any, IntArray]]:
@@ -46,7 +46,3 @@ def _identity(base: Any) -> Hashable:
     if type(base) is TensorDataset:
         return tuple((tensor.data_ptr(), tensor.shape, tensor.stride()) for tensor in base.tensors)
     return id(base)
-
-
-def _has_repeats(numbers: IntArray) -> bool:
-    return len(np.unique(numbers)) < len(numbers)

@@ -81,9 +81,5 @@ def _kept_groups(table: Table, mtime_ns: int) -> tuple[HashedStrings, ...]:
 
 
 def _groups_of(table: Table) -> Iterator[HashedStrings]:
-    return map(HashedStrings, masked_strings.groups_of(_strings_of(table), masked_strings.HASHED_STRINGS))
-
-
-def _strings_of(table: Table) -> Iterator[str]:
-    for batch in table.batches(("string",)):
-        yield from batch.column(0).to_pylist()
+    strings = (string for batch in table.batches(("string",)) for string in batch.column(0).to_pylist())
+    return map(HashedStrings, masked_strings.groups_of(strings, masked_strings.HASHED_STRINGS))

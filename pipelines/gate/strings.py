@@ -187,7 +187,7 @@ class StringIndex:
                     if string in self.labels:
                         found.add(string)
         if self._digits:
-            found.update(self._regrouped(words))
+            found.update(string for _, _, string in self._runs_of_digits(words))
         return found
 
     def places(self, words: Sequence[str]) -> set[tuple[int, int]]:
@@ -198,10 +198,6 @@ class StringIndex:
                 if at + length <= len(words) and " ".join(words[at : at + length]) in self.labels:
                     found.add((at, at + length))
         return found | {(start, stop) for start, stop, _ in self._runs_of_digits(words)}
-
-    def _regrouped(self, words: Sequence[str]) -> Iterator[str]:
-        """The digit strings that neighbouring numbers give together, at most eight of them."""
-        yield from (string for _, _, string in self._runs_of_digits(words))
 
     def _runs_of_digits(self, words: Sequence[str]) -> Iterator[tuple[int, int, str]]:
         for start, stop, joined in runs_of_digits(words):

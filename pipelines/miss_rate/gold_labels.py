@@ -7,8 +7,7 @@ would dilute every rate.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -42,8 +41,7 @@ SecretId = tuple[str, int]
 _GOLD = ["doc_id", "sentence_index", "start_token", "end_token", "label", "secret_id"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Coverage:
+class Coverage(NamedTuple):
     """The labelled part of the training fold. Documents without a sentence do not count."""
 
     num_documents: int
@@ -76,12 +74,7 @@ def coverage(tables: Sequence[Table]) -> Coverage:
             counts[1] += labelled.num_rows
             counts[2] += pc.sum(kept.column("num_sentences")).as_py() or 0
             counts[3] += pc.sum(labelled.column("num_sentences")).as_py() or 0
-    return Coverage(
-        num_documents=counts[0],
-        num_labelled_documents=counts[1],
-        num_sentences=counts[2],
-        num_labelled_sentences=counts[3],
-    )
+    return Coverage(*counts)
 
 
 def _in_training(batch: pa.RecordBatch) -> pa.Array:

@@ -37,6 +37,14 @@ _PER_MARKED_WORD: Final = 4
 _FROM: Final = 2.0  # times the mean
 _STEP: Final = 1.5
 _NUM_CLASSES: Final = 12
+_FIGURES: Final = {
+    "above": "above",
+    "num_population_sentences": "num_population",
+    "num_population_tokens": "num_tokens",
+    "most_tokens": "most_tokens",
+    "num_sentences": "size",
+}
+"""The figures of a class in the sample stage, with the attributes of `LargeClass`."""
 
 
 def sizes(batch: pa.RecordBatch) -> NDArray[np.int64]:
@@ -118,33 +126,13 @@ class Large:
 
     def figures(self) -> list[dict[str, Any]]:
         """Returns the classes as figures of the sample stage."""
-        return [
-            {
-                "above": c.above,
-                "num_population_sentences": c.num_population,
-                "num_population_tokens": c.num_tokens,
-                "most_tokens": c.most_tokens,
-                "num_sentences": c.size,
-            }
-            for c in self.classes
-        ]
+        return [{figure: getattr(c, name) for figure, name in _FIGURES.items()} for c in self.classes]
 
     @classmethod
     def of_figures(cls, rows: Sequence[Mapping[str, Any]]) -> Large:
         """Reads classes written by `figures`."""
-        return cls(
-            tuple(
-                LargeClass(
-                    above=row["above"],
-                    num_population=row["num_population_sentences"],
-                    num_tokens=row["num_population_tokens"],
-                    most_tokens=row["most_tokens"],
-                    squares=0,
-                    size=row["num_sentences"],
-                )
-                for row in rows
-            )
-        )
+        classes = ({name: row[figure] for figure, name in _FIGURES.items()} for row in rows)
+        return cls(tuple(LargeClass(squares=0, **values) for values in classes))
 
 
 def find_large(tables: Sequence[Table], fold: str) -> Large:

@@ -10,7 +10,7 @@ import csv
 import hashlib
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from pipelines.errors import InputError
@@ -213,7 +213,7 @@ def _from_csv(text: str, source: str) -> Parsed:
         )
         groups.setdefault(same, []).append((number, row))
     for (sentence, name, role, at), rows in groups.items():
-        if all(_is_untouched(row) for _, row in rows):
+        if all(row.get("kind") == _TODO and (row.get("what") or "mask") == "mask" for _, row in rows):
             continue  # unchanged since its export: nobody has judged it
 
         def make(
@@ -236,10 +236,6 @@ def _from_csv(text: str, source: str) -> Parsed:
             )
 
         yield f"row {rows[0][0]}", sentence, make
-
-
-def _is_untouched(row: Mapping[str, Any]) -> bool:
-    return row.get("kind") == _TODO and (row.get("what") or "mask") == "mask"
 
 
 def _from_label_studio(text: str, source: str) -> Parsed:

@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from pipelines.dp.language import base_of, has_prefix
 from pipelines.errors import ConfigError
@@ -22,7 +23,7 @@ from pipelines.synthesis.plan import Turn
 from pipelines.training.encoded import MemoryEncoder, Record
 from pipelines.training.models.drawing import drawn_at, likely
 from pipelines.training.models.lstm import LSTMLanguageModel
-from pipelines.training.scoring.generation import never_written
+from pipelines.training.scoring.generation import never_written, padded_on_the_left
 from pipelines.training.trained import TrainedModel
 
 _SHRINK_AT: Final = 0.75
@@ -152,7 +153,8 @@ def _one_thread() -> Iterator[None]:
 
 def _batch(model: TrainedModel, rows: Sequence[Asked], how: Decoding) -> list[list[int]]:
     device, end = model.device, model.control.eos
-    state = _steps_of(model, [row.prompt for row in rows])
+    steps = _LSTMSteps if isinstance(model.model, LSTMLanguageModel) else _TransformerSteps
+    state: _Steps = steps(model, [row.prompt for row in rows])
     most = torch.tensor([row.most for row in rows], device=device)
     fewest = torch.tensor([row.fewest for row in rows], device=device)
     longest = int(most.max())
@@ -198,23 +200,12 @@ class _Steps(Protocol):
         """Drops the other lines."""
 
 
-def _steps_of(model: TrainedModel, prompts: Sequence[Sequence[int]]) -> _Steps:
-    if isinstance(model.model, LSTMLanguageModel):
-        return _LSTMSteps(model, prompts)
-    return _TransformerSteps(model, prompts)
-
-
 class _TransformerSteps:
     """Prompts are padded on the left; positions count from each one's first token, as in training."""
 
     def __init__(self, model: TrainedModel, prompts: Sequence[Sequence[int]]) -> None:
         self._model = base_of(model.model)
-        longest = max(map(len, prompts))
-        ids = torch.full((len(prompts), longest), model.control.pad)
-        mask = torch.zeros((len(prompts), longest), dtype=torch.int64)
-        for line, prompt in enumerate(prompts):
-            ids[line, longest - len(prompt) :] = torch.tensor(list(prompt))
-            mask[line, longest - len(prompt) :] = 1
+        ids, mask = padded_on_the_left(prompts, model.control.pad)
         mask = mask.to(model.device)
         self._cache: Any = None
         before = 0
@@ -249,9 +240,7 @@ class _LSTMSteps:
     def __init__(self, model: TrainedModel, prompts: Sequence[Sequence[int]]) -> None:
         self._model = model.model
         lengths = torch.tensor([len(prompt) for prompt in prompts], device=model.device)
-        ids = torch.zeros((len(prompts), int(lengths.max())), dtype=torch.int64)
-        for line, prompt in enumerate(prompts):
-            ids[line, : len(prompt)] = torch.tensor(list(prompt))
+        ids = pad_sequence([torch.tensor(list(prompt)) for prompt in prompts], batch_first=True)
         output = self._model(ids.to(model.device), lengths=lengths.cpu())
         self.logits = output.logits[torch.arange(len(prompts), device=model.device), lengths - 1]
         self._state = output.state

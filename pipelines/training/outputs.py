@@ -158,7 +158,7 @@ def figures_document(run: FinishedTraining) -> dict[str, Any]:
         "tokenizer": corpus.vocabulary.kind,
         "num_public_records": run.num_public,
         "num_private_records": run.num_private,
-        "num_all_mask_records": corpus.private_examples.num_without_targets,
+        "num_all_mask_records": int((corpus.private_examples.num_targets == 0).sum()),
         "num_truncated_records": corpus.nonprivate_examples.num_truncated + corpus.private_examples.num_truncated,
         "num_steps": run.outcome.num_steps,
         "sample_rate": run.sample_rate,

@@ -10,11 +10,10 @@ from scipy import optimize, special, stats
 from pipelines.accounting.accountants import gdp_epsilon
 from pipelines.accounting.events import Gaussian, NeighboringRelation
 from pipelines.attacks.epsilon_clopper_pearson import clopper_pearson_bound, epsilon_of_rates
-from pipelines.attacks.epsilon_comparison import ClaimedEpsilon, ClaimedProfile, Power, claim_p_value, compare
+from pipelines.attacks.epsilon_comparison import ClaimedProfile, Power, claim_p_value
 from pipelines.attacks.epsilon_estimates import (
     ALONE,
     GUESS_PLANS,
-    EpsilonEstimate,
     epsilon_estimates,
     two_model_estimates,
 )
@@ -282,18 +281,6 @@ def test_two_models_are_compared_canary_by_canary():
     assert all(estimate.value == 0 for estimate in same.values())
     with pytest.raises(InputError):
         two_model_estimates(with_it, {"another": 0.0}, rng=rng, **level)
-
-
-@pytest.mark.parametrize("changed", [{"relation": NeighboringRelation.REPLACE_ONE}, {"delta": 1e-6}, {"group_size": 2}])
-def test_a_bound_is_compared_with_a_claim_of_its_kind_only(changed):
-    estimate = EpsilonEstimate(
-        estimator="one_run", value=3.0, ceiling=5.0, confidence=0.95, delta=1e-5, relation=ADD_OR_REMOVE, num_trials=9
-    )
-    claimed = {"epsilon": 2.0, "delta": 1e-5, "relation": ADD_OR_REMOVE}
-    assert compare(estimate, ClaimedEpsilon(**claimed)).exceeds
-    assert not compare(estimate, ClaimedEpsilon(**{**claimed, "epsilon": 3.0})).exceeds
-    with pytest.raises(ConfigError):
-        compare(estimate, ClaimedEpsilon(**{**claimed, **changed}))
 
 
 def test_a_profile_is_nearly_the_mechanisms_own_curve():

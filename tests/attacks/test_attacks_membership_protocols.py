@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -83,7 +84,7 @@ def test_what_a_baseline_finds_is_subtracted():
     alone = measure(SELECTIVE_DP, scores, {"blind": idle}, members, others, generator=RNG(1))
     assert alone.individual.accuracy_over > 0.3
     assert alone.overlapping_groups is None
-    json.dumps(found.document(), allow_nan=False)
+    json.dumps(asdict(found), allow_nan=False)
 
 
 def test_fewer_records_than_the_paper_took_are_another_protocol():

@@ -1,6 +1,7 @@
 """Mixtures of missed and found canaries against what follows from their parts."""
 
 import json
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -39,7 +40,7 @@ def test_the_mean_is_linear_and_the_largest_of_ten_rises_at_once():
     aucs = [point.auc_of_groups for point in points]
     assert aucs == sorted(aucs)
     assert aucs[0] < 0.75 < aucs[-1]
-    json.dumps([point.document() for point in points], allow_nan=False)
+    json.dumps([asdict(point) for point in points], allow_nan=False)
 
 
 def test_a_model_that_knows_nothing_gives_nothing_at_any_rate():

@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.commands.dedup_filter import write_filter
+from pipelines.corpus.split import Splitter
 from pipelines.errors import ConfigError, InputError
 from tests.stages.test_stage_dedup import dedup, document, outcomes
 
@@ -116,6 +117,16 @@ def test_a_saved_filter_stands_for_its_corpus(tmp_path, unit):
     (tmp_path / "wrong").mkdir()
     with pytest.raises(ConfigError, match=r"entry 2: .*hash_seed"):
         dedup(tmp_path / "wrong", corpus, unit=unit, against=[str(tmp_path / "more.txt"), str(path)], hash_seed=1)
+
+
+def test_a_saved_filter_cuts_long_sentences_where_the_corpus_cuts_them(tmp_path):
+    text = "a=1;b=2;c=3;d=4;e=5"
+    (tmp_path / "o.txt").write_text(text)
+    config = settings_file(tmp_path)
+    config.write_text(config.read_text() + "[split]\ncut_fields = true\nmax_sentence_tokens = 8\n")
+    found = write_filter(config, {}, [str(tmp_path / "o.txt")], tmp_path / "o.bloom")
+    (pieces,) = Splitter(max_sentence_tokens=8, cut_fields=True).split([text])
+    assert found["num_items"] == len(pieces) == 3
 
 
 def test_a_missing_corpus_is_refused(tmp_path):

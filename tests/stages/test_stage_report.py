@@ -22,7 +22,7 @@ from pipelines.settings.tables import config_class
 from pipelines.settings.train import TrainConfig
 from pipelines.stage import OUTSIDE
 from pipelines.stages.train import report
-from pipelines.training.scoring.evaluation import unscored
+from pipelines.training.scoring.evaluation import Evaluation
 from pipelines.training.scoring.figures import figures_document
 
 SOURCES = TESTS / "report" / "sources.json"
@@ -33,7 +33,9 @@ PARTITIONS = ("0f" * 8, "a7" * 8)
 def _artifacts(root: Path) -> dict[str, tuple[Artifact, ...]]:
     files: dict[str, Any] = json.loads(SOURCES.read_text("utf-8"))
     claims = files.pop("claims")
-    scored = figures_document(unscored(""), {}, evaluate_fold="", num_available=0).keys() & files["train"].keys()
+    scored = (
+        figures_document(Evaluation(reason=""), {}, evaluate_fold="", num_available=0).keys() & files["train"].keys()
+    )
     inputs: dict[str, tuple[Artifact, ...]] = {}
     contents = {
         "split": [{"figures": part} for part in files["split"]],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
 from pipelines.corpus.dialogues import DialogueReader, Item, LeftOut, Message
@@ -123,14 +122,4 @@ def _from_cells(row: int, cells: dict[str, str]) -> Iterator[Item]:
         if not cells["Content"].strip():
             return
     author = re.sub(r"#[0-9]{4}$", "", cells["Author"])
-    yield Message(row, name_of(author, cells.get("AuthorID")), cells["Content"], _time(cells["Date"]))
-
-
-def _time(date: str) -> float | None:
-    found = seconds(date)
-    for form in _DATES if found is None else ():
-        try:
-            return datetime.strptime(date.strip(), form).replace(tzinfo=UTC).timestamp()
-        except ValueError:
-            pass
-    return found
+    yield Message(row, name_of(author, cells.get("AuthorID")), cells["Content"], seconds(cells["Date"], *_DATES))

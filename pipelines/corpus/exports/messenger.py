@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 from pipelines.corpus.dialogues import Item, LeftOut, Message
@@ -80,14 +79,4 @@ class GoogleChatReader(ChatExport):
         if text or not files:
             creator = value.get("creator")
             speaker = name_of(inside(creator, "name"), inside(creator, "email"))
-            yield Message(self.row, speaker, text, _time(value.get("created_date")))
-
-
-def _time(date: Any) -> float | None:
-    found = seconds(date)
-    for form in _GOOGLE_DATES if found is None and isinstance(date, str) else ():
-        try:
-            return datetime.strptime(" ".join(date.split()), form).replace(tzinfo=UTC).timestamp()
-        except ValueError:
-            pass
-    return found
+            yield Message(self.row, speaker, text, seconds(value.get("created_date"), *_GOOGLE_DATES))

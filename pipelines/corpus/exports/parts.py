@@ -7,7 +7,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any, BinaryIO, Final, cast
 
@@ -229,10 +229,14 @@ def left_out(value: Any, kind: LeftOut = MEDIA) -> list[LeftOut]:
     return [kind] * len(value) if isinstance(value, list) else []
 
 
-def seconds(value: Any) -> float | None:
+def seconds(value: Any, *forms: str) -> float | None:
     """Returns the Unix time of a date (ISO 8601, seconds, milliseconds or microseconds); None if it is unknown.
 
     Dates without a time zone count as UTC.
+
+    Args:
+        value: date
+        forms: further forms of a date, as `datetime.strptime` takes them
     """
     if isinstance(value, str):
         try:
@@ -242,7 +246,7 @@ def seconds(value: Any) -> float | None:
                 moment = datetime.fromisoformat(value.strip())
                 return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
             except (ValueError, OverflowError):
-                return None
+                return _parsed(value, forms)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -254,6 +258,15 @@ def seconds(value: Any) -> float | None:
     while abs(number) > _MOST_SECONDS:
         number /= 1000
     return number
+
+
+def _parsed(date: str, forms: Iterable[str]) -> float | None:
+    for form in forms:
+        try:
+            return datetime.strptime(" ".join(date.split()), form).replace(tzinfo=UTC).timestamp()
+        except ValueError:
+            pass
+    return None
 
 
 def text_of_html(content: str) -> str:

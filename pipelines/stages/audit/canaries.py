@@ -102,7 +102,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
         "ceiling": math.log2(num + (not is_exhaustive)),  # a canary is one more among sampled candidates
         "copies": max((canary.num_copies for canary in canaries), default=1),
         "groups": groups,
-        "by_miss_rate": {missed_by: [p.document() for p in points] for missed_by, points in rates.items()},
+        "by_miss_rate": {missed_by: [vars(point) for point in points] for missed_by, points in rates.items()},
     }
     ctx.out.json("exposure.json", document)
     return {"num_canaries": len(canaries), "num_candidates": num}

@@ -36,7 +36,10 @@ def drawn(ctx: StageContext) -> tuple[list[Canary], dict[str, bool]]:
     config, scratch = ctx.configs["audit"], ctx.out.scratch
     num_detected = config.num_canaries if config.num_detected_canaries is None else config.num_detected_canaries
     numbers = {"missed": config.num_canaries, "detected": num_detected, "public": config.num_public_canaries}
-    if config.num_public_canaries and not _has_public_rows(ctx):
+    has_public_rows = (
+        ctx.configs["train"].method_spec().trains_on_public_rows and ctx.configs["redact"].conservative is not None
+    )
+    if config.num_public_canaries and not has_public_rows:
         raise ConfigError(
             "audit.num_public_canaries: this run trains on no public rows, so no canary can be among them. Choose a "
             "method such as crt, and set redact.conservative"
@@ -57,10 +60,6 @@ def drawn(ctx: StageContext) -> tuple[list[Canary], dict[str, bool]]:
             taken={canary.index for canary in canaries},
         )
     return canaries, flip_coins(rng, canaries)
-
-
-def _has_public_rows(ctx: StageContext) -> bool:
-    return ctx.configs["train"].method_spec().trains_on_public_rows and ctx.configs["redact"].conservative is not None
 
 
 def _fresh_seed(ctx: StageContext) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any, Final
 
 import numpy as np
@@ -37,7 +38,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
     ctx.run.progress(0, None, "membership of secrets")
     found = attacker.attacks()
     adjusted = holm({f"{number}": attack.p_value for number, attack in enumerate(found)})
-    attacks = [{**attack.document(), "adjusted_p_value": adjusted[f"{number}"]} for number, attack in enumerate(found)]
+    attacks = [{**asdict(attack), "adjusted_p_value": adjusted[f"{number}"]} for number, attack in enumerate(found)]
     any_leak = any(attack["adjusted_p_value"] < 1 - config.confidence for attack in attacks)
     ctx.out.json("secrets.json", {"attacks": attacks, "any_leak": any_leak} if attacks else {"not_attacked": _FEW})
     return {"num_attacks": len(attacks)}

@@ -17,7 +17,7 @@ from pipelines.training.description import UntoldEncodingError
 from pipelines.training.devices import attention_on, cpu_threads_for
 from pipelines.training.model_folder import open_folder
 from pipelines.training.models.adaptation import count_parameters
-from pipelines.training.scoring.evaluation import unscored
+from pipelines.training.scoring.evaluation import Evaluation
 from pipelines.training.scoring.figures import figures_document
 from pipelines.training.scoring.tables import GENERATED, TOKEN_SCORES
 from pipelines.training.scoring.token_scores import write_token_scores
@@ -79,7 +79,7 @@ def _read(ctx: StageContext, config: TrainConfig, task: Encoder) -> HeldOut:
 def _taken_over(ctx: StageContext) -> dict[str, Any]:
     """Copies the figures that a training of version 0.1.0 measured; its folder does not describe the encoding."""
     trained = ctx.input("train")
-    names = figures_document(unscored(""), {}, evaluate_fold="", num_available=0)
+    names = figures_document(Evaluation(reason=""), {}, evaluate_fold="", num_available=0)
     measured = {name: value for name, value in trained.json("figures.json").items() if name in names}
     ctx.out.json("figures.json", measured)
     for table in ("generated.parquet", "token_scores.parquet"):

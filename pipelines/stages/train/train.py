@@ -36,7 +36,7 @@ from pipelines.training.models.adaptation import Adaptation
 from pipelines.training.models.loading import OpenedModel, open_model
 from pipelines.training.models.network import DEFAULT_CONTEXT_LENGTH, Network, NetworkFromScratch, PretrainedNetwork
 from pipelines.training.models.shape import MIN_CONTEXT_LENGTH
-from pipelines.training.scoring.evaluation import Evaluation, unscored
+from pipelines.training.scoring.evaluation import Evaluation
 from pipelines.training.tasks.base import Task, TaskModel, has_targets
 
 if TYPE_CHECKING:
@@ -337,7 +337,9 @@ def training_context(
             return task.example_losses(network, batch)
 
     def evaluate(network: Any) -> Evaluation:
-        return task.evaluate(network, corpus.held_out) if ranks.is_first else unscored("another process evaluates")
+        if not ranks.is_first:
+            return Evaluation(reason="another process evaluates")
+        return task.evaluate(network, corpus.held_out)
 
     ranks = Ranks.here()
     checkpoint_identity = [*identity, ctx.seed, corpus.vocabulary.backend.get_vocab_size()]

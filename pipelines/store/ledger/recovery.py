@@ -84,7 +84,7 @@ def acknowledge_damage(roots: Roots, reason: str) -> dict[str, Any]:
         known = [anchor for _, anchor in anchors(roots)]
         remains = _read_remains(roots, path, max((anchor.count for anchor in known), default=0))
         remains.num_lost += len(set(changed) - {release.key for release in remains.releases})
-        old = _set_aside(path)
+        old = path.rename(numbered(path.parent, "damaged-{}.jsonl")) if path.exists() else None
         lines = [
             {
                 "type": ACKNOWLEDGED,
@@ -207,9 +207,3 @@ def _lost(remains: _Remains) -> Release:
         event=NonPrivate(),
         delta=max((release.delta for release in remains.releases), default=_DEFAULT_DELTA),
     )
-
-
-def _set_aside(path: Path) -> Path | None:
-    if not path.exists():
-        return None
-    return path.rename(numbered(path.parent, "damaged-{}.jsonl"))

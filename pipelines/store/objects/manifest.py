@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -140,14 +140,7 @@ def load(roots: Roots, stage: str, key: str) -> Manifest | None:
     if not isinstance(document, dict) or document.get("schema_version") != versions.MANIFEST:
         return None
     try:
-        manifest = Manifest(
-            stage=document["stage"],
-            key=document["key"],
-            files=document["files"],
-            stats=document["stats"],
-            lineage=document["lineage"],
-            seconds=document["seconds"],
-        )
+        manifest = Manifest(**{field.name: document[field.name] for field in fields(Manifest)})
         if manifest.key != key or manifest.output_digest() != document["output_digest"]:
             return None
         if is_changed(document):
@@ -214,12 +207,13 @@ def _digest(path: Path, name: str) -> str:
         return DAMAGED
 
 
-def root_document(manifest: Manifest, root: Root, files: Mapping[str, Any]) -> dict[str, Any]:
+def root_document(manifest: Manifest, root: Root) -> dict[str, Any]:
     """Returns the manifest that lies beside the files of one root.
 
     The public manifest says nothing about settings, inputs or timings. For a release it holds the length of the privacy
     ledger, so that the public root reveals a private root that was replaced by an older copy.
     """
+    files = {path.partition("/")[2]: entry for path, entry in manifest.files.items() if path.startswith(f"{root}/")}
     document: dict[str, Any] = {"schema_version": versions.MANIFEST, "stage": manifest.stage, "files": files}
     if root == "private":
         return document | {"key": manifest.key, "stats": manifest.stats, "lineage": manifest.lineage}
@@ -229,9 +223,8 @@ def root_document(manifest: Manifest, root: Root, files: Mapping[str, Any]) -> d
 
 def write_root_manifest(folder: Path, root: Root, manifest: Manifest) -> None:
     """Flushes a folder's files, each once, and writes the manifest of one root's files beside them."""
-    files = {path.partition("/")[2]: entry for path, entry in manifest.files.items() if path.startswith(f"{root}/")}
     fsync_below(folder)
-    write_json(folder / MANIFEST, root_document(manifest, root, files), 0o644 if root == "public" else 0o600)
+    write_json(folder / MANIFEST, root_document(manifest, root), 0o644 if root == "public" else 0o600)
 
 
 def damage(roots: Roots, manifest: Manifest, *, full: bool) -> str | None:

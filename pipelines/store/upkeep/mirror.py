@@ -11,7 +11,8 @@ import hashlib
 import hmac
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -161,16 +162,15 @@ class _Place:
         except ValueError:
             raise ConfigError(f"store.mirror_url: fsspec knows no protocol {scheme}://") from None
         try:
-            # Listings are not remembered: another machine may have written since.
-            self._system, root = url_to_fs(url, use_listings_cache=False)
+            with _reaching(ValueError):
+                # Listings are not remembered: another machine may have written since.
+                self._system, root = url_to_fs(url, use_listings_cache=False)
         except ValueError:
             raise ConfigError(
                 f"store.mirror_url: the package of {scheme}:// lacks something that it needs, such as an account or a "
                 "connection string; it reads them from the environment (adlfs: AZURE_STORAGE_CONNECTION_STRING, or "
                 "AZURE_STORAGE_ACCOUNT_NAME and a key)"
             ) from None
-        except Exception as error:
-            raise _unreachable(error) from None
         self._root = root.rstrip("/")
 
     def require_own(self, name: str) -> None:
@@ -192,56 +192,39 @@ class _Place:
             )
 
     def read(self, name: str) -> bytes | None:
-        try:
+        with suppress(FileNotFoundError), _reaching(FileNotFoundError):
             return bytes(self._system.cat_file(self._at(name)))
-        except FileNotFoundError:
-            return None
-        except Exception as error:
-            raise _unreachable(error) from None
+        return None
 
     def write(self, name: str, data: bytes) -> None:
-        try:
+        with _reaching():
             self._make_folder(name)
             self._system.pipe_file(self._at(name), data)
-        except Exception as error:
-            raise _unreachable(error) from None
 
     def copy(self, source: Path, name: str) -> None:
-        try:
+        with _reaching():
             self._make_folder(name)
             self._system.put_file(str(source), self._at(name))
-        except Exception as error:
-            raise _unreachable(error) from None
 
     def sizes(self, name: str) -> dict[str, int]:
         """Returns the sizes of the files below a folder, by their paths below it."""
-        try:
+        files: Mapping[str, Any] = {}
+        with suppress(FileNotFoundError), _reaching(FileNotFoundError):
             files = self._system.find(self._at(name), detail=True)
-        except FileNotFoundError:
-            return {}
-        except Exception as error:
-            raise _unreachable(error) from None
         start = f"{self._at(name)}/"
         return {path.removeprefix(start): int(about["size"]) for path, about in files.items() if path.startswith(start)}
 
     def artifacts(self) -> list[str]:
         """Returns the folders of the form ``objects/STAGE/KEY``, whole or not."""
-        try:
+        files: Sequence[str] = ()
+        with suppress(FileNotFoundError), _reaching(FileNotFoundError):
             files = self._system.find(self._at("objects"))
-        except FileNotFoundError:
-            return []
-        except Exception as error:
-            raise _unreachable(error) from None
         at = re.compile(re.escape(self._root) + r"/(objects/[a-z0-9_]+/[0-9a-f]+)/")
         return sorted({match[1] for path in files if (match := at.match(path))})
 
     def remove(self, name: str) -> None:
-        try:
+        with suppress(FileNotFoundError), _reaching(FileNotFoundError):
             self._system.rm(self._at(name), recursive=True)
-        except FileNotFoundError:
-            pass
-        except Exception as error:
-            raise _unreachable(error) from None
 
     def _at(self, name: str) -> str:
         return f"{self._root}/{name}"
@@ -253,8 +236,15 @@ class _Place:
         self._system.makedirs(self._at(name).rpartition("/")[0], exist_ok=True)
 
 
-def _unreachable(error: Exception) -> StoreError:
-    return StoreError(
-        f"the copy at store.mirror_url could not be made ({type(error).__name__}); the store itself is as it was, and "
-        "what was copied is kept: `reticent mirror` goes on"
-    )
+@contextmanager
+def _reaching(*others: type[Exception]) -> Iterator[None]:
+    """Makes an error of the storage one of ours. The caller deals with the kinds of errors in ``others``."""
+    try:
+        yield
+    except others:
+        raise
+    except Exception as error:
+        raise StoreError(
+            f"the copy at store.mirror_url could not be made ({type(error).__name__}); the store itself is as it was, "
+            "and what was copied is kept: `reticent mirror` goes on"
+        ) from None

@@ -178,11 +178,6 @@ class Examples(Protocol):
     @property
     def is_private(self) -> RaggedArray | None: ...  # noqa: D102
 
-    @property
-    def num_without_targets(self) -> int:
-        """Number of examples whose loss is always zero."""
-        ...
-
     def __len__(self) -> int: ...
 
     def collate(self, rows: IntArray) -> ExampleBatch:
@@ -216,11 +211,6 @@ class Records:
     def num_outputs(self) -> IntArray:
         """(N,) number of outputs of each record. The last token is a target and no input."""
         return np.maximum(self.ids.lengths - 1, 0)
-
-    @property
-    def num_without_targets(self) -> int:
-        """Number of records whose loss is always zero."""
-        return int((self.num_targets == 0).sum())
 
     def collate(self, rows: IntArray) -> ExampleBatch:
         """Pads the chosen records to the longest of them.

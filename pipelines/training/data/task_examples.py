@@ -87,11 +87,6 @@ class TaskRecords:
         """(N,) number of outputs of each example: one for each id that is read."""
         return self.ids.lengths
 
-    @property
-    def num_without_targets(self) -> int:
-        """Number of examples whose loss is always zero."""
-        return int((self.num_targets == 0).sum())
-
     def collate(self, rows: IntArray) -> ExampleBatch:
         """Pads the chosen examples to the longest among them.
 

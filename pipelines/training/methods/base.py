@@ -14,7 +14,7 @@ from pipelines.accounting.accountants import epsilon_at_most
 from pipelines.accounting.calibration import calibrate_noise_multiplier
 from pipelines.accounting.events import Composed, Event, NoEvent, NonPrivate, dp_sgd
 from pipelines.dp.owners import Owners
-from pipelines.dp.sampling import PrivatePlan
+from pipelines.dp.sampling import PrivatePlan, plan_private_steps
 from pipelines.methods.settings import MethodSettings, Optimized
 from pipelines.training import loop
 from pipelines.training.data.corpus import TrainingCorpus
@@ -205,4 +205,25 @@ def without_noise(corpus: TrainingCorpus, settings: TrainingSettings) -> LoopTra
         plan=NO_PRIVATE_STEPS,
         settings=settings,
         describe=lambda _: Account(event=event),
+    )
+
+
+def with_noise(corpus: TrainingCorpus, settings: TrainingSettings, *before: Segment) -> LoopTraining:
+    """Plans expected epochs of private steps on Poisson samples of records, or of people if the corpus has them.
+
+    Args:
+        corpus: corpus to train on.
+        settings: settings of the training.
+        before: other steps that come before the private ones in each epoch.
+    """
+    number = len(corpus.private_examples) if corpus.owners is None else corpus.owners.count
+    plan = plan_private_steps(number, settings.expected_batch_size, settings.epochs)
+    private = Segment(kind="private", num_steps=plan.steps_per_epoch, ends_epoch=True)
+    return LoopTraining(
+        nonprivate_examples=corpus.nonprivate_examples,
+        private_examples=corpus.private_examples,
+        programme=[*before, private] * settings.epochs,
+        plan=plan,
+        settings=settings,
+        owners=corpus.owners,
     )

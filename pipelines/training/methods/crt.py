@@ -11,24 +11,10 @@ A minibatch is wholly public or wholly private (appendix A.5, item 6).
 
 from __future__ import annotations
 
-from pipelines.dp.sampling import plan_private_steps
 from pipelines.training.data.corpus import TrainingCorpus
-from pipelines.training.methods.base import LoopTraining, TrainingSettings
-from pipelines.training.programme import Segment
+from pipelines.training.methods.base import LoopTraining, TrainingSettings, with_noise
 
 
 def prepare(corpus: TrainingCorpus, settings: TrainingSettings) -> LoopTraining:
     """Plans the private steps of the whole run."""
-    owners = corpus.owners
-    number = len(corpus.private_examples) if owners is None else owners.count
-    plan = plan_private_steps(number, settings.expected_batch_size, settings.epochs)
-    public = settings.nonprivate_pass(len(corpus.nonprivate_examples))
-    private = Segment(kind="private", num_steps=plan.steps_per_epoch, ends_epoch=True)
-    return LoopTraining(
-        nonprivate_examples=corpus.nonprivate_examples,
-        private_examples=corpus.private_examples,
-        programme=[public, private] * settings.epochs,
-        plan=plan,
-        settings=settings,
-        owners=owners,
-    )
+    return with_noise(corpus, settings, settings.nonprivate_pass(len(corpus.nonprivate_examples)))

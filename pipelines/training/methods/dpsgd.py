@@ -13,23 +13,10 @@ The method uses no redaction: the guarantee covers every token of a record alike
 
 from __future__ import annotations
 
-from pipelines.dp.sampling import plan_private_steps
 from pipelines.training.data.corpus import TrainingCorpus
-from pipelines.training.methods.base import LoopTraining, TrainingSettings
-from pipelines.training.programme import Segment
+from pipelines.training.methods.base import LoopTraining, TrainingSettings, with_noise
 
 
 def prepare(corpus: TrainingCorpus, settings: TrainingSettings) -> LoopTraining:
     """Plans the private steps of the whole run."""
-    owners = corpus.owners
-    number = len(corpus.private_examples) if owners is None else owners.count
-    plan = plan_private_steps(number, settings.expected_batch_size, settings.epochs)
-    epoch = Segment(kind="private", num_steps=plan.steps_per_epoch, ends_epoch=True)
-    return LoopTraining(
-        nonprivate_examples=corpus.nonprivate_examples,
-        private_examples=corpus.private_examples,
-        programme=[epoch] * settings.epochs,
-        plan=plan,
-        settings=settings,
-        owners=owners,
-    )
+    return with_noise(corpus, settings)

@@ -14,12 +14,12 @@ event of phase 2, without credit for redaction. The guarantee stage takes that c
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pipelines.accounting.events import Composed, Event, NoEvent, adds_no_noise, from_json
-from pipelines.dp.sampling import plan_private_steps
 from pipelines.errors import StageError
 from pipelines.training.data.corpus import TrainingCorpus
-from pipelines.training.methods.base import Account, LoopTraining, TrainingSettings
-from pipelines.training.programme import Segment
+from pipelines.training.methods.base import Account, LoopTraining, TrainingSettings, with_noise
 
 
 def prepare(corpus: TrainingCorpus, settings: TrainingSettings) -> LoopTraining:
@@ -28,8 +28,6 @@ def prepare(corpus: TrainingCorpus, settings: TrainingSettings) -> LoopTraining:
     Raises:
         StageError: phase 1 left no record, so nothing could be claimed about the whole training.
     """
-    plan = plan_private_steps(len(corpus.private_examples), settings.expected_batch_size, settings.epochs)
-    epoch = Segment(kind="private", num_steps=plan.steps_per_epoch, ends_epoch=True)
     first = settings.phase_one
     if first is None or first.get("variant") != settings.variant:
         raise StageError("jft: phase 1 of this variant has not run. Run the train stage with all before it")
@@ -45,12 +43,5 @@ def prepare(corpus: TrainingCorpus, settings: TrainingSettings) -> LoopTraining:
             public_order=first["public_order"],
         )
 
-    return LoopTraining(
-        nonprivate_examples=corpus.nonprivate_examples,
-        private_examples=corpus.private_examples,
-        programme=[epoch] * settings.epochs,
-        plan=plan,
-        settings=settings,
-        describe=describe,
-        before=NoEvent() if adds_no_noise(first_event) else first_event,
-    )
+    before = NoEvent() if adds_no_noise(first_event) else first_event
+    return replace(with_noise(corpus, settings), describe=describe, before=before)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -91,7 +91,7 @@ def write_phase(
             "vocabulary": _digest(corpus),
             "public_order": corpus.nonprivate_order,
             "seed": seed,
-            "before": before.as_json(),
+            "before": asdict(before),
             **({"crossings": list(network_exchanges)} if network_exchanges else {}),
         },
     )

@@ -51,11 +51,6 @@ class Adaptation:
         if min(self.lora_rank, self.lora_alpha, self.prefix_length, hidden) < 1:
             raise ConfigError("adaptation: lora_rank, lora_alpha, prefix_length and prefix_hidden must be positive")
 
-    @property
-    def num_prefix_tokens(self) -> int:
-        """Number of positions of the context that the prefix takes."""
-        return self.prefix_length if self.kind == "prefix" else 0
-
 
 def adapt(model: Any, adaptation: Adaptation, kind: str) -> Any:
     """Freezes the weights that are not trained, and adds those of an adaptation.

@@ -142,7 +142,7 @@ def open_model(
                 raise ConfigError(
                     f"model: the tokenizer of {shown(name)} has no mask token, which a masked language model needs"
                 )
-        available = context_of(config) - adaptation.num_prefix_tokens
+        available = context_of(config) - (adaptation.prefix_length if adaptation.kind == "prefix" else 0)
         if context_length is None and default_context_length is not None:
             context_length = min(available, default_context_length)
         length = check_context(name, context_length, available)

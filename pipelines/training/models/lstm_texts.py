@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from pipelines.training.models.drawing import likely
 from pipelines.training.models.lstm import LSTMLanguageModel
@@ -35,9 +36,7 @@ def draw_texts(
     """
     device = generator.device
     lengths = torch.tensor([len(prompt) for prompt in prompts])
-    ids = torch.zeros((len(prompts), int(lengths.max())), dtype=torch.int64)
-    for line, prompt in enumerate(prompts):
-        ids[line, : len(prompt)] = torch.tensor(list(prompt))
+    ids = pad_sequence([torch.tensor(list(prompt)) for prompt in prompts], batch_first=True)
     written: list[torch.Tensor] = []
     with torch.no_grad():
         output = model(ids.to(device), lengths=lengths)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pipelines.errors import ConfigError
@@ -54,25 +54,12 @@ PRESETS: Final[Mapping[str, ModelShape]] = {
 }
 
 
-def resolve_shape(
-    preset: str,
-    *,
-    num_layers: int | None = None,
-    num_heads: int | None = None,
-    embedding_size: int | None = None,
-    context_length: int | None = None,
-) -> ModelShape:
-    """Returns the preset's sizes, each replaced by the explicit size if it is given.
+def resolve_shape(preset: str, **sizes: int | None) -> ModelShape:
+    """Returns the preset's sizes, each replaced by the explicit size of that name if there is one.
 
     Raises:
         ConfigError: the preset is unknown, or the sizes contradict each other.
     """
     if preset not in PRESETS:
         raise ConfigError(f"train.model: no model is named {preset!r}. Choose one of {', '.join(PRESETS)}")
-    base = PRESETS[preset]
-    return ModelShape(
-        num_layers=base.num_layers if num_layers is None else num_layers,
-        num_heads=base.num_heads if num_heads is None else num_heads,
-        embedding_size=base.embedding_size if embedding_size is None else embedding_size,
-        context_length=base.context_length if context_length is None else context_length,
-    )
+    return replace(PRESETS[preset], **{name: size for name, size in sizes.items() if size is not None})

@@ -48,7 +48,7 @@ class Curve:
             "num_steps": num_steps,
             "num_private_steps": num_private_steps,
             "epsilon_so_far": None if epsilon is None or math.isinf(epsilon) else epsilon,
-            "evaluation": evaluation.as_json(),
+            "evaluation": asdict(evaluation),
         }
         for kind, total in self.loss_sums.items():
             row[f"{kind}_loss"] = total / self.counts[kind] if self.counts[kind] else None

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Final, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -59,26 +59,22 @@ class Evaluation:
         reason: reason why there is no perplexity, or None.
     """
 
-    perplexity: float | None
-    perplexity_per_word: float | None
-    loss: float | None
-    loss_standard_error: float | None
-    next_token_accuracy: float | None
+    perplexity: float | None = None
+    perplexity_per_word: float | None = None
+    loss: float | None = None
+    loss_standard_error: float | None = None
+    next_token_accuracy: float | None = None
     bits_per_byte: float | None = None
     next_word_accuracy: float | None = None
     private_perplexity: float | None = None
     accuracy: float | None = None
     accuracy_standard_error: float | None = None
     accuracy_by_class: dict[str, float] | None = None
-    num_sentences: int
-    num_tokens: int
+    num_sentences: int = 0
+    num_tokens: int = 0
     num_words: int = 0
     num_private_tokens: int = 0
     reason: str | None
-
-    def as_json(self) -> dict[str, Any]:
-        """Returns the fields as JSON values."""
-        return asdict(self)
 
 
 class ScoredRecord(NamedTuple):
@@ -134,7 +130,7 @@ def evaluate(model: torch.nn.Module, held_out: HeldOut) -> Evaluation:
     records = held_out.records
     rows = np.flatnonzero(records.num_targets > 0)
     if len(rows) == 0:
-        return unscored(REASONS["no_token"])
+        return Evaluation(reason=REASONS["no_token"])
     all_losses = np.zeros(len(records.num_targets))
     num_right = num_right_word = num_words = num_private = num_bytes = 0
     private_loss = 0.0
@@ -193,7 +189,7 @@ def evaluate_classes(model: torch.nn.Module, task: ClassScorer, records: TaskRec
     rows = np.flatnonzero(records.classes >= 0)
     rows = rows[np.argsort(records.ids.lengths[rows], kind="stable")[::-1]]
     if len(rows) == 0:
-        return unscored(REASONS["no_label"])
+        return Evaluation(reason=REASONS["no_label"])
     first = next(model.parameters())
     is_right, loss, start = np.zeros(len(rows), dtype=np.bool_), 0.0, 0
     with torch.no_grad():
@@ -212,27 +208,13 @@ def evaluate_classes(model: torch.nn.Module, task: ClassScorer, records: TaskRec
         for number, name in enumerate(task.classes)
         if (truth_of_rows == number).any()
     }
-    return replace(
-        unscored(REASONS["classification"]),
+    return Evaluation(
+        reason=REASONS["classification"],
         loss=loss / len(rows),
         accuracy=accuracy,
         accuracy_standard_error=math.sqrt(accuracy * (1 - accuracy) / len(rows)),
         accuracy_by_class=by_class,
         num_sentences=len(rows),
-    )
-
-
-def unscored(reason: str) -> Evaluation:
-    """Returns an evaluation without scores."""
-    return Evaluation(
-        perplexity=None,
-        perplexity_per_word=None,
-        loss=None,
-        loss_standard_error=None,
-        next_token_accuracy=None,
-        num_sentences=0,
-        num_tokens=0,
-        reason=reason,
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from pipelines.errors import ConfigError
 from pipelines.quiet import quiet_transformers
@@ -127,14 +128,7 @@ def generate_each(
     with torch.no_grad(), quiet_transformers():
         for start in range(0, len(order), at_once):
             rows = order[start : start + at_once]
-            longest = max(len(prompts[at]) for at in rows)
-            ids = torch.full(
-                (len(rows), longest), control.pad
-            )  # padding is on the left, because a continuation follows its prompt
-            mask = torch.zeros((len(rows), longest), dtype=torch.int64)
-            for line, at in enumerate(rows):
-                ids[line, longest - len(prompts[at]) :] = torch.tensor(list(prompts[at]))
-                mask[line, longest - len(prompts[at]) :] = 1
+            ids, mask = padded_on_the_left([prompts[at] for at in rows], control.pad)
             written = model.generate(
                 input_ids=ids.to(device),
                 attention_mask=mask.to(device),
@@ -144,11 +138,18 @@ def generate_each(
                 suppress_tokens=never_written(control) or None,
                 **how.options(),
             )
-            for line, continuation in enumerate(written[:, longest:].tolist()):
+            for line, continuation in enumerate(written[:, ids.shape[1] :].tolist()):
                 texts[rows[line // how.num]].append(text_of(tokenizer, continuation, control.eos))
             if progress is not None:
                 progress(start + len(rows), len(order), "generating")
     return texts
+
+
+def padded_on_the_left(prompts: Sequence[Sequence[int]], pad: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns (B, T) ids and (B, T) 1 for each that is no padding, so that a continuation follows its prompt."""
+    rows = [torch.tensor(list(prompt)) for prompt in prompts]
+    masks = [torch.ones_like(row) for row in rows]
+    return pad_sequence(rows, True, pad, "left"), pad_sequence(masks, True, 0, "left")
 
 
 def never_written(control: ControlTokens) -> list[int]:

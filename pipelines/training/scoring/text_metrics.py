@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -52,10 +52,6 @@ class TextScores:
     f1: float
     num_outputs: int
     missing: dict[str, str]
-
-    def as_json(self) -> dict[str, Any]:
-        """Returns the fields as JSON values."""
-        return asdict(self)
 
 
 def words_of(text: str) -> list[str]:

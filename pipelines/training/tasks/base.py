@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -15,7 +15,7 @@ from pipelines.context import Progress
 from pipelines.corpus.records import PAIR
 from pipelines.mask import MASK
 from pipelines.tables import TableWriter
-from pipelines.training.data.held_out import HeldOut
+from pipelines.training.data.held_out import Encoder, HeldOut
 from pipelines.training.data.records import ExampleBatch, Examples, IntArray, Padding
 from pipelines.training.data.row_store import RecordRows, StoredRecords
 from pipelines.training.data.task_examples import Example, write_examples
@@ -75,35 +75,24 @@ class TaskScores:
             writer.append(given=row.given, text=row.text, references=list(row.references))
 
 
-class Task(Protocol):
-    """A task for one model. Its module has ``make_task(model, settings)``."""
-
-    def encode(
-        self, stored: StoredRecords, chosen: IntArray, scratch: Target, name: str, *, marked: bool = False
-    ) -> Examples:
-        """Encodes the chosen records (`pipelines.training.data.held_out.Encoder`)."""
-        ...
-
-    def encode_held_out(
-        self, stored: StoredRecords, chosen: IntArray, scratch: Target, *, marked: bool = False
-    ) -> HeldOut:
-        """Encodes the chosen records to be scored (`pipelines.training.data.held_out.Encoder`)."""
-        ...
+class Task(Encoder, Protocol):
+    """A task for one model. Its module has ``make_task(model, settings)``. The methods here are for language models."""
 
     def example_losses(self, model: torch.nn.Module, batch: ExampleBatch) -> torch.Tensor:
         """Returns (B,) the loss of each example, which depends on no other example."""
-        ...
+        return example_losses(model, batch)
 
     def evaluate(self, model: torch.nn.Module, held_out: HeldOut) -> Evaluation:
         """Scores a model quickly, after every epoch."""
-        ...
+        return evaluate(model, held_out)
 
     def scores(self, model: torch.nn.Module, held_out: HeldOut, progress: Progress) -> TaskScores:
         """Returns further scores of the finished model, such as those of text that it generates."""
-        ...
+        del model, held_out, progress
+        return TaskScores()
 
 
-class LanguageTask(ABC):
+class LanguageTask(Task, ABC):
     """Base class of tasks for causal language models. A subclass turns a record into an example.
 
     Args:
@@ -121,7 +110,7 @@ class LanguageTask(ABC):
     def encode(
         self, stored: StoredRecords, chosen: IntArray, scratch: Target, name: str, *, marked: bool = False
     ) -> Examples:
-        """Implements `Task.encode`. Only the LSTM of Selective-DP marks tokens, and it has no such task."""
+        """Implements `Encoder.encode`. Only the LSTM of Selective-DP marks tokens, and it has no such task."""
         assert not marked  # noqa: S101
         examples = (self.example(stored[int(record)]) for record in chosen)
         return write_examples(examples, self.padding, scratch, name)
@@ -129,25 +118,13 @@ class LanguageTask(ABC):
     def encode_held_out(
         self, stored: StoredRecords, chosen: IntArray, scratch: Target, *, marked: bool = False
     ) -> HeldOut:
-        """Implements `Task.encode_held_out`."""
+        """Implements `Encoder.encode_held_out`."""
         return HeldOut(
             records=self.encode(stored, chosen, scratch, "held_out", marked=marked),
             documents=stored.document_numbers[chosen],
             num_available=len(stored),
             rows=[stored[int(record)] for record in chosen],
         )
-
-    def example_losses(self, model: torch.nn.Module, batch: ExampleBatch) -> torch.Tensor:
-        """Returns (B,) the mean cross-entropy over each example's targets."""
-        return example_losses(model, batch)
-
-    def evaluate(self, model: torch.nn.Module, held_out: HeldOut) -> Evaluation:
-        """Returns perplexity and accuracy."""
-        return evaluate(model, held_out)
-
-    def scores(self, model: torch.nn.Module, held_out: HeldOut, progress: Progress) -> TaskScores:
-        """Returns no further scores."""
-        return TaskScores()
 
 
 class GeneratingTask(LanguageTask):
@@ -174,7 +151,7 @@ class GeneratingTask(LanguageTask):
         ids, references = [prompt for prompt, _ in chosen], [group for _, group in chosen]
         tokenizer = self.vocabulary.tokenizer
         texts = generate(model, tokenizer, ids, self.vocabulary.control, how, progress)
-        figures = {**score_texts(texts, references).as_json(), "num_available": len(prompts)}
+        figures = {**asdict(score_texts(texts, references)), "num_available": len(prompts)}
         if self.settings.bert_score_model is not None:
             progress(0, None, "computing BERTScore")
             figures |= bert_score(texts, references, self.settings.bert_score_model)

@@ -11,14 +11,13 @@ from collections.abc import Sequence
 import torch
 
 from pipelines.artifacts import Target
-from pipelines.context import Progress
 from pipelines.errors import InputError
 from pipelines.training.data.held_out import HeldOut
 from pipelines.training.data.records import ExampleBatch, Examples, IntArray
 from pipelines.training.data.row_store import RecordRows, StoredRecords
 from pipelines.training.data.task_examples import Example, TaskRecords, write_examples
 from pipelines.training.scoring.evaluation import Evaluation, evaluate_classes
-from pipelines.training.tasks.base import TaskModel, TaskScores, is_all_mask, two_texts
+from pipelines.training.tasks.base import Task, TaskModel, is_all_mask, two_texts
 from pipelines.training.tasks.head import HeadClassification
 from pipelines.training.tasks.infilling import Infilling
 from pipelines.training.tasks.spec import ClassificationSettings, TaskSettings
@@ -40,8 +39,8 @@ def class_number(classes: Sequence[str], label: str) -> int:
     )
 
 
-class Classification:
-    """Task of classification (`pipelines.training.tasks.base.Task`).
+class Classification(Task):
+    """Task of classification.
 
     Args:
         classifier: model-specific encoding and scoring of classes.
@@ -82,14 +81,14 @@ class Classification:
     def encode(
         self, stored: StoredRecords, chosen: IntArray, scratch: Target, name: str, *, marked: bool = False
     ) -> Examples:
-        """Implements `Task.encode`. Only the LSTM of Selective-DP marks tokens, and it has no such task."""
+        """Implements `Encoder.encode`. Only the LSTM of Selective-DP marks tokens, and it has no such task."""
         assert not marked  # noqa: S101
         return self._write(stored, chosen, scratch, name, is_held_out=False)
 
     def encode_held_out(
         self, stored: StoredRecords, chosen: IntArray, scratch: Target, *, marked: bool = False
     ) -> HeldOut:
-        """Implements `Task.encode_held_out`."""
+        """Implements `Encoder.encode_held_out`."""
         assert not marked  # noqa: S101
         return HeldOut(
             records=self._write(stored, chosen, scratch, "held_out", is_held_out=True),
@@ -110,10 +109,6 @@ class Classification:
         """Returns accuracy, and the cross-entropy among the classes as the loss."""
         assert isinstance(held_out.records, TaskRecords)  # noqa: S101  # `encode_held_out` made them
         return evaluate_classes(model, self.classifier, held_out.records)
-
-    def scores(self, model: torch.nn.Module, held_out: HeldOut, progress: Progress) -> TaskScores:
-        """Returns no further scores."""
-        return TaskScores()
 
 
 def make_task(model: TaskModel, settings: TaskSettings) -> Classification:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from pipelines.context import Progress
 from pipelines.training.data.control import ControlTokens
@@ -126,12 +127,9 @@ class Responses(GeneratingTask):
             )
             for ids in self.vocabulary.encoder.ids(replies)
         ]
-        first, longest = next(model.parameters()), max(len(example.ids) for example in examples)
-        inputs = torch.full((len(examples), longest), control.pad)
-        labels = torch.full((len(examples), longest), IGNORED)
-        for line, example in enumerate(examples):
-            inputs[line, : len(example.ids)] = torch.tensor(example.ids)
-            labels[line, : len(example.ids)] = torch.tensor(example.labels)
+        first = next(model.parameters())
+        inputs = pad_sequence([torch.tensor(example.ids) for example in examples], True, control.pad)
+        labels = pad_sequence([torch.tensor(example.labels) for example in examples], True, IGNORED)
         asked = labels != IGNORED
         weights = asked / asked.sum(dim=1, keepdim=True)
         batch = ExampleBatch(inputs=inputs, labels=labels.clamp(min=0), weights=weights)

@@ -128,7 +128,6 @@ def test_a_wholly_masked_record_has_no_targets_and_stays_a_record():
     records = records_of([("<MASK>", "USR"), "hello", "<MASK>"])
     assert len(records) == 3
     assert records.num_targets.tolist() == [0, 6, 0]
-    assert records.num_without_targets == 2
 
 
 @settings(max_examples=50, deadline=None)

@@ -303,7 +303,7 @@ def test_nothing_to_evaluate_is_no_crash():
     found = evaluate(tiny_model(), NOTHING)
     assert found.perplexity is None
     assert found.reason
-    assert found.as_json()["num_tokens"] == 0
+    assert found.num_tokens == 0
 
 
 def test_records_helper_agrees_with_the_control_tokens():

@@ -367,7 +367,7 @@ def test_weights_sum_to_one_inside_each_example(tmp_path_factory, lengths, data)
     assert batch.weights.sum(dim=1).tolist() == pytest.approx(expected)
     assert ((batch.weights > 0).sum(dim=1).numpy() == records.num_targets).all()
     assert batch.position_ids.shape == batch.inputs.shape
-    assert records.num_without_targets == expected.count(0.0)
+    assert (records.num_targets == 0).sum() == expected.count(0.0)
 
 
 def test_changing_one_row_changes_one_example(gpt2, tmp_path):
