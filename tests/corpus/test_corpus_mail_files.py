@@ -19,8 +19,8 @@ from pipelines.corpus.readers import read_documents
 from pipelines.corpus.recognise_mail import RECOGNISERS
 from pipelines.corpus.recognition import Head, Reading
 from pipelines.corpus.scan import scan
-from tests.corpus.corpus_files import documents, read, rejections
-from tests.corpus.format_examples_mail import EXAMPLES, MAIL, MBOX
+from tests.corpus.corpus_files import documents, read
+from tests.corpus.format_examples_mail import MAIL, MBOX
 
 FULL = {"mail_text": "full", "mail_headers": ()}
 PLAIN = b"From: ann@example.org\nSubject: parcel\n\nThe parcel did not come.\n"
@@ -286,17 +286,6 @@ def test_recognition(name, data, format):
 )
 def test_other_files_are_no_mail(name, data):
     assert all(reading.score < 0.5 for reading in readings(name, data))
-
-
-@pytest.mark.parametrize("format", EXAMPLES)
-def test_examples(tmp_path, format):
-    example = EXAMPLES[format]
-    (tmp_path / example.file_name).write_bytes(example.data)
-    best = readings(example.file_name, example.data)[0]
-    found = read(tmp_path / example.file_name, best.format, **dict(best.fields))
-    assert best.format == format
-    assert len(documents(found)) == example.documents == example.rows
-    assert rejections(found) == []
 
 
 # --- fuzz -------------------------------------------------------------------------------------------------------------
