@@ -86,7 +86,9 @@ def test_folders_of_mail_programs(tmp_path, name):
 
 @pytest.mark.parametrize("declared", [None, "us-ascii", "utf-8", "no-such", "x-unknown", "utf-7x", "iso-2022-jp"])
 @pytest.mark.parametrize("encoding", ["utf-8", "windows-1252", "koi8-r", "gb18030", "shift_jis"])
-@pytest.mark.parametrize("coding", [None, "quoted-printable", "base64"])
+@pytest.mark.parametrize(
+    "coding", [None, *(pytest.param(name, marks=pytest.mark.slow) for name in ("quoted-printable", "base64"))]
+)
 def test_a_body_in_a_character_set_that_it_does_not_declare(tmp_path, declared, encoding, coding):
     words = {
         "koi8-r": "Посылка ещё не пришла, проверьте.",
