@@ -117,12 +117,12 @@ def completed(document: dict[str, Any]) -> Counter[str]:
     )
 
 
-def small_project(folder: Path, dialogues: int = 60, workers: int = 1, template_set: str = "A") -> Path:
+def small_project(folder: Path, dialogues: int = 60, workers: int = 1) -> Path:
     """A settings file with the built-in corpus and a very small model."""
     from pipelines.corpus.customersim import write_customersim
 
     folder.mkdir(parents=True, exist_ok=True)
-    write_customersim(folder / "corpus", dialogues, 0, template_set=template_set)
+    write_customersim(folder / "corpus", dialogues, 0)
     config = folder / "reticent.toml"
     config.write_text(SMALL.format(workers=workers) + NOISED_MODEL)
     # Folds follow pseudonyms, which follow the store's secret: with a fresh one, a corpus this small has no document
